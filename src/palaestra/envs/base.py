@@ -1,0 +1,56 @@
+"""The contract of an environment. `palaestra.testing.check_env` tests it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    import numpy as np
+    import torch
+    from torch import Tensor
+
+    from palaestra.core.specs import BehaviorSpec
+    from palaestra.core.timestep import Action, TimeStep
+
+
+@runtime_checkable
+class Env(Protocol):
+    """Steps many agents at once and shows each behavior as one table.
+
+    An episode restarts on the tick it ends (Gymnasium's SAME_STEP): `obs` is already the new
+    one's first view. A returned TimeStep is never written to again.
+    """
+
+    device: torch.device
+    num_areas: int
+    behaviors: Mapping[str, BehaviorSpec]  # may gain names between ticks; never loses one
+    parameters: Mapping[str, float]  # what `set_parameters` takes, with the defaults
+
+    def reset(self, seed: int) -> dict[str, TimeStep]:
+        """Starts every area anew. The same seed and actions give the same stream."""
+        ...
+
+    def step(self, actions: Mapping[str, Action]) -> dict[str, TimeStep]:
+        """One tick. Rows that were not acting are ignored. Raises EnvError when the far side is gone."""
+        ...
+
+    def set_parameters(self, values: Mapping[str, Tensor]) -> None:
+        """One value an area, (num_areas,); each takes hold at that area's next episode. Raises EnvError for an unknown name."""
+        ...
+
+    def render(self, area: int) -> np.ndarray:
+        """A picture of one area, (H, W, 3) uint8. Raises EnvError where the environment has none."""
+        ...
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """All that decides what comes next; empty where it cannot be saved, and a resumed run starts new episodes."""
+        ...
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Goes back to a saved state: the same actions give the same stream from there."""
+        ...
+
+    def close(self) -> None:
+        """Frees what it holds; may be called again."""
+        ...
