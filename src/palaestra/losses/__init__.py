@@ -1,0 +1,1 @@
+"""Pure functions of tensors: returns, and the losses of each algorithm."""

@@ -1,0 +1,60 @@
+"""Goal conditioning: the goal signal writes the weights of a body's last layer."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from palaestra.models.mlp import kaiming
+
+
+class HyperLinear(nn.Module):
+    """A linear layer whose weight matrix is made from a goal, one for each row.
+
+    Ha et al. 2016, https://arxiv.org/abs/1609.09106, in the shape ML-Agents gives it:
+    goal -> Linear, Swish -> Linear, Swish -> LayerNorm -> Linear -> (in, out) weights.
+    """
+
+    def __init__(self, inputs: int, outputs: int, goal: int, hidden: int) -> None:
+        super().__init__()
+        self.inputs, self.outputs = inputs, outputs
+        self.first, self.second = nn.Linear(goal, hidden), nn.Linear(hidden, hidden)
+        for layer in (self.first, self.second):
+            nn.init.normal_(layer.weight, std=1 / math.sqrt(layer.in_features))
+            nn.init.zeros_(layer.bias)
+        self.weights = nn.Linear(hidden, inputs * outputs)
+        bound = math.sqrt(1 / (hidden * inputs))
+        nn.init.uniform_(self.weights.weight, -bound, bound)
+        nn.init.zeros_(self.weights.bias)
+        self.bias = nn.Parameter(torch.zeros(outputs))
+
+    def forward(self, x: Tensor, goal: Tensor) -> Tensor:
+        """x (N, in) and goal (N, goal) to (N, out)."""
+        code = functional.silu(self.second(functional.silu(self.first(goal))))
+        code = functional.layer_norm(code, code.shape[-1:])
+        weights = self.weights(code).view(-1, self.inputs, self.outputs)
+        return torch.bmm(x.unsqueeze(1), weights).squeeze(1) + self.bias
+
+
+class ConditionedMLP(nn.Module):
+    """A body whose last layer is a HyperLinear of the goal; the goal is part of the usual input too."""
+
+    def __init__(self, inputs: int, goal: int, hidden: int, layers: int) -> None:
+        super().__init__()
+        sizes = [inputs] + [hidden] * (layers - 1)
+        self.linears = nn.ModuleList(nn.Linear(i, o) for i, o in zip(sizes, sizes[1:], strict=False))
+        for layer in self.linears:
+            assert isinstance(layer, nn.Linear)
+            layer.weight.data = kaiming(1, layer.in_features, layer.out_features)[0].t().contiguous()
+            nn.init.zeros_(layer.bias)
+        self.hyper = HyperLinear(sizes[-1], hidden, goal, hidden)
+        self.outputs = hidden
+
+    def forward(self, x: Tensor, goal: Tensor) -> Tensor:
+        """(N, in) and (N, goal) to (N, hidden)."""
+        for layer in self.linears:
+            x = functional.silu(layer(x))
+        return functional.silu(self.hyper(x, goal))

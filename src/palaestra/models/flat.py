@@ -1,0 +1,24 @@
+"""All weights of a network in one tensor."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+
+def flatten(network: nn.Module) -> nn.Parameter:
+    """Moves every parameter, and its gradient, into one flat tensor each, of which they become views.
+
+    One tensor is one optimizer call, one norm, one sum over ranks. Call it once the network
+    is on its device: moving it afterwards would part the views from the whole.
+    """
+    parameters = list(network.parameters())
+    whole = nn.Parameter(torch.cat([p.detach().reshape(-1) for p in parameters]))
+    whole.grad = torch.zeros_like(whole)
+    at = 0
+    for parameter in parameters:
+        view = slice(at, at + parameter.numel())
+        parameter.data = whole.data[view].view(parameter.shape)
+        parameter.grad = whole.grad[view].view(parameter.shape)
+        at = view.stop
+    return whole

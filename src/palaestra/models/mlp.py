@@ -1,0 +1,65 @@
+"""Fully connected bodies: several of one shape side by side, as one batched product."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+Trace = list[tuple[Tensor, Tensor]]
+"""What a backward pass needs of each layer: its input (k, N, in) and its sum before Swish (k, N, out)."""
+
+
+class StackedMLP(nn.Module):
+    """k networks of one shape: `layers` times Linear and Swish, all k in one batched product.
+
+    Actor and critic have the same body in ML-Agents, so one product of twice the size does
+    for both: small minibatches are bound by the number of calls, not by arithmetic.
+    Index 0 is the actor's. Weights are (k, in, out), biases (k, 1, out).
+    """
+
+    def __init__(self, networks: int, inputs: int, hidden: int, layers: int) -> None:
+        super().__init__()
+        sizes = [inputs] + [hidden] * layers
+        self.outputs = sizes[-1]
+        self.weights = nn.ParameterList(kaiming(networks, i, o) for i, o in zip(sizes, sizes[1:], strict=False))
+        self.biases = nn.ParameterList(torch.zeros(networks, 1, o) for o in sizes[1:])
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(k, N, in) to (k, N, hidden)."""
+        for weight, bias in zip(self.weights, self.biases, strict=True):
+            x = functional.silu(torch.baddbmm(bias, x, weight))
+        return x
+
+    def one(self, index: int, x: Tensor) -> Tensor:
+        """One network alone: (N, in) to (N, hidden)."""
+        for weight, bias in zip(self.weights, self.biases, strict=True):
+            x = functional.silu(torch.addmm(bias[index], x, weight[index]))
+        return x
+
+    def trace(self, x: Tensor) -> tuple[Tensor, Trace]:
+        """As `forward`, and what `backward` needs; keeps no autograd graph."""
+        trace: Trace = []
+        for weight, bias in zip(self.weights, self.biases, strict=True):
+            sums = torch.baddbmm(bias, x, weight)
+            trace.append((x, sums))
+            x = functional.silu(sums)
+        return x, trace
+
+    def backward(self, trace: Trace, grad: Tensor) -> None:
+        """Writes every parameter's `.grad` from the gradient of the outputs, (k, N, hidden): the chain rule by hand."""
+        for i in reversed(range(len(trace))):
+            x, sums = trace[i]
+            weight, bias = self.weights[i], self.biases[i]
+            grad = torch.ops.aten.silu_backward(grad, sums)
+            torch.bmm(x.transpose(1, 2), grad, out=weight.grad)
+            torch.sum(grad, 1, keepdim=True, out=bias.grad)
+            if i:
+                grad = torch.bmm(grad, weight.transpose(1, 2))
+
+
+def kaiming(networks: int, inputs: int, outputs: int, gain: float = 1.0) -> Tensor:
+    """Normal weights (networks, in, out) with std gain / sqrt(in). He et al. 2015, https://arxiv.org/abs/1502.01852, eq. 14 (forward case)."""
+    return torch.randn(networks, inputs, outputs) * (gain / math.sqrt(inputs))
