@@ -1,0 +1,234 @@
+"""3DBall and 3DBallHard: keep a ball on a block by tilting it.
+
+The documentation leaves the physics open. Ours is a rigid sphere on a tilting box, measured against recordings
+of Unity's own: a cube with edges of 5 about its center, a ball of diameter `scale` that drops from 1 above it,
+inelastic contacts with a friction coefficient of 0.6, ticks of 0.02 s integrated semi-implicitly. The mass cancels
+in all of that, as it does in Galilei's; it tells through the drag of the air, small for a mass of 1.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import warp as wp
+
+from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
+from palaestra.envs.builtin.base import Program, WarpEnv
+
+if TYPE_CHECKING:
+    import numpy as np
+    import torch
+
+wp.set_module_options({"enable_backward": False})
+
+TICKS = wp.constant(5)  # physics ticks a decision
+MOST_DECISIONS = wp.constant(1000)
+SECONDS = wp.constant(0.02)  # a physics tick
+DEGREE = wp.constant(0.017453292519943295)
+HALF_EDGE = wp.constant(2.5)
+FRICTION = wp.constant(0.6)
+DRAG = wp.constant(0.01)  # N s/m for a diameter of 1 (Stokes: in proportion to it)
+TILT_LIMIT = wp.constant(0.25)  # of the quaternion's component: about 29 degrees
+
+
+@wp.struct
+class World:
+    """The columns of 3DBall, one row an area."""
+
+    has_velocity: wp.int32  # whether the agent sees the ball's velocity
+    rng: wp.array(dtype=wp.uint32)
+    age: wp.array(dtype=wp.int32)  # decisions of this episode
+    tilt: wp.array(dtype=wp.quat)
+    position: wp.array(dtype=wp.vec3)  # of the ball, from the block's center
+    velocity: wp.array(dtype=wp.vec3)
+    spin: wp.array(dtype=wp.vec3)  # rad/s
+    parameters: wp.array2d(dtype=wp.float32)  # scale, gravity, mass of this episode
+    pending: wp.array2d(dtype=wp.float32)
+    action: wp.array2d(dtype=wp.float32)
+    obs: wp.array2d(dtype=wp.float32)  # frames, oldest first
+    final_obs: wp.array2d(dtype=wp.float32)
+    reward: wp.array(dtype=wp.float32)
+    terminated: wp.array(dtype=wp.bool)
+    truncated: wp.array(dtype=wp.bool)
+
+
+@wp.func
+def see(world: World, i: int):
+    """Moves the frames on by one and writes the newest."""
+    frame = 5 + 3 * world.has_velocity
+    newest = world.obs.shape[1] - frame
+    for k in range(newest):
+        world.obs[i, k] = world.obs[i, k + frame]
+    tilt = world.tilt[i]
+    position = world.position[i]
+    world.obs[i, newest] = tilt[2]
+    world.obs[i, newest + 1] = tilt[0]
+    for k in range(3):
+        world.obs[i, newest + 2 + k] = position[k]
+    if world.has_velocity != 0:
+        velocity = world.velocity[i]
+        for k in range(3):
+            world.obs[i, newest + 5 + k] = velocity[k]
+
+
+@wp.func
+def start(world: World, i: int):
+    """A block tilted by up to 10 degrees about x, then z; the ball above it within 1.5 of the middle."""
+    for k in range(3):
+        world.parameters[i, k] = world.pending[i, k]
+    state = world.rng[i]
+    about_x = wp.randf(state, -10.0, 10.0) * DEGREE
+    about_z = wp.randf(state, -10.0, 10.0) * DEGREE
+    x = wp.randf(state, -1.5, 1.5)
+    z = wp.randf(state, -1.5, 1.5)
+    world.rng[i] = state
+    world.tilt[i] = wp.quat_from_axis_angle(wp.vec3(1.0, 0.0, 0.0), about_x) * wp.quat_from_axis_angle(wp.vec3(0.0, 0.0, 1.0), about_z)
+    world.position[i] = wp.vec3(x, HALF_EDGE + 1.0 + 0.5 * world.parameters[i, 0], z)
+    world.velocity[i] = wp.vec3(0.0, 0.0, 0.0)
+    world.spin[i] = wp.vec3(0.0, 0.0, 0.0)
+    world.age[i] = 0
+    for k in range(world.obs.shape[1]):
+        world.obs[i, k] = 0.0
+    see(world, i)
+
+
+@wp.func
+def turned(tilt: wp.quat, action: wp.vec2):
+    """The block after one physics tick of an action: up to 2 degrees about its own z, then its own x."""
+    about_z = 2.0 * action[0] * DEGREE
+    about_x = 2.0 * action[1] * DEGREE
+    if (about_z > 0.0 and tilt[2] < TILT_LIMIT) or (about_z < 0.0 and tilt[2] > -TILT_LIMIT):
+        tilt = tilt * wp.quat_from_axis_angle(wp.vec3(0.0, 0.0, 1.0), about_z)
+    if (about_x > 0.0 and tilt[0] < TILT_LIMIT) or (about_x < 0.0 and tilt[0] > -TILT_LIMIT):
+        tilt = tilt * wp.quat_from_axis_angle(wp.vec3(1.0, 0.0, 0.0), about_x)
+    return wp.normalize(tilt)
+
+
+@wp.func
+def roll(world: World, i: int, tilt: wp.quat):
+    """One physics tick of the ball: gravity and drag, then the impulses of a contact, then the move."""
+    scale = world.parameters[i, 0]
+    radius = 0.5 * scale
+    position = world.position[i]
+    spin = world.spin[i]
+    velocity = world.velocity[i]
+    velocity += wp.vec3(0.0, -world.parameters[i, 1] * SECONDS, 0.0)
+    velocity *= 1.0 / (1.0 + DRAG * scale / world.parameters[i, 2] * SECONDS)
+    local = wp.quat_rotate_inv(tilt, position)
+    edge = wp.vec3(HALF_EDGE, HALF_EDGE, HALF_EDGE)
+    nearest = wp.min(wp.max(local, -edge), edge)
+    away = local - nearest
+    gap = wp.length(away) - radius
+    normal = wp.vec3(0.0, 1.0, 0.0)
+    if gap > -radius:
+        normal = wp.quat_rotate(tilt, away / (gap + radius))
+    else:  # its center is inside: up through the top
+        gap = local[1] - HALF_EDGE - radius
+        normal = wp.quat_rotate(tilt, normal)
+    approach = wp.dot(velocity, normal)
+    if gap + approach * SECONDS < 0.0:
+        push = wp.max(-approach - wp.max(gap, 0.0) / SECONDS, 0.0)
+        velocity += push * normal
+        arm = -radius * normal
+        slip = velocity + wp.cross(spin, arm)
+        slip -= wp.dot(slip, normal) * normal
+        speed = wp.length(slip)
+        if speed > 0.0:
+            # a solid sphere stops slipping at 2/7 of the slip: 1 / (1 + m r^2 / I) with I = 2/5 m r^2
+            pull = -wp.min(2.0 / 7.0, FRICTION * push / speed) * slip
+            velocity += pull
+            spin += wp.cross(arm, pull) * (2.5 / (radius * radius))
+    position += velocity * SECONDS
+    if gap < 0.0:
+        position -= gap * normal  # the block turned into it: out at once, without a kick
+    world.position[i] = position
+    world.velocity[i] = velocity
+    world.spin[i] = spin
+
+
+@wp.func
+def is_off(position: wp.vec3):
+    return position[1] < -2.0 or wp.abs(position[0]) > 3.0 or wp.abs(position[2]) > 3.0
+
+
+@wp.kernel
+def begin(world: World, seed: int):
+    i = wp.tid()
+    world.rng[i] = wp.rand_init(seed, i)
+    world.reward[i] = 0.0
+    world.terminated[i] = False
+    world.truncated[i] = False
+    start(world, i)
+
+
+@wp.kernel
+def tick(world: World, report: wp.array(dtype=wp.int32)):
+    i = wp.tid()
+    action = wp.vec2(world.action[i, 0], world.action[i, 1])
+    if not wp.isfinite(action):
+        report[1] = i + 1
+        action = wp.vec2(0.0, 0.0)
+    action = wp.vec2(wp.clamp(action[0], -1.0, 1.0), wp.clamp(action[1], -1.0, 1.0))
+    fallen = bool(False)
+    for _ in range(TICKS):
+        if not fallen:
+            tilt = turned(world.tilt[i], action)
+            world.tilt[i] = tilt
+            roll(world, i, tilt)
+            fallen = is_off(world.position[i])
+    see(world, i)
+    age = world.age[i] + 1
+    world.age[i] = age
+    world.reward[i] = wp.where(fallen, -1.0, 0.1)
+    world.terminated[i] = fallen
+    world.truncated[i] = age >= MOST_DECISIONS and not fallen
+    if fallen or age >= MOST_DECISIONS:
+        report[0] = 1
+        for k in range(world.obs.shape[1]):
+            world.final_obs[i, k] = world.obs[i, k]
+        start(world, i)
+
+
+PROGRAM = Program(World, begin, (tick,))
+
+
+class Ball(WarpEnv):
+    """3DBall: vector 8 (block's rotation z and x, ball's position and velocity), two continuous actions."""
+
+    behavior = "3DBall"
+    summary = "A block tilts itself to keep a ball on top."
+    rewards = ("+0.1 a decision while the ball stays", "-1 when it falls")
+    episode = "ends when the ball falls, and is cut after 1,000 decisions (5,000 physics ticks)"
+    benchmark = 100.0
+    default_areas = 12
+    parameter_ranges = {"scale": (1.0, 0.2, 10.0), "gravity": (9.81, 4.0, 105.0), "mass": (1.0, 0.1, 20.0)}
+
+    def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:
+        spec = BehaviorSpec((ObsSpec("vector", (8,)),), ActionSpec(continuous=2), steady=True)
+        super().__init__(PROGRAM, spec, areas, device, has_velocity=1, obs=8, final_obs=8, action=2, parameters=3)
+
+    def _picture(self, row: dict[str, np.ndarray]) -> np.ndarray:
+        from palaestra.envs.builtin.picture import ball_on_block
+
+        return ball_on_block(row["tilt"], row["position"], float(row["parameters"][0]) / 2)
+
+
+class BallHard(WarpEnv):
+    """3DBallHard: 3DBall without the velocity; the last nine frames of 5 instead, oldest first."""
+
+    behavior = "3DBallHard"
+    summary = "3DBall without the ball's velocity: it must be told from the last nine views."
+    rewards = Ball.rewards
+    episode = Ball.episode
+    benchmark = 100.0
+    default_areas = 12
+    parameter_ranges = Ball.parameter_ranges
+
+    def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:
+        spec = BehaviorSpec((ObsSpec("vector", (45,)),), ActionSpec(continuous=2), steady=True)
+        super().__init__(PROGRAM, spec, areas, device, has_velocity=0, obs=45, final_obs=45, action=2, parameters=3)
+
+    def _picture(self, row: dict[str, np.ndarray]) -> np.ndarray:
+        from palaestra.envs.builtin.picture import ball_on_block
+
+        return ball_on_block(row["tilt"], row["position"], float(row["parameters"][0]) / 2)
