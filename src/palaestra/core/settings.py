@@ -1,0 +1,85 @@
+"""The base of all settings: closed, frozen, and forgiving only where a person's meaning is plain.
+
+Names are those of the ML-Agents YAML. The sentence under a field is its documentation, in code and in editors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import UnionType
+from typing import Any, ClassVar, Union, get_args, get_origin
+
+from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator, model_validator
+from pydantic_core import InitErrorDetails, PydanticCustomError
+
+from palaestra.core.registry import nearest
+
+UNKNOWN_KEY, IGNORED_KEY = "unknown_key", "ignored_key"
+"""Types of the pydantic error of a key that no field answers to: refused, and merely warned of in a file."""
+
+
+class Settings(BaseModel):
+    """A group of settings. Unknown keys, wrong types and numbers out of range raise pydantic's ValidationError."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        strict=True,
+        allow_inf_nan=False,
+        use_attribute_docstrings=True,
+    )
+
+    ignores_unknown: ClassVar[bool] = False
+    """ML-Agents ignores unknown keys of this section, so that a file of its users may hold some."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_unknown_keys(cls, data: Any) -> Any:
+        if not isinstance(data, Mapping):
+            return data
+        kind = IGNORED_KEY if cls.ignores_unknown else UNKNOWN_KEY
+        unknown = [
+            InitErrorDetails(
+                type=PydanticCustomError(kind, "unknown key{hint}", {"hint": nearest(str(key), cls.model_fields)}), loc=(key,), input=value
+            )
+            for key, value in data.items()
+            if key not in cls.model_fields
+        ]
+        if unknown:
+            raise ValidationError.from_exception_data(cls.__name__, unknown)
+        return data
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _read_plain_meanings(cls, value: Any, info: ValidationInfo) -> Any:
+        annotation = cls.model_fields[str(info.field_name)].annotation
+        if value is None and isinstance(annotation, type) and issubclass(annotation, Settings):
+            return {}  # a section's name with nothing under it
+        kinds = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
+        return _plain(value, kinds)
+
+
+def _plain(value: Any, kinds: tuple[Any, ...]) -> Any:
+    """`5e5` where a whole number stands, a number in quotes, a number as a name, a list for a tuple."""
+    if isinstance(value, list) and any(get_origin(kind) is tuple for kind in kinds):
+        return _tuple(value)
+    if str in kinds:
+        return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+    if isinstance(value, str) and (int in kinds or float in kinds):
+        value = _number(value)
+    if isinstance(value, float) and int in kinds and value.is_integer():
+        return int(value)
+    return value
+
+
+def _tuple(value: Any) -> Any:
+    return tuple(_tuple(item) for item in value) if isinstance(value, list) else value
+
+
+def _number(text: str) -> int | float | str:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text

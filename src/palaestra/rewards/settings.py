@@ -1,0 +1,103 @@
+"""Settings of reward signals. Each class states all of its keys, so that a signal can be read on its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field, model_validator
+
+from palaestra.core.settings import Settings
+from palaestra.models.settings import NetworkSettings
+
+
+class ExtrinsicSettings(Settings):
+    """The environment's own reward."""
+
+    gamma: float = Field(default=0.99, ge=0, le=1)
+    """Discount of future rewards."""
+    strength: float = 1.0
+    """Factor on this signal's reward."""
+    normalize: bool = False
+    """Divide rewards by a running standard deviation of the discounted return."""
+    network_settings: NetworkSettings = NetworkSettings()
+    """Unused: the environment's reward has no network. ML-Agents writes it into its files."""
+
+
+class CuriositySettings(Settings):
+    """Reward for what a forward model fails to predict. Pathak et al. 2017, https://arxiv.org/abs/1705.05363."""
+
+    gamma: float = Field(default=0.99, ge=0, le=1)
+    """Discount of future rewards."""
+    strength: float = 1.0
+    """Factor on this signal's reward."""
+    normalize: bool = False
+    """Divide rewards by a running standard deviation of the discounted return."""
+    network_settings: NetworkSettings = NetworkSettings()
+    """Encoder of the observations."""
+    learning_rate: float = Field(default=3e-4, ge=0)
+    """Adam's step size."""
+    encoding_size: int | None = Field(default=None, gt=0)
+    """Deprecated: `network_settings.hidden_units`, where network_settings is absent."""
+
+    _encoding_size = model_validator(mode="before")(lambda data: _from_encoding_size(data))
+
+
+class RNDSettings(Settings):
+    """Reward for what a random network has rarely been asked. Burda et al. 2018, https://arxiv.org/abs/1810.12894."""
+
+    gamma: float = Field(default=0.99, ge=0, le=1)
+    """Discount of future rewards."""
+    strength: float = 1.0
+    """Factor on this signal's reward."""
+    normalize: bool = False
+    """Divide rewards by a running standard deviation of the discounted return."""
+    network_settings: NetworkSettings = NetworkSettings()
+    """Both the random and the trained network."""
+    learning_rate: float = Field(default=1e-4, ge=0)
+    """Adam's step size."""
+    encoding_size: int | None = Field(default=None, gt=0)
+    """Deprecated: `network_settings.hidden_units`, where network_settings is absent."""
+
+    _encoding_size = model_validator(mode="before")(lambda data: _from_encoding_size(data))
+
+
+class GAILSettings(Settings):
+    """Reward for looking like the demonstrations. Ho and Ermon 2016, https://arxiv.org/abs/1606.03476."""
+
+    gamma: float = Field(default=0.99, ge=0, le=1)
+    """Discount of future rewards."""
+    strength: float = 1.0
+    """Factor on this signal's reward."""
+    normalize: bool = False
+    """Divide rewards by a running standard deviation of the discounted return."""
+    network_settings: NetworkSettings = NetworkSettings()
+    """The discriminator."""
+    learning_rate: float = Field(default=3e-4, ge=0)
+    """Adam's step size."""
+    encoding_size: int | None = Field(default=None, gt=0)
+    """Deprecated: `network_settings.hidden_units`, where network_settings is absent."""
+    use_actions: bool = False
+    """The discriminator sees actions too, not only observations."""
+    use_vail: bool = False
+    """A variational bottleneck in the discriminator. Peng et al. 2018, https://arxiv.org/abs/1810.00821."""
+    demo_path: str
+    """A demonstration file, or a folder of them."""
+
+    _encoding_size = model_validator(mode="before")(lambda data: _from_encoding_size(data))
+
+
+RewardSettings = ExtrinsicSettings | CuriositySettings | GAILSettings | RNDSettings
+
+REWARDS: dict[str, type[RewardSettings]] = {
+    "extrinsic": ExtrinsicSettings,
+    "curiosity": CuriositySettings,
+    "gail": GAILSettings,
+    "rnd": RNDSettings,
+}
+"""The class of each signal's settings, by its name in the YAML."""
+
+
+def _from_encoding_size(data: Any) -> Any:
+    if isinstance(data, dict) and data.get("encoding_size") is not None and data.get("network_settings") is None:
+        return {**data, "network_settings": {"hidden_units": data["encoding_size"]}}
+    return data

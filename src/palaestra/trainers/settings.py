@@ -1,0 +1,135 @@
+"""Settings of trainers: the `hyperparameters` of each, and behavioral cloning, which works with all of them."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field, model_validator
+
+from palaestra.core.settings import Settings
+
+Schedule = Literal["constant", "linear"]
+
+
+class PPOSettings(Settings):
+    """Proximal policy optimization. Schulman et al. 2017, https://arxiv.org/abs/1707.06347."""
+
+    batch_size: int = Field(default=1024, gt=0)
+    """Minibatch size: decisions in one gradient step."""
+    buffer_size: int = Field(default=10240, gt=0)
+    """Rollout size: decisions collected before each update."""
+    learning_rate: float = Field(default=3e-4, ge=0)
+    """Adam's step size."""
+    beta: float = Field(default=5e-3, ge=0)
+    """Entropy coefficient."""
+    epsilon: float = Field(default=0.2, gt=0)
+    """Clip range: furthest the policy ratio may move from 1."""
+    lambd: float = Field(default=0.95, ge=0, le=1)
+    """Lambda of generalized advantage estimation (GAE)."""
+    num_epoch: int = Field(default=3, gt=0)
+    """Passes over each rollout."""
+    shared_critic: bool = False
+    """The critic's value heads sit on the actor's body instead of a network of their own."""
+    learning_rate_schedule: Schedule = "linear"
+    """How the step size falls until max_steps; `linear` ends near zero."""
+    beta_schedule: Schedule = "linear"
+    """How the entropy coefficient falls. Unset: as learning_rate_schedule says, where that is set."""
+    epsilon_schedule: Schedule = "linear"
+    """How the clip range falls, to 0.1. Unset: as learning_rate_schedule says, where that is set."""
+    max_grad_norm: float | None = Field(default=None, gt=0)
+    """Gradient clipping by the global norm; null: none."""
+    value_coef: float = Field(default=0.5, ge=0)
+    """Weight of the value loss."""
+    clip_value: bool = False
+    """Value clipping: bound how far a value moves from the old one, by the clip range. ML-Agents' never takes hold."""
+
+    _schedules = model_validator(mode="before")(lambda data: _follow_learning_rate(data))
+
+
+class POCASettings(Settings):
+    """Multi-agent posthumous credit assignment. Cohen et al. 2022, https://arxiv.org/abs/2111.05992."""
+
+    batch_size: int = Field(default=1024, gt=0)
+    """Minibatch size: decisions in one gradient step."""
+    buffer_size: int = Field(default=10240, gt=0)
+    """Rollout size: decisions collected before each update."""
+    learning_rate: float = Field(default=3e-4, ge=0)
+    """Adam's step size."""
+    beta: float = Field(default=5e-3, ge=0)
+    """Entropy coefficient."""
+    epsilon: float = Field(default=0.2, gt=0)
+    """Clip range: furthest the policy ratio may move from 1."""
+    lambd: float = Field(default=0.95, ge=0, le=1)
+    """Lambda of the lambda-return."""
+    num_epoch: int = Field(default=3, gt=0)
+    """Passes over each rollout."""
+    learning_rate_schedule: Schedule = "linear"
+    """How the step size falls until max_steps; `linear` ends near zero."""
+    beta_schedule: Schedule = "linear"
+    """How the entropy coefficient falls. Unset: as learning_rate_schedule says, where that is set."""
+    epsilon_schedule: Schedule = "linear"
+    """How the clip range falls, to 0.1. Unset: as learning_rate_schedule says, where that is set."""
+
+    _schedules = model_validator(mode="before")(lambda data: _follow_learning_rate(data))
+
+
+class SACSettings(Settings):
+    """Soft actor-critic. Haarnoja et al. 2018, https://arxiv.org/abs/1812.05905."""
+
+    batch_size: int = Field(default=128, gt=0)
+    """Minibatch size: decisions in one gradient step."""
+    buffer_size: int = Field(default=50000, gt=0)
+    """Replay size: past decisions kept."""
+    learning_rate: float = Field(default=3e-4, ge=0)
+    """Adam's step size."""
+    buffer_init_steps: int = Field(default=0, ge=0)
+    """Decisions collected before the first update."""
+    tau: float = Field(default=0.005, ge=0, le=1)
+    """Target smoothing (Polyak) coefficient."""
+    steps_per_update: float = Field(default=1, gt=0)
+    """Decisions for each gradient step: the inverse of the update-to-data ratio."""
+    save_replay_buffer: bool = False
+    """Keep the replay in checkpoints."""
+    init_entcoef: float = Field(default=1.0, gt=0)
+    """Initial entropy coefficient (temperature alpha)."""
+    reward_signal_steps_per_update: float = Field(default=1, gt=0)
+    """Decisions for each gradient step of the reward signals. Unset: steps_per_update."""
+    learning_rate_schedule: Schedule = "constant"
+    """How the step size falls until max_steps; `linear` ends near zero."""
+
+    @model_validator(mode="after")
+    def _rewards_follow(self) -> SACSettings:
+        if "reward_signal_steps_per_update" not in self.model_fields_set:
+            object.__setattr__(self, "reward_signal_steps_per_update", self.steps_per_update)
+        return self
+
+
+class BehavioralCloningSettings(Settings):
+    """Imitate demonstrations beside the trainer's own objective."""
+
+    ignores_unknown: ClassVar[bool] = True
+
+    demo_path: str
+    """A demonstration file, or a folder of them."""
+    steps: int = Field(default=0, ge=0)
+    """Decisions until its step size has fallen to zero; 0: it never falls."""
+    strength: float = Field(default=1.0, ge=0)
+    """Factor on the policy's learning rate."""
+    samples_per_update: int = Field(default=0, ge=0)
+    """Demonstrated decisions used in one update; 0: all."""
+    num_epoch: int | None = Field(default=None, gt=0)
+    """Passes over them; null: 3."""
+    batch_size: int | None = Field(default=None, gt=0)
+    """Minibatch size; null: the policy's."""
+
+
+TRAINERS: dict[str, type[Settings]] = {"ppo": PPOSettings, "sac": SACSettings, "poca": POCASettings}
+"""The class of each trainer's hyperparameters, by its name in the YAML."""
+
+
+def _follow_learning_rate(data: Any) -> Any:
+    """Schedules that are not given copy the learning rate's, where that is given."""
+    if not isinstance(data, dict) or "learning_rate_schedule" not in data:
+        return data
+    schedule = data["learning_rate_schedule"]
+    return {"beta_schedule": schedule, "epsilon_schedule": schedule, **data}
