@@ -35,7 +35,7 @@ TILT_LIMIT = wp.constant(0.25)  # of the quaternion's component: about 29 degree
 class World:
     """The columns of 3DBall, one row an area."""
 
-    has_velocity: wp.int32  # whether the agent sees the ball's velocity
+    frames: wp.int32  # views in an observation; with more than one, velocities are left out
     rng: wp.array(dtype=wp.uint32)
     age: wp.array(dtype=wp.int32)  # decisions of this episode
     tilt: wp.array(dtype=wp.quat)
@@ -45,7 +45,7 @@ class World:
     parameters: wp.array2d(dtype=wp.float32)  # scale, gravity, mass of this episode
     pending: wp.array2d(dtype=wp.float32)
     action: wp.array2d(dtype=wp.float32)
-    obs: wp.array2d(dtype=wp.float32)  # frames, oldest first
+    obs: wp.array2d(dtype=wp.float32)
     final_obs: wp.array2d(dtype=wp.float32)
     reward: wp.array(dtype=wp.float32)
     terminated: wp.array(dtype=wp.bool)
@@ -54,21 +54,27 @@ class World:
 
 @wp.func
 def see(world: World, i: int):
-    """Moves the frames on by one and writes the newest."""
-    frame = 5 + 3 * world.has_velocity
-    newest = world.obs.shape[1] - frame
-    for k in range(newest):
-        world.obs[i, k] = world.obs[i, k + frame]
+    """Writes what the agent sees now, after moving older frames back by one."""
     tilt = world.tilt[i]
     position = world.position[i]
-    world.obs[i, newest] = tilt[2]
-    world.obs[i, newest + 1] = tilt[0]
-    for k in range(3):
-        world.obs[i, newest + 2 + k] = position[k]
-    if world.has_velocity != 0:
-        velocity = world.velocity[i]
+    velocity = world.velocity[i]
+    at = 2
+    if world.frames == 1:
+        world.obs[i, 0] = tilt[2]
+        world.obs[i, 1] = tilt[0]
         for k in range(3):
-            world.obs[i, newest + 5 + k] = velocity[k]
+            world.obs[i, 5 + k] = velocity[k]
+    else:
+        at = 3 * world.frames - 3
+        last = 5 * world.frames - 2
+        for k in range(at):
+            world.obs[i, k] = world.obs[i, k + 3]
+        for k in range(at + 3, last):
+            world.obs[i, k] = world.obs[i, k + 2]
+        world.obs[i, last] = tilt[2]
+        world.obs[i, last + 1] = tilt[0]
+    for k in range(3):
+        world.obs[i, at + k] = position[k]
 
 
 @wp.func
@@ -92,58 +98,56 @@ def start(world: World, i: int):
     see(world, i)
 
 
-@wp.func
-def turned(tilt: wp.quat, action: wp.vec2):
-    """The block after one physics tick of an action: up to 2 degrees about its own z, then its own x."""
-    about_z = 2.0 * action[0] * DEGREE
-    about_x = 2.0 * action[1] * DEGREE
-    if (about_z > 0.0 and tilt[2] < TILT_LIMIT) or (about_z < 0.0 and tilt[2] > -TILT_LIMIT):
-        tilt = tilt * wp.quat_from_axis_angle(wp.vec3(0.0, 0.0, 1.0), about_z)
-    if (about_x > 0.0 and tilt[0] < TILT_LIMIT) or (about_x < 0.0 and tilt[0] > -TILT_LIMIT):
-        tilt = tilt * wp.quat_from_axis_angle(wp.vec3(1.0, 0.0, 0.0), about_x)
-    return wp.normalize(tilt)
+@wp.struct
+class Sphere:
+    """The moving ball."""
+
+    position: wp.vec3
+    velocity: wp.vec3
+    spin: wp.vec3
 
 
 @wp.func
-def roll(world: World, i: int, tilt: wp.quat):
-    """One physics tick of the ball: gravity and drag, then the impulses of a contact, then the move."""
-    scale = world.parameters[i, 0]
-    radius = 0.5 * scale
-    position = world.position[i]
-    spin = world.spin[i]
-    velocity = world.velocity[i]
-    velocity += wp.vec3(0.0, -world.parameters[i, 1] * SECONDS, 0.0)
-    velocity *= 1.0 / (1.0 + DRAG * scale / world.parameters[i, 2] * SECONDS)
-    local = wp.quat_rotate_inv(tilt, position)
+def turned(tilt: wp.quat, about_z: wp.quat, about_x: wp.quat):
+    """The block after one physics tick of turning about its own z, then its own x, each up to a limit."""
+    if about_z[2] * tilt[2] <= 0.0 or wp.abs(tilt[2]) < TILT_LIMIT:
+        tilt = tilt * about_z
+    if about_x[0] * tilt[0] <= 0.0 or wp.abs(tilt[0]) < TILT_LIMIT:
+        tilt = tilt * about_x
+    return tilt
+
+
+@wp.func
+def rolled(ball: Sphere, tilt: wp.quat, radius: float, gravity: float, kept: float):
+    """The ball after one physics tick: gravity and drag, then the impulses of a contact, then the move.
+
+    `kept` is the share of its velocity that the air leaves it.
+    """
+    ball.velocity = kept * (ball.velocity - wp.vec3(0.0, gravity * SECONDS, 0.0))
+    local = wp.quat_rotate_inv(tilt, ball.position)
     edge = wp.vec3(HALF_EDGE, HALF_EDGE, HALF_EDGE)
-    nearest = wp.min(wp.max(local, -edge), edge)
-    away = local - nearest
-    gap = wp.length(away) - radius
-    normal = wp.vec3(0.0, 1.0, 0.0)
-    if gap > -radius:
-        normal = wp.quat_rotate(tilt, away / (gap + radius))
-    else:  # its center is inside: up through the top
+    away = local - wp.min(wp.max(local, -edge), edge)
+    distance = wp.length(away)
+    gap = distance - radius
+    if distance == 0.0:  # its center is inside: up through the top
+        distance = 1.0
+        away = wp.vec3(0.0, 1.0, 0.0)
         gap = local[1] - HALF_EDGE - radius
-        normal = wp.quat_rotate(tilt, normal)
-    approach = wp.dot(velocity, normal)
-    if gap + approach * SECONDS < 0.0:
-        push = wp.max(-approach - wp.max(gap, 0.0) / SECONDS, 0.0)
-        velocity += push * normal
+    normal = wp.quat_rotate(tilt, away / distance)
+    push = -wp.dot(ball.velocity, normal) - wp.max(gap, 0.0) / SECONDS
+    if push > 0.0:
+        ball.velocity += push * normal
         arm = -radius * normal
-        slip = velocity + wp.cross(spin, arm)
+        slip = ball.velocity + wp.cross(ball.spin, arm)
         slip -= wp.dot(slip, normal) * normal
-        speed = wp.length(slip)
-        if speed > 0.0:
-            # a solid sphere stops slipping at 2/7 of the slip: 1 / (1 + m r^2 / I) with I = 2/5 m r^2
-            pull = -wp.min(2.0 / 7.0, FRICTION * push / speed) * slip
-            velocity += pull
-            spin += wp.cross(arm, pull) * (2.5 / (radius * radius))
-    position += velocity * SECONDS
+        # a solid sphere stops slipping at 2/7 of the slip: 1 / (1 + m r^2 / I) with I = 2/5 m r^2
+        pull = -wp.min(2.0 / 7.0, FRICTION * push / (wp.length(slip) + 1.0e-9)) * slip
+        ball.velocity += pull
+        ball.spin += wp.cross(arm, pull) * (2.5 / (radius * radius))
+    ball.position += ball.velocity * SECONDS
     if gap < 0.0:
-        position -= gap * normal  # the block turned into it: out at once, without a kick
-    world.position[i] = position
-    world.velocity[i] = velocity
-    world.spin[i] = spin
+        ball.position -= gap * normal  # the block turned into it: out at once, without a kick
+    return ball
 
 
 @wp.func
@@ -161,6 +165,33 @@ def begin(world: World, seed: int):
     start(world, i)
 
 
+@wp.func
+def lived(world: World, i: int, action: wp.vec2):
+    """Runs the physics of one decision; True where the ball has fallen, which ends it early."""
+    about_z = wp.quat_from_axis_angle(wp.vec3(0.0, 0.0, 1.0), 2.0 * DEGREE * action[0])
+    about_x = wp.quat_from_axis_angle(wp.vec3(1.0, 0.0, 0.0), 2.0 * DEGREE * action[1])
+    scale = world.parameters[i, 0]
+    gravity = world.parameters[i, 1]
+    kept = 1.0 / (1.0 + DRAG * scale / world.parameters[i, 2] * SECONDS)
+    tilt = world.tilt[i]
+    ball = Sphere()
+    ball.position = world.position[i]
+    ball.velocity = world.velocity[i]
+    ball.spin = world.spin[i]
+    left = int(TICKS)
+    fallen = bool(False)
+    while left > 0 and not fallen:
+        tilt = turned(tilt, about_z, about_x)
+        ball = rolled(ball, tilt, 0.5 * scale, gravity, kept)
+        fallen = is_off(ball.position)
+        left -= 1
+    world.tilt[i] = wp.normalize(tilt)
+    world.position[i] = ball.position
+    world.velocity[i] = ball.velocity
+    world.spin[i] = ball.spin
+    return fallen
+
+
 @wp.kernel
 def tick(world: World, report: wp.array(dtype=wp.int32)):
     i = wp.tid()
@@ -168,14 +199,7 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
     if not wp.isfinite(action):
         report[1] = i + 1
         action = wp.vec2(0.0, 0.0)
-    action = wp.vec2(wp.clamp(action[0], -1.0, 1.0), wp.clamp(action[1], -1.0, 1.0))
-    fallen = bool(False)
-    for _ in range(TICKS):
-        if not fallen:
-            tilt = turned(world.tilt[i], action)
-            world.tilt[i] = tilt
-            roll(world, i, tilt)
-            fallen = is_off(world.position[i])
+    fallen = lived(world, i, wp.vec2(wp.clamp(action[0], -1.0, 1.0), wp.clamp(action[1], -1.0, 1.0)))
     see(world, i)
     age = world.age[i] + 1
     world.age[i] = age
@@ -205,7 +229,7 @@ class Ball(WarpEnv):
 
     def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:
         spec = BehaviorSpec((ObsSpec("vector", (8,)),), ActionSpec(continuous=2), steady=True)
-        super().__init__(PROGRAM, spec, areas, device, has_velocity=1, obs=8, final_obs=8, action=2, parameters=3)
+        super().__init__(PROGRAM, spec, areas, device, frames=1, obs=8, final_obs=8, action=2, parameters=3)
 
     def _picture(self, row: dict[str, np.ndarray]) -> np.ndarray:
         from palaestra.envs.builtin.picture import ball_on_block
@@ -226,7 +250,7 @@ class BallHard(WarpEnv):
 
     def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:
         spec = BehaviorSpec((ObsSpec("vector", (45,)),), ActionSpec(continuous=2), steady=True)
-        super().__init__(PROGRAM, spec, areas, device, has_velocity=0, obs=45, final_obs=45, action=2, parameters=3)
+        super().__init__(PROGRAM, spec, areas, device, frames=9, obs=45, final_obs=45, action=2, parameters=3)
 
     def _picture(self, row: dict[str, np.ndarray]) -> np.ndarray:
         from palaestra.envs.builtin.picture import ball_on_block
