@@ -125,23 +125,25 @@ def rolled(ball: Sphere, tilt: wp.quat, radius: float, gravity: float, kept: flo
     """
     ball.velocity = kept * (ball.velocity - wp.vec3(0.0, gravity * SECONDS, 0.0))
     local = wp.quat_rotate_inv(tilt, ball.position)
-    edge = wp.vec3(HALF_EDGE, HALF_EDGE, HALF_EDGE)
-    away = local - wp.min(wp.max(local, -edge), edge)
-    distance = wp.length(away)
-    gap = distance - radius
-    if distance == 0.0:  # its center is inside: up through the top
-        distance = 1.0
-        away = wp.vec3(0.0, 1.0, 0.0)
-        gap = local[1] - HALF_EDGE - radius
-    normal = wp.quat_rotate(tilt, away / distance)
-    push = -wp.dot(ball.velocity, normal) - wp.max(gap, 0.0) / SECONDS
+    normal = wp.quat_rotate(tilt, wp.vec3(0.0, 1.0, 0.0))
+    gap = local[1] - HALF_EDGE - radius
+    if wp.abs(local[0]) > HALF_EDGE or wp.abs(local[2]) > HALF_EDGE:  # past the top's edge
+        edge = wp.vec3(HALF_EDGE, HALF_EDGE, HALF_EDGE)
+        away = local - wp.min(wp.max(local, -edge), edge)
+        distance = wp.length(away)
+        normal = wp.quat_rotate(tilt, away / distance)
+        gap = distance - radius
+    push = -wp.dot(ball.velocity, normal) - wp.max(gap, 0.0) * (1.0 / SECONDS)
     if push > 0.0:
         ball.velocity += push * normal
         arm = -radius * normal
         slip = ball.velocity + wp.cross(ball.spin, arm)
         slip -= wp.dot(slip, normal) * normal
         # a solid sphere stops slipping at 2/7 of the slip: 1 / (1 + m r^2 / I) with I = 2/5 m r^2
-        pull = -wp.min(2.0 / 7.0, FRICTION * push / (wp.length(slip) + 1.0e-9)) * slip
+        pull = -2.0 / 7.0 * slip
+        most = FRICTION * push
+        if wp.length_sq(pull) > most * most:
+            pull *= most / wp.length(pull)
         ball.velocity += pull
         ball.spin += wp.cross(arm, pull) * (2.5 / (radius * radius))
     ball.position += ball.velocity * SECONDS

@@ -155,7 +155,9 @@ class WarpEnv:
             known = ", ".join(self.parameter_ranges) or "none"
             raise EnvError(f"{self.behavior} has no parameter '{name}'{nearest(name, self.parameter_ranges)} (there are: {known})")
         if value.shape != (self.num_areas,):
-            raise EnvError(f"{self.behavior}, parameter '{name}': shape {tuple(value.shape)}, expected one value an area, ({self.num_areas},)")
+            raise EnvError(
+                f"{self.behavior}, parameter '{name}': shape {tuple(value.shape)}, expected one value an area, ({self.num_areas},)"
+            )
         _, least, most = self.parameter_ranges[name]
         for number in value.tolist():
             if not least <= number <= most:
