@@ -1,0 +1,156 @@
+"""From what `--env` or `env_path` says to an environment.
+
+=========================  ==========================================================
+`3DBall`                   an executable file of that name (a Unity build), else the built-in
+`builtin:3DBall`           the built-in, whatever files there are
+`gymnasium:CartPole-v1`    a Gymnasium id; `gymnasium:module:Id-v0` imports a module first
+`python:module:factory`    what a function (or class) of yours makes
+=========================  ==========================================================
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from inspect import Parameter, signature
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+
+from palaestra.core.errors import EnvError, PalaestraError
+from palaestra.core.registry import Registry, nearest
+from palaestra.envs.base import Env
+from palaestra.envs.gymnasium import GymnasiumEnv
+
+BUILD_SUFFIXES = ("", ".x86_64", ".x86", ".app", ".exe")  # what Unity puts behind a build's name
+
+NO_OPTIONS: Mapping[str, Any] = {}
+
+
+def make_env(name: str | None, *, areas: int | None = None, device: str = "cpu", options: Mapping[str, Any] = NO_OPTIONS) -> Env:
+    """The environment that `name` stands for (see the top of this module), with `areas` areas or its own number of them.
+
+    `device` is for those that can run on several; `env.device` says where it is. Raises EnvError with what to do.
+    """
+    if not name:
+        raise EnvError("no environment given: name one with --env, such as --env=3DBall ('palaestra envs' lists them)")
+    kind, colon, rest = name.partition(":")
+    if colon and kind == "gymnasium":
+        _see_current_directory()
+        return GymnasiumEnv(rest, areas, **options)
+    if colon and kind == "python":
+        return _own(rest, areas, device, options)
+    if colon and kind == "builtin":
+        return _builtin(rest, areas, device, options)
+    if build := _executable(name):
+        raise EnvError(f"'{build}' is an executable, but Unity builds are not available yet (builtin:{name} names a built-in environment)")
+    return _builtin(name, areas, device, options)
+
+
+def _executable(name: str) -> Path | None:
+    for suffix in BUILD_SUFFIXES:
+        path = Path(name + suffix)
+        if path.suffix == ".app" and path.is_dir():
+            return path
+        if path.is_file() and os.access(path, os.X_OK):
+            return path
+    return None
+
+
+def _builtin(name: str, areas: int | None, device: str, options: Mapping[str, Any]) -> Env:
+    registry = Registry("envs")
+    if name not in registry:
+        known = ", ".join(registry.names())
+        raise EnvError(
+            f"no file and no built-in environment is named '{name}'{_meant(name, registry)} "
+            f"(built in: {known}; others as gymnasium:ID or python:module:factory)"
+        )
+    return _call(registry.get(name), name, areas, device, options)
+
+
+def _meant(name: str, registry: Registry) -> str:
+    if name in gymnasium.registry:
+        return f"; did you mean 'gymnasium:{name}'?"
+    if ":" in name:
+        return f"; did you mean 'python:{name}'?"
+    return nearest(name, registry.names())
+
+
+def _own(place: str, areas: int | None, device: str, options: Mapping[str, Any]) -> Env:
+    name = f"python:{place}"
+    module_name, _, attribute = place.partition(":")
+    if not module_name or not attribute:
+        raise EnvError(f"'{name}' is not complete; expected python:module:factory, such as python:my_game:make")
+    module = _import(module_name, name)
+    factory = getattr(module, attribute, None)
+    if factory is None:
+        raise EnvError(f"{name}: module '{module_name}' ({module.__file__}) has no '{attribute}'{nearest(attribute, vars(module))}")
+    if not callable(factory):
+        raise EnvError(f"{name}: '{attribute}' is a {type(factory).__name__}; expected a function or class that makes an environment")
+    env = _call(factory, name, areas, device, options)
+    missing = [member for member in _members() if not hasattr(env, member)]
+    if missing:
+        raise EnvError(f"{name} gave a {type(env).__name__}, which lacks {', '.join(missing)}; palaestra.envs.base.Env says what they are")
+    if areas is not None and env.num_areas != areas:
+        raise EnvError(f"{name}: {areas} areas were asked for and it made {env.num_areas}; its factory should take 'areas'")
+    return env
+
+
+def _import(module: str, name: str) -> Any:
+    _see_current_directory()
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name and (module == error.name or module.startswith(error.name + ".")):
+            raise EnvError(f"{name}: there is no module '{module}', neither in {Path.cwd()} nor installed") from error
+        raise EnvError(f"{name}: module '{module}' cannot be imported: {_last_line(error)}") from error
+    except Exception as error:  # whatever a user's module does when it is imported
+        raise EnvError(f"{name}: module '{module}' cannot be imported: {_last_line(error)}") from error
+
+
+def _see_current_directory() -> None:
+    """A command's own folder stands first on the path of imports, not the user's."""
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+
+
+def _call(factory: Callable[..., Any], name: str, areas: int | None, device: str, options: Mapping[str, Any]) -> Any:
+    """Calls it with what its signature takes. `areas` and `device` may be left out of it, options may not."""
+    form = signature(factory)
+    takes = form.parameters
+    takes_all = any(parameter.kind is Parameter.VAR_KEYWORD for parameter in takes.values())
+    unknown = [option for option in options if option not in takes and not takes_all]
+    if unknown:
+        raise EnvError(f"{name} takes no option '{unknown[0]}'{nearest(unknown[0], takes)} (it takes: {', '.join(takes) or 'none'})")
+    arguments = {key: value for key, value in {"areas": areas, "device": device}.items() if key in takes or takes_all}
+    if areas is None and "areas" in takes and takes["areas"].default is not Parameter.empty:
+        del arguments["areas"]
+    try:
+        form.bind(**arguments, **options)
+    except TypeError as error:
+        raise EnvError(f"{name} cannot be called: {error}; what it needs beyond 'areas' and 'device' is an option to be given") from error
+    try:
+        return factory(**arguments, **options)
+    except PalaestraError:
+        raise
+    except Exception as error:  # whatever a user's factory does
+        raise EnvError(f"{name} could not be made: {_last_line(error)}") from error
+
+
+def _last_line(error: BaseException) -> str:
+    """What was raised, and in which file and line."""
+    if isinstance(error, SyntaxError):
+        return f"{type(error).__name__}: {error.msg} ({error.filename}, line {error.lineno})"
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<frozen")]
+    frame = frames[-1]
+    return f"{type(error).__name__}: {error} ({frame.filename}, line {frame.lineno})"
+
+
+def _members() -> list[str]:
+    """What an `Env` has, methods and values."""
+    return [name for name in {**Env.__annotations__, **vars(Env)} if not name.startswith("_")]

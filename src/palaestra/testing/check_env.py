@@ -1,0 +1,224 @@
+"""The contract of an environment as a test: `check_env(MyEnv(areas=4))`.
+
+It plays random valid actions twice over and holds everything that comes back against the
+rules of `palaestra.envs.base.Env` and the tables of `palaestra.core.timestep`. The first
+rule that is broken is raised, with the place and what was found there.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import fields
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from palaestra.core.errors import EnvError
+from palaestra.core.specs import ActionSpec, BehaviorSpec
+from palaestra.core.timestep import Action, TimeStep
+from palaestra.envs.base import Env
+from palaestra.testing.tables import check_table
+
+KEPT = 3  # returned tables that are watched for later writing
+NO_NAME = "no such parameter"
+
+Steps = Mapping[str, TimeStep]
+Actions = dict[str, Action]
+
+
+def check_env(env: Env, ticks: int = 200, seed: int = 0) -> None:
+    """Raises EnvError for the first rule that `env` breaks; closes it in the end.
+
+    Played are three runs of at most `ticks` ticks: one, the same again, and one that goes on from a saved state.
+    """
+    _check_members(env)
+    actions, marks = _play(env, ticks, seed)
+    _check_same_stream(env, actions, marks, seed)
+    _check_saving(env, actions, marks, seed)
+    _check_parameters(env)
+    _check_render(env)
+    env.close()
+    try:
+        env.close()
+    except Exception as error:
+        raise EnvError(f"close may be called again, but the second call raised {_shown(error)}") from error
+
+
+def _check_members(env: Any) -> None:
+    names = [name for name in {**Env.__annotations__, **vars(Env)} if not name.startswith("_")]
+    if missing := [name for name in names if not hasattr(env, name)]:
+        raise EnvError(f"{type(env).__name__} lacks {', '.join(missing)}; palaestra.envs.base.Env says what they are")
+    if not isinstance(env.device, torch.device):
+        raise EnvError(f"device is {env.device!r}; expected a torch.device")
+    if isinstance(env.num_areas, bool) or not isinstance(env.num_areas, int) or env.num_areas < 1:
+        raise EnvError(f"num_areas is {env.num_areas!r}; expected a whole number of at least 1")
+    for name, default in env.parameters.items():
+        if not isinstance(default, (int, float)):
+            raise EnvError(f"parameter '{name}' has the default {default!r}; expected a number")
+
+
+def _play(env: Env, ticks: int, seed: int) -> tuple[list[Actions], list[dict[str, bytes]]]:
+    """One run under every rule of a table. Gives its actions and what tells its tables apart from any others, reset's first."""
+    generator = torch.Generator().manual_seed(seed)
+    watched = _Watched()
+    steps = env.reset(seed)
+    _check_tables(env, steps, {}, 0)
+    _check_fresh(steps)
+    actions, marks, acted = [], [_mark(steps)], False
+    for tick in range(1, ticks + 1):
+        watched.add(steps)
+        acted = acted or any(bool(step.acting.any()) for step in steps.values())
+        actions.append({name: _random_action(env.behaviors[name].action, step, generator) for name, step in steps.items()})
+        before, steps = steps, env.step(actions[-1])
+        _check_tables(env, steps, before, tick)
+        watched.check(tick)
+        marks.append(_mark(steps))
+    if not acted:
+        raise EnvError(f"no agent awaited an action in {ticks} ticks; expected 'acting' to be True somewhere")
+    return actions, marks
+
+
+def _check_tables(env: Env, steps: Steps, before: Steps, tick: int) -> None:
+    if not env.behaviors:
+        raise EnvError(f"tick {tick}: behaviors is empty; expected at least one from reset on")
+    for name in steps:
+        if name not in env.behaviors:
+            raise EnvError(f"tick {tick}: behavior '{name}' came, but behaviors names only {', '.join(env.behaviors)}")
+    for name in before:
+        if name not in env.behaviors:
+            raise EnvError(f"tick {tick}: behavior '{name}' is gone from behaviors; it may gain names, never lose one")
+    for name, spec in env.behaviors.items():
+        if not isinstance(spec, BehaviorSpec):
+            raise EnvError(f"behavior '{name}' is a {type(spec).__name__}; expected a BehaviorSpec")
+        if name not in steps:
+            if spec.steady:
+                raise EnvError(f"tick {tick}: behavior '{name}' is steady and has no table; a steady one acts on every tick")
+            continue
+        where = f"tick {tick}, behavior '{name}'"
+        check_table(steps[name], spec, env.device, env.num_areas, where)
+        slots, had = len(steps[name].acting), len(before[name].acting) if name in before else 0
+        if slots < had:
+            raise EnvError(f"{where}: {slots} slots after {had}; slots stay, even where agents go")
+
+
+def _check_fresh(steps: Steps) -> None:
+    for name, step in steps.items():
+        if bool((step.terminated | step.truncated).any()):
+            raise EnvError(f"behavior '{name}': reset reports ended episodes; it starts every area anew")
+        if bool(step.reward.any() or step.group_reward.any()):
+            raise EnvError(f"behavior '{name}': reset gives rewards, before anyone acted; expected 0")
+
+
+def _random_action(spec: ActionSpec, step: TimeStep, generator: torch.Generator) -> Action:
+    """Any action that the mask allows; drawn on the CPU, so that a seed means the same on every device."""
+    slots, device = len(step.acting), step.acting.device
+    continuous = 2 * torch.rand(slots, spec.continuous, generator=generator) - 1
+    mask = torch.ones(slots, spec.choices, dtype=torch.bool) if step.action_mask is None else step.action_mask.cpu()
+    mask = mask | ~step.acting.cpu()[:, None]  # who does not act may have no choice at all
+    branches = [torch.multinomial(allowed.float(), 1, generator=generator) for allowed in mask.split(spec.branches, 1)]
+    discrete = torch.cat(branches, 1) if branches else torch.zeros(slots, 0, dtype=torch.int64)
+    return Action(continuous.to(device), discrete.to(device))
+
+
+class _Watched:
+    """The last few tables that were returned, with copies of what was in them."""
+
+    def __init__(self) -> None:
+        self._kept: deque[tuple[dict[str, Tensor], dict[str, Tensor]]] = deque(maxlen=KEPT)
+
+    def add(self, steps: Steps) -> None:
+        columns = _columns(steps)
+        self._kept.append((columns, {name: column.clone() for name, column in columns.items()}))
+
+    def check(self, tick: int) -> None:
+        for age, (columns, copies) in enumerate(reversed(self._kept), 1):
+            for name, column in columns.items():
+                if not torch.equal(column, copies[name]):
+                    raise EnvError(
+                        f"tick {tick} wrote to {name} of the table returned {age} tick(s) before; a returned table stays as it was"
+                    )
+
+
+def _columns(steps: Steps) -> dict[str, Tensor]:
+    """Every tensor under a name such as "'3DBall' obs[0]"."""
+    columns: dict[str, Tensor] = {}
+    for behavior, step in steps.items():
+        for field in fields(step):
+            value = getattr(step, field.name)
+            if field.name == "ends":
+                columns[f"'{behavior}' ends.slots"] = value.slots
+            parts = value if field.name == "obs" else value.obs if field.name == "ends" else ()
+            prefix = "ends.obs" if field.name == "ends" else field.name
+            columns |= {f"'{behavior}' {prefix}[{i}]": part for i, part in enumerate(parts)}
+            if isinstance(value, Tensor):
+                columns[f"'{behavior}' {field.name}"] = value
+    return columns
+
+
+def _mark(steps: Steps) -> dict[str, bytes]:
+    """A few bytes a column instead of all its numbers; equal where they are."""
+    return {name: blake2b(column.cpu().contiguous().numpy().tobytes(), digest_size=16).digest() for name, column in _columns(steps).items()}
+
+
+def _compare(found: dict[str, bytes], expected: dict[str, bytes], tick: int, rule: str) -> None:
+    for name in {**expected, **found}:
+        if found.get(name) != expected.get(name):
+            raise EnvError(f"{rule}, but {name} differs at tick {tick}")
+
+
+def _check_same_stream(env: Env, actions: list[Actions], marks: list[dict[str, bytes]], seed: int) -> None:
+    rule = f"the same seed ({seed}) and actions give the same stream"
+    _compare(_mark(env.reset(seed)), marks[0], 0, rule)
+    for tick, action in enumerate(actions, 1):
+        _compare(_mark(env.step(action)), marks[tick], tick, rule)
+
+
+def _check_saving(env: Env, actions: list[Actions], marks: list[dict[str, bytes]], seed: int) -> None:
+    """Saves in the middle, plays to the end, goes back and plays the second half again."""
+    middle = len(actions) // 2
+    env.reset(seed)
+    for action in actions[:middle]:
+        env.step(action)
+    state = env.state_dict()
+    if not state:
+        return
+    for name, value in state.items():
+        if not isinstance(value, Tensor):
+            raise EnvError(f"state_dict: '{name}' is a {type(value).__name__}; expected a tensor")
+    state = {name: value.clone() for name, value in state.items()}
+    for action in actions[middle:]:
+        env.step(action)
+    env.load_state_dict(state)
+    for tick, action in enumerate(actions[middle:], middle + 1):
+        _compare(_mark(env.step(action)), marks[tick], tick, f"a state saved at tick {middle} goes on as it did before")
+
+
+def _check_parameters(env: Env) -> None:
+    env.set_parameters({name: torch.full((env.num_areas,), float(default)) for name, default in env.parameters.items()})
+    try:
+        env.set_parameters({NO_NAME: torch.zeros(env.num_areas)})
+    except EnvError:
+        return
+    except Exception as error:
+        raise EnvError(f"set_parameters must raise EnvError for an unknown name; it raised {_shown(error)}") from error
+    raise EnvError(f"set_parameters took '{NO_NAME}'; it must raise EnvError for a name that is not in parameters")
+
+
+def _check_render(env: Env) -> None:
+    try:
+        picture = env.render(0)
+    except EnvError:
+        return  # it has no picture, and says so
+    except Exception as error:
+        raise EnvError(f"render must raise EnvError where there is no picture; it raised {_shown(error)}") from error
+    found = f"{picture.dtype} {picture.shape}" if isinstance(picture, np.ndarray) else type(picture).__name__
+    if not isinstance(picture, np.ndarray) or picture.dtype != np.uint8 or picture.ndim != 3 or picture.shape[2] != 3:
+        raise EnvError(f"render(0) gave {found}; expected a numpy array of uint8 (height, width, 3)")
+
+
+def _shown(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
