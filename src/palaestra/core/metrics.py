@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -15,7 +16,8 @@ class Metrics:
         self._sums: dict[str, Tensor | float] = {}
         self._counts: dict[str, int] = {}
 
-    def add(self, **values: Tensor | float) -> None:
+    def add(self, values: Mapping[str, Tensor | float]) -> None:
+        """One more measurement of each."""
         for name, value in values.items():
             if name in self._sums:
                 self._sums[name] = self._sums[name] + value

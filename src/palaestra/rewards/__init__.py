@@ -1,0 +1,1 @@
+"""Reward signals: each turns a rollout into one column of rewards."""

@@ -1,0 +1,43 @@
+"""On-policy experience of one behavior: the only unit of it that crosses a boundary.
+
+Letters in shapes: T decisions of a slot, S slots, E truncated ends, A action components, L memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from palaestra.core.timestep import Action
+
+
+@dataclass(frozen=True, slots=True)
+class Rollout:
+    """A table of decisions: a column of time for each slot, all starting in row 0.
+
+    A slot's decisions fill its first `lengths` rows. Where slots decide at different
+    times a row is not one moment, only the slot's next decision.
+    """
+
+    obs: tuple[Tensor, ...]  # each (T, S, *shape)
+    sample: Action  # (T, S, continuous), (T, S, branches): as drawn
+    log_prob: Tensor  # (T, S, A)
+    action_mask: Tensor | None  # (T, S, choices) bool
+    memory: Tensor  # (T, S, L) before the decision
+    reward: Tensor  # (T, S)
+    group_reward: Tensor  # (T, S)
+    terminated: Tensor  # (T, S) bool
+    truncated: Tensor  # (T, S) bool
+    lengths: Tensor | None  # (S,) int64 decisions of each slot; None: T in every slot
+    last_obs: tuple[Tensor, ...]  # each (S, *shape): what followed each slot's last decision
+    final_rows: Tensor  # (E,) int64 rows, in T * S counting, of the decisions that a truncation closed
+    final_obs: tuple[Tensor, ...]  # each (E, *shape): the last views of those episodes
+    area: Tensor  # (S,) int64
+    team: Tensor  # (S,) int64
+    group: Tensor  # (S,) int64
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(T, S)."""
+        return self.reward.shape[0], self.reward.shape[1]

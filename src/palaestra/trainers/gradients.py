@@ -1,0 +1,119 @@
+"""The gradient of PPO's loss: two ways to the same numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from palaestra.core.timestep import Action
+from palaestra.data.rows import Rows
+from palaestra.losses.ppo import clipped_surrogate, clipped_value, squared_error
+from palaestra.losses.ppo_gradient import branch_part, gaussian_part, value_part
+from palaestra.models.actor_critic import ACTOR, CRITIC, ActorCritic
+from palaestra.models.distributions import branch_log_probs, log_prob_and_entropy
+
+
+@dataclass(frozen=True, slots=True)
+class Coefficients:
+    """What weighs and bounds the parts of the loss in one update."""
+
+    clip_range: float
+    entropy_coef: float
+    value_coef: float
+    clip_value: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Losses:
+    """Means over a minibatch, each ()."""
+
+    policy: Tensor
+    value: Tensor
+    entropy: Tensor
+
+
+class Gradient(Protocol):
+    """Fills every parameter's `.grad` with the gradient over one minibatch."""
+
+    def __call__(self, rows: Rows, c: Coefficients) -> Losses: ...
+
+
+class Autograd:
+    """For any network."""
+
+    def __init__(self, network: ActorCritic, flat: Tensor) -> None:
+        self.network, self.flat = network, flat
+
+    def __call__(self, rows: Rows, c: Coefficients) -> Losses:
+        """Policy loss + value_coef * value loss - entropy_coef * entropy, differentiated by torch."""
+        network = self.network
+        output, value = network(rows.inputs)
+        sample = Action(rows.continuous, rows.discrete)
+        log_prob, entropy = log_prob_and_entropy(output, network.log_std, rows.mask, sample, network.spec.action)
+        policy_loss = clipped_surrogate(log_prob, rows.log_prob, rows.advantage, clip_range=c.clip_range).mean()
+        if c.clip_value:
+            value_loss = clipped_value(value, rows.value, rows.target, clip_range=c.clip_range).mean()
+        else:
+            value_loss = squared_error(value, rows.target).mean()
+        entropy = entropy.mean()
+        assert self.flat.grad is not None
+        self.flat.grad.zero_()
+        (policy_loss + c.value_coef * value_loss - c.entropy_coef * entropy).backward()
+        return Losses(policy_loss.detach(), value_loss.detach(), entropy.detach())
+
+
+class ClosedForm:
+    """For plain networks (`ActorCritic.plain`): the chain rule written out, at half the time of a small minibatch."""
+
+    def __init__(self, network: ActorCritic) -> None:
+        self.network = network
+
+    @torch.no_grad()
+    def __call__(self, rows: Rows, c: Coefficients) -> Losses:
+        """The same loss as `Autograd`."""
+        network = self.network
+        features, trace = network.body.trace(network.stacked(rows.inputs))
+        actor, critic = network.action_head, network.value_head
+        output = torch.addmm(actor.bias, features[ACTOR], actor.weight.t())
+        value = torch.addmm(critic.bias, features[CRITIC], critic.weight.t())
+
+        policy_loss, entropy, output_grad = self._policy_parts(output, rows, c)
+        value_loss, value_grad = value_part(
+            value, rows.value, rows.target, value_coef=c.value_coef, clip_range=c.clip_range if c.clip_value else None
+        )
+
+        features_grad = torch.empty_like(features)
+        torch.mm(output_grad, actor.weight, out=features_grad[ACTOR])
+        if network.networks == 1:
+            features_grad[CRITIC].addmm_(value_grad, critic.weight)
+        else:
+            torch.mm(value_grad, critic.weight, out=features_grad[CRITIC])
+        for head, x, grad in ((actor, features[ACTOR], output_grad), (critic, features[CRITIC], value_grad)):
+            torch.mm(grad.t(), x, out=head.weight.grad)
+            torch.sum(grad, 0, out=head.bias.grad)
+        network.body.backward(trace, features_grad)
+        return Losses(policy_loss, value_loss, entropy)
+
+    def _policy_parts(self, output: Tensor, rows: Rows, c: Coefficients) -> tuple[Tensor, Tensor, Tensor]:
+        """Policy loss, entropy and the gradient of the packed output, over all action components."""
+        action, log_std = self.network.spec.action, self.network.log_std
+        grads, losses, entropies = [], [], []
+        shared = {"clip_range": c.clip_range, "entropy_coef": c.entropy_coef, "components": action.components}
+        n = action.continuous
+        if n:
+            assert log_std.grad is not None
+            part = gaussian_part(
+                output[:, :n], log_std, rows.continuous, rows.log_prob[:, :n], rows.advantage, log_std_grad=log_std.grad, **shared
+            )
+            grads.append(part.grad), losses.append(part.loss), entropies.append(part.entropy)
+        for i, log_probs in enumerate(branch_log_probs(output, rows.mask, action) if action.branches else ()):
+            part = branch_part(
+                log_probs, rows.discrete[:, i : i + 1], rows.log_prob[:, n + i : n + i + 1], rows.advantage, **shared
+            )
+            grads.append(part.grad), losses.append(part.loss), entropies.append(part.entropy)
+        if len(grads) == 1:
+            return losses[0], entropies[0], grads[0]
+        return sum(losses[1:], losses[0]), sum(entropies[1:], entropies[0]), torch.cat(grads, 1)

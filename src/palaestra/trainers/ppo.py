@@ -1,0 +1,155 @@
+"""Proximal policy optimization. Schulman et al. 2017, https://arxiv.org/abs/1707.06347, as ML-Agents does it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from palaestra.core.metrics import Metrics
+from palaestra.core.specs import BehaviorSpec
+from palaestra.data.minibatches import minibatches
+from palaestra.data.rollout import Rollout
+from palaestra.data.rows import Rows
+from palaestra.losses.returns import gae, horizon_cuts, normalized
+from palaestra.models.actor_critic import ActorCritic
+from palaestra.models.flat import flatten
+from palaestra.models.policy import Policy
+from palaestra.rewards.extrinsic import Extrinsic
+from palaestra.trainers.gradients import Autograd, ClosedForm, Coefficients
+from palaestra.trainers.schedules import LAST_BETA, LAST_EPSILON, LAST_LEARNING_RATE, scheduled
+from palaestra.trainers.settings import PPOSettings
+
+if TYPE_CHECKING:
+    from palaestra.runtime.settings import BehaviorSettings
+
+VALUE_ROWS = 8192
+"""Rows valued at once: enough to keep the cores busy, few enough to stay in the cache."""
+
+
+class PPO:
+    """Learns from one rollout at a time, then throws it away."""
+
+    Settings = PPOSettings
+
+    def __init__(self, spec: BehaviorSpec, settings: BehaviorSettings, device: torch.device, seed: int) -> None:
+        assert isinstance(settings.hyperparameters, PPOSettings)
+        self.settings, self.hyper = settings, settings.hyperparameters
+        self.signals = [Extrinsic(settings.reward_signals["extrinsic"])]
+        torch.manual_seed(seed)
+        self.network = ActorCritic(spec, settings.network_settings, len(self.signals), self.hyper.shared_critic).to(device)
+        self.flat = flatten(self.network)
+        self.optimizer = torch.optim.Adam([self.flat], lr=self.hyper.learning_rate, fused=True)
+        self.gradient = ClosedForm(self.network) if self.network.plain else Autograd(self.network, self.flat)
+        self.acting = torch.Generator(device).manual_seed(seed + 1)
+        self.shuffling = torch.Generator(device).manual_seed(seed + 2)
+        self.policy = Policy(self.network, self.acting, settings.network_settings.deterministic)
+        self.rollout_size = self.hyper.buffer_size
+
+    def update(self, rollout: Rollout, step: int) -> Metrics:
+        """`num_epoch` passes over the rollout, then its observations enter the normalizer."""
+        hyper, metrics = self.hyper, Metrics()
+        rate, c = self._scheduled(step)
+        self.optimizer.param_groups[0]["lr"] = rate
+        rows = self._rows(rollout, metrics)
+        for batch in minibatches(rows, size=hyper.batch_size, epochs=hyper.num_epoch, generator=self.shuffling):
+            losses = self.gradient(batch, c)
+            if hyper.max_grad_norm is not None:
+                nn.utils.clip_grad_norm_(self.flat, hyper.max_grad_norm)
+            self.optimizer.step()
+            metrics.add({"Losses/Policy Loss": losses.policy.abs(), "Losses/Value Loss": losses.value, "Policy/Entropy": losses.entropy})
+        self.network.learn_statistics(settled(rollout, rollout.obs))
+        metrics.add({"Policy/Learning Rate": rate, "Policy/Epsilon": c.clip_range, "Policy/Beta": c.entropy_coef})
+        return metrics
+
+    def _scheduled(self, step: int) -> tuple[float, Coefficients]:
+        """Learning rate and loss coefficients at this step."""
+        h, end = self.hyper, self.settings.max_steps
+        epsilon = scheduled(h.epsilon_schedule, h.epsilon, LAST_EPSILON, step, end)
+        beta = scheduled(h.beta_schedule, h.beta, LAST_BETA, step, end)
+        rate = scheduled(h.learning_rate_schedule, h.learning_rate, LAST_LEARNING_RATE, step, end)
+        return rate, Coefficients(epsilon, beta, h.value_coef, h.clip_value)
+
+    @torch.no_grad()
+    def _rows(self, rollout: Rollout, metrics: Metrics) -> Rows:
+        """Values, advantages and targets of every signal; then the settled decisions, side by side."""
+        time, slots = rollout.shape
+        inputs = self.network.prepare(tuple(flat(obs) for obs in rollout.obs))
+        value = self._values(inputs).view(time, slots, -1)
+        following = self._following(rollout, value)
+        ended = rollout.terminated | rollout.truncated
+        cut = ended if self.settings.time_horizon >= time else ended | horizon_cuts(ended, self.settings.time_horizon)
+        if rollout.lengths is not None:
+            cut = cut | (torch.arange(time, device=cut.device).unsqueeze(1) >= rollout.lengths - 1)
+        advantages = []
+        for k, signal in enumerate(self.signals):
+            next_value = following[..., k]
+            if not signal.ignores_ends:
+                next_value = next_value * ~rollout.terminated
+            advantages.append(
+                gae(signal(rollout), value[..., k], next_value, cut, gamma=signal.gamma, gae_lambda=self.hyper.lambd)
+            )
+            metrics.add({f"Policy/{signal.name.title()} Value Estimate": settled(rollout, (value[..., k],))[0].mean()})
+        advantage = torch.stack(advantages, -1)
+        inputs = settled(rollout, tuple(x.view(time, slots, *x.shape[1:]) for x in inputs))
+        continuous, discrete, log_prob, mean_advantage, value, target = settled(
+            rollout,
+            (rollout.sample.continuous, rollout.sample.discrete, rollout.log_prob, advantage.mean(-1), value, advantage + value),
+        )
+        mask = None if rollout.action_mask is None else settled(rollout, (rollout.action_mask,))[0]
+        return Rows(inputs, continuous, discrete, log_prob, normalized(mean_advantage), value, target, mask)
+
+    def _values(self, inputs: tuple[Tensor, ...]) -> Tensor:
+        """(N, K)."""
+        return torch.cat([self.network.value(part) for part in zip(*(x.split(VALUE_ROWS) for x in inputs), strict=True)])
+
+    def _following(self, rollout: Rollout, value: Tensor) -> Tensor:
+        """Value of what each decision led to, (T, S, K): the slot's next view, or the last one of an episode that was cut."""
+        last = self._values(self.network.prepare(rollout.last_obs))
+        if rollout.lengths is None:
+            following = torch.cat([value[1:], last.unsqueeze(0)])
+        else:
+            following = torch.cat([value[1:], value[:1]])
+            slots = rollout.lengths.nonzero().squeeze(1)
+            following[rollout.lengths[slots] - 1, slots] = last[slots]
+        if len(rollout.final_rows):
+            flat(following)[rollout.final_rows] = self._values(self.network.prepare(rollout.final_obs))
+        return following
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything the next decision and update depend on."""
+        return {
+            "network": dict(self.network.state_dict()),
+            "optimizer": self.optimizer.state_dict()["state"],
+            "signals": {signal.name: signal.state_dict() for signal in self.signals},
+            "acting": self.acting.get_state(),
+            "shuffling": self.shuffling.get_state(),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes on as if it had never stopped."""
+        self.network.load_state_dict(state["network"])
+        groups = self.optimizer.state_dict()["param_groups"]
+        self.optimizer.load_state_dict({"state": state["optimizer"], "param_groups": groups})
+        for signal in self.signals:
+            signal.load_state_dict(state["signals"][signal.name])
+        self.acting.set_state(state["acting"].cpu())
+        self.shuffling.set_state(state["shuffling"].cpu())
+
+
+def flat(x: Tensor) -> Tensor:
+    """(T, S, ...) to (T * S, ...)."""
+    return x.flatten(0, 1)
+
+
+def settled(rollout: Rollout, columns: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """The rows of (T, S, ...) columns in which a decision settled, (N, ...)."""
+    columns = tuple(x.flatten(0, 1) for x in columns)
+    if rollout.lengths is None:
+        return columns
+    time, slots = rollout.shape
+    rows = (torch.arange(time, device=rollout.lengths.device).unsqueeze(1) < rollout.lengths).flatten().nonzero().squeeze(1)
+    assert len(rows) <= time * slots
+    return tuple(x.index_select(0, rows) for x in columns)
