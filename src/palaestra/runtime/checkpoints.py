@@ -1,0 +1,208 @@
+"""Checkpoints: `checkpoints/<step>/` with a manifest and one safetensors file a part, written beside and committed by one rename.
+
+Hidden neighbors are what a killed writer left:
+`.<step>.tmp-<pid>` is not committed; `.<step>.old-<pid>` was about to be replaced and still counts while `<step>` is missing;
+`.<step>.gone-<pid>` was rotated away.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from torch import Tensor
+
+from palaestra.core.errors import CheckpointError, RunError
+from palaestra.runtime.files import explain, file_name, sync_folder, write_whole
+from palaestra.runtime.tensorfile import State, digest_of, flatten, read_tensors, restore, write_tensors
+
+SCHEMA = 1
+"""Grows when a manifest changes its meaning; an older one must still be read."""
+MANIFEST = "manifest.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A state as it was saved; its tensors are on the CPU."""
+
+    step: int
+    state: dict[str, State]
+    path: Path
+    warnings: tuple[str, ...]  # why newer ones were passed over
+
+
+class Checkpoints:
+    """The checkpoints of one run. One process at a time may write; any number may read."""
+
+    def __init__(self, folder: Path, keep: int) -> None:
+        """Keeps the `keep` newest; all of them when it is 0 or less. Nothing is created before the first save."""
+        self.folder, self.keep = folder, keep
+
+    def steps(self) -> list[int]:
+        """Those there are, rising, whole or not."""
+        return sorted(self._committed())
+
+    def save(self, step: int, state: Mapping[str, State]) -> Path:
+        """Writes every part of `state` and rotates. Checkpoints of later steps are of an abandoned course, and go.
+
+        Raises RunError where it cannot be written; then the earlier ones are as they were.
+        """
+        target = self.folder / str(step)
+        beside = self._hidden(step, "tmp")
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._sweep()
+            beside.mkdir()
+            _write(beside, step, state)
+            self._commit(beside, target)
+        except OSError as error:
+            raise RunError(
+                f"cannot write the checkpoint of step {step} to {target}: {explain(error)}; "
+                f"earlier checkpoints are as they were: mend that, then go on with --resume"
+            ) from error
+        finally:
+            shutil.rmtree(beside, ignore_errors=True)
+        self._rotate(step)
+        return target
+
+    def load(self, step: int | None = None) -> Checkpoint:
+        """The one of `step`, or else the newest that is whole, with a warning for each damaged one passed over.
+
+        Raises CheckpointError when there is none, or none is usable.
+        """
+        found = self._committed()
+        if not found or step not in (None, *found):
+            wanted = "no checkpoint" if step is None else f"no checkpoint of step {step}"
+            there = f"there are: {', '.join(map(str, sorted(found)))}" if found else "nothing was saved there yet; train without --resume"
+            raise CheckpointError(f"{wanted} in {self.folder} ({there})")
+        damaged: list[str] = []
+        for at in sorted(found, reverse=True) if step is None else [step]:
+            try:
+                return Checkpoint(at, _read(found[at], at), found[at], tuple(f"passed over a damaged checkpoint: {d}" for d in damaged))
+            except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
+                damaged.append(f"{found[at]}: {_reason(error)}")
+        rest = [at for at in found if at != step]
+        advice = f"use one of the others: {', '.join(map(str, sorted(rest)))}" if step is not None and rest else "train anew with --force"
+        raise CheckpointError(f"no usable checkpoint in {self.folder}; {advice}\n  " + "\n  ".join(damaged))
+
+    def clear(self) -> None:
+        """Removes all of them: a run that starts anew in an old folder must not fall back on the old run's."""
+        for step in self.steps():
+            self._remove(step)
+        self._sweep()
+
+    def _committed(self) -> dict[int, Path]:
+        names = [path.name for path in self.folder.iterdir()] if self.folder.is_dir() else []
+        found = {int(name): self.folder / name for name in names if re.fullmatch(r"[0-9]+", name)}
+        for name in names:
+            if old := re.fullmatch(r"\.([0-9]+)\.old-[0-9]+", name):
+                found.setdefault(int(old[1]), self.folder / name)
+        return found
+
+    def _commit(self, beside: Path, target: Path) -> None:
+        old = self._hidden(int(target.name), "old")
+        if target.exists():
+            os.rename(target, old)
+        os.rename(beside, target)
+        sync_folder(self.folder)
+        shutil.rmtree(old, ignore_errors=True)
+
+    def _rotate(self, newest: int) -> None:
+        steps = [step for step in self.steps() if step <= newest]
+        keep = steps[-self.keep :] if self.keep > 0 else steps
+        for step in set(self.steps()) - set(keep):
+            self._remove(step)
+
+    def _remove(self, step: int) -> None:
+        """First out of sight, so that being killed on the way never leaves a half one; one that cannot go now goes at a later save."""
+        gone = self._hidden(step, "gone")
+        try:
+            os.rename(self.folder / str(step), gone)
+        except OSError:
+            return
+        shutil.rmtree(gone, ignore_errors=True)
+
+    def _sweep(self) -> None:
+        """Clears away what killed writers left."""
+        for step, path in self._committed().items():
+            if path.name != str(step):
+                os.rename(path, self.folder / str(step))
+        for path in self.folder.glob(".*"):
+            if re.fullmatch(r"\.\d+\.(tmp|old|gone)-\d+", path.name):
+                shutil.rmtree(path, ignore_errors=True)
+
+    def _hidden(self, step: int, kind: str) -> Path:
+        return self.folder / f".{step}.{kind}-{os.getpid()}"
+
+
+def _write(folder: Path, step: int, state: Mapping[str, State]) -> None:
+    parts: dict[str, Any] = {}
+    taken: set[str] = set()
+    for name, value in state.items():
+        tensors: dict[str, Tensor] = {}
+        content = flatten(value, tensors)
+        file = f"{file_name(name)}.safetensors"
+        while file.casefold() in taken:  # names that differ in case only, on a file system that does not tell them apart
+            file = f"_{file}"
+        taken.add(file.casefold())
+        sha256, size = write_tensors(folder / file, tensors)
+        parts[name] = {"file": file, "sha256": sha256, "bytes": size, "content": content}
+    body = {
+        "schema": SCHEMA,
+        "palaestra": _palaestra_version(),
+        "torch": torch.__version__,
+        "step": step,
+        "created": time.time(),
+        "parts": parts,
+    }
+    lines = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in {**body, "sha256": _seal(body)}.items()]
+    write_whole(folder / MANIFEST, ("{\n" + ",\n".join(lines) + "\n}\n").encode())
+
+
+def _read(folder: Path, step: int) -> dict[str, State]:
+    body = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    if not isinstance(body, dict) or not isinstance(body.get("schema"), int):
+        raise ValueError(f"{MANIFEST} is not a checkpoint's manifest")
+    if body["schema"] > SCHEMA:
+        raise ValueError(f"written by a newer Palaestra {body.get('palaestra')} (schema {body['schema']}; this one reads up to {SCHEMA})")
+    if body.pop("sha256", None) != _seal(body) or body["step"] != step:
+        raise ValueError(f"{MANIFEST} was changed after it was written")
+    for part in body["parts"].values():
+        sha256, size = digest_of(folder / part["file"])
+        if size != part["bytes"]:
+            raise ValueError(f"{part['file']} has {size} bytes instead of {part['bytes']}")
+        if sha256 != part["sha256"]:
+            raise ValueError(f"{part['file']} was changed after it was written")
+    return {name: restore(part["content"], read_tensors(folder / part["file"])) for name, part in body["parts"].items()}
+
+
+def _seal(body: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(body).encode()).hexdigest()
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, FileNotFoundError):
+        return f"{Path(error.filename).name} is missing"
+    if isinstance(error, (json.JSONDecodeError, UnicodeDecodeError)):
+        return f"{MANIFEST} is not JSON ({error})"
+    return str(error)
+
+
+@cache
+def _palaestra_version() -> str:
+    try:
+        return version("palaestra")
+    except PackageNotFoundError:
+        return "unknown"

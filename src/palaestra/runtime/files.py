@@ -1,0 +1,66 @@
+"""How the files of a run are named and written: whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import re
+from contextlib import suppress
+from pathlib import Path
+
+_REASONS = {
+    errno.ENOSPC: "the disk is full",
+    errno.EDQUOT: "the disk quota is used up",
+    errno.EROFS: "the file system is read-only",
+    errno.EACCES: "there is no permission to write there",
+    errno.EPERM: "there is no permission to write there",
+    errno.EFBIG: "the file would be larger than is allowed here",
+    errno.ENOTDIR: "a file stands where a folder is needed",
+    errno.EEXIST: "a file stands where a folder is needed",
+}
+_RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)  # device names on Windows
+
+
+def explain(error: OSError) -> str:
+    """Why a file could not be written, in words."""
+    return _REASONS.get(error.errno or 0, error.strerror or str(error))
+
+
+def file_name(name: str) -> str:
+    """A behavior's name as a file name: itself wherever every file system takes it, else a likeness with a hash that keeps it unique."""
+    plain = re.sub(r'[\x00-\x1f\x7f<>:"/\\|?*\ud800-\udfff]', "_", name)[:120].strip(" .")
+    if plain == name and plain and not _RESERVED.fullmatch(plain) and len(plain.encode()) <= 200:
+        return plain
+    likeness = re.sub(r"[^\w-]", "_", plain, flags=re.ASCII)[:80]
+    return f"{likeness}-{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
+
+
+def write_whole(file: Path, data: bytes) -> None:
+    """Puts `data` in place of `file` in one move: a reader, or a crash, sees the old file or the new one. Raises OSError."""
+    beside = file.with_name(f".{file.name}.tmp-{os.getpid()}")
+    try:
+        with beside.open("wb") as out:
+            out.write(data)
+            out.flush()
+            os.fsync(out.fileno())
+        os.replace(beside, file)
+    except BaseException:
+        with suppress(OSError):
+            beside.unlink(missing_ok=True)
+        raise
+    sync_folder(file.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Makes renames within the folder outlast a power cut, where the system can."""
+    if os.name == "nt":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:  # some network file systems cannot sync a folder
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,127 @@
+"""Nested state as JSON plus one safetensors file.
+
+The file is written here rather than by the safetensors package so that a replay of gigabytes is neither copied nor
+read again for its hash, tensors may share memory, and a full disk is an OSError. The package reads it back.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import struct
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+
+State: TypeAlias = Any
+"""Dicts (keys str or int), lists and tuples of tensors, None, bool, int, float and str."""
+
+_DTYPES = {
+    "float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16", "float8_e4m3fn": "F8_E4M3", "float8_e5m2": "F8_E5M2",
+    "int64": "I64", "int32": "I32", "int16": "I16", "int8": "I8",
+    "uint64": "U64", "uint32": "U32", "uint16": "U16", "uint8": "U8", "bool": "BOOL",
+}  # fmt: skip
+
+
+def flatten(value: State, tensors: dict[str, Tensor], path: str = "") -> Any:
+    """`value` as JSON; its tensors go into `tensors` under readable names. Raises TypeError for what is neither."""
+    match value:
+        case None | bool() | str():
+            return value
+        case Tensor():
+            return {"$tensor": _keep(value, tensors, path)}
+        case int():
+            return int(value) if -(1 << 63) <= value < 1 << 63 else {"$int": hex(value)}
+        case float():
+            return float(value) if math.isfinite(value) else {"$float": struct.pack(">d", value).hex()}
+        case list():
+            return [flatten(item, tensors, f"{path}.{i}") for i, item in enumerate(value)]
+        case tuple():
+            return {"$tuple": [flatten(item, tensors, f"{path}.{i}") for i, item in enumerate(value)]}
+        case Mapping():
+            if odd := [key for key in value if not isinstance(key, (str, int))]:
+                raise TypeError(f"{path or 'state'} has the key {odd[0]!r}; only str and int can be saved")
+            items = [(key, flatten(item, tensors, f"{path}.{key}")) for key, item in value.items()]
+            if all(isinstance(key, str) and not key.startswith("$") for key in value):
+                return dict(items)
+            return {"$map": [[flatten(key, tensors), item] for key, item in items]}
+    raise TypeError(f"{path or 'state'} is a {type(value).__name__}; only tensors, dicts, lists, tuples and plain values can be saved")
+
+
+def restore(value: Any, tensors: Mapping[str, Tensor]) -> State:
+    """What `flatten` was given."""
+    if isinstance(value, list):
+        return [restore(item, tensors) for item in value]
+    if not isinstance(value, dict):
+        return value
+    match value:
+        case {"$tensor": name}:
+            return tensors[name]
+        case {"$int": digits}:
+            return int(digits, 16)
+        case {"$float": digits}:
+            return struct.unpack(">d", bytes.fromhex(digits))[0]
+        case {"$tuple": items}:
+            return tuple(restore(item, tensors) for item in items)
+        case {"$map": items}:
+            return {restore(key, tensors): restore(item, tensors) for key, item in items}
+    return {key: restore(item, tensors) for key, item in value.items()}
+
+
+def write_tensors(file: Path, tensors: Mapping[str, Tensor]) -> tuple[str, int]:
+    """A safetensors file, synced to disk; its SHA-256 and size in bytes. Raises OSError."""
+    header, end = {}, 0
+    names = sorted(tensors, key=lambda name: -tensors[name].element_size())  # so that every tensor is aligned
+    for name in names:
+        tensor = tensors[name]
+        begin, end = end, end + tensor.numel() * tensor.element_size()
+        header[name] = {"dtype": _DTYPES[_short(tensor)], "shape": list(tensor.shape), "data_offsets": [begin, end]}
+    head = json.dumps(header).encode()
+    head += b" " * (-len(head) % 8)
+    digest = hashlib.sha256()
+    with file.open("xb") as out:
+        for chunk in (struct.pack("<Q", len(head)) + head, *map(_bytes, (tensors[name] for name in names))):
+            digest.update(chunk)
+            out.write(chunk)
+        out.flush()
+        os.fsync(out.fileno())
+    return digest.hexdigest(), 8 + len(head) + end
+
+
+def read_tensors(file: Path) -> dict[str, Tensor]:
+    """The tensors of a verified file, on the CPU, each in memory of its own (the reader maps the file, which may be rotated away)."""
+    return {name: tensor.clone() for name, tensor in load_file(file).items()}
+
+
+def digest_of(file: Path) -> tuple[str, int]:
+    """SHA-256 and size in bytes. Raises OSError."""
+    digest, size = hashlib.sha256(), 0
+    with file.open("rb") as source:
+        while chunk := source.read(1 << 20):
+            digest.update(chunk)
+            size += len(chunk)
+    return digest.hexdigest(), size
+
+
+def _keep(tensor: Tensor, tensors: dict[str, Tensor], path: str) -> str:
+    if tensor.layout != torch.strided or _short(tensor) not in _DTYPES:
+        raise TypeError(f"{path or 'state'} is a tensor of {tensor.dtype}, {tensor.layout}, which cannot be saved")
+    name = path.lstrip(".") or "tensor"
+    while name in tensors or name == "__metadata__":
+        name += "_"
+    tensors[name] = tensor.detach()
+    return name
+
+
+def _short(tensor: Tensor) -> str:
+    return str(tensor.dtype).removeprefix("torch.")
+
+
+def _bytes(tensor: Tensor) -> memoryview:
+    return tensor.cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data
