@@ -1,7 +1,27 @@
-"""The settings of a run: the tree, and how a file, flags and `--set` become one."""
+"""The settings of a run: how a file, flags and `--set` become one checked tree, and that tree a file again.
+
+Built-in default < file < flag < `--set`. The classes are in `settings_tree`, each part beside its owner;
+what cannot be had yet is one table in `settings_available`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from palaestra.core.errors import ConfigError
+from palaestra.core.registry import nearest
+from palaestra.core.settings import IGNORED_KEY
+from palaestra.runtime import yaml_file
+from palaestra.runtime.settings_available import not_available
+from palaestra.runtime.settings_draft import Draft
+from palaestra.runtime.settings_errors import config_error, problem, warning
+from palaestra.runtime.settings_schema import json_schema
 from palaestra.runtime.settings_tree import (
     BehaviorSettings,
     CheckpointSettings,
@@ -10,5 +30,126 @@ from palaestra.runtime.settings_tree import (
     RunSettings,
     TorchSettings,
 )
+from palaestra.runtime.settings_warnings import remarks
 
-__all__ = ["BehaviorSettings", "CheckpointSettings", "EngineSettings", "EnvSettings", "RunSettings", "TorchSettings"]
+__all__ = [
+    "BehaviorSettings",
+    "CheckpointSettings",
+    "EngineSettings",
+    "EnvSettings",
+    "Loaded",
+    "RunSettings",
+    "TorchSettings",
+    "behavior",
+    "json_schema",
+    "load",
+    "to_yaml",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """Settings, and what loading them had to say."""
+
+    settings: RunSettings
+    warnings: tuple[str, ...]  # one line each, for the log
+    text: str  # the file as it was; empty where there was none
+
+
+def load(config: Path | Mapping[str, Any] | None, overrides: Mapping[str, Any] | None = None, sets: Sequence[str] = ()) -> Loaded:
+    """Reads a file, or a tree of the same shape, or neither; then flags, then `--set`; then checks it all.
+
+    `overrides` is the partial tree of the flags that were given, such as {"env_settings": {"seed": 3}};
+    `sets` are PATH=VALUE. In both, `behaviors.*` means every behavior, default_settings included.
+    Raises ConfigError, which names all that is wrong at once.
+    """
+    document, draft = _draft(config)
+    draft.apply_flags(overrides or {})
+    for text in sets:
+        draft.apply_set(text)
+    draft.inherit()
+    warnings = [] if config is not None else ["no settings file is given: every behavior trains with the built-in defaults"]
+    warnings += _drop_framework(draft)
+    settings = _checked(draft, warnings)
+    if missing := not_available(settings):
+        raise config_error(missing, draft, "settings ask for what is not available yet")
+    warnings += [warning(path, sentence, draft) for path, sentence in remarks(settings)]
+    settings = _resume_or_initialize(settings, draft, warnings)
+    return Loaded(settings, tuple(dict.fromkeys(warnings)), document.text)
+
+
+def behavior(settings: RunSettings, name: str, present: Iterable[str] = ()) -> BehaviorSettings:
+    """The block of a behavior that the environment has, or default_settings. `present` are all that it has, for the error."""
+    if name in settings.behaviors:
+        return settings.behaviors[name]
+    if settings.default_settings:
+        return settings.default_settings
+    has = ", ".join(f"'{other}'" for other in dict.fromkeys([*present, name]))
+    raise ConfigError(
+        f"the environment has the behavior '{name}', for which there are no settings{nearest(name, settings.behaviors)} "
+        f"(the settings list {', '.join(map(repr, settings.behaviors))}; the environment has {has}); "
+        f"add it under behaviors, or add default_settings"
+    )
+
+
+def to_yaml(settings: RunSettings) -> str:
+    """The whole tree in ML-Agents' key order, defaults and nulls included; `load` reads it back to an equal one."""
+    return yaml_file.dump(settings.model_dump())
+
+
+def _draft(config: Path | Mapping[str, Any] | None) -> tuple[yaml_file.Document, Draft]:
+    if config is None:
+        document, file = yaml_file.Document(tree={"default_settings": {"trainer_type": "ppo"}}), None
+    elif isinstance(config, Mapping):
+        document, file = yaml_file.Document(tree=deepcopy(dict(config))), None
+    else:
+        document, file = yaml_file.read(Path(config)), Path(config)
+    tree = document.tree
+    if tree is None:
+        raise ConfigError("is empty; expected settings with a map `behaviors`", file)
+    if not isinstance(tree, dict):
+        raise ConfigError(f"holds {'a list' if isinstance(tree, list) else repr(tree)}; expected a map with the key `behaviors`", file)
+    draft = Draft(document, file)
+    if not tree.get("behaviors") and not isinstance(tree.get("behaviors"), list) and "default_settings" not in tree:
+        hint = nearest("behaviors", tree)
+        raise ConfigError(f"no behavior has settings{hint and f' (it has a key near that name{hint})'}; add a map `behaviors`", file)
+    return document, draft
+
+
+def _drop_framework(draft: Draft) -> list[str]:
+    """ML-Agents files of its TensorFlow days name a framework."""
+    behaviors = draft.tree.get("behaviors")
+    blocks = {("behaviors", name): block for name, block in behaviors.items()} if isinstance(behaviors, dict) else {}
+    blocks = {("default_settings",): draft.tree.get("default_settings"), **blocks}
+    old = [(*at, "framework") for at, block in blocks.items() if isinstance(block, dict) and "framework" in block]
+    for path in old:
+        draft.remove(path)
+    return [warning(path, "ignored: PyTorch is the only framework", draft) for path in old]
+
+
+def _checked(draft: Draft, warnings: list[str]) -> RunSettings:
+    """Validates. A key in a file that ML-Agents would have ignored is taken out with a warning."""
+    while True:
+        try:
+            return RunSettings.model_validate(draft.tree)
+        except ValidationError as error:
+            errors = error.errors()
+        ignored = [error for error in errors if error["type"] == IGNORED_KEY and draft.source(error["loc"]).file]
+        if not ignored:
+            raise config_error(map(problem, errors), draft, "settings cannot be used")
+        for error in ignored:
+            path, sentence = problem(error)
+            warnings.append(warning(path, f"ignored: {sentence}", draft))
+            draft.remove(path)
+
+
+def _resume_or_initialize(settings: RunSettings, draft: Draft, warnings: list[str]) -> RunSettings:
+    """Where both are asked for, what was typed wins over the file, and resuming over initializing."""
+    run = settings.checkpoint_settings
+    if not (run.resume and run.initialize_from):
+        return settings
+    resume_typed, initialize_typed = (bool(draft.source(("checkpoint_settings", key)).words) for key in ("resume", "initialize_from"))
+    initialize = initialize_typed and not resume_typed
+    winner, change = ("initialize_from", {"resume": False}) if initialize else ("resume", {"initialize_from": None})
+    warnings.append(f"both resume and initialize_from ('{run.initialize_from}') are set: {winner} is followed")
+    return settings.model_copy(update={"checkpoint_settings": run.model_copy(update=change)})

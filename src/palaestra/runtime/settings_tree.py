@@ -69,8 +69,10 @@ class BehaviorSettings(Settings):
     @field_validator("hyperparameters", mode="before")
     @classmethod
     def _of_its_trainer(cls, value: Any, info: ValidationInfo) -> Any:
-        if "trainer_type" not in info.data or isinstance(value, Settings):
+        if isinstance(value, Settings):
             return value
+        if "trainer_type" not in info.data:  # which is an error of its own
+            return PPOSettings()
         return hyperparameters_class(info.data["trainer_type"]).model_validate({} if value is None else value)
 
     @field_validator("reward_signals", mode="before")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
@@ -82,8 +83,10 @@ class SamplerSettings(Settings):
     @field_validator("sampler_parameters", mode="before")
     @classmethod
     def _of_its_type(cls, value: Any, info: ValidationInfo) -> Any:
-        if "sampler_type" not in info.data or isinstance(value, Settings):
+        if isinstance(value, Settings):
             return value
+        if "sampler_type" not in info.data:  # which is an error of its own
+            return ConstantSettings()
         return SAMPLERS[info.data["sampler_type"]].model_validate({} if value is None else value)
 
 
@@ -114,7 +117,7 @@ class CompletionCriteriaSettings(Settings):
 
 def _parameter(value: Any) -> Any:
     """Picks the form: a number, a sampler or a curriculum."""
-    if isinstance(value, int | float | Settings) and not isinstance(value, bool):
+    if isinstance(value, Settings) or (isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)):
         return value
     if not isinstance(value, dict):
         raise ValueError("expected a number, a sampler (sampler_type, sampler_parameters) or a curriculum (a list of lessons)")

@@ -1,0 +1,60 @@
+"""What can be set but not had yet. A feature that arrives takes its line out of the table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from palaestra.core.settings import Settings
+from palaestra.runtime.settings_tree import RunSettings
+from palaestra.runtime.yaml_file import Key
+from palaestra.scenario.settings import constant
+
+
+def _given(value: Any) -> bool:
+    return value is not None
+
+
+NOT_YET: list[tuple[str, Callable[[Any], bool], str]] = [
+    ("BEHAVIOR.trainer_type", lambda name: name in ("sac", "poca"), "the trainer '{value}' is not available yet"),
+    ("BEHAVIOR.network_settings.memory", _given, "recurrent memory is not available yet"),
+    ("BEHAVIOR.network_settings.vis_encode_type", lambda name: name != "simple", "the encoder '{value}' is not available yet"),
+    ("BEHAVIOR.reward_signals.curiosity", _given, "the reward signal 'curiosity' is not available yet"),
+    ("BEHAVIOR.reward_signals.gail", _given, "the reward signal 'gail' is not available yet"),
+    ("BEHAVIOR.reward_signals.rnd", _given, "the reward signal 'rnd' is not available yet"),
+    ("BEHAVIOR.threaded", bool, "learning while collecting is not available yet"),
+    ("BEHAVIOR.self_play", _given, "self-play is not available yet"),
+    ("BEHAVIOR.behavioral_cloning", _given, "behavioral cloning is not available yet"),
+    ("env_settings.num_envs", lambda number: number > 1, "several copies of an environment are not available yet"),
+    ("environment_parameters.*", lambda value: constant(value) is None, "samplers and curricula are not available yet, only numbers"),
+]
+"""Path, whether a value there asks for the feature, and the sentence. BEHAVIOR: default_settings and every listed behavior."""
+
+
+def not_available(settings: RunSettings) -> list[tuple[Key, str]]:
+    """Path and sentence of all that is asked for and cannot be had."""
+    return [
+        (at, sentence.format(value=value))
+        for pattern, asks, sentence in NOT_YET
+        for keys in _patterns(pattern)
+        for at, value in _values(settings, keys)
+        if asks(value)
+    ]
+
+
+def _patterns(pattern: str) -> list[list[str]]:
+    if pattern.startswith("BEHAVIOR."):
+        rest = pattern.split(".")[1:]
+        return [["default_settings", *rest], ["behaviors", "*", *rest]]
+    return [pattern.split(".")]
+
+
+def _values(node: Any, keys: list[str], at: Key = ()) -> Iterator[tuple[Key, Any]]:
+    """All values at a path in which `*` is any key; none where the way ends early."""
+    if not keys:
+        yield at, node
+        return
+    children = dict(node) if isinstance(node, Settings | Mapping) else {}
+    for key in children if keys[0] == "*" else [keys[0]]:
+        if key in children:
+            yield from _values(children[key], keys[1:], (*at, key))

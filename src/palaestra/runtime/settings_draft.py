@@ -1,0 +1,179 @@
+"""Settings before they are checked: a tree of plain values that knows where each came from.
+
+File, flags and `--set` are written into it one after another; `inherit` then lays each behavior over default_settings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from palaestra.core.errors import ConfigError, PluginError
+from palaestra.core.registry import nearest
+from palaestra.runtime import yaml_file
+from palaestra.runtime.settings_tree import BehaviorSettings, hyperparameters_class
+from palaestra.runtime.yaml_file import Document, Key
+
+_PARAMETER_FORMS = ("curriculum", "sampler_type", "sampler_parameters")
+_FLAGS = {"env_path": "--env", "device": "--torch-device"}
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a value was given."""
+
+    path: Key
+    """As written there: a behavior's value may stand in default_settings."""
+    file: Path | None = None
+    line: int | None = None
+    words: str = ""
+    """The flag or `--set`, where it is not a file."""
+
+    @property
+    def where(self) -> str:
+        """'file:line', or the flag."""
+        return f"{self.file}:{self.line}" if self.line else str(self.file) if self.file else self.words
+
+
+def dotted(path: Key) -> str:
+    """'a.b[0].c'."""
+    return "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in path).lstrip(".")
+
+
+class Draft:
+    """The tree, and the source of each of its keys."""
+
+    def __init__(self, document: Document, file: Path | None) -> None:
+        self.tree: dict[str, Any] = document.tree
+        self._file = file
+        self._sources = {path: Source(path, file, line) for path, line in document.lines.items()}
+        for section in ("behaviors", "default_settings"):
+            if section in self.tree and self.tree[section] is None:
+                del self.tree[section]
+
+    def source(self, path: Key) -> Source:
+        """Of a value, or of the nearest key above it."""
+        for end in range(len(path), 0, -1):
+            head = path[:end]
+            inherited = ("default_settings", *head[2:]) if head[0] == "behaviors" and len(head) > 2 else head
+            if found := self._sources.get(head) or self._sources.get(inherited):
+                return found
+        return Source(path, self._file)
+
+    def apply_flags(self, overrides: Mapping[str, Any]) -> None:
+        """Writes the partial tree of the flags that were given."""
+        for path, value in _leaves(overrides):
+            words = _FLAGS.get(path[-1]) or "--" + path[-1].replace("_", "-")
+            for concrete in self._concrete(list(path), words):
+                self._put(concrete, value, words)
+
+    def apply_set(self, text: str) -> None:
+        """Writes one PATH=VALUE. A name within PATH may hold dots; `behaviors.*` means all that are listed."""
+        path, equals, value = text.partition("=")
+        words = f"--set {text}"
+        if not equals or not all(path.split(".")):
+            raise ConfigError(f"{words}: expected PATH=VALUE, such as behaviors.3DBall.max_steps=1e6")
+        try:
+            parsed = yaml_file.parse(value).tree
+        except ConfigError as error:
+            raise ConfigError(f"{words}: the value {error}") from None
+        for concrete in self._concrete(path.strip().split("."), words):
+            self._put(concrete, deepcopy(parsed), words)
+
+    def inherit(self) -> None:
+        """Lays each listed behavior over default_settings, of which other trainers leave out what they do not know."""
+        default, behaviors = self.tree.get("default_settings"), self.tree.get("behaviors")
+        if isinstance(default, dict) and isinstance(behaviors, dict):
+            self.tree["behaviors"] = {name: _over(default, {} if block is None else block) for name, block in behaviors.items()}
+
+    def remove(self, path: Key) -> None:
+        """Takes a key out."""
+        at: Any = self.tree
+        for key in path[:-1]:
+            at = at[key]
+        del at[path[-1]]
+
+    def _put(self, path: Key, value: Any, words: str) -> None:
+        """Replaces what lies at `path`, of which missing maps are made."""
+        at: Any = self.tree
+        above: Key = ()
+        for key in path[:-1]:
+            key = _within(at, key, above, words)
+            above = (*above, key)
+            if isinstance(at, dict) and at.get(key) is None:
+                at[key] = {}
+                self._sources[above] = Source(above, words=words)
+            at = at[key]
+        last = _within(at, path[-1], above, words)
+        at[last] = value
+        path = (*above, last)
+        self._sources = {known: source for known, source in self._sources.items() if known[: len(path)] != path}
+        self._sources[path] = Source(path, words=words)
+
+    def _concrete(self, parts: list[str], words: str) -> Iterator[Key]:
+        """The path that `parts` mean: names are put together again where they hold dots, `*` is every behavior."""
+        if len(parts) < 2 or parts[0] not in ("behaviors", "environment_parameters"):
+            yield tuple(parts)
+            return
+        section, rest = self.tree.get(parts[0]) or {}, parts[1:]
+        known = list(section) if isinstance(section, dict) else []
+        if parts[0] == "behaviors" and rest[0] == "*":
+            if "default_settings" in self.tree:
+                yield ("default_settings", *rest[1:])
+            yield from (("behaviors", name, *rest[1:]) for name in known)
+            return
+        size = _name_size(rest, known, BehaviorSettings.model_fields if parts[0] == "behaviors" else _PARAMETER_FORMS)
+        name = ".".join(rest[:size])
+        if parts[0] == "behaviors" and name not in known and "default_settings" not in self.tree:
+            raise ConfigError(f"{words}: no behavior is named '{name}'{nearest(name, known)} (there are: {', '.join(known)})")
+        yield (parts[0], name, *rest[size:])
+
+
+def _within(at: Any, key: str | int, above: Key, words: str) -> Any:
+    """The key as `at` takes it: a position in a list is a number."""
+    if isinstance(at, dict):
+        return key
+    if not isinstance(at, list):
+        raise ConfigError(f"{words}: {dotted(above)} is {at!r}, not a map with a key '{key}'")
+    if not str(key).isdigit() or int(key) >= len(at):
+        raise ConfigError(f"{words}: {dotted(above)} is a list; expected a position within 0..{len(at) - 1}, got '{key}'")
+    return int(key)
+
+
+def _name_size(parts: list[str], known: list[str], keys: Any) -> int:
+    """How many of the parts make up the name at their beginning: a known one, else all that stands before a known key."""
+    for size in range(len(parts), 0, -1):
+        if ".".join(parts[:size]) in known:
+            return size
+    return next((i for i, part in enumerate(parts) if i and part in keys), 1 if keys is BehaviorSettings.model_fields else len(parts))
+
+
+def _leaves(tree: Mapping[str, Any], above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    for key, value in tree.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, (*above, key))
+        else:
+            yield (*above, key), value
+
+
+def _over(default: dict[str, Any], block: Any) -> Any:
+    if not isinstance(block, dict):
+        return block
+    hyperparameters = default.get("hyperparameters")
+    trainer = block.get("trainer_type", default.get("trainer_type"))
+    if isinstance(hyperparameters, dict) and trainer != default.get("trainer_type"):
+        try:
+            known = hyperparameters_class(str(trainer)).model_fields
+        except PluginError:
+            known = {}  # validation names the unknown trainer
+        default = {**default, "hyperparameters": {key: value for key, value in hyperparameters.items() if key in known}}
+    return _merged(default, block)
+
+
+def _merged(below: Any, above: Any) -> Any:
+    if isinstance(below, dict) and isinstance(above, dict):
+        return {**deepcopy(below), **{key: _merged(below.get(key), value) for key, value in above.items()}}
+    return deepcopy(above)

@@ -1,0 +1,95 @@
+"""What is wrong with settings, for people: where it stands, its path, what was expected and what came."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from pydantic_core import ErrorDetails
+
+from palaestra.core.errors import ConfigError
+from palaestra.core.registry import nearest
+from palaestra.core.settings import IGNORED_KEY, UNKNOWN_KEY
+from palaestra.runtime.settings_draft import Draft, dotted
+from palaestra.runtime.yaml_file import Key
+
+_EXPECTED = {
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "finite_number": "a finite number",
+    "bool_type": "true or false",
+    "string_type": "text",
+    "string_too_short": "some text",
+    "model_type": "a map of keys",
+    "dict_type": "a map of keys",
+    "tuple_type": "a list",
+    "too_short": "a longer list",
+    "too_long": "a shorter list",
+    "greater_than": "a number greater than {gt}",
+    "greater_than_equal": "a number of at least {ge}",
+    "less_than": "a number less than {lt}",
+    "less_than_equal": "a number of at most {le}",
+}
+
+
+def config_error(problems: Iterable[tuple[Key, str]], draft: Draft, heading: str) -> ConfigError:
+    """One error of all problems (path and sentence), of which those that several behaviors inherit are named once."""
+    found = list(dict.fromkeys((draft.source(path), _path(path, draft), sentence) for path, sentence in problems))
+    if len(found) == 1:
+        source, path, sentence = found[0]
+        words = f"{source.words}: " if source.words else ""
+        return ConfigError(f"{words}{path}: {sentence}", source.file, source.line)
+    found.sort(key=lambda problem: problem[0].line or 0)
+    lines = [f"  {source.where}: {path}: {sentence}" if source.where else f"  {path}: {sentence}" for source, path, sentence in found]
+    return ConfigError("\n".join([f"{len(found)} {heading}:", *lines]))
+
+
+def problem(error: ErrorDetails) -> tuple[Key, str]:
+    """Path and sentence of one of pydantic's errors."""
+    return error["loc"], _sentence(error)
+
+
+def warning(path: Key, sentence: str, draft: Draft) -> str:
+    """One line for people: where, path, sentence."""
+    where = draft.source(path).where
+    return f"{where}: {_path(path, draft)}: {sentence}" if where else f"{_path(path, draft)}: {sentence}"
+
+
+def _path(path: Key, draft: Draft) -> str:
+    source = draft.source(path)
+    return dotted(source.path if path[0] == "behaviors" and source.path[0] == "default_settings" and path[2:] == source.path[1:] else path)
+
+
+def _sentence(error: ErrorDetails) -> str:
+    kind, value, context = error["type"], error["input"], error.get("ctx", {})
+    if kind in (UNKNOWN_KEY, IGNORED_KEY):
+        return error["msg"]
+    if kind == "missing":
+        return "is required, and missing"
+    if kind == "value_error":
+        return str(context["error"])
+    if kind == "literal_error":
+        choices = re.findall("'([^']*)'", context["expected"])
+        return f"expected {' or '.join(choices)}, got {_shown(value)}{nearest(str(value), choices)}"
+    if kind in _EXPECTED:
+        return f"expected {_EXPECTED[kind].format_map(context)}, got {_shown(value)}{_hint(kind, value)}"
+    return f"{error['msg']}, got {_shown(value)}"
+
+
+def _shown(value: Any) -> str:
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, dict):
+        return "a map of keys" if value else "an empty map"
+    return "a list" if isinstance(value, list | tuple) else repr(value)
+
+
+def _hint(kind: str, value: Any) -> str:
+    if kind == "bool_type":
+        if isinstance(value, str) and value.lower() in ("true", "false"):
+            return f"; it is in quotes, and so text: write {value.lower()}"
+        if value in (0, 1):
+            return f"; write {'true' if value else 'false'}"
+    return ""

@@ -1,0 +1,44 @@
+"""Settings that are allowed but deserve a word."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from palaestra.models.settings import NetworkSettings
+from palaestra.rewards.settings import ExtrinsicSettings
+from palaestra.runtime.settings_tree import BehaviorSettings, RunSettings
+from palaestra.runtime.yaml_file import Key
+from palaestra.scenario.settings import CurriculumSettings
+
+
+def remarks(settings: RunSettings) -> Iterator[tuple[Key, str]]:
+    """Path and sentence of each."""
+    for name, behavior in settings.behaviors.items():
+        yield from _of_behavior(behavior, ("behaviors", name))
+    if settings.default_settings:
+        yield from _of_behavior(settings.default_settings, ("default_settings",))
+    for name, parameter in (settings.environment_parameters or {}).items():
+        if isinstance(parameter, CurriculumSettings) and parameter.curriculum[-1].completion_criteria:
+            at = ("environment_parameters", name, "curriculum", len(parameter.curriculum) - 1, "completion_criteria")
+            yield at, "not used: no lesson follows the last one"
+    if settings.checkpoint_settings.load_model:
+        yield ("checkpoint_settings", "load_model"), "deprecated, and without effect: use resume"
+    if settings.checkpoint_settings.train_model:
+        yield ("checkpoint_settings", "train_model"), "deprecated, and without effect: training is the default"
+
+
+def _of_behavior(behavior: BehaviorSettings, at: Key) -> Iterator[tuple[Key, str]]:
+    for name, signal in behavior.reward_signals.items():
+        path = (*at, "reward_signals", name)
+        if isinstance(signal, ExtrinsicSettings):
+            if signal.network_settings != NetworkSettings():
+                yield (*path, "network_settings"), "not used: the environment's reward has no network"
+        elif signal.encoding_size is not None:
+            yield (*path, "encoding_size"), "deprecated: use network_settings.hidden_units"
+    if play := behavior.self_play:
+        if not 0 <= play.play_against_latest_model_ratio <= 1:
+            ratio = play.play_against_latest_model_ratio
+            yield (*at, "self_play", "play_against_latest_model_ratio"), f"expected a share within 0..1, got {ratio}"
+        if play.team_change > behavior.max_steps:
+            sentence = f"{play.team_change} is more than max_steps ({behavior.max_steps}): the learning team never changes"
+            yield (*at, "self_play", "team_change"), sentence
