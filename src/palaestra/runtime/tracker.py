@@ -1,0 +1,188 @@
+"""What a run measures between two summaries, and the summaries that its sinks write."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import defaultdict, deque
+from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import asdict, dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+REWARD = "Environment/Cumulative Reward"
+GROUP_REWARD = "Environment/Group Cumulative Reward"
+LENGTH = "Environment/Episode Length"
+EXTRINSIC = "Policy/Extrinsic Reward"
+ELO = "Self-play/ELO"
+RECENT = 100
+"""Episodes that the progress line's mean reward looks back on."""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One behavior over one period."""
+
+    behavior: str
+    step: int
+    time: float  # unix seconds
+    elapsed: float  # seconds since the run began
+    training: bool
+    values: Mapping[str, float]  # by tag
+    totals: Mapping[str, float]  # by tag: the sum of what was recorded
+    histograms: Mapping[str, np.ndarray]  # by tag, without '_hist': every value of the period
+    episodes: int  # that ended in the period
+    mean: float  # of their returns; NaN where none ended
+    std: float
+
+
+class Sink(Protocol):
+    """Where summaries go. Entry points of the group `palaestra.trackers` give further ones."""
+
+    def write(self, summary: Summary) -> None:
+        """Takes one summary in; what it wrote is safe from a crash of this process when it returns."""
+        ...
+
+    def text(self, behavior: str, tag: str, body: str) -> None:
+        """Takes a note about a behavior, such as its settings."""
+        ...
+
+    def close(self) -> None:
+        """Nothing more will come."""
+        ...
+
+
+@dataclass
+class _Period:
+    """One behavior's numbers since its last summary; plain types only, so that `state_dict` is JSON."""
+
+    means: dict[str, list[float]] = field(default_factory=dict)  # tag: [sum, count]
+    totals: dict[str, float] = field(default_factory=dict)
+    latest: dict[str, float] = field(default_factory=dict)
+    spreads: dict[str, list[float]] = field(default_factory=dict)  # tag: every value
+
+
+class Tracker:
+    """Collects numbers by behavior and tag. NaN is no number and is passed over; a tag without any is left out of the summary."""
+
+    def __init__(self, sinks: Sequence[Sink]) -> None:
+        self._sinks = tuple(sinks)
+        self._periods: defaultdict[str, _Period] = defaultdict(_Period)
+        self._since_update: defaultdict[str, list[float]] = defaultdict(lambda: [0.0, 0])  # sum and count of returns
+        self._recent: defaultdict[str, deque[float]] = defaultdict(lambda: deque(maxlen=RECENT))
+
+    def add(self, behavior: str, tag: str, value: float) -> None:
+        """The summary has the mean over the period."""
+        self.extend(behavior, tag, (value,))
+
+    def extend(self, behavior: str, tag: str, values: Iterable[float]) -> None:
+        """Many at once, as `add`."""
+        if numbers := _numbers(values):
+            sum_and_count = self._periods[behavior].means.setdefault(tag, [0.0, 0])
+            sum_and_count[0] += sum(numbers)
+            sum_and_count[1] += len(numbers)
+
+    def total(self, behavior: str, tag: str, value: float) -> None:
+        """The summary has the sum over the period."""
+        for number in _numbers((value,)):
+            totals = self._periods[behavior].totals
+            totals[tag] = totals.get(tag, 0.0) + number
+
+    def latest(self, behavior: str, tag: str, value: float) -> None:
+        """The summary has the value recorded last."""
+        for number in _numbers((value,)):
+            self._periods[behavior].latest[tag] = number
+
+    def spread(self, behavior: str, tag: str, values: Iterable[float]) -> None:
+        """The summary has the mean and a histogram."""
+        if numbers := _numbers(values):
+            self._periods[behavior].spreads.setdefault(tag, []).extend(numbers)
+
+    def episodes(
+        self, behavior: str, returns: Sequence[float], lengths: Sequence[int], *, extrinsic: Sequence[float] | None = None
+    ) -> None:
+        """Episodes that ended: each one's sum of rewards and count of decisions.
+
+        `extrinsic` is the return as learned from (strength and group reward in it), where that differs.
+        The length recorded is one less than the decisions, as users' plots have always had it.
+        """
+        self.spread(behavior, REWARD, returns)
+        self.extend(behavior, LENGTH, [length - 1 for length in lengths])
+        self.extend(behavior, EXTRINSIC, returns if extrinsic is None else extrinsic)
+        numbers = _numbers(returns)
+        self._since_update[behavior][0] += sum(numbers)
+        self._since_update[behavior][1] += len(numbers)
+        self._recent[behavior].extend(numbers)
+
+    def recent_reward(self, behavior: str) -> float | None:
+        """Mean return of the episodes since the last policy update, which a checkpoint is listed with."""
+        total, count = self._since_update[behavior]
+        return total / count if count else None
+
+    def policy_updated(self, behavior: str) -> None:
+        """`recent_reward` begins anew."""
+        self._since_update.pop(behavior, None)
+
+    def mean_reward(self, behavior: str) -> float | None:
+        """Mean return of the last hundred episodes."""
+        recent = self._recent[behavior]
+        return sum(recent) / len(recent) if recent else None
+
+    def summarize(self, behavior: str, step: int, *, elapsed: float, training: bool) -> Summary:
+        """Closes the period: sends its summary to every sink and begins the next."""
+        period = self._periods.pop(behavior, _Period())
+        returns = np.asarray(period.spreads.get(REWARD, ()))
+        sums = {
+            **{tag: total for tag, (total, _) in period.means.items()},
+            **{tag: sum(values) for tag, values in period.spreads.items()},
+            **period.totals,
+        }
+        counts = {tag: count for tag, (_, count) in period.means.items()} | {tag: len(values) for tag, values in period.spreads.items()}
+        summary = Summary(
+            behavior=behavior,
+            step=step,
+            time=time.time(),
+            elapsed=elapsed,
+            training=training,
+            values={**{tag: sums[tag] / count for tag, count in counts.items()}, **period.totals, **period.latest},
+            totals={**sums, **period.latest},
+            histograms={tag: np.asarray(values) for tag, values in period.spreads.items()},
+            episodes=len(returns),
+            mean=float(returns.mean()) if len(returns) else math.nan,
+            std=float(returns.std()) if len(returns) else math.nan,
+        )
+        for sink in self._sinks:
+            sink.write(summary)
+        return summary
+
+    def text(self, behavior: str, tag: str, body: str) -> None:
+        """Sends a note to every sink."""
+        for sink in self._sinks:
+            sink.text(behavior, tag, body)
+
+    def close(self) -> None:
+        """Closes every sink."""
+        for sink in self._sinks:
+            sink.close()
+
+    def state_dict(self) -> dict[str, Any]:
+        """The open periods and the episodes looked back on, in plain types."""
+        return {
+            "periods": {name: asdict(period) for name, period in self._periods.items()},
+            "since_update": {name: list(pair) for name, pair in self._since_update.items()},
+            "recent": {name: list(returns) for name, returns in self._recent.items()},
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes on as if never interrupted."""
+        for kept in (self._periods, self._since_update, self._recent):
+            kept.clear()
+        self._periods.update((name, _Period(**deepcopy(period))) for name, period in state["periods"].items())
+        self._since_update.update((name, list(pair)) for name, pair in state["since_update"].items())
+        self._recent.update((name, deque(returns, maxlen=RECENT)) for name, returns in state["recent"].items())
+
+
+def _numbers(values: Iterable[float]) -> list[float]:
+    return [number for number in map(float, values) if not math.isnan(number)]

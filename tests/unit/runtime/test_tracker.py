@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from palaestra.runtime.tracker import EXTRINSIC, LENGTH, REWARD, Summary, Tracker
+
+
+class Shelf:
+    """A sink that keeps what it gets."""
+
+    def __init__(self) -> None:
+        self.summaries: list[Summary] = []
+        self.texts: list[tuple[str, str, str]] = []
+        self.closed = False
+
+    def write(self, summary: Summary) -> None:
+        self.summaries.append(summary)
+
+    def text(self, behavior: str, tag: str, body: str) -> None:
+        self.texts.append((behavior, tag, body))
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def summarize(tracker: Tracker, step: int = 10) -> Summary:
+    return tracker.summarize("B", step, elapsed=1.5, training=True)
+
+
+def test_a_value_is_the_mean_the_sum_or_the_last_of_the_period():
+    tracker = Tracker([])
+    for value in (1.0, 2.0, 6.0):
+        tracker.add("B", "mean", value)
+        tracker.total("B", "sum", value)
+        tracker.latest("B", "last", value)
+    tracker.extend("B", "mean", np.array([7.0]))
+    summary = summarize(tracker)
+    assert summary.values == {"mean": 4.0, "sum": 9.0, "last": 6.0}
+    assert summary.totals == {"mean": 16.0, "sum": 9.0, "last": 6.0}
+    assert summary.histograms == {}
+
+
+def test_every_sink_gets_the_summary_and_the_next_period_is_empty():
+    shelves = [Shelf(), Shelf()]
+    tracker = Tracker(shelves)
+    tracker.add("B", "tag", 1.0)
+    first, second = summarize(tracker, 10), summarize(tracker, 20)
+    assert [shelf.summaries for shelf in shelves] == [[first, second]] * 2
+    assert (first.behavior, first.step, first.elapsed, first.training) == ("B", 10, 1.5, True)
+    assert second.values == {}
+    tracker.text("B", "Hyperparameters", "x")
+    tracker.close()
+    assert shelves[1].texts == [("B", "Hyperparameters", "x")]
+    assert shelves[0].closed
+
+
+def test_episodes_are_counted_with_one_decision_less():
+    tracker = Tracker([])
+    tracker.episodes("B", [1.0, 3.0], [100, 200])
+    summary = summarize(tracker)
+    assert summary.values == {REWARD: 2.0, LENGTH: 149.0, EXTRINSIC: 2.0}
+    assert summary.histograms[REWARD].tolist() == [1.0, 3.0]
+    assert (summary.episodes, summary.mean, summary.std) == (2, 2.0, 1.0)
+
+
+def test_the_extrinsic_reward_may_differ_from_the_return():
+    tracker = Tracker([])
+    tracker.episodes("B", [1.0], [5], extrinsic=[0.5])
+    assert summarize(tracker).values[EXTRINSIC] == 0.5
+
+
+def test_without_an_episode_there_is_no_reward():
+    summary = summarize(Tracker([]))
+    assert summary.values == {}
+    assert summary.episodes == 0
+    assert math.isnan(summary.mean)
+
+
+def test_nan_is_passed_over_and_a_tag_of_nothing_else_is_left_out():
+    tracker = Tracker([])
+    tracker.extend("B", "some", [math.nan, 2.0])
+    tracker.add("B", "none", math.nan)
+    tracker.latest("B", "none", math.nan)
+    tracker.total("B", "none", math.nan)
+    tracker.spread("B", "none", [math.nan])
+    assert summarize(tracker).values == {"some": 2.0}
+
+
+def test_behaviors_do_not_mix():
+    tracker = Tracker([])
+    tracker.add("B", "tag", 1.0)
+    tracker.add("C", "tag", 3.0)
+    assert summarize(tracker).values == {"tag": 1.0}
+    assert tracker.summarize("C", 1, elapsed=0, training=False).values == {"tag": 3.0}
+
+
+def test_the_recent_reward_begins_anew_with_each_policy_update():
+    tracker = Tracker([])
+    assert tracker.recent_reward("B") is None
+    tracker.episodes("B", [1.0, 2.0], [5, 5])
+    summarize(tracker)
+    tracker.episodes("B", [6.0], [5])
+    assert tracker.recent_reward("B") == 3.0
+    tracker.policy_updated("B")
+    assert tracker.recent_reward("B") is None
+    assert tracker.mean_reward("B") == 3.0
+
+
+def test_the_mean_reward_looks_back_on_a_hundred_episodes():
+    tracker = Tracker([])
+    tracker.episodes("B", [1000.0] + [1.0] * 50 + [3.0] * 50, [5] * 101)
+    assert tracker.mean_reward("B") == 2.0
+
+
+@pytest.mark.parametrize("cut", [0, 1, 2])
+def test_an_open_summary_survives_a_resume_to_the_last_bit(cut: int):
+    whole, first = Tracker([]), Tracker([])
+    tracker = first
+    for i in range(3):
+        if i == cut:
+            state = json.loads(json.dumps(first.state_dict()))
+            tracker = Tracker([])
+            tracker.load_state_dict(state)
+        for one in (whole, tracker):
+            one.episodes("B", [0.1 * i, 1 / 3], [7, 9])
+            one.add("B", "mean", 0.1 + i)
+            one.total("B", "sum", 0.1 + i)
+            one.latest("B", "last", i)
+    assert tracker.state_dict() == whole.state_dict()
+    assert tracker.recent_reward("B") == whole.recent_reward("B")
+    a, b = summarize(whole), summarize(tracker)
+    assert (a.values, a.totals, a.mean, a.std) == (b.values, b.totals, b.mean, b.std)
+
+
+def test_what_follows_a_saved_state_does_not_change_it():
+    tracker = Tracker([])
+    tracker.episodes("B", [1.0], [5])
+    state = tracker.state_dict()
+    tracker.episodes("B", [2.0], [5])
+    other = Tracker([])
+    other.load_state_dict(state)
+    other.episodes("B", [9.0], [5])
+    assert state["recent"] == {"B": [1.0]}
+    assert state["since_update"] == {"B": [1.0, 1]}
+    assert state["periods"]["B"]["spreads"] == {REWARD: [1.0]}
