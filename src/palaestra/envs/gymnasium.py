@@ -57,7 +57,9 @@ class GymnasiumEnv:
         self.parameters: Mapping[str, float] = {}
         if self.num_areas < 1:
             raise EnvError(f"gymnasium:{id} was asked for {areas} areas; expected at least 1")
-        self._envs = _build(id, self.num_areas, options)
+        registered = _spec(id)
+        self.summary, self.benchmark = f"Gymnasium's {registered.id}, one agent an area.", registered.reward_threshold
+        self._envs = _build(registered, self.num_areas, options)
         self._leaves, self._actions = self._envs.leaves, actions_of(self._envs.action_space)
         self.behavior = id.rpartition(":")[2].replace("/", "-")  # names a folder
         spec = BehaviorSpec(tuple(leaf.spec for leaf in self._leaves), self._actions.spec, steady=True)
@@ -233,8 +235,8 @@ class _CartPole(_Native):
         return _Tick((obs,), reward, terminated, truncated, ended, (last,))
 
 
-def _build(id: str, count: int, options: dict[str, Any]) -> _Copies | _Native:
-    spec, options = _spec(id), dict(options)
+def _build(spec: EnvSpec, count: int, options: dict[str, Any]) -> _Copies | _Native:
+    options = dict(options)
     drawn = options.pop("render", False)
     try:
         if not drawn and (native := _native(spec, count, options)):
@@ -243,7 +245,7 @@ def _build(id: str, count: int, options: dict[str, Any]) -> _Copies | _Native:
             options["render_mode"] = "rgb_array"
         return _Copies(lambda: gymnasium.make(spec, disable_env_checker=True, **options), count)
     except (gymnasium.error.Error, ImportError, TypeError) as error:
-        raise EnvError(f"gymnasium:{id} cannot be made: {error}") from error
+        raise EnvError(f"gymnasium:{spec.id} cannot be made: {error}") from error
 
 
 def _spec(id: str) -> EnvSpec:

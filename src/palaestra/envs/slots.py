@@ -37,7 +37,8 @@ class Slots:
     def seat(self, ids: Ids) -> Ids:
         """The slot of each id, (N,). Newcomers take the lowest free slots, in the order of their ids.
 
-        Where too few are free, slots double. An id that stands there twice (an end and a decision) has one slot. Raises EnvError for a negative id.
+        Where too few are free, slots double. An id that stands there twice (an end and a decision) has one slot.
+        Raises EnvError for a negative id.
         """
         if len(ids) == 0:
             return np.zeros(0, np.int64)

@@ -90,11 +90,15 @@ def _own(place: str, areas: int | None, device: str, options: Mapping[str, Any])
     if factory is None:
         raise EnvError(f"{name}: module '{module_name}' ({module.__file__}) has no '{attribute}'{nearest(attribute, vars(module))}")
     if not callable(factory):
-        raise EnvError(f"{name}: '{attribute}' is a {type(factory).__name__}; expected a function or class that makes an environment")
+        raise EnvError(
+            f"{name}: '{attribute}' is an instance of {type(factory).__name__}; expected a function or class that makes an environment"
+        )
     env = _call(factory, name, areas, device, options)
     missing = [member for member in _members() if not hasattr(env, member)]
     if missing:
-        raise EnvError(f"{name} gave a {type(env).__name__}, which lacks {', '.join(missing)}; palaestra.envs.base.Env says what they are")
+        raise EnvError(
+            f"{name} gave an instance of {type(env).__name__}, which lacks {', '.join(missing)}; palaestra.envs.base.Env says what they are"
+        )
     if areas is not None and env.num_areas != areas:
         raise EnvError(f"{name}: {areas} areas were asked for and it made {env.num_areas}; its factory should take 'areas'")
     return env

@@ -1,0 +1,127 @@
+"""`palaestra envs`: which environments are built in, and what one of any kind sees, does and earns."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from palaestra.core.errors import PalaestraError
+from palaestra.core.registry import Registry
+from palaestra.core.specs import ActionSpec, BehaviorSpec
+from palaestra.envs.base import Env
+from palaestra.runtime.environments import make_env
+
+HELP = "list the built-in environments, or show one"
+
+CONFIGS = Path("configs/ppo")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The environment to show."""
+    parser.add_argument(
+        "env",
+        nargs="?",
+        metavar="ENV",
+        help="show this one: a built-in's name, gymnasium:ID or python:module:factory; without it all built-in ones are listed",
+    )
+
+
+def main(args: argparse.Namespace) -> None:
+    """Prints to the terminal."""
+    console = Console(highlight=False)
+    if args.env is None:
+        _list(console)
+    else:
+        _show(console, args.env)
+
+
+def _list(console: Console) -> None:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("name", style="cyan", no_wrap=True)
+    table.add_column("what")
+    table.add_column("actions")
+    table.add_column("areas", justify="right")
+    table.add_column("benchmark", justify="right")
+    registry = Registry("envs")
+    for name in registry.names():
+        try:
+            env = make_env(f"builtin:{name}", areas=1)
+        except PalaestraError as error:  # a plug-in of someone else's must not hide the others
+            table.add_row(escape(name), f"[red]{escape(str(error))}[/]")
+            continue
+        actions = ", ".join(_actions(spec.action) for spec in env.behaviors.values())
+        table.add_row(escape(name), escape(_summary(env)), actions, str(getattr(env, "default_areas", "")), _benchmark(env))
+        env.close()
+    console.print(table)
+    console.print(
+        "\n'palaestra envs NAME' shows one. Also: --env=gymnasium:CartPole-v1 (any Gymnasium id), --env=python:module:factory (yours)."
+    )
+
+
+def _show(console: Console, name: str) -> None:
+    env = make_env(f"builtin:{name}" if name in Registry("envs") else name)
+    console.print(f"[bold cyan]{escape(name)}[/]  {escape(_summary(env))}\n")
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column()
+    for behavior, spec in env.behaviors.items():
+        table.add_row("behavior", escape(behavior))
+        _add_spec(table, spec)
+    _add_facts(table, env)
+    config, hint = _config(env)
+    console.print(table)
+    console.print(f"\n[bold]train it[/]  palaestra learn {config} --env={escape(name)} --run-id=first{hint}", soft_wrap=True)
+    env.close()
+
+
+def _add_spec(table: Table, spec: BehaviorSpec) -> None:
+    for i, obs in enumerate(spec.obs):
+        kind = "vector" if obs.is_vector else "image" if obs.is_visual else "variable length"
+        goal = ", a goal signal" if obs.goal else ""
+        table.add_row("observes" if i == 0 else "", f"{escape(obs.name)}: {kind} {' x '.join(map(str, obs.shape))}{goal}")
+    table.add_row("acts", _actions(spec.action))
+
+
+def _add_facts(table: Table, env: Env) -> None:
+    """What built-in environments say of themselves; others may."""
+    table.add_row("areas", f"{env.num_areas} unless --num-areas says otherwise")
+    ranges = getattr(env, "parameter_ranges", {})
+    for i, (name, default) in enumerate(env.parameters.items()):
+        bounds = f" ({ranges[name][1]:g} to {ranges[name][2]:g})" if name in ranges else ""
+        table.add_row("parameters" if i == 0 else "", f"{escape(name)}: {default:g}{bounds}")
+    for i, reward in enumerate(getattr(env, "rewards", ())):
+        table.add_row("rewards" if i == 0 else "", escape(reward))
+    if episode := getattr(env, "episode", ""):
+        table.add_row("episode", escape(episode))
+    if benchmark := _benchmark(env):
+        table.add_row("benchmark", f"{benchmark} (mean reward of an episode)")
+
+
+def _summary(env: Env) -> str:
+    documented = (type(env).__doc__ or "").strip().splitlines()
+    return getattr(env, "summary", documented[0] if documented else "")
+
+
+def _benchmark(env: Env) -> str:
+    value = getattr(env, "benchmark", None)
+    return "" if value is None else f"{value:g}"
+
+
+def _actions(spec: ActionSpec) -> str:
+    continuous = [f"{spec.continuous} continuous"] if spec.continuous else []
+    discrete = [f"discrete {' x '.join(map(str, spec.branches))}"] if spec.branches else []
+    return " + ".join(continuous + discrete)
+
+
+def _config(env: Env) -> tuple[str, str]:
+    """A settings file that fits, and what to say where there is none at hand."""
+    behaviors = list(env.behaviors)
+    for behavior in behaviors:
+        path = CONFIGS / f"{behavior}.yaml"
+        if path.is_file():
+            return path.as_posix(), ""
+    return "CONFIG.yaml", f"\n          (CONFIG.yaml: a settings file with a block under 'behaviors:' for {escape(', '.join(behaviors))})"

@@ -1,0 +1,330 @@
+from __future__ import annotations
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+
+from palaestra.core.errors import EnvError, NotFinite
+from palaestra.core.timestep import Action, TimeStep
+from palaestra.envs.gymnasium import GymnasiumEnv
+
+
+class Counting(gymnasium.Env):
+    """Shows how many steps its episode has, of any length told; remembers the actions it got."""
+
+    observation_space = spaces.Box(0, 1000, (2,), np.float32)
+
+    def __init__(self, last: int = 3, action_space: spaces.Space | None = None, poison: float | None = None, where: str = "obs") -> None:
+        self.last, self.poison, self.where = last, poison, where
+        self.action_space = spaces.Discrete(2) if action_space is None else action_space
+        self.got: list = []
+        self.count = 0
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.count, self.episode = 0, self.np_random.integers(100)
+        return self._view(), {}
+
+    def step(self, action):
+        assert self.action_space.contains(action), action
+        self.got.append(action)
+        self.count += 1
+        bad = self.poison is not None and self.count == 2
+        view, reward = self._view(), 0.5
+        if bad and self.where == "obs":
+            view[1] = self.poison
+        if bad and self.where == "reward":
+            reward = self.poison
+        return view, reward, self.count >= self.last, False, {"noise": self.count}
+
+    def _view(self) -> np.ndarray:
+        return np.array([self.count, self.episode], np.float32)
+
+
+class Shown(Counting):
+    """Has any observation space, and shows what it is told to."""
+
+    def __init__(self, space: spaces.Space, view) -> None:
+        super().__init__(last=2)
+        self.observation_space, self.view = space, view
+
+    def _view(self):
+        return self.view
+
+
+def native(num_envs: int, **options) -> SyncVectorEnv:
+    """A vector environment that restarts on the tick of the end and says where it was in its infos."""
+    return SyncVectorEnv([lambda: Counting(**options)] * num_envs, autoreset_mode=AutoresetMode.SAME_STEP)
+
+
+def too_late(num_envs: int, **options) -> SyncVectorEnv:
+    raise AssertionError("a vector environment that restarts on the next tick must not be made")
+
+
+@pytest.fixture(autouse=True)
+def registered():
+    gymnasium.register("Counting-v0", Counting)
+    gymnasium.register("Cut-v0", Counting, max_episode_steps=2)
+    gymnasium.register("Shown-v0", Shown)
+    native.metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}
+    too_late.metadata = {"autoreset_mode": AutoresetMode.NEXT_STEP}
+    gymnasium.register("Native-v0", Counting, vector_entry_point=native)
+    gymnasium.register("TooLate-v0", Counting, vector_entry_point=too_late)
+    yield
+    for name in ("Counting-v0", "Cut-v0", "Shown-v0", "Native-v0", "TooLate-v0"):
+        del gymnasium.registry[name]
+
+
+def act(env: GymnasiumEnv, continuous=(), discrete=()) -> TimeStep:
+    """Steps with these rows."""
+    n = env.num_areas
+    action = Action(torch.tensor(continuous).reshape(n, -1), torch.tensor(discrete, dtype=torch.int64).reshape(n, -1))
+    return env.step({env.behavior: action})[env.behavior]
+
+
+def first(env: GymnasiumEnv, seed: int = 0) -> TimeStep:
+    return env.reset(seed)[env.behavior]
+
+
+@pytest.mark.parametrize("name", ["Counting-v0", "Native-v0", "TooLate-v0"])
+def test_on_the_tick_of_an_end_obs_is_the_next_first_view_and_ends_has_the_last(name: str):
+    env = GymnasiumEnv(name, 2)
+    start = first(env)
+    steps = [act(env, discrete=[0, 1]) for _ in range(4)]
+    assert start.obs[0][:, 0].tolist() == [0, 0]
+    assert [step.obs[0][0, 0].item() for step in steps] == [1, 2, 0, 1]
+    assert [step.terminated.tolist() for step in steps] == [[False] * 2, [False] * 2, [True] * 2, [False] * 2]
+    assert steps[2].ends.slots.tolist() == [0, 1]
+    assert steps[2].ends.obs[0].tolist() == [[3, start.obs[0][0, 1]], [3, start.obs[0][1, 1]]]
+    assert [len(step.ends.slots) for step in steps] == [0, 0, 2, 0]
+    assert all(step.reward.tolist() == [0.5, 0.5] for step in steps)
+
+
+def test_a_time_limit_cuts_and_does_not_end():
+    env = GymnasiumEnv("Cut-v0", 1)
+    first(env)
+    act(env, discrete=[0])
+    step = act(env, discrete=[0])
+    assert step.truncated.item()
+    assert not step.terminated.item()
+    assert step.ends.obs[0][0, 0] == 2
+
+
+def test_an_episode_that_ends_at_its_time_limit_is_terminated_only():
+    env = GymnasiumEnv("Cut-v0", 1, last=2)
+    first(env)
+    act(env, discrete=[0])
+    step = act(env, discrete=[0])
+    assert (step.terminated.item(), step.truncated.item()) == (True, False)
+
+
+def pole(seed: int, ticks: int) -> list[TimeStep]:
+    env = GymnasiumEnv("CartPole-v1", 6)
+    random = np.random.default_rng(1)
+    return [first(env, seed), *(act(env, discrete=random.integers(0, 2, 6)) for _ in range(ticks))]
+
+
+def test_cart_poles_own_vector_version_restarts_a_fallen_pole_on_the_tick_it_falls():
+    steps = pole(0, 100)
+    falls = [step for step in steps if len(step.ends.slots)]
+    assert len(falls) > 10
+    for step in falls:
+        last, start = step.ends.obs[0], step.obs[0][step.ends.slots]
+        assert (last[:, 2].abs() > 12 * torch.pi / 180).logical_or(last[:, 0].abs() > 2.4).all()
+        assert (start.abs() <= 0.05).all()
+        assert step.terminated[step.ends.slots].all()
+    assert all(bool((step.reward == 1).all()) for step in steps[1:])
+
+
+def test_cart_poles_own_vector_version_moves_as_the_single_one():
+    env, single = GymnasiumEnv("CartPole-v1", 1), gymnasium.make("CartPole-v1").unwrapped
+    single.reset(seed=0)
+    single.state = tuple(first(env).obs[0][0].tolist())
+    for tick in range(100):
+        step = act(env, discrete=[tick % 2])
+        obs, _, terminated, *_ = single.step(tick % 2)
+        if terminated:
+            np.testing.assert_allclose(step.ends.obs[0][0].numpy(), obs, atol=1e-5)
+            assert step.terminated.item()
+            return
+        np.testing.assert_allclose(step.obs[0][0].numpy(), obs, atol=1e-5)
+    raise AssertionError("the pole never fell")
+
+
+def test_a_cart_pole_that_stands_is_cut_after_500_ticks():
+    env = GymnasiumEnv("CartPole-v1", 1)
+    view = first(env).obs[0][0]
+    for tick in range(1, 501):
+        step = act(env, discrete=[int(view[2] + 0.5 * view[3] + 0.02 * view[0] + 0.05 * view[1] > 0)])
+        assert bool(step.truncated.any()) == (tick == 500), tick
+        view = step.obs[0][0]
+    assert not step.terminated.item()
+
+
+def test_a_seed_decides_the_stream():
+    once, again, other = pole(3, 60), pole(3, 60), pole(4, 60)
+    assert all(torch.equal(a.obs[0], b.obs[0]) for a, b in zip(once, again, strict=True))
+    assert not torch.equal(once[0].obs[0], other[0].obs[0])
+
+
+def test_copies_start_differently_and_neighboring_seeds_share_none():
+    starts = torch.cat([first(GymnasiumEnv("Pendulum-v1", 4), seed).obs[0] for seed in (0, 1)])
+    assert len(starts.unique(dim=0)) == 8
+
+
+def test_the_middle_and_the_ends_of_a_box_are_0_and_plus_minus_1_and_more_is_clipped():
+    box = spaces.Box(np.array([-2, 0], np.float32), np.array([2, 10], np.float32))
+    env = GymnasiumEnv("Counting-v0", 5, action_space=box)
+    assert env.behaviors["Counting-v0"].action.continuous == 2
+    first(env)
+    act(env, continuous=[[0.0, 0], [1, 1], [-1, -1], [9, -9], [0.5, 0.5]])
+    got = [copy.unwrapped.got[0].tolist() for copy in env._envs._envs]
+    assert got == [[0, 5], [2, 10], [-2, 0], [2, 0], [1, 7.5]]
+
+
+@pytest.mark.parametrize(
+    ("space", "branches", "discrete", "expected"),
+    [
+        (spaces.Discrete(3, start=5), (3,), [[0], [2]], [5, 7]),
+        (spaces.MultiDiscrete([2, 3], start=[1, -1]), (2, 3), [[0, 0], [1, 2]], [[1, -1], [2, 1]]),
+        (spaces.MultiDiscrete([[2], [3]]), (2, 3), [[0, 1], [1, 2]], [[[0], [1]], [[1], [2]]]),
+        (spaces.MultiBinary(2), (2, 2), [[0, 1], [1, 1]], [[0, 1], [1, 1]]),
+    ],
+)
+def test_branches_reach_the_environment_in_its_own_numbers(space, branches, discrete, expected):
+    env = GymnasiumEnv("Counting-v0", 2, action_space=space)
+    assert env.behaviors["Counting-v0"].action.branches == branches
+    first(env)
+    act(env, discrete=discrete)
+    assert [copy.unwrapped.got[0].tolist() for copy in env._envs._envs] == expected
+
+
+PICTURE = np.arange(2 * 5 * 3, dtype=np.uint8).reshape(2, 5, 3)
+
+
+@pytest.mark.parametrize(
+    ("space", "view", "shapes", "expected"),
+    [
+        (spaces.Discrete(3, start=4), 5, [(3,)], [[0, 1, 0]]),
+        (spaces.MultiDiscrete([2, 3], start=[0, 1]), np.array([1, 3]), [(5,)], [[0, 1, 0, 0, 1]]),
+        (spaces.MultiBinary(3), np.array([1, 0, 1], np.int8), [(3,)], [[1, 0, 1]]),
+        (spaces.Box(-5, 5, ()), np.float32(2), [(1,)], [[2]]),
+        (spaces.Box(-5, 5, (2, 2)), np.array([[1, 2], [3, 4]], np.float32), [(4,)], [[1, 2, 3, 4]]),
+        (spaces.Box(0, 255, (2, 5, 3), np.uint8), PICTURE, [(3, 2, 5)], [PICTURE.transpose(2, 0, 1) / 255]),
+        (spaces.Box(0, 255, (3, 5, 6), np.uint8), np.full((3, 5, 6), 255, np.uint8), [(3, 5, 6)], [np.ones((3, 5, 6))]),
+        (spaces.Box(0, 255, (2, 5), np.uint8), np.full((2, 5), 51, np.uint8), [(1, 2, 5)], [np.full((1, 2, 5), 0.2)]),
+        (spaces.Box(0, 1, (2, 5, 1)), np.full((2, 5, 1), 0.5, np.float32), [(1, 2, 5)], [np.full((1, 2, 5), 0.5)]),
+        (
+            spaces.Dict(far=spaces.Tuple((spaces.Discrete(2), spaces.Box(-1, 1, (1,)))), near=spaces.Discrete(2)),
+            {"far": (1, np.array([0.5], np.float32)), "near": 0},
+            [(2,), (1,), (2,)],
+            [[0, 1], [0.5], [1, 0]],
+        ),
+    ],
+)
+def test_every_supported_observation_becomes_columns(space, view, shapes, expected):
+    env = GymnasiumEnv("Shown-v0", 2, space=space, view=view)
+    assert [obs.shape for obs in env.behaviors["Shown-v0"].obs] == shapes
+    start = first(env)
+    for column, values in zip(start.obs, expected, strict=True):
+        assert column.is_contiguous()
+        torch.testing.assert_close(column, torch.tensor(np.array([values, values]), dtype=torch.float32))
+    act(env, discrete=[0, 0])
+    ends = act(env, discrete=[0, 0]).ends
+    assert [tuple(column.shape) for column in ends.obs] == [(2, *shape) for shape in shapes]
+
+
+def test_a_dictionarys_entries_are_named_by_their_keys():
+    space = spaces.Dict(far=spaces.Tuple((spaces.Discrete(2), spaces.Discrete(3))), near=spaces.Discrete(2))
+    env = GymnasiumEnv("Shown-v0", 1, space=space, view={"far": (0, 0), "near": 0})
+    assert [obs.name for obs in env.behaviors["Shown-v0"].obs] == ["far.0", "far.1", "near"]
+
+
+@pytest.mark.parametrize("space", [spaces.Text(4), spaces.Box(-1, 1, (2, 3, 4)), spaces.Dict(a=spaces.Text(4))])
+def test_an_observation_space_without_a_column_is_named(space):
+    with pytest.raises(EnvError, match=r"observation '(a|observation)' is a (Text|Box).*supported are Box"):
+        GymnasiumEnv("Shown-v0", 1, space=space, view=None)
+
+
+@pytest.mark.parametrize(
+    "space", [spaces.Tuple((spaces.Discrete(2),)), spaces.Box(-np.inf, np.inf, (2,)), spaces.Box(0, 9, (1,), np.int32)]
+)
+def test_an_action_space_that_no_policy_answers_is_named(space):
+    with pytest.raises(EnvError, match=r"the actions are a (Tuple|Box)"):
+        GymnasiumEnv("Counting-v0", 1, action_space=space)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_an_observation_that_is_no_number_is_named(value: float):
+    env = GymnasiumEnv("Counting-v0", 2, poison=value)
+    first(env)
+    act(env, discrete=[0, 0])
+    with pytest.raises(NotFinite, match=rf"behavior 'Counting-v0', agent 0: observation 'observation'\[1\] is {value}"):
+        act(env, discrete=[0, 0])
+
+
+def test_a_last_view_that_is_no_number_is_named():
+    env = GymnasiumEnv("Cut-v0", 1, poison=float("nan"))
+    first(env)
+    act(env, discrete=[0])
+    with pytest.raises(NotFinite):
+        act(env, discrete=[0])
+
+
+def test_a_reward_that_is_no_number_is_named():
+    env = GymnasiumEnv("Counting-v0", 1, poison=float("-inf"), where="reward")
+    first(env)
+    act(env, discrete=[0])
+    with pytest.raises(NotFinite, match="agent 0: reward is -inf"):
+        act(env, discrete=[0])
+
+
+def test_finite_numbers_whose_sum_is_not_are_welcome():
+    env = GymnasiumEnv("Shown-v0", 2, space=spaces.Box(-np.inf, np.inf, (2,)), view=np.full(2, 3e38, np.float32))
+    assert first(env).obs[0].isfinite().all()
+
+
+def test_an_unknown_id_is_told_its_nearest():
+    with pytest.raises(EnvError, match="did you mean 'CartPole-v1'"):
+        GymnasiumEnv("CartPol-v1")
+
+
+def test_a_module_that_is_not_there_is_named():
+    with pytest.raises(EnvError, match="module 'no_such_module'"):
+        GymnasiumEnv("no_such_module:Env-v0")
+
+
+def test_an_option_that_the_environment_does_not_know_is_named():
+    with pytest.raises(EnvError, match="size_of_pole"):
+        GymnasiumEnv("Pendulum-v1", 1, size_of_pole=3)
+
+
+def test_fewer_than_one_area_are_refused():
+    with pytest.raises(EnvError, match="at least 1"):
+        GymnasiumEnv("CartPole-v1", 0)
+
+
+def test_the_behaviors_name_has_no_module_and_can_be_a_folder():
+    gymnasium.register("some/Place-v0", Counting)
+    assert list(GymnasiumEnv("gymnasium:some/Place-v0", 1).behaviors) == ["some-Place-v0"]
+    del gymnasium.registry["some/Place-v0"]
+
+
+def test_nothing_is_drawn_unless_asked_for():
+    env = GymnasiumEnv("FrozenLake-v1", 1)
+    first(env)
+    with pytest.raises(EnvError, match="render=True"):
+        env.render(0)
+
+
+def test_there_are_no_parameters_and_no_state():
+    env = GymnasiumEnv("CartPole-v1", 2)
+    assert (env.parameters, env.state_dict()) == ({}, {})
+    env.load_state_dict({})
+    with pytest.raises(EnvError, match="gravity"):
+        env.set_parameters({"gravity": torch.ones(2)})
+    with pytest.raises(EnvError, match="saved state"):
+        env.load_state_dict({"x": torch.ones(2)})

@@ -1,0 +1,281 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from palaestra.core.errors import EnvError
+from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
+from palaestra.core.timestep import Ends, TimeStep
+from palaestra.testing import check_env
+
+NAME, SLOTS = "Walk", 3
+
+
+class Walk:
+    """Every slot draws a number each tick; above 0.8 its episode ends, below 0.1 it is cut."""
+
+    def __init__(self) -> None:
+        self.device, self.num_areas = torch.device("cpu"), SLOTS
+        spec = BehaviorSpec((ObsSpec("drawn", (2,)),), ActionSpec(1, (2, 3)), steady=True)
+        self.behaviors, self.parameters = {NAME: spec}, {"wind": 1.0}
+        self.random = torch.Generator()
+
+    def reset(self, seed):
+        self.random.manual_seed(seed)
+        return {NAME: self.table(torch.ones(SLOTS) / 2, torch.zeros(SLOTS))}
+
+    def step(self, actions):
+        assert actions[NAME].discrete.shape == (SLOTS, 2)
+        assert not (actions[NAME].discrete[:, 1] == 0).any(), "choice 0 of branch 1 is masked"
+        return {NAME: self.table(torch.rand(SLOTS, generator=self.random), actions[NAME].continuous[:, 0])}
+
+    def table(self, drawn, reward):
+        terminated, truncated, rows = drawn > 0.8, drawn < 0.1, torch.arange(SLOTS)
+        slots = (terminated | truncated).nonzero()[:, 0]
+        return TimeStep(
+            obs=(torch.stack([drawn, drawn], 1),),
+            acting=torch.ones(SLOTS, dtype=torch.bool),
+            reward=reward.clone(),
+            group_reward=torch.zeros(SLOTS),
+            terminated=terminated,
+            truncated=truncated,
+            ends=Ends(slots, (torch.zeros(len(slots), 2),)),
+            action_mask=torch.tensor([True, True, False, True, True]).expand(SLOTS, 5),
+            area=rows,
+            team=torch.zeros_like(rows),
+            group=torch.full_like(rows, -1),
+        )
+
+    def set_parameters(self, values):
+        if unknown := values.keys() - self.parameters.keys():
+            raise EnvError(f"no parameter {unknown}")
+
+    def render(self, area):
+        return np.zeros((4, 5, 3), np.uint8)
+
+    def state_dict(self):
+        return {"random": self.random.get_state()}
+
+    def load_state_dict(self, state):
+        self.random.set_state(state["random"])
+
+    def close(self):
+        pass
+
+
+def test_an_environment_that_keeps_the_contract_passes():
+    check_env(Walk())
+
+
+class Coming(Walk):
+    """A slot more at each tick; half of them wait, and those may choose nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.behaviors = {NAME: replace(self.behaviors[NAME], steady=False)}
+
+    def reset(self, seed):
+        self.slots = 1
+        return super().reset(seed)
+
+    def step(self, actions):
+        self.slots += 1
+        return {NAME: self.table(torch.rand(SLOTS, generator=self.random), torch.zeros(SLOTS))}
+
+    def table(self, drawn, reward):
+        n = self.slots
+        rows, nobody = torch.arange(n), torch.zeros(n, dtype=torch.bool)
+        acting = rows % 2 == 0
+        obs, mask, area = (torch.full((n, 2), drawn[0].item()),), acting[:, None].expand(n, 5), rows % SLOTS
+        ends = Ends(rows[:0], (torch.zeros(0, 2),))
+        return TimeStep(obs, acting, torch.zeros(n), torch.zeros(n), nobody, nobody, ends, mask, area, rows, rows)
+
+    def state_dict(self):
+        return {}
+
+
+def test_slots_that_come_later_and_wait_pass():
+    check_env(Coming(), ticks=20)
+
+
+def spoiled(**columns):
+    """Tables of `Walk` with some columns replaced by what functions of the table give."""
+
+    class Spoiled(Walk):
+        def table(self, drawn, reward):
+            step = super().table(drawn, reward)
+            return replace(step, **{name: column(step) for name, column in columns.items()})
+
+    return Spoiled()
+
+
+def cut_short(step: TimeStep) -> Ends:
+    return Ends(step.ends.slots[1:], tuple(obs[1:] for obs in step.ends.obs))
+
+
+def with_nan(step: TimeStep) -> tuple[torch.Tensor, ...]:
+    obs = step.obs[0].clone()
+    obs[1, 0] = float("nan")
+    return (obs,)
+
+
+@pytest.mark.parametrize(
+    ("broken", "message"),
+    [
+        (spoiled(obs=lambda step: list(step.obs)), "obs is a list; the spec has a tuple of 1"),
+        (spoiled(obs=lambda step: step.obs * 2), "obs is 2 of them"),
+        (spoiled(obs=lambda step: (step.obs[0][:, :1],)), r"obs\[0\] 'drawn' is torch.float32 \(3, 1\).*expected torch.float32 \(3, 2\)"),
+        (spoiled(obs=lambda step: (step.obs[0].double(),)), r"is torch.float64 \(3, 2\)"),
+        (spoiled(obs=lambda step: (step.obs[0].to("meta"),)), "on meta; expected .* on cpu"),
+        (spoiled(obs=with_nan), r"obs\[0\] 'drawn'\[1, 0\] is nan; expected finite"),
+        (spoiled(reward=lambda step: step.reward[:, None]), r"reward is torch.float32 \(3, 1\)"),
+        (spoiled(reward=lambda step: step.reward / 0), r"reward\[0\] is (nan|-?inf)"),
+        (spoiled(reward=lambda step: step.reward + 1), "reset gives rewards"),
+        (spoiled(terminated=lambda step: step.terminated.float()), "terminated is torch.float32"),
+        (spoiled(truncated=lambda step: step.terminated | step.truncated), "is terminated and truncated"),
+        (spoiled(acting=lambda step: step.acting & (step.area > 0)), "slot 0 is not acting; every slot of a steady"),
+        (spoiled(acting=lambda step: None), "acting is a NoneType"),
+        (spoiled(ends=cut_short), r"ends.slots is \[.*\]; expected"),
+        (spoiled(ends=lambda step: Ends(step.ends.slots.flip(0), step.ends.obs)), "rising"),
+        (spoiled(ends=lambda step: Ends(step.ends.slots, (step.ends.obs[0][:, :1],))), r"ends.obs\[0\] 'drawn'"),
+        (spoiled(ends=lambda step: None), "ends is a NoneType"),
+        (spoiled(action_mask=lambda step: step.action_mask[:, :4]), r"action_mask is torch.bool \(3, 4\)"),
+        (spoiled(action_mask=lambda step: step.action_mask & False), "agent 0 may choose nothing in branch 0"),
+        (spoiled(area=lambda step: step.area + 1), "area 3 does not exist; there are 0 to 2"),
+        (spoiled(group=lambda step: step.group - 1), "group -2"),
+        (spoiled(team=lambda step: step.team - 1), "team -1"),
+        (
+            spoiled(terminated=lambda step: step.area == 0, ends=lambda step: Ends(step.area[:1], (step.obs[0][:1],))),
+            "reset reports ended episodes",
+        ),
+    ],
+)
+def test_a_table_that_breaks_a_rule_is_caught(broken: Walk, message: str):
+    with pytest.raises(EnvError, match=message):
+        check_env(broken)
+
+
+class Image(Walk):
+    def __init__(self):
+        super().__init__()
+        self.behaviors = {NAME: BehaviorSpec((ObsSpec("eye", (1, 2, 2)),), ActionSpec(1, (2, 3)))}
+
+    def table(self, drawn, reward):
+        step = super().table(drawn, reward)
+        last = torch.zeros(len(step.ends.slots), 1, 2, 2)
+        return replace(step, obs=(torch.full((SLOTS, 1, 2, 2), 255.0),), ends=Ends(step.ends.slots, (last,)))
+
+
+class Rewriting(Walk):
+    buffer = torch.zeros(SLOTS, 2)
+
+    def table(self, drawn, reward):
+        self.buffer[:] = drawn[:, None]
+        return replace(super().table(drawn, reward), obs=(self.buffer,))
+
+
+class Unseeded(Walk):
+    def reset(self, seed):
+        steps = super().reset(seed)
+        self.random.seed()
+        return steps
+
+
+class Forgetful(Walk):
+    def load_state_dict(self, state):
+        pass
+
+
+class SavesNumbers(Walk):
+    def state_dict(self):
+        return {"random": 3}
+
+
+class TakesAnyParameter(Walk):
+    def set_parameters(self, values):
+        pass
+
+
+class RaisesAnything(Walk):
+    def set_parameters(self, values):
+        for name in values:
+            self.parameters[name]
+
+
+class DrawsFloats(Walk):
+    def render(self, area):
+        return np.zeros((4, 5, 3))
+
+
+class CannotDraw(Walk):
+    def render(self, area):
+        raise NotImplementedError
+
+
+class ClosesOnce(Walk):
+    def close(self):
+        del self.random
+
+
+class Unknown(Walk):
+    def step(self, actions):
+        return {"Run": super().step(actions)[NAME]}
+
+
+class Shrinking(Coming):
+    def step(self, actions):
+        self.slots = 0
+        return {NAME: self.table(torch.rand(SLOTS, generator=self.random), torch.zeros(SLOTS))}
+
+
+class Absent(Walk):
+    def step(self, actions):
+        return {}
+
+
+class Idle(Coming):
+    def table(self, drawn, reward):
+        step = super().table(drawn, reward)
+        return replace(step, acting=step.acting & False)
+
+
+class NoAreas(Walk):
+    def __init__(self):
+        super().__init__()
+        self.num_areas = 0
+
+
+class NoTorchDevice(Walk):
+    def __init__(self):
+        super().__init__()
+        self.device = "cpu"
+
+
+@pytest.mark.parametrize(
+    ("broken", "message"),
+    [
+        (Image, "'eye' holds 255..255; an image lies within 0..1"),
+        (Rewriting, r"tick 1 wrote to 'Walk' obs\[0\] of the table returned 1 tick"),
+        (Unseeded, r"the same seed \(0\) and actions give the same stream, but 'Walk' obs\[0\] differs at tick 1"),
+        (Forgetful, "a state saved at tick 100 goes on as it did before, but .* differs at tick 101"),
+        (SavesNumbers, "'random' is a int; expected a tensor"),
+        (TakesAnyParameter, "set_parameters took 'no such parameter'"),
+        (RaisesAnything, "must raise EnvError for an unknown name; it raised KeyError"),
+        (DrawsFloats, r"render\(0\) gave float64 \(4, 5, 3\)"),
+        (CannotDraw, "where there is no picture; it raised NotImplementedError"),
+        (ClosesOnce, "the second call raised AttributeError"),
+        (Unknown, "behavior 'Run' came, but behaviors names only Walk"),
+        (Shrinking, "0 slots after 1; slots stay"),
+        (Absent, "behavior 'Walk' is steady and has no table"),
+        (Idle, "no agent awaited an action in 200 ticks"),
+        (NoAreas, "num_areas is 0"),
+        (NoTorchDevice, "device is 'cpu'; expected a torch.device"),
+        (object, "object lacks device, num_areas, behaviors"),
+    ],
+)
+def test_an_environment_that_breaks_a_rule_is_caught(broken: type, message: str):
+    with pytest.raises(EnvError, match=message):
+        check_env(broken())
