@@ -44,6 +44,19 @@ class Counting(gymnasium.Env):
         return np.array([self.count, self.episode], np.float32)
 
 
+class Drawn(Counting):
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 1}  # noqa: RUF012 (Gymnasium's form)
+
+    def __init__(self, render_mode: str | None = None, missing: bool = False) -> None:
+        super().__init__()
+        self.render_mode, self.missing = render_mode, missing
+
+    def render(self):
+        if self.missing:
+            raise gymnasium.error.DependencyNotInstalled("a painter is not installed")
+        return np.full((2, 3, 3), self.episode, np.uint8)
+
+
 class Shown(Counting):
     """Has any observation space, and shows what it is told to."""
 
@@ -69,12 +82,13 @@ def registered():
     gymnasium.register("Counting-v0", Counting)
     gymnasium.register("Cut-v0", Counting, max_episode_steps=2)
     gymnasium.register("Shown-v0", Shown)
+    gymnasium.register("Drawn-v0", Drawn)
     native.metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}
     too_late.metadata = {"autoreset_mode": AutoresetMode.NEXT_STEP}
     gymnasium.register("Native-v0", Counting, vector_entry_point=native)
     gymnasium.register("TooLate-v0", Counting, vector_entry_point=too_late)
     yield
-    for name in ("Counting-v0", "Cut-v0", "Shown-v0", "Native-v0", "TooLate-v0"):
+    for name in ("Counting-v0", "Cut-v0", "Shown-v0", "Drawn-v0", "Native-v0", "TooLate-v0"):
         del gymnasium.registry[name]
 
 
@@ -317,6 +331,19 @@ def test_nothing_is_drawn_unless_asked_for():
     env = GymnasiumEnv("FrozenLake-v1", 1)
     first(env)
     with pytest.raises(EnvError, match="render=True"):
+        env.render(0)
+
+
+def test_an_area_is_drawn_where_asked_for():
+    env = GymnasiumEnv("Drawn-v0", 2, render=True)
+    episodes = first(env).obs[0][:, 1].tolist()
+    assert [env.render(area).tolist() for area in (0, 1)] == [np.full((2, 3, 3), episode).tolist() for episode in episodes]
+
+
+def test_a_package_that_draws_and_is_missing_is_named():
+    env = GymnasiumEnv("Drawn-v0", 1, render=True, missing=True)
+    first(env)
+    with pytest.raises(EnvError, match="area 0 cannot be drawn: a painter is not installed"):
         env.render(0)
 
 

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import pytest
+
+from palaestra.cli import envs
+from palaestra.core.errors import EnvError
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(autouse=True)
+def wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.chdir(ROOT)
+
+
+def run(*arguments: str) -> None:
+    parser = argparse.ArgumentParser()
+    envs.add_arguments(parser)
+    envs.main(parser.parse_args(arguments))
+
+
+def test_the_list_has_a_line_for_each_built_in(capsys: pytest.CaptureFixture[str]):
+    run()
+    lines = capsys.readouterr().out.splitlines()
+    ball = next(line for line in lines if line.startswith("3DBall "))
+    assert ball.split()[-4:] == ["2", "continuous", "12", "100"]
+    assert any(line.startswith("Basic ") and "discrete 3" in line for line in lines)
+
+
+def test_a_built_in_shows_what_it_sees_does_and_earns_and_how_to_train_it(capsys: pytest.CaptureFixture[str]):
+    run("3DBall")
+    out = capsys.readouterr().out
+    for part in (
+        "vector 8",
+        "2 continuous",
+        "gravity: 9.81 (4 to 105)",
+        "+0.1 a decision",
+        "benchmark   100",
+        "palaestra learn ",
+        "--env=3DBall",
+    ):
+        assert part in out, out
+
+
+def test_a_gymnasium_environment_is_shown_with_its_settings_file(capsys: pytest.CaptureFixture[str]):
+    run("gymnasium:CartPole-v1")
+    out = capsys.readouterr().out
+    assert "475" in out
+    assert "palaestra learn configs/ppo/CartPole-v1.yaml --env=gymnasium:CartPole-v1 --run-id=first" in out
+
+
+def test_where_no_settings_file_is_at_hand_the_behavior_it_needs_is_named(capsys: pytest.CaptureFixture[str]):
+    run("gymnasium:Pendulum-v1")
+    assert "a block under 'behaviors:' for Pendulum-v1" in capsys.readouterr().out
+
+
+def test_an_unknown_name_is_an_error_with_its_nearest():
+    with pytest.raises(EnvError, match="did you mean '3DBall'"):
+        run("3DBal")
