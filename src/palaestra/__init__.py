@@ -1,0 +1,51 @@
+"""Trains the agents of games and simulations, and plays what they learned.
+
+>>> env = palaestra.make("3DBall", areas=64)
+>>> palaestra.train("configs/ppo/3DBall.yaml", env="3DBall")
+>>> policy = palaestra.load_policy("results/first/3DBall.onnx")
+
+Each name imports what it needs when it is first used; `load_policy` needs neither torch nor Warp.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from palaestra.brains.model import load_policy as load_policy
+    from palaestra.envs.base import Env
+    from palaestra.runtime.api import train as train
+
+    __version__: str
+
+__all__ = ["__version__", "load_policy", "make", "train"]
+
+
+def make(name: str, *, areas: int | None = None, device: str = "cpu", **options: Any) -> Env:
+    """The environment that `--env=NAME` stands for, with `areas` areas or its own number of them.
+
+    `options` go to the environment itself (`palaestra envs NAME` lists them). Raises EnvError.
+    """
+    from palaestra.runtime.environments import make_env
+
+    return make_env(name, areas=areas, device=device, options=options)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "load_policy":
+        from palaestra.brains.model import load_policy
+
+        return load_policy
+    if name == "train":
+        from palaestra.runtime.api import train
+
+        return train
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("palaestra")
+    raise AttributeError(f"module 'palaestra' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return __all__

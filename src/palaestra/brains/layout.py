@@ -1,0 +1,145 @@
+"""What the names, shapes and constants of a model file say about the agent it plays.
+
+Version 3 has observations `obs_0`, `obs_1`, ... and discrete actions that are sampled within
+the graph. Version 2 has `vector_observation` (all vectors, joined) and `visual_observation_0`,
+...; its discrete output is the log-probabilities of all branches side by side.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container
+from dataclasses import dataclass
+
+import numpy as np
+
+from palaestra.brains.session import Arrays, Session
+from palaestra.core.errors import PolicyError
+
+OBSERVATION = re.compile(r"obs_\d+|vector_observation|visual_observation_\d+")
+MASK, MEMORY_IN, MEMORY_OUT = "action_masks", "recurrent_in", "recurrent_out"
+VERSIONS = (2, 3)
+
+Shapes = dict[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The tensors of a model file."""
+
+    version: int
+    obs: Shapes  # of each observation, in the file's order, without the rows
+    continuous_size: int
+    branches: tuple[int, ...]
+    memory_size: int
+    masked: bool  # takes a mask of the choices
+    log_probs: bool  # discrete output: log-probabilities instead of choices
+    row_by_row: bool  # its graph holds one agent only, whatever its shapes say
+    continuous: str | None  # names of outputs, from here on
+    discrete: str | None
+    deterministic_continuous: str | None
+    deterministic_discrete: str | None
+
+    @property
+    def choices(self) -> int:
+        """Length of an action mask: the choices of all branches."""
+        return sum(self.branches)
+
+    @property
+    def samples_only(self) -> bool:
+        """Some mean or likeliest action is no output, and cannot be read off the others."""
+        lacks_continuous = self.continuous is not None and self.deterministic_continuous is None
+        lacks_discrete = self.discrete is not None and not self.log_probs and self.deterministic_discrete is None
+        return lacks_continuous or lacks_discrete
+
+
+def read_layout(session: Session) -> Layout:
+    """Asks the model itself: its constants are outputs, and are had by running it once. Raises PolicyError."""
+    shapes, outputs = _input_shapes(session), session.outputs
+    missing = [needed for needed in ("version_number", "memory_size") if needed not in outputs]
+    if missing:
+        raise PolicyError(f"{session.name} is no agent's policy: it has no output '{missing[0]}' (its outputs: {', '.join(outputs)})")
+    answer = _probe(session, shapes)
+    version, memory_size = (round(answer[key].item()) for key in ("version_number", "memory_size"))
+    if version not in VERSIONS:
+        raise PolicyError(f"{session.name} has format version {version}; expected 2 or 3: export it anew")
+    continuous, discrete = _action_outputs(answer, session.name)
+    log_probs = discrete is not None and "float" in outputs[discrete]
+    return Layout(
+        version=version,
+        obs={key: shape for key, shape in shapes.items() if OBSERVATION.fullmatch(key)},
+        continuous_size=0 if continuous is None else answer[continuous].shape[1],
+        branches=() if discrete is None else _branches(answer, discrete, log_probs, session.name),
+        memory_size=memory_size,
+        masked=MASK in shapes,
+        log_probs=log_probs,
+        row_by_row=memory_size > 0 and not _takes_two(session, shapes),
+        continuous=continuous,
+        discrete=discrete,
+        deterministic_continuous=_if_present("deterministic_continuous_actions", outputs),
+        deterministic_discrete=_if_present("deterministic_discrete_actions", outputs),
+    )
+
+
+def _input_shapes(session: Session) -> Shapes:
+    """Of each input, without the rows."""
+    shapes: Shapes = {}
+    for name, (_, *sizes) in session.inputs.items():
+        if not OBSERVATION.fullmatch(name) and name not in (MASK, MEMORY_IN):
+            raise PolicyError(
+                f"{session.name} has an input '{name}'; expected obs_0, obs_1, ... (or vector_observation, "
+                f"visual_observation_0, ...), {MASK} and {MEMORY_IN}: this is no agent's policy of version 2 or 3"
+            )
+        shapes[name] = tuple(size for size in sizes if isinstance(size, int))
+        if len(shapes[name]) != len(sizes):
+            raise PolicyError(f"{session.name}: input '{name}' has shape {session.inputs[name]}; expected fixed sizes after the batch")
+    return shapes
+
+
+def _probe(session: Session, shapes: Shapes, rows: int = 1) -> Arrays:
+    """The model's answer to zeros, all choices forbidden: that makes each branch uniform, which shows its size."""
+    return session.run(list(session.outputs), {key: np.zeros((rows, *shape), np.float32) for key, shape in shapes.items()})
+
+
+def _takes_two(session: Session, shapes: Shapes) -> bool:
+    try:
+        _probe(session, shapes, rows=2)
+    except PolicyError:
+        return False
+    return True
+
+
+def _action_outputs(answer: Arrays, name: str) -> tuple[str | None, str | None]:
+    """Names of the continuous and of the discrete output."""
+    continuous, discrete = _if_present("continuous_actions", answer), _if_present("discrete_actions", answer)
+    if continuous or discrete:
+        return continuous, discrete
+    if "action" not in answer:
+        raise PolicyError(f"{name} is no agent's policy: it has no output continuous_actions, discrete_actions or action")
+    is_discrete = "is_continuous_control" in answer and not answer["is_continuous_control"].item()
+    return (None, "action") if is_discrete else ("action", None)
+
+
+def _branches(answer: Arrays, discrete: str, log_probs: bool, name: str) -> tuple[int, ...]:
+    if log_probs:
+        return _uniform_parts(np.exp(answer[discrete][0]), name)
+    sizes = answer.get("discrete_action_output_shape")
+    if sizes is None or sizes.size != answer[discrete].shape[1]:
+        raise PolicyError(f"{name}: output 'discrete_action_output_shape' does not name the size of each branch")
+    return tuple(int(size) for size in sizes.reshape(-1))
+
+
+def _uniform_parts(chances: np.ndarray, name: str) -> tuple[int, ...]:
+    """Sizes of the uniform distributions that lie side by side: 1/2 1/2 1/3 1/3 1/3 gives (2, 3)."""
+    parts: list[int] = []
+    while sum(parts) < chances.size:
+        rest = chances[sum(parts) :]
+        size = round(1 / max(float(rest[0]), 1e-6))
+        if size > rest.size or not np.allclose(rest[:size], 1 / size, atol=1e-3):
+            raise PolicyError(f"{name}: which of its {chances.size} discrete outputs belong to which branch cannot be told")
+        parts.append(size)
+    return tuple(parts)
+
+
+def _if_present(name: str, outputs: Container[str]) -> str | None:
+    return name if name in outputs else None

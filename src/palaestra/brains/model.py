@@ -1,0 +1,212 @@
+"""Plays an exported model with onnxruntime: neither torch nor Warp is imported, so a game or a server stays small."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from palaestra.brains.layout import MASK, MEMORY_IN, MEMORY_OUT, read_layout
+from palaestra.brains.noiseless import without_noise
+from palaestra.brains.session import Arrays, Session
+from palaestra.core.errors import PolicyError
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyAction:
+    """What a policy answers, one row an agent; without the first axis where it was asked about a single one."""
+
+    continuous: np.ndarray | None  # (N, continuous_size) float32, ready for the environment
+    discrete: np.ndarray | None  # (N, branches) int64: the choice of each branch
+    memory: np.ndarray | None  # (N, memory_size) float32: give it back with the same agents' next observations
+
+
+def load_policy(path: str | Path, *, seed: int | None = None) -> Policy:
+    """An exported policy, ours or one of ML-Agents (model versions 2 and 3), ready to act on the CPU.
+
+    With a `seed` the same calls give the same actions; without one they differ from policy to
+    policy. Raises PolicyError for a file that is missing, not ONNX, or no agent's policy.
+    """
+    return Policy(Path(path), seed)
+
+
+class Policy:
+    """Acts for any number of agents at once; keeps nothing between calls but its random numbers."""
+
+    def __init__(self, path: Path, seed: int | None = None) -> None:
+        if not path.is_file():
+            what = "is a folder" if path.is_dir() else "does not exist"
+            raise PolicyError(f"{path} {what}; expected a model file such as results/ID/NAME.onnx")
+        self.path, self.seed = path, seed
+        self._rng = np.random.default_rng(seed)
+        self._session = Session(str(path), str(path), seed)
+        self._layout = read_layout(self._session)
+        self._noiseless: Session | None = None  # made when first needed
+
+    def __repr__(self) -> str:
+        layout = self._layout
+        return (
+            f"Policy({self.path.name}: obs {list(self.obs_shapes)}, continuous {layout.continuous_size}, "
+            f"branches {list(layout.branches)}, memory {layout.memory_size}, version {layout.version})"
+        )
+
+    @property
+    def version(self) -> int:
+        """Of the file's format: 2 or 3."""
+        return self._layout.version
+
+    @property
+    def obs_shapes(self) -> tuple[tuple[int, ...], ...]:
+        """Of each observation, in the order `act` takes them."""
+        return tuple(self._layout.obs.values())
+
+    @property
+    def continuous_size(self) -> int:
+        """How many continuous numbers an action has."""
+        return self._layout.continuous_size
+
+    @property
+    def branches(self) -> tuple[int, ...]:
+        """Choices of each discrete branch."""
+        return self._layout.branches
+
+    @property
+    def memory_size(self) -> int:
+        """Numbers a recurrent policy remembers of an agent; 0 without memory."""
+        return self._layout.memory_size
+
+    def act(
+        self,
+        obs: ArrayLike,
+        action_mask: ArrayLike | None = None,
+        *,
+        deterministic: bool = False,
+        memory: ArrayLike | None = None,
+    ) -> PolicyAction:
+        """Actions for agents that see `obs`.
+
+        `obs` is an array, or a list or tuple of one array an observation, each (N, *shape), or
+        (*shape) for one agent. `action_mask` (N, choices) is true where a choice is allowed;
+        without it all are. `deterministic` takes the mean and the likeliest choices, of a file
+        without such outputs too. `memory` is the last answer's, and zeros at an episode's start.
+
+        Continuous numbers are passed on as the file gives them: within -1..1, except for the
+        deterministic output of SAC policies and files of version 2 that leave clipping to the game.
+        Raises PolicyError for what does not fit the model.
+        """
+        arrays, single = self._observations(obs)
+        rows = len(arrays[0]) if arrays else 1
+        feeds = dict(zip(self._layout.obs, arrays, strict=True))
+        mask = self._mask(action_mask, rows)
+        if mask is not None and self._layout.masked:
+            feeds[MASK] = mask.astype(np.float32)
+        remembered = self._memory(memory, rows)
+        if remembered is not None:
+            feeds[MEMORY_IN] = remembered
+        action = self._action(self._run(feeds, rows, deterministic), mask, rows, deterministic)
+        return _first_row(action) if single else action
+
+    def _observations(self, obs: ArrayLike) -> tuple[list[np.ndarray], bool]:
+        """Each as (N, *shape) float32, and whether it was a single agent's."""
+        given = list(obs) if isinstance(obs, (list, tuple)) else [obs]
+        names, shapes = list(self._layout.obs), self.obs_shapes
+        if len(given) != len(shapes):
+            raise PolicyError(f"{self.path.name} sees {len(shapes)} observations {list(shapes)}; got {len(given)}")
+        arrays = [_floats(one, f"observation '{name}'") for one, name in zip(given, names, strict=True)]
+        single = bool(arrays) and arrays[0].shape == shapes[0]
+        rows = 1 if single else arrays[0].shape[0] if arrays and arrays[0].ndim else 1
+        for array, name, shape in zip(arrays, names, shapes, strict=True):
+            expected = shape if single else (rows, *shape)
+            if array.shape != expected:
+                alone = "" if single else f", or {shape} for a single agent"
+                raise PolicyError(f"observation '{name}' has shape {array.shape}; expected {expected}{alone}")
+        return [array[None] if single else array for array in arrays], single
+
+    def _mask(self, mask: ArrayLike | None, rows: int) -> np.ndarray | None:
+        """(N, choices) bool; None for a policy without discrete actions."""
+        choices = self._layout.choices
+        if not choices:
+            if mask is not None and np.size(mask):
+                raise PolicyError(f"{self.path.name} has no discrete actions; an action mask means nothing to it")
+            return None
+        if mask is None:
+            return np.ones((rows, choices), bool)
+        array = np.asarray(mask)
+        if array.shape != (rows, choices) and (array.shape, rows) != ((choices,), 1):
+            raise PolicyError(f"the action mask has shape {array.shape}; expected {(rows, choices)} for branches {list(self.branches)}")
+        array = array.reshape(rows, choices) != 0
+        starts = np.cumsum((0, *self.branches[:-1]))
+        stuck = np.argwhere(~np.logical_or.reduceat(array, starts, axis=1))
+        if stuck.size:
+            row, branch = stuck[0].tolist()
+            raise PolicyError(f"the action mask forbids every choice of branch {branch} for agent {row}; at least one must be allowed")
+        return array
+
+    def _memory(self, memory: ArrayLike | None, rows: int) -> np.ndarray | None:
+        """(N, 1, memory_size); None for a policy without memory."""
+        size = self._layout.memory_size
+        if not size:
+            if memory is not None and np.size(memory):
+                raise PolicyError(f"{self.path.name} has no memory; got one of shape {np.shape(memory)}")
+            return None
+        array = np.zeros((rows, size), np.float32) if memory is None else _floats(memory, "the memory")
+        if array.shape != (rows, size) and (array.shape, rows) != ((size,), 1):
+            raise PolicyError(
+                f"the memory has shape {array.shape}; expected {(rows, size)}, the answer to the same agents' last observations"
+            )
+        return array.reshape(rows, 1, size)
+
+    def _run(self, feeds: Arrays, rows: int, deterministic: bool) -> Arrays:
+        layout, session = self._layout, self._session
+        names = {"continuous": layout.continuous, "discrete": layout.discrete, "memory": MEMORY_OUT if layout.memory_size else None}
+        if deterministic and layout.samples_only:
+            session = self._noiseless = self._noiseless or Session(without_noise(self.path), str(self.path), self.seed)
+        elif deterministic:
+            names["continuous"] = layout.deterministic_continuous
+            names["discrete"] = layout.discrete if layout.log_probs else layout.deterministic_discrete
+        wanted = {kind: name for kind, name in names.items() if name}
+        if not rows:  # onnxruntime's random and recurrent nodes fail, or abort the process, on no rows
+            return {kind: np.zeros((0, *self._width(kind)), np.float32) for kind in wanted}
+        parts = [{key: feed[i : i + 1] for key, feed in feeds.items()} for i in range(rows)] if layout.row_by_row else [feeds]
+        answers = [session.run(list(wanted.values()), part) for part in parts]
+        return {kind: np.concatenate([answer[name] for answer in answers]) for kind, name in wanted.items()}
+
+    def _width(self, kind: str) -> tuple[int, ...]:
+        discrete = self._layout.choices if self._layout.log_probs else len(self.branches)
+        return {"continuous": (self.continuous_size,), "discrete": (discrete,), "memory": (1, self.memory_size)}[kind]
+
+    def _action(self, answer: Arrays, mask: np.ndarray | None, rows: int, deterministic: bool) -> PolicyAction:
+        discrete = answer.get("discrete")
+        if discrete is not None and mask is not None and self._layout.log_probs:
+            discrete = self._choose(np.where(mask, discrete, -np.inf), deterministic)
+        memory = answer.get("memory")
+        return PolicyAction(
+            continuous=answer.get("continuous"),
+            discrete=None if discrete is None else discrete.astype(np.int64),
+            memory=None if memory is None else memory.reshape(rows, self.memory_size),
+        )
+
+    def _choose(self, log_probs: np.ndarray, deterministic: bool) -> np.ndarray:
+        """A choice in each branch: the likeliest after Gumbel noise falls on each with its own probability."""
+        score = log_probs if deterministic else log_probs + self._rng.gumbel(size=log_probs.shape)
+        return np.stack([part.argmax(1) for part in np.split(score, np.cumsum(self.branches)[:-1], axis=1)], 1)
+
+
+def _floats(values: ArrayLike, what: str) -> np.ndarray:
+    try:
+        array = np.asarray(values, dtype=np.float32)
+    except (TypeError, ValueError) as error:
+        raise PolicyError(f"{what} is no array of numbers: {error}") from error
+    if not np.isfinite(array).all():
+        where = np.argwhere(~np.isfinite(array))[0].tolist()
+        raise PolicyError(f"{what} holds {array[tuple(where)]} at {where}; expected finite numbers")
+    return array
+
+
+def _first_row(action: PolicyAction) -> PolicyAction:
+    return PolicyAction(*(None if column is None else column[0] for column in (action.continuous, action.discrete, action.memory)))

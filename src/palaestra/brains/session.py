@@ -1,0 +1,57 @@
+"""onnxruntime, as far as playing a model needs it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+
+import numpy as np
+import onnxruntime
+
+from palaestra.core.errors import PolicyError
+
+Arrays = dict[str, np.ndarray]
+
+STATES = import_module("onnxruntime.capi.onnxruntime_pybind11_state")
+ERRORS = tuple(kind for kind in vars(STATES).values() if isinstance(kind, type) and issubclass(kind, Exception))
+"""Everything that onnxruntime raises; its classes have no base of their own."""
+SILENT = 4  # onnxruntime's own lines on stderr; what matters reaches the user as an exception
+
+
+class Session:
+    """A model opened on one CPU core: a policy is small, and a pool of threads would cost more than it gives.
+
+    onnxruntime seeds its random nodes from one process-wide number when a session is made;
+    it is set just before, and differs from session to session where `seed` is None.
+    `name` is for messages. Raises PolicyError for what is no usable ONNX model.
+    """
+
+    def __init__(self, model: str | bytes, name: str, seed: int | None) -> None:
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        options.log_severity_level = SILENT
+        onnxruntime.set_seed(int(np.random.default_rng(seed).integers(2**31)))
+        self.name = name
+        try:
+            self._session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+        except STATES.InvalidProtobuf as error:
+            raise PolicyError(
+                f"{name} is not an ONNX file (or only a part of one); expected a model such as results/ID/NAME.onnx"
+            ) from error
+        except ERRORS as error:
+            raise PolicyError(f"{name} cannot be played: onnxruntime {onnxruntime.__version__} refuses it: {_reason(error)}") from error
+        self.inputs: dict[str, list[int | str]] = {tensor.name: tensor.shape for tensor in self._session.get_inputs()}
+        self.outputs: dict[str, str] = {tensor.name: tensor.type for tensor in self._session.get_outputs()}
+
+    def run(self, names: list[str], feeds: Mapping[str, np.ndarray]) -> Arrays:
+        """The outputs of these names. Raises PolicyError when the graph cannot take the inputs."""
+        try:
+            return dict(zip(names, map(np.asarray, self._session.run(names, dict(feeds))), strict=True))
+        except ERRORS as error:
+            shapes = {key: value.shape for key, value in feeds.items()}
+            raise PolicyError(f"{self.name} cannot be run on {shapes}: {_reason(error)}") from error
+
+
+def _reason(error: Exception) -> str:
+    """onnxruntime's message without its source files and its own tag."""
+    return str(error).rsplit("()", 1)[-1].rsplit(" : ", 1)[-1].strip()

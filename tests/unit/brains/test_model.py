@@ -1,0 +1,168 @@
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+import palaestra
+from palaestra.core.errors import PolicyError
+
+MODELS = Path(__file__).parents[2] / "golden" / "data" / "onnx"
+HYBRID = MODELS / "runs" / "TTrain_ppo_hybrid.onnx"  # observations 28 and 6, continuous 2, one branch of 3
+RECURRENT = MODELS / "unity_examples" / "Hallway.onnx"
+
+
+@pytest.fixture(scope="module")
+def policy():
+    return palaestra.load_policy(HYBRID, seed=0)
+
+
+def seen(rows=None):
+    lead = () if rows is None else (rows,)
+    return [np.zeros((*lead, 28)), np.zeros((*lead, 6))]
+
+
+def changed(tmp_path, change):
+    """A copy of the hybrid model after `change`."""
+    model = onnx.load(str(HYBRID))
+    change(model.graph)
+    path = tmp_path / "changed.onnx"
+    onnx.save(model, str(path))
+    return path
+
+
+def test_playing_imports_neither_torch_nor_warp():
+    code = (
+        "import sys, numpy as np, palaestra\n"
+        "assert not {'torch', 'warp', 'onnxruntime'} & set(sys.modules)\n"
+        f"palaestra.load_policy({str(HYBRID)!r}).act([np.zeros((2, 28)), np.zeros((2, 6))], deterministic=True)\n"
+        "assert 'onnxruntime' in sys.modules\n"
+        "print(sorted({'torch', 'warp', 'onnx', 'gymnasium', 'pydantic'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_importing_palaestra_imports_not_even_numpy():
+    code = "import sys, palaestra; print(sorted({'torch', 'warp', 'numpy', 'importlib.metadata'} & set(sys.modules)), dir(palaestra))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[] ['__version__', 'load_policy', 'make', 'train']"
+
+
+def test_an_unknown_name_of_the_package_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no attribute 'lode_policy'"):
+        palaestra.lode_policy  # noqa: B018
+    assert palaestra.__version__[0].isdigit()
+
+
+def test_one_agent_gets_an_answer_without_rows(policy):
+    action = policy.act(seen())
+    assert (action.continuous.shape, action.discrete.shape, action.memory) == ((2,), (1,), None)
+    assert (action.continuous.dtype, action.discrete.dtype) == (np.float32, np.int64)
+
+
+@pytest.mark.parametrize("path", [HYBRID, RECURRENT])
+def test_no_agents_get_no_actions(path):
+    policy = palaestra.load_policy(path)
+    action = policy.act([np.zeros((0, *shape)) for shape in policy.obs_shapes])
+    assert action.discrete.shape == (0, 1)
+    assert action.discrete.dtype == np.int64
+
+
+def test_without_a_seed_two_policies_differ():
+    first, second = palaestra.load_policy(HYBRID), palaestra.load_policy(HYBRID)
+    assert not np.array_equal(first.act(seen(8)).continuous, second.act(seen(8)).continuous)
+
+
+def test_choices_come_as_often_as_their_log_probabilities_say():
+    policy = palaestra.load_policy(MODELS / "unity_examples" / "Sorter.onnx", seed=1)
+    rows = 4_000
+    action = policy.act([np.ones((rows, *shape)) for shape in policy.obs_shapes])
+    on_record = np.exp([-2.5679, -0.10065, -3.9604, -0.40362])  # all of the first branch, and the second's first
+    np.testing.assert_allclose(np.bincount(action.discrete[:, 0], minlength=3) / rows, on_record[:3], atol=0.025)
+    np.testing.assert_allclose((action.discrete[:, 1] == 0).mean(), on_record[3], atol=0.025)
+
+
+@pytest.mark.parametrize(
+    ("obs", "message"),
+    [
+        (np.zeros((2, 28)), r"sees 2 observations .* got 1"),
+        ([np.zeros((2, 27)), np.zeros((2, 6))], r"'obs_0' has shape \(2, 27\); expected \(2, 28\), or \(28,\) for"),
+        ([np.zeros((2, 28)), np.zeros((3, 6))], r"'obs_1' has shape \(3, 6\); expected \(2, 6\)"),
+        ([np.full((2, 28), np.nan), np.zeros((2, 6))], r"'obs_0' holds nan at \[0, 0\]; expected finite"),
+        ([np.zeros((2, 28)), [["far"] * 6] * 2], "'obs_1' is no array of numbers"),
+        (3.0, "sees 2 observations"),
+    ],
+)
+def test_observations_that_do_not_fit_are_named(policy, obs, message):
+    with pytest.raises(PolicyError, match=message):
+        policy.act(obs)
+
+
+@pytest.mark.parametrize(
+    ("mask", "message"),
+    [
+        (np.ones((2, 4)), r"mask has shape \(2, 4\); expected \(2, 3\)"),
+        ([[1, 1, 1], [0, 0, 0]], "forbids every choice of branch 0 for agent 1"),
+    ],
+)
+def test_masks_that_do_not_fit_are_named(policy, mask, message):
+    with pytest.raises(PolicyError, match=message):
+        policy.act(seen(2), mask)
+
+
+def test_a_mask_or_memory_that_the_policy_has_no_use_for_is_an_error(policy):
+    continuous = palaestra.load_policy(MODELS / "unity_examples" / "3DBallHard.onnx")
+    with pytest.raises(PolicyError, match="no discrete actions"):
+        continuous.act(np.zeros((1, 45)), np.ones((1, 2)))
+    with pytest.raises(PolicyError, match=r"no memory; got one of shape \(2, 12\)"):
+        policy.act(seen(2), memory=np.zeros((2, 12)))
+
+
+def test_memory_of_another_size_is_an_error():
+    with pytest.raises(PolicyError, match=r"memory has shape \(1, 64\); expected \(1, 128\)"):
+        palaestra.load_policy(RECURRENT).act([np.zeros((1, 105)), np.zeros((1, 3))], memory=np.zeros((1, 64)))
+
+
+def test_a_file_that_is_missing_or_a_folder_is_named(tmp_path):
+    with pytest.raises(PolicyError, match=r"gone\.onnx does not exist"):
+        palaestra.load_policy(tmp_path / "gone.onnx")
+    with pytest.raises(PolicyError, match="is a folder"):
+        palaestra.load_policy(tmp_path)
+
+
+@pytest.mark.parametrize("content", [b"", b"no model", HYBRID.read_bytes()[:5000]])
+def test_a_file_that_is_not_onnx_is_refused(tmp_path, content):
+    path = tmp_path / "model.onnx"
+    path.write_bytes(content)
+    with pytest.raises(PolicyError, match=r"model\.onnx (is not an ONNX file|cannot be played)"):
+        palaestra.load_policy(path)
+
+
+def test_a_model_of_another_kind_is_refused(tmp_path):
+    def rename(graph):
+        graph.input[0].name = graph.node[0].input[0] = "pixels"
+
+    def drop(graph):
+        del graph.output[0]
+
+    def free(graph):
+        graph.input[0].type.tensor_type.shape.dim[1].dim_param = "some"
+
+    with pytest.raises(PolicyError, match="has an input 'pixels'; expected obs_0"):
+        palaestra.load_policy(changed(tmp_path, rename))
+    with pytest.raises(PolicyError, match="no output 'version_number'"):
+        palaestra.load_policy(changed(tmp_path, drop))
+    with pytest.raises(PolicyError, match=r"'obs_0' has shape .* expected fixed sizes"):
+        palaestra.load_policy(changed(tmp_path, free))
+
+
+def test_a_model_of_an_unknown_version_is_refused(tmp_path):
+    def renumber(graph):
+        version = next(tensor for tensor in graph.initializer if tensor.name == "version_number.1")
+        version.CopyFrom(onnx.helper.make_tensor("version_number.1", onnx.TensorProto.FLOAT, [1], [9.0]))
+
+    with pytest.raises(PolicyError, match="format version 9; expected 2 or 3"):
+        palaestra.load_policy(changed(tmp_path, renumber))
