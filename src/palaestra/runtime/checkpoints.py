@@ -161,7 +161,7 @@ def _write(folder: Path, step: int, state: Mapping[str, State]) -> None:
         parts[name] = {"file": file, "sha256": sha256, "bytes": size, "content": content}
     body = {
         "schema": SCHEMA,
-        "palaestra": _palaestra_version(),
+        "palaestra": palaestra_version(),
         "torch": torch.__version__,
         "step": step,
         "created": time.time(),
@@ -201,7 +201,8 @@ def _reason(error: Exception) -> str:
 
 
 @cache
-def _palaestra_version() -> str:
+def palaestra_version() -> str:
+    """Of the installed package."""
     try:
         return version("palaestra")
     except PackageNotFoundError:

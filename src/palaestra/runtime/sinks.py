@@ -1,0 +1,234 @@
+"""Where summaries go: TensorBoard, `metrics.jsonl`, the console, the gauges of `timers.json`.
+
+On a resume each file drops what lies beyond the step resumed from, so that no curve overlaps itself.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import socket
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
+
+from palaestra.core.errors import RunError
+from palaestra.runtime.files import explain, file_name, write_whole
+from palaestra.runtime.tracker import ELO, GROUP_REWARD, Summary
+
+if TYPE_CHECKING:
+    from palaestra.runtime.timers import Timers
+
+METRICS = "metrics.jsonl"
+_BINS = 30
+
+
+class TensorBoardSink:
+    """Event files `<run>/<Behavior>/events.out.tfevents...`.
+
+    Written without the thread of TensorBoard's own file writer: a full disk is then an error where it happens.
+    """
+
+    def __init__(self, run: Path, resumed: Mapping[str, int], notify: Callable[[str], None]) -> None:
+        """`resumed` has the step of each behavior in the checkpoint gone on from; empty: a new run, for which the event files of an
+        earlier one are removed, and `notify` told.
+        """
+        self._run, self._resumed, self._notify = run, resumed, notify
+        self._files: dict[str, BinaryIO] = {}
+
+    def write(self, summary: Summary) -> None:
+        """One event with every tag."""
+        proto = _proto("summary").Summary
+        values = [proto.Value(tag=tag, simple_value=value) for tag, value in summary.values.items()]
+        values += [proto.Value(tag=f"{tag}_hist", histo=_histogram(numbers)) for tag, numbers in summary.histograms.items()]
+        self._append(summary.behavior, step=summary.step, wall_time=summary.time, summary=proto(value=values))
+
+    def text(self, behavior: str, tag: str, body: str) -> None:
+        """Shown in the text tab as `<tag>/text_summary`."""
+        proto = _proto("summary").Summary
+        value = proto.Value(
+            tag=f"{tag}/text_summary",
+            metadata={"plugin_data": {"plugin_name": "text"}},
+            tensor={"dtype": "DT_STRING", "string_val": [body.encode()], "tensor_shape": {"dim": [{"size": 1}]}},
+        )
+        self._append(behavior, step=0, wall_time=time.time(), summary=proto(value=[value]))
+
+    def close(self) -> None:
+        """Closes the event files."""
+        for file in self._files.values():
+            _close(file)
+        self._files.clear()
+
+    def _append(self, behavior: str, **event: Any) -> None:
+        from tensorboard.summary.writer.record_writer import RecordWriter
+
+        folder = self._run / file_name(behavior)
+        try:
+            if behavior not in self._files:
+                self._files[behavior] = self._open(behavior, folder)
+            file = self._files[behavior]
+            RecordWriter(file).write(_proto("event").Event(**event).SerializeToString())
+            file.flush()
+        except OSError as error:
+            raise RunError(f"cannot write TensorBoard data to {folder}: {explain(error)}") from error
+
+    def _open(self, behavior: str, folder: Path) -> BinaryIO:
+        from tensorboard.summary.writer.record_writer import RecordWriter
+
+        folder.mkdir(parents=True, exist_ok=True)
+        if not self._resumed:
+            for old in sorted(folder.glob("events.out.tfevents.*")):
+                old.unlink()
+                self._notify(f"Removed {old}: TensorBoard data of an earlier run in this folder")
+        file = (folder / f"events.out.tfevents.{time.time_ns() // 10**9:010d}.{socket.gethostname()}.{os.getpid()}.{time.time_ns()}").open(
+            "xb"
+        )
+        event, writer = _proto("event").Event, RecordWriter(file)
+        writer.write(event(wall_time=time.time(), file_version="brain.Event:2").SerializeToString())
+        if self._resumed:  # a session that starts at a step makes TensorBoard drop the points from there on
+            start = event(wall_time=time.time(), step=self._resumed.get(behavior, -1) + 1, session_log={"status": "START"})
+            writer.write(start.SerializeToString())
+        return file
+
+
+class JSONLSink:
+    """`<run>/metrics.jsonl`: an object a line with behavior, step, time, elapsed, training, episodes, std, and every value by its tag."""
+
+    def __init__(self, run: Path, resumed: Mapping[str, int]) -> None:
+        """`resumed` has the step of each behavior in the checkpoint gone on from; empty: a new run, whose file starts empty."""
+        self._path, self._resumed = run / METRICS, resumed
+        self._file: BinaryIO | None = None
+
+    def write(self, summary: Summary) -> None:
+        """One line; numbers that JSON has no word for are null."""
+        head: dict[str, Any] = {
+            "behavior": summary.behavior,
+            "step": summary.step,
+            "time": summary.time,
+            "elapsed": summary.elapsed,
+            "training": summary.training,
+            "episodes": summary.episodes,
+            "std": _finite(summary.std),
+        }
+        values = {f"{tag} (stat)" if tag in head else tag: _finite(value) for tag, value in summary.values.items()}
+        try:
+            if self._file is None:
+                self._file = self._open()
+            self._file.write(json.dumps({**head, **values}).encode() + b"\n")
+            self._file.flush()
+        except OSError as error:
+            raise RunError(f"cannot write {self._path}: {explain(error)}") from error
+
+    def text(self, behavior: str, tag: str, body: str) -> None:
+        """Not kept: the settings are in `configuration.yaml`."""
+
+    def close(self) -> None:
+        """Closes the file."""
+        if self._file is not None:
+            _close(self._file)
+            self._file = None
+
+    def _open(self) -> BinaryIO:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        if self._path.exists():
+            kept = [line for line in self._path.read_bytes().splitlines() if self._precedes(line)] if self._resumed else []
+            write_whole(self._path, b"".join(line + b"\n" for line in kept))
+        return self._path.open("ab")
+
+    def _precedes(self, line: bytes) -> bool:
+        """Whether a line is of before the resume. A last line that was cut off is not."""
+        try:
+            point = json.loads(line)
+            return point["step"] <= self._resumed.get(point["behavior"], -1)
+        except (ValueError, KeyError, TypeError):
+            return False
+
+
+class ConsoleSink:
+    """The line a summary that users, and their scripts, know from ML-Agents."""
+
+    def __init__(self, say: Callable[[str], None], rank: int | None = None) -> None:
+        """`say` prints a line; `rank` is named where several processes train together."""
+        self._say, self._rank = say, rank
+
+    def write(self, summary: Summary) -> None:
+        """Step, time, mean reward."""
+        parts = [summary.behavior, f"Step: {summary.step}", f"Time Elapsed: {summary.elapsed:.3f} s"]
+        if summary.episodes:
+            if self._rank is not None:
+                parts.append(f"Rank: {self._rank}")
+            parts.append(f"Mean Reward: {summary.mean:.3f}")
+            group = summary.values.get(GROUP_REWARD)
+            parts.append(f"Std of Reward: {summary.std:.3f}" if group is None else f"Mean Group Reward: {group:.3f}")
+        else:
+            parts.append("No episode was completed since last summary")
+        parts.append("Training" if summary.training else "Not Training")
+        if ELO in summary.values:
+            parts.append(f"ELO: {summary.values[ELO]:.3f}")
+        self._say(". ".join(parts) + ".")
+
+    def text(self, behavior: str, tag: str, body: str) -> None:
+        """The note under a heading."""
+        self._say(f"{tag} for behavior name {behavior}:\n{body}")
+
+    def close(self) -> None:
+        """Nothing to close: the console is the run's."""
+
+
+class GaugeSink:
+    """The gauges of `timers.json`: mean and sum of every tag."""
+
+    def __init__(self, timers: Timers) -> None:
+        self._timers = timers
+
+    def write(self, summary: Summary) -> None:
+        """Tags become dotted names without blanks."""
+        numbers = {**summary.values, "Step": summary.step, "Is Training": float(summary.training)}
+        for tag, value in numbers.items():
+            name = f"{summary.behavior}.{tag}".replace("/", ".").replace(" ", "")
+            self._timers.gauge(f"{name}.mean", value)
+            self._timers.gauge(f"{name}.sum", summary.totals.get(tag, value))
+
+    def text(self, behavior: str, tag: str, body: str) -> None:
+        """Not a number."""
+
+    def close(self) -> None:
+        """Nothing to close: `Timers.write` is the run's."""
+
+
+def _proto(name: str) -> Any:
+    """A module of TensorBoard's messages, which are made at run time; imported at the first write (0.2 s)."""
+    return import_module(f"tensorboard.compat.proto.{name}_pb2")
+
+
+def _histogram(values: np.ndarray) -> Any:
+    histogram = _proto("summary").HistogramProto
+    values = values[np.isfinite(values)]
+    if not len(values):
+        return histogram()
+    counts, edges = np.histogram(values, bins=_BINS)
+    return histogram(
+        min=values.min(),
+        max=values.max(),
+        num=len(values),
+        sum=values.sum(),
+        sum_squares=np.square(values).sum(),
+        bucket_limit=edges[1:],
+        bucket=counts,
+    )
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _close(file: BinaryIO) -> None:
+    """Every write was flushed: what is left to flush has already failed, and was told."""
+    with suppress(OSError):
+        file.close()

@@ -1,0 +1,208 @@
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from palaestra.core.errors import RunError
+from palaestra.runtime.sinks import ConsoleSink, GaugeSink, JSONLSink, TensorBoardSink
+from palaestra.runtime.timers import Timers
+from palaestra.runtime.tracker import ELO, GROUP_REWARD, REWARD, Summary
+
+SUMMARY = Summary(
+    behavior="3DBall",
+    step=12000,
+    time=1.7e9,
+    elapsed=1.2344,
+    training=True,
+    values={REWARD: 1.1956, "Losses/Policy Loss": 0.25},
+    totals={REWARD: 3.5868, "Losses/Policy Loss": 1.0},
+    histograms={REWARD: np.array([0.5, 1.0, 2.0868])},
+    episodes=3,
+    mean=1.1956,
+    std=0.7388,
+)
+
+
+def at(step: int, behavior: str = "3DBall", value: float = 1.0) -> Summary:
+    return replace(SUMMARY, step=step, behavior=behavior, values={REWARD: value}, histograms={})
+
+
+def events(folder: Path) -> EventAccumulator:
+    return EventAccumulator(str(folder), size_guidance={"scalars": 0, "histograms": 0, "tensors": 0}).Reload()
+
+
+def lines(run: Path) -> list[dict]:
+    return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+
+
+def told(**change: object) -> str:
+    said: list[str] = []
+    ConsoleSink(said.append).write(replace(SUMMARY, **change))
+    return said[0]
+
+
+def test_tensorboard_reads_scalars_histograms_and_text(tmp_path: Path):
+    sink = TensorBoardSink(tmp_path, {}, pytest.fail)
+    sink.text("3DBall", "Hyperparameters", "gamma: 0.99")
+    sink.write(SUMMARY)
+    sink.close()
+    read = events(tmp_path / "3DBall")
+    assert sorted(read.Tags()["scalars"]) == sorted(SUMMARY.values)
+    (point,) = read.Scalars(REWARD)
+    assert (point.step, point.wall_time) == (12000, 1.7e9)
+    assert point.value == pytest.approx(1.1956)
+    histogram = read.Histograms(f"{REWARD}_hist")[0].histogram_value
+    assert (histogram.min, histogram.max, histogram.num) == (0.5, 2.0868, 3)
+    assert sum(histogram.bucket) == 3
+    assert read.Tensors("Hyperparameters/text_summary")[0].tensor_proto.string_val == [b"gamma: 0.99"]
+
+
+def test_a_summary_can_be_read_before_the_run_ends(tmp_path: Path):
+    sink = TensorBoardSink(tmp_path, {}, pytest.fail)
+    sink.write(at(10))
+    assert [point.step for point in events(tmp_path / "3DBall").Scalars(REWARD)] == [10]
+    sink.close()
+
+
+def test_a_histogram_of_one_value_or_of_infinities_can_be_drawn(tmp_path: Path):
+    sink = TensorBoardSink(tmp_path, {}, pytest.fail)
+    sink.write(replace(SUMMARY, histograms={"one": np.array([2.0, 2.0]), "inf": np.array([math.inf])}))
+    sink.close()
+    assert events(tmp_path / "3DBall").Histograms("one_hist")[0].histogram_value.num == 2
+
+
+def test_a_new_run_removes_left_over_event_files_and_says_so(tmp_path: Path):
+    (tmp_path / "3DBall").mkdir()
+    old = tmp_path / "3DBall" / "events.out.tfevents.1.host.2.0"
+    old.write_bytes(b"old")
+    said: list[str] = []
+    sink = TensorBoardSink(tmp_path, {}, said.append)
+    assert old.exists()
+    sink.write(at(10))
+    sink.close()
+    assert not old.exists()
+    assert len(said) == 1
+    assert str(old) in said[0]
+
+
+def test_a_resumed_curve_does_not_overlap_in_tensorboard(tmp_path: Path):
+    for resumed, steps, value in (({}, (10, 20, 30), 1.0), ({"3DBall": 20}, (30, 40), 2.0)):
+        sink = TensorBoardSink(tmp_path, resumed, pytest.fail)
+        sink.text("3DBall", "Hyperparameters", "x")
+        for step in steps:
+            sink.write(at(step, value=value))
+        sink.close()
+    points = events(tmp_path / "3DBall").Scalars(REWARD)
+    assert [(point.step, point.value) for point in points] == [(10, 1.0), (20, 1.0), (30, 2.0), (40, 2.0)]
+
+
+def test_nothing_is_written_and_tensorboard_not_imported_before_the_first_summary(tmp_path: Path):
+    program = (
+        "import sys; from pathlib import Path; from palaestra.runtime.sinks import TensorBoardSink\n"
+        "TensorBoardSink(Path(sys.argv[1]), {}, print).close(); print('tensorboard' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_a_folder_that_cannot_be_written_is_a_clear_error(tmp_path: Path):
+    (tmp_path / "3DBall").write_text("in the way")
+    with pytest.raises(RunError, match="a file stands where a folder is needed"):
+        TensorBoardSink(tmp_path, {}, pytest.fail).write(SUMMARY)
+    (tmp_path / "metrics.jsonl").mkdir()
+    with pytest.raises(RunError, match=r"cannot write .*metrics\.jsonl"):
+        JSONLSink(tmp_path, {}).write(SUMMARY)
+
+
+def test_a_line_of_metrics_has_every_value(tmp_path: Path):
+    sink = JSONLSink(tmp_path, {})
+    sink.write(replace(SUMMARY, values={**SUMMARY.values, "Losses/Value Loss": math.inf, "step": 7.0}))
+    assert lines(tmp_path) == [
+        {
+            "behavior": "3DBall",
+            "step": 12000,
+            "time": 1.7e9,
+            "elapsed": 1.2344,
+            "training": True,
+            "episodes": 3,
+            "std": 0.7388,
+            REWARD: 1.1956,
+            "Losses/Policy Loss": 0.25,
+            "Losses/Value Loss": None,
+            "step (stat)": 7.0,
+        }
+    ]
+    sink.close()
+
+
+def test_a_resume_drops_the_lines_beyond_it_and_one_that_was_cut_off(tmp_path: Path):
+    first = JSONLSink(tmp_path, {})
+    for step in (10, 20, 30):
+        first.write(at(step))
+        first.write(at(step, behavior="Other"))
+    first.close()
+    with (tmp_path / "metrics.jsonl").open("a") as file:
+        file.write('{"behavior": "3DBall", "st')
+    second = JSONLSink(tmp_path, {"3DBall": 20, "Other": 10})
+    second.write(at(30, value=2.0))
+    second.close()
+    assert [(line["behavior"], line["step"], line[REWARD]) for line in lines(tmp_path)] == [
+        ("3DBall", 10, 1.0),
+        ("Other", 10, 1.0),
+        ("3DBall", 20, 1.0),
+        ("3DBall", 30, 2.0),
+    ]
+
+
+def test_a_new_run_starts_its_metrics_empty(tmp_path: Path):
+    for value in (1.0, 2.0):
+        sink = JSONLSink(tmp_path, {})
+        sink.write(at(10, value=value))
+        sink.close()
+    assert [line[REWARD] for line in lines(tmp_path)] == [2.0]
+
+
+def test_the_console_line_is_the_one_users_know():
+    assert told() == "3DBall. Step: 12000. Time Elapsed: 1.234 s. Mean Reward: 1.196. Std of Reward: 0.739. Training."
+
+
+def test_the_console_says_when_no_episode_ended_or_nothing_trains():
+    assert told(episodes=0) == "3DBall. Step: 12000. Time Elapsed: 1.234 s. No episode was completed since last summary. Training."
+    assert told(training=False).endswith("Std of Reward: 0.739. Not Training.")
+
+
+def test_the_console_names_group_reward_and_rating():
+    group = told(values={GROUP_REWARD: 0.5})
+    assert group == "3DBall. Step: 12000. Time Elapsed: 1.234 s. Mean Reward: 1.196. Mean Group Reward: 0.500. Training."
+    assert told(values={ELO: 1204.3641}).endswith("Training. ELO: 1204.364.")
+
+
+def test_the_console_names_the_rank_where_several_processes_train():
+    said: list[str] = []
+    ConsoleSink(said.append, rank=1).write(SUMMARY)
+    assert "1.234 s. Rank: 1. Mean Reward" in said[0]
+
+
+def test_hyperparameters_are_shown_under_a_heading():
+    said: list[str] = []
+    ConsoleSink(said.append).text("3DBall", "Hyperparameters", "\tgamma:\t0.99")
+    assert said == ["Hyperparameters for behavior name 3DBall:\n\tgamma:\t0.99"]
+
+
+def test_gauges_have_dotted_names(tmp_path: Path):
+    timers = Timers()
+    GaugeSink(timers).write(SUMMARY)
+    timers.write(tmp_path / "timers.json", {})
+    gauges = json.loads((tmp_path / "timers.json").read_text())["gauges"]
+    assert gauges["3DBall.Environment.CumulativeReward.mean"] == {"value": 1.1956, "min": 1.1956, "max": 1.1956, "count": 1}
+    assert gauges["3DBall.Losses.PolicyLoss.sum"]["value"] == 1.0
+    assert gauges["3DBall.Step.mean"]["value"] == 12000
