@@ -6,14 +6,20 @@ inelastic contacts with a friction coefficient of 0.6, ticks of 0.02 s integrate
 in all of that, as it does in Galilei's; it tells through the drag of the air, small for a mass of 1.
 """
 
+# A kernel is Warp's language in Python's clothes; pyright reads it as Python.
+# pyright: reportArgumentType=false, reportOperatorIssue=false, reportInvalidTypeForm=false
+# pyright: reportAttributeAccessIssue=false, reportCallIssue=false, reportIndexIssue=false
+# pyright: reportGeneralTypeIssues=false, reportAssignmentType=false
+
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import warp as wp
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.envs.builtin.base import Program, WarpEnv
+from palaestra.envs.builtin.picture import ball_on_block
 
 if TYPE_CHECKING:
     import numpy as np
@@ -154,11 +160,13 @@ def rolled(ball: Sphere, tilt: wp.quat, radius: float, gravity: float, kept: flo
 
 @wp.func
 def is_off(position: wp.vec3):
+    """Whether the ball has fallen."""
     return position[1] < -2.0 or wp.abs(position[0]) > 3.0 or wp.abs(position[2]) > 3.0
 
 
 @wp.kernel
 def begin(world: World, seed: int):
+    """Starts every area anew."""
     i = wp.tid()
     world.rng[i] = wp.rand_init(seed, i)
     world.reward[i] = 0.0
@@ -181,7 +189,7 @@ def lived(world: World, i: int, action: wp.vec2):
     ball.velocity = world.velocity[i]
     ball.spin = world.spin[i]
     left = int(TICKS)
-    fallen = bool(False)
+    fallen = bool(False)  # noqa: UP018  Warp takes a literal for a constant
     while left > 0 and not fallen:
         tilt = turned(tilt, about_z, about_x)
         ball = rolled(ball, tilt, 0.5 * scale, gravity, kept)
@@ -196,6 +204,7 @@ def lived(world: World, i: int, action: wp.vec2):
 
 @wp.kernel
 def tick(world: World, report: wp.array(dtype=wp.int32)):
+    """One decision of every area."""
     i = wp.tid()
     action = wp.vec2(world.action[i, 0], world.action[i, 1])
     if not wp.isfinite(action):
@@ -215,7 +224,7 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
         start(world, i)
 
 
-PROGRAM = Program(World, begin, (tick,))
+PROGRAM = Program(World, begin, tick)
 
 
 class Ball(WarpEnv):
@@ -227,15 +236,13 @@ class Ball(WarpEnv):
     episode = "ends when the ball falls, and is cut after 1,000 decisions (5,000 physics ticks)"
     benchmark = 100.0
     default_areas = 12
-    parameter_ranges = {"scale": (1.0, 0.2, 10.0), "gravity": (9.81, 4.0, 105.0), "mass": (1.0, 0.1, 20.0)}
+    parameter_ranges: ClassVar = {"scale": (1.0, 0.2, 10.0), "gravity": (9.81, 4.0, 105.0), "mass": (1.0, 0.1, 20.0)}
 
     def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:
         spec = BehaviorSpec((ObsSpec("vector", (8,)),), ActionSpec(continuous=2), steady=True)
         super().__init__(PROGRAM, spec, areas, device, frames=1, obs=8, final_obs=8, action=2, parameters=3)
 
     def _picture(self, row: dict[str, np.ndarray]) -> np.ndarray:
-        from palaestra.envs.builtin.picture import ball_on_block
-
         return ball_on_block(row["tilt"], row["position"], float(row["parameters"][0]) / 2)
 
 
@@ -255,6 +262,4 @@ class BallHard(WarpEnv):
         super().__init__(PROGRAM, spec, areas, device, frames=9, obs=45, final_obs=45, action=2, parameters=3)
 
     def _picture(self, row: dict[str, np.ndarray]) -> np.ndarray:
-        from palaestra.envs.builtin.picture import ball_on_block
-
         return ball_on_block(row["tilt"], row["position"], float(row["parameters"][0]) / 2)

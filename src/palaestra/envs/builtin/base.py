@@ -12,7 +12,7 @@ import warp as wp
 from palaestra.core.errors import EnvError
 from palaestra.core.registry import nearest
 from palaestra.core.timestep import Action, Ends, TimeStep
-from palaestra.envs.builtin.columns import allocate, resolve
+from palaestra.envs.builtin.columns import allocate, quiet, resolve
 
 if TYPE_CHECKING:
     import numpy as np
@@ -33,9 +33,11 @@ class Program:
     world: Any
     begin: Any
     """(world, seed): starts every area anew."""
-    tick: tuple[Any, ...]
+    tick: Any
     """(world, report): one decision, started anew where it ended the episode. Sets report[0] where an
     episode ended, and report[1] to 1 + the row of an action that is no number or no choice."""
+    draw: Any = None
+    """(world), a thread for each row of `obs_image`: paints it after `begin` and `tick`. None: nothing to paint."""
 
 
 class WarpEnv:
@@ -55,8 +57,10 @@ class WarpEnv:
     parameter_ranges: ClassVar[dict[str, tuple[float, float, float]]]
     """Default, least and most of each."""
 
-    def __init__(self, program: Program, spec: BehaviorSpec, areas: int | None, device: str | torch.device, **sizes: int) -> None:
-        """`sizes` are the scalars of the struct and the widths of its two-dimensional columns."""
+    def __init__(
+        self, program: Program, spec: BehaviorSpec, areas: int | None, device: str | torch.device, **sizes: int | tuple[int, ...]
+    ) -> None:
+        """`sizes` are the scalars of the struct and the inner shapes of its columns of more than one dimension."""
         self.num_areas = self.default_areas if areas is None else areas
         if isinstance(self.num_areas, bool) or not isinstance(self.num_areas, int) or self.num_areas < 1:
             raise EnvError(f"{self.behavior} with {areas!r} areas: expected a whole number of at least 1")
@@ -72,9 +76,11 @@ class WarpEnv:
         self._report = torch.zeros(2, dtype=torch.int32, device=self.device)
         self._seen = self._report.numpy() if self.device.type == "cpu" else None  # None: reading it would wait
         self._streams: dict[int, wp.Stream] = {}
-        where, report = str(self.device), wp.from_torch(self._report)
-        dim = self.num_areas
-        self._tick = [wp.launch(kernel, dim=dim, inputs=[self._world, report], device=where, record_cmd=True) for kernel in program.tick]
+        with quiet():  # the first launch compiles the kernels, unless Warp finds them in its cache
+            self._begin = self._record(program.begin, 0)
+            self._tick = [self._record(program.tick, wp.from_torch(self._report))]
+            if program.draw is not None:
+                self._tick.append(self._record(program.draw, rows=self._columns["obs_image"].shape[2]))
         self._constant_columns()
 
     def _constant_columns(self) -> None:
@@ -84,32 +90,39 @@ class WarpEnv:
         self._no_group_reward = torch.zeros(self.num_areas, device=self.device)
         self._no_ends = Ends(rows[:0], tuple(column[:0].clone() for column in self._obs))
 
+    def _record(self, kernel: Any, *inputs: Any, rows: int = 1) -> Any:
+        """A launch that can be repeated at a fifth of the cost of a new one."""
+        dim = self.num_areas if rows == 1 else (self.num_areas, rows)
+        return wp.launch(kernel, dim=dim, inputs=[self._world, *inputs], device=str(self.device), record_cmd=True)
+
     def reset(self, seed: int) -> dict[str, TimeStep]:
         """Starts every area anew; an area's stream depends on the seed and its own number alone."""
-        inputs = [self._world, seed & 0x7FFFFFFF]
-        wp.launch(self._program.begin, dim=self.num_areas, inputs=inputs, device=str(self.device), stream=self._stream())
+        self._begin.set_param_at_index(1, seed & 0x7FFFFFFF)
+        for launch in (self._begin, *self._tick[1:]):
+            self._run(launch)
         self._started = True
         return {self.behavior: self._table(self._no_ends)}
 
     def step(self, actions: Mapping[str, Action]) -> dict[str, TimeStep]:
         """One decision of every agent. Raises EnvError for actions that are missing or do not fit."""
         self._take(actions)
-        stream = self._stream()
-        if self._seen is None:
-            for launch in self._tick:
-                launch.launch(stream)
-            return {self.behavior: self._table(Ends(self._rows, tuple(column.clone() for column in self._final_obs)))}
-        self._seen[:] = 0
+        if self._seen is not None:
+            self._seen[:] = 0
         for launch in self._tick:
-            launch.launch()
+            self._run(launch)
+        return {self.behavior: self._table(self._ends())}
+
+    def _ends(self) -> Ends:
+        if self._seen is None:
+            return Ends(self._rows, tuple([column.clone() for column in self._final_obs]))
         ended, wrong = self._seen
         if wrong:
             row = int(wrong) - 1
             raise EnvError(f"behavior '{self.behavior}', agent {row}: action {self._columns['action'][row].tolist()} {self._what_fits()}")
         if not ended:
-            return {self.behavior: self._table(self._no_ends)}
+            return self._no_ends
         slots = (self._columns["terminated"] | self._columns["truncated"]).nonzero()[:, 0]
-        return {self.behavior: self._table(Ends(slots, tuple(column[slots] for column in self._final_obs)))}
+        return Ends(slots, tuple([column[slots] for column in self._final_obs]))
 
     def _take(self, actions: Mapping[str, Action]) -> None:
         column = self._columns["action"]
@@ -193,11 +206,12 @@ class WarpEnv:
     def close(self) -> None:
         """Nothing to free: the columns go with the last reference to them."""
 
-    def _stream(self) -> wp.Stream | None:
-        """Torch's current stream as Warp knows it; None on the CPU."""
+    def _run(self, launch: Any) -> None:
+        """Launches on torch's current stream, so that what torch does before and after stays in order."""
         if self.device.type == "cpu":
-            return None
+            launch.launch()
+            return
         current = torch.cuda.current_stream(self.device)
         if current.cuda_stream not in self._streams:
             self._streams[current.cuda_stream] = wp.stream_from_torch(current)
-        return self._streams[current.cuda_stream]
+        launch.launch(self._streams[current.cuda_stream])

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -30,24 +34,42 @@ def resolve(device: str | torch.device) -> torch.device:
         if not torch.cuda.is_available():
             raise EnvError(f"device '{device}': torch sees no CUDA GPU here; use cpu")
         where = torch.device("cuda", torch.cuda.current_device() if where.index is None else where.index)
-    _start_warp()
+    with quiet():
+        wp.init()
     return where
 
 
-def _start_warp() -> None:
-    """Without the banner, and without a warning where there is no GPU."""
-    before = wp.config.log_level
-    wp.config.log_level = wp.LOG_ERROR
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keeps Warp's start-up and compiler lines off the terminal."""
+    name, value = ("log_level", 30) if hasattr(wp.config, "log_level") else ("quiet", True)
+    before = getattr(wp.config, name)
+    setattr(wp.config, name, value)
     try:
-        wp.init()
+        with nullcontext() if torch.cuda.is_available() else _no_driver_warning():
+            yield
     finally:
-        wp.config.log_level = before
+        setattr(wp.config, name, before)
 
 
-def allocate(struct: Any, rows: int, device: torch.device, **sizes: int) -> tuple[Any, dict[str, torch.Tensor]]:
+@contextmanager
+def _no_driver_warning() -> Iterator[None]:
+    """Warp's native side writes to the terminal itself that there is no GPU driver, which is no fault here."""
+    sys.stderr.flush()
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
+
+
+def allocate(struct: Any, rows: int, device: torch.device, **sizes: int | tuple[int, ...]) -> tuple[Any, dict[str, torch.Tensor]]:
     """An instance of the struct over zeros, and the tensors behind its arrays, (rows, ...) each.
 
-    `sizes` gives the width of each column of more than one dimension, and the value of each scalar.
+    `sizes` gives the inner shape of each column of more than one dimension, and the value of each scalar.
     """
     world, columns = struct(), {}
     for name, var in struct.vars.items():
@@ -56,7 +78,8 @@ def allocate(struct: Any, rows: int, device: torch.device, **sizes: int) -> tupl
             continue
         inner = getattr(var.type.dtype, "_shape_", ())
         scalar = getattr(var.type.dtype, "_wp_scalar_type_", var.type.dtype)
-        width = (sizes[name],) if var.type.ndim == 2 else ()
-        columns[name] = torch.zeros((rows, *width, *inner), dtype=_TORCH[scalar], device=device)
+        size = sizes[name] if var.type.ndim > 1 else ()
+        outer = (size,) if isinstance(size, int) else size
+        columns[name] = torch.zeros((rows, *outer, *inner), dtype=_TORCH[scalar], device=device)
         setattr(world, name, wp.from_torch(columns[name], dtype=var.type.dtype))
     return world, columns
