@@ -59,21 +59,28 @@ class Settings(BaseModel):
         return _plain(value, kinds)
 
 
+def field_error(settings: type[Settings], field: str, sentence: str, value: Any) -> ValidationError:
+    """For validators of a whole group: the error of one of its fields."""
+    error = PydanticCustomError("value_error", "{sentence}", {"sentence": sentence, "error": sentence})
+    return ValidationError.from_exception_data(settings.__name__, [InitErrorDetails(type=error, loc=(field,), input=value)])
+
+
 def _plain(value: Any, kinds: tuple[Any, ...]) -> Any:
-    """`5e5` where a whole number stands, a number in quotes, a number as a name, a list for a tuple."""
-    if isinstance(value, list) and any(get_origin(kind) is tuple for kind in kinds):
-        return _tuple(value)
+    """`5e5` where a whole number stands, a number in quotes, a number as a name, 0 or 1 as a switch, a list for a tuple."""
+    if isinstance(value, list):
+        item = next((get_args(kind)[:1] for kind in kinds if get_origin(kind) is tuple), None)
+        return value if item is None else tuple(_plain(each, item) for each in value)
+    if isinstance(value, bool):
+        return value
     if str in kinds:
-        return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+        return str(value) if isinstance(value, int | float) else value
+    if bool in kinds:
+        return bool(value) if value in (0, 1) else value
     if isinstance(value, str) and (int in kinds or float in kinds):
         value = _number(value)
     if isinstance(value, float) and int in kinds and value.is_integer():
         return int(value)
     return value
-
-
-def _tuple(value: Any) -> Any:
-    return tuple(_tuple(item) for item in value) if isinstance(value, list) else value
 
 
 def _number(text: str) -> int | float | str:

@@ -71,6 +71,8 @@ def load(config: Path | Mapping[str, Any] | None, overrides: Mapping[str, Any] |
     warnings = [] if config is not None else ["no settings file is given: every behavior trains with the built-in defaults"]
     warnings += _drop_framework(draft)
     settings = _checked(draft, warnings)
+    if not settings.behaviors and not settings.default_settings:
+        raise ConfigError("no behavior has settings; list it under `behaviors`, or add default_settings", draft.file)
     if missing := not_available(settings):
         raise config_error(missing, draft, "settings ask for what is not available yet")
     warnings += [warning(path, sentence, draft) for path, sentence in remarks(settings)]
@@ -109,11 +111,7 @@ def _draft(config: Path | Mapping[str, Any] | None) -> tuple[yaml_file.Document,
         raise ConfigError("is empty; expected settings with a map `behaviors`", file)
     if not isinstance(tree, dict):
         raise ConfigError(f"holds {'a list' if isinstance(tree, list) else repr(tree)}; expected a map with the key `behaviors`", file)
-    draft = Draft(document, file)
-    if not tree.get("behaviors") and not isinstance(tree.get("behaviors"), list) and "default_settings" not in tree:
-        hint = nearest("behaviors", tree)
-        raise ConfigError(f"no behavior has settings{hint and f' (it has a key near that name{hint})'}; add a map `behaviors`", file)
-    return document, draft
+    return document, Draft(document, file)
 
 
 def _drop_framework(draft: Draft) -> list[str]:

@@ -48,8 +48,8 @@ class Draft:
 
     def __init__(self, document: Document, file: Path | None) -> None:
         self.tree: dict[str, Any] = document.tree
-        self._file = file
-        self._sources = {path: Source(path, file, line) for path, line in document.lines.items()}
+        self.file = file
+        self._sources = {path: Source(path, file, document.lines.get(path)) for path in _paths(document.tree)}
         for section in ("behaviors", "default_settings"):
             if section in self.tree and self.tree[section] is None:
                 del self.tree[section]
@@ -61,7 +61,7 @@ class Draft:
             inherited = ("default_settings", *head[2:]) if head[0] == "behaviors" and len(head) > 2 else head
             if found := self._sources.get(head) or self._sources.get(inherited):
                 return found
-        return Source(path, self._file)
+        return Source(path, self.file)
 
     def apply_flags(self, overrides: Mapping[str, Any]) -> None:
         """Writes the partial tree of the flags that were given."""
@@ -149,6 +149,14 @@ def _name_size(parts: list[str], known: list[str], keys: Any) -> int:
         if ".".join(parts[:size]) in known:
             return size
     return next((i for i, part in enumerate(parts) if i and part in keys), 1 if keys is BehaviorSettings.model_fields else len(parts))
+
+
+def _paths(tree: Any, above: Key = ()) -> Iterator[Key]:
+    """Of every key and list item."""
+    children = tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ()
+    for key, value in children:
+        yield (*above, key)
+        yield from _paths(value, (*above, key))
 
 
 def _leaves(tree: Mapping[str, Any], above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:

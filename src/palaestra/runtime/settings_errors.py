@@ -25,12 +25,11 @@ _EXPECTED = {
     "model_type": "a map of keys",
     "dict_type": "a map of keys",
     "tuple_type": "a list",
-    "too_short": "a longer list",
-    "too_long": "a shorter list",
-    "greater_than": "a number greater than {gt}",
-    "greater_than_equal": "a number of at least {ge}",
-    "less_than": "a number less than {lt}",
-    "less_than_equal": "a number of at most {le}",
+    "too_long": "a list of at most {max_length}",
+    "greater_than": "a number greater than {gt:g}",
+    "greater_than_equal": "a number of at least {ge:g}",
+    "less_than": "a number less than {lt:g}",
+    "less_than_equal": "a number of at most {le:g}",
 }
 
 
@@ -72,7 +71,7 @@ def _sentence(error: ErrorDetails) -> str:
         return str(context["error"])
     if kind == "literal_error":
         choices = re.findall("'([^']*)'", context["expected"])
-        return f"expected {' or '.join(choices)}, got {_shown(value)}{nearest(str(value), choices)}"
+        return f"expected one of {', '.join(choices)}, got {_shown(value)}{nearest(str(value), choices)}"
     if kind in _EXPECTED:
         return f"expected {_EXPECTED[kind].format_map(context)}, got {_shown(value)}{_hint(kind, value)}"
     return f"{error['msg']}, got {_shown(value)}"
@@ -83,13 +82,10 @@ def _shown(value: Any) -> str:
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, dict):
         return "a map of keys" if value else "an empty map"
-    return "a list" if isinstance(value, list | tuple) else repr(value)
+    return f"a list of {len(value)}" if isinstance(value, list | tuple) else repr(value)
 
 
 def _hint(kind: str, value: Any) -> str:
-    if kind == "bool_type":
-        if isinstance(value, str) and value.lower() in ("true", "false"):
-            return f"; it is in quotes, and so text: write {value.lower()}"
-        if value in (0, 1):
-            return f"; write {'true' if value else 'false'}"
+    if kind == "bool_type" and isinstance(value, str) and value.lower() in ("true", "false"):
+        return f"; it is in quotes, and so text: write {value.lower()}"
     return ""

@@ -8,7 +8,7 @@ from pydantic import Field, SerializeAsAny, TypeAdapter, ValidationInfo, field_v
 from typing_extensions import TypedDict
 
 from palaestra.core.registry import Registry, nearest
-from palaestra.core.settings import Settings
+from palaestra.core.settings import Settings, field_error
 from palaestra.models.settings import NetworkSettings
 from palaestra.rewards.settings import REWARDS, ExtrinsicSettings, RewardSettings
 from palaestra.scenario.settings import Parameter, SelfPlaySettings
@@ -55,7 +55,8 @@ class BehaviorSettings(Settings):
         if not isinstance(data, dict):
             return data
         if isinstance(data.get("hyperparameters"), dict) and "trainer_type" not in data:
-            raise ValueError(f"hyperparameters are given but no trainer_type; add one of {', '.join(TRAINERS)}")
+            sentence = f"given without a trainer_type; add one, such as {', '.join(TRAINERS)}"
+            raise field_error(cls, "hyperparameters", sentence, data["hyperparameters"])
         return {"hyperparameters": {}, **data}
 
     @field_validator("trainer_type")
@@ -84,18 +85,21 @@ class BehaviorSettings(Settings):
             raise ValueError("expected at least one reward signal, such as extrinsic")
         for name in value:
             if name not in REWARDS:
-                raise ValueError(f"no reward signal is named '{name}'{nearest(name, REWARDS)} (there are: {', '.join(REWARDS)})")
+                sentence = f"no such reward signal{nearest(name, REWARDS)} (there are: {', '.join(REWARDS)})"
+                raise field_error(cls, name, sentence, value[name])
         return Signals.validate_python({name: {} if signal is None else signal for name, signal in value.items()}, strict=True)
 
     @model_validator(mode="after")
     def _fits_together(self) -> BehaviorSettings:
         if self.even_checkpoints:
             if self.keep_checkpoints <= 0:
-                raise ValueError(f"even_checkpoints needs keep_checkpoints of at least 1, got {self.keep_checkpoints}")
+                sentence = f"expected at least 1 with even_checkpoints, got {self.keep_checkpoints}"
+                raise field_error(BehaviorSettings, "keep_checkpoints", sentence, self.keep_checkpoints)
             object.__setattr__(self, "checkpoint_interval", max(1, self.max_steps // self.keep_checkpoints))
         memory, batch_size = self.network_settings.memory, getattr(self.hyperparameters, "batch_size", None)
         if memory and batch_size is not None and memory.sequence_length > batch_size:
-            raise ValueError(f"with memory, batch_size ({batch_size}) must be at least sequence_length ({memory.sequence_length})")
+            sentence = f"batch_size ({batch_size}) must be at least the memory's sequence_length ({memory.sequence_length})"
+            raise field_error(BehaviorSettings, "hyperparameters", sentence, batch_size)
         return self
 
 
@@ -128,7 +132,7 @@ class EnvSettings(Settings):
     @model_validator(mode="after")
     def _copies_need_an_environment(self) -> EnvSettings:
         if self.num_envs > 1 and self.env_path is None:
-            raise ValueError(f"num_envs is {self.num_envs}, which needs env_path; without one it must be 1")
+            raise field_error(EnvSettings, "num_envs", f"expected 1 without env_path, got {self.num_envs}", self.num_envs)
         return self
 
 
@@ -141,7 +145,7 @@ class EngineSettings(Settings):
     """Window height in pixels."""
     quality_level: int = Field(default=5, ge=0)
     """Unity's graphics quality level."""
-    time_scale: float = Field(default=20, gt=0)
+    time_scale: float = Field(default=20.0, gt=0)
     """Simulated seconds a second."""
     target_frame_rate: int = Field(default=-1, ge=-1)
     """Frames a second to aim at; -1: as many as possible."""

@@ -128,7 +128,8 @@ class _Reader:
 
 def _syntax_error(error: yaml.MarkedYAMLError, file: Path | None) -> ConfigError:
     mark = error.problem_mark or error.context_mark
-    what = " ".join(part for part in (error.context, error.problem) if part)
+    begun = error.context_mark and mark is not error.context_mark and f"(begun in line {error.context_mark.line + 1})"
+    what = " ".join(part for part in (error.context, begun, error.problem) if part)
     hint = "; indent with spaces, not tabs" if r"'\t'" in what else ""
     if mark is None:
         return ConfigError(f"is not YAML: {what}{hint}", file)

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
-from palaestra.core.settings import Settings
+from palaestra.core.settings import Settings, field_error
 
 
 class ConstantSettings(Settings):
@@ -32,7 +32,8 @@ class UniformSettings(Settings):
     @model_validator(mode="after")
     def _is_a_range(self) -> UniformSettings:
         if self.min_value > self.max_value:
-            raise ValueError(f"expected min_value <= max_value, got {self.min_value} and {self.max_value}")
+            sentence = f"expected at most max_value ({self.max_value}), got {self.min_value}"
+            raise field_error(UniformSettings, "min_value", sentence, self.min_value)
         return self
 
 
@@ -50,7 +51,7 @@ class GaussianSettings(Settings):
 class MultiRangeUniformSettings(Settings):
     """Any number of one of several ranges, longer ranges being likelier."""
 
-    intervals: tuple[tuple[float, float], ...] = Field(default=((0.0, 1.0),), min_length=1)
+    intervals: tuple[tuple[float, float], ...] = ((0.0, 1.0),)
     """Lower and upper end of each range."""
     seed: int = -1
     """Of the random numbers; -1: derived from the run's seed."""
@@ -58,6 +59,8 @@ class MultiRangeUniformSettings(Settings):
     @field_validator("intervals")
     @classmethod
     def _are_ranges(cls, intervals: tuple[tuple[float, float], ...]) -> tuple[tuple[float, float], ...]:
+        if not intervals:
+            raise ValueError("expected at least one interval [low, high]")
         for low, high in intervals:
             if low > high:
                 raise ValueError(f"expected intervals [low, high] with low <= high, got [{low}, {high}]")
@@ -111,7 +114,8 @@ class CompletionCriteriaSettings(Settings):
     @model_validator(mode="after")
     def _progress_is_a_share(self) -> CompletionCriteriaSettings:
         if self.measure == "progress" and not 0 <= self.threshold <= 1:
-            raise ValueError(f"expected a threshold within 0..1 for the measure 'progress', got {self.threshold}")
+            sentence = f"expected a number within 0..1 for the measure 'progress', got {self.threshold}"
+            raise field_error(CompletionCriteriaSettings, "threshold", sentence, self.threshold)
         return self
 
 
@@ -120,7 +124,8 @@ def _parameter(value: Any) -> Any:
     if isinstance(value, Settings) or (isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)):
         return value
     if not isinstance(value, dict):
-        raise ValueError("expected a number, a sampler (sampler_type, sampler_parameters) or a curriculum (a list of lessons)")
+        sentence = f"expected a number, a sampler (sampler_type, sampler_parameters) or a curriculum (a list of lessons), got {value!r}"
+        raise ValueError(sentence)
     return (CurriculumSettings if "curriculum" in value else SamplerSettings).model_validate(value)
 
 
@@ -138,12 +143,14 @@ class LessonSettings(Settings):
 class CurriculumSettings(Settings):
     """A parameter that changes as the agents learn."""
 
-    curriculum: tuple[LessonSettings, ...] = Field(min_length=1)
+    curriculum: tuple[LessonSettings, ...]
     """The lessons, in their order."""
 
     @field_validator("curriculum")
     @classmethod
     def _lessons_end(cls, lessons: tuple[LessonSettings, ...]) -> tuple[LessonSettings, ...]:
+        if not lessons:
+            raise ValueError("expected at least one lesson")
         endless = [lesson.name for lesson in lessons[:-1] if lesson.completion_criteria is None]
         if endless:
             raise ValueError(f"lesson '{endless[0]}' needs completion_criteria, or the next one never begins")

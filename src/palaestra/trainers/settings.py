@@ -86,13 +86,13 @@ class SACSettings(Settings):
     """Decisions collected before the first update."""
     tau: float = Field(default=0.005, ge=0, le=1)
     """Target smoothing (Polyak) coefficient."""
-    steps_per_update: float = Field(default=1, gt=0)
+    steps_per_update: float = Field(default=1.0, gt=0)
     """Decisions for each gradient step: the inverse of the update-to-data ratio."""
     save_replay_buffer: bool = False
     """Keep the replay in checkpoints."""
     init_entcoef: float = Field(default=1.0, gt=0)
     """Initial entropy coefficient (temperature alpha)."""
-    reward_signal_steps_per_update: float = Field(default=1, gt=0)
+    reward_signal_steps_per_update: float = Field(default=1.0, gt=0)
     """Decisions for each gradient step of the reward signals. Unset: steps_per_update."""
     learning_rate_schedule: Schedule = "constant"
     """How the step size falls until max_steps; `linear` ends near zero."""

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import pytest
+
+from palaestra.core.errors import ConfigError
+from palaestra.runtime.settings import BehaviorSettings, RunSettings, load
+from palaestra.runtime.settings_available import NOT_YET, not_available
+
+ASKS = {
+    "trainer_type": "sac",
+    "network_settings": {"memory": {}, "vis_encode_type": "resnet"},
+    "reward_signals": {"curiosity": {}, "gail": {"demo_path": "d"}, "rnd": {}},
+    "threaded": True,
+    "self_play": {},
+    "behavioral_cloning": {"demo_path": "d"},
+}
+UNIFORM = {"sampler_type": "uniform", "sampler_parameters": {}}
+
+
+def test_every_line_of_the_table_can_refuse():
+    tree = {
+        "behaviors": {"Ball": ASKS},
+        "env_settings": {"num_envs": 2, "env_path": "x"},
+        "environment_parameters": {"mass": UNIFORM},
+    }
+    found = not_available(RunSettings.model_validate(tree))
+    assert len(found) == len(NOT_YET)
+
+
+def test_defaults_written_out_are_not_refused():
+    assert not_available(RunSettings(behaviors={"Ball": BehaviorSettings()}, default_settings=BehaviorSettings())) == []
+
+
+def test_all_refusals_are_in_one_message():
+    with pytest.raises(ConfigError) as caught:
+        load({"behaviors": {"Ball": {"trainer_type": "poca", "threaded": True}}, "environment_parameters": {"mass": UNIFORM}})
+    assert str(caught.value) == (
+        "3 settings ask for what is not available yet:\n"
+        "  behaviors.Ball.trainer_type: the trainer 'poca' is not available yet\n"
+        "  behaviors.Ball.threaded: learning while collecting is not available yet\n"
+        "  environment_parameters.mass: samplers and curricula are not available yet, only numbers"
+    )
+
+
+def test_a_refusal_of_a_flag_names_the_flag():
+    flags = {"env_settings": {"num_envs": 4, "env_path": "3DBall"}}
+    with pytest.raises(ConfigError, match=r"^--num-envs: env_settings.num_envs: several copies of an environment are not available yet$"):
+        load({"behaviors": {"Ball": {}}}, flags)
+
+
+def test_what_default_settings_ask_for_is_refused_once_and_there():
+    tree = {"default_settings": {"network_settings": {"memory": {}}}, "behaviors": {"A": {}, "B": {"max_steps": 3}}}
+    with pytest.raises(ConfigError, match=r"^default_settings.network_settings.memory: recurrent memory is not available yet$"):
+        load(tree)

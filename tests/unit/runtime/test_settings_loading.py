@@ -1,0 +1,409 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from palaestra.core.errors import ConfigError, PalaestraError
+from palaestra.runtime.settings import BehaviorSettings, Loaded, RunSettings, behavior, load, to_yaml
+from palaestra.trainers.settings import PPOSettings, SACSettings
+
+Write = Callable[[str], Path]
+
+
+@pytest.fixture
+def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
+    """Writes x.yaml, and gives its path as a user would type it."""
+    monkeypatch.chdir(tmp_path)
+
+    def _write(text: str) -> Path:
+        Path("x.yaml").write_text(text, encoding="utf-8")
+        return Path("x.yaml")
+
+    return _write
+
+
+def block(text: str = "") -> str:
+    """A file with one behavior; `text` is the rest of its block."""
+    return "behaviors:\n  Ball:\n    trainer_type: ppo\n" + "".join(f"    {line}\n" for line in text.splitlines())
+
+
+def refused(config: Path, sets: list[str] | None = None) -> str:
+    with pytest.raises(ConfigError) as caught:
+        load(config, sets=sets or [])
+    return str(caught.value)
+
+
+def ball(loaded: Loaded) -> BehaviorSettings:
+    return loaded.settings.behaviors["Ball"]
+
+
+def test_a_behavior_with_nothing_under_it_has_the_defaults(write: Write):
+    loaded = load(write("behaviors:\n  Ball:\n"))
+    assert ball(loaded) == BehaviorSettings()
+    assert loaded.warnings == ()
+    assert loaded.text == "behaviors:\n  Ball:\n"
+
+
+def test_default_then_file_then_flag_then_set(write: Write):
+    path = write(block("max_steps: 10") + "env_settings: {seed: 1, base_port: 7}\n")
+    assert load(path).settings.env_settings.timeout_wait == 60
+    assert load(path).settings.env_settings.seed == 1
+    flags = {"env_settings": {"seed": 2}}
+    assert load(path, flags).settings.env_settings.seed == 2
+    settings = load(path, flags, ["env_settings.seed=3"]).settings
+    assert (settings.env_settings.seed, settings.env_settings.base_port) == (3, 7)
+
+
+def test_numbers_of_any_writing_are_read(write: Write):
+    text = "max_steps: 5e5\nhyperparameters: {learning_rate: 1e-3, buffer_size: 1.0e+4, batch_size: '64'}"
+    settings = ball(load(write(block(text))))
+    assert settings.max_steps == 500_000
+    assert settings.hyperparameters == PPOSettings(learning_rate=0.001, buffer_size=10_000, batch_size=64)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("max_steps: 3.7", "x.yaml:4: behaviors.Ball.max_steps: expected a whole number, got 3.7"),
+        ("max_steps: -3", "x.yaml:4: behaviors.Ball.max_steps: expected a number greater than 0, got -3"),
+        ("max_steps:", "x.yaml:4: behaviors.Ball.max_steps: expected a whole number, got null"),
+        (
+            "network_settings:\n  normalize: 'false'",
+            "x.yaml:5: behaviors.Ball.network_settings.normalize: expected true or false, got 'false'; "
+            "it is in quotes, and so text: write false",
+        ),
+        ("network_settings: 3", "x.yaml:4: behaviors.Ball.network_settings: expected a map of keys, got 3"),
+        (
+            "hyperparameters:\n  learning_rate: fast",
+            "x.yaml:5: behaviors.Ball.hyperparameters.learning_rate: expected a number, got 'fast'",
+        ),
+        ("hyperparameters: {lambd: 2}", "x.yaml:4: behaviors.Ball.hyperparameters.lambd: expected a number of at most 1, got 2"),
+        ("hyperparameters:\n  bach_size: 3", "x.yaml:5: behaviors.Ball.hyperparameters.bach_size: unknown key; did you mean 'batch_size'?"),
+        (
+            "hyperparameters: {beta_schedule: lineer}",
+            "x.yaml:4: behaviors.Ball.hyperparameters.beta_schedule: expected one of constant, linear, got 'lineer'; "
+            "did you mean 'linear'?",
+        ),
+        ("summary_freqency: 1", "x.yaml:4: behaviors.Ball.summary_freqency: unknown key; did you mean 'summary_freq'?"),
+        ("reward_signals: {}", "x.yaml:4: behaviors.Ball.reward_signals: expected at least one reward signal, such as extrinsic"),
+        (
+            "reward_signals:\n  extrinsik: {}",
+            "x.yaml:5: behaviors.Ball.reward_signals.extrinsik: no such reward signal; did you mean 'extrinsic'? "
+            "(there are: extrinsic, curiosity, gail, rnd)",
+        ),
+        (
+            "reward_signals:\n  gail: {strength: 1}",
+            "x.yaml:5: behaviors.Ball.reward_signals.gail.demo_path: is required, and missing",
+        ),
+        (
+            "even_checkpoints: true\nkeep_checkpoints: 0",
+            "x.yaml:5: behaviors.Ball.keep_checkpoints: expected at least 1 with even_checkpoints, got 0",
+        ),
+        (
+            "network_settings: {memory: {memory_size: 3}}",
+            "x.yaml:4: behaviors.Ball.network_settings.memory.memory_size: expected an even number",
+        ),
+        (
+            "network_settings: {memory: {}}\nhyperparameters: {batch_size: 8}",
+            "x.yaml:5: behaviors.Ball.hyperparameters: batch_size (8) must be at least the memory's sequence_length (64)",
+        ),
+    ],
+)
+def test_a_wrong_value_is_named_with_line_path_expected_and_got(write: Write, text: str, message: str):
+    assert refused(write(block(text))) == message
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "x.yaml: is empty; expected settings with a map `behaviors`"),
+        ("- a", "x.yaml: holds a list; expected a map with the key `behaviors`"),
+        ("behaviors: {}", "x.yaml: no behavior has settings; list it under `behaviors`, or add default_settings"),
+        ("behaviors: [Ball]", "x.yaml:1: behaviors: expected a map of keys, got a list of 1"),
+        ("behaviors: {Ball: 3}", "x.yaml:1: behaviors.Ball: expected a map of keys, got 3"),
+        ("behaviours: {}", "x.yaml:1: behaviours: unknown key; did you mean 'behaviors'?"),
+        (
+            "behaviors: {Ball: {trainer_type: pppo, hyperparameters: {x: 1}}}",
+            "x.yaml:1: behaviors.Ball.trainer_type: no trainer is named 'pppo'; did you mean 'ppo'?",
+        ),
+        (
+            "behaviors: {Ball: {hyperparameters: {beta: 1}}}",
+            "x.yaml:1: behaviors.Ball.hyperparameters: given without a trainer_type; add one, such as ppo, sac, poca",
+        ),
+        ("behaviors: {Ball: }\nenv_settings: {num_envs: 2}", "x.yaml:2: env_settings.num_envs: expected 1 without env_path, got 2"),
+        ("behaviors: {Ball: }\nenv_settings: {num_areas: 0}", "x.yaml:2: env_settings.num_areas: expected a number greater than 0, got 0"),
+        ("behaviors: {Ball: }\nengine_settings: {widht: 3}", "x.yaml:2: engine_settings.widht: unknown key; did you mean 'width'?"),
+    ],
+)
+def test_a_file_that_makes_no_run_is_refused(write: Write, text: str, message: str):
+    assert refused(write(text)).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("value", "at", "what"),
+    [
+        ("true", "", "expected a number, a sampler"),
+        (".inf", "", "expected a number, a sampler"),
+        ("{sampler_type: uniform}", ".sampler_parameters", "is required"),
+        ("{sampler_type: unifrom, sampler_parameters: {}}", ".sampler_type", "did you mean 'uniform'?"),
+        ("{sampler_type: uniform, sampler_parameters: {min_valu: 1}}", ".sampler_parameters.min_valu", "did you mean 'min_value'?"),
+        ("{sampler_type: uniform, sampler_parameters: {min_value: 2}}", ".sampler_parameters.min_value", "at most max_value"),
+        ("{sampler_type: gaussian, sampler_parameters: {st_dev: -1}}", ".sampler_parameters.st_dev", "at least 0"),
+        (
+            "{sampler_type: multirangeuniform, sampler_parameters: {intervals: [[2, 1]]}}",
+            ".sampler_parameters.intervals",
+            "low <= high",
+        ),
+        ("{curriculum: []}", ".curriculum", "at least one lesson"),
+        ("{curriculum: [{name: a, value: 1}, {name: b, value: 2}]}", ".curriculum", "lesson 'a' needs completion_criteria"),
+        (
+            "{curriculum: [{name: a, value: 1, completion_criteria: {behavior: B, measure: progress, threshold: 2}}]}",
+            ".curriculum[0].completion_criteria.threshold",
+            "within 0..1",
+        ),
+    ],
+)
+def test_a_wrong_environment_parameter_is_refused(write: Write, value: str, at: str, what: str):
+    message = refused(write(block() + f"environment_parameters:\n  gravity: {value}\n"))
+    assert message.startswith(f"x.yaml:5: environment_parameters.gravity{at}: ")
+    assert what in message
+
+
+def test_all_that_is_wrong_is_named_at_once_in_the_files_order(write: Write):
+    assert refused(write(block("time_horizon: 0\nmax_steps: many") + "debug: 3\n")) == (
+        "3 settings cannot be used:\n"
+        "  x.yaml:4: behaviors.Ball.time_horizon: expected a number greater than 0, got 0\n"
+        "  x.yaml:5: behaviors.Ball.max_steps: expected a whole number, got 'many'\n"
+        "  x.yaml:6: debug: expected true or false, got 3"
+    )
+
+
+def test_a_constant_parameter_is_taken_in_each_of_its_forms(write: Write):
+    text = (
+        "environment_parameters:\n  a: 9.81\n  b: {sampler_type: constant, sampler_parameters: {value: 2, seed: 5}}\n"
+        "  c: {curriculum: [{name: only, value: 3}]}\n"
+    )
+    parameters = load(write(block() + text)).settings.environment_parameters
+    assert parameters is not None
+    assert parameters["a"] == 9.81
+    assert list(parameters) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        (block("network_settings:\n  hidden_unit: 3"), "x.yaml:5: behaviors.Ball.network_settings.hidden_unit"),
+        (
+            block("reward_signals:\n  extrinsic:\n    network_settings: {hidden_unit: 3}"),
+            "x.yaml:6: behaviors.Ball.reward_signals.extrinsic.network_settings.hidden_unit",
+        ),
+        (block() + "torch_settings:\n  devise: cpu\n", "x.yaml:5: torch_settings.devise"),
+        (
+            "default_settings:\n  network_settings:\n    hidden_unit: 3\n" + block(),
+            "x.yaml:3: default_settings.network_settings.hidden_unit",
+        ),
+    ],
+)
+def test_a_key_that_ml_agents_ignores_is_left_out_with_one_warning(write: Write, text: str, where: str):
+    loaded = load(write(text))
+    [warning] = loaded.warnings
+    assert warning.startswith(f"{where}: ignored: unknown key; did you mean")
+
+
+@pytest.mark.parametrize(
+    "section",
+    ["network_settings: {memory: {x: 1}}", "self_play: {x: 1}", "behavioral_cloning: {demo_path: d, x: 1}"],
+)
+def test_a_key_that_ml_agents_ignores_is_no_error_in_sections_still_to_come(write: Write, section: str):
+    message = refused(write(block(section)))
+    assert "not available yet" in message
+    assert "unknown" not in message
+
+
+def test_a_key_that_ml_agents_ignores_is_an_error_when_it_is_typed(write: Write):
+    message = refused(write(block()), ["behaviors.Ball.network_settings.hidden_unit=3"])
+    assert message == (
+        "--set behaviors.Ball.network_settings.hidden_unit=3: behaviors.Ball.network_settings.hidden_unit: "
+        "unknown key; did you mean 'hidden_units'?"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "warning"),
+    [
+        (block("framework: pytorch"), "x.yaml:4: behaviors.Ball.framework: ignored: PyTorch is the only framework"),
+        (
+            block("reward_signals: {extrinsic: {network_settings: {num_layers: 1}}}"),
+            "x.yaml:4: behaviors.Ball.reward_signals.extrinsic.network_settings: not used: the environment's reward has no network",
+        ),
+        (block() + "checkpoint_settings:\n  load_model: true\n", "x.yaml:5: checkpoint_settings.load_model: deprecated"),
+        (block() + "checkpoint_settings:\n  train_model: true\n", "x.yaml:5: checkpoint_settings.train_model: deprecated"),
+    ],
+)
+def test_what_has_no_effect_is_warned_of(write: Write, text: str, warning: str):
+    [found] = load(write(text)).warnings
+    assert found.startswith(warning)
+
+
+def test_schedules_that_are_not_given_follow_the_learning_rates(write: Write):
+    def schedules(text: str) -> list[str]:
+        settings = ball(load(write(block(f"hyperparameters: {{{text}}}")))).hyperparameters
+        assert isinstance(settings, PPOSettings)
+        return [settings.learning_rate_schedule, settings.beta_schedule, settings.epsilon_schedule]
+
+    assert schedules("") == ["linear", "linear", "linear"]
+    assert schedules("learning_rate_schedule: constant") == ["constant", "constant", "constant"]
+    assert schedules("learning_rate_schedule: constant, beta_schedule: linear") == ["constant", "linear", "constant"]
+    assert schedules("beta_schedule: constant") == ["linear", "constant", "linear"]
+
+
+def test_even_checkpoints_set_the_interval(write: Write):
+    assert ball(load(write(block("even_checkpoints: true\nmax_steps: 100\nkeep_checkpoints: 3")))).checkpoint_interval == 33
+
+
+def test_giving_reward_signals_replaces_the_default(write: Write):
+    settings = ball(load(write(block("reward_signals:\n  extrinsic: {gamma: 0.9, normalize: true}"))))
+    assert {name: (signal.gamma, signal.normalize) for name, signal in settings.reward_signals.items()} == {"extrinsic": (0.9, True)}
+
+
+DEFAULTS = """\
+default_settings:
+  trainer_type: ppo
+  max_steps: 10
+  hyperparameters: {beta: 1, batch_size: 7, learning_rate_schedule: constant}
+  network_settings: {normalize: true, num_layers: 5}
+"""
+
+
+def test_a_behavior_lies_over_default_settings(write: Write):
+    settings = load(write(DEFAULTS + "behaviors: {Ball: {network_settings: {num_layers: 1}, hyperparameters: {beta: 2}}}")).settings
+    ball = settings.behaviors["Ball"]
+    assert (ball.max_steps, ball.network_settings.normalize, ball.network_settings.num_layers) == (10, True, 1)
+    expected = {"beta": 2, "batch_size": 7, "learning_rate_schedule": "constant"}
+    assert ball.hyperparameters == PPOSettings.model_validate(expected)
+    assert isinstance(ball.hyperparameters, PPOSettings)
+    assert ball.hyperparameters.epsilon_schedule == "constant"
+
+
+def test_another_trainer_takes_from_default_settings_what_it_knows():
+    from palaestra.runtime.settings_draft import Draft
+    from palaestra.runtime.yaml_file import parse
+
+    draft = Draft(parse(DEFAULTS + "behaviors: {Ball: {trainer_type: sac, hyperparameters: {tau: 0.1}}}"), None)
+    draft.inherit()
+    ball = RunSettings.model_validate(draft.tree).behaviors["Ball"]
+    assert ball.hyperparameters == SACSettings(tau=0.1, batch_size=7, learning_rate_schedule="constant")
+
+
+def test_a_mistake_in_default_settings_is_named_once_and_there(write: Write):
+    message = refused(write("default_settings:\n  max_steps: -1\nbehaviors: {A: , B: , C: {max_steps: 3}}"))
+    assert message == "x.yaml:2: default_settings.max_steps: expected a number greater than 0, got -1"
+
+
+def test_null_switches_off_what_default_settings_give(write: Write):
+    text = "default_settings: {network_settings: {deterministic: true}, init_path: a.pt}\nbehaviors: {Ball: {init_path: null}}"
+    assert ball(load(write(text))).init_path is None
+
+
+def test_without_a_file_every_behavior_has_the_defaults():
+    loaded = load(None)
+    assert loaded.warnings == ("no settings file is given: every behavior trains with the built-in defaults",)
+    assert behavior(loaded.settings, "Anything") == BehaviorSettings()
+    assert behavior(load(None, sets=["behaviors.*.max_steps=7"]).settings, "Anything").max_steps == 7
+    assert load(None, sets=["behaviors.Cart-v1.5.hyperparameters.batch_size=7"]).settings.behaviors.keys() == {"Cart-v1.5"}
+
+
+def test_a_tree_is_taken_as_a_file_is():
+    tree = {"behaviors": {"Ball": {"max_steps": 7}}}
+    assert ball(load(tree, sets=["behaviors.Ball.time_horizon=3"])).max_steps == 7
+    assert tree == {"behaviors": {"Ball": {"max_steps": 7}}}
+    with pytest.raises(ConfigError, match=r"^behaviors.Ball.max_stepz: unknown key; did you mean 'max_steps'\?$"):
+        load({"behaviors": {"Ball": {"max_stepz": 7}}})
+
+
+def test_a_behavior_without_settings_is_an_error_that_names_both_lists(write: Write):
+    settings = load(write("behaviors: {Ball: , Cube: }")).settings
+    assert behavior(settings, "Cube") == BehaviorSettings()
+    with pytest.raises(ConfigError) as caught:
+        behavior(settings, "Bal", present=["Bal", "Cone"])
+    assert "did you mean 'Ball'? (the settings list 'Ball', 'Cube'; the environment has 'Bal', 'Cone')" in str(caught.value)
+    with_default = load(write("default_settings: {max_steps: 3}\nbehaviors: {Ball: }")).settings
+    assert behavior(with_default, "Other").max_steps == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "flags", "sets", "kept"),
+    [
+        ("{resume: true, initialize_from: a}", {}, [], (True, None)),
+        ("{resume: true}", {"initialize_from": "b"}, [], (False, "b")),
+        ("{initialize_from: a}", {"resume": True}, [], (True, None)),
+        ("{initialize_from: a}", {"resume": True, "initialize_from": "b"}, [], (True, None)),
+        ("{resume: true}", {}, ["checkpoint_settings.initialize_from=b"], (False, "b")),
+    ],
+)
+def test_where_a_run_is_to_resume_and_to_initialize_one_is_followed(
+    write: Write, text: str, flags: dict[str, object], sets: list[str], kept: tuple[bool, str | None]
+):
+    loaded = load(write(block() + f"checkpoint_settings: {text}\n"), {"checkpoint_settings": flags}, sets)
+    run = loaded.settings.checkpoint_settings
+    assert (run.resume, run.initialize_from) == kept
+    assert "both resume and initialize_from" in loaded.warnings[0]
+
+
+def test_the_resolved_tree_reads_back_equal(write: Write):
+    text = DEFAULTS + "behaviors:\n  A.b-1: {even_checkpoints: true, max_steps: 1e3}\n  '1e3': {hyperparameters: {epsilon: 1e-10}}\n"
+    text += "environment_parameters: {a: 1, b: {curriculum: [{name: x, value: {sampler_type: constant, sampler_parameters: {}}}]}}\n"
+    text += "env_settings: {env_args: [--x, 3], env_options: {size: 5, name: [a, null, 1.0]}}\ncheckpoint_settings: {run_id: '1e3'}\n"
+    settings = load(write(text)).settings
+    again = load(write(to_yaml(settings)))
+    assert again.settings == settings
+    assert again.warnings == ()
+    assert to_yaml(again.settings) == to_yaml(settings)
+
+
+def test_the_resolved_tree_stands_in_ml_agents_order():
+    lines = to_yaml(load({"behaviors": {"Ball": {}}}).settings).splitlines()
+    top = [line.partition(":")[0] for line in lines if not line.startswith(" ")]
+    assert top == [
+        "default_settings",
+        "behaviors",
+        "env_settings",
+        "engine_settings",
+        "environment_parameters",
+        "checkpoint_settings",
+        "torch_settings",
+        "debug",
+    ]
+    assert "        learning_rate_schedule: linear" not in lines
+    assert "      learning_rate_schedule: linear" in lines
+    assert "    self_play: null" in lines
+
+
+def test_a_plug_in_trainer_brings_its_own_hyperparameters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: Write):
+    (tmp_path / "their_trainer.py").write_text(
+        "from palaestra.core.settings import Settings\n\n\nclass TheirSettings(Settings):\n    depth: int = 3\n\n\n"
+        "class Their:\n    Settings = TheirSettings\n"
+    )
+    info = tmp_path / "their_trainer-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: their-trainer\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[palaestra.trainers]\ntheirs = their_trainer:Their\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    path = write("behaviors: {Ball: {trainer_type: theirs, hyperparameters: {depth: 1e1}}}")
+    settings = load(path).settings
+    assert settings.behaviors["Ball"].hyperparameters.model_dump() == {"depth": 10}
+    assert load(write(to_yaml(settings))).settings == settings
+    assert "unknown key; did you mean 'depth'?" in refused(write("behaviors: {Ball: {trainer_type: theirs, hyperparameters: {dept: 1}}}"))
+
+
+def test_loading_settings_imports_no_torch():
+    code = "import sys, palaestra.runtime.settings; sys.exit('torch' in sys.modules or 'warp' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_every_error_is_one_that_the_command_line_prints():
+    assert issubclass(ConfigError, PalaestraError)

@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from palaestra.runtime.settings import json_schema
+
+KEYS = {
+    "RunSettings": (
+        "default_settings behaviors env_settings engine_settings environment_parameters checkpoint_settings torch_settings debug"
+    ),
+    "BehaviorSettings": (
+        "trainer_type hyperparameters checkpoint_interval even_checkpoints keep_checkpoints network_settings "
+        "reward_signals init_path max_steps time_horizon summary_freq threaded self_play behavioral_cloning"
+    ),
+    "PPOSettings": (
+        "batch_size buffer_size learning_rate learning_rate_schedule beta beta_schedule epsilon "
+        "epsilon_schedule lambd num_epoch shared_critic max_grad_norm value_coef clip_value"
+    ),
+    "POCASettings": (
+        "batch_size buffer_size learning_rate learning_rate_schedule beta beta_schedule epsilon epsilon_schedule lambd num_epoch"
+    ),
+    "SACSettings": (
+        "batch_size buffer_size learning_rate learning_rate_schedule buffer_init_steps tau steps_per_update "
+        "reward_signal_steps_per_update save_replay_buffer init_entcoef"
+    ),
+    "NetworkSettings": "normalize hidden_units num_layers vis_encode_type goal_conditioning_type deterministic memory",
+    "MemorySettings": "sequence_length memory_size",
+    "ExtrinsicSettings": "gamma strength network_settings normalize",
+    "CuriositySettings": "gamma strength network_settings normalize learning_rate encoding_size",
+    "RNDSettings": "gamma strength network_settings normalize learning_rate encoding_size",
+    "GAILSettings": "gamma strength network_settings normalize learning_rate encoding_size use_actions use_vail demo_path",
+    "SelfPlaySettings": "save_steps team_change swap_steps window play_against_latest_model_ratio initial_elo",
+    "BehavioralCloningSettings": "demo_path steps strength samples_per_update num_epoch batch_size",
+    "SamplerSettings": "sampler_type sampler_parameters",
+    "ConstantSettings": "value seed",
+    "UniformSettings": "min_value max_value seed",
+    "GaussianSettings": "mean st_dev seed",
+    "MultiRangeUniformSettings": "intervals seed",
+    "CurriculumSettings": "curriculum",
+    "LessonSettings": "name value completion_criteria",
+    "CompletionCriteriaSettings": "behavior measure min_lesson_length signal_smoothing threshold require_reset",
+    "EnvSettings": (
+        "env_path env_args base_port num_envs num_areas timeout_wait seed max_lifetime_restarts "
+        "restarts_rate_limit_n restarts_rate_limit_period_s env_options"
+    ),
+    "EngineSettings": ("width height quality_level time_scale target_frame_rate capture_frame_rate no_graphics no_graphics_monitor"),
+    "CheckpointSettings": "run_id initialize_from load_model train_model resume force inference results_dir",
+    "TorchSettings": "device threads",
+}
+"""Every key of ML-Agents, and ours."""
+
+
+@pytest.fixture(scope="module")
+def schema() -> dict[str, Any]:
+    return json_schema()
+
+
+def groups(schema: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {"RunSettings": {key: schema[key] for key in ("properties", "additionalProperties")}, **schema["$defs"]}
+
+
+def test_every_key_is_in_the_schema_and_no_other(schema: dict[str, Any]):
+    assert {name: set(group["properties"]) for name, group in groups(schema).items()} == {
+        name: set(keys.split()) for name, keys in KEYS.items()
+    }
+
+
+def test_every_group_is_closed_and_every_key_explained(schema: dict[str, Any]):
+    for name, group in groups(schema).items():
+        assert group["additionalProperties"] is False, name
+        for key, facts in group["properties"].items():
+            described = facts if "description" in facts else schema["$defs"][facts["$ref"].rpartition("/")[2]]
+            assert described["description"].endswith("."), f"{name}.{key}"
+
+
+def test_hyperparameters_go_by_the_trainer(schema: dict[str, Any]):
+    rules = schema["$defs"]["BehaviorSettings"]["allOf"]
+    chosen = {rule["if"]["properties"]["trainer_type"]["const"]: rule["then"]["properties"]["hyperparameters"]["$ref"] for rule in rules}
+    assert chosen == {"ppo": "#/$defs/PPOSettings", "sac": "#/$defs/SACSettings", "poca": "#/$defs/POCASettings"}
+
+
+def test_reward_signals_go_by_their_names(schema: dict[str, Any]):
+    signals = schema["$defs"]["BehaviorSettings"]["properties"]["reward_signals"]
+    assert set(signals["properties"]) == {"extrinsic", "curiosity", "gail", "rnd"}
+    assert signals["additionalProperties"] is False
+
+
+def test_the_schema_is_json_whose_references_resolve(schema: dict[str, Any]):
+    text = json.dumps(schema)
+    references = {part.partition('"')[0] for part in text.split('"#/$defs/')[1:]}
+    assert references <= set(schema["$defs"])

@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+from typing import Any
+
+from palaestra.runtime.settings import RunSettings
+from palaestra.runtime.settings_warnings import remarks
+
+
+def remarked(**behavior: Any) -> dict[str, str]:
+    tree = {"behaviors": {"Ball": behavior}}
+    return {".".join(map(str, path)): sentence for path, sentence in remarks(RunSettings.model_validate(tree))}
+
+
+def test_defaults_deserve_no_word():
+    assert remarked() == {}
+
+
+def test_encoding_size_is_deprecated_and_becomes_hidden_units():
+    signals = {"curiosity": {"encoding_size": 64}, "rnd": {"encoding_size": 64, "network_settings": {"num_layers": 1}}}
+    assert set(remarked(reward_signals=signals)) == {
+        "behaviors.Ball.reward_signals.curiosity.encoding_size",
+        "behaviors.Ball.reward_signals.rnd.encoding_size",
+    }
+    ball = RunSettings.model_validate({"behaviors": {"Ball": {"reward_signals": signals}}}).behaviors["Ball"]
+    assert [signal.network_settings.hidden_units for signal in ball.reward_signals.values()] == [64, 128]
+
+
+def test_self_play_that_cannot_work_as_written_is_remarked():
+    found = remarked(max_steps=1000, self_play={"save_steps": 300, "play_against_latest_model_ratio": 2})
+    assert found == {
+        "behaviors.Ball.self_play.play_against_latest_model_ratio": "expected a share within 0..1, got 2.0",
+        "behaviors.Ball.self_play.team_change": "1500 is more than max_steps (1000): the learning team never changes",
+    }
+
+
+def test_criteria_of_the_last_lesson_are_not_used():
+    lesson = {"name": "only", "value": 1, "completion_criteria": {"behavior": "Ball"}}
+    settings = RunSettings.model_validate({"environment_parameters": {"mass": {"curriculum": [lesson]}}})
+    [(path, _)] = remarks(settings)
+    assert path == ("environment_parameters", "mass", "curriculum", 0, "completion_criteria")
