@@ -1,0 +1,108 @@
+"""Train the agents of an environment from a settings file, or go on with a run.
+
+The settings are ML-Agents' YAML. Precedence: default < YAML < flag < --set.
+A first Ctrl-C (or SIGTERM) saves everything and ends; a second one ends at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+HELP = "train the agents of an environment, or go on with a run"
+
+SECTIONS = {
+    "env_settings": (
+        "env_path env_args base_port num_envs num_areas seed timeout_wait max_lifetime_restarts restarts_rate_limit_n "
+        "restarts_rate_limit_period_s"
+    ),
+    "engine_settings": "width height quality_level time_scale target_frame_rate capture_frame_rate no_graphics no_graphics_monitor",
+    "checkpoint_settings": "run_id resume force initialize_from inference results_dir load_model train_model",
+    "torch_settings": "device threads",
+}
+"""Where in the settings the flags belong; a flag's `dest` is its key in the YAML."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Every flag of mlagents-learn, and ours."""
+    parser.set_defaults(**dict.fromkeys(" ".join(SECTIONS.values()).split()))
+    parser.add_argument("config", nargs="?", type=Path, metavar="CONFIG", help="settings file (YAML); with --resume, the run's own when left out")
+    _run_flags(parser.add_argument_group("the run"))
+    _env_flags(parser.add_argument_group("the environment"))
+    _unity_flags(parser.add_argument_group("Unity environments", "These matter to Unity environments only."))
+    for removed in ("--torch", "--tensorflow"):
+        parser.add_argument(removed, action="append_const", dest="removed", const=removed, help=argparse.SUPPRESS)
+    for deprecated, dest in (("--load", "load_model"), ("--train", "train_model")):
+        parser.add_argument(deprecated, action="store_true", dest=dest, default=None, help=argparse.SUPPRESS)
+
+
+def _run_flags(group: argparse._ArgumentGroup) -> None:
+    switch: dict[str, Any] = {"action": "store_true", "default": None}
+    group.add_argument("--run-id", metavar="ID", help="name of the run and of its folder (default: ppo)")
+    group.add_argument("--resume", help="go on with the run of that name, exactly where it was saved", **switch)
+    group.add_argument("--force", help="begin anew although a run of that name exists", **switch)
+    group.add_argument("--initialize-from", metavar="ID", help="start from the networks of another run, at step 0")
+    group.add_argument("--inference", help="act without learning, until Ctrl-C; the run's checkpoints stay as they are", **switch)
+    group.add_argument("--deterministic", help="always take the most likely action", **switch)
+    group.add_argument("--seed", type=int, metavar="N", help="of all random numbers (default: -1, drawn at the start)")
+    group.add_argument("--results-dir", metavar="DIR", help="folder of all runs (default: results)")
+    group.add_argument("--torch-device", dest="device", metavar="DEVICE", help="cpu, cuda, cuda:0 ... (default: cuda where there is one)")
+    group.add_argument("--torch-threads", dest="threads", type=int, metavar="N", help="CPU threads (default: by the amount of work)")
+    group.add_argument("--debug", help="log in detail", **switch)
+    group.add_argument(
+        "--set", action="append", default=[], metavar="PATH=VALUE", dest="sets", help="change any setting: behaviors.3DBall.max_steps=1e6; repeatable"
+    )
+
+
+def _env_flags(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--env", dest="env_path", metavar="ENV", help="a built-in environment (3DBall), gymnasium:ID, python:module:factory, or a Unity build"
+    )
+    group.add_argument("--num-areas", type=int, metavar="N", help="areas of the environment, each with its own agents (default: the environment's own number)")
+    group.add_argument("--num-envs", type=int, metavar="N", help="copies of the environment, each a process (default: 1)")
+
+
+def _unity_flags(group: argparse._ArgumentGroup) -> None:
+    for flag, kind, what in (
+        ("--base-port", int, "first network port (default: 5005)"),
+        ("--timeout-wait", int, "seconds to wait for the environment (default: 60)"),
+        ("--max-lifetime-restarts", int, "restarts of a crashed copy in all; -1: no limit (default: 10)"),
+        ("--restarts-rate-limit-n", int, "restarts within a period; -1: no limit (default: 1)"),
+        ("--restarts-rate-limit-period-s", int, "that period in seconds (default: 60)"),
+        ("--width", int, "window width in pixels (default: 84)"),
+        ("--height", int, "window height in pixels (default: 84)"),
+        ("--quality-level", int, "graphics quality (default: 5)"),
+        ("--time-scale", float, "simulated seconds a second (default: 20)"),
+        ("--target-frame-rate", int, "frames a second to aim at; -1: as many as possible (default: -1)"),
+        ("--capture-frame-rate", int, "frames a simulated second (default: 60)"),
+    ):
+        group.add_argument(flag, type=kind, metavar="N", help=what)
+    group.add_argument("--no-graphics", action="store_true", default=None, help="run without a window")
+    group.add_argument("--no-graphics-monitor", action="store_true", default=None, help="run without a window, except for the first copy")
+    group.add_argument(
+        "--env-args", nargs=argparse.REMAINDER, metavar="ARG", help="all that follows goes to the build, a later --set too"
+    )
+
+
+def overrides(options: argparse.Namespace) -> dict[str, Any]:
+    """The flags that were typed, as a part of the settings tree."""
+    tree: dict[str, Any] = {}
+    for section, keys in SECTIONS.items():
+        given = {key: getattr(options, key) for key in keys.split() if getattr(options, key) is not None}
+        if given:
+            tree[section] = given
+    if options.debug:
+        tree["debug"] = True
+    if options.deterministic:
+        tree["behaviors"] = {"*": {"network_settings": {"deterministic": True}}}
+    return tree
+
+
+def main(options: argparse.Namespace) -> int:
+    """Trains. 0 also after Ctrl-C, once everything is saved."""
+    from palaestra.runtime.api import learn
+
+    notes = [f"the flag {flag} was removed long ago and has no effect" for flag in options.removed or []]
+    learn(options.config, overrides(options), options.sets, notes=notes)
+    return 0

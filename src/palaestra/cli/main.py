@@ -1,0 +1,101 @@
+"""Palaestra trains the agents of games and simulations."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from difflib import get_close_matches
+from importlib import import_module
+from types import ModuleType
+
+from palaestra.core.errors import PalaestraError
+
+COMMANDS = {
+    "learn": "train the agents of an environment, or go on with a run",
+    "evaluate": "play a trained model for a number of episodes and report its rewards",
+    "plot": "draw the learning curves of one or several runs",
+    "record": "make a GIF of trained agents",
+    "export": "write a run's policies as ONNX models",
+    "envs": "list the built-in environments, or show one",
+    "config": "check a settings file and print it with every default",
+    "schema": "write a JSON schema of the settings, for editors",
+}
+"""Each is a module of this package, imported when it is asked for."""
+
+EPILOG = """\
+examples:
+  palaestra learn configs/ppo/3DBall.yaml --env=3DBall --run-id=first
+  palaestra learn --run-id=first --resume
+  palaestra plot first
+  palaestra COMMAND --help
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one command. The exit status: 0, 1 for an error that the message explains, 2 for a wrong command line."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        parser = make_parser(arguments[0] if arguments and arguments[0] in COMMANDS else None)
+        refuse_unknown(parser, arguments)
+        options = parser.parse_args(arguments)
+        if options.command is None:
+            parser.print_help()
+            return 0
+        return command(options.command).main(options) or 0
+    except PalaestraError as error:
+        print(f"palaestra: error: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("palaestra: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        # the reader of our output has gone, as with `palaestra envs | head -1`; say nothing more, not even while closing
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+
+
+def refuse_unknown(parser: argparse.ArgumentParser, arguments: list[str]) -> None:
+    """Names the nearest command where the first word is none."""
+    if not arguments or arguments[0].startswith("-") or arguments[0] in COMMANDS:
+        return
+    near = get_close_matches(arguments[0], COMMANDS, n=1)
+    hint = f"; did you mean '{near[0]}'?" if near else ""
+    parser.error(f"there is no command '{arguments[0]}'{hint} (there are: {', '.join(COMMANDS)})")
+
+
+def command(name: str) -> ModuleType:
+    """The module of a command."""
+    return import_module(f"palaestra.cli.{name}")
+
+
+def make_parser(chosen: str | None) -> argparse.ArgumentParser:
+    """All commands by name; the arguments of the chosen one, so that the others need not be imported."""
+    try:
+        from rich_argparse import RawDescriptionRichHelpFormatter as Formatter
+    except ImportError:
+        Formatter = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser("palaestra", description=__doc__, epilog=EPILOG, formatter_class=Formatter)
+    parser.add_argument("--version", action=Version)
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+    for name, help_line in COMMANDS.items():
+        module = command(name) if name == chosen else None
+        child = commands.add_parser(name, help=help_line, description=module and module.__doc__, formatter_class=Formatter)
+        if module is not None:
+            module.add_arguments(child)
+    return parser
+
+
+class Version(argparse.Action):
+    """`--version`: ours, and those that matter when something is reported."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str) -> None:
+        super().__init__(option_strings, dest, nargs=0, help="show the versions of Palaestra and of what it stands on")
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        """Prints and exits."""
+        from importlib.metadata import version
+
+        print(" ".join(f"{name} {version(name)}" for name in ("palaestra", "torch", "warp-lang", "gymnasium")))
+        parser.exit()

@@ -1,0 +1,247 @@
+"""`palaestra.train` and the command line's `learn`: the same engine."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from palaestra.core.errors import ConfigError, EnvError, RunError
+from palaestra.core.registry import Registry
+from palaestra.envs.base import Env
+from palaestra.runtime.checkpoints import Checkpoint, Checkpoints
+from palaestra.runtime.console import Console
+from palaestra.runtime.environments import make_env
+from palaestra.runtime.folder import RunFolder
+from palaestra.runtime.loop import Callback
+from palaestra.runtime.loop import train as loop
+from palaestra.runtime.run import Run, steps_in
+from palaestra.runtime.settings import Loaded, RunSettings, load
+from palaestra.runtime.signals import stop_on_signals
+from palaestra.runtime.sinks import ConsoleSink, GaugeSink, JSONLSink, TensorBoardSink
+from palaestra.runtime.timers import Timers
+from palaestra.runtime.tracker import Sink, Tracker
+
+Config = Path | str | Mapping[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a training left."""
+
+    folder: Path
+    steps: dict[str, int]  # decisions of each behavior
+    rewards: dict[str, float | None]  # mean return of each one's last hundred episodes
+    models: dict[str, Path]  # the final ONNX models
+    finished: bool  # False: it was stopped early, and resumes
+
+
+def train(
+    config: Config = None,
+    *,
+    env: Env | str | None = None,
+    callbacks: Sequence[Callback] = (),
+    quiet: bool = False,
+    sets: Sequence[str] = (),
+    **settings: Any,
+) -> Result:
+    """Trains as `palaestra learn` does.
+
+    `config` is a file or a tree of settings, `env` a name as for `--env` or an environment of your own. Further
+    keywords are settings of `checkpoint_settings`, `env_settings` and `torch_settings` by their YAML names: run_id, resume,
+    force, results_dir, seed, num_areas, device ... Each callback is given every Summary; one that returns True ends the training.
+    Raises PalaestraError.
+    """
+    overrides = sectioned(settings)
+    if isinstance(env, str):
+        overrides.setdefault("env_settings", {})["env_path"] = env
+    return learn(config, overrides, sets, env=None if isinstance(env, str) else env, callbacks=callbacks, quiet=quiet)
+
+
+def sectioned(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Keywords to the part of the settings tree that they belong to. Raises ConfigError for an unknown one."""
+    tree: dict[str, Any] = {}
+    sections = ("checkpoint_settings", "env_settings", "torch_settings", "engine_settings")
+    for key, value in settings.items():
+        for section in sections:
+            if key in type(getattr(RunSettings(), section)).model_fields:
+                tree.setdefault(section, {})[key] = value
+                break
+        else:
+            raise ConfigError(f"train() knows no setting '{key}': keywords are keys of {', '.join(sections)}")
+    return tree
+
+
+def learn(
+    config: Config,
+    overrides: Mapping[str, Any],
+    sets: Sequence[str] = (),
+    *,
+    env: Env | None = None,
+    callbacks: Sequence[Callback] = (),
+    notes: Sequence[str] = (),
+    quiet: bool = False,
+) -> Result:
+    """Loads the settings, puts a run together, trains, and leaves its files. Raises PalaestraError."""
+    loaded, folder = settled_settings(config, overrides, sets)
+    settings = loaded.settings
+    with ExitStack() as stack:
+        console = stack.enter_context(closing(Console(settings.debug, quiet)))
+        for note in (*notes, *loaded.warnings):
+            console.warning(note)
+        checkpoint = starting_point(folder, settings, console)
+        if env is None:
+            env = stack.enter_context(closing(open_env(settings)))
+        timers = Timers()
+        tracker = stack.enter_context(closing(Tracker(sinks(folder, settings, checkpoint, console, timers))))
+        run = Run(settings, folder, env, tracker, console, timers)
+        begin(run, checkpoint)
+        stack.enter_context(stop_on_signals(run))
+        loop(run, callbacks)
+        return finish(run)
+
+
+def settled_settings(config: Config, overrides: Mapping[str, Any], sets: Sequence[str]) -> tuple[Loaded, RunFolder]:
+    """The settings with nothing left to chance, and the run's folder; a resumed run's own where none are given."""
+    given = overrides.get("checkpoint_settings", {})
+    if config is None and (given.get("resume") or given.get("inference")):
+        folder = RunFolder(Path(given.get("results_dir", "results")), given.get("run_id", "ppo"))
+        folder.must_exist("resume" if given.get("resume") else "play")
+        config = folder.path / "configuration.yaml"
+        if not config.is_file():
+            raise RunError(f"the run '{folder.run_id}' has no configuration.yaml: give its settings file on the command line")
+        # what the run was once started with is not what is asked for now
+        overrides = {**overrides, "checkpoint_settings": {"resume": False, "force": False, "inference": False, "initialize_from": None, **given}}
+    loaded = load(Path(config) if isinstance(config, str) else config, overrides, sets)
+    if loaded.settings.env_settings.seed == -1:
+        drawn = {**overrides, "env_settings": {**overrides.get("env_settings", {}), "seed": random.randrange(10_000)}}
+        loaded = load(Path(config) if isinstance(config, str) else config, drawn, sets)
+    checkpoint = loaded.settings.checkpoint_settings
+    return loaded, RunFolder(Path(checkpoint.results_dir), checkpoint.run_id)
+
+
+def open_env(settings: RunSettings) -> Env:
+    """The environment that the settings name, on the device that they name."""
+    env = settings.env_settings
+    device = settings.torch_settings.device or ("cuda" if torch.cuda.is_available() else "cpu")
+    if not device_exists(device):
+        raise ConfigError(f"torch device '{device}' is not there: this machine has {', '.join(devices())}")
+    if env.env_path is None:
+        same = [name for name in settings.behaviors if name in Registry("envs")]
+        hint = f"for the built-in environment of that name add --env={same[0]}" if same else "name one with --env ('palaestra envs' lists the built-in ones)"
+        raise EnvError(f"no environment is given, and training in the Unity Editor is not available yet: {hint}")
+    return make_env(env.env_path, areas=env.num_areas, device=device, options=env.env_options)
+
+
+def devices() -> list[str]:
+    """Those that this machine has."""
+    return ["cpu", *(f"cuda:{i}" for i in range(torch.cuda.device_count()))]
+
+
+def device_exists(name: str) -> bool:
+    """Whether torch can put a tensor there."""
+    with suppress(RuntimeError, AssertionError):
+        torch.empty(0, device=name)
+        return True
+    return False
+
+
+def starting_point(folder: RunFolder, settings: RunSettings, console: Console) -> Checkpoint | None:
+    """The checkpoint to go on from or to play. None: a new run, or one that was killed before its first. Raises RunError."""
+    chosen = settings.checkpoint_settings
+    if not chosen.resume and not chosen.inference:
+        folder.must_be_free(chosen.force)
+        return None
+    folder.must_exist("resume" if chosen.resume else "play")
+    checkpoints = Checkpoints(folder.checkpoints, 0)
+    if not checkpoints.steps():
+        if chosen.inference:
+            raise RunError(f"the run '{folder.run_id}' has no checkpoint yet ({folder.path}): there is nothing to play")
+        console.warning(f"the run '{folder.run_id}' was not saved before it ended: it starts from step 0")
+        return None
+    checkpoint = checkpoints.load()
+    for warning in checkpoint.warnings:
+        console.warning(warning)
+    return checkpoint
+
+
+def sinks(folder: RunFolder, settings: RunSettings, checkpoint: Checkpoint | None, console: Console, timers: Timers) -> list[Sink]:
+    """Where summaries go: a run that only plays leaves no trace in its folder."""
+    shown: list[Sink] = [ConsoleSink(console.info), GaugeSink(timers)]
+    if settings.checkpoint_settings.inference:
+        return shown
+    resumed = {} if checkpoint is None else steps_in(checkpoint)
+    return [*shown, TensorBoardSink(folder.path, resumed, console.info), JSONLSink(folder.path, resumed)]
+
+
+def begin(run: Run, checkpoint: Checkpoint | None) -> None:
+    """Makes or opens the run's folder, and puts the run where it starts from."""
+    chosen = run.settings.checkpoint_settings
+    if checkpoint is not None:
+        run.load(checkpoint)
+    if run.inference:
+        return
+    origin = None if chosen.initialize_from is None or chosen.resume else RunFolder(run.folder.results, chosen.initialize_from)
+    if checkpoint is None:
+        initialize(run, origin)
+    if not chosen.resume:
+        run.folder.create(run.settings)
+    run.folder.configure(run.settings)
+    run.note_beginning(checkpoint)
+    run.save()
+
+
+def initialize(run: Run, origin: RunFolder | None) -> None:
+    """Networks from `--initialize-from`, or from each behavior's `init_path`, which wins."""
+    if origin is not None:
+        origin.must_exist("initialize from it")
+    for name, learner in run.learners.items():
+        path = learner.settings.init_path
+        if path is None and origin is None:
+            continue
+        place = checkpoint_place(path, origin)
+        state = Checkpoints(place[0], 0).load(place[1]).state
+        if name not in state:
+            there = ", ".join(f"'{other}'" for other in state if other != "run")
+            raise RunError(f"behavior '{name}' cannot start from {place[0].parent}: it has {there} only")
+        run.initialize(name, state[name], place[0].parent)
+        run.console.info(f"Initialized '{name}' from {place[0].parent}")
+
+
+def checkpoint_place(path: str | None, origin: RunFolder | None) -> tuple[Path, int | None]:
+    """Folder of checkpoints and the step in it that `init_path` means: a run's folder, or one of its checkpoints."""
+    if path is None:
+        assert origin is not None
+        return origin.checkpoints, None
+    place = Path(path)
+    if not place.is_dir():
+        raise RunError(f"init_path {path} does not exist: name a run's folder, such as results/first, or one of its checkpoints")
+    if place.name.isdigit() and place.parent.name == "checkpoints":
+        return place.parent, int(place.name)
+    return place / "checkpoints", None
+
+
+def finish(run: Run) -> Result:
+    """Saves, writes the final models, and tells where everything is."""
+    finals = {} if run.inference else run.conclude()
+    rewards = {name: run.tracker.mean_reward(name) for name in run.learners}
+    return Result(run.folder.path, {name: learner.step for name, learner in run.learners.items()}, rewards, finals, run.finished)
+
+
+@contextmanager
+def closing(thing: Any) -> Iterator[Any]:
+    """Closes it at the end, whatever happened."""
+    try:
+        yield thing
+    finally:
+        thing.close()
+
+
+def make(name: str, areas: int | None = None, device: str = "cpu", **options: Any) -> Env:
+    """An environment by the name that `--env` takes."""
+    return make_env(name, areas=areas, device=device, options=options)

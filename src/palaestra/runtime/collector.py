@@ -1,0 +1,176 @@
+"""Steps an environment and fills a rollout for each behavior that learns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from time import perf_counter
+from typing import Any
+
+import torch
+
+from palaestra.core.specs import BehaviorSpec
+from palaestra.core.timestep import Decision, Ends, TimeStep
+from palaestra.data.buffers import RolloutBuffer, SlottedBuffer, SteadyBuffer
+from palaestra.data.rollout import Rollout
+from palaestra.envs.base import Env
+from palaestra.models.policy import Policy
+from palaestra.runtime.border import check_rollout, check_step
+from palaestra.runtime.episodes import EpisodeMeter
+
+TICKS_AT_ONCE = 256
+"""Ticks between two sums of episode returns."""
+
+
+class Seat:
+    """What the collector holds for one behavior."""
+
+    def __init__(self, name: str, spec: BehaviorSpec, policy: Policy, rollout_size: int | None) -> None:
+        """`rollout_size`: decisions to a rollout; None where nothing is learned."""
+        self.name, self.spec, self.policy, self.rollout_size = name, spec, policy, rollout_size
+        self.buffer: RolloutBuffer | None = None
+        self.meter = EpisodeMeter(0)
+        self.decisions = 0
+        """Settled decisions since the run began."""
+
+    def make_buffer(self, step: TimeStep, decision: Decision) -> RolloutBuffer:
+        """Room for one rollout of these slots."""
+        assert self.rollout_size is not None
+        ticks = math.ceil(self.rollout_size / max(len(step.reward), 1))
+        return (SteadyBuffer if self.spec.steady else SlottedBuffer)(step, decision, ticks)
+
+    @property
+    def full(self) -> bool:
+        """Its rollout has all its decisions."""
+        return self.rollout_size is not None and self.buffer is not None and self.buffer.decisions >= self.rollout_size
+
+
+class Collector:
+    """One environment, and a seat for each of its behaviors.
+
+    `join(name, spec)` is asked for the policy of a behavior when it first appears.
+    """
+
+    def __init__(self, env: Env, join: Callable[[str, BehaviorSpec], Seat], seed: int) -> None:
+        self.env, self.seats, self._join = env, dict[str, Seat](), join
+        self.seconds = {"environment": 0.0, "inference": 0.0}
+        self._on_host = env.device.type == "cpu"
+        self.steps: dict[str, TimeStep] = env.reset(seed)
+        self._welcome()
+        for name, step in self.steps.items():
+            self.seats[name].meter.begin(step)
+
+    def _welcome(self) -> None:
+        for name in self.steps:
+            if name not in self.seats:
+                self.seats[name] = self._join(name, self.env.behaviors[name])
+
+    @torch.no_grad()
+    def collect(self, ticks: int, until: Callable[[], bool]) -> dict[str, Rollout]:
+        """Ticks until a rollout is full, `ticks` have passed or `until()` is true. The rollouts that are full."""
+        for _ in range(ticks):
+            self._tick()
+            if any(seat.full for seat in self.seats.values()) or until():
+                break
+        return {name: self._take(seat) for name, seat in self.seats.items() if seat.full}
+
+    def _tick(self) -> None:
+        start = perf_counter()
+        actions = {}
+        for name, step in self.steps.items():
+            seat = self.seats[name]
+            decision = seat.policy.act(step)
+            if seat.rollout_size is not None:
+                if seat.buffer is None:
+                    seat.buffer = seat.make_buffer(step, decision)
+                seat.buffer.open(step, decision)
+            actions[name] = decision.action
+        decided = perf_counter()
+        self.steps = self.env.step(actions)
+        stepped = perf_counter()
+        if len(self.seats) < len(self.steps):
+            self._welcome()
+        for name, step in self.steps.items():
+            self._settle(self.seats[name], step)
+        self.seconds["environment"] += stepped - decided
+        self.seconds["inference"] += decided - start + perf_counter() - stepped
+
+    def _settle(self, seat: Seat, step: TimeStep) -> None:
+        if self._on_host:
+            check_step(seat.name, seat.spec, step)
+        seat.meter.add(step)
+        if seat.buffer is not None:
+            before = seat.buffer.decisions
+            seat.buffer.settle(step)
+            seat.decisions += seat.buffer.decisions - before
+
+    def _take(self, seat: Seat) -> Rollout:
+        assert seat.buffer is not None
+        rollout = seat.buffer.take(self.steps[seat.name])
+        if not self._on_host:
+            check_rollout(seat.name, seat.spec, rollout)
+        return rollout
+
+    def state_dict(self) -> dict[str, Any]:
+        """The environment, the tables now, and each seat's open rollout."""
+        return {
+            "env": dict(self.env.state_dict()),
+            "steps": {name: pack(step) for name, step in self.steps.items()},
+            "seats": {
+                name: {
+                    "decisions": seat.decisions,
+                    "meter": seat.meter.state_dict(),
+                    "buffer": None if seat.buffer is None else seat.buffer.state_dict(),
+                }
+                for name, seat in self.seats.items()
+            },
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any], seed: int) -> bool:
+        """Goes on from there, and tells whether the episodes do too.
+
+        They do not where the environment cannot be saved or has another number of areas now: it then starts
+        new ones from `seed`, and what the rollouts held is collected again.
+        """
+        slots = {name: len(step.reward) for name, step in self.steps.items()}
+        restored = bool(state["env"]) and slots == {name: len(saved["reward"]) for name, saved in state["steps"].items()}
+        if restored:
+            self.env.load_state_dict(state["env"])
+            self.steps = {name: unpack(saved) for name, saved in state["steps"].items()}
+        else:
+            self.steps = self.env.reset(seed)
+        self._welcome()
+        for name, step in self.steps.items():
+            self.seats[name].meter.begin(step)
+        for name, saved in state["seats"].items():
+            if name not in self.seats:
+                continue
+            seat = self.seats[name]
+            seat.decisions = saved["decisions"]
+            if restored:
+                seat.meter.load_state_dict(saved["meter"])
+            if restored and saved["buffer"] is not None and seat.rollout_size is not None:
+                seat.buffer = seat.make_buffer(self.steps[name], blank(self.steps[name], seat))
+                seat.buffer.load_state_dict(saved["buffer"])
+        return restored
+
+
+@torch.no_grad()
+def blank(step: TimeStep, seat: Seat) -> Decision:
+    """A decision that shows its columns' shapes; it leaves the policy's random numbers where they were."""
+    state = seat.policy.generator.get_state()
+    decision = seat.policy.act(step)
+    seat.policy.generator.set_state(state)
+    return decision
+
+
+def pack(step: TimeStep) -> dict[str, Any]:
+    """A TimeStep as plain containers of tensors."""
+    columns = {name: getattr(step, name) for name in step.__slots__ if name != "ends"}
+    return {**columns, "ends": {"slots": step.ends.slots, "obs": step.ends.obs}}
+
+
+def unpack(state: Mapping[str, Any]) -> TimeStep:
+    """The TimeStep that was packed."""
+    ends = Ends(state["ends"]["slots"], tuple(state["ends"]["obs"]))
+    return TimeStep(**{**state, "obs": tuple(state["obs"]), "ends": ends})

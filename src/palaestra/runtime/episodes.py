@@ -1,0 +1,108 @@
+"""Returns and lengths of the episodes that end, as people read them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from palaestra.core.timestep import TimeStep
+
+
+@dataclass(frozen=True, slots=True)
+class Episodes:
+    """Those that ended, in the order of their ends. E episodes."""
+
+    returns: NDArray[np.float64]  # (E,) sum of the agent's own rewards
+    group_returns: NDArray[np.float64]  # (E,) sum of its group's
+    lengths: NDArray[np.int64]  # (E,) decisions
+
+
+class EpisodeMeter:
+    """Sums rewards over the episodes of one behavior.
+
+    A tick only keeps references to its columns; the sums are made many ticks at a time, so that
+    they cost next to nothing and an accelerator is not waited for.
+    """
+
+    def __init__(self, slots: int) -> None:
+        self._ticks: list[tuple[Tensor, ...]] = []
+        self._resize(slots)
+
+    def _resize(self, slots: int) -> None:
+        self._returns, self._group = np.zeros(slots), np.zeros(slots)
+        self._lengths, self._waiting = np.zeros(slots, np.int64), np.zeros(slots, bool)
+
+    def begin(self, step: TimeStep) -> None:
+        """The first tables after a reset: every open episode is dropped."""
+        self._ticks.clear()
+        self._resize(len(step.reward))
+        self._waiting = step.acting.cpu().numpy()
+
+    def add(self, step: TimeStep) -> None:
+        """One tick."""
+        self._ticks.append((step.reward, step.group_reward, step.acting, step.terminated, step.truncated))
+
+    @property
+    def slots(self) -> int:
+        """Seats it sums over."""
+        return len(self._returns)
+
+    def __len__(self) -> int:
+        """Ticks not yet summed."""
+        return len(self._ticks)
+
+    def take(self) -> Episodes:
+        """Sums the ticks since the last call; waits for the device once."""
+        returns, groups, lengths = [], [], []
+        ticks, self._ticks = self._ticks, []
+        columns = [[] if not ticks else host(column) for column in zip(*ticks, strict=True)] or [[]] * 5
+        for reward, group, acting, terminated, truncated in zip(*columns, strict=True):
+            self._widen(len(reward))
+            ended = terminated | truncated
+            settled = self._waiting & (acting | ended)
+            self._returns += reward * settled
+            self._group += group * settled
+            self._lengths += settled
+            self._waiting = (self._waiting & ~settled) | acting
+            if ended.any():
+                slots = ended.nonzero()[0]
+                returns.append(self._returns[slots])
+                groups.append(self._group[slots])
+                lengths.append(self._lengths[slots])
+                self._returns[slots] = self._group[slots] = self._lengths[slots] = 0
+        nothing = np.zeros(0)
+        return Episodes(
+            np.concatenate([nothing, *returns]), np.concatenate([nothing, *groups]), np.concatenate([nothing.astype(np.int64), *lengths])
+        )
+
+    def _widen(self, slots: int) -> None:
+        more = slots - len(self._returns)
+        if more > 0:
+            self._returns, self._group = np.pad(self._returns, (0, more)), np.pad(self._group, (0, more))
+            self._lengths, self._waiting = np.pad(self._lengths, (0, more)), np.pad(self._waiting, (0, more))
+
+    def state_dict(self) -> dict[str, Any]:
+        """Open sums. Call `take` first."""
+        assert not self._ticks
+        arrays = {"returns": self._returns, "group": self._group, "lengths": self._lengths, "waiting": self._waiting}
+        return {name: torch.from_numpy(array.copy()) for name, array in arrays.items()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Open sums as they were."""
+        self._ticks.clear()
+        self._returns, self._group, self._lengths, self._waiting = (
+            state[name].numpy().copy() for name in ("returns", "group", "lengths", "waiting")
+        )
+
+
+def host(column: tuple[Tensor, ...]) -> list[NDArray[Any]]:
+    """A column of many ticks as arrays, fetched in one piece where they are all of one size."""
+    if len({len(x) for x in column}) == 1:
+        return list(torch.stack(column).cpu().numpy())
+    return [x.cpu().numpy() for x in column]

@@ -1,0 +1,83 @@
+"""One behavior of a run: its trainer, and when its summaries, checkpoints and end are due."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from palaestra.core.registry import Registry
+from palaestra.core.specs import BehaviorSpec
+from palaestra.data.rollout import Rollout
+from palaestra.runtime.collector import Seat
+from palaestra.runtime.settings import BehaviorSettings
+from palaestra.trainers.base import Trainer
+
+
+class Learner:
+    """Counts with its seat's decisions, which ML-Agents calls steps."""
+
+    def __init__(self, name: str, spec: BehaviorSpec, settings: BehaviorSettings, device: torch.device, seed: int, inference: bool) -> None:
+        self.name, self.spec, self.settings = name, spec, settings
+        self.trainer: Trainer = Registry("trainers").get(settings.trainer_type)(spec, settings, device, seed)
+        self.inference = inference
+        self.seat = Seat(name, spec, self.trainer.policy, None if inference else self.trainer.rollout_size)
+        self.next_summary, self.next_checkpoint = settings.summary_freq, settings.checkpoint_interval
+
+    @property
+    def step(self) -> int:
+        """Decisions so far."""
+        return self.seat.decisions
+
+    @property
+    def training(self) -> bool:
+        """Whether it still learns."""
+        return not self.inference and self.step < self.settings.max_steps
+
+    def ticks_ahead(self) -> int:
+        """Ticks until something is due, at the soonest."""
+        slots = max(self.slots, 1)
+        due = min(self.next_summary, self.next_checkpoint, self.settings.max_steps if self.training else self.next_summary)
+        return max(-(-(due - self.step) // slots), 1)
+
+    @property
+    def slots(self) -> int:
+        """Seats of its table."""
+        return self.seat.meter.slots
+
+    def update(self, rollout: Rollout) -> dict[str, float]:
+        """Learns from a rollout. The measurements, by tag."""
+        return self.trainer.update(rollout, self.step).read()
+
+    def summary_due(self) -> int | None:
+        """The step to write in a summary that is due now: the multiple that was passed, as ML-Agents does."""
+        return self._passed("next_summary", self.settings.summary_freq)
+
+    def checkpoint_due(self) -> bool:
+        """Whether its model is to be written now."""
+        return self._passed("next_checkpoint", self.settings.checkpoint_interval) is not None
+
+    def _passed(self, counter: str, every: int) -> int | None:
+        due = getattr(self, counter)
+        if self.step < due:
+            return None
+        passed = self.step // every * every
+        setattr(self, counter, passed + every)
+        return passed
+
+    def state_dict(self) -> dict[str, Any]:
+        """What its own file in a checkpoint holds."""
+        return {
+            "trainer": self.trainer.state_dict(),
+            "next_summary": self.next_summary,
+            "next_checkpoint": self.next_checkpoint,
+            "signals": sorted(self.settings.reward_signals),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes on from there; a summary or checkpoint that other settings make due earlier comes at once."""
+        self.trainer.load_state_dict(state["trainer"])
+        every, interval = self.settings.summary_freq, self.settings.checkpoint_interval
+        self.next_summary = min(state["next_summary"], (self.step // every + 1) * every)
+        self.next_checkpoint = min(state["next_checkpoint"], (self.step // interval + 1) * interval)

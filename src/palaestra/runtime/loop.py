@@ -1,0 +1,60 @@
+"""The training loop: all of what a run does, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from time import perf_counter
+
+from palaestra.runtime.console import ProgressRow
+from palaestra.runtime.run import Run
+from palaestra.runtime.tracker import Summary
+
+Callback = Callable[[Summary], object]
+"""Called with every summary; a callback that returns True ends the run, saved."""
+
+PAUSE = 0.25
+"""Seconds after which collecting is interrupted for a look at signals and the progress line."""
+
+
+def train(run: Run, callbacks: Sequence[Callback] = ()) -> None:
+    """Collects, learns, reports and saves, until every behavior has reached its max_steps or the run is stopped."""
+    while not run.finished and not run.stopped:
+        pause = perf_counter() + PAUSE
+        with run.timers("collect"):
+            rollouts = run.collector.collect(run.ticks_ahead(), lambda: run.stopped or perf_counter() > pause)
+        run.note_episodes()
+        for name, rollout in rollouts.items():
+            with run.timers("update"):
+                run.update(name, rollout)
+        run.retire()
+        summarize(run, callbacks)
+        if run.checkpoint_due():
+            run.save()
+        show(run)
+
+
+def summarize(run: Run, callbacks: Sequence[Callback]) -> None:
+    """Writes the summaries that are due."""
+    for name, learner in run.learners.items():
+        due = learner.summary_due()
+        if due is None:
+            continue
+        summary = run.tracker.summarize(name, due, elapsed=run.elapsed, training=learner.training or run.finished)
+        if any(callback(summary) is True for callback in callbacks):
+            run.stopped = True
+
+
+def show(run: Run) -> None:
+    """Moves the progress line on."""
+    run.console.progress(
+        [
+            ProgressRow(
+                name,
+                learner.step,
+                None if run.inference else learner.settings.max_steps,
+                run.tracker.mean_reward(name),
+                run.seconds,
+            )
+            for name, learner in run.learners.items()
+        ]
+    )
