@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+import io
+import os
+import re
+import sys
+
+import pytest
+
+from palaestra.runtime.console import Console, Pace, ProgressRow, live_line, sentence
+
+ROW = ProgressRow("3DBall", 310_000, 500_000, 98.25)
+SHARES = {"env": 0.21, "infer": 0.3, "learn": 0.45}
+
+
+class Screen(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def line(columns: int, row: ProgressRow = ROW, plain: bool = False) -> str:
+    return live_line(row, 18400.0, SHARES, (columns, 6), plain).plain
+
+
+def test_a_line_has_its_level_and_nothing_else():
+    out = io.StringIO()
+    console = Console(False, out)
+    console.info("a [red]b[/red]")
+    console.warning("w")
+    console.error("e")
+    console.debug("d")
+    assert out.getvalue() == "[INFO] a [red]b[/red]\n[WARNING] w\n[ERROR] e\n"
+
+
+def test_debug_lines_have_time_and_origin():
+    out = io.StringIO()
+    Console(True, out).debug("d")
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d DEBUG \[test_console\.py:\d+\] d\n", out.getvalue())
+
+
+def test_standard_output_is_where_lines_go(capsys: pytest.CaptureFixture[str]):
+    Console(False).info("x")
+    assert capsys.readouterr().out == "[INFO] x\n"
+
+
+def test_where_there_is_no_terminal_progress_is_silent_for_a_minute(monkeypatch: pytest.MonkeyPatch):
+    out, now = io.StringIO(), [1000.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    console = Console(False, out)
+    for second in range(125):
+        now[0] = 1000.0 + second
+        console.progress([ProgressRow("B", second * 100, 100_000, None)])
+    assert out.getvalue().splitlines() == [
+        "[INFO] B: step 6,000 of 100,000 (6%), 100 agent-steps/s, 15:40 left",
+        "[INFO] B: step 12,000 of 100,000 (12%), 100 agent-steps/s, 14:40 left",
+    ]
+
+
+def test_progress_looks_at_most_four_times_a_second(monkeypatch: pytest.MonkeyPatch):
+    now = [1000.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    console, looks = Console(False, Screen()), 0
+    for _ in range(200):
+        now[0] += 0.01
+        looks += console.due()
+        console.progress([ROW])
+    console.close()
+    assert looks == 8
+
+
+def test_on_a_terminal_lines_go_above_the_live_one_which_leaves_no_trace(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "120")
+    screen = Screen()
+    console = Console(False, screen)
+    console.progress([ROW], SHARES)
+    console.warning("careful")
+    console.close()
+    plain = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", screen.getvalue())
+    assert plain.index("310,000") < plain.index("[WARNING] careful") < plain.rindex("310,000")
+    assert "\x1b[33m[WARNING] careful" in screen.getvalue()
+    assert screen.getvalue().endswith("\x1b[2K")
+
+
+def test_no_color_takes_the_color_away(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("NO_COLOR", "1")
+    screen = Screen()
+    Console(False, screen).warning("careful")
+    assert screen.getvalue() == "[WARNING] careful\n"
+
+
+def test_a_dumb_terminal_has_no_live_line(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("TERM", "dumb")
+    screen = Screen()
+    Console(False, screen).progress([ROW])
+    assert screen.getvalue() == ""
+
+
+def test_a_wide_line_has_everything():
+    assert line(200) == (
+        "3DBall  "
+        + "━" * 18
+        + "┄" * 12
+        + "  62%  310,000/500,000  18,400 agent-steps/s  reward 98.250  0:10 left  env 21% infer 30% learn 45%"
+    )
+
+
+def test_a_narrow_line_fits_and_keeps_what_matters_most():
+    for columns in range(200, 20, -1):
+        assert len(line(columns)) <= max(columns, 28)
+    assert line(100) == "3DBall  ━━━━━━━━━━━━━┄┄┄┄┄┄┄┄┄  62%  310,000/500,000  18,400 agent-steps/s  reward 98.250  0:10 left"
+    assert line(50) == "3DBall  62%  18,400 agent-steps/s  reward 98.250"
+    assert line(30) == "3DBall  62%  reward 98.250"
+
+
+def test_a_terminal_without_unicode_gets_a_plain_bar():
+    assert line(100, plain=True).isascii()
+
+
+def test_without_an_end_there_is_neither_share_nor_time_left():
+    row = ProgressRow("3DBall", 1500, None, None)
+    assert line(80, row) == "3DBall  1,500  18,400 agent-steps/s  env 21% infer 30% learn 45%"
+    assert sentence(row, None) == "3DBall: step 1,500"
+
+
+@pytest.mark.parametrize(
+    ("rate", "left"), [(1000.0, "3:10 left"), (100.0, "31:40 left"), (10.0, "5:16:40 left"), (1.0, "2 d 4 h left"), (0.0, "reward 98.250")]
+)
+def test_time_left_is_told_in_fitting_units(rate: float, left: str):
+    assert sentence(ROW, rate).endswith(left)
+
+
+def test_a_finished_behavior_has_no_time_left():
+    assert "left" not in sentence(ProgressRow("B", 510, 500, None), 10.0)
+    assert "(100%)" in sentence(ProgressRow("B", 510, 500, None), 10.0)
+
+
+def test_the_rate_is_of_the_last_minute():
+    pace = Pace()
+    pace.add(0.0, 0)
+    assert pace.rate() is None
+    for second in range(1, 121):
+        pace.add(float(second), second * (10 if second <= 60 else 20) - (0 if second <= 60 else 600))
+    assert pace.rate() == 20.0
+
+
+def test_what_the_stream_cannot_encode_is_escaped():
+    raw = io.BytesIO()
+    stream = io.TextIOWrapper(raw, encoding="ascii", newline="\n")
+    Console(False, stream).info("é")
+    assert raw.getvalue() == b"[INFO] \\xe9\n"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="pipes differ")
+def test_a_reader_that_has_gone_away_does_not_stop_the_run():
+    read, write = os.pipe()
+    out = os.fdopen(write, "w")
+    console = Console(False, out)
+    os.close(read)
+    console.info("x")
+    console.info("y")
+    with pytest.raises(BrokenPipeError):
+        out.close()
