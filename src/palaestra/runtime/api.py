@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -91,7 +92,7 @@ def learn(
     loaded, folder = settled_settings(config, overrides, sets)
     settings = loaded.settings
     with ExitStack() as stack:
-        console = stack.enter_context(closing(Console(settings.debug, quiet)))
+        console = stack.enter_context(closing(Console(settings.debug, stack.enter_context(open(os.devnull, "w")) if quiet else None)))
         for note in (*notes, *loaded.warnings):
             console.warning(note)
         checkpoint = starting_point(folder, settings, console)
@@ -240,8 +241,3 @@ def closing(thing: Any) -> Iterator[Any]:
         yield thing
     finally:
         thing.close()
-
-
-def make(name: str, areas: int | None = None, device: str = "cpu", **options: Any) -> Env:
-    """An environment by the name that `--env` takes."""
-    return make_env(name, areas=areas, device=device, options=options)

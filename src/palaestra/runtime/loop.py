@@ -46,15 +46,10 @@ def summarize(run: Run, callbacks: Sequence[Callback]) -> None:
 
 def show(run: Run) -> None:
     """Moves the progress line on."""
-    run.console.progress(
-        [
-            ProgressRow(
-                name,
-                learner.step,
-                None if run.inference else learner.settings.max_steps,
-                run.tracker.mean_reward(name),
-                run.seconds,
-            )
-            for name, learner in run.learners.items()
-        ]
-    )
+    if not run.console.due():
+        return
+    rows = [
+        ProgressRow(name, learner.step, None if run.inference else learner.settings.max_steps, run.tracker.mean_reward(name))
+        for name, learner in run.learners.items()
+    ]
+    run.console.progress(rows, {name: spent / run.session_seconds for name, spent in run.seconds.items()})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -18,12 +18,10 @@ from palaestra.models.actor_critic import ActorCritic
 from palaestra.models.flat import flatten
 from palaestra.models.policy import Policy
 from palaestra.rewards.extrinsic import Extrinsic
+from palaestra.trainers.behavior import BehaviorSettings
 from palaestra.trainers.gradients import Autograd, ClosedForm, Coefficients
 from palaestra.trainers.schedules import LAST_BETA, LAST_EPSILON, LAST_LEARNING_RATE, scheduled
 from palaestra.trainers.settings import PPOSettings
-
-if TYPE_CHECKING:
-    from palaestra.runtime.settings import BehaviorSettings
 
 VALUE_ROWS = 8192
 """Rows valued at once: enough to keep the cores busy, few enough to stay in the cache."""

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from palaestra.core.errors import ConfigError
-from palaestra.runtime.settings_draft import Draft, dotted
-from palaestra.runtime.yaml_file import parse
+from palaestra.runtime.settings.draft import Draft, dotted
+from palaestra.runtime.settings.yaml_file import parse
 
 FILE = """\
 behaviors:

@@ -290,8 +290,8 @@ def test_a_behavior_lies_over_default_settings(write: Write):
 
 
 def test_another_trainer_takes_from_default_settings_what_it_knows():
-    from palaestra.runtime.settings_draft import Draft
-    from palaestra.runtime.yaml_file import parse
+    from palaestra.runtime.settings.draft import Draft
+    from palaestra.runtime.settings.yaml_file import parse
 
     draft = Draft(parse(DEFAULTS + "behaviors: {Ball: {trainer_type: sac, hyperparameters: {tau: 0.1}}}"), None)
     draft.inherit()

@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 from palaestra.runtime.settings import RunSettings
-from palaestra.runtime.settings_warnings import remarks
+from palaestra.runtime.settings.warnings import remarks
 
 
 def remarked(**behavior: Any) -> dict[str, str]:

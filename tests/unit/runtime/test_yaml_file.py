@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from palaestra.core.errors import ConfigError
-from palaestra.runtime.yaml_file import dump, parse, read
+from palaestra.runtime.settings.yaml_file import dump, parse, read
 
 
 @pytest.mark.parametrize(

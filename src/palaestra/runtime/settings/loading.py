@@ -1,7 +1,7 @@
 """The settings of a run: how a file, flags and `--set` become one checked tree, and that tree a file again.
 
-Built-in default < file < flag < `--set`. The classes are in `settings_tree`, each part beside its owner;
-what cannot be had yet is one table in `settings_available`.
+Built-in default < file < flag < `--set`. The classes are in `tree`, each part beside its owner; what cannot
+be had yet is one table in `available`.
 """
 
 from __future__ import annotations
@@ -17,34 +17,13 @@ from pydantic import ValidationError
 from palaestra.core.errors import ConfigError
 from palaestra.core.registry import nearest
 from palaestra.core.settings import IGNORED_KEY
-from palaestra.runtime import yaml_file
-from palaestra.runtime.settings_available import not_available
-from palaestra.runtime.settings_draft import Draft
-from palaestra.runtime.settings_errors import config_error, problem, warning
-from palaestra.runtime.settings_schema import json_schema
-from palaestra.runtime.settings_tree import (
-    BehaviorSettings,
-    CheckpointSettings,
-    EngineSettings,
-    EnvSettings,
-    RunSettings,
-    TorchSettings,
-)
-from palaestra.runtime.settings_warnings import remarks
-
-__all__ = [
-    "BehaviorSettings",
-    "CheckpointSettings",
-    "EngineSettings",
-    "EnvSettings",
-    "Loaded",
-    "RunSettings",
-    "TorchSettings",
-    "behavior",
-    "json_schema",
-    "load",
-    "to_yaml",
-]
+from palaestra.runtime.settings import yaml_file
+from palaestra.runtime.settings.available import not_available
+from palaestra.runtime.settings.draft import Draft
+from palaestra.runtime.settings.errors import config_error, problem, warning
+from palaestra.runtime.settings.tree import RunSettings
+from palaestra.runtime.settings.warnings import remarks
+from palaestra.trainers.behavior import BehaviorSettings
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from pydantic_core import ErrorDetails
 from palaestra.core.errors import ConfigError
 from palaestra.core.registry import nearest
 from palaestra.core.settings import IGNORED_KEY, UNKNOWN_KEY
-from palaestra.runtime.settings_draft import Draft, dotted
-from palaestra.runtime.yaml_file import Key
+from palaestra.runtime.settings.draft import Draft, dotted
+from palaestra.runtime.settings.yaml_file import Key
 
 _EXPECTED = {
     "int_type": "a whole number",

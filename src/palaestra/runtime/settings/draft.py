@@ -13,9 +13,9 @@ from typing import Any
 
 from palaestra.core.errors import ConfigError, PluginError
 from palaestra.core.registry import nearest
-from palaestra.runtime import yaml_file
-from palaestra.runtime.settings_tree import BehaviorSettings, hyperparameters_class
-from palaestra.runtime.yaml_file import Document, Key
+from palaestra.runtime.settings import yaml_file
+from palaestra.runtime.settings.yaml_file import Document, Key
+from palaestra.trainers.behavior import BehaviorSettings, hyperparameters_class
 
 _PARAMETER_FORMS = ("curriculum", "sampler_type", "sampler_parameters")
 _FLAGS = {"env_path": "--env", "device": "--torch-device"}

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 from palaestra.models.settings import NetworkSettings
 from palaestra.rewards.settings import ExtrinsicSettings
-from palaestra.runtime.settings_tree import BehaviorSettings, RunSettings
-from palaestra.runtime.yaml_file import Key
+from palaestra.runtime.settings.tree import RunSettings
+from palaestra.runtime.settings.yaml_file import Key
 from palaestra.scenario.settings import CurriculumSettings
+from palaestra.trainers.behavior import BehaviorSettings
 
 
 def remarks(settings: RunSettings) -> Iterator[tuple[Key, str]]:

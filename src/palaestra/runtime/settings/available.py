@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from palaestra.core.settings import Settings
-from palaestra.runtime.settings_tree import RunSettings
-from palaestra.runtime.yaml_file import Key
+from palaestra.runtime.settings.tree import RunSettings
+from palaestra.runtime.settings.yaml_file import Key
 from palaestra.scenario.settings import constant
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from palaestra.rewards.settings import REWARDS
-from palaestra.runtime.settings_tree import RunSettings
+from palaestra.runtime.settings.tree import RunSettings
 from palaestra.trainers.settings import TRAINERS
 
 

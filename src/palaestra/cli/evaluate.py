@@ -1,0 +1,51 @@
+"""Play trained models for a number of episodes and report their rewards.
+
+Plays the ONNX files themselves: what is reported is what a game gets.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+HELP = "play a trained model for a number of episodes and report its rewards"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Arguments of `palaestra evaluate`."""
+    parser.add_argument("run", metavar="RUN", help="a run id, a run's folder, or a model file (.onnx)")
+    parser.add_argument("--env", metavar="ENV", help="environment (default: the one the run was trained in)")
+    parser.add_argument("--episodes", type=int, default=100, metavar="N", help="episodes to play (default: 100)")
+    parser.add_argument("--deterministic", action="store_true", help="take the most likely action instead of drawing one")
+    parser.add_argument("--num-areas", type=int, metavar="N", help="areas played at once (default: as many as episodes, 100 at most)")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the environment (default: 0)")
+    parser.add_argument("--results-dir", type=Path, default=Path("results"), metavar="DIR", help="folder of all runs (default: results)")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+
+
+def main(options: argparse.Namespace) -> None:
+    """Plays and prints mean, spread and length for each behavior."""
+    import json
+
+    from palaestra.core.errors import ConfigError
+    from palaestra.runtime.evaluation import evaluate
+    from palaestra.runtime.playing import find_models, open_for
+
+    if options.episodes < 1:
+        raise ConfigError(f"--episodes is {options.episodes}; expected at least 1")
+    models = find_models(options.run, options.results_dir)
+    areas = options.num_areas or min(options.episodes, 100)
+    env = open_for(models, options.env, areas)
+    try:
+        results = evaluate(env, models.policies(options.seed), options.episodes, deterministic=options.deterministic, seed=options.seed)
+    finally:
+        env.close()
+    if options.json:
+        report = {n: {"mean": r.mean, "std": float(r.returns.std()), "error": r.error, "episodes": len(r.returns)} for n, r in results.items()}
+        print(json.dumps(report))
+        return
+    for name, result in results.items():
+        print(
+            f"{name}: mean reward {result.mean:.3f} ± {result.error:.3f} over {len(result.returns)} episodes "
+            f"(least {result.returns.min():.3f}, greatest {result.returns.max():.3f}; {result.lengths.mean():.1f} decisions each)"
+        )

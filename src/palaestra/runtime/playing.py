@@ -1,0 +1,74 @@
+"""What a command that plays needs: the models of a run, and the environment they were trained in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from palaestra.brains.model import Policy, load_policy
+from palaestra.core.errors import EnvError, RunError
+from palaestra.envs.base import Env
+from palaestra.runtime.environments import make_env
+from palaestra.runtime.files import file_name
+from palaestra.runtime.folder import CONFIGURATION, RunFolder
+from palaestra.runtime.settings import RunSettings, load
+from palaestra.runtime.status import TrainingStatus
+
+
+@dataclass(frozen=True, slots=True)
+class Models:
+    """Model files, and the settings of the run they come from where they come from one."""
+
+    files: Mapping[str, Path]  # by behavior
+    settings: RunSettings | None
+    run: str
+
+    def policies(self, seed: int | None = None) -> dict[str, Policy]:
+        """Each ready to act."""
+        return {name: load_policy(file, seed=seed) for name, file in self.files.items()}
+
+
+def run_folder(run: str, results: Path) -> RunFolder:
+    """The run that a name or a path means. Raises RunError, with the nearest names, where there is none."""
+    path = Path(run)
+    folder = RunFolder(path.parent, path.name) if path.is_dir() and (len(path.parts) > 1 or not (results / run).is_dir()) else RunFolder(results, run)
+    folder.must_exist("play")
+    return folder
+
+
+def find_models(run: str, results: Path) -> Models:
+    """The newest model of each behavior of a run, or one model file. Raises RunError."""
+    if run.endswith(".onnx"):
+        return Models({Path(run).stem.rsplit("-", 1)[0] if Path(run).stem[-1:].isdigit() else Path(run).stem: Path(run)}, None, run)
+    folder = run_folder(run, results)
+    configuration = folder.path / CONFIGURATION
+    if not configuration.is_file():
+        raise RunError(f"{folder.path} is no run: it has no {CONFIGURATION}")
+    settings = load(configuration).settings
+    files = {name: newest(folder, name) for name in settings.behaviors}
+    found = {name: file for name, file in files.items() if file is not None}
+    if not found:
+        raise RunError(f"the run '{folder.run_id}' has no model yet ({folder.path}): 'palaestra export {folder.path}' writes one from its checkpoint")
+    return Models(found, settings, folder.run_id)
+
+
+def newest(folder: RunFolder, behavior: str) -> Path | None:
+    """The final model, or the last of a run that is still going on."""
+    name = file_name(behavior)
+    status = TrainingStatus(folder.logs / "training_status.json")
+    status.load()
+    listed = [folder.path / name / Path(model.file_path).name for model in status.models(behavior)]
+    candidates = [path for path in (*listed, folder.path / f"{name}.onnx") if path.is_file()]
+    return max(candidates, key=lambda path: path.stat().st_mtime, default=None)
+
+
+def open_for(models: Models, env: str | None, areas: int | None, **options: Any) -> Env:
+    """The environment to play in: the one named, else the run's own. A single model file plays whatever behavior there is."""
+    settings = models.settings
+    name = env or (settings and settings.env_settings.env_path)
+    if not name:
+        raise EnvError(f"which environment {models.run} was trained in is not known: name it with --env")
+    own = dict(settings.env_settings.env_options) if settings and not env else {}
+    return make_env(name, areas=areas, options={**own, **options})

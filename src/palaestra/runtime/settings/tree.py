@@ -1,0 +1,125 @@
+"""The tree of all settings of a run, in the key order in which ML-Agents writes it."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from pydantic import Field, field_validator, model_validator
+
+from palaestra.core.settings import Settings, field_error
+from palaestra.scenario.settings import Parameter
+from palaestra.trainers.behavior import BehaviorSettings
+
+
+class EnvSettings(Settings):
+    """Which environment, and how many of it."""
+
+    env_path: str | None = None
+    """A build, a built-in's name, `gymnasium:ID` or `python:module:factory`; null: none is named."""
+    env_args: tuple[str, ...] | None = None
+    """Command line arguments passed on to a Unity build."""
+    base_port: int = Field(default=5005, ge=0, le=65535)
+    """First network port, for Unity environments."""
+    num_envs: int = Field(default=1, gt=0)
+    """Copies of the environment, each in its own process."""
+    num_areas: int | None = Field(default=None, gt=0)
+    """Areas within each copy; null: the environment's own number."""
+    timeout_wait: int = Field(default=60, gt=0)
+    """Seconds to wait for a Unity environment."""
+    seed: int = Field(default=-1, ge=-1)
+    """Of all random numbers of the run; -1: drawn at the start."""
+    max_lifetime_restarts: int = Field(default=10, ge=-1)
+    """Restarts of a crashed copy in all; -1: no limit."""
+    restarts_rate_limit_n: int = Field(default=1, ge=-1)
+    """Restarts of a crashed copy within a period; -1: no limit."""
+    restarts_rate_limit_period_s: int = Field(default=60, gt=0)
+    """The period, in seconds."""
+    env_options: dict[str, Any] = Field(default={})
+    """Keyword options of a built-in, Gymnasium or Python environment."""
+
+    @model_validator(mode="after")
+    def _copies_need_an_environment(self) -> EnvSettings:
+        if self.num_envs > 1 and self.env_path is None:
+            raise field_error(EnvSettings, "num_envs", f"expected 1 without env_path, got {self.num_envs}", self.num_envs)
+        return self
+
+
+class EngineSettings(Settings):
+    """Unity's engine; read by Unity environments alone."""
+
+    width: int = Field(default=84, gt=0)
+    """Window width in pixels."""
+    height: int = Field(default=84, gt=0)
+    """Window height in pixels."""
+    quality_level: int = Field(default=5, ge=0)
+    """Unity's graphics quality level."""
+    time_scale: float = Field(default=20.0, gt=0)
+    """Simulated seconds a second."""
+    target_frame_rate: int = Field(default=-1, ge=-1)
+    """Frames a second to aim at; -1: as many as possible."""
+    capture_frame_rate: int = Field(default=60, ge=0)
+    """Frames a simulated second."""
+    no_graphics: bool = False
+    """Run without a window."""
+    no_graphics_monitor: bool = False
+    """Run without a window, except for the first copy."""
+
+
+class CheckpointSettings(Settings):
+    """The run: its name, folder, and what it starts from."""
+
+    run_id: str = Field(default="ppo", min_length=1)
+    """Its name, and its folder's."""
+    initialize_from: str | None = None
+    """A run whose policies this one starts from, at step 0."""
+    load_model: bool = False
+    """Deprecated, and without effect: use resume."""
+    resume: bool = False
+    """Go on with a run."""
+    force: bool = False
+    """Begin anew although the run exists."""
+    train_model: bool = False
+    """Deprecated, and without effect: training is the default."""
+    inference: bool = False
+    """Act without learning."""
+    results_dir: str = Field(default="results", min_length=1)
+    """Folder of all runs."""
+
+
+class TorchSettings(Settings):
+    """Where and how PyTorch computes."""
+
+    ignores_unknown: ClassVar[bool] = True
+
+    device: str | None = None
+    """cpu, cuda, cuda:0 ...; null: cuda where there is one."""
+    threads: int | None = Field(default=None, gt=0)
+    """CPU threads; null: chosen by the amount of work."""
+
+
+class RunSettings(Settings):
+    """All settings of a run."""
+
+    default_settings: BehaviorSettings | None = None
+    """What every behavior starts from, and all there is for those not listed."""
+    behaviors: dict[str, BehaviorSettings] = Field(default={})
+    """One block a behavior, by its name in the environment."""
+    env_settings: EnvSettings = EnvSettings()
+    """Which environment, and how many of it."""
+    engine_settings: EngineSettings = EngineSettings()
+    """Unity's engine."""
+    environment_parameters: dict[str, Parameter] | None = None
+    """Numbers that shape the environment: fixed, drawn, or changing as the agents learn."""
+    checkpoint_settings: CheckpointSettings = CheckpointSettings()
+    """The run: its name, folder, and what it starts from."""
+    torch_settings: TorchSettings = TorchSettings()
+    """Where and how PyTorch computes."""
+    debug: bool = False
+    """Log in detail."""
+
+    @field_validator("behaviors", mode="before")
+    @classmethod
+    def _blocks(cls, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        return {name: {} if block is None else block for name, block in value.items()}
