@@ -95,9 +95,8 @@ def value_part(
     share = 1 / error.numel()
     if clip_range is None:
         return error.square().mean(), error.mul(2 * share * value_coef)
-    near = old_value + (value - old_value).clamp(-clip_range, clip_range) - target
-    free = error.abs() >= near.abs()
-    inside = (value - old_value).abs() <= clip_range
+    moved = value - old_value
+    near = error + (moved.clamp(-clip_range, clip_range) - moved)  # not rounded away from `error` within the range
     loss = torch.maximum(error.square(), near.square()).mean()
-    grad = torch.where(free, error, near * inside)
-    return loss, grad.mul_(2 * share * value_coef)
+    # where the clipped error is the larger, it is a constant
+    return loss, error.mul(error.abs() >= near.abs()).mul_(2 * share * value_coef)
