@@ -1,0 +1,112 @@
+"""Does a file answer as its network does? onnxruntime against torch, on random observations."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from palaestra.core.errors import ExportError
+from palaestra.core.specs import ActionSpec, BehaviorSpec
+from palaestra.core.timestep import Action
+from palaestra.export.heads import PROBABILITIES
+from palaestra.models.actor_critic import ActorCritic
+from palaestra.models.distributions import branch_log_probs, for_environment
+
+if TYPE_CHECKING:
+    import onnxruntime
+
+TOLERANCE = 1e-4
+PART = 250
+"""Rows at a time: a thousand large images would take hundreds of megabytes."""
+
+Answer = dict[str, np.ndarray]
+
+
+def compare(network: ActorCritic, spec: BehaviorSpec, path: Path, rows: int = 1000, seed: int = 0) -> float:
+    """The largest difference between file and network: of deterministic continuous actions and of choices' probabilities.
+
+    Masks are random too, with a choice left in each branch. Raises ExportError where the
+    difference exceeds 1e-4, where a likeliest choice that is ahead by more than that differs,
+    and where a sample lies outside its range or on a forbidden choice.
+    """
+    reference, session = copy.deepcopy(network).cpu(), _open(path, spec)
+    rng, worst = torch.Generator().manual_seed(seed), 0.0
+    for start in range(0, rows, PART):
+        obs, mask = _situations(reference, spec, min(PART, rows - start), rng)
+        answer = _run(session, obs, mask)
+        worst = max(worst, _difference(reference, spec.action, obs, mask, answer, path))
+        _check_samples(spec.action, mask, answer, path)
+    return worst
+
+
+def _open(path: Path, spec: BehaviorSpec) -> onnxruntime.InferenceSession:
+    """A session on the file, with the probabilities of choices as further outputs."""
+    import onnx
+    import onnxruntime
+
+    model = onnx.load(str(path))
+    for i in range(len(spec.action.branches)):
+        model.graph.output.append(onnx.helper.make_empty_tensor_value_info(f"{PROBABILITIES}{i}"))
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+
+
+def _situations(network: ActorCritic, spec: BehaviorSpec, rows: int, rng: torch.Generator) -> tuple[tuple[Tensor, ...], Tensor | None]:
+    """Observations spread as the normalizer has seen them (without one: as N(0, 1)), images within 0..1, and a mask."""
+    obs = [torch.rand((rows, *o.shape), generator=rng) if o.is_visual else torch.randn((rows, *o.shape), generator=rng) for o in spec.obs]
+    if network.normalizer is not None:
+        vectors = torch.cat([obs[i] for i in network.vectors], 1) / network.normalizer.scale + network.normalizer.shift
+        parts = vectors.split([spec.obs[i].shape[0] for i in network.vectors], 1)
+        for i, part in zip(network.vectors, parts, strict=True):
+            obs[i] = part
+    if not spec.action.branches:
+        return tuple(obs), None
+    mask = torch.rand((rows, spec.action.choices), generator=rng) < 0.5
+    at = 0
+    for size in spec.action.branches:
+        left = at + torch.randint(size, (rows, 1), generator=rng)
+        mask.scatter_(1, left, True)
+        at += size
+    return tuple(obs), mask
+
+
+def _run(session: onnxruntime.InferenceSession, obs: tuple[Tensor, ...], mask: Tensor | None) -> Answer:
+    feeds = {f"obs_{i}": one.numpy() for i, one in enumerate(obs)}
+    if mask is not None:
+        feeds["action_masks"] = mask.float().numpy()
+    names = [output.name for output in session.get_outputs()]
+    return dict(zip(names, map(np.asarray, session.run(names, feeds)), strict=True))
+
+
+@torch.no_grad()
+def _difference(network: ActorCritic, spec: ActionSpec, obs: tuple[Tensor, ...], mask: Tensor | None, answer: Answer, path: Path) -> float:
+    output, gaps = network.act(network.prepare(obs)), [0.0]
+    if spec.continuous:
+        expected = for_environment(Action(output[:, : spec.continuous], output.new_empty(0))).continuous
+        gaps.append(np.abs(expected.numpy() - answer["deterministic_continuous_actions"]).max().item())
+    if spec.branches:
+        for i, log_probs in enumerate(branch_log_probs(output, mask, spec)):
+            chances = log_probs.exp().numpy()
+            gaps.append(np.abs(chances - answer[f"{PROBABILITIES}{i}"]).max().item())
+            taken = answer["deterministic_discrete_actions"][:, i : i + 1]
+            gaps.append((chances.max(1, keepdims=True) - np.take_along_axis(chances, taken, 1)).max().item())
+    worst = float(np.max(gaps))  # unlike `max`, never hides a NaN
+    if not worst <= TOLERANCE:
+        raise ExportError(f"{path} differs from its network by {worst:.2g} (at most {TOLERANCE} is expected); it should not be used")
+    return worst
+
+
+def _check_samples(spec: ActionSpec, mask: Tensor | None, answer: Answer, path: Path) -> None:
+    if spec.continuous and not (np.abs(answer["continuous_actions"]) <= 1 + 1e-6).all():
+        raise ExportError(f"{path} gives continuous actions beyond -1..1; it should not be used")
+    if mask is None:
+        return
+    firsts = np.cumsum((0, *spec.branches[:-1]))
+    if not np.take_along_axis(mask.numpy(), answer["discrete_actions"] + firsts, 1).all():
+        raise ExportError(f"{path} takes choices that its action mask forbids; it should not be used")

@@ -1,0 +1,131 @@
+"""Modules of networks as ONNX operators: one function for each kind, found by `write`.
+
+Operators are those that ML-Agents' own exports use, since Unity's importers are tested on these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from torch import Tensor, nn
+
+from palaestra.core.errors import ExportError
+from palaestra.export.graph import Graph
+from palaestra.models.actor_critic import ACTOR
+from palaestra.models.conditioning import ConditionedMLP, HyperLinear
+from palaestra.models.encoders import SimpleVisual
+from palaestra.models.mlp import StackedMLP
+from palaestra.models.normalizer import LIMIT, Normalizer
+
+LEAK = 0.01  # slope of torch's LeakyReLU
+EPSILON = 1e-5  # of torch's layer norm
+
+
+def write(graph: Graph, module: nn.Module, name: str, *inputs: str) -> str:
+    """Appends what `module` computes of `inputs`; its constants are named after `name`. Returns the result's name.
+
+    Raises ExportError for a kind of module that has no function here.
+    """
+    writer = WRITERS.get(type(module))
+    if writer is None:
+        known = ", ".join(sorted(kind.__name__ for kind in WRITERS))
+        raise ExportError(f"'{name}' is a {type(module).__name__}, which cannot be written as ONNX yet (can be: {known})")
+    return writer(graph, module, name, *inputs)
+
+
+def gemm(graph: Graph, name: str, x: str, weight: Tensor, bias: Tensor) -> str:
+    """x (N, in) by `weight` (out, in), plus `bias` (out,)."""
+    weights, biases = graph.constant(f"{name}.weight", weight), graph.constant(f"{name}.bias", bias)
+    return graph.add("Gemm", x, weights, biases, alpha=1.0, beta=1.0, transB=1)
+
+
+def swish(graph: Graph, x: str) -> str:
+    """x sigmoid(x)."""
+    return graph.add("Mul", x, graph.add("Sigmoid", x))
+
+
+def columns(graph: Graph, x: str, indices: Sequence[int]) -> str:
+    """Some columns of x (N, _), in rising order: a slice for each unbroken stretch."""
+    breaks = [i for i in range(1, len(indices)) if indices[i] != indices[i - 1] + 1]
+    stretches = [(indices[i], indices[j - 1] + 1) for i, j in zip([0, *breaks], [*breaks, len(indices)], strict=True)]
+    return join(graph, [graph.add("Slice", x, axes=[1], starts=[start], ends=[end]) for start, end in stretches])
+
+
+def join(graph: Graph, parts: Sequence[str]) -> str:
+    """(N, a), (N, b), ... side by side."""
+    return parts[0] if len(parts) == 1 else graph.add("Concat", *parts, axis=1)
+
+
+def linear(graph: Graph, module: nn.Linear, name: str, x: str) -> str:
+    """x (N, in) to (N, out)."""
+    return gemm(graph, name, x, module.weight, module.bias)
+
+
+def normalizer(graph: Graph, module: Normalizer, name: str, x: str) -> str:
+    """x (N, n) minus mean, by standard deviation, clipped; the statistics become constants."""
+    centered = graph.add("Sub", x, graph.constant(f"{name}.mean", module.shift))
+    scaled = graph.add("Div", centered, graph.constant(f"{name}.std", module.scale.reciprocal()))
+    return graph.add("Clip", scaled, min=-LIMIT, max=LIMIT)
+
+
+def simple_visual(graph: Graph, module: SimpleVisual, name: str, image: str) -> str:
+    """An image (N, C, H, W) to (N, hidden)."""
+    hidden = convolution(graph, module.conv1, f"{name}.conv1", image)
+    hidden = convolution(graph, module.conv2, f"{name}.conv2", hidden)
+    shape = graph.constant(f"{name}.flat", np.array([-1, module.dense.in_features]))
+    flat = graph.add("Reshape", hidden, shape)
+    return graph.add("LeakyRelu", linear(graph, module.dense, f"{name}.dense", flat), alpha=LEAK)
+
+
+def convolution(graph: Graph, module: nn.Conv2d, name: str, x: str) -> str:
+    """With its LeakyReLU."""
+    assert module.bias is not None
+    assert module.padding == (0, 0)
+    weights, biases = graph.constant(f"{name}.weight", module.weight), graph.constant(f"{name}.bias", module.bias)
+    kernel, strides = list(module.kernel_size), list(module.stride)
+    sums = graph.add("Conv", x, weights, biases, dilations=[1, 1], group=1, kernel_shape=kernel, pads=[0, 0, 0, 0], strides=strides)
+    return graph.add("LeakyRelu", sums, alpha=LEAK)
+
+
+def stacked_mlp(graph: Graph, module: StackedMLP, name: str, x: str) -> str:
+    """The actor's of the bodies; the critic is left out of the file."""
+    for i, (weight, bias) in enumerate(zip(module.weights, module.biases, strict=True)):
+        x = swish(graph, gemm(graph, f"{name}.{i}", x, weight[ACTOR].t(), bias[ACTOR].flatten()))
+    return x
+
+
+def conditioned_mlp(graph: Graph, module: ConditionedMLP, name: str, x: str, goal: str) -> str:
+    """x (N, in) and goal (N, g) to (N, hidden)."""
+    for i, layer in enumerate(module.linears):
+        x = swish(graph, write(graph, layer, f"{name}.{i}", x))
+    return swish(graph, hyper_linear(graph, module.hyper, f"{name}.hyper", x, goal))
+
+
+def hyper_linear(graph: Graph, module: HyperLinear, name: str, x: str, goal: str) -> str:
+    """x (N, in) by a matrix of its own for each row, made of the goal: (N, 1, in) by (N, in, out)."""
+    code = swish(graph, linear(graph, module.first, f"{name}.first", goal))
+    code = swish(graph, linear(graph, module.second, f"{name}.second", code))
+    flat = linear(graph, module.weights, f"{name}.weights", layer_norm(graph, name, code))
+    shape = graph.constant(f"{name}.shape", np.array([-1, module.inputs, module.outputs]))
+    product = graph.add("MatMul", graph.add("Unsqueeze", x, axes=[1]), graph.add("Reshape", flat, shape))
+    return graph.add("Add", graph.add("Squeeze", product, axes=[1]), graph.constant(f"{name}.bias", module.bias))
+
+
+def layer_norm(graph: Graph, name: str, x: str) -> str:
+    """Each row of x (N, _) to mean 0 and variance 1; holds no weights."""
+    centered = graph.add("Sub", x, graph.add("ReduceMean", x, axes=[1], keepdims=1))
+    variance = graph.add("ReduceMean", graph.add("Mul", centered, centered), axes=[1], keepdims=1)
+    std = graph.add("Sqrt", graph.add("Add", variance, graph.constant(f"{name}.epsilon", EPSILON)))
+    return graph.add("Div", centered, std)
+
+
+WRITERS: dict[type[nn.Module], Callable[..., Any]] = {
+    nn.Linear: linear,
+    Normalizer: normalizer,
+    SimpleVisual: simple_visual,
+    StackedMLP: stacked_mlp,
+    ConditionedMLP: conditioned_mlp,
+    HyperLinear: hyper_linear,
+}

@@ -1,0 +1,70 @@
+"""A behavior's policy as an ONNX file with the tensors that Unity looks for.
+
+Names, shapes and constants are those of ML-Agents' model version 3; only the actor is written.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+
+from palaestra.core.errors import ExportError
+from palaestra.core.specs import BehaviorSpec
+from palaestra.export.graph import BATCH, Graph
+from palaestra.export.heads import constant_output, discrete, gaussian
+from palaestra.export.layers import columns, join, write
+from palaestra.models.actor_critic import ACTOR, ActorCritic
+
+VERSION = 3.0
+
+
+def export(network: ActorCritic, spec: BehaviorSpec, path: Path) -> None:
+    """Writes the policy to `path`, whole or not at all. Raises ExportError."""
+    content = policy_graph(network, spec).model().SerializeToString()
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        beside.write_bytes(content)
+        beside.replace(path)
+    except OSError as error:
+        with suppress(OSError):
+            beside.unlink()
+        raise ExportError(f"{path} cannot be written: {error.strerror or error}") from error
+
+
+@torch.no_grad()
+def policy_graph(network: ActorCritic, spec: BehaviorSpec) -> Graph:
+    """Inputs and outputs in the order that ML-Agents gives them."""
+    graph, action = Graph(), spec.action
+    obs = [graph.input(f"obs_{i}", (BATCH, *one.shape)) for i, one in enumerate(spec.obs)]
+    constant_output(graph, "version_number", np.array([VERSION], np.float32))
+    constant_output(graph, "memory_size", np.zeros(1, np.float32))
+    features = actor_body(graph, network, obs)
+    if action.continuous:
+        gaussian(graph, network.action_head, network.log_std, action, features)
+    if action.branches:
+        mask = graph.input("action_masks", (BATCH, action.choices))
+        discrete(graph, network.action_head, action, features, mask)
+    return graph
+
+
+def actor_body(graph: Graph, network: ActorCritic, obs: list[str]) -> str:
+    """From observations to what the heads read: vectors joined and normalized, then each image's encoding, then the layers."""
+    parts = []
+    if network.vectors:
+        vector = join(graph, [obs[i] for i in network.vectors])
+        parts.append(vector if network.normalizer is None else write(graph, network.normalizer, "normalizer", vector))
+    encoders = network.encoders[ACTOR]
+    assert isinstance(encoders, nn.ModuleList)
+    for i, encoder in zip(network.images, encoders, strict=True):
+        parts.append(write(graph, encoder, f"encoder_{i}", obs[i]))
+    encoding = join(graph, parts)
+    if network.conditioned:
+        goal = columns(graph, encoding, network.goal_columns.tolist())
+        return write(graph, network.bodies[ACTOR], "body", encoding, goal)
+    return write(graph, network.body, "body", encoding)
