@@ -85,10 +85,11 @@ PEERS: dict[str, Pins] = {
         ),
         build=build_pufferlib,
     ),
-    "rsl_rl": Pins(packages=("numpy==2.4.6", "tensordict==0.13.0", "GitPython", "tensorboard"), bare=("rsl-rl-lib==5.5.1",)),
+    "rsl_rl": Pins(packages=("numpy==2.4.6", "tensordict==0.13.0", "GitPython==3.2.1", "tensorboard==2.21.0"), bare=("rsl-rl-lib==5.5.1",)),
     "sb3": Pins(packages=("numpy==2.4.6", "gymnasium==1.4.0", "stable-baselines3==2.9.2")),
-    "skrl": Pins(packages=("numpy==2.4.6", "gymnasium==1.4.0", "tensorboard", "tqdm", "packaging"), bare=("skrl==2.1.1",)),
-    "tianshou": Pins(packages=("numpy<2", "gymnasium<1"), bare=("tianshou==2.0.1",)),
+    "skrl": Pins(
+        packages=("numpy==2.4.6", "gymnasium==1.4.0", "tensorboard==2.21.0", "tqdm==4.70.1", "packaging==26.3"), bare=("skrl==2.1.1",)
+    ),
 }
 
 
@@ -100,6 +101,8 @@ def ensure(peer: str, cache: Path, peer_files: Path) -> Path:
     folder = cache / peer
     python, stamp = folder / "bin/python", folder / "pins.txt"
     wanted = "make_peer.sh" if peer == "original" else f"{TORCH} {PEERS[peer].packages} {PEERS[peer].bare}"
+    if peer == "original":
+        _check(peer_files)
     if stamp.exists() and stamp.read_text() == wanted:
         return python
     print(f"building {folder}", file=sys.stderr)
@@ -107,14 +110,17 @@ def ensure(peer: str, cache: Path, peer_files: Path) -> Path:
     cache.mkdir(parents=True, exist_ok=True)
     (cache / ".gitignore").write_text("*\n")
     if peer == "original":
-        script = peer_files / "make_peer.sh"
-        if not script.exists():
-            raise MissingPeerFilesError(peer_files, script.name)
-        subprocess.run(["bash", str(script), str(folder)], check=True, stdout=sys.stderr)
+        subprocess.run(["bash", str(peer_files / "make_peer.sh"), str(folder)], check=True, stdout=sys.stderr)
     else:
         _install(PEERS[peer], folder, python)
     stamp.write_text(wanted)
     return python
+
+
+def _check(peer_files: Path) -> None:
+    for name in ("make_peer.sh", "original_in_process.py"):
+        if not (peer_files / name).exists():
+            raise MissingPeerFilesError(peer_files, name)
 
 
 def _install(pins: Pins, folder: Path, python: Path) -> None:

@@ -1,0 +1,181 @@
+"""Runs the original toolkit, the peers and Palaestra on the same work, one at a time, and prints a table of medians.
+
+usage: python benchmarks/peers/run.py [--work cartpole|original|update|all] [--peers NAME ...] [--seeds 5] [--json FILE]
+
+A work is a set of scripts <work>_<peer>.py in this folder, each printing one JSON line. They run in turn, every peer with the first
+seed, then every peer with the next, so that a busy machine slows all of them alike. A `palaestra` script runs in the project's own
+environment, each other one in its own (venvs.py).
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from venvs import PEERS, ROOT, MissingPeerFilesError, ensure, peer_files_option
+
+HERE = Path(__file__).resolve().parent
+SCRIPTS = {"cartpole": "cartpole", "original": "ball", "update": "update"}  # work to the stem of its scripts
+RUNS_IN = {"single_file": "sb3"}  # peers that share another's environment
+ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
+LIMIT_S = 600
+
+Result = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One process: a peer's script and its arguments."""
+
+    work: str
+    peer: str
+    script: Path
+    arguments: tuple[str, ...]
+
+
+def arguments_of(work: str, seeds: int, agents: Sequence[int], seconds: int) -> list[tuple[str, ...]]:
+    if work == "cartpole":
+        return [(str(seed),) for seed in range(1, seeds + 1)]
+    if work == "original":
+        return [(str(count), str(seconds)) for count in agents]
+    return [(size,) for size in ("64", "4096")]
+
+
+def scripts_of(work: str, peer_files: Path) -> dict[str, Path]:
+    stem = SCRIPTS[work]
+    found = {path.stem.removeprefix(f"{stem}_"): path for path in sorted(HERE.glob(f"{stem}_*.py"))}
+    return {"original": peer_files / "original_in_process.py", **found} if work == "original" else found
+
+
+def jobs(options: argparse.Namespace) -> Iterator[Job]:
+    for work in SCRIPTS if options.work == "all" else [options.work]:
+        scripts = scripts_of(work, options.peer_files)
+        chosen = [peer for peer in scripts if not options.peers or peer in options.peers]
+        for arguments in arguments_of(work, options.seeds, options.agents, options.seconds):
+            for peer in chosen:
+                yield Job(work, peer, scripts[peer], arguments)
+
+
+def interpreters(peers: set[str], options: argparse.Namespace) -> dict[str, Path]:
+    """The python of each peer, built where missing; a peer that cannot be built here is named and left out."""
+    own = ROOT / ".venv/bin/python"
+    found = {}
+    for peer in sorted(peers):
+        try:
+            found[peer] = (own if own.exists() else Path(sys.executable)) if peer == "palaestra" else _venv(peer, options)
+        except (MissingPeerFilesError, subprocess.CalledProcessError) as error:
+            print(f"left out: {peer}: {error}", file=sys.stderr)
+    return found
+
+
+def _venv(peer: str, options: argparse.Namespace) -> Path:
+    return ensure(RUNS_IN.get(peer, peer), options.cache, options.peer_files)
+
+
+def run(job: Job, python: Path) -> Result | None:
+    """What the script reports, or None with the end of its errors on stderr."""
+    command = [str(python), str(job.script), *job.arguments]
+    load = os.getloadavg()[0]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, env={**os.environ, **ONE_THREAD}, check=True)
+        line = next(line for line in reversed(done.stdout.splitlines()) if line.startswith("{"))
+    except (subprocess.SubprocessError, StopIteration) as error:
+        tail = getattr(error, "stderr", None) or str(error)
+        print(f"failed: {job.peer} {' '.join(job.arguments)}: {str(tail)[-800:]}", file=sys.stderr)
+        return None
+    result = {"work": job.work, **json.loads(line), "peer": job.peer, "load_before": round(load, 2)}
+    print(json.dumps(result), file=sys.stderr, flush=True)
+    return result
+
+
+def machine(pythons: Mapping[str, Path]) -> dict[str, Any]:
+    ask = "import torch, platform; print(torch.__version__, platform.python_version())"
+    cpu_info = Path("/proc/cpuinfo")
+    lines = cpu_info.read_text().splitlines() if cpu_info.exists() else []
+    model = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.processor())
+    versions = {}
+    for peer, python in pythons.items():
+        answer = subprocess.run([str(python), "-c", ask], capture_output=True, text=True, check=False).stdout.split()
+        versions[peer] = dict(zip(("torch", "python"), answer, strict=False))
+    today = datetime.date.today().isoformat()
+    return {"date": today, "cores": os.cpu_count(), "cpu": model, "system": platform.system(), "threads": 1, "versions": versions}
+
+
+def table(results: Sequence[Result]) -> str:
+    """Medians as Markdown, one table a work."""
+    parts = []
+    for work, columns in COLUMNS.items():
+        groups: dict[tuple[str, ...], list[Result]] = {}
+        for result in results:
+            if result["work"] == work:
+                key = tuple(str(result[name]) for name in ("agents", "minibatch") if name in result)
+                groups.setdefault((*key, result["peer"]), []).append(result)
+        if groups:
+            rows = [{"peer": " ".join(reversed(key)), **columns(runs)} for key, runs in groups.items()]
+            names = list(rows[0])
+            lines = [names, ["---"] * len(names), *([str(row[name]) for name in names] for row in rows)]
+            parts.append(f"{work}\n" + "\n".join(f"| {' | '.join(line)} |" for line in lines))
+    return "\n\n".join(parts)
+
+
+def _median(runs: Sequence[Result], name: str) -> float:
+    return statistics.median(run[name] for run in runs)
+
+
+def _cartpole(runs: Sequence[Result]) -> dict[str, str]:
+    cpu = [run["cpu_s"] for run in runs]
+    return {
+        "CPU s": f"{_median(runs, 'cpu_s'):.1f}",
+        "lowest to highest": f"{min(cpu):.1f} to {max(cpu):.1f}",
+        "wall s": f"{_median(runs, 'wall_s'):.1f}",
+        "env steps": f"{_median(runs, 'env_steps'):,.0f}",
+        "env steps a CPU s": f"{statistics.median(run['env_steps'] / run['cpu_s'] for run in runs):,.0f}",
+        "set-up CPU s": f"{_median(runs, 'setup_cpu_s'):.1f}",
+        "reached": f"{sum(run['reached'] for run in runs)} of {len(runs)}",
+    }
+
+
+COLUMNS = {
+    "cartpole": _cartpole,
+    "original": lambda runs: {"agent-steps/s": f"{_median(runs, 'median_sps'):,.0f}", "cycles": str(sum(run["cycles"] for run in runs))},
+    "update": lambda runs: {"samples/s": f"{_median(runs, 'samples_per_s'):,.0f}"},
+}
+
+
+def options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Compares the original toolkit, the peers and Palaestra on the same work.")
+    parser.add_argument("--work", choices=[*SCRIPTS, "all"], default="all")
+    names = ["original", *PEERS, *RUNS_IN, "palaestra"]
+    parser.add_argument("--peers", nargs="+", metavar="NAME", choices=names, help=f"only these, of {', '.join(names)}")
+    parser.add_argument("--seeds", type=int, default=5, help="CartPole: seeds 1 to this")
+    parser.add_argument("--agents", type=int, nargs="+", default=[12, 256], help="original: agents of the 3DBall-like game")
+    parser.add_argument("--seconds", type=int, default=20, help="original: how long each runs")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write machine and every run to FILE")
+    peer_files_option(parser)
+    return parser.parse_args()
+
+
+def main() -> None:
+    chosen = options()
+    planned = list(jobs(chosen))
+    pythons = interpreters({job.peer for job in planned}, chosen)
+    results = [result for job in planned if job.peer in pythons and (result := run(job, pythons[job.peer])) is not None]
+    if not results:
+        sys.exit("nothing ran: no peer of these names has a script for this work, or none could be built (see above)")
+    print(table(results))
+    if chosen.json is not None:
+        chosen.json.write_text(json.dumps({"machine": machine(pythons), "runs": results}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
