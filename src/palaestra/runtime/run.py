@@ -10,14 +10,13 @@ from typing import Any
 
 import torch
 
-from palaestra.core.errors import CheckpointError, ConfigError
+from palaestra.core.errors import CheckpointError, ConfigError, PalaestraError
 from palaestra.core.specs import BehaviorSpec, describe
 from palaestra.data.rollout import Rollout
 from palaestra.envs.base import Env
 from palaestra.runtime.checkpoints import Checkpoint, Checkpoints, palaestra_version
 from palaestra.runtime.collector import Collector, Seat
 from palaestra.runtime.console import Console
-from palaestra.runtime.curves import save_curves
 from palaestra.runtime.model_writer import ModelWriter
 from palaestra.runtime.folder import RunFolder
 from palaestra.runtime.learner import Learner
@@ -224,9 +223,18 @@ class Run:
         versions = {"palaestra_version": palaestra_version(), "mlagents_version": MLAGENTS, "mlagents_envs_version": MLAGENTS}
         self.timers.write(self.folder.logs / "timers.json", {**versions, "communication_protocol_version": "1.5.0"})
         self.folder.configure(self.settings)
-        curves = save_curves(self.folder.path)
-        self.console.info(conclusion(self, finals, curves))
+        self.console.info(conclusion(self, finals, self._draw()))
         return finals
+
+    def _draw(self) -> Path | None:
+        """Learning curves as a picture; None, and a warning, where it cannot be drawn: that must not make a good run fail."""
+        from palaestra.runtime.curves import save_curves  # matplotlib takes half a second to import
+
+        try:
+            return save_curves(self.folder.path)
+        except (PalaestraError, OSError, ValueError) as problem:
+            self.console.warning(f"the learning curves could not be drawn: {problem}")
+            return None
 
     def initialize(self, name: str, state: Mapping[str, Any], origin: Path) -> None:
         """Starts a behavior's network from another run's. Raises ConfigError where the networks differ in shape."""
