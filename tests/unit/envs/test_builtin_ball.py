@@ -1,0 +1,297 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import pytest
+import torch
+
+from palaestra.core.errors import EnvError
+from palaestra.core.timestep import Action, TimeStep
+from palaestra.envs.builtin.ball import Ball, BallHard
+
+MODEL = Path(__file__).parents[2] / "golden" / "data" / "onnx" / "unity_examples" / "3DBallHard.onnx"
+
+# Unity's own 3DBall, out of recordings: what the agent saw, did, and saw next. One in free fall, four with the ball rolling.
+RECORDED = [
+    ([0.0380, 0.0111, 1.1303, 4.0000, 0.2364, 0, 0, 0], [-0.0190, 0.1565], [0.0364, 0.0247, 1.1303, 3.9411, 0.2364, 0, -0.981, 0]),
+    (
+        [-0.0177, -0.0273, -0.0032, 3.0326, 0.4655, -0.1402, -0.1592, -0.2839],
+        [0.2665, -0.1849],
+        [0.0056, -0.0433, -0.0161, 3.0478, 0.4322, -0.1301, -0.0311, -0.3413],
+    ),
+    (
+        [-0.0418, 0.0384, -0.2446, 3.0292, 0.1058, -0.0637, -0.0019, 0.0926],
+        [0.1254, -0.0718],
+        [-0.0309, 0.0321, -0.2486, 3.0202, 0.1175, -0.0228, -0.1149, 0.1346],
+    ),
+    (
+        [0.0125, 0.0940, -0.1373, 3.0598, -0.0455, -0.0402, -0.0491, 0.2522],
+        [-0.5240, -0.6263],
+        [-0.0333, 0.0397, -0.1404, 3.0274, -0.0184, -0.0050, -0.1014, 0.3156],
+    ),
+]
+
+
+def played(env: Ball | BallHard, actions: torch.Tensor) -> TimeStep:
+    return env.step({env.behavior: Action(actions, torch.zeros(len(actions), 0, dtype=torch.int64))})[env.behavior]
+
+
+def still(env: Ball | BallHard) -> TimeStep:
+    return played(env, torch.zeros(env.num_areas, 2))
+
+
+def put(env: Ball | BallHard, position: list[float], velocity: list[float] | None = None, tilt: list[float] | None = None) -> None:
+    state = env.state_dict()
+    state["position"][:] = torch.tensor(position)
+    state["velocity"][:] = torch.tensor(velocity or [0.0, 0.0, 0.0])
+    state["tilt"][:] = torch.tensor(tilt or [0.0, 0.0, 0.0, 1.0])
+    env.load_state_dict(state)
+
+
+def test_a_ball_that_lies_still_earns_a_tenth_and_stays():
+    env = Ball(2)
+    env.reset(0)
+    put(env, [0.5, 3.0, -0.5])
+    for _ in range(3):
+        step = still(env)
+    torch.testing.assert_close(step.reward, torch.full((2,), 0.1))
+    torch.testing.assert_close(step.obs[0], torch.tensor([[0, 0, 0.5, 3.0, -0.5, 0, 0, 0]]).expand(2, 8))
+    assert not step.terminated.any()
+    assert len(step.ends.slots) == 0
+
+
+def test_five_ticks_of_free_fall_are_integrated_with_the_new_velocity():
+    env = Ball(1)
+    env.reset(0)
+    put(env, [0.0, 4.0, 0.0])
+    after = still(env).obs[0][0]
+    # g * 0.02^2 * (1 + 2 + 3 + 4 + 5), less a trace of drag
+    assert after[3] == pytest.approx(4 - 9.81 * 0.0004 * 15, abs=1e-4)
+    assert after[6] == pytest.approx(-0.981, abs=1e-3)
+
+
+@pytest.mark.parametrize(("seen", "action", "then"), RECORDED)
+def test_the_physics_follows_recordings_of_unitys(seen: list[float], action: list[float], then: list[float]):
+    env = Ball(1)
+    env.reset(0)
+    z, x = seen[:2]
+    put(env, seen[2:5], seen[5:], [x, 0.0, z, (1 - x * x - z * z) ** 0.5])
+    state = env.state_dict()
+    if seen[3] < 4:  # a rolling ball's spin: the block's normal, nearly (-2z, 1, 2x), times the velocity, over the radius
+        state["spin"][:] = torch.linalg.cross(torch.tensor([-2 * z, 1.0, 2 * x]), torch.tensor(seen[5:])) / 0.5
+    env.load_state_dict(state)
+    after = played(env, torch.tensor([action])).obs[0][0]
+    torch.testing.assert_close(after[:2], torch.tensor(then[:2]), atol=1e-3, rtol=0)
+    torch.testing.assert_close(after[2:5], torch.tensor(then[2:5]), atol=2e-3, rtol=0)
+    torch.testing.assert_close(after[5:], torch.tensor(then[5:]), atol=0.05, rtol=0)
+
+
+def test_actions_beyond_one_count_as_one():
+    env = Ball(2)
+    env.reset(0)
+    put(env, [0.0, 4.0, 0.0])
+    obs = played(env, torch.tensor([[1.0, -1.0], [50.0, -9.0]])).obs[0]
+    torch.testing.assert_close(obs[0], obs[1])
+    assert obs[0, 0] == pytest.approx(np.sin(np.radians(5)), abs=1e-3)  # five ticks of 2 degrees, halved in a quaternion
+
+
+def test_the_block_tilts_no_further_than_its_limit():
+    env = Ball(1)
+    env.reset(0)
+    for _ in range(20):
+        put(env, [0.0, 40.0, 0.0], tilt=env.state_dict()["tilt"][0].tolist())
+        seen = played(env, torch.tensor([[1.0, 0.0]])).obs[0][0, 0].item()
+    assert 0.25 <= seen < 0.27
+
+
+def test_a_fallen_ball_costs_one_and_ends_the_episode_with_its_last_view():
+    env = Ball(3)
+    env.reset(0)
+    state = env.state_dict()
+    state["position"][1] = torch.tensor([2.9, 1.0, 0.0])
+    state["velocity"][1] = torch.tensor([8.0, 0.0, 0.0])
+    env.load_state_dict(state)
+    step = still(env)
+    assert step.terminated.tolist() == [False, True, False]
+    assert not step.truncated.any()
+    assert step.reward[1] == -1
+    assert step.ends.slots.tolist() == [1]
+    assert step.ends.obs[0][0, 2] > 3.0
+    assert step.obs[0][1, 3] == 4.0
+    assert step.obs[0][1, 2].abs() <= 1.5
+
+
+def test_a_thousand_decisions_earn_a_hundred_and_cut_the_episode():
+    env = Ball(1)
+    env.reset(0)
+    put(env, [0.0, 3.0, 0.0])
+    total = torch.zeros(1, dtype=torch.float64)
+    for decision in range(1000):
+        step = still(env)
+        total += step.reward
+        assert step.truncated.item() == (decision == 999)
+    assert total.item() == pytest.approx(100, abs=1e-4)
+    assert not step.terminated.any()
+    torch.testing.assert_close(step.ends.obs[0], torch.tensor([[0, 0, 0, 3.0, 0, 0, 0, 0]]))
+
+
+@pytest.mark.parametrize("kind", [Ball, BallHard])
+def test_an_areas_stream_depends_on_the_seed_and_not_on_how_many_areas_there_are(kind: type[Ball] | type[BallHard]):
+    few, many, other = kind(3), kind(8), kind(3)
+    firsts = [env.reset(seed)[env.behavior].obs[0] for env, seed in ((few, 5), (many, 5), (other, 6))]
+    assert torch.equal(firsts[0], firsts[1][:3])
+    assert not torch.equal(firsts[0], firsts[2])
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(60):
+        actions = 2 * torch.rand(8, 2, generator=generator) - 1
+        one, two = played(few, actions[:3]), played(many, actions)
+        assert torch.equal(one.obs[0], two.obs[0][:3])
+        assert torch.equal(one.reward, two.reward[:3])
+
+
+def test_a_restored_state_goes_on_to_the_same_digits():
+    env, later = BallHard(4), BallHard(4)
+    env.reset(0)
+    actions = 2 * torch.rand(80, 4, 2, generator=torch.Generator().manual_seed(1)) - 1
+    env.set_parameters({"gravity": torch.full((4,), 20.0)})
+    for action in actions[:20]:
+        played(env, action)
+    later.load_state_dict(env.state_dict())
+    for action in actions[20:]:
+        one, two = played(env, action), played(later, action)
+        assert torch.equal(one.obs[0], two.obs[0])
+        assert torch.equal(one.reward, two.reward)
+        assert torch.equal(one.ends.obs[0], two.ends.obs[0])
+
+
+def test_a_parameter_takes_hold_at_its_areas_next_episode():
+    env = Ball(2)
+    env.reset(0)
+    env.set_parameters({"gravity": torch.tensor([9.81, 50.0]), "scale": torch.tensor([1.0, 2.0])})
+    put(env, [0.0, 20.0, 0.0])
+    assert still(env).obs[0][1, 6] == pytest.approx(-0.981, abs=1e-3)
+    put(env, [9.0, 0.0, 0.0])
+    step = still(env)
+    assert step.obs[0][:, 3].tolist() == [4.0, 4.5]  # the larger ball's center starts higher
+    torch.testing.assert_close(still(env).obs[0][:, 6], torch.tensor([-0.981, -5.0]), atol=0.01, rtol=0)
+
+
+def test_a_light_ball_is_slowed_by_the_air_more_than_a_heavy_one():
+    env = Ball(2)
+    env.set_parameters({"mass": torch.tensor([0.1, 20.0])})
+    env.reset(0)
+    put(env, [0.0, 30.0, 0.0], velocity=[1.0, 0.0, 0.0])
+    speeds = still(env).obs[0][:, 5]
+    torch.testing.assert_close(speeds, torch.tensor([0.990, 1.0]), atol=1e-3, rtol=0)
+
+
+def test_a_hard_episode_begins_with_one_view_after_zeros_and_keeps_the_oldest_first():
+    env = BallHard(2)
+    first = env.reset(0)[env.behavior].obs[0]
+    assert not first[:, :24].any()
+    assert not first[:, 27:43].any()
+    assert torch.equal(first[:, 25], torch.full((2,), 4.0))
+    second = still(env).obs[0]
+    assert torch.equal(second[:, 21:24], first[:, 24:27])
+    assert torch.equal(second[:, 41:43], first[:, 43:45])
+    put(env, [9.0, 0.0, 0.0])
+    step = still(env)
+    assert not step.obs[0][:, :24].any()
+    assert torch.equal(step.ends.obs[0][:, 21:24], second[:, 24:27])
+
+
+def test_random_play_drops_the_ball_within_seconds():
+    env = Ball(64)
+    env.reset(0)
+    ends = 0
+    for _ in range(200):
+        step = played(env, 2 * torch.rand(64, 2, generator=torch.Generator().manual_seed(ends)) - 1)
+        ends += len(step.ends.slots)
+        assert torch.isfinite(step.obs[0]).all()
+    assert 200 * 64 / ends < 100
+
+
+def test_unitys_own_model_balances_the_ball():
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(MODEL, options, providers=["CPUExecutionProvider"])
+    env = BallHard(100)
+    step = env.reset(0)[env.behavior]
+    earned, open_ = torch.zeros(100), torch.ones(100)
+    for _ in range(1000):
+        action = session.run(["continuous_actions"], {"vector_observation": step.obs[0].numpy()})[0]
+        step = played(env, torch.from_numpy(np.asarray(action)))
+        earned += open_ * step.reward
+        open_ *= (~(step.terminated | step.truncated)).float()
+    assert not open_.any()
+    assert earned.mean() >= 90
+
+
+@pytest.mark.parametrize(
+    ("values", "what"),
+    [
+        ({"gravty": torch.ones(2)}, "no parameter 'gravty'; did you mean 'gravity'"),
+        ({"gravity": torch.ones(3)}, r"shape \(3,\)"),
+        ({"gravity": torch.tensor([9.8, 500.0])}, "'gravity' is 500, expected a number within 4..105"),
+        ({"mass": torch.tensor([1.0, torch.nan])}, "'mass' is nan"),
+    ],
+)
+def test_parameters_that_cannot_be_are_refused_whole(values: dict[str, torch.Tensor], what: str):
+    env = Ball(2)
+    before = env.state_dict()["pending"]
+    with pytest.raises(EnvError, match=what):
+        env.set_parameters({"scale": torch.full((2,), 2.0), **values})
+    assert torch.equal(env.state_dict()["pending"], before)
+
+
+@pytest.mark.parametrize("areas", [0, -1, 2.5, True])
+def test_a_number_of_areas_that_cannot_be_is_refused(areas: int):
+    with pytest.raises(EnvError, match="expected a whole number of at least 1"):
+        Ball(areas)
+
+
+def test_a_device_that_is_not_there_is_refused():
+    with pytest.raises(EnvError, match="expected cpu, cuda"):
+        Ball(1, device="gpu")
+    with pytest.raises(EnvError, match="run on cpu and cuda"):
+        Ball(1, device="meta")
+
+
+def test_actions_that_do_not_fit_are_refused():
+    env = Ball(2)
+    with pytest.raises(EnvError, match=r"call reset\(seed\) first"):
+        still(env)
+    env.reset(0)
+    with pytest.raises(EnvError, match="no actions for behavior '3DBall'"):
+        env.step({})
+    with pytest.raises(EnvError, match=r"shape \(3, 2\), expected \(2, 2\)"):
+        played(env, torch.zeros(3, 2))
+    with pytest.raises(EnvError, match=r"agent 1: .* must be finite numbers"):
+        played(env, torch.tensor([[0.0, 0.0], [torch.inf, 0.0]]))
+
+
+def test_a_state_of_another_environment_is_refused():
+    with pytest.raises(EnvError, match="another number of areas"):
+        Ball(2).load_state_dict(Ball(3).state_dict())
+    with pytest.raises(EnvError, match="shape"):
+        Ball(2).load_state_dict(BallHard(2).state_dict())
+    with pytest.raises(EnvError, match="has columns"):
+        Ball(2).load_state_dict({})
+
+
+@pytest.mark.parametrize("kind", [Ball, BallHard])
+def test_a_picture_shows_the_ball_where_it_is(kind: type[Ball] | type[BallHard]):
+    env = kind(1)
+    env.reset(0)
+    put(env, [-1.5, 3.0, 0.0])
+    left = env.render(0)
+    put(env, [1.5, 3.0, 0.0])
+    right = env.render(0)
+    assert left.dtype == np.uint8
+    assert left.shape[0] >= 200
+    gold = [np.argwhere((p[..., 0] > 180) & (p[..., 2] < 120))[:, 1].mean() for p in (left, right)]
+    assert gold[0] + 20 < gold[1]
+    with pytest.raises(EnvError, match="no area 1"):
+        env.render(1)

@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from palaestra.core.errors import EnvError
+from palaestra.core.timestep import Action, TimeStep
+from palaestra.envs.builtin.basic import Basic
+
+NOTHING, LEFT, RIGHT = 0, 1, 2
+
+
+def played(env: Basic, *choices: int) -> TimeStep:
+    return env.step({"Basic": Action(torch.zeros(len(choices), 0), torch.tensor(choices)[:, None])})["Basic"]
+
+
+def test_seven_moves_to_the_large_goal_earn_the_benchmark():
+    env = Basic()
+    first = env.reset(0)["Basic"]
+    assert first.obs[0].argmax() == 10
+    rewards = [played(env, RIGHT) for _ in range(7)]
+    assert [round(step.reward.item(), 4) for step in rewards] == [-0.01] * 6 + [0.99]
+    assert sum(step.reward.item() for step in rewards) == pytest.approx(Basic.benchmark)
+    assert [step.terminated.item() for step in rewards] == [False] * 6 + [True]
+    assert rewards[-1].ends.obs[0].argmax() == 17
+    assert torch.equal(rewards[-1].obs[0], first.obs[0])
+
+
+def test_three_moves_to_the_small_goal_earn_seven_hundredths():
+    env = Basic(2)
+    env.reset(0)
+    total = torch.zeros(2)
+    for _ in range(3):
+        step = played(env, LEFT, NOTHING)
+        total += step.reward
+    torch.testing.assert_close(total, torch.tensor([0.07, -0.03]))
+    assert step.terminated.tolist() == [True, False]
+    assert step.ends.slots.tolist() == [0]
+    assert step.obs[0].sum(1).tolist() == [1.0, 1.0]
+
+
+def test_an_agent_that_stays_is_cut_after_a_hundred_decisions():
+    env = Basic()
+    env.reset(0)
+    steps = [played(env, NOTHING) for _ in range(100)]
+    assert [step.truncated.item() for step in steps] == [False] * 99 + [True]
+    assert not any(step.terminated.item() for step in steps)
+    assert steps[-1].ends.obs[0].argmax() == 10
+
+
+@pytest.mark.parametrize("choice", [-1, 3])
+def test_a_choice_that_is_none_is_refused(choice: int):
+    env = Basic(2)
+    env.reset(0)
+    with pytest.raises(EnvError, match=rf"agent 1: action \[{choice}\] must be choices of branches \(3,\)"):
+        played(env, NOTHING, choice)
+
+
+def test_a_restored_state_goes_on_where_it_was():
+    env, later = Basic(), Basic()
+    env.reset(0)
+    played(env, RIGHT)
+    later.load_state_dict(env.state_dict())
+    assert later.step({"Basic": Action(torch.zeros(1, 0), torch.tensor([[RIGHT]]))})["Basic"].obs[0].argmax() == 12
+
+
+def test_it_has_no_parameters():
+    with pytest.raises(EnvError, match="no parameter 'gravity'"):
+        Basic().set_parameters({"gravity": torch.ones(1)})
+
+
+def test_a_picture_shows_the_agent_where_it_is():
+    env = Basic()
+    env.reset(0)
+    before = env.render(0)
+    played(env, LEFT)
+    blue = [np.argwhere((p[..., 2] > 150) & (p[..., 0] < 100))[:, 1].mean() for p in (before, env.render(0))]
+    assert before.shape == (200, 480, 3)
+    assert blue[1] + 10 < blue[0]

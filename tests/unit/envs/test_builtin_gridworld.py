@@ -1,0 +1,198 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from palaestra.core.errors import EnvError
+from palaestra.core.timestep import Action, TimeStep
+from palaestra.envs.builtin.gridworld import GridWorld
+
+NOTHING, UP, DOWN, LEFT, RIGHT = range(5)
+GREEN, RED, AGENT = 1, 2, 3
+
+
+def played(env: GridWorld, *choices: int) -> TimeStep:
+    return env.step({"GridWorld": Action(torch.zeros(len(choices), 0), torch.tensor(choices)[:, None])})["GridWorld"]
+
+
+def laid(agent: int, green: int, red: int, wanted: int) -> GridWorld:
+    """One area of 5 x 5 with everything where it is said to be."""
+    env = GridWorld(1)
+    env.reset(0)
+    state = env.state_dict()
+    state["board"].zero_()
+    for cell, thing in ((agent, AGENT), (green, GREEN), (red, RED)):
+        state["board"][0, cell] = thing
+    state["agent"][0], state["wanted"][0] = agent, wanted
+    repainted(env, state)
+    return env
+
+
+def repainted(env: GridWorld, state: dict[str, torch.Tensor]) -> torch.Tensor:
+    """The image of a state, painted in full."""
+    env.load_state_dict({**state, "before": torch.full_like(state["before"], -1)})
+    env._run(env._tick[1])
+    return env.state_dict()["obs_image"]
+
+
+@pytest.mark.parametrize(("wanted", "reward"), [(GREEN, 1.0), (RED, -1.0)])
+def test_a_goal_ends_the_episode_with_a_reward_by_its_color(wanted: int, reward: float):
+    env = laid(agent=12, green=14, red=0, wanted=wanted)
+    step = played(env, RIGHT)
+    assert step.reward.item() == pytest.approx(-0.01)
+    assert not step.terminated.any()
+    step = played(env, RIGHT)
+    assert step.reward.item() == reward
+    assert step.terminated.item()
+    assert not step.truncated.any()
+    assert step.ends.slots.tolist() == [0]
+
+
+@pytest.mark.parametrize(("choice", "cell"), [(NOTHING, 12), (UP, 7), (DOWN, 17), (LEFT, 11), (RIGHT, 13)])
+def test_a_move_leads_to_the_next_cell(choice: int, cell: int):
+    env = laid(agent=12, green=0, red=1, wanted=GREEN)
+    played(env, choice)
+    assert env.state_dict()["agent"].item() == cell
+
+
+@pytest.mark.parametrize(
+    ("side", "choice", "allowed"),
+    [
+        (1, LEFT, [NOTHING, DOWN, RIGHT]),
+        (3, RIGHT, [NOTHING, DOWN, LEFT]),
+        (21, LEFT, [NOTHING, UP, RIGHT]),
+        (23, RIGHT, [NOTHING, UP, LEFT]),
+    ],
+)
+def test_in_a_corner_only_the_moves_away_from_the_walls_are_allowed(side: int, choice: int, allowed: list[int]):
+    env = laid(agent=side, green=12, red=11, wanted=GREEN)
+    mask = played(env, choice).action_mask
+    assert mask is not None
+    assert mask[0].nonzero()[:, 0].tolist() == allowed
+
+
+def test_a_move_into_a_wall_stays():
+    env = laid(agent=0, green=12, red=11, wanted=GREEN)
+    for choice in (UP, LEFT):
+        assert played(env, choice).reward.item() == pytest.approx(-0.01)
+        assert env.state_dict()["agent"].item() == 0
+
+
+def test_an_agent_that_stays_is_cut_after_a_hundred_decisions():
+    env = GridWorld(2)
+    first = env.reset(0)["GridWorld"]
+    steps = [played(env, NOTHING, NOTHING) for _ in range(100)]
+    assert [step.truncated.all().item() for step in steps] == [False] * 99 + [True]
+    assert not any(step.terminated.any().item() for step in steps)
+    for seen, last in zip(first.obs, steps[-1].ends.obs, strict=True):
+        assert torch.equal(seen, last)
+
+
+def test_the_image_shows_each_thing_in_its_color_at_its_place():
+    env = laid(agent=12, green=20, red=4, wanted=RED)
+    step = played(env, DOWN)
+    image, signal = step.obs
+    assert signal.tolist() == [[0.0, 1.0]]
+    # figures of an image 36 pixels long stand in cells of 7.2, each in a channel of its own: red top right, green bottom left
+    for channel, (row, column) in enumerate(((0, 4), (4, 0), (3, 2))):
+        lit = image[0, channel].nonzero().float()
+        torch.testing.assert_close(lit.mean(0), torch.tensor([row + 0.5, column + 0.5]) * 7.2 - 0.5, atol=0.5, rtol=0)
+        assert len(lit) > 15
+    assert image.amin() == 0
+    assert image.amax() == 1
+
+
+def test_the_last_image_of_an_episode_shows_the_agent_on_the_goal():
+    env = laid(agent=12, green=13, red=0, wanted=GREEN)
+    step = played(env, RIGHT)
+    image, signal = step.ends.obs
+    blue = image[0, 2].nonzero().float().mean(0)
+    torch.testing.assert_close(blue, torch.tensor([2.5, 3.5]) * 7.2 - 0.5, atol=0.5, rtol=0)
+    assert not image[0, 1].any()
+    assert signal.tolist() == [[1.0, 0.0]]
+
+
+def test_repainting_only_what_moved_gives_the_image_of_a_new_painting():
+    env, fresh = GridWorld(8), GridWorld(8)
+    env.reset(3)
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(60):
+        image = played(env, *torch.randint(0, 5, (8,), generator=generator).tolist()).obs[0]
+        state = env.state_dict()
+        state["obs_image"].fill_(0.5)
+        assert torch.equal(image, repainted(fresh, state))
+
+
+def test_an_image_of_the_size_of_unitys_has_margins_beside_the_board():
+    env = GridWorld(1, height=64, width=84)
+    image = env.reset(0)["GridWorld"].obs[0]
+    assert image.shape == (1, 3, 64, 84)
+    assert torch.equal(image[..., :10], torch.full((1, 3, 64, 10), 0.25))
+    assert torch.equal(image[..., 74:], torch.full((1, 3, 64, 10), 0.25))
+    assert image[..., 10:74].amin() == 0
+
+
+@pytest.mark.parametrize("sides", [{"height": 19}, {"width": 600}])
+def test_an_image_too_small_or_too_large_is_refused(sides: dict[str, int]):
+    with pytest.raises(EnvError, match="expected 20 to 512 pixels"):
+        GridWorld(1, **sides)
+
+
+def test_parameters_lay_out_the_next_episodes_board():
+    env = GridWorld(2)
+    env.reset(0)
+    env.set_parameters(
+        {"gridSize": torch.tensor([5.0, 8.0]), "numPlusGoals": torch.tensor([1.0, 3.0]), "numExGoals": torch.tensor([1.0, 2.0])}
+    )
+    played(env, NOTHING, NOTHING)
+    assert env.state_dict()["edge"].tolist() == [5, 5]
+    env.reset(0)
+    state = env.state_dict()
+    assert state["edge"].tolist() == [5, 8]
+    counts = [[(row == thing).sum().item() for thing in (GREEN, RED, AGENT)] for row in state["board"]]
+    assert counts == [[1, 1, 1], [3, 2, 1]]
+
+
+def test_both_colors_are_wanted_equally_often_and_the_agent_starts_anywhere():
+    env = GridWorld(2000)
+    signal = env.reset(1)["GridWorld"].obs[1]
+    assert 0.45 < signal[:, 0].mean() < 0.55
+    assert torch.equal(signal.sum(1), torch.ones(2000))
+    assert env.state_dict()["agent"].unique().tolist() == list(range(25))
+
+
+def test_a_seed_gives_one_stream_and_a_restored_state_goes_on_with_it():
+    env, again, later = GridWorld(4), GridWorld(6), GridWorld(4)
+    env.reset(2)
+    again.reset(2)
+    choices = torch.randint(0, 5, (80, 6), generator=torch.Generator().manual_seed(0)).tolist()
+    for tick, choice in enumerate(choices):
+        if tick == 30:
+            later.load_state_dict(env.state_dict())
+        one, two = played(env, *choice[:4]), played(again, *choice)
+        assert torch.equal(one.obs[0], two.obs[0][:4])
+        assert torch.equal(one.reward, two.reward[:4])
+        if tick >= 30:
+            three = played(later, *choice[:4])
+            assert torch.equal(one.obs[0], three.obs[0])
+            assert torch.equal(one.reward, three.reward)
+
+
+def test_random_play_meets_right_and_wrong_goals_alike():
+    env = GridWorld(64)
+    env.reset(0)
+    generator = torch.Generator().manual_seed(0)
+    prizes = torch.zeros(2)
+    for _ in range(300):
+        reward = played(env, *torch.randint(0, 5, (64,), generator=generator).tolist()).reward
+        prizes += torch.stack([(reward == 1).sum(), (reward == -1).sum()])
+    assert 0.8 < prizes[0] / prizes[1] < 1.25
+
+
+def test_a_picture_shows_the_board():
+    env = laid(agent=12, green=20, red=4, wanted=RED)
+    picture = env.render(0)
+    assert picture.dtype == np.uint8
+    assert min(picture.shape[:2]) >= 200
+    assert ((picture[..., 2] > 150) & (picture[..., 0] < 100)).sum() > 400
