@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import torch
@@ -11,6 +11,7 @@ from torch import Tensor
 from palaestra.core.timestep import Action, Decision, TimeStep
 from palaestra.data.ends import EndsList, EndsTable, column
 from palaestra.data.rollout import Rollout
+
 
 class RolloutBuffer(Protocol):
     """Decisions of one behavior. `decisions` counts the settled ones since the last `take`."""
@@ -66,8 +67,13 @@ class Layout:
         return step.reward, step.group_reward, step.terminated, step.truncated
 
     def rollout(
-        self, opened: list[Tensor], settled: list[Tensor], lengths: Tensor | None, last_obs: tuple[Tensor, ...],
-        ends: tuple[Tensor, tuple[Tensor, ...]], step: TimeStep,
+        self,
+        opened: list[Tensor],
+        settled: list[Tensor],
+        lengths: Tensor | None,
+        last_obs: tuple[Tensor, ...],
+        ends: tuple[Tensor, tuple[Tensor, ...]],
+        step: TimeStep,
     ) -> Rollout:
         """The columns, named."""
         columns = iter(opened)
@@ -103,13 +109,15 @@ class SteadyBuffer:
         """`step` and `decision` show the columns' shapes, types and device."""
         self.decisions, self.tick = 0, 0
         self._layout = Layout(step, decision)
-        self._opened = [column(x, ticks) for x in self._layout.opened(step, decision)]
-        self._settled = [column(x, ticks) for x in self._layout.settled(step)]
+        self._make_columns(self._layout.opened(step, decision), self._layout.settled(step), ticks)
+        self._slots = torch.arange(len(step.reward), device=step.reward.device)
+        self._ends = EndsList() if step.reward.device.type == "cpu" else EndsTable(step, ticks)
+
+    def _make_columns(self, opened: Sequence[Tensor], settled: Sequence[Tensor], ticks: int) -> None:
+        self._opened, self._settled = [column(x, ticks) for x in opened], [column(x, ticks) for x in settled]
         # views of each row made once: making one costs as much as filling it
         self._opened_rows = list(zip(*(x.unbind() for x in self._opened), strict=True))
         self._settled_rows = list(zip(*(x.unbind() for x in self._settled), strict=True))
-        self._slots = torch.arange(len(step.reward), device=step.reward.device)
-        self._ends = EndsList() if step.reward.device.type == "cpu" else EndsTable(step, ticks)
 
     def open(self, step: TimeStep, decision: Decision) -> None:
         """Writes row `tick`."""
@@ -144,6 +152,8 @@ class SteadyBuffer:
         """Rows written before."""
         self.tick = len(state["settled"][0])
         self.decisions = self.tick * len(self._slots)
+        if self.tick >= len(self._settled[0]):  # rollouts are shorter now: the next tick fills this one
+            self._make_columns([x[0] for x in self._opened], [x[0] for x in self._settled], self.tick + 1)
         for columns, saved in ((self._opened, state["opened"]), (self._settled, state["settled"])):
             for x, value in zip(columns, saved, strict=True):
                 x[: self.tick].copy_(value)
@@ -196,7 +206,7 @@ class SlottedBuffer:
         last = [obs.clone() for obs in step.obs]
         for obs, was in zip(last, waiting, strict=False):
             obs[slots] = was
-        rows, lengths = int(self._cursor.max()), self._cursor
+        rows, lengths = self._furthest(), self._cursor
         opened, settled = [x[:rows].clone() for x in self._opened], [x[:rows].clone() for x in self._settled]
         ends = self._ends.take(settled[3], step.obs)
         self._cursor, self.decisions = torch.zeros_like(self._cursor), 0
@@ -204,21 +214,27 @@ class SlottedBuffer:
             x[0, slots] = value
         return self._layout.rollout(opened, settled, lengths, tuple(last), ends, step)
 
+    def _furthest(self) -> int:
+        """The row that the slot which decided most will write next."""
+        return int(self._cursor.max()) if len(self._cursor) else 0
+
     def _make_room(self, slots: int) -> None:
         more = slots - len(self._cursor)
         if more > 0:
+            ticks = len(self._settled[0])
+            rows = min(ticks, max(self._furthest() + 1, ticks * len(self._cursor) // slots))  # as much room in all as before
             self._ends.widen(len(self._cursor), slots)
             self._cursor = torch.cat([self._cursor, self._cursor.new_zeros(more)])
             self._waiting = torch.cat([self._waiting, self._waiting.new_zeros(more)])
             for columns in (self._opened, self._settled):
-                columns[:] = [torch.cat([x, x.new_zeros((len(x), more, *x.shape[2:]))], 1) for x in columns]
-        if int(self._cursor.max()) >= len(self._settled[0]):
+                columns[:] = [torch.cat([x[:rows], x.new_zeros((rows, more, *x.shape[2:]))], 1) for x in columns]
+        if self._furthest() >= len(self._settled[0]):
             for columns in (self._opened, self._settled):
                 columns[:] = [torch.cat([x, torch.zeros_like(x)]) for x in columns]
 
     def state_dict(self) -> dict[str, Any]:
         """Everything up to the furthest cursor, and the decisions that wait."""
-        rows = int(self._cursor.max()) + 1
+        rows = self._furthest() + 1
         return {
             "opened": [x[:rows] for x in self._opened],
             "settled": [x[:rows] for x in self._settled],
@@ -230,6 +246,6 @@ class SlottedBuffer:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on where the cursors stood."""
-        self._opened, self._settled = list(state["opened"]), list(state["settled"])
+        self._opened, self._settled = ([x.clone() for x in state[part]] for part in ("opened", "settled"))
         self._cursor, self._waiting, self.decisions = state["cursor"].clone(), state["waiting"].clone(), state["decisions"]
         self._ends.load_state_dict(state["ends"])

@@ -40,7 +40,7 @@ class EndsList:
 
     def state_dict(self) -> dict[str, Any]:
         """What was kept."""
-        return {"rows": self._rows, "obs": [list(views) for views in self._obs]}
+        return {"rows": list(self._rows), "obs": [list(views) for views in self._obs]}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """What had been kept."""
@@ -71,9 +71,11 @@ class EndsTable:
         return {"columns": self._columns}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """The whole table."""
-        for x, value in zip(self._columns, state["columns"], strict=True):
-            x.copy_(value)
+        """The whole table, with room for at least as many ticks as it had."""
+        for i, value in enumerate(state["columns"]):
+            if len(value) > len(self._columns[i]):
+                self._columns[i] = column(self._columns[i][0], len(value))
+            self._columns[i][: len(value)].copy_(value)
 
 
 def column(value: Tensor, ticks: int) -> Tensor:

@@ -47,9 +47,9 @@ def gaussian_part(
     clip_range: float,
     entropy_coef: float,
     components: int,
-    log_std_grad: Tensor,
 ) -> Part:
-    """Continuous numbers (N, continuous) of `components` in all; writes the gradient of log_std (continuous,)."""
+    """Continuous numbers (N, continuous) of `components` in all; writes the `.grad` of log_std (continuous,)."""
+    assert log_std.grad is not None
     inverse = torch.exp(-log_std)
     z = (sample - mean).mul_(inverse)
     squares = z.square()
@@ -58,8 +58,8 @@ def gaussian_part(
     share = 1 / (mean.shape[0] * components)
     grad = grad.mul_(share)
     # d log_prob / d log_std = z² - 1;  the entropy is mean(log_std) + constant
-    torch.sum(squares.sub_(1).mul_(grad), 0, out=log_std_grad)
-    log_std_grad.sub_(entropy_coef / mean.shape[1])
+    torch.sum(squares.sub_(1).mul_(grad), 0, out=log_std.grad)
+    log_std.grad.sub_(entropy_coef / mean.shape[1])
     entropy = (log_std + (HALF_LOG_TAU + 0.5)).mean()
     return Part(loss.mul_(share), entropy, grad.mul_(z).mul_(inverse))  # d log_prob / d mean = z / std
 
@@ -87,9 +87,7 @@ def branch_part(
     return Part(loss.mul_(share), entropy.mean(), out)
 
 
-def value_part(
-    value: Tensor, old_value: Tensor, target: Tensor, *, value_coef: float, clip_range: float | None
-) -> tuple[Tensor, Tensor]:
+def value_part(value: Tensor, old_value: Tensor, target: Tensor, *, value_coef: float, clip_range: float | None) -> tuple[Tensor, Tensor]:
     """Value loss (), unweighted, and the gradient of `value_coef` times it, (N, K). No clip_range: the squared error."""
     error = value - target
     share = 1 / error.numel()

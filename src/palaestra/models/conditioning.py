@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
@@ -45,7 +46,7 @@ class ConditionedMLP(nn.Module):
     def __init__(self, inputs: int, goal: int, hidden: int, layers: int) -> None:
         super().__init__()
         sizes = [inputs] + [hidden] * (layers - 1)
-        self.linears = nn.ModuleList(nn.Linear(i, o) for i, o in zip(sizes, sizes[1:], strict=False))
+        self.linears = nn.ModuleList(nn.Linear(i, o) for i, o in pairwise(sizes))
         for layer in self.linears:
             assert isinstance(layer, nn.Linear)
             layer.weight.data = kaiming(1, layer.in_features, layer.out_features)[0].t().contiguous()

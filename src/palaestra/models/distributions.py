@@ -65,9 +65,7 @@ def for_environment(sample: Action) -> Action:
     return Action(sample.continuous.clamp(-RANGE, RANGE).div_(RANGE), sample.discrete)
 
 
-def log_prob_and_entropy(
-    output: Tensor, log_std: Tensor, mask: Tensor | None, sample: Action, spec: ActionSpec
-) -> tuple[Tensor, Tensor]:
+def log_prob_and_entropy(output: Tensor, log_std: Tensor, mask: Tensor | None, sample: Action, spec: ActionSpec) -> tuple[Tensor, Tensor]:
     """Log-probability of a sample, (N, A), and the policy's entropy, (N,) or () where it is the same for all rows.
 
     The entropy is the mean over continuous numbers plus the sum over branches, as in ML-Agents.

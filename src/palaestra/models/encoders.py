@@ -14,10 +14,7 @@ DENSE_GAIN = 1.41
 
 
 class SimpleVisual(nn.Module):
-    """ML-Agents' `simple` encoder: two convolutions and a dense layer, LeakyReLU after each.
-
-    (N, C, H, W) to (N, hidden); at least 20 pixels on each side.
-    """
+    """ML-Agents' `simple` encoder: two convolutions and a dense layer, LeakyReLU after each. At least 20 pixels on each side."""
 
     smallest = 20
 
@@ -32,6 +29,7 @@ class SimpleVisual(nn.Module):
         nn.init.zeros_(self.dense.bias)
 
     def forward(self, image: Tensor) -> Tensor:
+        """(N, C, H, W) to (N, hidden)."""
         hidden = functional.leaky_relu(self.conv1(image))
         hidden = functional.leaky_relu(self.conv2(hidden))
         return functional.leaky_relu(self.dense(torch.flatten(hidden, 1)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
@@ -24,7 +25,7 @@ class StackedMLP(nn.Module):
         super().__init__()
         sizes = [inputs] + [hidden] * layers
         self.outputs = sizes[-1]
-        self.weights = nn.ParameterList(kaiming(networks, i, o) for i, o in zip(sizes, sizes[1:], strict=False))
+        self.weights = nn.ParameterList(kaiming(networks, i, o) for i, o in pairwise(sizes))
         self.biases = nn.ParameterList(torch.zeros(networks, 1, o) for o in sizes[1:])
 
     def forward(self, x: Tensor) -> Tensor:
@@ -61,5 +62,5 @@ class StackedMLP(nn.Module):
 
 
 def kaiming(networks: int, inputs: int, outputs: int, gain: float = 1.0) -> Tensor:
-    """Normal weights (networks, in, out) with std gain / sqrt(in). He et al. 2015, https://arxiv.org/abs/1502.01852, eq. 14 (forward case)."""
+    """Normal weights (networks, in, out) with std gain / sqrt(in). He et al. 2015, https://arxiv.org/abs/1502.01852, section 2.2."""
     return torch.randn(networks, inputs, outputs) * (gain / math.sqrt(inputs))

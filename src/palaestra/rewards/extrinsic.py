@@ -27,7 +27,7 @@ class Extrinsic:
         """Rewards (T, S)."""
         reward = rollout.reward + rollout.group_reward
         if self._scale is not None:
-            reward = self._scale(reward, rollout.terminated | rollout.truncated)
+            reward = self._scale(reward, rollout.terminated | rollout.truncated, rollout.lengths)
         return reward * self.strength
 
     def state_dict(self) -> dict[str, Any]:
@@ -52,18 +52,24 @@ class ReturnScale:
         self._running = torch.zeros(0)
         self._count, self._mean, self._m2 = 0.0, 0.0, 0.0
 
-    def __call__(self, reward: Tensor, ended: Tensor) -> Tensor:
-        """Takes the rewards (T, S) in, then scales them."""
-        if len(self._running) != reward.shape[1]:
-            self._running = torch.zeros_like(reward[0])
-        returns = torch.empty_like(reward)
-        running = self._running
-        for out, now, end in zip(returns, reward, ended, strict=True):
+    def __call__(self, reward: Tensor, ended: Tensor, lengths: Tensor | None = None) -> Tensor:
+        """Takes the rewards (T, S) in, then scales them. `lengths` (S,): how many rows of each slot count; None: all."""
+        returns, running = torch.empty_like(reward), self._open_returns(reward)
+        counted = None if lengths is None else torch.arange(len(reward), device=reward.device).unsqueeze(1) < lengths
+        for t, (out, now, end) in enumerate(zip(returns, reward, ended, strict=True)):
             torch.add(now, running, alpha=self.gamma, out=out)
-            running = out * ~end
+            going_on = out * ~end
+            running = going_on if counted is None else torch.where(counted[t], going_on, running)
         self._running = running.clone()
-        self._take_in(returns.double())
+        self._take_in((returns if counted is None else returns[counted]).double())
         return reward / max((self._m2 / max(self._count, 1.0)) ** 0.5, 1e-8)
+
+    def _open_returns(self, reward: Tensor) -> Tensor:
+        """Returns so far of the episodes that go on, (S,): 0 in slots that are new."""
+        running, slots = self._running.to(reward), reward.shape[1]
+        if len(running) > slots:  # other areas than before
+            return torch.zeros_like(reward[0])
+        return torch.cat([running, running.new_zeros(slots - len(running))])
 
     def _take_in(self, returns: Tensor) -> None:
         mean, rows = float(returns.mean()), returns.numel()

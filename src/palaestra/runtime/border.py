@@ -27,30 +27,41 @@ def check_step(name: str, spec: BehaviorSpec, step: TimeStep) -> None:
 
 def check_rollout(name: str, spec: BehaviorSpec, rollout: Rollout) -> None:
     """The same for a whole rollout, once: for accelerators, where a look at every tick would mean waiting for it."""
+    time, slots = rollout.shape
+    agents = torch.arange(slots, device=rollout.reward.device).repeat(time)
     for i, obs in enumerate(rollout.obs):
-        refuse(name, f"observation '{spec.obs[i].name}'", obs.flatten(0, 1), len(rollout.reward[0]))
-    refuse(name, "reward", rollout.reward.flatten(0, 1), len(rollout.reward[0]))
+        refuse(name, f"observation '{spec.obs[i].name}'", obs.flatten(0, 1), agents)
+    refuse(name, "reward", rollout.reward.flatten(0, 1), agents)
+    refuse(name, "group reward", rollout.group_reward.flatten(0, 1), agents)
     if rollout.action_mask is not None:
         mask = rollout.action_mask.flatten(0, 1)
-        check_mask(name, spec, mask, torch.ones_like(mask[:, 0]), len(rollout.reward[0]))
+        check_mask(name, spec, mask, torch.ones_like(mask[:, 0]), agents)
 
 
-def refuse(name: str, what: str, values: Tensor, slots: int | None = None) -> None:
-    """Raises NotFinite for the first number of (rows, ...) that is none; `slots`: how many rows make one tick."""
+def check_ends(name: str, spec: BehaviorSpec, rollout: Rollout) -> None:
+    """Raises NotFinite for last views that would poison a bootstrap. Once a rollout: only there are they read."""
+    agents = rollout.final_rows % rollout.shape[1]
+    for i, obs in enumerate(rollout.final_obs):
+        refuse(name, f"at a truncated episode's end, observation '{spec.obs[i].name}'", obs, agents)
+
+
+def refuse(name: str, what: str, values: Tensor, agents: Tensor | None = None) -> None:
+    """Raises NotFinite for the first number of (rows, ...) that is none; `agents` (rows,): whose they are, where not one a row."""
     bad = (~values.isfinite()).nonzero()
     if len(bad):
         row, *index = bad[0].tolist()
         value = float(values[tuple(bad[0])])
-        raise NotFinite(name, row if slots is None else row % slots, what + "".join(f"[{i}]" for i in index), value)
+        raise NotFinite(name, row if agents is None else int(agents[row]), what + "".join(f"[{i}]" for i in index), value)
 
 
-def check_mask(name: str, spec: BehaviorSpec, mask: Tensor, acting: Tensor, slots: int | None = None) -> None:
+def check_mask(name: str, spec: BehaviorSpec, mask: Tensor, acting: Tensor, agents: Tensor | None = None) -> None:
     """Raises EnvError where a branch leaves an acting agent no choice."""
     for branch, allowed in enumerate(mask.split(spec.action.branches, 1)):
         stuck = (~allowed.any(1)) & acting
         if stuck.any():
-            agent = int(stuck.nonzero()[0])
+            row = int(stuck.nonzero()[0])
+            agent = row if agents is None else int(agents[row])
             raise EnvError(
-                f"behavior '{name}', agent {agent if slots is None else agent % slots}: all {allowed.shape[1]} actions of branch {branch} "
+                f"behavior '{name}', agent {agent}: all {allowed.shape[1]} actions of branch {branch} "
                 f"are masked; the environment must leave at least one choice allowed in each branch"
             )

@@ -15,7 +15,7 @@ from palaestra.data.buffers import RolloutBuffer, SlottedBuffer, SteadyBuffer
 from palaestra.data.rollout import Rollout
 from palaestra.envs.base import Env
 from palaestra.models.policy import Policy
-from palaestra.runtime.border import check_rollout, check_step
+from palaestra.runtime.border import check_ends, check_rollout, check_step
 from palaestra.runtime.episodes import EpisodeMeter
 
 TICKS_AT_ONCE = 256
@@ -88,7 +88,7 @@ class Collector:
         decided = perf_counter()
         self.steps = self.env.step(actions)
         stepped = perf_counter()
-        if len(self.seats) < len(self.steps):
+        if not self.seats.keys() >= self.steps.keys():
             self._welcome()
         for name, step in self.steps.items():
             self._settle(self.seats[name], step)
@@ -107,6 +107,7 @@ class Collector:
     def _take(self, seat: Seat) -> Rollout:
         assert seat.buffer is not None
         rollout = seat.buffer.take(self.steps[seat.name])
+        check_ends(seat.name, seat.spec, rollout)
         if not self._on_host:
             check_rollout(seat.name, seat.spec, rollout)
         return rollout

@@ -38,7 +38,9 @@ class Losses:
 class Gradient(Protocol):
     """Fills every parameter's `.grad` with the gradient over one minibatch."""
 
-    def __call__(self, rows: Rows, c: Coefficients) -> Losses: ...
+    def __call__(self, rows: Rows, c: Coefficients) -> Losses:
+        """The losses over the minibatch, before the step."""
+        ...
 
 
 class Autograd:
@@ -100,20 +102,17 @@ class ClosedForm:
     def _policy_parts(self, output: Tensor, rows: Rows, c: Coefficients) -> tuple[Tensor, Tensor, Tensor]:
         """Policy loss, entropy and the gradient of the packed output, over all action components."""
         action, log_std = self.network.spec.action, self.network.log_std
-        grads, losses, entropies = [], [], []
+        parts = []
         shared = {"clip_range": c.clip_range, "entropy_coef": c.entropy_coef, "components": action.components}
         n = action.continuous
         if n:
-            assert log_std.grad is not None
-            part = gaussian_part(
-                output[:, :n], log_std, rows.continuous, rows.log_prob[:, :n], rows.advantage, log_std_grad=log_std.grad, **shared
-            )
-            grads.append(part.grad), losses.append(part.loss), entropies.append(part.entropy)
+            parts.append(gaussian_part(output[:, :n], log_std, rows.continuous, rows.log_prob[:, :n], rows.advantage, **shared))
         for i, log_probs in enumerate(branch_log_probs(output, rows.mask, action) if action.branches else ()):
-            part = branch_part(
-                log_probs, rows.discrete[:, i : i + 1], rows.log_prob[:, n + i : n + i + 1], rows.advantage, **shared
-            )
-            grads.append(part.grad), losses.append(part.loss), entropies.append(part.entropy)
-        if len(grads) == 1:
-            return losses[0], entropies[0], grads[0]
-        return sum(losses[1:], losses[0]), sum(entropies[1:], entropies[0]), torch.cat(grads, 1)
+            choice, old_log_prob = rows.discrete[:, i : i + 1], rows.log_prob[:, n + i : n + i + 1]
+            parts.append(branch_part(log_probs, choice, old_log_prob, rows.advantage, **shared))
+        if len(parts) == 1:
+            return parts[0].loss, parts[0].entropy, parts[0].grad
+        loss, entropy = parts[0].loss, parts[0].entropy
+        for part in parts[1:]:
+            loss, entropy = loss + part.loss, entropy + part.entropy
+        return loss, entropy, torch.cat([part.grad for part in parts], 1)
