@@ -1,0 +1,177 @@
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib.text import Annotation
+from PIL import Image
+
+from palaestra.cli import plot
+from palaestra.core.errors import RunError
+from palaestra.runtime.curves import learning_curves, overview, save, save_curves, smoothed
+from palaestra.runtime.history import find_tag, read_history, tags
+from palaestra.runtime.sinks import JSONLSink, TensorBoardSink
+from palaestra.runtime.tracker import LENGTH, REWARD, Sink, Tracker
+
+TAGS = [REWARD, LENGTH, "Losses/Policy Loss", "Losses/Value Loss", "Policy/Entropy"]
+
+
+def write_run(sink: Sink, behaviors: Mapping[str, list[int]], seconds: float = 10.0) -> None:
+    tracker = Tracker([sink])
+    for behavior, steps in behaviors.items():
+        for count, step in enumerate(steps):
+            tracker.episodes(behavior, [step / 10], [5])
+            tracker.summarize(behavior, step, elapsed=seconds * (count + 1), training=True)
+    tracker.close()
+
+
+def command(*words: str) -> None:
+    parser = argparse.ArgumentParser()
+    plot.add_arguments(parser)
+    plot.main(parser.parse_args([*words]))
+
+
+def is_png(file: Path) -> bool:
+    with Image.open(file) as picture:
+        return picture.format == "PNG" and picture.width > 500
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    write_run(JSONLSink(tmp_path / "first", {}), {"3DBall": [10, 20, 30]})
+    write_run(JSONLSink(tmp_path / "second", {}), {"Striker": [10, 20], "Goalie": [10, 20]})
+    write_run(TensorBoardSink(tmp_path / "original", {}, pytest.fail), {"3DBall": [10, 20]})
+    return tmp_path
+
+
+def test_curves_are_read_from_metrics_and_from_event_files_alike(results: Path):
+    ours, theirs = read_history(results / "first"), read_history(results / "original")
+    assert ours["3DBall"][REWARD].step.tolist() == [10, 20, 30]
+    assert ours["3DBall"][REWARD].value.tolist() == [1, 2, 3]
+    assert set(theirs["3DBall"]) == set(ours["3DBall"]) == {REWARD, LENGTH, "Policy/Extrinsic Reward"}
+    assert theirs["3DBall"][REWARD].value.tolist() == [1, 2]
+    assert read_history(results / "original" / "3DBall")["3DBall"][REWARD].step.tolist() == [10, 20]
+
+
+def test_training_time_goes_on_after_a_resume(tmp_path: Path):
+    write_run(JSONLSink(tmp_path, {}), {"B": [10, 20]})
+    write_run(JSONLSink(tmp_path, {"B": 20}), {"B": [30, 40]})
+    assert read_history(tmp_path)["B"][REWARD].seconds.tolist() == [10, 20, 30, 40]
+
+
+def test_a_line_that_is_being_written_is_left_out(results: Path):
+    with (results / "first" / "metrics.jsonl").open("a") as file:
+        file.write('{"behavior": "3DBall", "step": 40')
+    assert read_history(results / "first")["3DBall"][REWARD].step.tolist() == [10, 20, 30]
+
+
+def test_a_run_without_metrics_says_when_they_come(tmp_path: Path):
+    with pytest.raises(RunError, match="summary_freq"):
+        read_history(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "tag"), [(REWARD, REWARD), ("entropy", "Policy/Entropy"), ("environment/EPISODE length", LENGTH), ("Value Loss", TAGS[3])]
+)
+def test_a_tag_is_found_by_its_last_part(name: str, tag: str):
+    assert find_tag(name, TAGS) == tag
+
+
+@pytest.mark.parametrize(("name", "near"), [("Policy/Entropi", "Policy/Entropy"), ("cumulative rewad", REWARD)])
+def test_a_misspelt_tag_names_the_nearest_and_all_others(name: str, near: str):
+    with pytest.raises(RunError, match=f"did you mean '{near}'") as caught:
+        find_tag(name, TAGS)
+    assert all(f"\n  {tag}" in str(caught.value) for tag in TAGS)
+
+
+def test_smoothing_is_a_weighted_mean_of_the_past():
+    # third: (4 + 0.5 * 2 + 0.25 * 0) / (1 + 0.5 + 0.25)
+    np.testing.assert_allclose(smoothed(np.array([0.0, 2.0, 4.0]), 0.5), [0.0, 2 / 1.5, 5 / 1.75])
+
+
+def test_lines_are_named_by_what_tells_them_apart(results: Path):
+    def names(**runs: str) -> set[str]:
+        figure = learning_curves({label: read_history(results / run) for label, run in runs.items()}, REWARD)
+        return {text.get_text() for text in figure.axes[0].texts}
+
+    assert names(one="first", two="first") >= {"one", "two"}
+    assert names(two="second") >= {"Striker", "Goalie"}
+    assert names(one="first", two="second") >= {"one  ·  3DBall", "two  ·  Striker"}
+    assert names(one="first") == {"Environment  ·  one  ·  3DBall"}
+
+
+def test_names_at_the_ends_of_lines_keep_apart(results: Path):
+    history = read_history(results / "first")
+    figure = learning_curves({f"run {i}": history for i in range(6)}, REWARD)
+    heights = sorted(text.xy[1] for text in figure.axes[0].texts if isinstance(text, Annotation) and text.get_text().startswith("run"))
+    assert min(np.diff(heights)) * 4.5 * 72 > 10
+
+
+def test_time_is_in_a_fitting_unit(tmp_path: Path):
+    for seconds, unit in ((10.0, "seconds"), (1000.0, "minutes"), (9000.0, "hours")):
+        write_run(JSONLSink(tmp_path, {}), {"B": [10, 20]}, seconds)
+        axes = learning_curves({"run": read_history(tmp_path)}, REWARD, by_time=True).axes[0]
+        assert unit in axes.get_xlabel()
+
+
+def test_steps_have_thousands_separators(tmp_path: Path):
+    write_run(JSONLSink(tmp_path, {}), {"B": [100_000, 2_000_000]})
+    figure = learning_curves({"run": read_history(tmp_path)}, REWARD)
+    save(figure, tmp_path / "a.png")
+    assert "1,000,000" in {label.get_text() for label in figure.axes[0].get_xticklabels()}
+
+
+@pytest.mark.parametrize("name", ["$x_", "_hidden", "日本", "a/b", "<&>"])
+def test_any_name_and_a_single_point_at_the_start_can_be_drawn(tmp_path: Path, name: str):
+    write_run(JSONLSink(tmp_path, {}), {name: [0], "other": [0]}, seconds=0.0)
+    history = read_history(tmp_path)
+    save(learning_curves({name: history}, REWARD, by_time=True, smooth=0.5), tmp_path / "a.png")
+    save(overview(history), tmp_path / "b.png")
+    assert is_png(tmp_path / "b.png")
+
+
+def test_the_overview_is_written_into_the_run(results: Path):
+    file = save_curves(results / "second")
+    assert file == results / "second" / "curves.png"
+    assert is_png(file)
+    titles = {axes.get_title(loc="left") for axes in overview(read_history(results / "second")).axes}
+    assert titles == {"Cumulative Reward", "Episode Length"}
+
+
+def test_the_overview_of_other_metrics_shows_those(tmp_path: Path):
+    tracker = Tracker([JSONLSink(tmp_path, {})])
+    tracker.add("B", "Game/Score", 1.0)
+    tracker.summarize("B", 1, elapsed=1.0, training=True)
+    tracker.close()
+    assert [axes.get_title(loc="left") for axes in overview(read_history(tmp_path)).axes] == ["Score"]
+
+
+def test_a_picture_of_an_unknown_kind_names_the_known_ones(results: Path):
+    with pytest.raises(RunError, match=r"must end in one of .*\.png"):
+        save(overview(read_history(results / "first")), results / "curves.txt")
+
+
+def test_the_command_takes_run_ids_and_paths(results: Path, capsys: pytest.CaptureFixture[str]):
+    out = results / "pictures" / "out.png"
+    command("first", str(results / "original"), "--results-dir", str(results), "--out", str(out), "--smooth", "0.5", "--x", "time")
+    assert capsys.readouterr().out == f"Wrote {out}\n"
+    assert is_png(out)
+
+
+def test_the_command_lists_the_tags(results: Path, capsys: pytest.CaptureFixture[str]):
+    command("first", "--results-dir", str(results), "--list")
+    assert capsys.readouterr().out.splitlines() == tags([read_history(results / "first")])
+
+
+def test_a_misspelt_run_names_the_nearest(results: Path):
+    with pytest.raises(RunError, match="did you mean 'first'"):
+        command("frist", "--results-dir", str(results))
+
+
+def test_a_smoothing_of_one_is_refused(results: Path, capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit):
+        command("first", "--smooth", "1")
+    assert "from 0 to below 1" in capsys.readouterr().err
