@@ -1,0 +1,50 @@
+"""Write a run's policies as ONNX models, from its checkpoint.
+
+Training writes them by itself; this writes one again, or one of an earlier checkpoint. Each is checked against the network.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+HELP = "write a run's policies as ONNX models"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Arguments of `palaestra export`."""
+    parser.add_argument("run", metavar="RUN", help="a run id, or a run's folder")
+    parser.add_argument("--behavior", metavar="NAME", help="write this one only (default: all)")
+    parser.add_argument(
+        "--out", type=Path, metavar="FILE", help="the model to write, of one behavior (default: NAME.onnx in the run's folder)"
+    )
+    parser.add_argument("--step", type=int, metavar="N", help="of this checkpoint (default: the last)")
+    parser.add_argument("--results-dir", type=Path, default=Path("results"), metavar="DIR", help="folder of all runs (default: results)")
+
+
+def main(options: argparse.Namespace) -> None:
+    """Writes, checks and says how well the files agree with the networks. Raises RunError or ExportError."""
+    from palaestra.core.errors import ExportError
+    from palaestra.core.registry import nearest
+    from palaestra.export.check import compare
+    from palaestra.export.onnx import export
+    from palaestra.runtime.files import file_name
+    from palaestra.runtime.networks import load_networks
+    from palaestra.runtime.playing import run_folder
+
+    folder = run_folder(options.run, options.results_dir).path
+    networks = load_networks(folder, options.step)
+    there = ", ".join(networks)
+    if options.behavior and options.behavior not in networks:
+        raise ExportError(
+            f"run '{folder.name}' has no behavior '{options.behavior}'{nearest(options.behavior, networks)} (it has: {there})"
+        )
+    chosen = [options.behavior] if options.behavior else list(networks)
+    if options.out and len(chosen) > 1:
+        raise ExportError(f"--out names one file, and run '{folder.name}' has several behaviors ({there}): choose one with --behavior")
+    for name in chosen:
+        network, spec = networks[name]
+        path = options.out or folder / f"{file_name(name)}.onnx"
+        export(network, spec, path)
+        error = compare(network, spec, path)
+        print(f"wrote {path}; it differs from the network by at most {error:.1e} on 1,000 random observations")

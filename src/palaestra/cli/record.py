@@ -1,0 +1,148 @@
+"""Make a GIF of trained agents.
+
+Plays the run's newest models in the environment that it was trained in, and draws several areas side by side.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    import numpy as np
+    from PIL import Image
+
+    from palaestra.brains.model import Policy
+    from palaestra.envs.base import Env
+
+HELP = "make a GIF of trained agents"
+
+GIF_BYTES = 2_000_000
+"""Larger is not shown by many README pages and chats; pictures are made smaller until they fit."""
+COLORS = 64
+GAP = 4  # pixels between areas
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Arguments of `palaestra record`."""
+    parser.add_argument("run", metavar="RUN", help="a run id, a run's folder, or a model file (.onnx)")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="the GIF to write (default: recording.gif in the run's folder)")
+    parser.add_argument("--env", metavar="ENV", help="environment (default: the one the run was trained in)")
+    parser.add_argument("--areas", type=int, default=4, metavar="N", help="areas to show side by side (default: 4)")
+    parser.add_argument("--seconds", type=float, default=8.0, metavar="S", help="length (default: 8)")
+    parser.add_argument("--episodes", type=int, metavar="N", help="stop sooner, when every agent has played so many (default: no limit)")
+    parser.add_argument("--fps", type=int, default=10, metavar="N", help="pictures a second, one a decision (default: 10)")
+    parser.add_argument("--width", type=int, default=480, metavar="PIXELS", help="of the whole picture (default: 480)")
+    parser.add_argument("--sampled", action="store_true", help="draw actions as in training, instead of the most likely ones")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the environment and of drawn actions (default: 0)")
+    parser.add_argument("--results-dir", type=Path, default=Path("results"), metavar="DIR", help="folder of all runs (default: results)")
+
+
+def main(options: argparse.Namespace) -> None:
+    """Plays, draws, and says where the GIF is. Raises RunError, EnvError or PolicyError."""
+    from palaestra.core.errors import RunError
+    from palaestra.runtime.playing import find_models, open_for, run_folder
+
+    _check(options)
+    models = find_models(options.run, options.results_dir)
+    name = options.env or (models.settings and models.settings.env_settings.env_path) or ""
+    drawn = {"render": True} if name.startswith("gymnasium:") else {}
+    out = options.out or (
+        run_folder(options.run, options.results_dir).path / "recording.gif" if models.settings else Path(f"{Path(options.run).stem}.gif")
+    )
+    env = open_for(models, options.env, options.areas, **drawn)
+    try:
+        frames = list(play(env, models.policies(options.seed), options))
+    finally:
+        env.close()
+    content = encode(frames, options.width, options.fps)
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        out.write_bytes(content)
+    except OSError as error:
+        raise RunError(f"{out} cannot be written: {error.strerror or error}") from error
+    print(f"wrote {out} ({len(frames)} pictures, {len(frames) / options.fps:.1f} s, {len(content) / 1e6:.2f} MB)")
+
+
+def _check(options: argparse.Namespace) -> None:
+    from palaestra.core.errors import ConfigError
+
+    for flag, least, most in (("areas", 1, 100), ("seconds", 0.1, 600), ("episodes", 1, math.inf), ("fps", 1, 50), ("width", 32, 4096)):
+        value = getattr(options, flag)
+        if value is not None and not least <= value <= most:
+            raise ConfigError(
+                f"--{flag} is {value:g}; expected {least:g} to {most:g}" if most < math.inf else f"--{flag} is {value}; expected at least 1"
+            )
+
+
+def play(env: Env, policies: Mapping[str, Policy], options: argparse.Namespace) -> Iterator[np.ndarray]:
+    """A picture of all areas before each decision, (H, W, 3) uint8."""
+    from palaestra.core.errors import PolicyError
+    from palaestra.runtime.evaluation import Player
+
+    steps = env.reset(options.seed)
+    yield tile([env.render(area) for area in range(env.num_areas)])
+    missing = [name for name in steps if name not in policies]
+    if missing:
+        raise PolicyError(f"the environment has the behavior '{missing[0]}', for which there is no model (models: {', '.join(policies)})")
+    episodes = options.episodes or 10**9
+    players = {
+        name: Player(env.behaviors[name], policies[name], step, episodes * len(step.reward), not options.sampled)
+        for name, step in steps.items()
+    }  # fmt: skip
+    for _ in range(1, math.ceil(options.seconds * options.fps)):
+        steps = env.step({name: players[name].act(step) for name, step in steps.items()})
+        for name, step in steps.items():
+            players[name].note(step)
+        yield tile([env.render(area) for area in range(env.num_areas)])
+        if all(player.done for player in players.values()):
+            return
+
+
+def tile(pictures: list[np.ndarray]) -> np.ndarray:
+    """Pictures of one size in a grid about as wide as high, on white."""
+    import numpy as np
+
+    columns = math.ceil(math.sqrt(len(pictures)))
+    rows = math.ceil(len(pictures) / columns)
+    height, width = pictures[0].shape[:2]
+    whole = np.full((rows * (height + GAP) - GAP, columns * (width + GAP) - GAP, 3), 255, np.uint8)
+    for i, picture in enumerate(pictures):
+        y, x = i // columns * (height + GAP), i % columns * (width + GAP)
+        whole[y : y + height, x : x + width] = picture
+    return whole
+
+
+def encode(frames: list[np.ndarray], width: int, fps: int) -> bytes:
+    """An endless GIF, `width` pixels wide or as much less as it takes to stay within GIF_BYTES."""
+    from PIL import Image
+
+    images = [Image.fromarray(frame) for frame in frames]
+    while True:
+        content = _gif(images, width, fps)
+        if len(content) <= GIF_BYTES or width <= 96:
+            return content
+        # the size grows about as the number of pixels does
+        width = max(96, int(width * min(0.9, math.sqrt(GIF_BYTES / len(content)))))
+
+
+def _gif(images: list[Image.Image], width: int, fps: int) -> bytes:
+    from PIL import Image
+
+    height = max(1, round(width * images[0].height / images[0].width))
+    small = [image.resize((width, height), Image.Resampling.LANCZOS) for image in images]
+    sample = small[:: max(1, len(small) // 8)]
+    strip = Image.new("RGB", (width, height * len(sample)))
+    for i, image in enumerate(sample):
+        strip.paste(image, (0, i * height))
+    palette = strip.quantize(COLORS, Image.Quantize.MEDIANCUT)
+    # one palette and no dithering: what does not move is the same in every picture, and costs nothing
+    flat = [image.quantize(palette=palette, dither=Image.Dither.NONE) for image in small]
+    buffer = BytesIO()
+    flat[0].save(buffer, "GIF", save_all=True, append_images=flat[1:], duration=round(1000 / fps), loop=0, disposal=1)
+    return buffer.getvalue()

@@ -1,0 +1,136 @@
+import re
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import palaestra
+from palaestra.cli.main import main
+from palaestra.cli.record import GAP, GIF_BYTES, encode, tile
+
+SETTINGS = {
+    "behaviors": {
+        "Basic": {
+            "trainer_type": "ppo",
+            "hyperparameters": {"batch_size": 16, "buffer_size": 64},
+            "network_settings": {"hidden_units": 8, "num_layers": 1},
+            "max_steps": 128,
+        }
+    }
+}
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    """A folder with the run 'first', trained for a moment."""
+    folder = tmp_path_factory.mktemp("results")
+    palaestra.train(SETTINGS, env="Basic", run_id="first", results_dir=str(folder), num_areas=4, seed=1, quiet=True)
+    return folder
+
+
+def run(results, *arguments):
+    return main([arguments[0], *map(str, arguments[1:]), f"--results-dir={results}"])
+
+
+def test_a_run_is_recorded_as_an_animated_gif_that_loops(results, capsys):
+    assert run(results, "record", "first", "--seconds=1", "--areas=3", "--width=200", "--fps=8") == 0
+    path = results / "first" / "recording.gif"
+    assert f"wrote {path} (8 pictures, 1.0 s" in capsys.readouterr().out
+    with Image.open(path) as gif:
+        assert gif.width == 200
+        assert gif.is_animated
+        assert gif.info["loop"] == 0
+        assert path.stat().st_size < GIF_BYTES
+
+
+def test_recording_ends_with_the_episodes_asked_for(results, tmp_path, capsys):
+    out = tmp_path / "deep" / "one.gif"
+    assert run(results, "record", "first", "--episodes=1", "--areas=1", "--sampled", "--seconds=600", f"--out={out}") == 0
+    pictures = int(capsys.readouterr().out.split("(")[1].split()[0])
+    assert out.is_file()
+    assert 2 < pictures < 2000  # the longest possible is 6,000
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["frist"], "there is no run 'frist' .* did you mean 'first'"),
+        (["first", "--env=3DBall"], "behavior '3DBall', for which there is no model"),
+        (["first", "--areas=0"], "--areas is 0; expected 1 to 100"),
+        (["first", "--out=/proc/none/x.gif"], "cannot be written"),
+    ],
+)
+def test_a_recording_that_cannot_be_made_says_why(results, capsys, arguments, message):
+    assert run(results, "record", *arguments, "--seconds=0.2") == 1
+    assert_error(capsys, message)
+
+
+def test_a_run_without_a_model_says_so(results, tmp_path, capsys):
+    bare = tmp_path / "bare"
+    bare.mkdir()
+    (bare / "configuration.yaml").write_text((results / "first" / "configuration.yaml").read_text())
+    assert run(tmp_path, "record", "bare") == 1
+    assert_error(capsys, "no model yet")
+
+
+def test_an_environment_without_pictures_says_so(results, tmp_path, capsys, monkeypatch):
+    (tmp_path / "blind_env.py").write_text(
+        "from palaestra.core.errors import EnvError\n"
+        "from palaestra.envs.builtin.basic import Basic\n"
+        "class Blind(Basic):\n"
+        "    def render(self, area):\n"
+        "        raise EnvError('this environment has no pictures')\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    assert run(results, "record", "first", "--env=python:blind_env:Blind") == 1
+    assert_error(capsys, "no pictures")
+
+
+def test_areas_lie_in_a_grid_with_gaps():
+    pictures = [np.full((10, 20, 3), shade, np.uint8) for shade in (0, 1, 2)]
+    whole = tile(pictures)
+    assert whole.shape == (10 + GAP + 10, 20 + GAP + 20, 3)
+    np.testing.assert_array_equal(whole[10 + GAP :, :20], pictures[2])
+    assert (whole[10 + GAP :, 20:] == 255).all()
+
+
+def test_a_recording_that_would_be_too_large_is_made_smaller():
+    noise = [np.random.default_rng(i).integers(0, 255, (240, 320, 3), dtype=np.uint8) for i in range(60)]
+    assert 100_000 < len(encode(noise, 320, 10)) <= GIF_BYTES
+
+
+def test_the_export_of_a_run_is_what_training_wrote(results, capsys):
+    trained = (results / "first" / "Basic.onnx").read_bytes()
+    (results / "first" / "Basic.onnx").unlink()
+    assert run(results, "export", "first") == 0
+    assert "differs from the network by at most" in capsys.readouterr().out
+    assert (results / "first" / "Basic.onnx").read_bytes() == trained
+
+
+def test_an_earlier_checkpoint_goes_where_it_is_asked_to(results, tmp_path):
+    out = tmp_path / "start.onnx"
+    assert run(results, "export", results / "first", "--behavior=Basic", "--step=0", f"--out={out}") == 0
+    assert palaestra.load_policy(out).branches == (3,)
+    assert out.read_bytes() != (results / "first" / "Basic.onnx").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["frist"], "there is no run 'frist' .* did you mean 'first'"),
+        (["first", "--step=7"], "no checkpoint of step 7"),
+        (["first", "--behavior=Basics"], "no behavior 'Basics'; did you mean 'Basic'"),
+        (["first", "--out=/proc/none/x.onnx"], "cannot be written"),
+    ],
+)
+def test_an_export_that_cannot_be_made_says_why(results, capsys, arguments, message):
+    assert run(results, "export", *arguments) == 1
+    assert_error(capsys, message)
+
+
+def assert_error(capsys, message):
+    shown = capsys.readouterr().err
+    assert shown.startswith("palaestra: error: ")
+    assert re.search(message, shown), shown
+    assert "Traceback" not in shown
