@@ -12,6 +12,13 @@ from torch.nn import functional
 from palaestra.models.mlp import kaiming
 
 
+FEW_GOALS = 4
+"""Rows to a goal from which on it pays to make each goal's weights once and apply them to all rows.
+
+Goals are mostly one of a few. Looking for the different ones is only done on the CPU: an accelerator would have to be
+waited for."""
+
+
 class HyperLinear(nn.Module):
     """A linear layer whose weight matrix is made from a goal, one for each row.
 
@@ -34,10 +41,19 @@ class HyperLinear(nn.Module):
 
     def forward(self, x: Tensor, goal: Tensor) -> Tensor:
         """x (N, in) and goal (N, goal) to (N, out)."""
+        if goal.device.type == "cpu":
+            goals, which = torch.unique(goal.detach(), dim=0, return_inverse=True)
+            if len(goals) * FEW_GOALS <= len(goal):
+                rows = torch.arange(len(goal))
+                first = which.new_zeros(len(goals)).scatter_(0, which, rows)  # any row of each goal: they are all alike
+                return torch.matmul(x, self._weights_for(goal[first]))[which, rows] + self.bias
+        return torch.bmm(x.unsqueeze(1), self._weights_for(goal)).squeeze(1) + self.bias
+
+    def _weights_for(self, goal: Tensor) -> Tensor:
+        """(N, in, out)."""
         code = functional.silu(self.second(functional.silu(self.first(goal))))
         code = functional.layer_norm(code, code.shape[-1:])
-        weights = self.weights(code).view(-1, self.inputs, self.outputs)
-        return torch.bmm(x.unsqueeze(1), weights).squeeze(1) + self.bias
+        return self.weights(code).view(-1, self.inputs, self.outputs)
 
 
 class ConditionedMLP(nn.Module):

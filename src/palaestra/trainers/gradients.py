@@ -46,8 +46,8 @@ class Gradient(Protocol):
 class Autograd:
     """For any network."""
 
-    def __init__(self, network: ActorCritic, flat: Tensor) -> None:
-        self.network, self.flat = network, flat
+    def __init__(self, network: ActorCritic) -> None:
+        self.network = network
 
     def __call__(self, rows: Rows, c: Coefficients) -> Losses:
         """Policy loss + value_coef * value loss - entropy_coef * entropy, differentiated by torch."""
@@ -61,8 +61,7 @@ class Autograd:
         else:
             value_loss = squared_error(value, rows.target).mean()
         entropy = entropy.mean()
-        assert self.flat.grad is not None
-        self.flat.grad.zero_()
+        network.zero_grad()
         (policy_loss + c.value_coef * value_loss - c.entropy_coef * entropy).backward()
         return Losses(policy_loss.detach(), value_loss.detach(), entropy.detach())
 

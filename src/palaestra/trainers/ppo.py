@@ -38,9 +38,11 @@ class PPO:
         self.signals = [Extrinsic(settings.reward_signals["extrinsic"])]
         torch.manual_seed(seed)
         self.network = ActorCritic(spec, settings.network_settings, len(self.signals), self.hyper.shared_critic).to(device)
-        self.flat = flatten(self.network)
-        self.optimizer = torch.optim.Adam([self.flat], lr=self.hyper.learning_rate, fused=True)
-        self.gradient = ClosedForm(self.network) if self.network.plain else Autograd(self.network, self.flat)
+        plain = self.network.plain
+        # many small tensors are one call when they are one tensor; large ones gain nothing from it
+        self.parameters = [flatten(self.network)] if plain else list(self.network.parameters())
+        self.optimizer = torch.optim.Adam(self.parameters, lr=self.hyper.learning_rate, fused=True)
+        self.gradient = ClosedForm(self.network) if plain else Autograd(self.network)
         self.acting = torch.Generator(device).manual_seed(seed + 1)
         self.shuffling = torch.Generator(device).manual_seed(seed + 2)
         self.policy = Policy(self.network, self.acting, settings.network_settings.deterministic)
@@ -55,7 +57,7 @@ class PPO:
         for batch in minibatches(rows, size=hyper.batch_size, epochs=hyper.num_epoch, generator=self.shuffling):
             losses = self.gradient(batch, c)
             if hyper.max_grad_norm is not None:
-                nn.utils.clip_grad_norm_(self.flat, hyper.max_grad_norm)
+                nn.utils.clip_grad_norm_(self.parameters, hyper.max_grad_norm)
             self.optimizer.step()
             metrics.add({"Losses/Policy Loss": losses.policy.abs(), "Losses/Value Loss": losses.value, "Policy/Entropy": losses.entropy})
         self.network.learn_statistics(settled(rollout, rollout.obs))
