@@ -45,18 +45,6 @@ def test_playing_imports_neither_torch_nor_warp():
     assert done.stdout.strip() == "[]"
 
 
-def test_importing_palaestra_imports_not_even_numpy():
-    code = "import sys, palaestra; print(sorted({'torch', 'warp', 'numpy', 'importlib.metadata'} & set(sys.modules)), dir(palaestra))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[] ['__version__', 'load_policy', 'make', 'train']"
-
-
-def test_an_unknown_name_of_the_package_is_an_attribute_error():
-    with pytest.raises(AttributeError, match="no attribute 'lode_policy'"):
-        palaestra.lode_policy  # noqa: B018
-    assert palaestra.__version__[0].isdigit()
-
-
 def test_one_agent_gets_an_answer_without_rows(policy):
     action = policy.act(seen())
     assert (action.continuous.shape, action.discrete.shape, action.memory) == ((2,), (1,), None)

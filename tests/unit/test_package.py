@@ -1,0 +1,27 @@
+import subprocess
+import sys
+
+import pytest
+
+import palaestra
+from palaestra.core.errors import EnvError
+
+
+def test_importing_palaestra_imports_not_even_numpy():
+    code = "import sys, palaestra; print(sorted({'torch', 'warp', 'numpy', 'importlib.metadata'} & set(sys.modules)), dir(palaestra))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[] ['__version__', 'load_policy', 'make', 'train']"
+
+
+def test_an_unknown_name_of_the_package_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no attribute 'lode_policy'"):
+        palaestra.lode_policy  # noqa: B018
+    assert palaestra.__version__[0].isdigit()
+
+
+def test_make_gives_the_environment_of_a_name_with_its_areas_and_options():
+    env = palaestra.make("Basic", areas=3)
+    assert (env.num_areas, list(env.behaviors)) == (3, ["Basic"])
+    env.close()
+    with pytest.raises(EnvError, match="Basic takes no option 'size'"):
+        palaestra.make("Basic", size=2)
