@@ -1,0 +1,50 @@
+# Two commands do everything on a machine that has Python 3.10 or newer and make: `make learn` and `make test`.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
+READY := $(VENV)/.ready
+RUN_ID ?= 3DBall-$(shell date +%Y%m%d-%H%M%S)
+
+.DEFAULT_GOAL := help
+.PHONY: help install learn test test-learning check format bench bench-peers clean
+
+help:  ## show this list
+	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 18
+
+install: $(READY)  ## make .venv and install Palaestra in it
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { echo "Palaestra needs Python 3.10 or newer; choose one with: make $(MAKECMDGOALS) PYTHON=python3.12"; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $(READY)
+
+learn: $(READY)  ## train the built-in 3DBall and show where its model and plots are
+	$(BIN)/palaestra learn configs/ppo/3DBall.yaml --env=builtin:3DBall --run-id=$(RUN_ID)
+	$(BIN)/palaestra evaluate $(RUN_ID) --episodes 100
+
+test: $(READY)  ## run the fast tests
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses=2 --dist=worksteal
+
+test-learning: $(READY)  ## train every environment to its bar, three seeds each (about an hour)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slow --durations=0 -rA tests/learning
+
+check: $(READY)  ## lint, format, types, layers: what a change must pass
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+	$(BIN)/pyright
+
+format: $(READY)  ## put the code in its usual form
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(READY)  ## measure collecting, updating and both together
+	$(BIN)/python benchmarks/bench.py
+
+bench-peers: $(READY)  ## run the original toolkit and other libraries on the same work (long)
+	$(BIN)/python benchmarks/peers/run.py
+
+clean:  ## remove what the above made, but for results
+	rm -rf $(VENV) .pytest_cache .ruff_cache .import_linter_cache
