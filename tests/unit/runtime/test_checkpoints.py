@@ -293,7 +293,7 @@ for round in range(40):
             save(at)
             os.write(told, at.to_bytes(8, "big"))
     os.read(done, 8)
-    time.sleep(rng.random() * 0.02)
+    time.sleep(rng.random() * 0.06)
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
     os.close(told)
