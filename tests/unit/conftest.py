@@ -1,0 +1,1 @@
+"""Its place makes `tiny_envs` importable from every test below."""

@@ -1,0 +1,99 @@
+"""Returns worked by hand. Every gamma and lambda is ½, so that the numbers stay short."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+from torch.testing import assert_close
+
+from palaestra.losses.returns import gae, horizon_cuts, normalized
+
+
+def column(*values: float) -> Tensor:
+    return torch.tensor(values, dtype=torch.float32).unsqueeze(1)
+
+
+def half(reward: Tensor, value: Tensor, next_value: Tensor, cut: Tensor) -> Tensor:
+    return gae(reward, value, next_value, cut.bool(), gamma=0.5, gae_lambda=0.5)
+
+
+def test_gae_of_an_episode_that_is_terminated():
+    advantage = half(column(1, 2, 4), column(2, 4, 8), column(4, 8, 0), column(0, 0, 1))
+    # deltas: 1 + 2 - 2 = 1;  2 + 4 - 4 = 2;  4 + 0 - 8 = -4
+    # 1 + ¼ (2 + ¼ * -4) = 1.25;  2 + ¼ * -4 = 1;  -4
+    assert_close(advantage, column(1.25, 1, -4))
+
+
+def test_gae_of_an_episode_that_is_truncated_bootstraps_from_its_last_view():
+    advantage = half(column(1, 2, 4), column(2, 4, 8), column(4, 8, 16), column(0, 0, 1))
+    # the last delta is 4 + 8 - 8 = 4;  2 + ¼ * 4 = 3;  1 + ¼ * 3 = 1.75
+    assert_close(advantage, column(1.75, 3, 4))
+
+
+def test_gae_of_an_open_stream_stops_at_the_end_of_the_table():
+    advantage = half(column(1, 2, 4), column(2, 4, 8), column(4, 8, 16), column(0, 0, 0))
+    assert_close(advantage, column(1.75, 3, 4))
+
+
+def test_gae_does_not_look_over_a_cut_in_the_middle():
+    advantage = half(column(1, 2, 4, 0), column(2, 4, 8, 2), column(4, 6, 2, 8), column(0, 1, 0, 0))
+    # deltas: 1 + 2 - 2 = 1;  2 + 3 - 4 = 1, cut here;  4 + 1 - 8 = -3;  0 + 4 - 2 = 2
+    assert_close(advantage, column(1.25, 1, -2.5, 2))
+
+
+def test_slots_of_one_table_end_in_their_own_ways():
+    terminated, truncated, cut = (column(1, 2, 4), column(2, 4, 8), column(4, 8, 0), column(0, 0, 1)), None, None
+    truncated = (column(1, 2, 4), column(2, 4, 8), column(4, 8, 16), column(0, 0, 1))
+    cut = (column(1, 2, 4), column(2, 4, 8), column(4, 6, 16), column(0, 1, 0))
+    together = half(*(torch.cat(columns, 1) for columns in zip(terminated, truncated, cut, strict=True)))
+    assert_close(together, torch.cat([column(1.25, 1, -4), column(1.75, 3, 4), column(1.25, 1, 4)], 1))
+
+
+def test_with_lambda_1_advantage_and_value_make_the_discounted_return():
+    torch.manual_seed(0)
+    reward, value = torch.randn(20, 1), torch.randn(20, 1)
+    next_value = torch.cat([value[1:], torch.zeros(1, 1)])
+    cut = torch.zeros(20, 1, dtype=torch.bool)
+    advantage = gae(reward, value, next_value, cut, gamma=0.9, gae_lambda=1.0)
+    discounted = sum(0.9**t * float(r) for t, r in enumerate(reward[:, 0]))
+    assert float(advantage[0, 0] + value[0, 0]) == pytest.approx(discounted, rel=1e-5)
+
+
+def test_streams_are_cut_at_every_multiple_of_the_horizon():
+    cuts = horizon_cuts(torch.zeros(7, 1, dtype=torch.bool), 3)
+    assert cuts[:, 0].tolist() == [False, False, True, False, False, True, False]
+
+
+def test_after_an_end_the_horizon_counts_from_1():
+    ended = torch.zeros(8, 2, dtype=torch.bool)
+    ended[1, 0] = True  # the next stream is rows 2, 3, 4
+    ended[2, 1] = True  # at the horizon itself: the next is rows 3, 4, 5
+    cuts = horizon_cuts(ended, 3)
+    assert cuts[:, 0].nonzero()[:, 0].tolist() == [4, 7]
+    assert cuts[:, 1].nonzero()[:, 0].tolist() == [2, 5]
+
+
+def test_a_horizon_of_1_cuts_everywhere():
+    assert horizon_cuts(torch.zeros(4, 3, dtype=torch.bool), 1).all()
+
+
+def test_horizon_cuts_agree_with_counting_each_slot():
+    ended = torch.rand(50, 6, generator=torch.Generator().manual_seed(1)) < 0.15
+    cuts = horizon_cuts(ended, 4)
+    for slot in range(6):
+        count = 0
+        for tick in range(50):
+            count += 1
+            assert bool(cuts[tick, slot]) == (count % 4 == 0)
+            count = 0 if ended[tick, slot] else count
+
+
+def test_normalized_has_mean_0_and_std_1_over_all_rows():
+    # mean 3, population variance 5
+    assert_close(normalized(torch.tensor([0.0, 2.0, 4.0, 6.0])), torch.tensor([-3.0, -1.0, 1.0, 3.0]) / 5**0.5)
+
+
+def test_equal_advantages_normalize_to_0():
+    assert normalized(torch.full((5,), 2.0)).tolist() == [0.0] * 5
+    assert normalized(torch.tensor([7.0])).tolist() == [0.0]
