@@ -1,0 +1,164 @@
+"""Buffers against a slow one that keeps a list of decisions for each slot."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+
+import pytest
+import torch
+from tiny_envs import PlainBuffer, Stream, decide, fill, plainly
+
+from palaestra.core.timestep import Decision, TimeStep
+from palaestra.data.buffers import RolloutBuffer, SlottedBuffer, SteadyBuffer
+
+Make = Callable[[TimeStep, Decision, int], RolloutBuffer]
+
+
+def start(stream: Stream, make: Make, ticks: int = 8) -> tuple[RolloutBuffer, TimeStep, torch.Generator]:
+    generator = torch.Generator().manual_seed(99)
+    step = stream.next()
+    return make(step, decide(step, torch.Generator()), ticks), step, generator
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("masked", [False, True])
+def test_a_steady_buffer_holds_what_a_plain_one_does(seed: int, masked: bool):
+    stream = Stream(seed, steady=True, masked=masked)
+    buffer, step, generator = start(stream, SteadyBuffer)
+    plain = PlainBuffer()
+    for _ in range(3):
+        step = fill([buffer, plain], stream, step, 8, generator)
+        assert buffer.decisions == plain.decisions == 32
+        assert plainly(buffer.take(step)) == plain.take(step)
+        assert buffer.decisions == 0
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("grows_at", [None, 5, 17])
+@pytest.mark.parametrize("room", [1, 3, 40])
+def test_a_slotted_buffer_holds_what_a_plain_one_does(seed: int, grows_at: int | None, room: int):
+    stream = Stream(seed, masked=seed % 2 == 0, grows_at=grows_at)
+    buffer, step, generator = start(stream, SlottedBuffer, room)
+    plain = PlainBuffer()
+    for ticks in (9, 1, 14, 30):
+        step = fill([buffer, plain], stream, step, ticks, generator)
+        assert buffer.decisions == plain.decisions
+        assert plainly(buffer.take(step)) == plain.take(step)
+        assert buffer.decisions == 0
+
+
+def test_these_streams_have_what_is_hard():
+    stream = Stream(0, grows_at=20)
+    steps = [stream.next() for _ in range(40)]
+    assert any((step.terminated & step.acting).any() for step in steps)
+    assert any((step.truncated & ~step.acting).any() for step in steps)
+    assert any((~step.acting & ~step.terminated & ~step.truncated).any() for step in steps)
+    assert {len(step.acting) for step in steps} == {4, 8}
+
+
+def test_a_steady_and_a_slotted_buffer_hold_the_same_of_slots_that_always_act():
+    stream = Stream(3, steady=True)
+    steady, step, generator = start(stream, SteadyBuffer)
+    slotted = SlottedBuffer(step, decide(step, torch.Generator()), 8)
+    step = fill([steady, slotted], stream, step, 8, generator)
+    assert plainly(steady.take(step)) == plainly(slotted.take(step))
+
+
+def test_decisions_that_wait_when_a_rollout_is_taken_go_on_in_the_next():
+    stream = Stream(1)
+    buffer, step, generator = start(stream, SlottedBuffer)
+    plain = PlainBuffer()
+    step = fill([buffer, plain], stream, step, 5, generator)
+    buffer.take(step)
+    plain.take(step)
+    waiting = {slot: row["obs"] for slot, row in plain.open_decisions.items()}
+    assert waiting
+    step = fill([buffer, plain], stream, step, 20, generator)
+    taken = plainly(buffer.take(step))
+    assert {slot: taken[slot][0][0]["obs"] for slot in waiting} == waiting
+
+
+def test_a_taken_slotted_rollout_is_not_written_to_again():
+    stream = Stream(2)
+    buffer, step, generator = start(stream, SlottedBuffer)
+    step = fill([buffer], stream, step, 8, generator)
+    rollout = buffer.take(step)
+    before = plainly(rollout)
+    fill([buffer], stream, step, 8, generator)
+    assert plainly(rollout) == before
+
+
+@pytest.mark.parametrize("make", [SteadyBuffer, SlottedBuffer])
+@pytest.mark.parametrize("ticks", [0, 1, 5])
+def test_an_open_rollout_goes_on_from_its_state(make: Make, ticks: int):
+    stream = Stream(4, steady=make is SteadyBuffer, masked=True)
+    old, step, generator = start(stream, make)
+    step = fill([old], stream, step, ticks, generator)
+    state = copy.deepcopy(old.state_dict())
+    new = make(step, decide(step, torch.Generator()), 8)
+    new.load_state_dict(state)
+    assert new.decisions == old.decisions
+    step = fill([old, new], stream, step, 8 - ticks, generator)
+    assert new.decisions == old.decisions
+    assert plainly(new.take(step)) == plainly(old.take(step))
+
+
+def test_a_slotted_buffer_goes_on_from_a_state_with_more_slots_than_it_began_with():
+    stream = Stream(5, grows_at=4)
+    old, first, generator = start(stream, SlottedBuffer, 2)
+    step = fill([old], stream, first, 7, generator)
+    new = SlottedBuffer(step, decide(step, torch.Generator()), 2)
+    new.load_state_dict(copy.deepcopy(old.state_dict()))
+    step = fill([old, new], stream, step, 9, generator)
+    assert plainly(new.take(step)) == plainly(old.take(step))
+
+
+def test_a_state_that_is_loaded_is_not_written_to():
+    stream = Stream(6)
+    old, step, generator = start(stream, SlottedBuffer)
+    step = fill([old], stream, step, 4, generator)
+    state = copy.deepcopy(old.state_dict())
+    again = copy.deepcopy(state)
+    new = SlottedBuffer(step, decide(step, torch.Generator()), 8)
+    new.load_state_dict(state)
+    fill([new], stream, step, 6, generator)
+    for part in ("opened", "settled"):
+        assert all(torch.equal(x, y) for x, y in zip(state[part], again[part], strict=True))
+    assert torch.equal(state["cursor"], again["cursor"])
+
+
+@pytest.mark.parametrize("room", [2, 6, 12])
+def test_a_steady_rollout_goes_on_where_rollouts_have_another_length_now(room: int):
+    stream = Stream(7, steady=True)
+    old, step, generator = start(stream, SteadyBuffer, 9)
+    step = fill([old], stream, step, 6, generator)
+    new = SteadyBuffer(step, decide(step, torch.Generator()), room)
+    new.load_state_dict(copy.deepcopy(old.state_dict()))
+    step = fill([old, new], stream, step, 1, generator)
+    assert new.decisions == 28
+    assert plainly(new.take(step)) == plainly(old.take(step))
+
+
+def test_a_behavior_may_begin_without_any_slot():
+    stream = Stream(8, slots=0)
+    buffer, step, generator = start(stream, SlottedBuffer)
+    step = fill([buffer], stream, step, 3, generator)
+    assert buffer.decisions == 0
+    other = SlottedBuffer(step, decide(step, torch.Generator()), 8)
+    other.load_state_dict(copy.deepcopy(buffer.state_dict()))
+    stream.alive = torch.zeros(2, dtype=torch.bool)
+    plain = PlainBuffer()
+    step = fill([buffer, other, plain], stream, step, 12, generator)
+    expected = plain.take(step)
+    assert expected
+    assert plainly(buffer.take(step)) == plainly(other.take(step)) == expected
+
+
+def test_growing_slots_do_not_multiply_the_room_of_a_long_rollout():
+    stream = Stream(9, slots=1, grows_at=2)
+    buffer, step, generator = start(stream, SlottedBuffer, 1000)
+    assert isinstance(buffer, SlottedBuffer)
+    fill([buffer], stream, step, 5, generator)
+    assert sum(x.shape[0] * x.shape[1] for x in buffer.state_dict()["settled"][:1]) <= 1000
+    assert buffer._settled[0].numel() <= 1000

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from palaestra.data.minibatches import minibatches
+from palaestra.data.rows import Rows
+
+
+def numbered(count: int, masked: bool = True) -> Rows:
+    """Rows whose every column says which row it is."""
+    number = torch.arange(float(count))
+    wide = number.unsqueeze(1)
+    mask = number.unsqueeze(1) % torch.tensor([2.0, 3.0]) == 0 if masked else None
+    return Rows((wide, wide + 0.5), wide.expand(-1, 2), wide.long(), -wide, number, wide, wide, mask)
+
+
+def generator() -> torch.Generator:
+    return torch.Generator().manual_seed(0)
+
+
+def test_each_epoch_takes_every_row_once_in_an_order_of_its_own():
+    batches = list(minibatches(numbered(12), size=4, epochs=3, generator=generator()))
+    assert [len(batch.advantage) for batch in batches] == [4] * 9
+    orders = [torch.cat([batch.advantage for batch in batches[i : i + 3]]).tolist() for i in (0, 3, 6)]
+    assert all(sorted(order) == list(range(12)) for order in orders)
+    assert len({tuple(order) for order in orders}) == 3
+
+
+def test_the_columns_of_a_row_stay_together():
+    for batch in minibatches(numbered(20), size=5, epochs=1, generator=generator()):
+        number = batch.advantage
+        assert torch.equal(batch.inputs[0][:, 0], number)
+        assert torch.equal(batch.inputs[1][:, 0], number + 0.5)
+        assert torch.equal(batch.continuous[:, 1], number)
+        assert torch.equal(batch.discrete[:, 0], number.long())
+        assert torch.equal(batch.log_prob[:, 0], -number)
+        assert torch.equal(batch.target[:, 0], number)
+        assert batch.mask is not None
+        assert torch.equal(batch.mask[:, 1], number % 3 == 0)
+
+
+def test_what_is_left_of_an_epoch_is_dropped():
+    batches = list(minibatches(numbered(11), size=4, epochs=2, generator=generator()))
+    assert [len(batch.advantage) for batch in batches] == [4, 4, 4, 4]
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_fewer_rows_than_a_minibatch_are_one_minibatch(count: int):
+    batches = list(minibatches(numbered(count, masked=False), size=4, epochs=2, generator=generator()))
+    assert [sorted(batch.advantage.tolist()) for batch in batches] == [list(range(count))] * 2
+    assert batches[0].mask is None
+
+
+def test_the_generator_decides_the_order():
+    first, same = ([b.advantage.tolist() for b in minibatches(numbered(8), size=2, epochs=1, generator=generator())] for _ in range(2))
+    assert first == same
