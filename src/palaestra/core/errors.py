@@ -2,7 +2,7 @@
 
 PalaestraError
 ├── ConfigError       a settings file or flag that cannot be used; knows its file and line
-├── PluginError       a name that no entry point answers to, or one that fails to load
+├── PluginError       a name that no entry point answers to, one that fails to load, or a plug-in that breaks its contract
 ├── EnvError          an environment broke its contract, or is gone
 │   └── NotFinite     it sent a NaN or an infinity
 ├── RunError          a run folder that cannot be started, resumed or read
@@ -30,7 +30,7 @@ class ConfigError(PalaestraError):
 
 
 class PluginError(PalaestraError):
-    """A name that no entry point answers to, or an entry point that fails to load."""
+    """A name that no entry point answers to, an entry point that fails to load, or a plug-in that breaks its contract."""
 
 
 class EnvError(PalaestraError):

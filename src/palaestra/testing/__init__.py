@@ -1,5 +1,6 @@
-"""Contract tests for environments (and later trainers) of ours and of plug-in authors."""
+"""Contract tests for environments and trainers, ours and those of plug-in authors."""
 
 from palaestra.testing.check_env import check_env
+from palaestra.testing.check_trainer import check_trainer
 
-__all__ = ["check_env"]
+__all__ = ["check_env", "check_trainer"]

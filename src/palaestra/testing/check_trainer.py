@@ -1,0 +1,195 @@
+"""The contract of a trainer as a test: `check_trainer(MyTrainer, settings)`.
+
+It plays random tables, so that nothing can be learned from them, and looks at what the trainer
+does with the rules of `palaestra.trainers.base.Trainer`: valid decisions, an update that gives
+numbers, and a state from which another trainer goes on with the same digits. The first rule that is broken is raised.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from palaestra.core.errors import PluginError
+from palaestra.core.metrics import Metrics
+from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
+from palaestra.core.timestep import Decision, Ends, TimeStep
+from palaestra.data.buffers import RolloutBuffer, SlottedBuffer, SteadyBuffer
+from palaestra.data.rollout import Rollout
+from palaestra.runtime.tensorfile import flatten, restore
+from palaestra.trainers.base import Trainer
+from palaestra.trainers.behavior import BehaviorSettings
+
+SLOTS = 16
+
+SPECS = (
+    BehaviorSpec((ObsSpec("vector", (5,)),), ActionSpec(continuous=2), steady=True),
+    BehaviorSpec((ObsSpec("vector", (5,)),), ActionSpec(branches=(3, 2))),
+    BehaviorSpec((ObsSpec("image", (1, 20, 20)), ObsSpec("vector", (5,))), ActionSpec(continuous=1, branches=(3,))),
+    BehaviorSpec((ObsSpec("vector", (5,)), ObsSpec("goal", (2,), goal=True)), ActionSpec(branches=(3,)), steady=True),
+)
+"""Behaviors of every kind: steady or not, with numbers, branches or both, with an image, with a goal."""
+
+
+def check_trainer(
+    trainer: Callable[[BehaviorSpec, BehaviorSettings, torch.device, int], Trainer],
+    settings: BehaviorSettings,
+    *specs: BehaviorSpec,
+    device: str | torch.device = "cpu",
+) -> None:
+    """Raises PluginError for the first rule that `trainer`, a class or what makes one, breaks.
+
+    Played are six rollouts for each of `specs` (by default `SPECS`): a small `buffer_size` keeps them short.
+    """
+    place = torch.device(device)
+
+    def make(spec: BehaviorSpec, seed: int) -> Trainer:
+        return trainer(spec, settings, place, seed)
+
+    for spec in specs or SPECS:
+        names = ", ".join(f"{obs.name} {obs.shape}" for obs in spec.obs)
+        where = f"{getattr(trainer, '__name__', 'trainer')}, observations {names}, {spec.action}"
+        _check(lambda seed, spec=spec: make(spec, seed), spec, place, where)
+
+
+def _check(make: Callable[[int], Trainer], spec: BehaviorSpec, device: torch.device, where: str) -> None:
+    first, same = make(0), make(0)
+    _check_members(first, where)
+    for trainer in (first, same):
+        _learn(trainer, _Tables(spec, device, seed=1), 0, where)
+    _compare(_saved(same, where), _saved(first, where), f"{where}: the same seed and experience give the same state")
+    other = make(5)
+    other.load_state_dict(_read_back(first, where))
+    _compare(_saved(other, where), _saved(first, where), f"{where}: a state that was loaded is the one that was saved")
+    for update in (1, 2):
+        for trainer in (first, other):
+            _learn(trainer, _Tables(spec, device, seed=1 + update), update, where)
+        _compare(_saved(other, where), _saved(first, where), f"{where}: update {update} after loading goes on as without a stop")
+
+
+def _check_members(trainer: Any, where: str) -> None:
+    if missing := [name for name in ("network", "policy", "rollout_size", "update", "state_dict") if not hasattr(trainer, name)]:
+        raise PluginError(f"{where}: lacks {', '.join(missing)}; palaestra.trainers.base.Trainer says what they are")
+    if isinstance(trainer.rollout_size, bool) or not isinstance(trainer.rollout_size, int) or trainer.rollout_size < 1:
+        raise PluginError(f"{where}: rollout_size is {trainer.rollout_size!r}; expected a whole number of at least 1")
+
+
+class _Tables:
+    """Random tables of one behavior; what its agents do changes nothing."""
+
+    def __init__(self, spec: BehaviorSpec, device: torch.device, seed: int) -> None:
+        self.spec, self.device = spec, device
+        self._generator = torch.Generator().manual_seed(seed)
+        self._open = torch.zeros(SLOTS, dtype=torch.bool)
+
+    def next(self) -> TimeStep:
+        ended = self._open & self._chance(0.1)
+        terminated = ended & self._chance(0.5)
+        acting = torch.ones_like(ended) if self.spec.steady else self._chance(0.7)
+        self._open = (self._open & ~ended) | acting
+        where = ended.nonzero()[:, 0] if self.device.type == "cpu" else torch.arange(SLOTS)
+        none = torch.zeros(SLOTS, dtype=torch.int64, device=self.device)
+        return TimeStep(
+            obs=self._views(SLOTS),
+            acting=acting.to(self.device),
+            reward=torch.randn(SLOTS, generator=self._generator).to(self.device),
+            group_reward=torch.zeros(SLOTS, device=self.device),
+            terminated=terminated.to(self.device),
+            truncated=(ended & ~terminated).to(self.device),
+            ends=Ends(where.to(self.device), self._views(len(where))),
+            action_mask=self._mask(),
+            area=none,
+            team=none,
+            group=none - 1,
+        )
+
+    def _chance(self, probability: float) -> Tensor:
+        return torch.rand(SLOTS, generator=self._generator) < probability
+
+    def _views(self, rows: int) -> tuple[Tensor, ...]:
+        return tuple(torch.rand(rows, *obs.shape, generator=self._generator).to(self.device) for obs in self.spec.obs)
+
+    def _mask(self) -> Tensor | None:
+        """Forbids about a third of the choices, never a branch's first."""
+        branches = self.spec.action.branches
+        if not branches:
+            return None
+        parts = [torch.rand(SLOTS, size, generator=self._generator) < 0.67 for size in branches]
+        for part in parts:
+            part[:, 0] = True
+        return torch.cat(parts, 1).to(self.device)
+
+
+def _learn(trainer: Trainer, tables: _Tables, update: int, where: str) -> None:
+    """One rollout and what the trainer makes of it."""
+    rollout = _rollout(trainer, tables, where)
+    metrics = trainer.update(rollout, update * trainer.rollout_size)
+    if not isinstance(metrics, Metrics):
+        raise PluginError(f"{where}: update gave a {type(metrics).__name__}; expected core.metrics.Metrics")
+    for tag, value in metrics.read().items():
+        if not math.isfinite(value):
+            raise PluginError(f"{where}: update measured {tag} as {value}; expected a finite number")
+
+
+@torch.no_grad()
+def _rollout(trainer: Trainer, tables: _Tables, where: str) -> Rollout:
+    step = tables.next()
+    buffer: RolloutBuffer | None = None
+    while buffer is None or buffer.decisions < trainer.rollout_size:
+        decision = trainer.policy.act(step)
+        _check_decision(decision, step, tables.spec.action, where)
+        if buffer is None:
+            ticks = math.ceil(trainer.rollout_size / SLOTS)
+            buffer = (SteadyBuffer if tables.spec.steady else SlottedBuffer)(step, decision, ticks)
+        buffer.open(step, decision)
+        step = tables.next()
+        buffer.settle(step)
+    return buffer.take(step)
+
+
+def _check_decision(decision: Decision, step: TimeStep, spec: ActionSpec, where: str) -> None:
+    continuous, discrete = decision.action.continuous, decision.action.discrete
+    shapes = {"action.continuous": (continuous, spec.continuous), "action.discrete": (discrete, len(spec.branches))}
+    for name, (column, width) in {**shapes, "log_prob": (decision.log_prob, spec.components)}.items():
+        if column.shape != (SLOTS, width):
+            raise PluginError(f"{where}: {name} of a decision has shape {tuple(column.shape)}; expected {(SLOTS, width)}")
+    if not bool((continuous.abs() <= 1).all()):
+        raise PluginError(f"{where}: action.continuous reaches {continuous.abs().max().item()}; expected numbers within -1..1")
+    if not bool(decision.log_prob.isfinite().all()):
+        raise PluginError(f"{where}: log_prob of a decision has numbers that are not finite")
+    for branch, size in enumerate(spec.branches):
+        choice = discrete[:, branch]
+        if not bool(((choice >= 0) & (choice < size)).all()):
+            raise PluginError(f"{where}: branch {branch} got {choice.tolist()}; expected 0 to {size - 1}")
+        if step.action_mask is not None:
+            allowed = step.action_mask.split(spec.branches, 1)[branch].gather(1, choice.unsqueeze(1)).squeeze(1)
+            if not bool((allowed | ~step.acting).all()):
+                raise PluginError(f"{where}: branch {branch} got a choice that the action mask forbids")
+
+
+def _saved(trainer: Trainer, where: str) -> dict[str, Any]:
+    """The state as a checkpoint would hold it: names to tensors, and the rest as JSON."""
+    tensors: dict[str, Tensor] = {}
+    try:
+        rest = json.dumps(flatten(trainer.state_dict(), tensors))
+    except TypeError as error:
+        raise PluginError(f"{where}: state_dict cannot be saved: {error}") from error
+    return {**{name: tensor.cpu().clone() for name, tensor in tensors.items()}, "": rest}
+
+
+def _read_back(trainer: Trainer, where: str) -> Any:
+    saved = _saved(trainer, where)
+    return restore(json.loads(saved.pop("")), saved)
+
+
+def _compare(found: Mapping[str, Any], expected: Mapping[str, Any], rule: str) -> None:
+    for name in {**expected, **found}:
+        mine, theirs = found.get(name), expected.get(name)
+        equal = torch.equal(mine, theirs) if isinstance(mine, Tensor) and isinstance(theirs, Tensor) else mine == theirs
+        if not equal:
+            raise PluginError(f"{rule}, but {name or 'something that is no tensor'} differs")
