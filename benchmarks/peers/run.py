@@ -148,7 +148,7 @@ def _cartpole(runs: Sequence[Result]) -> dict[str, str]:
 COLUMNS = {
     "cartpole": _cartpole,
     "original": lambda runs: {"agent-steps/s": f"{_median(runs, 'median_sps'):,.0f}", "cycles": str(sum(run["cycles"] for run in runs))},
-    "update": lambda runs: {"samples/s": f"{_median(runs, 'samples_per_s'):,.0f}"},
+    "update": lambda runs: {"samples a CPU s": f"{_median(runs, 'samples_per_cpu_s'):,.0f}"},
 }
 
 
@@ -169,12 +169,16 @@ def main() -> None:
     chosen = options()
     planned = list(jobs(chosen))
     pythons = interpreters({job.peer for job in planned}, chosen)
-    results = [result for job in planned if job.peer in pythons and (result := run(job, pythons[job.peer])) is not None]
+    about, results = machine(pythons), []
+    for job in planned:
+        result = run(job, pythons[job.peer]) if job.peer in pythons else None
+        if result is not None:
+            results.append(result)
+            if chosen.json is not None:  # each time, so that a run cut short leaves what it measured
+                chosen.json.write_text(json.dumps({"machine": about, "runs": results}, indent=1) + "\n")
     if not results:
         sys.exit("nothing ran: no peer of these names has a script for this work, or none could be built (see above)")
     print(table(results))
-    if chosen.json is not None:
-        chosen.json.write_text(json.dumps({"machine": machine(pythons), "runs": results}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -64,10 +64,10 @@ def main(minibatch: int) -> None:
                 obs, rewards, dones, extras = env.step(learner.act(obs))
                 learner.process_env_step(obs, rewards, dones, extras)
             learner.compute_returns(obs)
-        began = time.perf_counter()
+        began = time.process_time()
         learner.update()
-        rates.append(ROWS * EPOCHS / (time.perf_counter() - began))
-    print(json.dumps({"peer": "rsl_rl", "minibatch": minibatch, "samples_per_s": round(statistics.median(rates[1:]))}))
+        rates.append(ROWS * EPOCHS / (time.process_time() - began))
+    print(json.dumps({"peer": "rsl_rl", "minibatch": minibatch, "samples_per_cpu_s": round(statistics.median(rates[1:]))}))
 
 
 if __name__ == "__main__":
