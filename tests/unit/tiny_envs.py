@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor
 
@@ -15,6 +16,7 @@ from palaestra.core.timestep import Action, Decision, Ends, TimeStep
 from palaestra.data.buffers import RolloutBuffer
 from palaestra.data.rollout import Rollout
 from palaestra.models.settings import NetworkSettings
+from palaestra.runtime.episodes import Episodes
 from palaestra.trainers.behavior import BehaviorSettings
 
 CPU = torch.device("cpu")
@@ -206,6 +208,43 @@ def fill(buffers: list[RolloutBuffer | PlainBuffer], stream: Stream, first: Time
         for buffer in buffers:
             buffer.settle(step)
     return step
+
+
+EpisodeList = list[tuple[float, float, int]]
+
+
+def slow_episodes(steps: list[TimeStep]) -> EpisodeList:
+    """Return, group return and decisions of each episode that ends, slot by slot."""
+    waiting, sums, ended = set[int](), dict[int, list[float]](), []
+    for tick, step in enumerate(steps):
+        for slot in range(len(step.reward)):
+            end, acts = bool(step.terminated[slot] | step.truncated[slot]), bool(step.acting[slot])
+            total = sums.setdefault(slot, [0.0, 0.0, 0])
+            if tick and slot in waiting and (end or acts):
+                total[0] += float(step.reward[slot])
+                total[1] += float(step.group_reward[slot])
+                total[2] += 1
+                waiting.discard(slot)
+            if tick and end:
+                ended.append((total[0], total[1], int(total[2])))
+                sums[slot] = [0.0, 0.0, 0]
+            if acts:
+                waiting.add(slot)
+    return ended
+
+
+def episodes_of(*taken: Episodes) -> EpisodeList:
+    return [
+        (float(own), float(group), int(length))
+        for episodes in taken
+        for own, group, length in zip(episodes.returns, episodes.group_returns, episodes.lengths, strict=True)
+    ]
+
+
+def same_episodes(found: EpisodeList, expected: EpisodeList) -> None:
+    assert len(found) == len(expected) > 0
+    for mine, theirs in zip(found, expected, strict=True):
+        assert mine == pytest.approx(theirs, rel=1e-6)
 
 
 class Bandit:

@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from tiny_envs import Stream, decide, fill
+from torch import Tensor
+from torch.testing import assert_close
+
+from palaestra.data.buffers import SlottedBuffer
+from palaestra.data.rollout import Rollout
+from palaestra.rewards.extrinsic import Extrinsic, ReturnScale
+from palaestra.rewards.settings import ExtrinsicSettings
+
+REWARD = torch.tensor([[1.0, 4.0], [2.0, 0.0]])
+ENDED = torch.tensor([[False, True], [False, False]])
+
+
+def slotted_rollout(seed: int, ticks: int = 20) -> Rollout:
+    stream, generator = Stream(seed), torch.Generator().manual_seed(seed)
+    step = stream.next()
+    buffer = SlottedBuffer(step, decide(step, generator), 4)
+    return buffer.take(fill([buffer], stream, step, ticks, generator))
+
+
+def test_an_agents_reward_is_its_own_and_its_groups_times_strength():
+    rollout = slotted_rollout(0)
+    assert_close(Extrinsic(ExtrinsicSettings(strength=0.5))(rollout), (rollout.reward + rollout.group_reward) * 0.5)
+
+
+def test_rewards_are_divided_by_the_standard_deviation_of_discounted_returns():
+    scale = ReturnScale(gamma=0.5)
+    # returns so far: 1 and 2 + ½ * 1 = 2.5 in one slot; 4, which ends, and 0 in the other
+    deviation = torch.tensor([1.0, 2.5, 4.0, 0.0]).std(correction=0)
+    assert_close(scale(REWARD, ENDED), REWARD / deviation)
+
+
+def test_open_returns_go_on_in_the_next_rollout():
+    scale = ReturnScale(gamma=0.5)
+    scale(REWARD, ENDED)
+    # the first slot goes on from 2.5, the second from 0
+    deviation = torch.tensor([1.0, 2.5, 4.0, 0.0, 1.0 + 1.25, 3.0]).std(correction=0)
+    reward = torch.tensor([[1.0, 3.0]])
+    assert_close(scale(reward, torch.zeros(1, 2, dtype=torch.bool)), reward / deviation)
+
+
+def test_rows_that_no_decision_settled_are_not_counted():
+    scale, alike = ReturnScale(0.9), ReturnScale(0.9)
+    reward, ended = torch.randn(6, 3), torch.rand(6, 3) < 0.3
+    lengths = torch.tensor([6, 2, 0])
+    filled = reward.clone()
+    counted = torch.arange(6).unsqueeze(1) < lengths
+    filled[~counted] = 1e6  # what an earlier rollout left there
+    first, second = scale(filled, ended, lengths), alike(reward, ended, lengths)
+    assert_close(first[counted], second[counted])
+    assert scale.state_dict()["count"] == 8
+    assert torch.equal(scale.state_dict()["running"], alike.state_dict()["running"])
+
+
+def test_scaling_a_slotted_rollout_agrees_with_counting_each_slot():
+    scale, returns, running = ReturnScale(0.9), [], [0.0] * 4
+    for seed in (1, 2):
+        rollout = slotted_rollout(seed)
+        ended = rollout.terminated | rollout.truncated
+        out = scale(rollout.reward, ended, rollout.lengths)
+        assert rollout.lengths is not None
+        for slot, length in enumerate(rollout.lengths.tolist()):
+            for t in range(length):
+                running[slot] = rollout.reward[t, slot].item() + 0.9 * running[slot]
+                returns.append(running[slot])
+                running[slot] = 0.0 if ended[t, slot] else running[slot]
+        deviation = torch.tensor(returns, dtype=torch.float64).std(correction=0).item()
+        assert_close(out[0], rollout.reward[0] / deviation)
+
+
+def test_open_returns_stay_when_slots_grow():
+    scale = ReturnScale(gamma=0.5)
+    scale(REWARD, ENDED)
+    scale(torch.zeros(1, 3), torch.zeros(1, 3, dtype=torch.bool))
+    assert scale.state_dict()["running"].tolist() == [1.25, 0.0, 0.0]
+
+
+def test_rewards_that_are_all_0_stay_0():
+    assert ReturnScale(0.99)(torch.zeros(3, 2), torch.zeros(3, 2, dtype=torch.bool)).tolist() == [[0.0, 0.0]] * 3
+
+
+@pytest.mark.parametrize("normalize", [False, True])
+def test_it_goes_on_from_its_state(normalize: bool):
+    old, new = (Extrinsic(ExtrinsicSettings(normalize=normalize)) for _ in range(2))
+    old(slotted_rollout(3))
+    new.load_state_dict(copy.deepcopy(old.state_dict()))
+    for seed in (4, 5):
+        results: list[Tensor] = [signal(slotted_rollout(seed)) for signal in (old, new)]
+        assert torch.equal(*results)

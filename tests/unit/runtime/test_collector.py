@@ -1,0 +1,269 @@
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+import pytest
+import torch
+from tiny_envs import CPU, Bandit, PlainBuffer, Scripted, behavior_settings, episodes_of, plainly, same_episodes, slow_episodes
+from torch import Tensor
+
+from palaestra.core.errors import NotFinite
+from palaestra.core.specs import BehaviorSpec
+from palaestra.core.timestep import Decision, TimeStep
+from palaestra.data.rollout import Rollout
+from palaestra.envs.base import Env
+from palaestra.models.policy import Policy
+from palaestra.runtime.collector import Collector, Seat
+from palaestra.runtime.environments import make_env
+from palaestra.runtime.tensorfile import flatten, restore
+from palaestra.trainers.ppo import PPO
+
+LOOSE = {"slots": 3}
+STEADY = {"slots": 5, "steady": True}
+
+
+class Watched(Policy):
+    """Keeps what it answered."""
+
+    def __init__(self, policy: Policy) -> None:
+        super().__init__(policy.network, policy.generator)
+        self.answers: list[tuple[TimeStep, Decision]] = []
+
+    def act(self, step: TimeStep) -> Decision:
+        decision = super().act(step)
+        self.answers.append((step, decision))
+        return decision
+
+
+def collector_of(env: Env, rollout_size: int | None = 20, seed: int = 0) -> Collector:
+    def join(name: str, spec: BehaviorSpec) -> Seat:
+        trainer = PPO(spec, behavior_settings(), CPU, seed)
+        return Seat(name, spec, Watched(trainer.policy), rollout_size)
+
+    return Collector(env, join, seed)
+
+
+def never() -> bool:
+    return False
+
+
+def test_a_rollout_is_given_when_it_is_full():
+    collector = collector_of(Scripted({"Walker": STEADY}))
+    rollouts = collector.collect(100, never)
+    assert rollouts["Walker"].shape == (4, 5)
+    assert collector.env.tick == 4  # type: ignore[attr-defined]
+    assert collector.seats["Walker"].decisions == 20
+
+
+def test_a_rollout_has_at_least_as_many_decisions_as_asked_for():
+    collector = collector_of(Scripted({"Walker": STEADY}), rollout_size=18)
+    assert collector.collect(100, never)["Walker"].shape == (4, 5)
+
+
+def test_collecting_stops_after_so_many_ticks_or_when_told():
+    collector = collector_of(Scripted({"Walker": STEADY}), rollout_size=1000)
+    assert collector.collect(7, never) == {}
+    assert collector.seats["Walker"].decisions == 35
+    assert collector.collect(7, lambda: True) == {}
+    assert collector.seats["Walker"].decisions == 40
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_each_behavior_fills_rollouts_of_its_own(seed: int):
+    env = Scripted({"Walker": STEADY, "Talker": LOOSE, "Late": {"slots": 2, "grows_at": 9}}, appears={"Late": 6})
+    collector = collector_of(env, seed=seed)
+    taken: dict[str, list[tuple[int, Rollout]]] = {"Walker": [], "Talker": [], "Late": []}
+    while env.tick < 60:
+        for name, rollout in collector.collect(100, never).items():
+            taken[name].append((env.tick, copy.deepcopy(rollout)))
+    for name, rollouts in taken.items():
+        policy = collector.seats[name].policy
+        assert isinstance(policy, Watched)
+        plain, answers = PlainBuffer(), iter(policy.answers)
+        ends = dict(rollouts)
+        for tick, tables in enumerate(env.tables):
+            if name not in tables:
+                continue
+            plain.settle(tables[name])
+            if tick in ends:
+                assert plain.decisions >= 20
+                assert plainly(ends[tick]) == plain.take(tables[name])
+            assert plain.decisions < 20
+            if tick < env.tick:
+                plain.open(*next(answers))
+        assert len(rollouts) > 1
+
+
+def test_returns_and_lengths_of_episodes_are_right_for_every_behavior():
+    env = Scripted({"Walker": STEADY, "Talker": LOOSE, "Late": {"slots": 2, "grows_at": 9}}, appears={"Late": 6})
+    collector = collector_of(env)
+    for _ in range(30):
+        collector.collect(5, never)
+    for name in ("Walker", "Talker", "Late"):
+        tables = [tables[name] for tables in env.tables if name in tables]
+        same_episodes(episodes_of(collector.seats[name].meter.take()), slow_episodes(tables))
+
+
+def test_a_behavior_that_appears_while_another_is_absent_is_welcomed():
+    env = Scripted({"Talker": LOOSE, "Late": LOOSE}, appears={"Late": 3}, absent={"Talker": 3})
+    collector = collector_of(env)
+    collector.collect(10, never)
+    assert set(collector.seats) == {"Talker", "Late"}
+    assert collector.seats["Late"].decisions > 0
+
+
+def test_a_seat_that_does_not_learn_acts_and_keeps_nothing():
+    collector = collector_of(Scripted({"Walker": STEADY}), rollout_size=None)
+    assert collector.collect(9, never) == {}
+    assert collector.seats["Walker"].buffer is None
+    assert len(collector.seats["Walker"].meter.take().returns) > 0
+
+
+def test_time_is_told_by_where_it_went():
+    collector = collector_of(Scripted({"Walker": STEADY}))
+    collector.collect(3, never)
+    assert collector.seconds["environment"] > 0
+    assert collector.seconds["inference"] > 0
+
+
+class Broken(Bandit):
+    """A NaN in a truncated episode's last view."""
+
+    def _table(self, reward: Tensor, ended: bool) -> TimeStep:
+        step = super()._table(reward, ended)
+        values = {name: getattr(step, name) for name in step.__slots__}
+        for view in step.ends.obs:
+            view[:, 1] = torch.nan
+        return TimeStep(**{**values, "terminated": step.truncated, "truncated": step.terminated})
+
+
+def test_a_last_view_that_is_no_number_never_reaches_a_trainer():
+    collector = collector_of(Broken(4, continuous=1))
+    with pytest.raises(NotFinite, match=r"behavior 'Bandit', agent 0: at a truncated episode's end, observation 'o0'\[1\] is nan"):
+        collector.collect(100, never)
+
+
+SETTINGS: dict[str, Any] = {"hyper": {"batch_size": 16, "buffer_size": 96, "learning_rate": 1e-3}, "network": {"normalize": True}}
+
+
+class Training:
+    """Collector and trainer, as a run joins them."""
+
+    def __init__(self, env: Env, seed: int, **settings: Any) -> None:
+        self.env, self.ticks = env, 0
+        self.trainers: dict[str, PPO] = {}
+        self.settings = {**SETTINGS, **settings}
+        self.collector = Collector(env, self._join, seed)
+
+    def _join(self, name: str, spec: BehaviorSpec) -> Seat:
+        trainer = PPO(spec, behavior_settings(**self.settings), CPU, 7)
+        self.trainers[name] = trainer
+        return Seat(name, spec, trainer.policy, trainer.rollout_size)
+
+    def go_on(self, until: int) -> None:
+        while self.ticks < until:
+            rollouts = self.collector.collect(1, never)
+            self.ticks += 1
+            for name, rollout in rollouts.items():
+                self.trainers[name].update(rollout, self.collector.seats[name].decisions)
+                self.collector.seats[name].meter.take()
+        for seat in self.collector.seats.values():
+            seat.meter.take()
+
+    def state(self) -> dict[str, Any]:
+        return {"collector": self.collector.state_dict(), "trainers": {name: t.state_dict() for name, t in self.trainers.items()}}
+
+    def load(self, state: dict[str, Any], seed: int) -> bool:
+        restored = self.collector.load_state_dict(state["collector"], seed)
+        for name, trainer in self.trainers.items():
+            trainer.load_state_dict(state["trainers"][name])
+        return restored
+
+
+def through_a_file(state: dict[str, Any]) -> dict[str, Any]:
+    """What a checkpoint gives back."""
+    tensors: dict[str, Tensor] = {}
+    rest = json.loads(json.dumps(flatten(state, tensors)))
+    return restore(rest, {name: tensor.clone() for name, tensor in tensors.items()})
+
+
+def tensors_of(training: Training) -> dict[str, Any]:
+    tensors: dict[str, Tensor] = {}
+    rest = flatten(training.state(), tensors)
+    return {**tensors, "": json.dumps(rest)}
+
+
+def equal(found: Training, expected: Training) -> None:
+    mine, theirs = tensors_of(found), tensors_of(expected)
+    assert mine.keys() == theirs.keys()
+    for name, value in theirs.items():
+        assert torch.equal(mine[name], value) if isinstance(value, Tensor) else mine[name] == value, name
+
+
+@pytest.mark.parametrize(
+    ("make", "stop", "end", "settings"),
+    [
+        (lambda: make_env("builtin:3DBall", areas=6), 37, 70, {}),
+        (lambda: make_env("builtin:3DBall", areas=6), 48, 70, {}),  # just after an update
+        (lambda: make_env("builtin:Basic", areas=8), 29, 60, {"extrinsic": {"normalize": True}}),
+        (lambda: make_env("builtin:GridWorld", areas=3), 35, 66, {"hyper": {"batch_size": 16, "buffer_size": 48}}),
+        (lambda: Bandit(6, continuous=1, branches=(3,)), 21, 50, {}),
+    ],
+    ids=["3DBall", "3DBall after an update", "Basic", "GridWorld", "Bandit"],
+)
+def test_a_run_that_was_interrupted_gives_the_tensors_of_one_that_was_not(make: Any, stop: int, end: int, settings: dict[str, Any]):
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    whole, first, second = (Training(make(), seed, **settings) for seed in (0, 0, 5))
+    whole.go_on(end)
+    first.go_on(stop)
+    assert second.load(through_a_file(first.state()), seed=5)
+    second.ticks = stop
+    equal(second, first)
+    second.go_on(end)
+    equal(second, whole)
+    assert any(t.optimizer.state_dict()["state"] for t in whole.trainers.values())
+    torch.set_num_threads(threads)
+
+
+def test_an_environment_that_cannot_be_saved_starts_anew_and_everything_else_goes_on():
+    streams = {"Walker": STEADY, "Talker": LOOSE}
+    old, new = Training(Scripted(streams), 0), Training(Scripted(streams), 1)
+    old.go_on(30)
+    assert new.load(through_a_file(old.state()), seed=2) is False
+    for name, seat in old.collector.seats.items():
+        assert new.collector.seats[name].decisions == seat.decisions > 0
+        assert torch.equal(new.trainers[name].parameters[0], old.trainers[name].parameters[0])
+    new.go_on(40)
+    assert new.collector.seats["Walker"].decisions > old.collector.seats["Walker"].decisions
+
+
+def test_another_number_of_areas_starts_new_episodes():
+    old, new = Training(make_env("builtin:Basic", areas=4), 0), Training(make_env("builtin:Basic", areas=6), 0)
+    old.go_on(5)
+    assert new.load(through_a_file(old.state()), seed=1) is False
+    new.go_on(30)
+    assert new.collector.seats["Basic"].decisions == 20 + 30 * 6
+
+
+@pytest.mark.parametrize("buffer_size", [8, 48, 200])
+def test_a_run_goes_on_with_another_buffer_size(buffer_size: int):
+    old = Training(make_env("builtin:Basic", areas=4), 0)
+    old.go_on(13)
+    new = Training(make_env("builtin:Basic", areas=4), 0, hyper={"batch_size": 8, "buffer_size": buffer_size})
+    assert new.load(through_a_file(old.state()), seed=1)
+    new.go_on(60)
+    assert new.collector.seats["Basic"].decisions == 13 * 4 + 60 * 4
+
+
+def test_looking_at_a_policys_shapes_leaves_its_random_numbers_where_they_were():
+    training = Training(make_env("builtin:Basic", areas=4), 0)
+    training.go_on(3)
+    state = through_a_file(training.state())
+    other = Training(make_env("builtin:Basic", areas=4), 0)
+    other.trainers["Basic"].load_state_dict(state["trainers"]["Basic"])
+    before = other.trainers["Basic"].acting.get_state()
+    other.collector.load_state_dict(state["collector"], 0)
+    assert torch.equal(other.trainers["Basic"].acting.get_state(), before)

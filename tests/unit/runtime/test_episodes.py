@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import copy
+
+import pytest
+from tiny_envs import Stream, episodes_of, same_episodes, slow_episodes
+
+from palaestra.core.timestep import TimeStep
+from palaestra.runtime.episodes import EpisodeMeter
+
+
+def stream_of(seed: int, steady: bool, grows_at: int | None) -> list[TimeStep]:
+    stream = Stream(seed, steady=steady, grows_at=grows_at)
+    return [stream.next() for _ in range(60)]
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("steady", "grows_at"), [(True, None), (False, None), (False, 7), (False, 30)])
+def test_returns_and_lengths_are_those_of_each_slot_alone(seed: int, steady: bool, grows_at: int | None):
+    steps = stream_of(seed, steady, grows_at)
+    meter = EpisodeMeter(0)
+    meter.begin(steps[0])
+    taken = []
+    for tick, step in enumerate(steps[1:]):
+        meter.add(step)
+        if tick % 11 == 0:
+            taken.append(meter.take())
+    same_episodes(episodes_of(*taken, meter.take()), slow_episodes(steps))
+
+
+def test_episodes_are_open_across_states():
+    steps = stream_of(4, steady=False, grows_at=10)
+    old = EpisodeMeter(0)
+    old.begin(steps[0])
+    for step in steps[1:25]:
+        old.add(step)
+    before = old.take()
+    new = EpisodeMeter(0)
+    new.load_state_dict(copy.deepcopy(old.state_dict()))
+    for step in steps[25:]:
+        new.add(step)
+    same_episodes(episodes_of(before, new.take()), slow_episodes(steps))
+
+
+def test_a_behavior_that_appears_late_is_counted_from_its_first_table():
+    steps = stream_of(5, steady=False, grows_at=None)
+    meter = EpisodeMeter(0)
+    for step in steps:
+        meter.add(step)
+    same_episodes(episodes_of(meter.take()), slow_episodes(steps))
+    assert meter.slots == 4
+
+
+def test_a_reset_drops_open_episodes():
+    steps = stream_of(6, steady=True, grows_at=None)
+    meter = EpisodeMeter(0)
+    meter.begin(steps[0])
+    for step in steps[1:20]:
+        meter.add(step)
+    meter.begin(steps[20])
+    for step in steps[21:]:
+        meter.add(step)
+    same_episodes(episodes_of(meter.take()), slow_episodes(steps[20:]))
+
+
+def test_nothing_is_taken_twice():
+    steps = stream_of(7, steady=True, grows_at=None)
+    meter = EpisodeMeter(0)
+    meter.begin(steps[0])
+    for step in steps[1:]:
+        meter.add(step)
+    assert len(meter) == 59
+    assert len(meter.take().returns) > 0
+    assert (len(meter), len(meter.take().returns)) == (0, 0)

@@ -1,0 +1,265 @@
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+from tiny_envs import CPU, Bandit, Stream, behavior_settings, decide, fill, plainly, spec_of
+from torch import Tensor
+from torch.testing import assert_close
+
+from palaestra.core.metrics import Metrics
+from palaestra.core.timestep import Action, TimeStep
+from palaestra.data.buffers import SlottedBuffer, SteadyBuffer
+from palaestra.data.rollout import Rollout
+from palaestra.losses.returns import normalized
+from palaestra.models.distributions import log_prob_and_entropy
+from palaestra.trainers.ppo import PPO
+
+SPEC = spec_of((2,), (1,), continuous=2, branches=(2, 2))
+GAMMA, LAMBDA = 0.9, 0.8
+
+
+def trainer(hyper: dict[str, Any] | None = None, seed: int = 0, **settings: Any) -> PPO:
+    return PPO(SPEC, behavior_settings(hyper, **settings), CPU, seed)
+
+
+def values_first_number(ppo: PPO) -> PPO:
+    """Makes V(obs) = obs[0][0]: far from 0, Swish is the identity."""
+    network = ppo.network
+    with torch.no_grad():
+        for weight, bias in zip(network.body.weights, network.body.biases, strict=True):
+            weight[-1].zero_()
+            weight[-1, 0, 0] = 1
+            bias[-1].zero_()
+        network.body.biases[0][-1, 0, 0] = 100
+        network.value_head.weight.zero_()
+        network.value_head.weight[0, 0] = 1
+        network.value_head.bias.fill_(-100)
+    return ppo
+
+
+def experience(seed: int, steady: bool, ticks: int = 16, **stream: Any) -> Rollout:
+    made, generator = Stream(seed, steady=steady, **stream), torch.Generator().manual_seed(seed)
+    step = made.next()
+    buffer = (SteadyBuffer if steady else SlottedBuffer)(step, decide(step, generator), ticks)
+    return buffer.take(fill([buffer], made, step, ticks, generator))
+
+
+def played(ppo: PPO, seed: int, ticks: int = 16) -> Rollout:
+    """Experience with the trainer's own decisions."""
+    stream = Stream(seed, steady=True)
+    step = stream.next()
+    with torch.no_grad():
+        buffer = SteadyBuffer(step, ppo.policy.act(step), ticks)
+        for _ in range(ticks):
+            buffer.open(step, ppo.policy.act(step))
+            step = stream.next()
+            buffer.settle(step)
+    return buffer.take(step)
+
+
+def slow_rows(rollout: Rollout, horizon: int) -> dict[tuple[int, int], tuple[float, float]]:
+    """Value and advantage of each decision, by time and slot, where V(obs) = obs[0][0]."""
+    rows = {}
+    for slot, (decisions, last) in plainly(rollout).items():
+        following = [row["obs"][0][0] for row in decisions[1:]] + [last[0][0]]
+        count, cuts = 0, []
+        for row in decisions:
+            count += 1
+            ended = row["terminated"] or row["truncated"]
+            cuts.append(ended or count % horizon == 0)
+            count = 0 if ended else count
+        later = 0.0
+        for t in reversed(range(len(decisions))):
+            row = decisions[t]
+            after = 0.0 if row["terminated"] else row["final"][0][0] if row["truncated"] else following[t]
+            value = row["obs"][0][0]
+            later = row["reward"] + row["group_reward"] + GAMMA * after - value + (0 if cuts[t] else GAMMA * LAMBDA * later)
+            rows[t, slot] = (value, later)
+    return dict(sorted(rows.items()))
+
+
+@pytest.mark.parametrize("steady", [True, False])
+@pytest.mark.parametrize("horizon", [3, 64])
+@pytest.mark.parametrize("seed", range(3))
+def test_truncations_bootstrap_from_the_last_view_terminations_from_0_and_open_ends_from_what_followed(
+    steady: bool, horizon: int, seed: int
+):
+    ppo = values_first_number(trainer({"lambd": LAMBDA}, extrinsic={"gamma": GAMMA}, time_horizon=horizon))
+    rollout = experience(seed, steady, 30)
+    assert rollout.terminated.any()
+    assert rollout.truncated.any()
+    rows = ppo._rows(rollout, Metrics())
+    value, advantage = torch.tensor(list(slow_rows(rollout, horizon).values())).unbind(1)
+    assert_close(rows.value[:, 0], value, rtol=1e-4, atol=1e-3)
+    assert_close(rows.target[:, 0], advantage + value, rtol=1e-4, atol=1e-3)
+    assert_close(rows.advantage, normalized(advantage), rtol=1e-3, atol=1e-3)
+
+
+def test_the_rows_of_slots_that_grew_are_those_of_each_decision():
+    ppo = values_first_number(trainer({"lambd": LAMBDA}, extrinsic={"gamma": GAMMA}, time_horizon=4))
+    rollout = experience(5, False, 30, grows_at=9)
+    expected = slow_rows(rollout, 4)
+    rows = ppo._rows(rollout, Metrics())
+    assert_close(rows.inputs[0][:, :2], torch.stack([rollout.obs[0][place] for place in expected]))
+    assert_close(rows.target[:, 0], torch.tensor([sum(pair) for pair in expected.values()]), rtol=1e-4, atol=1e-3)
+
+
+def test_steady_and_slotted_buffers_give_the_same_rows():
+    stream, generator = Stream(1, steady=True), torch.Generator().manual_seed(1)
+    step = stream.next()
+    decision = decide(step, generator)
+    steady, slotted = SteadyBuffer(step, decision, 12), SlottedBuffer(step, decision, 12)
+    step = fill([steady, slotted], stream, step, 12, generator)
+    ppo = trainer()
+    one, other = (ppo._rows(buffer.take(step), Metrics()).columns() for buffer in (steady, slotted))
+    assert_close(one, other)
+
+
+def test_a_masked_rollout_gives_its_masks():
+    spec = spec_of((2,), (1,), continuous=2, branches=(3, 2))
+    rows = PPO(spec, behavior_settings(), CPU, 0)._rows(experience(2, True, masked=True), Metrics())
+    assert rows.mask is not None
+    assert rows.mask.shape == (64, 5)
+    assert not rows.mask.all()
+
+
+def test_the_normalizer_stands_still_while_collecting_and_the_ratio_is_1_at_the_first_minibatch():
+    ppo = trainer(network={"normalize": True})
+    ppo.update(played(ppo, 1), 64)
+    normalizer = ppo.network.normalizer
+    assert normalizer is not None
+    before = copy.deepcopy(normalizer.state_dict())
+    rollout = played(ppo, 2)
+    assert all(torch.equal(value, before[name]) for name, value in normalizer.state_dict().items())
+    rows = ppo._rows(rollout, Metrics())
+    with torch.no_grad():
+        output, value = ppo.network(rows.inputs)
+        sample = Action(rows.continuous, rows.discrete)
+        log_prob, _ = log_prob_and_entropy(output, ppo.network.log_std, None, sample, SPEC.action)
+    assert_close(log_prob, rows.log_prob, rtol=1e-6, atol=1e-6)
+    assert_close(value, rows.value, rtol=1e-5, atol=1e-6)
+
+
+def test_the_normalizer_takes_in_every_settled_decision_once():
+    ppo, rollout = trainer({"num_epoch": 5}, network={"normalize": True}), experience(3, False)
+    ppo.update(rollout, 64)
+    normalizer = ppo.network.normalizer
+    assert normalizer is not None
+    assert rollout.lengths is not None
+    seen = [row["obs"][0] + row["obs"][1] for rows, _ in plainly(rollout).values() for row in rows]
+    assert int(normalizer.count) == 1 + len(seen)
+    assert_close(normalizer.mean, torch.tensor(seen, dtype=torch.float64).sum(0) / (1 + len(seen)))
+
+
+def moved(hyper: dict[str, Any], **settings: Any) -> dict[str, Tensor]:
+    """Each parameter's change in one update."""
+    ppo = trainer(hyper, **settings)
+    before = {name: p.detach().clone() for name, p in ppo.network.named_parameters()}
+    ppo.update(experience(4, True), 64)
+    return {name: p.detach() - before[name] for name, p in ppo.network.named_parameters()}
+
+
+def test_an_update_moves_every_parameter():
+    assert all(change.any() for change in moved({}).values())
+
+
+def test_without_value_loss_the_critic_stays():
+    change = moved({"value_coef": 0.0})
+    assert not change["value_head.weight"].any()
+    assert not change["body.weights.0"][1].any()
+    assert change["action_head.weight"].any()
+
+
+def test_a_shared_critic_has_one_body_and_learns():
+    change = moved({"shared_critic": True})
+    assert change["body.weights.0"].shape[0] == 1
+    assert all(part.any() for part in change.values())
+
+
+def test_clipping_the_value_changes_what_is_learned():
+    plain, clipped = moved({"epsilon": 0.01}), moved({"epsilon": 0.01, "clip_value": True})
+    assert not torch.equal(plain["value_head.weight"], clipped["value_head.weight"])
+    assert torch.equal(plain["action_head.weight"], clipped["action_head.weight"])
+
+
+@pytest.mark.parametrize("name", ["beta", "epsilon", "lambd", "learning_rate", "num_epoch"])
+def test_each_setting_has_an_effect(name: str):
+    changed = {"beta": 0.5, "epsilon": 0.02, "lambd": 0.1, "learning_rate": 1e-2, "num_epoch": 1}[name]
+    assert not torch.equal(moved({})["action_head.weight"], moved({name: changed})["action_head.weight"])
+
+
+def grad_norm(hyper: dict[str, Any]) -> float:
+    ppo = trainer({"learning_rate": 0.0, "num_epoch": 1, **hyper})
+    ppo.update(experience(4, True), 64)
+    return float(torch.cat([p.grad.flatten() for p in ppo.network.parameters() if p.grad is not None]).norm())
+
+
+def test_max_grad_norm_bounds_the_norm_of_all_gradients_together():
+    assert grad_norm({}) > 1
+    assert grad_norm({"max_grad_norm": 0.01}) == pytest.approx(0.01, rel=1e-3)
+    assert grad_norm({"max_grad_norm": 1e6}) == pytest.approx(grad_norm({}))
+
+
+def test_schedules_follow_the_step():
+    ppo = trainer({"learning_rate_schedule": "linear", "learning_rate": 1e-2, "epsilon": 0.3, "beta": 1e-2}, max_steps=1000)
+    metrics = ppo.update(experience(4, True), 500).read()
+    assert metrics["Policy/Learning Rate"] == pytest.approx(0.5e-2)
+    assert metrics["Policy/Epsilon"] == pytest.approx(0.2)
+    assert metrics["Policy/Beta"] == pytest.approx(0.5 * (1e-2 + 1e-5))
+    assert ppo.optimizer.param_groups[0]["lr"] == metrics["Policy/Learning Rate"]
+
+
+def test_metrics_bear_ml_agents_tags():
+    metrics = trainer().update(experience(4, True), 64).read()
+    assert {"Losses/Policy Loss", "Losses/Value Loss", "Policy/Entropy", "Policy/Extrinsic Value Estimate"} <= metrics.keys()
+
+
+def test_a_trainer_goes_on_from_its_state_with_the_same_digits():
+    old, new = trainer(network={"normalize": True}), trainer(seed=9, network={"normalize": True})
+    old.update(played(old, 1), 64)
+    new.load_state_dict(copy.deepcopy(old.state_dict()))
+    for seed in (2, 3):
+        first, second = played(old, seed), played(new, seed)
+        assert plainly(first) == plainly(second)
+        assert old.update(first, 128).read() == new.update(second, 128).read()
+    for name, value in old.network.state_dict().items():
+        assert torch.equal(new.network.state_dict()[name], value), name
+
+
+@pytest.mark.parametrize(
+    "action", [{"branches": (2,)}, {"branches": (2, 2)}, {"continuous": 1}, {"continuous": 2}, {"continuous": 1, "branches": (2,)}], ids=str
+)
+def test_it_learns_what_is_best_in_a_bandit(action: dict[str, Any]):
+    env = Bandit(64, **action)
+    hyper = {"buffer_size": 512, "batch_size": 128, "learning_rate": 1e-3, "beta": 1e-3, "num_epoch": 4}
+    ppo = PPO(env.behaviors["Bandit"], behavior_settings(hyper), CPU, 0)
+    step = env.reset(0)["Bandit"]
+    first = mean_reward(ppo, env, step)
+    with torch.no_grad():
+        buffer = SteadyBuffer(step, ppo.policy.act(step), 8)
+    for _ in range(20):
+        for _ in range(8):
+            with torch.no_grad():
+                decision = ppo.policy.act(step)
+            buffer.open(step, decision)
+            step = env.step({"Bandit": decision.action})["Bandit"]
+            buffer.settle(step)
+        ppo.update(buffer.take(step), 0)
+    best = len(action)
+    assert first < 0.8 * best
+    assert mean_reward(ppo, env, step) > 0.9 * best
+
+
+@torch.no_grad()
+def mean_reward(ppo: PPO, env: Bandit, step: TimeStep) -> float:
+    """Of the likeliest actions."""
+    ppo.policy.deterministic = True
+    decision = ppo.policy.act(step)
+    ppo.policy.deterministic = False
+    state = env.state_dict()
+    reward = env.step({"Bandit": decision.action})["Bandit"].reward.mean()
+    env.load_state_dict({name: value.clone() for name, value in state.items()})
+    return float(reward)
