@@ -1,0 +1,115 @@
+"""Writes `docs/reference/settings.md` from the settings classes: `python docs/make_settings.py`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin
+
+from pydantic.fields import FieldInfo
+
+from palaestra.core.settings import Settings
+from palaestra.models.settings import MemorySettings, NetworkSettings
+from palaestra.rewards.settings import REWARDS
+from palaestra.runtime.settings import CheckpointSettings, EngineSettings, EnvSettings, RunSettings, TorchSettings
+from palaestra.runtime.settings.available import NOT_YET
+from palaestra.scenario.settings import SAMPLERS, CompletionCriteriaSettings, LessonSettings, SamplerSettings, SelfPlaySettings
+from palaestra.trainers.behavior import BehaviorSettings
+from palaestra.trainers.settings import TRAINERS, BehavioralCloningSettings
+
+PAGE = Path(__file__).parent / "reference" / "settings.md"
+
+HEAD = """\
+# Settings
+
+*Made from the settings classes by `docs/make_settings.py`; edit the sentences there.*
+
+Settings are ML-Agents' YAML. What is not given has its default; the command line's flags win over the file, and `--set PATH=VALUE` over
+both: `--set behaviors.3DBall.hyperparameters.batch_size=256`, where `behaviors.*` means every behavior.
+`palaestra config FILE` prints what a file comes to, and `palaestra schema` writes a JSON schema for editors.
+
+"""
+
+SECTIONS: list[tuple[str, type[Settings]]] = [
+    ("The file", RunSettings),
+    ("`behaviors.NAME` and `default_settings`", BehaviorSettings),
+    *((f"`hyperparameters` with `trainer_type: {name}`", settings) for name, settings in TRAINERS.items()),
+    ("`network_settings`", NetworkSettings),
+    ("`network_settings.memory`", MemorySettings),
+    *((f"`reward_signals.{name}`", settings) for name, settings in REWARDS.items()),
+    ("`behavioral_cloning`", BehavioralCloningSettings),
+    ("`self_play`", SelfPlaySettings),
+    ("`environment_parameters.NAME` as a sampler", SamplerSettings),
+    *((f"`sampler_parameters` with `sampler_type: {name}`", settings) for name, settings in SAMPLERS.items()),
+    ("`environment_parameters.NAME.curriculum`, each lesson", LessonSettings),
+    ("`completion_criteria` of a lesson", CompletionCriteriaSettings),
+    ("`env_settings`", EnvSettings),
+    ("`engine_settings`", EngineSettings),
+    ("`checkpoint_settings`", CheckpointSettings),
+    ("`torch_settings`", TorchSettings),
+]
+
+
+def page() -> str:
+    """The whole page."""
+    return HEAD + not_yet() + "\n".join(section(title, settings) for title, settings in SECTIONS)
+
+
+def not_yet() -> str:
+    """What is refused."""
+    lines = [f"- `{pattern.replace('BEHAVIOR', 'behaviors.NAME')}`: {sentence.format(value='…')}" for pattern, _, sentence in NOT_YET]
+    return "Asked for, these are refused, so that nothing is set in vain:\n\n" + "\n".join(lines) + "\n\n"
+
+
+def section(title: str, settings: type[Settings]) -> str:
+    """A heading, the sentence of the class, and its fields."""
+    sentence = " ".join((settings.__doc__ or "").split())
+    return "\n".join([f"## {title}", sentence, "", "| key | type | default | |", "|---|---|---|---|", *rows(settings), ""])
+
+
+def rows(settings: type[Settings]) -> Iterator[str]:
+    """A row for each field."""
+    for name, field in settings.model_fields.items():
+        cells = (f"`{name}`", kind(field), default(field), " ".join((field.description or "").split()))
+        yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def kind(field: FieldInfo) -> str:
+    """Its type and range in words."""
+    words = " or ".join(dict.fromkeys(_kinds(field.annotation)))
+    signs = {"gt": ">", "ge": "≥", "lt": "<", "le": "≤"}
+    bounds = [f"{sign} {getattr(rule, key)}" for rule in field.metadata for key, sign in signs.items() if hasattr(rule, key)]
+    return ", ".join([words, *bounds])
+
+
+def _kinds(annotation: Any) -> Iterator[str]:
+    words = {bool: "switch", int: "whole number", float: "number", str: "text", NoneType: "null"}
+    origin = get_origin(annotation)
+    if annotation in words:
+        yield words[annotation]
+    elif origin is Literal:
+        yield ", ".join(f"`{choice}`" for choice in get_args(annotation))
+    elif origin in (Union, UnionType):
+        for each in get_args(annotation):
+            yield from _kinds(each)
+    elif origin is tuple:
+        yield "list"
+    elif hasattr(annotation, "__metadata__"):  # Annotated
+        yield from _kinds(annotation.__origin__)
+    else:
+        yield "section"
+
+
+def default(field: FieldInfo) -> str:
+    """As YAML says it; sections have defaults of their own."""
+    value = field.get_default(call_default_factory=True)
+    if field.is_required():
+        return "*required*"
+    return "" if isinstance(value, Settings | dict) else f"`{json.dumps(value)}`"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
+    print(f"wrote {PAGE}")
