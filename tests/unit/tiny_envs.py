@@ -84,7 +84,10 @@ def table(
 
 
 class Stream:
-    """Random tables of a behavior: slots that act, wait, end, are cut, stay empty and grow. No two observations are equal."""
+    """Random tables of a behavior: slots that act, wait, end (some before they ever acted), are cut, stay empty and grow.
+
+    No two observations are equal.
+    """
 
     def __init__(self, seed: int, slots: int = 4, steady: bool = False, masked: bool = False, grows_at: int | None = None) -> None:
         self.generator = torch.Generator().manual_seed(seed)
@@ -95,7 +98,9 @@ class Stream:
         if self.tick == self.grows_at:
             self.alive = torch.cat([self.alive, torch.zeros_like(self.alive)])
         slots = len(self.alive)
-        ended = self.alive & self._chance(0.2)
+        ended = self._chance(0.2)
+        if self.steady:
+            ended = ended & self.alive
         terminated = ended & self._chance(0.5)
         acting = torch.ones_like(ended) if self.steady else self._chance(0.6)
         self.alive = (self.alive & ~ended) | acting
@@ -225,7 +230,7 @@ def slow_episodes(steps: list[TimeStep]) -> EpisodeList:
                 total[1] += float(step.group_reward[slot])
                 total[2] += 1
                 waiting.discard(slot)
-            if tick and end:
+            if tick and end and total[2]:
                 ended.append((total[0], total[1], int(total[2])))
                 sums[slot] = [0.0, 0.0, 0]
             if acts:
@@ -255,7 +260,7 @@ class Bandit:
 
     def __init__(self, areas: int, continuous: int = 0, branches: tuple[int, ...] = ()) -> None:
         self.num_areas = areas
-        self.behaviors = {"Bandit": spec_of((2,), continuous=continuous, branches=branches)}
+        self.behaviors: Mapping[str, BehaviorSpec] = {"Bandit": spec_of((2,), continuous=continuous, branches=branches)}
         self.generator, self.side = torch.Generator(), torch.zeros(areas)
 
     def reset(self, seed: int) -> dict[str, TimeStep]:
@@ -307,7 +312,7 @@ class Scripted:
     ) -> None:
         """`appears`: the first tick of a behavior; `absent`: a tick at which it has no table."""
         self.made, self.appears, self.absent = streams, appears or {}, absent or {}
-        self.behaviors: dict[str, BehaviorSpec] = {}
+        self.behaviors: Mapping[str, BehaviorSpec] = {}
         self.tick, self.streams = 0, dict[str, Stream]()
         self.tables: list[dict[str, TimeStep]] = []
         """Everything it ever showed since reset."""
@@ -327,7 +332,8 @@ class Scripted:
             if self.tick >= self.appears.get(name, 0) and self.tick != self.absent.get(name):
                 masked, steady = stream.masked, stream.steady
                 obs = (ObsSpec("place", (2,)), ObsSpec("time", (1,)))
-                self.behaviors[name] = BehaviorSpec(obs, ActionSpec(2, (3, 2)) if masked else ActionSpec(2, (2, 2)), steady)
+                spec = BehaviorSpec(obs, ActionSpec(2, (3, 2)) if masked else ActionSpec(2, (2, 2)), steady)
+                self.behaviors = {**self.behaviors, name: spec}
                 steps[name] = stream.next()
         self.tables.append(steps)
         return steps

@@ -71,7 +71,7 @@ class EpisodeMeter:
             self._lengths += settled
             self._waiting = (self._waiting & ~settled) | acting
             if ended.any():
-                slots = ended.nonzero()[0]
+                slots = (ended & (self._lengths > 0)).nonzero()[0]  # one that ends before its first decision is none
                 returns.append(self._returns[slots])
                 groups.append(self._group[slots])
                 lengths.append(self._lengths[slots])

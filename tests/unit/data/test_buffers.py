@@ -50,7 +50,11 @@ def test_a_slotted_buffer_holds_what_a_plain_one_does(seed: int, grows_at: int |
 
 def test_these_streams_have_what_is_hard():
     stream = Stream(0, grows_at=20)
-    steps = [stream.next() for _ in range(40)]
+    alive, steps = [], []
+    for _ in range(40):
+        alive.append(stream.alive)
+        steps.append(stream.next())
+    assert any((step.truncated[: len(seen)] & ~seen).any() for step, seen in zip(steps, alive, strict=True))
     assert any((step.terminated & step.acting).any() for step in steps)
     assert any((step.truncated & ~step.acting).any() for step in steps)
     assert any((~step.acting & ~step.terminated & ~step.truncated).any() for step in steps)

@@ -84,6 +84,7 @@ def test_goal_columns_are_those_of_the_encoding():
     assert goal_columns(spec_of((4,), (2,), (1,), continuous=1, goals=(1,)), 16) == [4, 5]
     # vectors come first, so that the image's 16 columns lie behind 4 + 1
     assert goal_columns(spec_of((1, 20, 20), (4,), (1,), continuous=1, goals=(0, 2)), 16) == [4, *range(5, 21)]
+    assert goal_columns(spec_of((1, 20, 20), (3, 20, 20), continuous=1, goals=(1,)), 16) == list(range(16, 32))
 
 
 def test_a_goal_conditions_the_network_only_where_the_settings_say_so():

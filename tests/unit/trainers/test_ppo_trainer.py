@@ -14,7 +14,10 @@ from palaestra.core.timestep import Action, TimeStep
 from palaestra.data.buffers import SlottedBuffer, SteadyBuffer
 from palaestra.data.rollout import Rollout
 from palaestra.losses.returns import normalized
+from palaestra.models.actor_critic import ActorCritic
 from palaestra.models.distributions import log_prob_and_entropy
+from palaestra.rewards.extrinsic import Extrinsic
+from palaestra.rewards.settings import ExtrinsicSettings
 from palaestra.trainers.ppo import PPO
 
 SPEC = spec_of((2,), (1,), continuous=2, branches=(2, 2))
@@ -116,6 +119,21 @@ def test_steady_and_slotted_buffers_give_the_same_rows():
     ppo = trainer()
     one, other = (ppo._rows(buffer.take(step), Metrics()).columns() for buffer in (steady, slotted))
     assert_close(one, other)
+
+
+def test_each_signal_has_values_and_targets_of_its_own_and_the_advantage_is_their_mean():
+    ppo = trainer({"lambd": LAMBDA})
+    rollout = experience(6, False)
+    ppo.network = ActorCritic(SPEC, ppo.settings.network_settings, signals=2)
+    values_first_number(ppo).network.value_head.weight.data[1, 0] = 0.5
+    plain, strong = ExtrinsicSettings(gamma=GAMMA), ExtrinsicSettings(gamma=0.5, strength=3.0)
+    ppo.signals = [Extrinsic(plain), Extrinsic(strong)]
+    rows = ppo._rows(rollout, Metrics())
+    expected = torch.tensor([sum(pair) for pair in slow_rows(rollout, 64).values()])
+    assert_close(rows.target[:, 0], expected, rtol=1e-4, atol=1e-3)
+    assert_close(rows.value[:, 1], 0.5 * rows.value[:, 0] - 50, rtol=1e-4, atol=1e-3)
+    advantages = rows.target - rows.value
+    assert_close(rows.advantage, normalized(advantages.mean(1)), rtol=1e-4, atol=1e-4)
 
 
 def test_a_masked_rollout_gives_its_masks():
