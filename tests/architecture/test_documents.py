@@ -1,0 +1,127 @@
+import ast
+import importlib.util
+import re
+import shlex
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from source import PACKAGE, ROOT, documents, tracked
+
+from palaestra.cli.main import make_parser
+from palaestra.runtime.settings import json_schema
+
+PAGES = [pytest.param(path, id=path.relative_to(ROOT).as_posix()) for path in documents()]
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def test_commands_in_documents_are_real():
+    found = [line for path in documents() for _, block in fences(path) for line in block.splitlines() if line.startswith("palaestra ")]
+    assert len(found) > 15
+    for line in found:
+        words = shlex.split(line)[1:]
+        options = make_parser(words[0]).parse_args(words)
+        config = getattr(options, "config", None)
+        assert config is None or (ROOT / config).is_file() or config.name == "CONFIG", line
+
+
+def test_make_targets_in_documents_are_real():
+    rules = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    named = {word for path in documents() for word in re.findall(r"(?:^|`)make ([a-z-]+)", path.read_text(encoding="utf-8"), re.MULTILINE)}
+    assert {"learn", "test"} <= named <= rules
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_links_lead_somewhere(path: Path):
+    text = FENCE.sub("", path.read_text(encoding="utf-8"))
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if re.match(r"[a-z]+:", target):
+            continue
+        name, _, anchor = target.partition("#")
+        page = (path.parent / name).resolve() if name else path
+        assert page.exists(), f"{target} in {path.name}"
+        assert not anchor or anchor in anchors(page), f"{target} in {path.name}"
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_python_in_documents_imports_what_there_is(path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.syspath_prepend(ROOT)
+    for language, block in fences(path):
+        if language == "python":
+            imports = [node for node in ast.parse(block).body if isinstance(node, ast.Import | ast.ImportFrom)]
+            assert imports
+            exec(compile(ast.Module(imports, []), path.name, "exec"), {})
+
+
+def test_the_tree_in_architecture_names_every_module():
+    tree = next(block for _, block in fences(ROOT / "ARCHITECTURE.md") if block.startswith("src/palaestra/"))
+    there = {path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py")}
+    assert named_in(tree) == {path for path in there if path == "__init__.py" or not path.endswith("__init__.py")}
+
+
+def test_the_page_of_settings_is_up_to_date():
+    page = make_settings()
+    assert page.PAGE.read_text(encoding="utf-8") == page.page(), "write it anew with: python docs/make_settings.py"
+
+
+def test_the_page_of_settings_has_every_key_of_the_schema():
+    schema: dict[str, Any] = json_schema()
+    groups = [schema, *schema["$defs"].values()]
+    keys = {key for group in groups for key in group.get("properties", {})} | set(schema["$defs"]["BehaviorSettings"]["properties"])
+    text = make_settings().PAGE.read_text(encoding="utf-8")
+    signals = {"extrinsic", "curiosity", "gail", "rnd", "curriculum"}
+    assert len(keys) > 100
+    assert {key for key in keys - signals if f"| `{key}` |" not in text} == set()
+
+
+def test_no_file_knows_the_machine_it_was_made_on():
+    place = re.compile(rb"(?<![\w./-])/(?:work|root|home|Users|tmp)/[\w.-]+/[\w.-]+")
+    found = {path.relative_to(ROOT).as_posix(): place.search(path.read_bytes()) for path in tracked()}
+    assert {name: match[0] for name, match in found.items() if match} == {}
+
+
+def fences(path: Path) -> list[tuple[str, str]]:
+    """Language and text of each code block."""
+    return [(match[1], match[2]) for match in FENCE.finditer(path.read_text(encoding="utf-8"))]
+
+
+def anchors(page: Path) -> set[str]:
+    """Of its headings, as they are linked to."""
+    headings = re.findall(r"^#+ (.+)$", FENCE.sub("", page.read_text(encoding="utf-8")), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def named_in(tree: str) -> set[str]:
+    """Paths of the modules that an indented tree names, from its root."""
+    found, folders = set(), dict[int, str]()
+    for line in tree.splitlines()[1:]:
+        indent = len(line) - len(line.lstrip())
+        if indent == 0:
+            break  # what lies beside the package
+        above = folders.get(indent - 2, "")
+        first = line.split()[0]
+        if first.endswith("/"):
+            folders[indent] = above + first
+        else:
+            found |= {above + word for word in line.split() if word.endswith(".py")}
+    return found
+
+
+def make_settings() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("make_settings", ROOT / "docs" / "make_settings.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_tree_reader_follows_indents():
+    assert named_in("src/\n  a.py  x\n  b/\n    c.py d.py\n    e/\n      f.py  see g\n  h.py\nout/\n") == {
+        "a.py",
+        "b/c.py",
+        "b/d.py",
+        "b/e/f.py",
+        "h.py",
+    }
