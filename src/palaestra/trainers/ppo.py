@@ -18,6 +18,7 @@ from palaestra.models.actor_critic import ActorCritic
 from palaestra.models.flat import flatten
 from palaestra.models.policy import Policy
 from palaestra.rewards.extrinsic import Extrinsic
+from palaestra.rewards.settings import ExtrinsicSettings
 from palaestra.trainers.behavior import BehaviorSettings
 from palaestra.trainers.gradients import Autograd, ClosedForm, Coefficients
 from palaestra.trainers.schedules import LAST_BETA, LAST_EPSILON, LAST_LEARNING_RATE, scheduled
@@ -35,7 +36,9 @@ class PPO:
     def __init__(self, spec: BehaviorSpec, settings: BehaviorSettings, device: torch.device, seed: int) -> None:
         assert isinstance(settings.hyperparameters, PPOSettings)
         self.settings, self.hyper = settings, settings.hyperparameters
-        self.signals = [Extrinsic(settings.reward_signals["extrinsic"])]
+        extrinsic = settings.reward_signals["extrinsic"]
+        assert isinstance(extrinsic, ExtrinsicSettings)
+        self.signals = [Extrinsic(extrinsic)]
         torch.manual_seed(seed)
         self.network = ActorCritic(spec, settings.network_settings, len(self.signals), self.hyper.shared_critic).to(device)
         plain = self.network.plain
@@ -88,9 +91,7 @@ class PPO:
             next_value = following[..., k]
             if not signal.ignores_ends:
                 next_value = next_value * ~rollout.terminated
-            advantages.append(
-                gae(signal(rollout), value[..., k], next_value, cut, gamma=signal.gamma, gae_lambda=self.hyper.lambd)
-            )
+            advantages.append(gae(signal(rollout), value[..., k], next_value, cut, gamma=signal.gamma, gae_lambda=self.hyper.lambd))
             metrics.add({f"Policy/{signal.name.title()} Value Estimate": settled(rollout, (value[..., k],))[0].mean()})
         advantage = torch.stack(advantages, -1)
         inputs = settled(rollout, tuple(x.view(time, slots, *x.shape[1:]) for x in inputs))
