@@ -27,23 +27,25 @@ class StackedMLP(nn.Module):
         self.outputs = sizes[-1]
         self.weights = nn.ParameterList(kaiming(networks, i, o) for i, o in pairwise(sizes))
         self.biases = nn.ParameterList(torch.zeros(networks, 1, o) for o in sizes[1:])
+        # a ParameterList takes longer to give an item than a small product takes
+        self._layers = list(zip(self.weights, self.biases, strict=True))
 
     def forward(self, x: Tensor) -> Tensor:
         """(k, N, in) to (k, N, hidden)."""
-        for weight, bias in zip(self.weights, self.biases, strict=True):
+        for weight, bias in self._layers:
             x = functional.silu(torch.baddbmm(bias, x, weight))
         return x
 
     def one(self, index: int, x: Tensor) -> Tensor:
         """One network alone: (N, in) to (N, hidden)."""
-        for weight, bias in zip(self.weights, self.biases, strict=True):
+        for weight, bias in self._layers:
             x = functional.silu(torch.addmm(bias[index], x, weight[index]))
         return x
 
     def trace(self, x: Tensor) -> tuple[Tensor, Trace]:
         """As `forward`, and what `backward` needs; keeps no autograd graph."""
         trace: Trace = []
-        for weight, bias in zip(self.weights, self.biases, strict=True):
+        for weight, bias in self._layers:
             sums = torch.baddbmm(bias, x, weight)
             trace.append((x, sums))
             x = functional.silu(sums)
@@ -53,7 +55,7 @@ class StackedMLP(nn.Module):
         """Writes every parameter's `.grad` from the gradient of the outputs, (k, N, hidden): the chain rule by hand."""
         for i in reversed(range(len(trace))):
             x, sums = trace[i]
-            weight, bias = self.weights[i], self.biases[i]
+            weight, bias = self._layers[i]
             grad = torch.ops.aten.silu_backward(grad, sums)
             torch.bmm(x.transpose(1, 2), grad, out=weight.grad)
             torch.sum(grad, 1, keepdim=True, out=bias.grad)
