@@ -2,6 +2,7 @@ import ast
 import importlib.util
 import re
 import shlex
+import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -11,6 +12,9 @@ from source import PACKAGE, ROOT, documents, tracked
 
 from palaestra.cli.main import make_parser
 from palaestra.runtime.settings import json_schema
+
+if sys.version_info >= (3, 11):
+    import tomllib
 
 PAGES = [pytest.param(path, id=path.relative_to(ROOT).as_posix()) for path in documents()]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -58,6 +62,15 @@ def test_the_tree_in_architecture_names_every_module():
     tree = next(block for _, block in fences(ROOT / "ARCHITECTURE.md") if block.startswith("src/palaestra/"))
     there = {path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py")}
     assert named_in(tree) == {path for path in there if path == "__init__.py" or not path.endswith("__init__.py")}
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="tomllib came with Python 3.11")
+def test_the_table_of_libraries_has_every_dependency():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    wanted = [*project["dependencies"], *(each for extra in project["optional-dependencies"].values() for each in extra)]
+    table = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8").partition("## Libraries")[2].partition("\n## ")[0]
+    listed = {name for row in re.findall(r"^\| ([^|]+) \|", table, re.MULTILINE) for name in re.split(r", | \(.*", row)}
+    assert {re.split(r"[\[>=<]", each)[0] for each in wanted} <= listed
 
 
 def test_the_page_of_settings_is_up_to_date():
