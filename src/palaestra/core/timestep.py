@@ -60,4 +60,4 @@ class Decision:
     action: Action  # what the environment gets
     sample: Action  # what was drawn: the continuous part before it is scaled and clipped
     log_prob: Tensor  # (S, A) of the sample, one column a continuous number, then one a branch
-    memory: Tensor  # (S, L) recurrent state after this decision; L is 0 without memory
+    memory: Tensor  # (S, L) recurrent state it started from; L is 0 without memory
