@@ -19,6 +19,7 @@ from palaestra.models.flat import flatten
 from palaestra.models.policy import Policy
 from palaestra.rewards.extrinsic import Extrinsic
 from palaestra.rewards.settings import ExtrinsicSettings
+from palaestra.trainers.adam import Adam
 from palaestra.trainers.behavior import BehaviorSettings
 from palaestra.trainers.gradients import Autograd, ClosedForm, Coefficients
 from palaestra.trainers.schedules import LAST_BETA, LAST_EPSILON, LAST_LEARNING_RATE, scheduled
@@ -44,7 +45,7 @@ class PPO:
         plain = self.network.plain
         # many small tensors are one call when they are one tensor; large ones gain nothing from it
         self.parameters = [flatten(self.network)] if plain else list(self.network.parameters())
-        self.optimizer = torch.optim.Adam(self.parameters, lr=self.hyper.learning_rate, fused=True)
+        self.optimizer = Adam(self.parameters, self.hyper.learning_rate)
         self.gradient = ClosedForm(self.network) if plain else Autograd(self.network)
         self.acting = torch.Generator(device).manual_seed(seed + 1)
         self.shuffling = torch.Generator(device).manual_seed(seed + 2)
@@ -55,7 +56,7 @@ class PPO:
         """`num_epoch` passes over the rollout, then its observations enter the normalizer."""
         hyper, metrics = self.hyper, Metrics()
         rate, c = self._scheduled(step)
-        self.optimizer.param_groups[0]["lr"] = rate
+        self.optimizer.learning_rate = rate
         rows = self._rows(rollout, metrics)
         for batch in minibatches(rows, size=hyper.batch_size, epochs=hyper.num_epoch, generator=self.shuffling):
             losses = self.gradient(batch, c)
@@ -123,7 +124,7 @@ class PPO:
         """Everything the next decision and update depend on."""
         return {
             "network": dict(self.network.state_dict()),
-            "optimizer": self.optimizer.state_dict()["state"],
+            "optimizer": self.optimizer.state_dict(),
             "signals": {signal.name: signal.state_dict() for signal in self.signals},
             "acting": self.acting.get_state(),
             "shuffling": self.shuffling.get_state(),
@@ -132,8 +133,7 @@ class PPO:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on as if it had never stopped."""
         self.network.load_state_dict(state["network"])
-        groups = self.optimizer.state_dict()["param_groups"]
-        self.optimizer.load_state_dict({"state": state["optimizer"], "param_groups": groups})
+        self.optimizer.load_state_dict(state["optimizer"])
         for signal in self.signals:
             signal.load_state_dict(state["signals"][signal.name])
         self.acting.set_state(state["acting"].cpu())

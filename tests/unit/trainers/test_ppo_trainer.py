@@ -227,7 +227,7 @@ def test_schedules_follow_the_step():
     assert metrics["Policy/Learning Rate"] == pytest.approx(0.5e-2)
     assert metrics["Policy/Epsilon"] == pytest.approx(0.2)
     assert metrics["Policy/Beta"] == pytest.approx(0.5 * (1e-2 + 1e-5))
-    assert ppo.optimizer.param_groups[0]["lr"] == metrics["Policy/Learning Rate"]
+    assert ppo.optimizer.learning_rate == metrics["Policy/Learning Rate"]
 
 
 def test_metrics_bear_ml_agents_tags():
