@@ -44,7 +44,7 @@ class PPO:
         self.network = ActorCritic(spec, settings.network_settings, len(self.signals), self.hyper.shared_critic).to(device)
         plain = self.network.plain
         # many small tensors are one call when they are one tensor; large ones gain nothing from it
-        self.parameters = [flatten(self.network)] if plain else list(self.network.parameters())
+        self.parameters = [flatten(self.network)] if plain else [p for p in self.network.parameters() if p.numel()]
         self.optimizer = Adam(self.parameters, self.hyper.learning_rate)
         self.gradient = ClosedForm(self.network) if plain else Autograd(self.network)
         self.acting = torch.Generator(device).manual_seed(seed + 1)
