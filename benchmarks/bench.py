@@ -1,0 +1,180 @@
+"""Measures collecting, updating and both together, and prints a table and, with --json, a file.
+
+usage: python benchmarks/bench.py [--quick] [--threads N] [--device cuda] [--json FILE]
+
+Each figure is the median of several repetitions; small work is measured with one thread, wide work with one and with all.
+Machines are noisy: compare figures of one run, or a run before and after a change, not those of two machines.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import palaestra
+from palaestra.data.rows import Rows
+from palaestra.runtime.collector import Collector
+from palaestra.runtime.learner import Learner
+from palaestra.runtime.settings import BehaviorSettings, load
+from palaestra.trainers.gradients import Coefficients
+from palaestra.trainers.ppo import PPO
+
+CONFIGS = Path(__file__).resolve().parent.parent / "configs" / "ppo"
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One measured number."""
+
+    what: str
+    work: str
+    threads: int
+    value: float
+    unit: str
+
+
+class Bench:
+    """The measurements, on one device."""
+
+    def __init__(self, device: str, repetitions: int, threads: list[int]) -> None:
+        self.device, self.repetitions, self.threads = torch.device(device), repetitions, threads
+
+    def run(self) -> Iterator[Figure]:
+        """All figures, as they come."""
+        official = load(CONFIGS / "3DBall.yaml").settings.behaviors["3DBall"]
+        wide = load(CONFIGS / "3DBall_4096.yaml").settings.behaviors["3DBall"]
+        one = 1
+        yield Figure("tick", "3DBall, 12 agents", one, self.tick(12, official, one) * 1e3, "ms")
+        yield Figure("gradient step", "3DBall, 64 rows", one, self.gradient(64, official, one) * 1e3, "ms")
+        yield Figure("end to end", "3DBall, 12 agents, official YAML", one, self.end_to_end("3DBall.yaml", 12, 120_000, one), "agent-steps/s")
+        for threads in self.threads:
+            tick = self.tick(4096, wide, threads)
+            yield Figure("collect", "3DBall, 4,096 agents", threads, 4096 / tick, "agent-steps/s")
+            yield Figure("gradient", "3DBall, 4,096 rows", threads, 4096 / self.gradient(4096, wide, threads), "rows/s")
+            yield Figure(
+                "end to end", "3DBall, 4,096 agents, 3DBall_4096.yaml", threads, self.end_to_end("3DBall_4096.yaml", 4096, 1_000_000, threads), "agent-steps/s"
+            )
+        if self.device.type == "cuda":
+            tick = self.tick(65_536, wide, one)
+            yield Figure("collect", "3DBall, 65,536 agents", one, 65_536 / tick, "agent-steps/s")
+
+    def tick(self, agents: int, settings: BehaviorSettings, threads: int) -> float:
+        """Seconds of one tick: environment, policy, checks and rollout together."""
+        torch.set_num_threads(threads)
+        env = palaestra.make("builtin:3DBall", areas=agents, device=str(self.device))
+        collector = Collector(env, lambda name, spec: Learner(name, spec, settings, self.device, 0, False).seat, seed=0)
+        ticks = max(settings.hyperparameters.buffer_size // agents - 1, 1)  # type: ignore[union-attr]
+
+        def collect() -> None:
+            collector.collect(ticks, lambda: False)
+            for seat in collector.seats.values():
+                assert seat.buffer is not None
+                seat.buffer.take(collector.steps[seat.name])
+                seat.meter.take()
+
+        return self.median(collect, max(2000 // ticks, 3)) / ticks
+
+    def gradient(self, rows: int, settings: BehaviorSettings, threads: int) -> float:
+        """Seconds of one gradient step, optimizer included."""
+        torch.set_num_threads(threads)
+        spec = palaestra.make("builtin:3DBall", areas=1).behaviors["3DBall"]
+        trainer = PPO(spec, settings, self.device, 0)
+
+        def normal(*shape: int) -> torch.Tensor:
+            return torch.randn(*shape, device=self.device)
+
+        nothing = torch.zeros(rows, 0, dtype=torch.int64, device=self.device)
+        batch = Rows((normal(rows, 8),), normal(rows, 2), nothing, normal(rows, 2), normal(rows), normal(rows, 1), normal(rows, 1), None)
+        coefficients = Coefficients(0.2, 1e-3, 0.5, clip_value=False)
+        steps = max(200 * 64 // rows, 10)
+
+        def learn() -> None:
+            for _ in range(steps):
+                trainer.gradient(batch, coefficients)
+                trainer.optimizer.step()
+
+        return self.median(learn, 5) / steps
+
+    def end_to_end(self, config: str, agents: int, steps: int, threads: int) -> float:
+        """Agent-steps a second over whole periods of a real run, its first left out: it warms up."""
+        marks: list[tuple[float, int]] = []
+        period = max(steps // 10, 1)
+        with tempfile.TemporaryDirectory() as results:
+            palaestra.train(
+                CONFIGS / config,
+                env="builtin:3DBall",
+                num_areas=agents,
+                threads=threads,
+                device=str(self.device),
+                seed=0,
+                run_id="bench",
+                results_dir=results,
+                sets=[f"behaviors.3DBall.summary_freq={period}"],
+                callbacks=[lambda summary: marks.append((summary.elapsed, summary.step)) or summary.step >= steps],
+                quiet=True,
+            )
+        return (marks[-1][1] - marks[0][1]) / (marks[-1][0] - marks[0][0])
+
+    def median(self, work: Callable[[], Any], repetitions: int) -> float:
+        """Median seconds of one call, the device waited for."""
+        work()
+        seconds = []
+        for _ in range(max(repetitions, self.repetitions)):
+            self._wait()
+            start = time.perf_counter()
+            work()
+            self._wait()
+            seconds.append(time.perf_counter() - start)
+        return statistics.median(seconds)
+
+    def _wait(self) -> None:
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+
+
+def machine() -> dict[str, str | int]:
+    """What the figures were measured on."""
+    model = next((line.split(":")[1].strip() for line in _cpuinfo() if line.startswith("model name")), platform.processor())
+    return {"processor": model, "cores": os.cpu_count() or 1, "python": platform.python_version(), "torch": torch.__version__}
+
+
+def _cpuinfo() -> list[str]:
+    path = Path("/proc/cpuinfo")
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="few repetitions")
+    parser.add_argument("--threads", type=int, help="threads for wide work (default: one, then all cores)")
+    parser.add_argument("--device", default="cpu", help="cpu or cuda")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
+    options = parser.parse_args()
+    cores = os.cpu_count() or 1
+    bench = Bench(options.device, 3 if options.quick else 9, [options.threads] if options.threads else sorted({1, cores}))
+    about = machine()
+    print(", ".join(f"{key} {value}" for key, value in about.items()), file=sys.stderr)
+    print(f"{'what':<15}{'work':<42}{'threads':>8}{'figure':>14}  unit")
+    figures = []
+    for figure in bench.run():
+        figures.append(figure)
+        number = f"{figure.value:,.0f}" if figure.value >= 100 else f"{figure.value:.3f}"
+        print(f"{figure.what:<15}{figure.work:<42}{figure.threads:>8}{number:>14}  {figure.unit}", flush=True)
+    if options.json:
+        options.json.write_text(json.dumps({"machine": about, "device": options.device, "figures": [asdict(f) for f in figures]}, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

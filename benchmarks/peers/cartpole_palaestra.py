@@ -1,0 +1,47 @@
+"""Palaestra on Gymnasium's CartPole-v1 with the settings it ships. usage: cartpole_palaestra.py SEED
+
+The whole engine runs as `palaestra learn` does, checkpoints, summaries, models and curves included.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+from race import Race
+
+import palaestra
+from palaestra.runtime import api, run  # noqa: F401  imports are not counted against any peer
+from palaestra.runtime.tracker import REWARD
+from palaestra.trainers import ppo  # noqa: F401
+
+CONFIG = Path(__file__).resolve().parents[2] / "configs" / "ppo" / "CartPole-v1.yaml"
+ROLLOUT = 2048
+
+
+def main(seed: int) -> None:
+    race = Race("palaestra", seed)
+
+    def note(summary) -> bool:  # noqa: ANN001
+        race.took(summary.step - race.env_steps)
+        for value in summary.histograms.get(REWARD, ()):
+            race.ended(float(value))
+        return race.over
+
+    race.start()
+    with tempfile.TemporaryDirectory() as results:
+        palaestra.train(
+            CONFIG,
+            seed=seed,
+            run_id="peer",
+            results_dir=results,
+            sets=[f"behaviors.CartPole-v1.summary_freq={ROLLOUT}"],
+            callbacks=[note],
+            quiet=True,
+        )
+    race.finish()
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))
