@@ -15,6 +15,7 @@ import torch
 from palaestra.core.errors import ConfigError, EnvError, RunError
 from palaestra.core.registry import Registry
 from palaestra.envs.base import Env
+from palaestra.envs.transfer import Transfer
 from palaestra.runtime.checkpoints import Checkpoint, Checkpoints
 from palaestra.runtime.console import Console
 from palaestra.runtime.environments import make_env
@@ -136,7 +137,8 @@ def open_env(settings: RunSettings) -> Env:
         same = [name for name in settings.behaviors if name in Registry("envs")]
         hint = f"for the built-in environment of that name add --env={same[0]}" if same else "name one with --env ('palaestra envs' lists the built-in ones)"
         raise EnvError(f"no environment is given, and training in the Unity Editor is not available yet: {hint}")
-    return make_env(env.env_path, areas=env.num_areas, device=device, options=env.env_options)
+    made = make_env(env.env_path, areas=env.num_areas, device=device, options=env.env_options)
+    return made if made.device.type == torch.device(device).type else Transfer(made, torch.device(device))
 
 
 def devices() -> list[str]:

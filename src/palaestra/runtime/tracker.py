@@ -31,15 +31,15 @@ class Summary:
     elapsed: float  # seconds since the run began
     training: bool
     values: Mapping[str, float]  # by tag
-    totals: Mapping[str, float]  # by tag: the sum of what was recorded
-    histograms: Mapping[str, np.ndarray]  # by tag, without '_hist': every value of the period
+    totals: Mapping[str, float] = field(repr=False)  # by tag: the sum of what was recorded
+    histograms: Mapping[str, np.ndarray] = field(repr=False)  # by tag, without '_hist': every value of the period
     episodes: int  # that ended in the period
     mean: float  # of their returns; NaN where none ended
     std: float
 
 
 class Sink(Protocol):
-    """Where summaries go. Entry points of the group `palaestra.trackers` give further ones."""
+    """Where summaries go."""
 
     def write(self, summary: Summary) -> None:
         """Takes one summary in; what it wrote is safe from a crash of this process when it returns."""

@@ -1,0 +1,76 @@
+"""An environment on the CPU for a policy on an accelerator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from palaestra.core.specs import BehaviorSpec
+from palaestra.core.timestep import Action, Ends, TimeStep
+from palaestra.envs.base import Env
+
+
+class Transfer:
+    """Shows an environment's tables on another device, and takes actions from there; each tick waits for it once."""
+
+    def __init__(self, env: Env, device: torch.device) -> None:
+        self._env, self.device = env, device
+        self.num_areas: int = env.num_areas
+        self.parameters: Mapping[str, float] = env.parameters
+
+    @property
+    def behaviors(self) -> Mapping[str, BehaviorSpec]:
+        """Those of the environment, which may gain names."""
+        return self._env.behaviors
+
+    def reset(self, seed: int) -> dict[str, TimeStep]:
+        """As the environment."""
+        return {name: moved(step, self.device) for name, step in self._env.reset(seed).items()}
+
+    def step(self, actions: Mapping[str, Action]) -> dict[str, TimeStep]:
+        """As the environment."""
+        there = self._env.device
+        on_its_device = {name: Action(a.continuous.to(there), a.discrete.to(there)) for name, a in actions.items()}
+        return {name: moved(step, self.device) for name, step in self._env.step(on_its_device).items()}
+
+    def set_parameters(self, values: Mapping[str, Tensor]) -> None:
+        """As the environment."""
+        self._env.set_parameters(values)
+
+    def render(self, area: int) -> np.ndarray:
+        """As the environment."""
+        return self._env.render(area)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """As the environment."""
+        return self._env.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """As the environment."""
+        self._env.load_state_dict(state)
+
+    def close(self) -> None:
+        """As the environment."""
+        self._env.close()
+
+
+def moved(step: TimeStep, device: torch.device) -> TimeStep:
+    """The table on a device, with a row for every slot among its ends, as accelerators have them."""
+    finals = tuple(now.index_copy(0, step.ends.slots, last) for now, last in zip(step.obs, step.ends.obs, strict=True))
+    slots = torch.arange(len(step.reward), device=device)
+    return TimeStep(
+        obs=tuple(x.to(device) for x in step.obs),
+        acting=step.acting.to(device),
+        reward=step.reward.to(device),
+        group_reward=step.group_reward.to(device),
+        terminated=step.terminated.to(device),
+        truncated=step.truncated.to(device),
+        ends=Ends(slots, tuple(x.to(device) for x in finals)),
+        action_mask=None if step.action_mask is None else step.action_mask.to(device),
+        area=step.area.to(device),
+        team=step.team.to(device),
+        group=step.group.to(device),
+    )
