@@ -41,7 +41,9 @@ def main(options: argparse.Namespace) -> None:
     finally:
         env.close()
     if options.json:
-        report = {n: {"mean": r.mean, "std": float(r.returns.std()), "error": r.error, "episodes": len(r.returns)} for n, r in results.items()}
+        report = {
+            n: {"mean": r.mean, "std": float(r.returns.std()), "error": r.error, "episodes": len(r.returns)} for n, r in results.items()
+        }
         print(json.dumps(report))
         return
     for name, result in results.items():

@@ -27,7 +27,9 @@ SECTIONS = {
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Every flag of mlagents-learn, and ours."""
     parser.set_defaults(**dict.fromkeys(" ".join(SECTIONS.values()).split()))
-    parser.add_argument("config", nargs="?", type=Path, metavar="CONFIG", help="settings file (YAML); with --resume, the run's own when left out")
+    parser.add_argument(
+        "config", nargs="?", type=Path, metavar="CONFIG", help="settings file (YAML); with --resume, the run's own when left out"
+    )
     _run_flags(parser.add_argument_group("the run"))
     _env_flags(parser.add_argument_group("the environment"))
     _unity_flags(parser.add_argument_group("Unity environments", "These matter to Unity environments only."))
@@ -51,15 +53,28 @@ def _run_flags(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--torch-threads", dest="threads", type=int, metavar="N", help="CPU threads (default: by the amount of work)")
     group.add_argument("--debug", help="log in detail", **switch)
     group.add_argument(
-        "--set", action="append", default=[], metavar="PATH=VALUE", dest="sets", help="change any setting: behaviors.3DBall.max_steps=1e6; repeatable"
+        "--set",
+        action="append",
+        default=[],
+        metavar="PATH=VALUE",
+        dest="sets",
+        help="change any setting: behaviors.3DBall.max_steps=1e6; repeatable",
     )
 
 
 def _env_flags(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
-        "--env", dest="env_path", metavar="ENV", help="a built-in environment (3DBall), gymnasium:ID, python:module:factory, or a Unity build"
+        "--env",
+        dest="env_path",
+        metavar="ENV",
+        help="a built-in environment (3DBall), gymnasium:ID, python:module:factory, or a Unity build",
     )
-    group.add_argument("--num-areas", type=int, metavar="N", help="areas of the environment, each with its own agents (default: the environment's own number)")
+    group.add_argument(
+        "--num-areas",
+        type=int,
+        metavar="N",
+        help="areas of the environment, each with its own agents (default: the environment's own number)",
+    )
     group.add_argument("--num-envs", type=int, metavar="N", help="copies of the environment, each a process (default: 1)")
 
 
@@ -80,9 +95,7 @@ def _unity_flags(group: argparse._ArgumentGroup) -> None:
         group.add_argument(flag, type=kind, metavar="N", help=what)
     group.add_argument("--no-graphics", action="store_true", default=None, help="run without a window")
     group.add_argument("--no-graphics-monitor", action="store_true", default=None, help="run without a window, except for the first copy")
-    group.add_argument(
-        "--env-args", nargs=argparse.REMAINDER, metavar="ARG", help="all that follows goes to the build, a later --set too"
-    )
+    group.add_argument("--env-args", nargs=argparse.REMAINDER, metavar="ARG", help="all that follows goes to the build, a later --set too")
 
 
 def overrides(options: argparse.Namespace) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 from difflib import get_close_matches
 from importlib import import_module
@@ -36,15 +37,19 @@ examples:
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command. The exit status: 0, 1 for an error that the message explains, 2 for a wrong command line."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    debug = None
     try:
         parser = make_parser(arguments[0] if arguments and arguments[0] in COMMANDS else None)
         refuse_unknown(parser, arguments)
-        options = parser.parse_args(arguments)
+        options = parse(parser, arguments)
+        debug = getattr(options, "debug", None)
         if options.command is None:
             parser.print_help()
             return 0
         return command(options.command).main(options) or 0
     except PalaestraError as error:
+        if debug:
+            traceback.print_exception(error)
         print(f"palaestra: error: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
@@ -63,6 +68,23 @@ def refuse_unknown(parser: argparse.ArgumentParser, arguments: list[str]) -> Non
     near = get_close_matches(arguments[0], COMMANDS, n=1)
     hint = f"; did you mean '{near[0]}'?" if near else ""
     parser.error(f"there is no command '{arguments[0]}'{hint} (there are: {', '.join(COMMANDS)})")
+
+
+def parse(parser: argparse.ArgumentParser, arguments: list[str]) -> argparse.Namespace:
+    """Names the nearest flag of the command where one is unknown."""
+    options, unknown = parser.parse_known_args(arguments)
+    if unknown:
+        child = subparser(parser, options.command) if options.command else parser
+        word = unknown[0].partition("=")[0]
+        near = get_close_matches(word, child._option_string_actions, n=1) if word.startswith("-") else []
+        hint = f"; did you mean '{near[0]}'?" if near else ""
+        child.error(f"{'unknown flag' if word.startswith('-') else 'unexpected argument'} '{word}'{hint}")
+    return options
+
+
+def subparser(parser: argparse.ArgumentParser, name: str) -> argparse.ArgumentParser:
+    """That of a command."""
+    return next(action for action in parser._actions if isinstance(action, argparse._SubParsersAction)).choices[name]
 
 
 def command(name: str) -> ModuleType:

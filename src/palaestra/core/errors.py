@@ -13,6 +13,7 @@ PalaestraError
 
 from __future__ import annotations
 
+import traceback
 from pathlib import Path
 
 
@@ -61,3 +62,12 @@ class ExportError(PalaestraError):
 
 class PolicyError(PalaestraError):
     """A model file that `load_policy` cannot run."""
+
+
+def raised(error: BaseException) -> str:
+    """An exception of someone else's code in a line: what was raised, and in which file and line."""
+    if isinstance(error, SyntaxError):
+        return f"{type(error).__name__}: {error.msg} ({error.filename}, line {error.lineno})"
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<frozen")]
+    place = f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
+    return f"{type(error).__name__}: {error}{place}"

@@ -85,6 +85,10 @@ class BehaviorSpec:
 
     A steady behavior's `acting` is True in every row of every TimeStep."""
 
+    def __post_init__(self) -> None:
+        if not self.obs:
+            raise EnvError("a behavior needs at least one observation")
+
     @cached_property
     def goals(self) -> tuple[int, ...]:
         """Which observations are goal signals."""

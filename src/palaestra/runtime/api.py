@@ -8,18 +8,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 
-from palaestra.core.errors import ConfigError, EnvError, RunError
+from palaestra.core.errors import ConfigError, EnvError, PalaestraError, RunError
 from palaestra.core.registry import Registry
 from palaestra.envs.base import Env
 from palaestra.envs.transfer import Transfer
+from palaestra.runtime import report
+from palaestra.runtime.border import guarded
 from palaestra.runtime.checkpoints import Checkpoint, Checkpoints
 from palaestra.runtime.console import Console
 from palaestra.runtime.environments import make_env
-from palaestra.runtime.folder import RunFolder
+from palaestra.runtime.folder import CONFIGURATION, RunFolder, check_run_id
 from palaestra.runtime.loop import Callback
 from palaestra.runtime.loop import train as loop
 from palaestra.runtime.run import Run, steps_in
@@ -91,40 +93,63 @@ def learn(
 ) -> Result:
     """Loads the settings, puts a run together, trains, and leaves its files. Raises PalaestraError."""
     loaded, folder = settled_settings(config, overrides, sets)
-    settings = loaded.settings
     with ExitStack() as stack:
-        console = stack.enter_context(closing(Console(settings.debug, stack.enter_context(open(os.devnull, "w")) if quiet else None)))
+        stream = stack.enter_context(open(os.devnull, "w")) if quiet else None
+        console = stack.enter_context(closing(Console(loaded.settings.debug, stream)))
         for note in (*notes, *loaded.warnings):
             console.warning(note)
-        checkpoint = starting_point(folder, settings, console)
-        if env is None:
-            env = stack.enter_context(closing(open_env(settings)))
+        checkpoint = starting_point(folder, loaded.settings, console)
+        settings = seeded(loaded.settings, checkpoint)
+        world: Env = stack.enter_context(closing(open_env(settings))) if env is None else env
         timers = Timers()
         tracker = stack.enter_context(closing(Tracker(sinks(folder, settings, checkpoint, console, timers))))
-        run = Run(settings, folder, env, tracker, console, timers)
-        begin(run, checkpoint)
+        run = Run(settings, folder, world, tracker, console, timers)
         stack.enter_context(stop_on_signals(run))
-        loop(run, callbacks)
-        return finish(run)
+        begin(run, checkpoint)
+        try:
+            loop(run, callbacks)
+            return finish(run)
+        except PalaestraError:
+            report.tell_what_is_safe(run)
+            raise
 
 
 def settled_settings(config: Config, overrides: Mapping[str, Any], sets: Sequence[str]) -> tuple[Loaded, RunFolder]:
-    """The settings with nothing left to chance, and the run's folder; a resumed run's own where none are given."""
+    """The settings, and the run's folder; a resumed run's own settings where none are given. Raises ConfigError or RunError."""
     given = overrides.get("checkpoint_settings", {})
+    own = None
     if config is None and (given.get("resume") or given.get("inference")):
-        folder = RunFolder(Path(given.get("results_dir", "results")), given.get("run_id", "ppo"))
+        folder = run_folder(Path(given.get("results_dir", "results")), given.get("run_id", "ppo"))
         folder.must_exist("resume" if given.get("resume") else "play")
-        config = folder.path / "configuration.yaml"
-        if not config.is_file():
-            raise RunError(f"the run '{folder.run_id}' has no configuration.yaml: give its settings file on the command line")
+        config = own = folder.path / CONFIGURATION
+        if not own.is_file():
+            raise RunError(f"the run '{folder.run_id}' has no {CONFIGURATION}: give its settings file on the command line")
         # what the run was once started with is not what is asked for now
-        overrides = {**overrides, "checkpoint_settings": {"resume": False, "force": False, "inference": False, "initialize_from": None, **given}}
-    loaded = load(Path(config) if isinstance(config, str) else config, overrides, sets)
-    if loaded.settings.env_settings.seed == -1:
-        drawn = {**overrides, "env_settings": {**overrides.get("env_settings", {}), "seed": random.randrange(10_000)}}
-        loaded = load(Path(config) if isinstance(config, str) else config, drawn, sets)
+        anew = {"resume": False, "force": False, "inference": False, "initialize_from": None}
+        overrides = {**overrides, "checkpoint_settings": {**anew, **given}}
+    try:
+        loaded = load(Path(config) if isinstance(config, str) else config, overrides, sets)
+    except ConfigError as error:
+        if own is None or error.file != own:
+            raise
+        raise RunError(f"{error}; the run's own settings cannot be read: give its settings file on the command line") from error
     checkpoint = loaded.settings.checkpoint_settings
-    return loaded, RunFolder(Path(checkpoint.results_dir), checkpoint.run_id)
+    return loaded, run_folder(Path(checkpoint.results_dir), checkpoint.run_id)
+
+
+def run_folder(results: Path, run_id: str) -> RunFolder:
+    """The folder of a run that is named on the command line. Raises ConfigError for a name that is none."""
+    check_run_id(run_id)
+    return RunFolder(results, run_id)
+
+
+def seeded(settings: RunSettings, checkpoint: Checkpoint | None) -> RunSettings:
+    """The settings with nothing left to chance: a seed that is not given is that of the run gone on from, else drawn."""
+    env = settings.env_settings
+    if env.seed != -1:
+        return settings
+    seed: Any = random.randrange(10_000) if checkpoint is None else checkpoint.state["run"]["seed"]
+    return settings.model_copy(update={"env_settings": env.model_copy(update={"seed": seed})})
 
 
 def open_env(settings: RunSettings) -> Env:
@@ -135,10 +160,12 @@ def open_env(settings: RunSettings) -> Env:
         raise ConfigError(f"torch device '{device}' is not there: this machine has {', '.join(devices())}")
     if env.env_path is None:
         same = [name for name in settings.behaviors if name in Registry("envs")]
-        hint = f"for the built-in environment of that name add --env={same[0]}" if same else "name one with --env ('palaestra envs' lists the built-in ones)"
+        hint = "name one with --env ('palaestra envs' lists the built-in ones)"
+        hint = f"for the built-in environment of that name add --env={same[0]}" if same else hint
         raise EnvError(f"no environment is given, and training in the Unity Editor is not available yet: {hint}")
     made = make_env(env.env_path, areas=env.num_areas, device=device, options=env.env_options)
-    return made if made.device.type == torch.device(device).type else Transfer(made, torch.device(device))
+    made = made if env.env_path in Registry("envs") else guarded(made, env.env_path)
+    return made if made.device.type == torch.device(device).type else cast(Env, Transfer(made, torch.device(device)))
 
 
 def devices() -> list[str]:
@@ -175,7 +202,7 @@ def starting_point(folder: RunFolder, settings: RunSettings, console: Console) -
 
 def sinks(folder: RunFolder, settings: RunSettings, checkpoint: Checkpoint | None, console: Console, timers: Timers) -> list[Sink]:
     """Where summaries go: a run that only plays leaves no trace in its folder."""
-    shown: list[Sink] = [ConsoleSink(console.info), GaugeSink(timers)]
+    shown: list[Sink] = [ConsoleSink(console.info, console.debug), GaugeSink(timers)]
     if settings.checkpoint_settings.inference:
         return shown
     resumed = {} if checkpoint is None else steps_in(checkpoint)
@@ -188,15 +215,18 @@ def begin(run: Run, checkpoint: Checkpoint | None) -> None:
     if checkpoint is not None:
         run.load(checkpoint)
     if run.inference:
+        report.announce(run, checkpoint, ())
         return
+    warnings = [] if checkpoint is None else run.models.status.load()
     origin = None if chosen.initialize_from is None or chosen.resume else RunFolder(run.folder.results, chosen.initialize_from)
     if checkpoint is None:
         initialize(run, origin)
     if not chosen.resume:
         run.folder.create(run.settings)
     run.folder.configure(run.settings)
-    run.note_beginning(checkpoint)
-    run.save()
+    report.announce(run, checkpoint, warnings)
+    if checkpoint is None:
+        run.save()
 
 
 def initialize(run: Run, origin: RunFolder | None) -> None:
@@ -212,7 +242,7 @@ def initialize(run: Run, origin: RunFolder | None) -> None:
         if name not in state:
             there = ", ".join(f"'{other}'" for other in state if other != "run")
             raise RunError(f"behavior '{name}' cannot start from {place[0].parent}: it has {there} only")
-        run.initialize(name, state[name], place[0].parent)
+        learner.initialize(state[name], place[0].parent)
         run.console.info(f"Initialized '{name}' from {place[0].parent}")
 
 
@@ -230,8 +260,11 @@ def checkpoint_place(path: str | None, origin: RunFolder | None) -> tuple[Path, 
 
 
 def finish(run: Run) -> Result:
-    """Saves, writes the final models, and tells where everything is."""
-    finals = {} if run.inference else run.conclude()
+    """Saves, writes the final models, and tells where everything is; a run that was finished before stays as it is."""
+    if run.stopped and not run.inference:
+        run.console.info("Training was stopped; saving what it has learned")
+    finals = {} if run.inference else run.finals() or run.conclude()
+    report.conclude(run, finals)
     rewards = {name: run.tracker.mean_reward(name) for name in run.learners}
     return Result(run.folder.path, {name: learner.step for name, learner in run.learners.items()}, rewards, finals, run.finished)
 

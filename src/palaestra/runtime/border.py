@@ -1,16 +1,64 @@
-"""What comes from an environment is checked before anything is learned from it."""
+"""What comes from an environment is checked before anything is learned from it; what it raises becomes an EnvError."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any, cast
 
 import torch
 from torch import Tensor
 
-from palaestra.core.errors import EnvError, NotFinite
+from palaestra.core.errors import EnvError, NotFinite, PalaestraError, raised
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import TimeStep
 from palaestra.data.rollout import Rollout
+from palaestra.envs.base import Env
+
+
+def guarded(env: Env, name: str) -> Env:
+    """The same environment, of someone else's making: an exception that it raises is then an EnvError which says where."""
+    return cast(Env, _Guarded(env, name))
+
+
+class _Guarded:
+    def __init__(self, env: Env, name: str) -> None:
+        self._env = env
+        for method in ("reset", "step", "set_parameters", "render", "state_dict", "load_state_dict", "close"):
+            setattr(self, method, _blaming(getattr(env, method), f"{name} broke off in {method}"))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._env, name)
+
+
+def _blaming(method: Callable[..., Any], what: str) -> Callable[..., Any]:
+    def call(*arguments: Any, **options: Any) -> Any:
+        try:
+            return method(*arguments, **options)
+        except PalaestraError:
+            raise
+        except Exception as error:  # whatever a user's environment does
+            raise EnvError(f"{what}: {raised(error)}; --debug shows the whole traceback") from error
+
+    return call
+
+
+def check_shapes(name: str, spec: BehaviorSpec, step: TimeStep) -> None:
+    """Raises EnvError where the columns of a behavior's first table are not those of its spec. Reads no numbers."""
+    slots = len(step.reward)
+    wanted = {f"observation '{obs.name}'": (slots, *obs.shape) for obs in spec.obs}
+    if len(step.obs) != len(wanted):
+        raise EnvError(f"behavior '{name}': {len(step.obs)} observations came; its spec has {len(wanted)} ({', '.join(wanted)})")
+    given = dict(zip(wanted, step.obs, strict=True))
+    if step.action_mask is not None:
+        wanted["action_mask"], given["action_mask"] = (slots, spec.action.choices), step.action_mask
+    for column in ("acting", "terminated", "truncated"):
+        wanted[column], given[column] = (slots,), getattr(step, column)
+    for what, column in given.items():
+        if tuple(column.shape) != wanted[what]:
+            raise EnvError(f"behavior '{name}': {what} has shape {tuple(column.shape)}; expected {wanted[what]} ({slots} slots)")
+        if what.startswith("observation") and column.dtype != torch.float32:
+            raise EnvError(f"behavior '{name}': {what} has type {column.dtype}; expected torch.float32")
 
 
 def check_step(name: str, spec: BehaviorSpec, step: TimeStep) -> None:

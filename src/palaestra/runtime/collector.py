@@ -15,7 +15,7 @@ from palaestra.data.buffers import RolloutBuffer, SlottedBuffer, SteadyBuffer
 from palaestra.data.rollout import Rollout
 from palaestra.envs.base import Env
 from palaestra.models.policy import Policy
-from palaestra.runtime.border import check_ends, check_rollout, check_step
+from palaestra.runtime.border import check_ends, check_rollout, check_shapes, check_step
 from palaestra.runtime.episodes import EpisodeMeter
 
 TICKS_AT_ONCE = 256
@@ -31,7 +31,8 @@ class Seat:
         self.buffer: RolloutBuffer | None = None
         self.meter = EpisodeMeter(0)
         self.decisions = 0
-        """Settled decisions since the run began."""
+        """Settled decisions since the run began; where nothing is learned, all that were asked for."""
+        self.only_plays = rollout_size is None
 
     def make_buffer(self, step: TimeStep, decision: Decision) -> RolloutBuffer:
         """Room for one rollout of these slots."""
@@ -63,6 +64,7 @@ class Collector:
     def _welcome(self) -> None:
         for name in self.steps:
             if name not in self.seats:
+                check_shapes(name, self.env.behaviors[name], self.steps[name])
                 self.seats[name] = self._join(name, self.env.behaviors[name])
 
     @torch.no_grad()
@@ -103,6 +105,8 @@ class Collector:
             before = seat.buffer.decisions
             seat.buffer.settle(step)
             seat.decisions += seat.buffer.decisions - before
+        elif seat.only_plays:
+            seat.decisions += len(step.acting) if seat.spec.steady else int(step.acting.sum())
 
     def _take(self, seat: Seat) -> Rollout:
         assert seat.buffer is not None

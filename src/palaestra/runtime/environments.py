@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 import sys
-import traceback
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from inspect import Parameter, signature
@@ -21,7 +20,7 @@ from typing import Any
 
 import gymnasium
 
-from palaestra.core.errors import EnvError, PalaestraError
+from palaestra.core.errors import EnvError, PalaestraError, raised
 from palaestra.core.registry import Registry, nearest
 from palaestra.envs.base import Env
 from palaestra.envs.gymnasium import GymnasiumEnv
@@ -111,9 +110,9 @@ def _import(module: str, name: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name and (module == error.name or module.startswith(error.name + ".")):
             raise EnvError(f"{name}: there is no module '{module}', neither in {Path.cwd()} nor installed") from error
-        raise EnvError(f"{name}: module '{module}' cannot be imported: {_last_line(error)}") from error
+        raise EnvError(f"{name}: module '{module}' cannot be imported: {raised(error)}") from error
     except Exception as error:  # whatever a user's module does when it is imported
-        raise EnvError(f"{name}: module '{module}' cannot be imported: {_last_line(error)}") from error
+        raise EnvError(f"{name}: module '{module}' cannot be imported: {raised(error)}") from error
 
 
 def _see_current_directory() -> None:
@@ -143,16 +142,7 @@ def _call(factory: Callable[..., Any], name: str, areas: int | None, device: str
     except PalaestraError:
         raise
     except Exception as error:  # whatever a user's factory does
-        raise EnvError(f"{name} could not be made: {_last_line(error)}") from error
-
-
-def _last_line(error: BaseException) -> str:
-    """What was raised, and in which file and line."""
-    if isinstance(error, SyntaxError):
-        return f"{type(error).__name__}: {error.msg} ({error.filename}, line {error.lineno})"
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<frozen")]
-    frame = frames[-1]
-    return f"{type(error).__name__}: {error} ({frame.filename}, line {frame.lineno})"
+        raise EnvError(f"{name} could not be made: {raised(error)}") from error
 
 
 def _members() -> list[str]:

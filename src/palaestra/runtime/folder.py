@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from difflib import get_close_matches
 from pathlib import Path
 
-from palaestra.core.errors import RunError
-from palaestra.runtime.files import explain, write_whole
+from palaestra.core.errors import ConfigError, RunError
+from palaestra.runtime.files import explain, file_name, write_whole
 from palaestra.runtime.settings import RunSettings, to_yaml
 
 CONFIGURATION = "configuration.yaml"
+
+
+def check_run_id(run_id: str) -> None:
+    """Raises ConfigError for a name that is no folder on every system, or that leads out of the results folder."""
+    for part in run_id.split("/"):
+        if part.startswith(("-", ".")) or file_name(part) != part:
+            raise ConfigError(
+                f"--run-id: '{run_id}' cannot name a folder; use letters, digits, '-', '_' and '.', beginning with a letter or a digit, "
+                f"such as 'first' or 'ball/first'"
+            )
 
 
 class RunFolder:
@@ -32,13 +41,14 @@ class RunFolder:
         if self.exists:
             return
         try:
-            names = sorted(entry.name for entry in self.results.iterdir() if entry.is_dir())
+            names = sorted(entry.name for entry in self.results.iterdir() if entry.is_dir() and not entry.name.startswith("."))
         except OSError:
             names = []
         near = get_close_matches(self.run_id, names, n=3, cutoff=0.4)
         hint = f"; did you mean {' or '.join(repr(name) for name in near)}?" if near else ""
         there = "" if near else f" (runs there: {', '.join(names[:10])})" if names else " (there are no runs in it)"
-        raise RunError(f"cannot {purpose}: there is no run '{self.run_id}' in {self.results}{hint}{there}")
+        anew = " (leave out --resume to start a new one)" if purpose == "resume" else ""
+        raise RunError(f"cannot {purpose}: there is no run '{self.run_id}' in {self.results}{hint}{there}{anew}")
 
     def must_be_free(self, force: bool) -> None:
         """Raises RunError where a new run would write over another, unless it is forced to."""
@@ -54,15 +64,15 @@ class RunFolder:
         Where one is there (`force`), what an earlier run left stays, but for its checkpoints and its metrics, which
         would mix with the new ones. Raises RunError.
         """
-        beside = self.results / f".{self.run_id}.tmp-{os.getpid()}"
+        beside = self.path.with_name(f".{self.path.name}.new")
         try:
             if self.exists:
                 self._clear()
                 self.configure(settings)
                 return
+            shutil.rmtree(beside, ignore_errors=True)  # of one that was killed right here
             beside.mkdir(parents=True)
             write_whole(beside / CONFIGURATION, to_yaml(settings).encode())
-            self.path.parent.mkdir(parents=True, exist_ok=True)
             beside.rename(self.path)
         except OSError as error:
             raise RunError(f"cannot make the run's folder {self.path}: {explain(error)}") from error

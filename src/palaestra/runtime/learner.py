@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
 
+from palaestra.core.errors import ConfigError
 from palaestra.core.registry import Registry
 from palaestra.core.specs import BehaviorSpec
 from palaestra.data.rollout import Rollout
@@ -81,3 +83,20 @@ class Learner:
         every, interval = self.settings.summary_freq, self.settings.checkpoint_interval
         self.next_summary = min(state["next_summary"], (self.step // every + 1) * every)
         self.next_checkpoint = min(state["next_checkpoint"], (self.step // interval + 1) * interval)
+
+    def initialize(self, state: Mapping[str, Any], origin: Path) -> None:
+        """Starts the network from another run's. Raises ConfigError where the networks differ in shape."""
+        network = self.trainer.network
+        saved = state["trainer"]["network"]
+        wanted = {key: tuple(value.shape) for key, value in network.state_dict().items()}
+        differ = [
+            f"{key}: {tuple(saved[key].shape) if key in saved else 'missing'} there, {shape} here"
+            for key, shape in wanted.items()
+            if key not in saved or tuple(saved[key].shape) != shape
+        ]
+        if differ:
+            raise ConfigError(
+                f"behavior '{self.name}' cannot start from {origin}: its network has another shape ({'; '.join(differ[:3])}); use the same "
+                f"network_settings, observations and actions"
+            )
+        network.load_state_dict({key: saved[key] for key in wanted})

@@ -21,7 +21,7 @@ def train(run: Run, callbacks: Sequence[Callback] = ()) -> None:
     while not run.finished and not run.stopped:
         pause = perf_counter() + PAUSE
         with run.timers("collect"):
-            rollouts = run.collector.collect(run.ticks_ahead(), lambda: run.stopped or perf_counter() > pause)
+            rollouts = run.collector.collect(run.ticks_ahead(), lambda pause=pause: run.stopped or perf_counter() > pause)
         run.note_episodes()
         for name, rollout in rollouts.items():
             with run.timers("update"):

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from palaestra.core.errors import PalaestraError
 from palaestra.runtime.console import Console
+from palaestra.runtime.files import file_name
 from palaestra.runtime.folder import RunFolder
 from palaestra.runtime.learner import Learner
 from palaestra.runtime.models_folder import ModelsFolder
@@ -42,6 +43,12 @@ class ModelWriter:
         """The last model, and its copy `<run>/<Behavior>.onnx`."""
         path = self.write(learner, reward)
         return None if path is None else self._models(learner).final(path, learner.step, reward)
+
+    def final(self, learner: Learner) -> Path | None:
+        """`<run>/<Behavior>.onnx` where it is that of the step the behavior is at."""
+        listed = self.status.final(learner.name)
+        path = self._folder.path / f"{file_name(learner.name)}.onnx"
+        return path if listed is not None and listed.steps == learner.step and path.is_file() else None
 
     def write_status(self) -> None:
         """The list of models, as it stands."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +10,9 @@ from typing import Any
 
 from palaestra.brains.model import Policy, load_policy
 from palaestra.core.errors import EnvError, RunError
+from palaestra.core.registry import Registry
 from palaestra.envs.base import Env
+from palaestra.runtime.border import guarded
 from palaestra.runtime.environments import make_env
 from palaestra.runtime.files import file_name
 from palaestra.runtime.folder import CONFIGURATION, RunFolder
@@ -33,7 +36,8 @@ class Models:
 def run_folder(run: str, results: Path) -> RunFolder:
     """The run that a name or a path means. Raises RunError, with the nearest names, where there is none."""
     path = Path(run)
-    folder = RunFolder(path.parent, path.name) if path.is_dir() and (len(path.parts) > 1 or not (results / run).is_dir()) else RunFolder(results, run)
+    is_path = path.is_dir() and (len(path.parts) > 1 or not (results / run).is_dir())
+    folder = RunFolder(path.parent, path.name) if is_path else RunFolder(results, run)
     folder.must_exist("play")
     return folder
 
@@ -41,7 +45,9 @@ def run_folder(run: str, results: Path) -> RunFolder:
 def find_models(run: str, results: Path) -> Models:
     """The newest model of each behavior of a run, or one model file. Raises RunError."""
     if run.endswith(".onnx"):
-        return Models({Path(run).stem.rsplit("-", 1)[0] if Path(run).stem[-1:].isdigit() else Path(run).stem: Path(run)}, None, run)
+        if not Path(run).is_file():
+            raise RunError(f"there is no model file {run}")
+        return Models({re.sub(r"-\d+$", "", Path(run).stem): Path(run)}, None, run)
     folder = run_folder(run, results)
     configuration = folder.path / CONFIGURATION
     if not configuration.is_file():
@@ -50,7 +56,9 @@ def find_models(run: str, results: Path) -> Models:
     files = {name: newest(folder, name) for name in settings.behaviors}
     found = {name: file for name, file in files.items() if file is not None}
     if not found:
-        raise RunError(f"the run '{folder.run_id}' has no model yet ({folder.path}): 'palaestra export {folder.path}' writes one from its checkpoint")
+        raise RunError(
+            f"the run '{folder.run_id}' has no model yet ({folder.path}): 'palaestra export {folder.path}' writes one from its checkpoint"
+        )
     return Models(found, settings, folder.run_id)
 
 
@@ -71,4 +79,5 @@ def open_for(models: Models, env: str | None, areas: int | None, **options: Any)
     if not name:
         raise EnvError(f"which environment {models.run} was trained in is not known: name it with --env")
     own = dict(settings.env_settings.env_options) if settings and not env else {}
-    return make_env(name, areas=areas, options={**own, **options})
+    made = make_env(name, areas=areas, options={**own, **options})
+    return made if name in Registry("envs") else guarded(made, name)

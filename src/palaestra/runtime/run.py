@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from palaestra.core.errors import CheckpointError, ConfigError, PalaestraError
+from palaestra.core.errors import CheckpointError, EnvError
 from palaestra.core.specs import BehaviorSpec, describe
 from palaestra.data.rollout import Rollout
 from palaestra.envs.base import Env
 from palaestra.runtime.checkpoints import Checkpoint, Checkpoints, palaestra_version
 from palaestra.runtime.collector import Collector, Seat
 from palaestra.runtime.console import Console
-from palaestra.runtime.model_writer import ModelWriter
-from palaestra.runtime.folder import RunFolder
+from palaestra.runtime.folder import CONFIGURATION, RunFolder
 from palaestra.runtime.learner import Learner
+from palaestra.runtime.model_writer import ModelWriter
 from palaestra.runtime.settings import RunSettings, behavior
 from palaestra.runtime.status import MLAGENTS
 from palaestra.runtime.timers import Timers
@@ -28,6 +27,8 @@ from palaestra.scenario.settings import constant
 
 WIDE_ROWS = 1024
 """Rows at which a second core begins to pay: below, handing work over costs more than it saves."""
+RESERVED = ("run", "checkpoints", "run_logs")
+"""Names in a run's folder and in its checkpoints that no behavior may take."""
 SAFETY_SECONDS = 60.0
 """A run is saved at least this often, whatever checkpoint_interval says; models are written at the latter alone."""
 
@@ -50,7 +51,9 @@ class Run:
         self._first_step = 0
         self._elapsed_before, self._started, self._saved = 0.0, time.perf_counter(), time.perf_counter()
         self.threads = settings.torch_settings.threads
-        self._state: Mapping[str, Any] = {}
+        self._state: dict[str, Any] = {}
+        self._seats: dict[str, Any] = {}
+        """Of the checkpoint gone on from: what behaviors that have not been seen yet had learned, and decided."""
         self._set_parameters()
         self.collector = Collector(env, self._join, settings.env_settings.seed)
         self.set_threads()
@@ -62,12 +65,15 @@ class Run:
             self.env.set_parameters({name: torch.full((self.env.num_areas,), value or 0.0) for name, value in fixed.items()})
 
     def _join(self, name: str, spec: BehaviorSpec) -> Seat:
+        if name.casefold() in RESERVED:
+            raise EnvError(f"a behavior cannot be named '{name}': a run keeps files of its own under that name; rename the behavior")
         settings = behavior(self.settings, name, self.env.behaviors)
         seed = self.settings.env_settings.seed + 1000 * len(self.learners)
         learner = Learner(name, spec, settings, self.device, seed, self.inference)
         self.learners[name] = learner
-        if name in self._state:
-            learner.load_state_dict(self._state[name])
+        if name in self._seats:  # of a checkpoint, and seen only now
+            learner.seat.decisions = self._seats[name]["decisions"]
+            self._restore(learner)
         self.console.info(f"New behavior '{name}': {describe(spec)}")
         return learner.seat
 
@@ -137,6 +143,8 @@ class Run:
 
     def checkpoint_due(self) -> bool:
         """A behavior's checkpoint_interval has passed, or so much time that losing it would hurt."""
+        if self.inference:
+            return False
         due = [learner for learner in self.learners.values() if learner.checkpoint_due()]
         for learner in due:
             self.models.write(learner, self.tracker.recent_reward(learner.name))
@@ -155,30 +163,31 @@ class Run:
         """Between two ticks, everything that the next one depends on."""
         for learner in self.learners.values():
             assert not len(learner.seat.meter)
+        collector = self.collector.state_dict()
         whole = {
-            "collector": self.collector.state_dict(),
+            "collector": {**collector, "seats": {**self._seats, **collector["seats"]}},
             "tracker": self.tracker.state_dict(),
             "elapsed": self.elapsed,
             "threads": self.threads,
             "seed": self.settings.env_settings.seed,
         }
-        return {"run": whole, **{name: learner.state_dict() for name, learner in self.learners.items()}}
+        return {"run": whole, **self._state, **{name: learner.state_dict() for name, learner in self.learners.items()}}
 
     def load(self, checkpoint: Checkpoint) -> None:
         """Goes on from a checkpoint. Raises CheckpointError where it does not fit the environment or the settings."""
-        state = checkpoint.state
-        self._state = {name: part for name, part in state.items() if name != "run"}
-        whole = state["run"]
+        whole: Any = checkpoint.state["run"]
+        self._state = {name: part for name, part in checkpoint.state.items() if name != "run"}
+        self._seats = dict(whole["collector"]["seats"])
+        self._must_share_behaviors(checkpoint)
         try:
             restored = self.collector.load_state_dict(whole["collector"], self.settings.env_settings.seed + checkpoint.step)
-            for name, learner in self.learners.items():
-                if name in self._state:
-                    learner.load_state_dict(self._state[name])
+            for learner in self.learners.values():
+                self._restore(learner)
         except (KeyError, RuntimeError, ValueError, TypeError) as error:
             reason = str(error).strip().splitlines()[-1].strip() if str(error).strip() else type(error).__name__
             raise CheckpointError(
-                f"{checkpoint.path} does not fit this environment and these settings: {reason}; resume with the settings it was "
-                f"trained with ({self.folder.path / 'configuration.yaml'}), or start a new run from it with --initialize-from={self.folder.run_id}"
+                f"{checkpoint.path} does not fit this environment and these settings: {reason}; resume with the settings it was trained "
+                f"with ({self.folder.path / CONFIGURATION}), or start a new run from it with --initialize-from={self.folder.run_id}"
             ) from error
         if not restored:
             self.console.warning("this environment cannot go on with its old episodes: it starts new ones; everything else goes on")
@@ -187,102 +196,41 @@ class Run:
         if self.settings.torch_settings.threads is None:
             self.threads = whole["threads"]
             self.set_threads()
-        if self.inference:
-            for learner in self.learners.values():
-                learner.seat.rollout_size = None
         self.retire()
 
-    def note_beginning(self, checkpoint: Checkpoint | None) -> None:
-        """Logs where the run starts and, for a new one, with which settings."""
-        if checkpoint is None:
-            for name, learner in self.learners.items():
-                self.tracker.text(name, "Hyperparameters", outline(learner.settings.model_dump()))
-            self.console.info(f"Starting '{self.folder.run_id}' from step 0; its files are in {self.folder.path}")
-            return
-        for warning in self.models.status.load():
-            self.console.warning(warning)
-        if self.finished:
-            limit = max(learner.settings.max_steps for learner in self.learners.values())
-            self.console.info(
-                f"The run '{self.folder.run_id}' is finished: it has reached its max_steps of {limit:,}. To train it further, raise them, "
-                f"such as with --set 'behaviors.*.max_steps={2 * limit}'"
+    def _restore(self, learner: Learner) -> None:
+        """Once, as soon as its behavior is there."""
+        self._seats.pop(learner.name, None)
+        if learner.name in self._state:
+            learner.load_state_dict(self._state.pop(learner.name))
+
+    def _must_share_behaviors(self, checkpoint: Checkpoint) -> None:
+        """Behaviors may come later; none in common means another environment."""
+        new = [name for name in self.learners if name not in self._state]
+        if self._state and new and len(new) == len(self.learners):
+            raise CheckpointError(
+                f"{checkpoint.path} is of a run with other behaviors: it has {', '.join(self._state)}, this environment has "
+                f"{', '.join(new)}; resume in the environment it was trained in, or choose another --run-id"
             )
-        else:
-            self.console.info(f"Resuming '{self.folder.run_id}' from step {checkpoint.step:,}; its files are in {self.folder.path}")
+        for name in new:
+            self.console.warning(f"the behavior '{name}' is not in {checkpoint.path}: it starts from step 0")
+
+    def finals(self) -> dict[str, Path]:
+        """The final models where all were written at the step the run is at, as after resuming a finished one; else none."""
+        there = {name: self.models.final(learner) for name, learner in self.learners.items()}
+        return {} if None in there.values() else {name: path for name, path in there.items() if path is not None}
 
     def conclude(self) -> dict[str, Path]:
-        """Saves a last time and writes final models, timers, settings and curves. The models by behavior."""
-        if self.stopped:
-            self.console.info("Training was stopped; saving what it has learned")
-        finals = {}
-        for name, learner in self.learners.items():
-            final = self.models.write_final(learner, self.tracker.recent_reward(name))
-            if final is not None:
-                finals[name] = final
+        """Saves a last time and writes final models, settings and timers. The models by behavior."""
         self.save()
+        finals = {name: self.models.write_final(learner, self.tracker.recent_reward(name)) for name, learner in self.learners.items()}
+        self.folder.configure(self.settings)
         versions = {"palaestra_version": palaestra_version(), "mlagents_version": MLAGENTS, "mlagents_envs_version": MLAGENTS}
         self.timers.write(self.folder.logs / "timers.json", {**versions, "communication_protocol_version": "1.5.0"})
-        self.folder.configure(self.settings)
-        self.console.info(conclusion(self, finals, self._draw()))
-        return finals
-
-    def _draw(self) -> Path | None:
-        """Learning curves as a picture; None, and a warning, where it cannot be drawn: that must not make a good run fail."""
-        from palaestra.runtime.curves import save_curves  # matplotlib takes half a second to import
-
-        try:
-            return save_curves(self.folder.path)
-        except (PalaestraError, OSError, ValueError) as problem:
-            self.console.warning(f"the learning curves could not be drawn: {problem}")
-            return None
-
-    def initialize(self, name: str, state: Mapping[str, Any], origin: Path) -> None:
-        """Starts a behavior's network from another run's. Raises ConfigError where the networks differ in shape."""
-        network = self.learners[name].trainer.network
-        saved = state["trainer"]["network"]
-        wanted = {key: tuple(value.shape) for key, value in network.state_dict().items()}
-        differ = [
-            f"{key}: {tuple(saved[key].shape) if key in saved else 'missing'} there, {shape} here"
-            for key, shape in wanted.items()
-            if key not in saved or tuple(saved[key].shape) != shape
-        ]
-        if differ:
-            raise ConfigError(
-                f"behavior '{name}' cannot start from {origin}: its network has another shape ({'; '.join(differ[:3])}); use the same "
-                f"network_settings, observations and actions"
-            )
-        network.load_state_dict({key: saved[key] for key in wanted})
+        return {name: final for name, final in finals.items() if final is not None}
 
 
 def steps_in(checkpoint: Checkpoint) -> dict[str, int]:
     """Decisions of each behavior at a checkpoint."""
     run: Any = checkpoint.state["run"]
     return {name: seat["decisions"] for name, seat in run["collector"]["seats"].items()}
-
-
-def outline(tree: Mapping[str, Any], depth: int = 1) -> str:
-    """Settings as an indented list, for people."""
-    lines = []
-    for key, value in tree.items():
-        nested = isinstance(value, Mapping)
-        lines.append("\t" * depth + f"{key}:" + ("" if nested else f"\t{value}"))
-        if nested:
-            lines.append(outline(value, depth + 1))
-    return "\n".join(lines)
-
-
-def conclusion(run: Run, finals: Mapping[str, Path], curves: Path | None) -> str:
-    """Where everything is, and where the time went."""
-    seconds = run.seconds
-    total = max(run.session_seconds, 1e-9)
-    shares = ", ".join(f"{name} {100 * spent / total:.0f} %" for name, spent in seconds.items())
-    lines = [f"{run.step_now():,} decisions in {total:.1f} s: {run.step_now() / total:,.0f} a second ({shares})"]
-    for name in run.learners:
-        reward = run.tracker.mean_reward(name)
-        lines.append(f"{name}: " + ("no episode ended" if reward is None else f"mean reward {reward:.2f} over the last episodes"))
-    lines += [f"model        {path}" for path in finals.values()]
-    if curves is not None:
-        lines.append(f"curves       {curves}")
-    lines.append(f"TensorBoard  tensorboard --logdir {run.folder.results}")
-    lines.append(f"go on        palaestra learn --run-id={run.folder.run_id} --resume")
-    return "\n  ".join(lines)

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: the first asks a run to end, saved; the second ends the process."""
+"""Ctrl-C, SIGTERM and a terminal that is closed: the first asks a run to end, saved; the second ends the process."""
 
 from __future__ import annotations
 
@@ -7,15 +7,18 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Protocol
+
+SHOW_CURSOR = "\x1b[?25h"
 
 
 class Stoppable(Protocol):
     """What can be asked to end."""
 
     stopped: bool
+    inference: bool
 
 
 @contextmanager
@@ -24,16 +27,33 @@ def stop_on_signals(run: Stoppable) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
+    heard = False
 
     def hear(number: int, _: FrameType | None) -> None:
-        if run.stopped:
+        nonlocal heard
+        if heard:
+            if sys.stdout.isatty():
+                say(SHOW_CURSOR)  # the live line hid it
             os._exit(128 + number)
-        run.stopped = True
-        print("\nstopping: saving what was learned (once more ends at once, without saving)", file=sys.stderr, flush=True)
+        heard = run.stopped = True
+        saving = "" if run.inference else ": saving what was learned"
+        say(f"\nstopping{saving} (once more ends at once{', without saving' if saving else ''})\n")
 
-    before = {number: signal.signal(number, hear) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, hear) for number in numbers()}
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def numbers() -> list[signal.Signals]:
+    """Those to hear; that of a closed terminal unless `nohup` had it ignored."""
+    hangup = [signal.SIGHUP] if hasattr(signal, "SIGHUP") else []
+    return [signal.SIGINT, signal.SIGTERM, *(number for number in hangup if signal.getsignal(number) != signal.SIG_IGN)]
+
+
+def say(text: str) -> None:
+    """Writes past Python's buffers, which the code that was interrupted may be writing to just now."""
+    with suppress(OSError):
+        os.write(2, text.encode())

@@ -153,9 +153,9 @@ class JSONLSink:
 class ConsoleSink:
     """The line a summary that users, and their scripts, know from ML-Agents."""
 
-    def __init__(self, say: Callable[[str], None], rank: int | None = None) -> None:
-        """`say` prints a line; `rank` is named where several processes train together."""
-        self._say, self._rank = say, rank
+    def __init__(self, say: Callable[[str], None], detail: Callable[[str], None], rank: int | None = None) -> None:
+        """`say` prints a line, `detail` one that few want to read; `rank` is named where several processes train together."""
+        self._say, self._detail, self._rank = say, detail, rank
 
     def write(self, summary: Summary) -> None:
         """Step, time, mean reward."""
@@ -174,8 +174,8 @@ class ConsoleSink:
         self._say(". ".join(parts) + ".")
 
     def text(self, behavior: str, tag: str, body: str) -> None:
-        """The note under a heading."""
-        self._say(f"{tag} for behavior name {behavior}:\n{body}")
+        """The note under a heading, as a detail."""
+        self._detail(f"{tag} for behavior name {behavior}:\n{body}")
 
     def close(self) -> None:
         """Nothing to close: the console is the run's."""

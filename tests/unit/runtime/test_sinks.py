@@ -45,7 +45,7 @@ def lines(run: Path) -> list[dict]:
 
 def told(**change: object) -> str:
     said: list[str] = []
-    ConsoleSink(said.append).write(replace(SUMMARY, **change))
+    ConsoleSink(said.append, said.append).write(replace(SUMMARY, **change))
     return said[0]
 
 
@@ -188,14 +188,16 @@ def test_the_console_names_group_reward_and_rating():
 
 def test_the_console_names_the_rank_where_several_processes_train():
     said: list[str] = []
-    ConsoleSink(said.append, rank=1).write(SUMMARY)
+    ConsoleSink(said.append, said.append, rank=1).write(SUMMARY)
     assert "1.234 s. Rank: 1. Mean Reward" in said[0]
 
 
-def test_hyperparameters_are_shown_under_a_heading():
+def test_hyperparameters_are_a_detail_under_a_heading():
     said: list[str] = []
-    ConsoleSink(said.append).text("3DBall", "Hyperparameters", "\tgamma:\t0.99")
-    assert said == ["Hyperparameters for behavior name 3DBall:\n\tgamma:\t0.99"]
+    details: list[str] = []
+    ConsoleSink(said.append, details.append).text("3DBall", "Hyperparameters", "\tgamma:\t0.99")
+    assert said == []
+    assert details == ["Hyperparameters for behavior name 3DBall:\n\tgamma:\t0.99"]
 
 
 def test_gauges_have_dotted_names(tmp_path: Path):

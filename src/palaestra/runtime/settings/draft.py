@@ -18,7 +18,7 @@ from palaestra.runtime.settings.yaml_file import Document, Key
 from palaestra.trainers.behavior import BehaviorSettings, hyperparameters_class
 
 _PARAMETER_FORMS = ("curriculum", "sampler_type", "sampler_parameters")
-_FLAGS = {"env_path": "--env", "device": "--torch-device"}
+_FLAGS = {"env_path": "--env", "device": "--torch-device", "threads": "--torch-threads"}
 
 
 @dataclass(frozen=True, slots=True)

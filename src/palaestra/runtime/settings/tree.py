@@ -26,7 +26,7 @@ class EnvSettings(Settings):
     """Areas within each copy; null: the environment's own number."""
     timeout_wait: int = Field(default=60, gt=0)
     """Seconds to wait for a Unity environment."""
-    seed: int = Field(default=-1, ge=-1)
+    seed: int = Field(default=-1, ge=-1, le=2**31 - 1)
     """Of all random numbers of the run; -1: drawn at the start."""
     max_lifetime_restarts: int = Field(default=10, ge=-1)
     """Restarts of a crashed copy in all; -1: no limit."""
