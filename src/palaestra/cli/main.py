@@ -52,6 +52,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             traceback.print_exception(error)
         print(f"palaestra: error: {error}", file=sys.stderr)
         return 1
+    except (MemoryError, RuntimeError) as error:
+        if not out_of_memory(error):
+            raise
+        print(f"palaestra: error: {error}\nThe memory is used up: fewer areas or a smaller buffer_size need less", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         print("palaestra: interrupted", file=sys.stderr)
         return 130
@@ -59,6 +64,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         # the reader of our output has gone, as with `palaestra envs | head -1`; say nothing more, not even while closing
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
+
+
+def out_of_memory(error: Exception) -> bool:
+    """Of this machine, or of its accelerator: torch raises a RuntimeError for either."""
+    return isinstance(error, MemoryError) or any(words in str(error) for words in ("can't allocate memory", "out of memory"))
 
 
 def refuse_unknown(parser: argparse.ArgumentParser, arguments: list[str]) -> None:

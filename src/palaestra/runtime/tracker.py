@@ -81,8 +81,7 @@ class Tracker:
         """Many at once, as `add`."""
         if numbers := _numbers(values):
             sum_and_count = self._periods[behavior].means.setdefault(tag, [0.0, 0])
-            sum_and_count[0] += sum(numbers)
-            sum_and_count[1] += len(numbers)
+            _add(sum_and_count, numbers)
 
     def total(self, behavior: str, tag: str, value: float) -> None:
         """The summary has the sum over the period."""
@@ -112,8 +111,7 @@ class Tracker:
         self.extend(behavior, LENGTH, [length - 1 for length in lengths])
         self.extend(behavior, EXTRINSIC, returns if extrinsic is None else extrinsic)
         numbers = _numbers(returns)
-        self._since_update[behavior][0] += sum(numbers)
-        self._since_update[behavior][1] += len(numbers)
+        _add(self._since_update[behavior], numbers)
         self._recent[behavior].extend(numbers)
 
     def recent_reward(self, behavior: str) -> float | None:
@@ -182,6 +180,13 @@ class Tracker:
         self._periods.update((name, _Period(**deepcopy(period))) for name, period in state["periods"].items())
         self._since_update.update((name, list(pair)) for name, pair in state["since_update"].items())
         self._recent.update((name, deque(returns, maxlen=RECENT)) for name, returns in state["recent"].items())
+
+
+def _add(sum_and_count: list[float], numbers: Sequence[float]) -> None:
+    """One by one: a sum must not depend on how many came at once, or a run that was interrupted would differ in its last bit."""
+    for number in numbers:
+        sum_and_count[0] += number
+    sum_and_count[1] += len(numbers)
 
 
 def _numbers(values: Iterable[float]) -> list[float]:

@@ -1,0 +1,164 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_runs import contents, differences, settings, state
+from tiny_envs import Scripted
+
+import palaestra
+from palaestra.core.errors import CheckpointError, EnvError, RunError
+from palaestra.runtime import loop
+from palaestra.runtime.history import read_history
+from palaestra.runtime.tracker import REWARD, Summary
+
+SMALL = {
+    "3DBall": settings("3DBall", 2400, summary_freq=500, network_settings={"hidden_units": 16, "num_layers": 1, "normalize": True}),
+    "Basic": settings("Basic", 2400, summary_freq=500),
+    "GridWorld": settings("GridWorld", 600, summary_freq=150),
+}
+
+
+def train(name: str, results: Path, until: int | None = None, **more: Any) -> palaestra.Result:
+    """Stops at the first summary from `until` on."""
+    callbacks: list[Callable[[Summary], object]] = [] if until is None else [lambda summary: summary.step >= until]
+    given = {"config": SMALL[name], "num_areas": 3, "seed": 7, "env": name, "quiet": True, **more}
+    return palaestra.train(results_dir=str(results), run_id="run", callbacks=callbacks, **given)
+
+
+@pytest.mark.parametrize("env", SMALL)
+def test_an_interrupted_run_that_goes_on_ends_as_one_that_never_stopped(env: str, tmp_path: Path):
+    half = SMALL[env]["behaviors"][env]["max_steps"] // 2
+    whole = train(env, tmp_path / "whole")
+    stopped = train(env, tmp_path / "parts", until=half)
+    assert not stopped.finished
+    assert half <= stopped.steps[env] < whole.steps[env]
+    resumed = train(env, tmp_path / "parts", resume=True)
+    assert resumed.finished
+    assert resumed.rewards == whole.rewards
+    assert differences(state(whole.folder), state(resumed.folder)) == []
+
+
+def test_how_often_the_loop_looks_up_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    calm = train("3DBall", tmp_path / "calm")
+    monkeypatch.setattr(loop, "PAUSE", 0.0)
+    hasty = train("3DBall", tmp_path / "hasty")
+    assert differences(state(calm.folder), state(hasty.folder)) == []
+
+
+def test_two_runs_with_one_seed_are_equal_and_with_another_are_not(tmp_path: Path):
+    first, second, other = (state(train("Basic", tmp_path / name, seed=seed).folder) for name, seed in (("a", 7), ("b", 7), ("c", 8)))
+    assert differences(first, second) == []
+    assert differences(first["Basic"], other["Basic"]) != []
+
+
+def test_a_finished_run_stays_as_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    folder = train("Basic", tmp_path).folder
+    before = contents(folder)
+    result = train("Basic", tmp_path, resume=True, quiet=False)
+    after = contents(folder)
+    assert result.finished
+    assert "is finished: it has reached its max_steps of 2,400" in capsys.readouterr().out
+    assert {name for name in before if before[name] != after[name]} <= {"configuration.yaml", "curves.png"}
+
+
+def test_a_finished_run_trains_further_with_its_own_settings_and_more_steps(tmp_path: Path):
+    train("Basic", tmp_path)
+    result = train("Basic", tmp_path, config=None, env=None, num_areas=3, resume=True, sets=["behaviors.*.max_steps=3000"])
+    assert result.finished
+    assert result.steps["Basic"] >= 3000
+    assert json.loads((result.folder / "run_logs/training_status.json").read_text())["Basic"]["final_checkpoint"]["steps"] >= 3000
+
+
+def test_a_run_goes_on_in_another_number_of_areas(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    stopped = train("Basic", tmp_path, until=1000)
+    result = train("Basic", tmp_path, resume=True, num_areas=5, quiet=False)
+    assert "[WARNING] this environment cannot go on with its old episodes" in capsys.readouterr().out
+    assert result.steps["Basic"] > stopped.steps["Basic"]
+
+
+def test_a_run_in_an_environment_that_cannot_be_saved_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    config = settings("CartPole-v1", 1000, summary_freq=200)
+    train("3DBall", tmp_path, until=400, config=config, env="gymnasium:CartPole-v1")
+    result = train("3DBall", tmp_path, config=config, env="gymnasium:CartPole-v1", resume=True, quiet=False)
+    assert "[WARNING] this environment cannot go on with its old episodes" in capsys.readouterr().out
+    assert result.finished
+
+
+def test_the_curves_of_an_interrupted_run_have_no_point_twice(tmp_path: Path):
+    train("Basic", tmp_path, until=1000)
+    folder = train("Basic", tmp_path, resume=True).folder
+    steps = [json.loads(line)["step"] for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    assert steps == [500, 1000, 1500, 2000]
+    (folder / "metrics.jsonl").unlink()
+    assert read_history(folder)["Basic"][REWARD].step.tolist() == steps  # from TensorBoard's files
+
+
+def test_models_and_their_list_are_rotated_together(tmp_path: Path):
+    config = settings("Basic", 2400, checkpoint_interval=500, keep_checkpoints=2)
+    train("Basic", tmp_path, config=config, until=1300)
+    folder = train("Basic", tmp_path, config=config, resume=True).folder
+    status = json.loads((folder / "run_logs/training_status.json").read_text())["Basic"]
+    there = {path.name for path in (folder / "Basic").glob("*.onnx")}
+    assert len(there) == 2
+    assert {Path(model["file_path"]).name for model in status["checkpoints"]} == there
+    assert len([*(folder / "checkpoints").iterdir()]) == 2
+
+
+def test_force_begins_anew(tmp_path: Path):
+    train("Basic", tmp_path)
+    with pytest.raises(RunError, match="exists already"):
+        train("Basic", tmp_path)
+    result = train("Basic", tmp_path, until=500, force=True)
+    assert result.steps["Basic"] < 1000
+    assert len((result.folder / "metrics.jsonl").read_text().splitlines()) == 1
+
+
+def test_a_run_that_was_never_saved_starts_from_step_0(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    folder = train("Basic", tmp_path).folder
+    for path in [*(folder / "checkpoints").glob("*/*"), *(folder / "checkpoints").iterdir()]:
+        path.rmdir() if path.is_dir() else path.unlink()
+    result = train("Basic", tmp_path, resume=True, quiet=False)
+    assert "was not saved before it ended: it starts from step 0" in capsys.readouterr().out
+    assert result.finished
+
+
+def test_a_damaged_newest_checkpoint_is_passed_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    whole = train("Basic", tmp_path / "whole")
+    folder = train("Basic", tmp_path / "parts", until=1000).folder
+    newest = max((folder / "checkpoints").iterdir(), key=lambda path: int(path.name))
+    (newest / "Basic.safetensors").write_bytes((newest / "Basic.safetensors").read_bytes()[:-50])
+    resumed = train("Basic", tmp_path / "parts", resume=True, quiet=False)
+    assert "[WARNING] passed over a damaged checkpoint" in capsys.readouterr().out
+    assert differences(state(whole.folder), state(resumed.folder)) == []
+
+
+def test_what_a_behavior_learned_is_kept_until_it_is_seen_again(tmp_path: Path):
+    def play(until: int, appears: int, **more: Any) -> Path:
+        env = Scripted({"A": {"steady": True}, "B": {"steady": True}}, appears={"B": appears})
+        return train("Basic", tmp_path, until, config=config, env=env, num_areas=None, **more).folder
+
+    config = settings("A", 10_000)
+    config["behaviors"]["B"] = config["behaviors"]["A"]
+    learned = state(play(400, appears=0))
+    away = state(play(800, appears=10_000, resume=True))
+    assert differences(learned["B"], away["B"]) == []
+    assert differences(learned["A"], away["A"]) != []
+    back = state(play(1200, appears=5, resume=True))
+    assert back["run"]["collector"]["seats"]["B"]["decisions"] > learned["run"]["collector"]["seats"]["B"]["decisions"] > 300
+
+
+def test_another_environment_is_refused(tmp_path: Path):
+    train("Basic", tmp_path, until=500)
+    with pytest.raises(CheckpointError, match="a run with other behaviors: it has Basic, this environment has 3DBall"):
+        train("3DBall", tmp_path, resume=True)
+
+
+@pytest.mark.parametrize("name", ["run", "Checkpoints", "run_logs"])
+def test_a_behavior_may_not_be_named_as_a_file_of_the_run(name: str, tmp_path: Path):
+    with pytest.raises(EnvError, match=f"a behavior cannot be named '{name}'"):
+        train("Basic", tmp_path, config=settings(name), env=Scripted({name: {"steady": True}}))
+    assert [*tmp_path.iterdir()] == []
