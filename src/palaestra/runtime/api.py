@@ -124,8 +124,9 @@ def settled_settings(config: Config, overrides: Mapping[str, Any], sets: Sequenc
         config = own = folder.path / CONFIGURATION
         if not own.is_file():
             raise RunError(f"the run '{folder.run_id}' has no {CONFIGURATION}: give its settings file on the command line")
-        # what the run was once started with is not what is asked for now
+        # what the run was once started with is not what is asked for now, nor need it lie where it lay then
         anew = {"resume": False, "force": False, "inference": False, "initialize_from": None}
+        anew |= {"run_id": folder.run_id, "results_dir": str(folder.results)}
         overrides = {**overrides, "checkpoint_settings": {**anew, **given}}
     try:
         loaded = load(Path(config) if isinstance(config, str) else config, overrides, sets)

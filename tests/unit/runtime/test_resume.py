@@ -73,6 +73,15 @@ def test_a_finished_run_trains_further_with_its_own_settings_and_more_steps(tmp_
     assert json.loads((result.folder / "run_logs/training_status.json").read_text())["Basic"]["final_checkpoint"]["steps"] >= 3000
 
 
+def test_a_run_that_was_moved_and_renamed_goes_on_where_it_is(tmp_path: Path):
+    folder = train("Basic", tmp_path, until=1000).folder
+    moved = folder.rename(tmp_path / "elsewhere")
+    result = palaestra.train(run_id="elsewhere", results_dir=str(tmp_path), resume=True, quiet=True)
+    assert result.folder == moved
+    assert result.finished
+    assert not folder.exists()
+
+
 def test_a_run_goes_on_in_another_number_of_areas(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     stopped = train("Basic", tmp_path, until=1000)
     result = train("Basic", tmp_path, resume=True, num_areas=5, quiet=False)

@@ -1,0 +1,329 @@
+"""Each mistake ends with one message on stderr, status 1 (2 for a wrong command line), and leaves what was there as it was."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from small_runs import contents, settings, write
+
+import palaestra
+from palaestra.cli.main import main
+
+GAMES = """
+import torch
+from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
+from palaestra.envs.builtin.basic import Basic
+from dataclasses import replace
+
+def raises(): raise ValueError("no license")
+def nothing(): return None
+def no_action(): return ActionSpec()
+def empty_branch(): return ActionSpec(0, (3, 0))
+def no_numbers(): return ObsSpec("eyes", (0,))
+def no_observation(): return BehaviorSpec((), ActionSpec(1))
+def interrupted(): raise KeyboardInterrupt
+
+class Breaks(Basic):
+    ticks = 0
+    def step(self, actions):
+        self.ticks += 1
+        steps = super().step(actions)
+        return {name: self.spoil(step) for name, step in steps.items()} if self.ticks > 30 else steps
+
+class Raises(Breaks):
+    def spoil(self, step): return {}["score"]
+
+class NotANumber(Breaks):
+    def spoil(self, step):
+        obs = step.obs[0].clone()
+        obs[1, 3] = float("nan")
+        return replace(step, obs=(obs,))
+
+class AllMasked(Breaks):
+    def spoil(self, step): return replace(step, action_mask=torch.zeros(len(step.reward), 3, dtype=torch.bool))
+
+class RaisesAtReset(Basic):
+    def reset(self, seed): raise RuntimeError("no level")
+
+class OtherShape(Basic):
+    def reset(self, seed): return {name: replace(step, obs=(step.obs[0][:, :5],)) for name, step in super().reset(seed).items()}
+"""
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A results folder with the run 'first'."""
+    results = tmp_path_factory.mktemp("trained")
+    palaestra.train(settings("Basic"), env="Basic", results_dir=str(results), run_id="first", num_areas=2, quiet=True)
+    return results
+
+
+@pytest.fixture
+def place(tmp_path: Path, trained: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder: settings, games, and a trained run."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.delitem(sys.modules, "games", raising=False)
+    Path("games.py").write_text(GAMES)
+    write("good.yaml", settings("Basic"))
+    write("ball.yaml", settings("3DBall"))
+    shutil.copytree(trained, "results")
+    return tmp_path
+
+
+def refused(capsys: pytest.CaptureFixture[str], command: str, *more: str) -> str:
+    """The message; a run that was begun may leave its own folder, nothing else may change."""
+    before = contents(Path("results"))
+    status = main([*command.split(), *more])
+    said = capsys.readouterr().err
+    assert status == 1
+    assert said.startswith("palaestra: error: ")
+    assert said.count("error:") == 1
+    assert "Traceback" not in said
+    after = contents(Path("results"))
+    assert {name: after.get(name) for name in before} == before
+    assert [name for name in after if name not in before and name.split("/")[0] != "begun"] == []
+    return said
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"bacth_size": 32}, r"bad.yaml:\d+: .*bacth_size: unknown key; did you mean 'batch_size'"),
+        ({"batch_size": "many"}, r"bad.yaml:\d+: .*batch_size: expected a whole number, got 'many'"),
+        ({"batch_size": -1}, r"bad.yaml:\d+: .*batch_size: expected a number greater than 0, got -1"),
+    ],
+)
+@pytest.mark.usefixtures("place")
+def test_a_setting_is_named_with_its_line(change: dict[str, object], said: str, capsys: pytest.CaptureFixture[str]):
+    tree = settings("Basic")
+    tree["behaviors"]["Basic"]["hyperparameters"].update(change)
+    write("bad.yaml", tree)
+    message = refused(capsys, "learn bad.yaml --env=Basic --run-id=new")
+    assert re.search(said, message)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("behaviors:\n  Basic: [1\n", "bad.yaml:"),
+        ("", "is empty"),
+        ("- 1\n", "holds a list"),
+        ("behaviors: {}\n", "no behavior has settings"),
+    ],
+)
+@pytest.mark.usefixtures("place")
+def test_a_file_that_holds_no_settings_is_refused(text: str, said: str, capsys: pytest.CaptureFixture[str]):
+    Path("bad.yaml").write_text(text)
+    assert said in refused(capsys, "learn bad.yaml --env=Basic --run-id=new")
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        ("missing.yaml --env=Basic", "missing.yaml"),
+        (". --env=Basic", "."),
+        ("good.yaml", "add --env=Basic"),
+        ("good.yaml --env=Basik", "did you mean 'Basic'?"),
+        ("good.yaml --env=gymnasium:CartPol-v1", "did you mean 'CartPole-v1'?"),
+        ("ball.yaml --env=Basic", "the behavior 'Basic', for which there are no settings (the settings list '3DBall'"),
+        ("good.yaml --env=Basic --torch-device=tpu", "torch device 'tpu' is not there: this machine has cpu"),
+        ("good.yaml --env=Basic --torch-device=cuda:99", "torch device 'cuda:99' is not there"),
+        ("good.yaml --env=Basic --torch-threads=0", "--torch-threads: torch_settings.threads: expected a number greater than 0"),
+        ("good.yaml --env=Basic --num-areas=0", "--num-areas: "),
+        ("good.yaml --env=Basic --num-areas=-3", "--num-areas: "),
+        ("good.yaml --env=Basic --num-envs=2", "not available yet"),
+        ("good.yaml --env=Basic --seed=99999999999999999999", "--seed: "),
+        ("good.yaml --env=Basic --set behaviors.Basic.max_stepz=1", "did you mean 'max_steps'?"),
+        ("good.yaml --env=Basic --set behaviors.Basik.max_steps=1", "did you mean 'Basic'?"),
+        ("good.yaml --env=Basic --set max_steps", "expected PATH=VALUE"),
+        ("good.yaml --env=Basic --initialize-from=firts", "did you mean 'first'?"),
+        ("ball.yaml --env=3DBall --initialize-from=first", "behavior '3DBall' cannot start from"),
+        ("good.yaml --env=Basic --initialize-from=first --set behaviors.Basic.network_settings.hidden_units=8", "another shape"),
+        ("good.yaml --env=Basic --results-dir=good.yaml", "a file stands where a folder is needed"),
+    ],
+)
+@pytest.mark.usefixtures("place")
+def test_flags_that_cannot_be_followed_are_explained(flags: str, said: str, capsys: pytest.CaptureFixture[str]):
+    assert said in refused(capsys, f"learn {flags} --run-id=new")
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        ("good.yaml --env=Basic", "the run 'first' exists already"),
+        ("--resume --set behaviors.Basic.network_settings.hidden_units=8", "does not fit this environment and these settings"),
+        ("ball.yaml --env=3DBall --resume", "a run with other behaviors: it has Basic, this environment has 3DBall"),
+    ],
+)
+@pytest.mark.usefixtures("place")
+def test_a_run_that_is_there_is_left_alone(flags: str, said: str, capsys: pytest.CaptureFixture[str]):
+    assert said in refused(capsys, f"learn {flags} --run-id=first")
+
+
+@pytest.mark.parametrize("command", ["learn --resume --run-id=firts", "evaluate firts", "plot firts", "record firts", "export firts"])
+@pytest.mark.usefixtures("place")
+def test_a_run_that_is_not_there_is_told_from_its_neighbors(command: str, capsys: pytest.CaptureFixture[str]):
+    assert "there is no run 'firts' in results; did you mean 'first'?" in refused(capsys, command)
+
+
+@pytest.mark.parametrize("command", ["evaluate", "plot", "record", "export"])
+@pytest.mark.usefixtures("place")
+def test_a_folder_that_is_no_run_is_refused(command: str, capsys: pytest.CaptureFixture[str]):
+    Path("results/empty").mkdir()
+    said = refused(capsys, f"{command} empty")
+    assert "is no run: it has no configuration.yaml" in said or "no metrics in" in said
+
+
+@pytest.mark.parametrize("command", ["evaluate", "record"])
+@pytest.mark.usefixtures("place")
+def test_a_run_without_a_model_is_told_how_to_get_one(command: str, capsys: pytest.CaptureFixture[str]):
+    Path("results/first/Basic.onnx").unlink()
+    shutil.rmtree("results/first/Basic")
+    assert "'palaestra export results/first' writes one" in refused(capsys, f"{command} first")
+    assert "there is no model file no.onnx" in refused(capsys, f"{command} no.onnx")
+
+
+@pytest.mark.parametrize("run_id", ["", "..", ".", "../up", "/tmp/x", "a//b", "-x", ".hidden", "a\\b", "x" * 300, "a\0b", " "])
+@pytest.mark.usefixtures("place")
+def test_a_run_id_that_is_no_folder_of_ours_is_refused(run_id: str, capsys: pytest.CaptureFixture[str]):
+    assert "--run-id: " in refused(capsys, "learn good.yaml --env=Basic", f"--run-id={run_id}")
+
+
+@pytest.mark.parametrize(
+    ("factory", "said"),
+    [
+        ("nowhere:make", "there is no module 'nowhere'"),
+        ("games:raisez", "did you mean 'raises'?"),
+        ("games", "expected python:module:factory"),
+        ("games:raises", "ValueError: no license ("),
+        ("games:nothing", "an instance of NoneType, which lacks"),
+        ("games:no_action", "at least one continuous number or one discrete branch"),
+        ("games:empty_branch", "a branch needs at least one choice"),
+        ("games:no_numbers", "observation 'eyes' has shape (0,)"),
+        ("games:no_observation", "a behavior needs at least one observation"),
+        ("games:RaisesAtReset", "broke off in reset: RuntimeError: no level ("),
+        ("games:OtherShape", "observation 'vector' has shape (20, 5); expected (20, 20)"),
+    ],
+)
+@pytest.mark.usefixtures("place")
+def test_an_environment_that_cannot_be_had_leaves_no_run(factory: str, said: str, capsys: pytest.CaptureFixture[str]):
+    assert said in refused(capsys, f"learn good.yaml --env=python:{factory} --num-areas=20 --run-id=new")
+    assert not Path("results/new").exists()
+
+
+@pytest.mark.parametrize(
+    ("game", "said"),
+    [
+        ("Raises", "python:games:Raises broke off in step: KeyError: 'score' ("),
+        ("NotANumber", "behavior 'Basic', agent 1: observation 'vector'[3] is nan"),
+        ("AllMasked", "behavior 'Basic', agent 0: all 3 actions of branch 0 are masked"),
+    ],
+)
+@pytest.mark.usefixtures("place")
+def test_an_environment_that_breaks_off_leaves_a_run_that_resumes(game: str, said: str, capsys: pytest.CaptureFixture[str]):
+    assert said in refused(capsys, f"learn good.yaml --env=python:games:{game} --num-areas=4 --run-id=begun")
+    assert main(["learn", "--run-id=begun", "--resume", "--env=Basic"]) == 0
+    assert "[INFO] Resuming 'begun' from step 0" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("place")
+def test_a_gymnasium_environment_that_raises_is_named(capsys: pytest.CaptureFixture[str]):
+    Path("broken_gym.py").write_text(
+        "import gymnasium\n"
+        "class Broken(gymnasium.Env):\n"
+        "    observation_space, action_space = gymnasium.spaces.Box(-1, 1, (2,)), gymnasium.spaces.Discrete(2)\n"
+        "    def reset(self, *, seed=None, options=None): return self.observation_space.sample(), {}\n"
+        "    def step(self, action): return 1 / 0\n"
+        "gymnasium.register('Broken-v0', Broken)\n"
+    )
+    write("broken.yaml", settings("broken_gym:Broken-v0".rpartition(":")[2]))
+    said = refused(capsys, "learn broken.yaml --env=gymnasium:broken_gym:Broken-v0 --num-areas=2 --run-id=begun")
+    assert "broke off in step: ZeroDivisionError: division by zero (" in said
+    assert "broken_gym.py, line 5" in said
+
+
+@pytest.mark.usefixtures("place")
+def test_an_executable_is_said_to_be_one(capsys: pytest.CaptureFixture[str]):
+    Path("build").write_text("#!/bin/sh\n")
+    Path("build").chmod(0o755)
+    assert "'build' is an executable, but Unity builds are not available yet" in refused(capsys, "learn good.yaml --env=build --run-id=new")
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "said"),
+    [
+        ("configuration.yaml", "behaviors: [", "give its settings file on the command line"),
+        ("run_logs/training_status.json", '{"Basic": ', "training_status.json is damaged"),
+        ("checkpoints/*/manifest.json", "{}", "no usable checkpoint in"),
+        ("checkpoints/*/Basic.safetensors", "short", "no usable checkpoint in"),
+    ],
+)
+@pytest.mark.usefixtures("place")
+def test_damaged_files_of_a_run_are_named(file: str, content: str, said: str, capsys: pytest.CaptureFixture[str]):
+    for path in Path("results/first").glob(file):
+        path.write_text(content)
+    assert said in refused(capsys, "learn --run-id=first --resume")
+
+
+@pytest.mark.usefixtures("place")
+def test_a_run_whose_settings_are_damaged_resumes_with_a_file(capsys: pytest.CaptureFixture[str]):
+    Path("results/first/configuration.yaml").write_text("behaviors: [")
+    assert main(["learn", "good.yaml", "--env=Basic", "--num-areas=2", "--run-id=first", "--resume"]) == 0
+    assert yaml.safe_load(Path("results/first/configuration.yaml").read_text())["behaviors"]["Basic"]["max_steps"] == 300
+    assert "is finished" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("place")
+def test_playing_needs_a_checkpoint(capsys: pytest.CaptureFixture[str]):
+    shutil.rmtree("results/first/checkpoints")
+    assert "there is nothing to play" in refused(capsys, "learn --run-id=first --inference")
+
+
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root may write anywhere")
+@pytest.mark.usefixtures("place")
+def test_a_results_folder_that_may_not_be_written_is_named(capsys: pytest.CaptureFixture[str]):
+    Path("results").chmod(0o555)
+    try:
+        assert "there is no permission to write there" in refused(capsys, "learn good.yaml --env=Basic --run-id=new")
+    finally:
+        Path("results").chmod(0o755)
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("learn good.yaml --areaz=3", "unknown flag '--areaz'"),
+        ("learn good.yaml --num-area", "--num-areas"),
+        ("learn good.yaml --num-areas=many", "invalid int value: 'many'"),
+        ("learn a.yaml b.yaml", "unexpected argument 'b.yaml'"),
+        ("evaluate first --determinstic", "did you mean '--deterministic'?"),
+        ("lern good.yaml", "did you mean 'learn'?"),
+        ("plot", "RUN"),
+    ],
+)
+def test_a_wrong_command_line_ends_with_status_2(command: str, said: str, capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit) as end:
+        main(command.split())
+    assert end.value.code == 2
+    assert said in capsys.readouterr().err.splitlines()[-1]
+
+
+@pytest.mark.usefixtures("place")
+def test_debug_shows_where_an_environment_broke_off(capsys: pytest.CaptureFixture[str]):
+    assert main("learn good.yaml --env=python:games:Raises --num-areas=4 --run-id=begun --debug".split()) == 1
+    said = capsys.readouterr().err
+    assert said.index("KeyError: 'score'") < said.index("EnvError") < said.index("palaestra: error: python:games:Raises broke off")
+
+
+@pytest.mark.usefixtures("place")
+def test_an_interrupt_before_the_start_says_so_and_leaves_nothing(capsys: pytest.CaptureFixture[str]):
+    assert main("learn good.yaml --env=python:games:interrupted --run-id=new".split()) == 130
+    assert capsys.readouterr().err == "palaestra: interrupted\n"
+    assert not Path("results/new").exists()
