@@ -70,8 +70,9 @@ class ActorCritic(nn.Module):
             self.action_head.weight[:continuous].normal_(std=MEAN_GAIN / math.sqrt(features))
             self.action_head.weight[continuous:].normal_(std=LOGIT_GAIN / math.sqrt(features))
             self.action_head.bias.zero_()
-            for row in self.value_head.weight:
-                nn.init.xavier_uniform_(row.unsqueeze(0))
+            # values start at 0, not at random as in ML-Agents: where streams are short, a policy follows
+            # what its critic was born with before rewards reach it, and one run of Basic in ten never comes back
+            self.value_head.weight.zero_()
             self.value_head.bias.zero_()
 
     @property
