@@ -58,14 +58,14 @@ class Bench:
         one = 1
         yield Figure("tick", "3DBall, 12 agents", one, self.tick(12, official, one) * 1e3, "ms")
         yield Figure("gradient step", "3DBall, 64 rows", one, self.gradient(64, official, one) * 1e3, "ms")
-        yield Figure("end to end", "3DBall, 12 agents, official YAML", one, self.end_to_end("3DBall.yaml", 12, 120_000, one), "agent-steps/s")
+        rate = self.end_to_end("3DBall.yaml", 12, 120_000, one)
+        yield Figure("end to end", "3DBall, 12 agents, official YAML", one, rate, "agent-steps/s")
         for threads in self.threads:
             tick = self.tick(4096, wide, threads)
             yield Figure("collect", "3DBall, 4,096 agents", threads, 4096 / tick, "agent-steps/s")
             yield Figure("gradient", "3DBall, 4,096 rows", threads, 4096 / self.gradient(4096, wide, threads), "rows/s")
-            yield Figure(
-                "end to end", "3DBall, 4,096 agents, 3DBall_4096.yaml", threads, self.end_to_end("3DBall_4096.yaml", 4096, 1_000_000, threads), "agent-steps/s"
-            )
+            rate = self.end_to_end("3DBall_4096.yaml", 4096, 1_000_000, threads)
+            yield Figure("end to end", "3DBall, 4,096 agents, 3DBall_4096.yaml", threads, rate, "agent-steps/s")
         if self.device.type == "cuda":
             tick = self.tick(65_536, wide, one)
             yield Figure("collect", "3DBall, 65,536 agents", one, 65_536 / tick, "agent-steps/s")
@@ -173,7 +173,8 @@ def main() -> None:
         number = f"{figure.value:,.0f}" if figure.value >= 100 else f"{figure.value:.3f}"
         print(f"{figure.what:<15}{figure.work:<42}{figure.threads:>8}{number:>14}  {figure.unit}", flush=True)
     if options.json:
-        options.json.write_text(json.dumps({"machine": about, "device": options.device, "figures": [asdict(f) for f in figures]}, indent=2) + "\n")
+        report = {"machine": about, "device": options.device, "figures": [asdict(figure) for figure in figures]}
+        options.json.write_text(json.dumps(report, indent=2) + "\n")
 
 
 if __name__ == "__main__":

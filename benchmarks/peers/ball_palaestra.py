@@ -9,6 +9,7 @@ import json
 import statistics
 import sys
 import tempfile
+from itertools import pairwise
 from pathlib import Path
 
 import torch
@@ -22,7 +23,7 @@ CONFIG = Path(__file__).resolve().parents[2] / "configs" / "ppo" / "3DBall.yaml"
 def main(agents: int, seconds: float) -> None:
     marks: list[tuple[float, int]] = []
 
-    def note(summary) -> bool:  # noqa: ANN001
+    def note(summary) -> bool:
         marks.append((summary.elapsed, summary.step))
         return summary.elapsed - marks[0][0] > seconds
 
@@ -38,7 +39,7 @@ def main(agents: int, seconds: float) -> None:
             callbacks=[note],
             quiet=True,
         )
-    rates = [(end - start) / (then - now) for (now, start), (then, end) in zip(marks, marks[1:], strict=False)]
+    rates = [(end - start) / (then - now) for (now, start), (then, end) in pairwise(marks)]
     print(json.dumps({"agents": agents, "cycles": len(rates), "median_sps": statistics.median(rates), "threads": torch.get_num_threads()}))
 
 

@@ -23,7 +23,7 @@ ROLLOUT = 2048
 def main(seed: int) -> None:
     race = Race("palaestra", seed)
 
-    def note(summary) -> bool:  # noqa: ANN001
+    def note(summary) -> bool:
         race.took(summary.step - race.env_steps)
         for value in summary.histograms.get(REWARD, ()):
             race.ended(float(value))

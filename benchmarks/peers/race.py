@@ -11,7 +11,7 @@ GOAL = 475.0
 WINDOW = 100
 
 
-class Finished(Exception):  # noqa: N818  not an error: it leaves a peer's own loop from inside its environment
+class Finished(Exception):
     """The goal is reached, or the peer has used up its environment steps."""
 
 

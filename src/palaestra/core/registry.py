@@ -21,6 +21,7 @@ class Registry:
         return name in self._points
 
     def names(self) -> list[str]:
+        """All of the group, in the order of the alphabet."""
         return sorted(self._points)
 
     def get(self, name: str) -> Any:

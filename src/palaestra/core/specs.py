@@ -37,14 +37,17 @@ class ObsSpec:
 
     @property
     def is_vector(self) -> bool:
+        """(n,)."""
         return len(self.shape) == 1
 
     @property
     def is_entities(self) -> bool:
+        """(most, size): variable length."""
         return len(self.shape) == 2
 
     @property
     def is_visual(self) -> bool:
+        """(C, H, W)."""
         return len(self.shape) == 3
 
 

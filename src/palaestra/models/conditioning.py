@@ -11,7 +11,6 @@ from torch.nn import functional
 
 from palaestra.models.mlp import kaiming
 
-
 FEW_GOALS = 4
 """Rows to a goal from which on it pays to make each goal's weights once and apply them to all rows.
 

@@ -34,6 +34,7 @@ class RunFolder:
 
     @property
     def exists(self) -> bool:
+        """Whether there is a folder of that name."""
         return self.path.is_dir()
 
     def must_exist(self, purpose: str) -> None:

@@ -52,5 +52,7 @@ class Adam:
         for name, mine in (("first", self._first), ("second", self._second), ("steps", self._steps)):
             for own, saved in zip(mine, state[name], strict=True):
                 if own.shape != saved.shape:
-                    raise ValueError(f"the optimizer was saved for a parameter of shape {tuple(saved.shape)}, here it is {tuple(own.shape)}")
+                    raise ValueError(
+                        f"the optimizer was saved for a parameter of shape {tuple(saved.shape)}, here it is {tuple(own.shape)}"
+                    )
                 own.copy_(saved)

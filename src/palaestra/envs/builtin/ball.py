@@ -34,9 +34,7 @@ DEGREE = wp.constant(0.017453292519943295)
 HALF_EDGE = wp.constant(2.5)
 FRICTION = wp.constant(0.6)
 DRAG = wp.constant(0.01)  # N s/m for a diameter of 1 (Stokes: in proportion to it)
-START_RANGE = wp.constant(
-    0.75
-)  # from the middle; of balls dropped within Unity's 1.5 a policy that draws its actions loses one in a hundred
+START_RANGE = wp.constant(0.75)  # from the middle; dropped within 1.5, as in Unity, a policy that draws its actions loses one in a hundred
 TILT_LIMIT = wp.constant(0.25)  # of the quaternion's component: about 29 degrees
 
 
