@@ -224,6 +224,7 @@ def begin(run: Run, checkpoint: Checkpoint | None) -> None:
         initialize(run, origin)
     if not chosen.resume:
         run.folder.create(run.settings)
+    run.folder.sweep()
     run.folder.configure(run.settings)
     report.announce(run, checkpoint, warnings)
     if checkpoint is None:

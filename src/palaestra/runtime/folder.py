@@ -85,6 +85,12 @@ class RunFolder:
         for name in ("metrics.jsonl", "run_logs/training_status.json"):
             (self.path / name).unlink(missing_ok=True)
 
+    def sweep(self) -> None:
+        """Clears away the halves of files that a killed run was writing; `Checkpoints` does so for its own."""
+        for half in self.path.rglob(".*.tmp-*"):
+            if half.is_file() and self.checkpoints not in half.parents:
+                half.unlink(missing_ok=True)
+
     def configure(self, settings: RunSettings) -> None:
         """Writes the resolved settings."""
         try:

@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from small_runs import settings
+
+from palaestra.core.errors import ConfigError, RunError
+from palaestra.runtime.folder import CONFIGURATION, RunFolder, check_run_id
+from palaestra.runtime.settings import load
+
+LOADED = load(settings("Basic")).settings
+
+
+@pytest.mark.parametrize("run_id", ["first", "ball/first", "3DBall_v2.1", "läuft", "a b"])
+def test_ordinary_names_are_taken(run_id: str):
+    check_run_id(run_id)
+
+
+@pytest.mark.parametrize("run_id", ["", ".", "..", "a/../b", "/a", "a/", "-x", ".x", "a\\b", "a:b", "con", "a\0", "x" * 300])
+def test_names_that_are_no_folder_everywhere_are_refused(run_id: str):
+    with pytest.raises(ConfigError, match="cannot name a folder"):
+        check_run_id(run_id)
+
+
+def test_a_folder_is_made_with_its_settings_in_it_over_what_a_killed_one_left(tmp_path: Path):
+    half = tmp_path / "results" / "ball" / ".first.new"
+    half.mkdir(parents=True)
+    (half / "half").touch()
+    folder = RunFolder(tmp_path / "results", "ball/first")
+    folder.create(LOADED)
+    assert load(folder.path / CONFIGURATION).settings == LOADED
+    assert [path.name for path in folder.path.iterdir()] == [CONFIGURATION]
+    assert [path.name for path in folder.path.parent.iterdir()] == ["first"]
+
+
+def test_a_new_run_may_not_write_over_another_unless_forced(tmp_path: Path):
+    folder = RunFolder(tmp_path, "first")
+    folder.create(LOADED)
+    folder.must_be_free(force=True)
+    with pytest.raises(RunError, match=r"exists already .*--resume.*--force.*--run-id"):
+        folder.must_be_free(force=False)
+
+
+def test_a_forced_run_keeps_models_and_drops_checkpoints_and_metrics(tmp_path: Path):
+    folder = RunFolder(tmp_path, "first")
+    folder.create(LOADED)
+    for name in ("checkpoints/10/manifest.json", "metrics.jsonl", "run_logs/training_status.json", "Basic/Basic-10.onnx"):
+        (folder.path / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder.path / name).touch()
+    folder.create(LOADED)
+    assert {path.name for path in folder.path.rglob("*") if path.is_file()} == {CONFIGURATION, "Basic-10.onnx"}
+
+
+def test_a_run_that_is_missing_is_told_from_its_neighbors(tmp_path: Path):
+    for name in ("ball-1", "ball-2", "walker", ".ball-3.new"):
+        (tmp_path / name).mkdir()
+    with pytest.raises(RunError, match=r"cannot play: there is no run 'ball-3' in .*; did you mean 'ball-2' or 'ball-1'\?$"):
+        RunFolder(tmp_path, "ball-3").must_exist("play")
+    with pytest.raises(RunError, match=r"runs there: ball-1, ball-2, walker\) \(leave out --resume to start a new one\)$"):
+        RunFolder(tmp_path, "zzz").must_exist("resume")
+    with pytest.raises(RunError, match="there are no runs in it"):
+        RunFolder(tmp_path / "nowhere", "zzz").must_exist("play")
+
+
+def test_halves_of_files_are_swept_away(tmp_path: Path):
+    folder = RunFolder(tmp_path, "first")
+    folder.create(LOADED)
+    folder.logs.mkdir()
+    (folder.logs / ".timers.json.tmp-77").touch()
+    (folder.logs / "timers.json").touch()
+    folder.sweep()
+    assert [path.name for path in folder.logs.iterdir()] == ["timers.json"]

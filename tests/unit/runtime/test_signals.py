@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from small_runs import contents, differences, settings, state, write
+
+from palaestra.runtime.signals import stop_on_signals
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="needs POSIX signals")
+
+
+@dataclass
+class Playing:
+    stopped: bool = False
+    inference: bool = False
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_the_first_signal_asks_the_run_to_stop_and_the_handlers_go_back(number: signal.Signals, capfd: pytest.CaptureFixture[str]):
+    before, run = signal.getsignal(number), Playing()
+    with stop_on_signals(run):
+        os.kill(os.getpid(), number)
+        assert run.stopped
+    assert signal.getsignal(number) is before
+    assert capfd.readouterr().err == "\nstopping: saving what was learned (once more ends at once, without saving)\n"
+
+
+def test_a_closed_terminal_is_ignored_under_nohup():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with stop_on_signals(run := Playing()):
+            os.kill(os.getpid(), signal.SIGHUP)
+        assert not run.stopped
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_in_another_thread_nothing_is_heard_and_nothing_breaks():
+    heard = []
+
+    def play() -> None:
+        with stop_on_signals(Playing()):
+            heard.append(signal.getsignal(signal.SIGTERM))
+
+    before = signal.getsignal(signal.SIGTERM)
+    thread = threading.Thread(target=play)
+    thread.start()
+    thread.join()
+    assert heard == [before]
+
+
+def learn(place: Path, *more: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "palaestra", "learn", f"--results-dir={place}", *more]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+
+
+def wait_for(process: subprocess.Popen[str], words: str) -> None:
+    """Until it says so."""
+    assert process.stdout is not None
+    assert any(words in line for line in process.stdout)
+
+
+@pytest.fixture
+def begun(tmp_path: Path) -> list[str]:
+    """What begins the run 'first'."""
+    file = write(str(tmp_path / "settings.yaml"), settings("Basic", 6000, summary_freq=1000))
+    return [file, "--env=Basic", "--seed=3", "--num-areas=4"]
+
+
+def test_an_interrupted_command_saves_ends_well_and_resumes_to_the_same_end(tmp_path: Path, begun: list[str]):
+    whole = learn(tmp_path, *begun, "--run-id=whole")
+    assert whole.communicate()[1] == ""
+    process = learn(tmp_path, *begun, "--run-id=first")
+    wait_for(process, "Step: 2000")
+    process.send_signal(signal.SIGINT)
+    said, complaint = process.communicate(timeout=60)
+    assert process.returncode == 0, complaint
+    assert "Training was stopped; saving what it has learned" in said
+    assert f"palaestra learn --run-id=first --results-dir={tmp_path} --resume" in said
+    assert complaint == "\nstopping: saving what was learned (once more ends at once, without saving)\n"
+    assert (tmp_path / "first" / "Basic.onnx").is_file()
+    resumed = learn(tmp_path, "--run-id=first", "--resume")
+    said, complaint = resumed.communicate(timeout=60)
+    assert resumed.returncode == 0, complaint
+    assert differences(state(tmp_path / "first"), state(tmp_path / "whole")) == []
+
+    before = contents(tmp_path / "first")
+    playing = learn(tmp_path, "--run-id=first", "--inference")
+    wait_for(playing, "Not Training.")
+    playing.send_signal(signal.SIGINT)
+    said, complaint = playing.communicate(timeout=60)
+    assert playing.returncode == 0, complaint
+    assert complaint == "\nstopping (once more ends at once)\n"
+    assert contents(tmp_path / "first") == before
+
+
+HARD = """
+import os, signal
+from palaestra.envs.builtin.basic import Basic
+
+class Hard(Basic):
+    ticks = 0
+    def step(self, actions):
+        self.ticks += 1
+        if self.ticks == 50:
+            os.kill(os.getpid(), signal.SIGTERM)
+            os.kill(os.getpid(), signal.SIGTERM)
+        return super().step(actions)
+"""
+
+
+def test_a_second_signal_ends_at_once_and_the_run_resumes(tmp_path: Path, begun: list[str], monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "hard.py").write_text(HARD)
+    monkeypatch.chdir(tmp_path)
+    process = learn(tmp_path, *begun, "--env=python:hard:Hard", "--run-id=first")
+    process.communicate(timeout=60)
+    assert process.returncode == 128 + signal.SIGTERM
+    resumed = learn(tmp_path, "--run-id=first", "--resume", "--env=Basic")
+    assert "Resuming 'first' from step 0" in resumed.communicate(timeout=60)[0]
+    assert resumed.returncode == 0
