@@ -12,6 +12,14 @@ from typing import Any
 
 HELP = "train the agents of an environment, or go on with a run"
 
+EPILOG = """\
+examples:
+  palaestra learn configs/ppo/3DBall.yaml --env=3DBall --run-id=first
+  palaestra learn --run-id=first --resume --set 'behaviors.*.max_steps=1e6'
+  palaestra learn --run-id=first --inference
+  palaestra learn configs/ppo/CartPole-v1.yaml --env=gymnasium:CartPole-v1 --run-id=pole
+"""
+
 SECTIONS = {
     "env_settings": (
         "env_path env_args base_port num_envs num_areas seed timeout_wait max_lifetime_restarts restarts_rate_limit_n "

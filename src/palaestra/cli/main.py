@@ -29,7 +29,8 @@ EPILOG = """\
 examples:
   palaestra learn configs/ppo/3DBall.yaml --env=3DBall --run-id=first
   palaestra learn --run-id=first --resume
-  palaestra plot first
+  palaestra evaluate first
+  palaestra record first
   palaestra COMMAND --help
 """
 
@@ -113,7 +114,8 @@ def make_parser(chosen: str | None) -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
     for name, help_line in COMMANDS.items():
         module = command(name) if name == chosen else None
-        child = commands.add_parser(name, help=help_line, description=module and module.__doc__, formatter_class=Formatter)
+        about = {"description": module and module.__doc__, "epilog": getattr(module, "EPILOG", None)}
+        child = commands.add_parser(name, help=help_line, formatter_class=Formatter, **about)
         if module is not None:
             module.add_arguments(child)
     return parser

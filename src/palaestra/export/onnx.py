@@ -26,7 +26,7 @@ VERSION = 3.0
 def export(network: ActorCritic, spec: BehaviorSpec, path: Path) -> None:
     """Writes the policy to `path`, whole or not at all. Raises ExportError."""
     content = policy_graph(network, spec).model().SerializeToString()
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    beside = path.with_name(f".{path.name}.tmp-{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         beside.write_bytes(content)

@@ -263,6 +263,7 @@ def checkpoint_place(path: str | None, origin: RunFolder | None) -> tuple[Path, 
 
 def finish(run: Run) -> Result:
     """Saves, writes the final models, and tells where everything is; a run that was finished before stays as it is."""
+    run.console.close()  # its live line tells of what is over
     if run.stopped and not run.inference:
         run.console.info("Training was stopped; saving what it has learned")
     finals = {} if run.inference else run.finals() or run.conclude()

@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from palaestra.cli.main import COMMANDS, main, out_of_memory
+
+
+def test_without_a_command_the_help_teaches(capsys: pytest.CaptureFixture[str]):
+    assert main([]) == 0
+    said = capsys.readouterr().out
+    assert all(name in said for name in COMMANDS)
+    assert "palaestra learn configs/ppo/3DBall.yaml --env=3DBall --run-id=first" in said
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_each_command_has_help(command: str, capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit) as end:
+        main([command, "--help"])
+    assert end.value.code == 0
+    assert f"palaestra {command}" in capsys.readouterr().out
+
+
+def test_a_word_that_is_no_command_is_told_its_nearest(capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit) as end:
+        main(["exprot", "first"])
+    assert end.value.code == 2
+    assert "did you mean 'export'?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("error", "is_it"),
+    [
+        (MemoryError(), True),
+        (RuntimeError("CUDA out of memory. Tried to allocate 2 GiB"), True),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory"), True),
+        (RuntimeError("shapes differ"), False),
+    ],
+)
+def test_running_out_of_memory_is_told_from_other_errors(error: Exception, is_it: bool):
+    assert out_of_memory(error) is is_it
+
+
+def test_help_needs_no_torch():
+    code = (
+        "import atexit, sys; from palaestra.cli.main import main; "
+        "atexit.register(lambda: print('heavy:', *{'torch', 'warp', 'onnx', 'gymnasium', 'matplotlib'} & {*sys.modules})); "
+        "main([]); main(['learn', '--help'])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "heavy:"
+
+
+def test_training_a_built_in_environment_imports_only_what_it_needs():
+    code = (
+        "import sys; from palaestra.runtime import api; from palaestra.runtime.environments import make_env; make_env('Basic'); "
+        "print(*{'tensorboard', 'onnx', 'onnxruntime', 'matplotlib', 'rich', 'gymnasium'} & {*sys.modules})"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == ""
+
+
+def test_a_reader_that_has_gone_away_ends_a_command_quietly():
+    done = subprocess.run(f"{sys.executable} -m palaestra schema | head -1", shell=True, capture_output=True, text=True, check=True)
+    assert done.stderr == ""
