@@ -19,6 +19,7 @@ class ModelWriter:
     def __init__(self, folder: RunFolder, console: Console) -> None:
         self._folder, self._console = folder, console
         self.status = TrainingStatus(folder.logs / "training_status.json")
+        self._last: dict[str, tuple[int, Path]] = {}  # step and file of the newest model that this process wrote
 
     def write(self, learner: Learner, reward: float | None) -> Path | None:
         """`<Behavior>/<Behavior>-<step>.onnx`, checked against the network. None where it failed, which is logged."""
@@ -36,12 +37,15 @@ class ModelWriter:
                 f"'palaestra export {self._folder.path}' repeats it later"
             )
             return None
+        self._last[learner.name] = (learner.step, path)
         self._console.info(f"Exported {path} (differs from the network by at most {error:.1e})")
         return path
 
     def write_final(self, learner: Learner, reward: float | None) -> Path | None:
         """The last model, and its copy `<run>/<Behavior>.onnx`."""
-        path = self.write(learner, reward)
+        step, path = self._last.get(learner.name, (None, None))
+        if step != learner.step:
+            path = self.write(learner, reward)
         return None if path is None else self._models(learner).final(path, learner.step, reward)
 
     def final(self, learner: Learner) -> Path | None:
