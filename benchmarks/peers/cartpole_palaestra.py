@@ -1,6 +1,6 @@
 """Palaestra on Gymnasium's CartPole-v1 with the settings it ships. usage: cartpole_palaestra.py SEED
 
-The whole engine runs as `palaestra learn` does, checkpoints, summaries, models and curves included.
+The whole engine runs as `palaestra learn` does, with its checkpoints and summaries; as for every peer, the clock stops at the goal.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ def main(seed: int) -> None:
         race.took(summary.step - race.env_steps)
         for value in summary.histograms.get(REWARD, ()):
             race.ended(float(value))
+        if race.over:
+            race.finish()
         return race.over
 
     race.start()
@@ -40,7 +42,8 @@ def main(seed: int) -> None:
             callbacks=[note],
             quiet=True,
         )
-    race.finish()
+    if not race.over:  # the settings' max_steps came first
+        race.finish()
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ import platform
 import statistics
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,10 +85,11 @@ def _venv(peer: str, options: argparse.Namespace) -> Path:
 
 def run(job: Job, python: Path) -> Result | None:
     """What the script reports, or None with the end of its errors on stderr."""
-    command = [str(python), str(job.script), *job.arguments]
-    load = os.getloadavg()[0]
+    command = [os.path.abspath(python), os.path.abspath(job.script), *job.arguments]
+    load, one_thread = os.getloadavg()[0], {**os.environ, **ONE_THREAD}
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, env={**os.environ, **ONE_THREAD}, check=True)
+        with tempfile.TemporaryDirectory() as place:  # some peers leave files where they are started
+            done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, env=one_thread, cwd=place, check=True)
         line = next(line for line in reversed(done.stdout.splitlines()) if line.startswith("{"))
     except (subprocess.SubprocessError, StopIteration) as error:
         tail = getattr(error, "stderr", None) or str(error)
