@@ -11,8 +11,6 @@ from rich.syntax import Syntax
 
 from palaestra.runtime.settings import load, to_yaml
 
-HELP = "print the settings that a file comes to"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The file, and changes to it."""

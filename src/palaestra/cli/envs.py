@@ -15,8 +15,6 @@ from palaestra.core.specs import ActionSpec, BehaviorSpec
 from palaestra.envs.base import Env
 from palaestra.runtime.environments import make_env
 
-HELP = "list the built-in environments, or show one"
-
 CONFIGS = Path("configs/ppo")
 
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-HELP = "play a trained model for a number of episodes and report its rewards"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of `palaestra evaluate`."""
@@ -34,8 +32,7 @@ def main(options: argparse.Namespace) -> None:
     if options.episodes < 1:
         raise ConfigError(f"--episodes is {options.episodes}; expected at least 1")
     models = find_models(options.run, options.results_dir)
-    areas = options.num_areas or min(options.episodes, 100)
-    env = open_for(models, options.env, areas)
+    env = open_for(models, options.env, options.num_areas, min(options.episodes, 100))
     try:
         results = evaluate(env, models.policies(options.seed), options.episodes, deterministic=options.deterministic, seed=options.seed)
     finally:

@@ -8,8 +8,6 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-HELP = "write a run's policies as ONNX models"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of `palaestra export`."""

@@ -10,8 +10,6 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-HELP = "train the agents of an environment, or go on with a run"
-
 EPILOG = """\
 examples:
   palaestra learn configs/ppo/3DBall.yaml --env=3DBall --run-id=first

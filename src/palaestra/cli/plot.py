@@ -13,8 +13,6 @@ from palaestra.runtime.folder import RunFolder
 from palaestra.runtime.history import find_tag, read_history, tags
 from palaestra.runtime.tracker import REWARD
 
-HELP = "draw learning curves as PNG"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Which runs, which metric, and how it is drawn."""

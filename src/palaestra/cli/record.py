@@ -20,11 +20,10 @@ if TYPE_CHECKING:
     from palaestra.brains.model import Policy
     from palaestra.envs.base import Env
 
-HELP = "make a GIF of trained agents"
-
 GIF_BYTES = 2_000_000
 """Larger is not shown by many README pages and chats; pictures are made smaller until they fit."""
 COLORS = 64
+AREAS = 4
 GAP = 4  # pixels between areas
 
 
@@ -33,9 +32,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", metavar="RUN", help="a run id, a run's folder, or a model file (.onnx)")
     parser.add_argument("--out", type=Path, metavar="FILE", help="the GIF to write (default: recording.gif in the run's folder)")
     parser.add_argument("--env", metavar="ENV", help="environment (default: the one the run was trained in)")
-    parser.add_argument("--areas", type=int, default=4, metavar="N", help="areas to show side by side (default: 4)")
+    parser.add_argument("--areas", type=int, metavar="N", help="areas to show side by side (default: 4)")
     parser.add_argument("--seconds", type=float, default=8.0, metavar="S", help="length (default: 8)")
-    parser.add_argument("--episodes", type=int, metavar="N", help="stop sooner, when every agent has played so many (default: no limit)")
+    parser.add_argument("--episodes", type=int, metavar="N", help="stop sooner, after so many for each agent (default: no limit)")
     parser.add_argument("--fps", type=int, default=10, metavar="N", help="pictures a second, one a decision (default: 10)")
     parser.add_argument("--width", type=int, default=480, metavar="PIXELS", help="of the whole picture (default: 480)")
     parser.add_argument("--sampled", action="store_true", help="draw actions as in training, instead of the most likely ones")
@@ -55,7 +54,7 @@ def main(options: argparse.Namespace) -> None:
     out = options.out or (
         run_folder(options.run, options.results_dir).path / "recording.gif" if models.settings else Path(f"{Path(options.run).stem}.gif")
     )
-    env = open_for(models, options.env, options.areas, **drawn)
+    env = open_for(models, options.env, options.areas, AREAS, **drawn)
     try:
         frames = list(play(env, models.policies(options.seed), options))
     finally:
@@ -82,24 +81,18 @@ def _check(options: argparse.Namespace) -> None:
 
 def play(env: Env, policies: Mapping[str, Policy], options: argparse.Namespace) -> Iterator[np.ndarray]:
     """A picture of all areas before each decision, (H, W, 3) uint8."""
-    from palaestra.core.errors import PolicyError
-    from palaestra.runtime.evaluation import Player
+    from palaestra.runtime.evaluation import players_of
 
+    shown = min(env.num_areas, options.areas or AREAS)
     steps = env.reset(options.seed)
-    yield tile([env.render(area) for area in range(env.num_areas)])
-    missing = [name for name in steps if name not in policies]
-    if missing:
-        raise PolicyError(f"the environment has the behavior '{missing[0]}', for which there is no model (models: {', '.join(policies)})")
-    episodes = options.episodes or 10**9
-    players = {
-        name: Player(env.behaviors[name], policies[name], step, episodes * len(step.reward), not options.sampled)
-        for name, step in steps.items()
-    }  # fmt: skip
+    yield tile([env.render(area) for area in range(shown)])
+    slots = max(len(step.reward) for step in steps.values())
+    players = players_of(steps, policies, (options.episodes or 10**9) * slots, not options.sampled)
     for _ in range(1, math.ceil(options.seconds * options.fps)):
         steps = env.step({name: players[name].act(step) for name, step in steps.items()})
         for name, step in steps.items():
             players[name].note(step)
-        yield tile([env.render(area) for area in range(env.num_areas)])
+        yield tile([env.render(area) for area in range(shown)])
         if all(player.done for player in players.values()):
             return
 

@@ -13,8 +13,6 @@ from pathlib import Path
 from palaestra.core.errors import RunError
 from palaestra.runtime.settings import json_schema
 
-HELP = "write a JSON schema of settings files, for editors"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Where to write it."""

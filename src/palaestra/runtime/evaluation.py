@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from palaestra.brains.model import Policy
 from palaestra.core.errors import PolicyError
-from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.base import Env
 
@@ -37,48 +36,82 @@ class Evaluation:
 class Player:
     """Plays one behavior and counts its episodes.
 
-    Each slot has a share of the episodes and counts its first ones: taking the first that end,
-    whichever slots they are in, would favor short ones.
+    It counts those that began first, however late they end: taking the first that end would favor short ones.
     """
 
-    def __init__(self, spec: BehaviorSpec, policy: Policy, step: TimeStep, episodes: int, deterministic: bool) -> None:
-        self.spec, self.policy, self.deterministic = spec, policy, deterministic
-        slots = len(step.reward)
-        self._share = np.full(slots, episodes // slots)
-        self._share[: episodes % slots] += 1
-        self._return, self._length = np.zeros(slots), np.zeros(slots, np.int64)
-        self._memory = np.zeros((slots, policy.memory_size), np.float32) if policy.memory_size else None
+    def __init__(self, policy: Policy, step: TimeStep, episodes: int, deterministic: bool) -> None:
+        self.policy, self.deterministic = policy, deterministic
+        self._episodes, self._begun = episodes, 0
+        self._return, self._length = np.zeros(0), np.zeros(0, np.int64)
+        self._playing, self._counted, self._waiting = (np.zeros(0, bool) for _ in range(3))  # waiting: decided, not settled
+        self._memory = np.zeros((0, policy.memory_size), np.float32)
         self.returns: list[float] = []
         self.lengths: list[int] = []
+        self._seat(step)
 
     @property
     def done(self) -> bool:
-        """Every slot has played its share."""
-        return not self._share.any()
+        """All its episodes have ended."""
+        return len(self.returns) >= self._episodes
 
     def act(self, step: TimeStep) -> Action:
-        """Actions for all slots."""
-        obs = [x.cpu().numpy() for x in step.obs]
-        mask = None if step.action_mask is None else step.action_mask.cpu().numpy()
-        action = self.policy.act(obs, mask, deterministic=self.deterministic, memory=self._memory)
-        self._memory = action.memory
-        rows, device = len(step.reward), step.reward.device
-        continuous = np.zeros((rows, 0), np.float32) if action.continuous is None else action.continuous.clip(-1, 1)
-        discrete = np.zeros((rows, 0), np.int64) if action.discrete is None else action.discrete
+        """Actions for the acting slots; zeros elsewhere."""
+        rows = step.acting.cpu().numpy().nonzero()[0]
+        slots, policy = len(step.reward), self.policy
+        continuous, discrete = np.zeros((slots, policy.continuous_size), np.float32), np.zeros((slots, len(policy.branches)), np.int64)
+        if len(rows):
+            obs = [x.cpu().numpy()[rows] for x in step.obs]
+            mask = None if step.action_mask is None else step.action_mask.cpu().numpy()[rows]
+            memory = self._memory[rows] if policy.memory_size else None
+            action = policy.act(obs, mask, deterministic=self.deterministic, memory=memory)
+            if action.continuous is not None:
+                continuous[rows] = action.continuous.clip(-1, 1)
+            if action.discrete is not None:
+                discrete[rows] = action.discrete
+            if action.memory is not None:
+                self._memory[rows] = action.memory
+        self._waiting[rows] = True
+        device = step.reward.device
         return Action(torch.from_numpy(continuous).to(device), torch.from_numpy(discrete).to(device))
 
     def note(self, step: TimeStep) -> None:
         """Counts what came of it."""
-        ended = (step.terminated | step.truncated).cpu().numpy()
-        self._return += step.reward.cpu().numpy() + step.group_reward.cpu().numpy()
-        self._length += 1
-        for slot in (ended & (self._share > 0)).nonzero()[0]:
+        self._widen(len(step.reward))
+        acting, ended = step.acting.cpu().numpy(), (step.terminated | step.truncated).cpu().numpy()
+        settled = self._waiting & (acting | ended)
+        self._return[settled] += (step.reward.cpu().numpy() + step.group_reward.cpu().numpy())[settled]
+        self._length[settled] += 1
+        self._waiting &= ~settled
+        for slot in (ended & self._counted).nonzero()[0]:
             self.returns.append(float(self._return[slot]))
             self.lengths.append(int(self._length[slot]))
-        self._share[ended & (self._share > 0)] -= 1
         self._return[ended] = self._length[ended] = 0
-        if self._memory is not None:
-            self._memory[ended] = 0
+        self._playing[ended] = self._counted[ended] = False
+        self._memory[ended] = 0
+        self._seat(step)
+
+    def _seat(self, step: TimeStep) -> None:
+        """Episodes that begin on this tick; the lowest slots count where not all do."""
+        self._widen(len(step.reward))
+        new = (step.acting.cpu().numpy() & ~self._playing).nonzero()[0]
+        self._playing[new] = True
+        self._counted[new[: self._episodes - self._begun]] = True
+        self._begun = min(self._begun + len(new), self._episodes)
+
+    def _widen(self, slots: int) -> None:
+        more = slots - len(self._return)
+        if more > 0:
+            self._return, self._length = np.pad(self._return, (0, more)), np.pad(self._length, (0, more))
+            self._playing, self._counted = np.pad(self._playing, (0, more)), np.pad(self._counted, (0, more))
+            self._waiting, self._memory = np.pad(self._waiting, (0, more)), np.pad(self._memory, ((0, more), (0, 0)))
+
+
+def players_of(steps: Mapping[str, TimeStep], policies: Mapping[str, Policy], episodes: int, deterministic: bool) -> dict[str, Player]:
+    """One for each behavior of the environment. Raises PolicyError where one has no policy."""
+    missing = [name for name in steps if name not in policies]
+    if missing:
+        raise PolicyError(f"the environment has the behavior '{missing[0]}', for which there is no model (models: {', '.join(policies)})")
+    return {name: Player(policies[name], step, episodes, deterministic) for name, step in steps.items()}
 
 
 def evaluate(
@@ -92,10 +125,7 @@ def evaluate(
 ) -> dict[str, Evaluation]:
     """Plays `episodes` of each behavior that has a policy. Raises PolicyError where a behavior of the environment has none."""
     steps = env.reset(seed)
-    missing = [name for name in steps if name not in policies]
-    if missing:
-        raise PolicyError(f"the environment has the behavior '{missing[0]}', for which there is no model (models: {', '.join(policies)})")
-    players = {name: Player(env.behaviors[name], policies[name], step, episodes, deterministic) for name, step in steps.items()}
+    players = players_of(steps, policies, episodes, deterministic)
     while not all(player.done for player in players.values()):
         steps = env.step({name: players[name].act(step) for name, step in steps.items()})
         for name, step in steps.items():

@@ -72,12 +72,17 @@ def newest(folder: RunFolder, behavior: str) -> Path | None:
     return max(candidates, key=lambda path: path.stat().st_mtime, default=None)
 
 
-def open_for(models: Models, env: str | None, areas: int | None, **options: Any) -> Env:
-    """The environment to play in: the one named, else the run's own. A single model file plays whatever behavior there is."""
+def open_for(models: Models, env: str | None, areas: int | None, usual: int, **options: Any) -> Env:
+    """The environment to play in: the one named, else the run's own.
+
+    Where `areas` is not given it has the `usual` number, except that one of the user's own (python:...) makes as many as it likes.
+    """
     settings = models.settings
     name = env or (settings and settings.env_settings.env_path)
     if not name:
         raise EnvError(f"which environment {models.run} was trained in is not known: name it with --env")
     own = dict(settings.env_settings.env_options) if settings and not env else {}
+    if areas is None and not name.startswith("python:"):
+        areas = usual
     made = make_env(name, areas=areas, options={**own, **options})
     return made if name in Registry("envs") else guarded(made, name)
