@@ -21,9 +21,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import palaestra  # isort: skip  before torch, whose threads it tells how to wait
 import torch
 
-import palaestra
 from palaestra.data.rows import Rows
 from palaestra.runtime.collector import Collector
 from palaestra.runtime.learner import Learner
