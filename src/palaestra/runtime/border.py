@@ -83,7 +83,10 @@ def check_rollout(name: str, spec: BehaviorSpec, rollout: Rollout) -> None:
     refuse(name, "group reward", rollout.group_reward.flatten(0, 1), agents)
     if rollout.action_mask is not None:
         mask = rollout.action_mask.flatten(0, 1)
-        check_mask(name, spec, mask, torch.ones_like(mask[:, 0]), agents)
+        decided = torch.ones_like(mask[:, 0])
+        if rollout.lengths is not None:
+            decided = (torch.arange(time, device=mask.device).unsqueeze(1) < rollout.lengths).flatten()
+        check_mask(name, spec, mask, decided, agents)
 
 
 def check_ends(name: str, spec: BehaviorSpec, rollout: Rollout) -> None:

@@ -120,6 +120,7 @@ class Collector:
         """The environment, the tables now, and each seat's open rollout."""
         return {
             "env": dict(self.env.state_dict()),
+            "on_host": self._on_host,
             "steps": {name: pack(step) for name, step in self.steps.items()},
             "seats": {
                 name: {
@@ -134,14 +135,15 @@ class Collector:
     def load_state_dict(self, state: Mapping[str, Any], seed: int) -> bool:
         """Goes on from there, and tells whether the episodes do too.
 
-        They do not where the environment cannot be saved or has another number of areas now: it then starts
-        new ones from `seed`, and what the rollouts held is collected again.
+        They do not where the environment cannot be saved, or has another number of areas or moved to or from an
+        accelerator since: it then starts new ones from `seed`, and what the rollouts held is collected again.
         """
         slots = {name: len(step.reward) for name, step in self.steps.items()}
-        restored = bool(state["env"]) and slots == {name: len(saved["reward"]) for name, saved in state["steps"].items()}
+        same_place = state.get("on_host", self._on_host) == self._on_host
+        restored = bool(state["env"]) and same_place and slots == {name: len(saved["reward"]) for name, saved in state["steps"].items()}
         if restored:
             self.env.load_state_dict(state["env"])
-            self.steps = {name: unpack(saved) for name, saved in state["steps"].items()}
+            self.steps = {name: unpack(on(saved, self.env.device)) for name, saved in state["steps"].items()}
         else:
             self.steps = self.env.reset(seed)
         self._welcome()
@@ -156,7 +158,7 @@ class Collector:
                 seat.meter.load_state_dict(saved["meter"])
             if restored and saved["buffer"] is not None and seat.rollout_size is not None:
                 seat.buffer = seat.make_buffer(self.steps[name], blank(self.steps[name], seat))
-                seat.buffer.load_state_dict(saved["buffer"])
+                seat.buffer.load_state_dict(on(saved["buffer"], self.env.device))
         return restored
 
 
@@ -167,6 +169,15 @@ def blank(step: TimeStep, seat: Seat) -> Decision:
     decision = seat.policy.act(step)
     seat.policy.generator.set_state(state)
     return decision
+
+
+def on(state: Any, device: torch.device) -> Any:
+    """The same containers, their tensors on a device: those of a checkpoint come on the CPU."""
+    if isinstance(state, torch.Tensor):
+        return state.to(device)
+    if isinstance(state, Mapping):
+        return {key: on(value, device) for key, value in state.items()}
+    return type(state)(on(value, device) for value in state) if isinstance(state, list | tuple) else state
 
 
 def pack(step: TimeStep) -> dict[str, Any]:

@@ -113,3 +113,14 @@ def test_a_bad_last_view_of_a_truncated_episode_is_named():
     cut = table(views(), truncated=[3], final_obs=(eyes, camera), mask=torch.ones(4, 5, dtype=torch.bool))
     with pytest.raises(NotFinite, match=r"behavior 'Walker', agent 3: at a truncated episode's end, observation 'eyes'\[2\] is nan"):
         check_ends("Walker", SPEC, rollout_of(step_with(), step_with(), cut))
+
+
+def test_rows_of_a_rollout_that_no_decision_filled_may_have_no_choice():
+    rollout = rollout_of(step_with(), step_with())
+    assert rollout.action_mask is not None
+    rollout.action_mask[1, 2] = False
+    lengths = torch.tensor([2, 2, 1, 2])
+    columns = {name: getattr(rollout, name) for name in rollout.__slots__}
+    check_rollout("Walker", SPEC, Rollout(**{**columns, "lengths": lengths}))
+    with pytest.raises(EnvError, match="agent 2"):
+        check_rollout("Walker", SPEC, rollout)

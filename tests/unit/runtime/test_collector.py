@@ -248,6 +248,16 @@ def test_another_number_of_areas_starts_new_episodes():
     assert new.collector.seats["Basic"].decisions == 20 + 30 * 6
 
 
+def test_a_run_that_moves_between_cpu_and_accelerator_starts_new_episodes():
+    old, new = Training(make_env("builtin:Basic", areas=4), 0), Training(make_env("builtin:Basic", areas=4), 0)
+    old.go_on(5)
+    state = through_a_file(old.state())
+    state["collector"]["on_host"] = False
+    assert new.load(state, seed=1) is False
+    new.go_on(30)
+    assert new.collector.seats["Basic"].decisions == 20 + 30 * 4
+
+
 @pytest.mark.parametrize("buffer_size", [8, 48, 200])
 def test_a_run_goes_on_with_another_buffer_size(buffer_size: int):
     old = Training(make_env("builtin:Basic", areas=4), 0)
