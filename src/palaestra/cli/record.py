@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--env", metavar="ENV", help="environment (default: the one the run was trained in)")
     parser.add_argument("--areas", type=int, metavar="N", help="areas to show side by side (default: 4)")
     parser.add_argument("--seconds", type=float, default=8.0, metavar="S", help="length (default: 8)")
-    parser.add_argument("--episodes", type=int, metavar="N", help="stop sooner, after so many for each agent (default: no limit)")
+    parser.add_argument("--episodes", type=int, metavar="N", help="stop sooner, when every agent has played so many (default: no limit)")
     parser.add_argument("--fps", type=int, default=10, metavar="N", help="pictures a second, one a decision (default: 10)")
     parser.add_argument("--width", type=int, default=480, metavar="PIXELS", help="of the whole picture (default: 480)")
     parser.add_argument("--sampled", action="store_true", help="draw actions as in training, instead of the most likely ones")
