@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     __version__: str
 
 # PyTorch's threads (GNU OpenMP, read when torch is first imported) wait for one another in a busy loop, milliseconds long. On
-# a machine that has other work, such as a game, they wait for cores that nobody gives: 12,000 agent-steps/s where this makes 90,000
-os.environ.setdefault("GOMP_SPINCOUNT", "2000")
+# a machine that has other work, such as a game, they wait for cores that nobody gives: 12,000 agent-steps/s where this makes 80,000
+os.environ.setdefault("GOMP_SPINCOUNT", "100000")
 
 __all__ = ["__version__", "load_policy", "make", "train"]
 
