@@ -24,11 +24,16 @@ class Playing:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_the_first_signal_asks_the_run_to_stop_and_the_handlers_go_back(number: signal.Signals, capfd: pytest.CaptureFixture[str]):
-    before, run = signal.getsignal(number), Playing()
-    with stop_on_signals(run):
-        os.kill(os.getpid(), number)
-        assert run.stopped
-    assert signal.getsignal(number) is before
+    run, outside = Playing(), signal.getsignal(number)
+    before = signal.default_int_handler  # whatever the tests were started with: under nohup a SIGHUP is ignored
+    signal.signal(number, before)
+    try:
+        with stop_on_signals(run):
+            os.kill(os.getpid(), number)
+            assert run.stopped
+        assert signal.getsignal(number) is before
+    finally:
+        signal.signal(number, outside)
     assert capfd.readouterr().err == "\nstopping: saving what was learned (once more ends at once, without saving)\n"
 
 
