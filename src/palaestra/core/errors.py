@@ -4,7 +4,9 @@ PalaestraError
 ├── ConfigError       a settings file or flag that cannot be used; knows its file and line
 ├── PluginError       a name that no entry point answers to, one that fails to load, or a plug-in that breaks its contract
 ├── EnvError          an environment broke its contract, or is gone
-│   └── NotFinite     it sent a NaN or an infinity
+│   ├── NotFinite     it sent a NaN or an infinity
+│   ├── ProtocolError a game sent a message that cannot be read or does not make sense
+│   └── GameGone      a game did not start, exited, hung up or stopped answering
 ├── RunError          a run folder that cannot be started, resumed or read
 │   └── CheckpointError   a checkpoint that is missing, damaged or from another run
 ├── ExportError       a network that cannot be written as ONNX, or whose file disagrees with it
@@ -46,6 +48,14 @@ class NotFinite(EnvError):
             f"behavior '{behavior}', agent {agent}: {what} is {value}; "
             f"the environment must send finite numbers (often a division by zero where it is computed)"
         )
+
+
+class ProtocolError(EnvError):
+    """A game sent a message that cannot be read or does not make sense."""
+
+
+class GameGone(EnvError):
+    """A game did not start, exited, hung up or stopped answering; the message says which, and what to do."""
 
 
 class RunError(PalaestraError):

@@ -51,6 +51,9 @@ class TimeStep:
     area: Tensor  # (S,) int64: the area it belongs to
     team: Tensor  # (S,) int64
     group: Tensor  # (S,) int64: group mates share it; -1: on its own
+    lost: Tensor | None = None
+    """(S,) bool: its episode broke off without an end, as when a game crashed: nothing of it is learned from or counted, and whoever
+    acts there now begins a new one. None: nobody's did. Never where an episode ended."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,38 @@
+"""The wire protocol's message classes, out of a descriptor pool of our own.
+
+No code is generated for one release of protobuf, and nothing of another package with the same messages is in the way.
+"""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from typing import Any
+
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf.message import DecodeError, Message
+
+__all__ = ["Any_", "Columns", "DecodeError", "Message", "Observation", "UnityMessage", "message_class"]
+
+
+def _pool() -> descriptor_pool.DescriptorPool:
+    pool = descriptor_pool.DescriptorPool()
+    compiled = descriptor_pb2.FileDescriptorSet.FromString(files(__package__).joinpath("messages.binpb").read_bytes())
+    for file in compiled.file:
+        pool.Add(file)
+    return pool
+
+
+_POOL = _pool()
+
+
+def message_class(name: str) -> Any:
+    """A message class by its full name, such as 'communicator_objects.AgentInfoProto' (proto/communicator.proto)."""
+    return message_factory.GetMessageClass(_POOL.FindMessageTypeByName(name))
+
+
+UnityMessage = message_class("communicator_objects.UnityMessageProto")
+"""A whole message, every field by its name."""
+Columns = message_class("palaestra.columns.Message")
+"""The same message with bytes where many agents or whole arrays are read at once (proto/columns.proto)."""
+Observation = message_class("communicator_objects.ObservationProto")
+Any_ = message_class("palaestra.any.Any")
