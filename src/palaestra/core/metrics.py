@@ -1,16 +1,27 @@
-"""Sums of what an update measured; they stay on the device until someone reads them."""
+"""What is measured while a run goes on."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+Kind = Literal["mean", "latest", "total", "spread"]
+"""What a summary shows of the values of its period: their mean, the last, their sum, or their mean and a histogram."""
+
+
+class Measurement(NamedTuple):
+    """A number that an environment measured itself."""
+
+    name: str  # its tag, such as 'Game/Score'
+    value: float
+    kind: Kind
+
 
 class Metrics:
-    """Running means of named numbers. `add` never waits for the device; `read` does, once."""
+    """Running means of what an update measured. Sums stay on the device: `add` never waits for it; `read` does, once."""
 
     def __init__(self) -> None:
         self._sums: dict[str, Tensor | float] = {}
