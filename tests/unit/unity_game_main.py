@@ -1,0 +1,83 @@
+"""Plays a game of unity_games or unity_crowd as Unity's player would: `--mlagents-port`, `-logFile`; what it does not know it ignores."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+
+def parse(argv: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(allow_abbrev=False, add_help=False)
+    parser.add_argument("--mlagents-port", type=int, help="none: it plays without a trainer, that is, not at all")
+    parser.add_argument("-logFile", "-logfile", dest="log", type=Path)
+    parser.add_argument("--game", default="Ball", help="Ball, Sleeper, Empty, Endings, Crowd")
+    parser.add_argument(
+        "--notes", type=Path, help="folder: <pid>.json at the start (pid, port, argv) and <pid>.end.json (the ledger) at the end"
+    )
+    parser.add_argument("--version", default="1.5.0")
+    parser.add_argument("--package", default="3.0.0")
+    parser.add_argument("--die-at", type=int, default=-1)
+    parser.add_argument("--die-how", default="exit")
+    parser.add_argument("--die-code", type=int, default=3)
+    parser.add_argument("--words", default="", help="to stderr before it dies")
+    parser.add_argument("--hello", default="", help="to stdout at the start")
+    for name, kind in {"agents": int, "episode": int, "ticks": int, "seed": int, "messages": int, "ms": float}.items():
+        parser.add_argument(f"--{name}", type=kind, default=argparse.SUPPRESS)
+    for name in ("stats", "echo", "masks-bind"):
+        parser.add_argument(f"--{name}", action="store_true", default=argparse.SUPPRESS)
+    return parser.parse_known_args(argv)[0]
+
+
+def make_game(args: argparse.Namespace) -> Any:
+    import unity_games
+
+    fate = unity_games.Fate(args.die_at, args.die_how, args.die_code, args.words)
+    names = ("agents", "episode", "ticks", "seed", "messages", "ms", "stats", "echo", "masks_bind")
+    options = {name: getattr(args, name) for name in names if hasattr(args, name)}
+    if args.game == "Crowd":
+        from unity_crowd import Crowd
+
+        return Crowd(version=args.version, package=args.package, fate=fate, **options)
+    return getattr(unity_games, args.game)(version=args.version, package=args.package, fate=fate, **options)
+
+
+def note(folder: Path | None, name: str, values: dict[str, Any]) -> None:
+    """Whole or not at all: a test that waits for the file never reads half of it."""
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+        unfinished = folder / f"{os.getpid()}.unfinished"
+        unfinished.write_text(json.dumps(values), "utf-8")
+        unfinished.rename(folder / name)
+
+
+def main(argv: list[str]) -> None:
+    args = parse(argv)
+    if args.log is not None:
+        log = os.open(args.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        os.dup2(log, 1)
+        os.dup2(log, 2)
+    note(args.notes, f"{os.getpid()}.json", {"pid": os.getpid(), "port": args.mlagents_port, "argv": argv})
+    if args.hello:
+        print(args.hello, flush=True)
+    if args.die_at == 0 and args.die_how == "exit":  # at once, as a build does that cannot start
+        print(args.words, file=sys.stderr, flush=True)
+        os._exit(args.die_code)
+    from unity_client import Client
+
+    game = make_game(args)
+    try:
+        game.run(Client(args.mlagents_port, patience=600))
+    finally:
+        side_channel = bytes(game.side_channel).hex()
+        ended = {"ended": game.ended, "sent": game.sent, "resets": game.resets, "side_channel": side_channel, **game.ledger.plain()}
+        note(args.notes, f"{os.getpid()}.end.json", ended)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
