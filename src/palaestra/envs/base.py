@@ -10,8 +10,10 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
+    from palaestra.core.metrics import Measurement
     from palaestra.core.specs import BehaviorSpec
     from palaestra.core.timestep import Action, TimeStep
+    from palaestra.envs.facts import BehaviorFacts, TrainingFacts
 
 
 @runtime_checkable
@@ -53,4 +55,26 @@ class Env(Protocol):
 
     def close(self) -> None:
         """Frees what it holds; may be called again."""
+        ...
+
+
+@runtime_checkable
+class Measures(Protocol):
+    """What an environment may do besides: measure numbers of its own, such as a game's score."""
+
+    def take_measurements(self) -> list[Measurement]:
+        """All since the last call, in the order in which they came."""
+        ...
+
+
+@runtime_checkable
+class Informed(Protocol):
+    """What an environment may do besides: hear of the run that it is in."""
+
+    def training_starts(self, facts: TrainingFacts) -> None:
+        """Called once, before the first `reset`."""
+        ...
+
+    def behavior_joins(self, facts: BehaviorFacts) -> None:
+        """Called once a behavior, when it is first seen."""
         ...

@@ -8,9 +8,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from palaestra.core.metrics import Measurement
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action, Ends, TimeStep
-from palaestra.envs.base import Env
+from palaestra.envs.base import Env, Informed, Measures
+from palaestra.envs.facts import BehaviorFacts, TrainingFacts
 
 
 class Transfer:
@@ -52,6 +54,20 @@ class Transfer:
         """As the environment."""
         self._env.load_state_dict(state)
 
+    def take_measurements(self) -> list[Measurement]:
+        """As the environment; none where it measures nothing."""
+        return self._env.take_measurements() if isinstance(self._env, Measures) else []
+
+    def training_starts(self, facts: TrainingFacts) -> None:
+        """Passed on to an environment that listens."""
+        if isinstance(self._env, Informed):
+            self._env.training_starts(facts)
+
+    def behavior_joins(self, facts: BehaviorFacts) -> None:
+        """Passed on to an environment that listens."""
+        if isinstance(self._env, Informed):
+            self._env.behavior_joins(facts)
+
     def close(self) -> None:
         """As the environment."""
         self._env.close()
@@ -73,4 +89,5 @@ def moved(step: TimeStep, device: torch.device) -> TimeStep:
         area=step.area.to(device),
         team=step.team.to(device),
         group=step.group.to(device),
+        lost=None if step.lost is None else step.lost.to(device),
     )

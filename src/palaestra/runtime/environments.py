@@ -85,7 +85,7 @@ def _own(place: str, areas: int | None, device: str, options: Mapping[str, Any])
     module_name, _, attribute = place.partition(":")
     if not module_name or not attribute:
         raise EnvError(f"'{name}' is not complete; expected python:module:factory, such as python:my_game:make")
-    module = _import(module_name, name)
+    module = import_own(module_name, name)
     factory = getattr(module, attribute, None)
     if factory is None:
         raise EnvError(f"{name}: module '{module_name}' ({module.__file__}) has no '{attribute}'{nearest(attribute, vars(module))}")
@@ -104,7 +104,8 @@ def _own(place: str, areas: int | None, device: str, options: Mapping[str, Any])
     return env
 
 
-def _import(module: str, name: str) -> Any:
+def import_own(module: str, name: str) -> Any:
+    """A module of the user's, from the current folder or installed. Raises EnvError, which `name` begins."""
     _see_current_directory()
     try:
         return import_module(module)

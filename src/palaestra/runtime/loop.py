@@ -23,6 +23,7 @@ def train(run: Run, callbacks: Sequence[Callback] = ()) -> None:
         with run.timers("collect"):
             rollouts = run.collector.collect(run.ticks_ahead(), lambda pause=pause: run.stopped or perf_counter() > pause)
         run.note_episodes()
+        run.note_measurements()
         for name, rollout in rollouts.items():
             with run.timers("update"):
                 run.update(name, rollout)

@@ -12,7 +12,8 @@ import torch
 from palaestra.core.errors import CheckpointError, EnvError
 from palaestra.core.specs import BehaviorSpec, describe
 from palaestra.data.rollout import Rollout
-from palaestra.envs.base import Env
+from palaestra.envs.base import Env, Informed, Measures
+from palaestra.runtime.analytics_facts import behavior_facts, training_facts
 from palaestra.runtime.checkpoints import Checkpoint, Checkpoints, palaestra_version
 from palaestra.runtime.collector import Collector, Seat
 from palaestra.runtime.console import Console
@@ -55,6 +56,8 @@ class Run:
         self._seats: dict[str, Any] = {}
         """Of the checkpoint gone on from: what behaviors that have not been seen yet had learned, and decided."""
         self._set_parameters()
+        if isinstance(env, Informed):
+            env.training_starts(training_facts(settings, self.device))
         self.collector = Collector(env, self._join, settings.env_settings.seed)
         self.set_threads()
 
@@ -74,6 +77,8 @@ class Run:
         if name in self._seats:  # of a checkpoint, and seen only now
             learner.seat.decisions = self._seats[name]["decisions"]
             self._restore(learner)
+        if isinstance(self.env, Informed):
+            self.env.behavior_joins(behavior_facts(name, settings, self.settings))
         self.console.info(f"New behavior '{name}': {describe(spec)}")
         return learner.seat
 
@@ -125,6 +130,22 @@ class Run:
                 strength = learner.settings.reward_signals["extrinsic"].strength
                 extrinsic = (ended.returns + ended.group_returns) * strength
                 self.tracker.episodes(name, ended.returns.tolist(), ended.lengths.tolist(), extrinsic=extrinsic.tolist())
+
+    def note_measurements(self) -> None:
+        """Tells the tracker what the environment measured itself: once a behavior, as none is known to be meant."""
+        if not self.learners or not isinstance(self.env, Measures):
+            return
+        for tag, value, kind in self.env.take_measurements():
+            for name in self.learners:
+                match kind:
+                    case "mean":
+                        self.tracker.add(name, tag, value)
+                    case "latest":
+                        self.tracker.latest(name, tag, value)
+                    case "total":
+                        self.tracker.total(name, tag, value)
+                    case "spread":
+                        self.tracker.spread(name, tag, (value,))
 
     def update(self, name: str, rollout: Rollout) -> None:
         """A behavior learns from a rollout, and the tracker hears what was measured."""
