@@ -172,11 +172,20 @@ def hwc(values: np.ndarray, name: str = "CameraSensor") -> Any:
     return _floats(np.asarray(values, np.float32), (2, 2, 1), name)
 
 
-def pictures(files: Sequence[bytes], shape: Sequence[int], mapping: Sequence[int] = (), name: str = "CameraSensor") -> Any:
-    """A compressed image: PNG files back to back. `shape` as the game announces it, CHW or HWC; `mapping`: channel of a file to ours."""
+def pictures(
+    files: Sequence[bytes],
+    shape: Sequence[int],
+    mapping: Sequence[int] = (),
+    name: str = "CameraSensor",
+    properties: Sequence[int] = (1, 2, 2),
+) -> Any:
+    """A compressed image: PNG files back to back. `shape` as the game announces it; `mapping`: channel of the files to one of ours.
+
+    `properties` are those of CHW; those of HWC are (2, 2, 1), and packages of API 1.4 and older have none.
+    """
     made = Observation(shape=list(shape), compression_type=1, compressed_data=b"".join(files), name=name)
     made.compressed_channel_mapping.extend(mapping)
-    made.dimension_properties.extend((1, 2, 2))
+    made.dimension_properties.extend(properties)
     return made
 
 

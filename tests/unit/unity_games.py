@@ -15,11 +15,14 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import grpc
 from unity_client import CAPABILITIES, Client, actions, brain, header, hello, info, output, vector
 from unity_ledger import Ledger
+
+from palaestra.envs.unity.messages import UnityMessage
 
 RESET = 1
 STATS = uuid.UUID("a1d8f7b7-cec8-50f9-b78b-d3e165a78520").bytes_le
@@ -161,13 +164,11 @@ class Ball(Game):
         self.agents, self.episode, self.ticks, self.seed, self.stats = agents, episode, ticks, seed, stats
         self.brains = {self.KEY: brain(self.KEY, continuous=1)}
         self.tick = self.age = self.played = 0
-        self.random: Any = None
+        self.random: Random | None = None
         self.numbers: list[float] = []
 
     def reset(self) -> Any:
         if self.random is None:
-            from random import Random
-
             self.random = Random(self.init.seed if self.seed is None else self.seed)
         self.age = 0
         self._draw()
@@ -197,6 +198,7 @@ class Ball(Game):
         return info(agent, [vector([self.numbers[agent]])], reward)
 
     def _draw(self) -> None:
+        assert self.random is not None
         self.numbers = [self.random.uniform(-1, 1) for _ in range(self.agents)]
 
 
@@ -263,8 +265,6 @@ class Endings(Game):
 
 def replay(requests: Sequence[bytes], client: Client) -> list[Any]:
     """The trainer's answers to a recorded game's messages (`conversations.requests`), up to one that is not of status 200."""
-    from palaestra.envs.unity.messages import UnityMessage
-
     answers = []
     for request in requests:
         answers.append(UnityMessage.FromString(client.exchange_bytes(request)))
