@@ -21,6 +21,7 @@ from palaestra.envs.unity.options import UnityOptions
 TERMINATE_GRACE = 2.0  # seconds between asking a game to end and ending it
 _TAIL_BYTES, _TAIL_LINES, _LINE_LENGTH = 256 * 1024, 200, 400
 _TROUBLE = re.compile(r"(?!\s*at |\S+:\w+ ?\().*(Exception|Error|Crash|Segmentation)")  # in a message, not in a frame of its stack
+_BAD_PROCESSOR = 86  # macOS's EBADARCH, which errno does not name
 _MACHINES = {3: "x86", 40: "ARM", 62: "x86-64", 183: "ARM64"}  # e_machine of ELF
 _CRASHES = {0xC0000005: "access violation", 0xC00000FD: "stack overflow", 0xC0000135: "a DLL is missing", 0xC000013A: "Ctrl-C"}
 
@@ -213,7 +214,7 @@ def _launch_error(file: str, error: OSError) -> EnvError:
         if not os.path.exists(file):
             return EnvError(f"{file} is not there (any more)")
         return EnvError(f"{file} cannot start: {_interpreter(_head(file))} is missing here")
-    if error.errno == errno.ENOEXEC or getattr(error, "winerror", None) == 193:
+    if error.errno in (errno.ENOEXEC, _BAD_PROCESSOR) or getattr(error, "winerror", None) == 193:
         return EnvError(f"{file} is no program for this system: {_nature(_head(file))}")
     return GameGone(f"{file} did not start: {error.strerror or error}")
 
@@ -239,9 +240,9 @@ def _nature(head: bytes) -> str:
     if not head:
         return "the file is empty"
     if head.startswith(b"MZ"):
-        return "it is a Windows build; build the game for Linux in Unity"
+        return "it is a Windows build; build the game for this system in Unity"
     if head.startswith((b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe")):
-        return "it is a macOS build; build the game for this system in Unity"
+        return "it is a macOS build; build the game for this system and its processor in Unity"
     if head.startswith(b"\x7fELF"):
         number = int.from_bytes(head[18:20], "little")
         return f"it is built for processors of kind {_MACHINES.get(number, number)}; build the game for this machine's"

@@ -1,0 +1,242 @@
+"""One copy of the game: its process, its server, and how far the conversation with it is."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from palaestra.core.errors import GameGone, ProtocolError
+from palaestra.envs.unity import encode
+from palaestra.envs.unity.decode import Incoming, Infos, decode
+from palaestra.envs.unity.handshake import Game, greet
+from palaestra.envs.unity.options import UnityOptions
+from palaestra.envs.unity.process import GameProcess, arguments, needs_display
+from palaestra.envs.unity.readers import Reader
+from palaestra.envs.unity.restarts import PROGRESS, RestartPolicy
+from palaestra.envs.unity.server import Call, Inbox, Server
+from palaestra.envs.unity.side_channels import SideChannels
+from palaestra.envs.unity.silence import Phase, explain
+from palaestra.envs.unity.table import Arrival
+
+LAST_LINES = 15
+
+
+class Surroundings(Protocol):
+    """What a copy needs of the environment it belongs to."""
+
+    inbox: Inbox
+    channels: SideChannels
+    seed: int
+    progress: int
+
+    def tell(self, level: str, text: str) -> None:
+        """A line for people."""
+        ...
+
+    def admit(self, reader: Reader) -> None:
+        """A behavior appeared. Raises ProtocolError where another copy or team has the same name and another spec."""
+        ...
+
+    def new_source(self) -> int:
+        """A number no game of this environment has had."""
+        ...
+
+    def lose(self, source: int) -> None:
+        """That game broke off."""
+        ...
+
+
+class Copy:
+    """Owns a game from its start to its end, and starts it again."""
+
+    def __init__(self, index: int, options: UnityOptions, around: Surroundings, executable: Path | None, logs: Path) -> None:
+        """Listens from now on; `start` starts the game."""
+        self.index, self.options, self._around, self._executable, self._logs = index, options, around, executable, logs
+        self.editor = executable is None
+        port = options.editor_port if self.editor else options.base_port and options.base_port + index
+        self.server = Server(index, around.inbox, port, bind=options.bind, fixed=self.editor)
+        self.process: GameProcess | None = None
+        self.policy = RestartPolicy(index, options.restarts)
+        self.phase, self.since = Phase.STARTING, time.monotonic()
+        self.start_at = 0.0
+        self.game: Game | None = None
+        self.call: Call | None = None
+        """The game's request that waits for our answer."""
+        self.arrivals: list[Arrival] = []
+        """What that request said, to be shown or shown already."""
+        self.fresh = False
+        """Not shown yet."""
+        self.must_reset = False
+        self.delivered = 0
+        """Messages with agents, of the present game."""
+        self.source = around.new_source()
+        self._brains: dict[str, Any] = {}
+        self._readers: dict[str, Reader] = {}
+        self._reminded = 0
+
+    @property
+    def name(self) -> str:
+        """In messages."""
+        return "the Editor" if self.editor else "the game" if self.options.copies == 1 else f"copy {self.index} of the game"
+
+    def start(self) -> None:
+        """Starts the build's process; for the Editor, says what to press."""
+        self.phase, self.since, self._reminded = Phase.STARTING, time.monotonic(), 0
+        self.delivered = 0
+        if self._executable is None:
+            return
+        log = self._logs / f"Player-{self.index}.log"
+        command = [str(self._executable), *arguments(self.options, self.index, self.server.port, log)]
+        self.process = GameProcess(command, log, self._logs / f"Player-{self.index}.out", self.options.show_output)
+
+    def receive(self, call: Call) -> None:
+        """Takes a request. Raises ProtocolError, NotFinite or GameGone where the conversation cannot go on, EnvError where none could."""
+        incoming = decode(call.raw)
+        introduces = incoming.hello is not None and (self.phase is Phase.STARTING or bool(incoming.hello.communication_version))
+        if self.call is not None and self.call.open and not (introduces and self.editor):
+            call.answer(None)  # a stranger: this game's own request still waits
+            return
+        if incoming.status != encode.OK:
+            raise GameGone(self.farewell())
+        if introduces:
+            self._greet(call, incoming)
+        elif self.phase in (Phase.STARTING, Phase.DOWN):
+            raise ProtocolError(
+                "its first message does not introduce it (rl_initialization_output): it goes on with another training, or is no game"
+            )
+        else:
+            self.call = call
+            self._hear(incoming)
+
+    def farewell(self) -> str:
+        """Of a game that says goodbye."""
+        return "play mode was stopped" if self.editor else "it quit by itself (Application.Quit, or its window was closed)"
+
+    def _greet(self, call: Call, incoming: Incoming) -> None:
+        if self.call is not None:
+            self.call.answer(None)
+        self.forget()
+        self.game = greet(incoming.hello)
+        self._learn_brains(incoming)
+        self.phase, self.since = Phase.GREETED, time.monotonic()
+        around, copies = self._around, self.options.copies
+        seed = (around.seed + self.index + self.policy.restarts * copies) & 0x7FFFFFFF
+        around.channels.connected(self.index)
+        call.answer(encode.initialization(seed, self.options.areas))
+
+    def _hear(self, incoming: Incoming) -> None:
+        """A request after the introduction: the first asks for a command, the others tell of agents."""
+        if self.phase is Phase.GREETED or self.must_reset:
+            self.reset()
+            return
+        self._around.channels.incoming(self.index, incoming.side_channel)
+        self._learn_brains(incoming)
+        if not incoming.infos:
+            self._wait_in(Phase.EMPTY)
+            self.answer({})
+            return
+        self.arrivals = [self._read(key, infos) for key, infos in incoming.infos.items()]
+        self.fresh = True
+        self.delivered += 1
+        self._note_progress()
+        if any((~arrival.infos.done).any() for arrival in self.arrivals):
+            self.phase, self._reminded = Phase.RUNNING, 0
+        else:
+            self._wait_in(Phase.UNDECIDED)
+
+    def _wait_in(self, phase: Phase) -> None:
+        """Enters a phase that is only worth a word when it lasts."""
+        if self.phase is Phase.RUNNING:
+            self.since = time.monotonic()
+        self.phase = phase
+
+    def _note_progress(self) -> None:
+        if self.delivered % PROGRESS == 0 or any(arrival.infos.done.any() for arrival in self.arrivals):
+            self._around.progress += 1
+
+    def _learn_brains(self, incoming: Incoming) -> None:
+        if incoming.hello is not None:
+            self._brains.update({brain.brain_name: brain for brain in incoming.hello.brain_parameters})
+
+    def _read(self, key: str, infos: Infos) -> Arrival:
+        reader = self._readers.get(key)
+        if reader is None:
+            brain = self._brains.get(key)
+            if brain is None:
+                known = ", ".join(self._brains) or "none"
+                raise ProtocolError(f"it sent agents of behavior '{key}' without ever describing it (described: {known})")
+            reader = Reader(key, brain, infos, "" if self.game is None else self.game.package)
+            self._around.admit(reader)
+            self._readers[key] = reader
+        arrival = Arrival(reader.name, key, self.index, self.source, reader.team, infos, reader.observations(infos), reader.masks(infos))
+        while reader.warnings:
+            self._around.tell("warning", f"{self.name}: {reader.warnings.pop(0)}")
+        return arrival
+
+    def answer(self, actions: Mapping[str, bytes]) -> None:
+        """Sends actions by behavior key, and with them what side channels hold."""
+        assert self.call is not None
+        if self.phase is Phase.RUNNING:
+            self.since = time.monotonic()
+        self._send(encode.step(actions, self._around.channels.outgoing(self.index)))
+
+    def reset(self) -> None:
+        """Has the game begin all its episodes anew: at once if it waits for an answer, else as soon as it does."""
+        if self.call is None:
+            self.must_reset = True
+            return
+        self.must_reset, self.phase, self.since = False, Phase.RESET, time.monotonic()
+        self._send(encode.reset(self._around.channels.outgoing(self.index)))
+
+    def _send(self, raw: bytes) -> None:
+        call, self.call, self.arrivals, self.fresh = self.call, None, [], False
+        assert call is not None
+        call.answer(raw)
+
+    def check(self) -> None:
+        """Raises GameGone where the process has ended or silence has lasted too long; reminds where it may last."""
+        if self.process is not None and self.process.code() is not None:
+            raise GameGone(f"it {self.process.describe_exit()}{self.last_words()}")
+        if self.call is not None or self.phase is Phase.DOWN:
+            return
+        waited, patience = time.monotonic() - self.since, self.options.wait_for()
+        if waited < patience * (self._reminded + 1):
+            return
+        headless = needs_display(self.options, os.environ)
+        why = explain(self.phase, waited, editor=self.editor, needs_display=headless)
+        endless = self.editor and self.options.patience is None
+        if endless or (self.delivered and self.phase in (Phase.EMPTY, Phase.UNDECIDED)):
+            self._reminded += 1
+            self._around.tell("warning", f"{self.name}: {why}" if self.delivered or not self.editor else why)
+            return
+        raise GameGone(why + self.last_words())
+
+    def last_words(self) -> str:
+        """The end of the game's log, if it has one."""
+        tail = self.process.tail(LAST_LINES) if self.process is not None else ""
+        return f"; the end of its log ({self._logs}):\n{tail}" if tail else ""
+
+    def forget(self) -> None:
+        """What a game said and owes; the next one is another source of agents."""
+        if self.delivered:
+            self._around.lose(self.source)
+            self.source = self._around.new_source()
+        self.call, self.arrivals, self.fresh, self.must_reset, self.delivered = None, [], False, False, 0
+        self.game, self._brains, self._readers = None, {}, {}
+
+    def drop(self) -> None:
+        """Ends the conversation and the process; `start` begins again."""
+        self.say_goodbye()
+        if self.process is not None:
+            self.process.stop(0)
+        self.process, self.phase = None, Phase.DOWN
+        self.forget()
+
+    def say_goodbye(self) -> None:
+        """Answers what waits, so that the game can end by itself."""
+        if self.call is not None:
+            self.call.answer(encode.goodbye())
+            self.call = None

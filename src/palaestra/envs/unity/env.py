@@ -1,0 +1,336 @@
+"""Copies of a Unity game, or the Editor, as one environment: every agent of every copy is a row of its behavior's table."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from types import MappingProxyType
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from palaestra.core.errors import EnvError, GameGone, NotFinite, ProtocolError
+from palaestra.core.metrics import Measurement
+from palaestra.core.specs import BehaviorSpec, describe
+from palaestra.core.timestep import Action, TimeStep
+from palaestra.envs.slots import Ids
+from palaestra.envs.unity import executable
+from palaestra.envs.unity.channels import EngineChannel, ParametersChannel, StatsChannel
+from palaestra.envs.unity.copy import Copy
+from palaestra.envs.unity.encode import ActionWriter, goodbye
+from palaestra.envs.unity.options import UnityOptions
+from palaestra.envs.unity.readers import Reader
+from palaestra.envs.unity.server import Call, HungUp, Inbox
+from palaestra.envs.unity.side_channels import SideChannel, SideChannels
+from palaestra.envs.unity.silence import Phase
+from palaestra.envs.unity.table import Arrival, Table
+
+LOOK_EVERY = 0.25
+"""Seconds between two looks at processes and clocks."""
+GRACE = 5.0
+"""Seconds that games have to end by themselves once they were told to."""
+
+Tell = Callable[[str, str], None]
+"""Takes a level ('info' or 'warning') and a line for people."""
+
+
+class UnityEnv:
+    """Steps all copies at once; a tick shows those that are ready, and the others' rows do not act.
+
+    Games start at the first `reset`. A copy that crashes is started again while the run makes progress; its open episodes are `lost`.
+    """
+
+    def __init__(self, options: UnityOptions, side_channels: Sequence[SideChannel] = (), tell: Tell | None = None) -> None:
+        """Finds the build. Raises EnvError where there is none."""
+        self.options, self.tell = options, tell or log
+        self._executable = None if options.executable is None else executable.find(options.executable)
+        if options.executable is not None and self._executable is None:
+            raise EnvError(executable.explain_missing(options.executable))
+        if options.executable is None and options.copies != 1:
+            raise EnvError(f"the Editor runs one copy of the game; {options.copies} need a build (--env)")
+        self.device, self.num_areas = torch.device("cpu"), options.copies
+        self.behaviors: dict[str, BehaviorSpec] = {}
+        self.parameters: Mapping[str, float] = MappingProxyType({})  # a game takes any, and keeps its defaults to itself
+        self.inbox: Inbox = SimpleQueue()
+        self.seed, self.progress = 0, 0
+        self._parameters = ParametersChannel(options.copies)
+        self._stats = StatsChannel(lambda text: self.tell("warning", text))
+        own = (EngineChannel(options.engine), self._parameters, self._stats)
+        self.channels = SideChannels((*own, *side_channels), options.copies, lambda text: self.tell("warning", text))
+        self.copies: list[Copy] = []
+        self._sources = 0
+        self._tables: dict[str, Table] = {}
+        self._writers: dict[str, ActionWriter] = {}
+        self._asked: dict[str, dict[tuple[int, str], Ids]] = {}
+        self._lost: list[int] = []
+        self._looked = 0.0
+        self._temporary: Path | None = None
+        self.seconds = {"waiting": 0.0, "reading": 0.0, "answering": 0.0}
+        """Where the time of `step` went."""
+        self._interrupted = False
+
+    def new_source(self) -> int:
+        """Numbers games, those that take a crashed one's place too."""
+        self._sources += 1
+        return self._sources
+
+    def lose(self, source: int) -> None:
+        """A game broke off: the next tables say so of its agents."""
+        self._lost.append(source)
+
+    def admit(self, reader: Reader) -> None:
+        """A behavior of some copy and team, to be shown in the table of its name."""
+        known = self.behaviors.get(reader.name)
+        if known is None:
+            self.behaviors[reader.name] = reader.spec
+            self._tables[reader.name], self._writers[reader.name] = Table(reader.spec), ActionWriter(reader.spec.action)
+        elif known != reader.spec:
+            raise ProtocolError(
+                f"behavior '{reader.name}' (team {reader.team}) differs from the same behavior seen before: it has {describe(reader.spec)}; "
+                f"before: {describe(known)}; teams and copies that share a name must share sensors and actions"
+            )
+
+    def reset(self, seed: int) -> dict[str, TimeStep]:
+        """Starts the games, or has them begin all episodes anew; waits until an agent of any copy asks for a decision.
+
+        A game hears of the seed when it starts, not later.
+        """
+        if not self.copies:
+            self.seed = seed
+            self._open()
+        else:
+            for copy in self.copies:
+                copy.arrivals, copy.fresh = [], False
+                if copy.phase not in (Phase.DOWN, Phase.STARTING, Phase.GREETED):
+                    copy.reset()
+            self._tables = {name: Table(spec) for name, spec in self.behaviors.items()}
+            self._lost, self._asked = [], {}
+        while True:
+            self._gather()
+            steps = self._show()
+            if any(step.acting.any() for step in steps.values()):
+                return steps
+            self._answer({})
+
+    def step(self, actions: Mapping[str, Action]) -> dict[str, TimeStep]:
+        """Answers the copies that were shown, and waits for any. Raises GameGone where no copy is worth restarting."""
+        self._answer(actions)
+        self._gather()
+        return self._show()
+
+    def _open(self) -> None:
+        logs = self.options.logs
+        if logs is None:
+            logs = self._temporary = Path(tempfile.mkdtemp(prefix="palaestra-"))
+        logs.mkdir(parents=True, exist_ok=True)
+        try:
+            for index in range(self.options.copies):
+                self.copies.append(Copy(index, self.options, self, self._executable, logs.resolve()))
+            for copy in self.copies:
+                copy.start()
+        except BaseException:
+            self.close()
+            raise
+        if self._executable is None:
+            port = self.copies[0].server.port
+            self.tell("info", f"Listening on port {port}. Start training by pressing the Play button in the Unity Editor.")
+
+    def _answer(self, actions: Mapping[str, Action]) -> None:
+        """Sends every shown copy what its agents do."""
+        start = time.perf_counter()
+        written: dict[int, dict[str, bytes]] = {}
+        for name, asked in self._asked.items():
+            continuous, discrete = self._given(name, actions.get(name))
+            for (copy, key), slots in asked.items():
+                if len(slots):
+                    written.setdefault(copy, {})[key] = self._writers[name].write(continuous[slots], discrete[slots])
+        for copy in self.copies:
+            if copy.call is not None and copy.arrivals and not copy.fresh:
+                copy.answer(written.get(copy.index, {}))
+        self._asked = {}
+        self.seconds["answering"] += time.perf_counter() - start
+
+    def _given(self, name: str, action: Action | None) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        """What a behavior's agents do; nothing where nothing is said."""
+        if action is not None:
+            return action.continuous.numpy(), action.discrete.numpy()
+        slots, spec = len(self._tables[name]), self.behaviors[name].action
+        return np.zeros((slots, spec.continuous), np.float32), np.zeros((slots, len(spec.branches)), np.int64)
+
+    def _gather(self) -> None:
+        """Waits until a copy has something to show, and takes all that is there."""
+        while True:
+            start = time.perf_counter()
+            events = self._events(LOOK_EVERY)
+            self.seconds["waiting"] += time.perf_counter() - start
+            start = time.perf_counter()
+            for event in events:
+                self._take(event)
+            self._look()
+            self.seconds["reading"] += time.perf_counter() - start
+            if self._lost or self._interrupted or any(copy.fresh for copy in self.copies):
+                return
+
+    def _events(self, timeout: float) -> list[Call | HungUp]:
+        """At least one unless the time passes first, and all others that have come."""
+        events: list[Call | HungUp] = []
+        try:
+            if not any(copy.fresh for copy in self.copies):
+                events.append(self.inbox.get(timeout=timeout))
+            while True:
+                events.append(self.inbox.get_nowait())
+        except Empty:
+            return events
+
+    def _take(self, event: Call | HungUp) -> None:
+        copy = self.copies[(event.call if isinstance(event, HungUp) else event).copy]
+        try:
+            if isinstance(event, Call):
+                copy.receive(event)
+            elif event.call is copy.call:
+                copy.call = None
+                raise GameGone("play mode was stopped, or the connection broke" if copy.editor else f"it hung up{self._exit_of(copy)}")
+        except (ProtocolError, NotFinite, GameGone) as error:
+            self._failed(copy, error)
+        except EnvError as error:  # no game of this build could be talked to
+            raise EnvError(f"{copy.name}: {error}") from error
+        finally:
+            if isinstance(event, Call) and event is not copy.call:
+                event.answer(goodbye())  # of whatever went wrong; answered ones stay so
+
+    def _exit_of(self, copy: Copy) -> str:
+        """How its process ended, where it did."""
+        process = copy.process
+        deadline = time.monotonic() + 0.5
+        while process is not None and process.code() is None and time.monotonic() < deadline:
+            time.sleep(0.01)
+        over = process is not None and process.code() is not None
+        return (f" and {process.describe_exit()}" if process is not None and over else "") + copy.last_words()
+
+    def _look(self) -> None:
+        """Every now and then: at processes, clocks, and what is to be started again."""
+        now = time.monotonic()
+        if now - self._looked < LOOK_EVERY:
+            return
+        self._looked = now
+        for copy in self.copies:
+            try:
+                if copy.phase is Phase.DOWN and now >= copy.start_at:
+                    copy.start()
+                copy.check()
+            except GameGone as error:
+                if copy.editor:
+                    raise
+                self._failed(copy, error)
+
+    def _failed(self, copy: Copy, error: EnvError) -> None:
+        """Gives the copy up, and has it started again if that is worth it. Raises the error where it is not."""
+        delivered = copy.delivered
+        copy.drop()
+        if copy.editor:
+            copy.start()
+            self.tell("warning", f"{error}. Its open episodes are left out; press Play to go on")
+            return
+        if not self.behaviors:
+            raise error if isinstance(error, NotFinite) else type(error)(f"{copy.name}: {error}")
+        wait = copy.policy.failed(error, self.progress, delivered)
+        copy.start_at = time.monotonic() + wait
+        when = f"in {wait:.0f} s" if wait >= 1 else "now"
+        self.tell(
+            "warning", f"{copy.name}: {error}\nIts open episodes are left out; it is started again {when} (restart {copy.policy.restarts})"
+        )
+
+    def _show(self) -> dict[str, TimeStep]:
+        """The tables of this tick."""
+        start = time.perf_counter()
+        arrivals: dict[str, list[Arrival]] = {name: [] for name in self._tables}
+        for copy in self.copies:
+            if copy.fresh:
+                copy.fresh = False
+                for arrival in copy.arrivals:
+                    arrivals[arrival.name].append(arrival)
+        lost, self._lost = self._lost, []
+        messages = np.array([copy.delivered for copy in self.copies])
+        steps: dict[str, TimeStep] = {}
+        for name, table in self._tables.items():
+            if arrivals[name] or len(table):
+                steps[name], self._asked[name] = table.tick(arrivals[name], lost, messages)
+        self.seconds["reading"] += time.perf_counter() - start
+        return steps
+
+    def set_parameters(self, values: Mapping[str, Tensor]) -> None:
+        """Sends each copy its values with the next answer; a game takes any name."""
+        for name, column in values.items():
+            for copy, value in enumerate(column.tolist()):
+                self._parameters.set(name, value, copy)
+
+    def take_measurements(self) -> list[Measurement]:
+        """What the games' own StatsRecorders have sent since the last call."""
+        return self._stats.take()
+
+    def render(self, area: int) -> NDArray[np.uint8]:
+        """Raises EnvError: a game shows itself."""
+        raise EnvError("a Unity game draws in its own window: run it with --time-scale 1 and without --no-graphics to watch it")
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Empty: a game cannot be saved."""
+        return {}
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Takes the empty state only."""
+        if state:
+            raise EnvError(f"a Unity game cannot go back to a saved state (this one holds {', '.join(state)})")
+
+    def interrupt(self) -> None:
+        """Has a `step` that waits return soon, with tables in which nobody may act. Safe in a signal handler."""
+        self._interrupted = True
+
+    def abandon(self) -> None:
+        """Ends all games at once, for a process that ends itself. Safe in a signal handler."""
+        for copy in self.copies:
+            if copy.process is not None:
+                copy.process.kill()
+
+    def close(self) -> None:
+        """Tells games to end, ends those that do not, and frees ports and threads."""
+        copies, self.copies = self.copies, []
+        for copy in copies:
+            copy.say_goodbye()
+        deadline = time.monotonic() + GRACE
+        while time.monotonic() < deadline and any(owes_a_request(copy) for copy in copies):
+            with suppress(Empty):
+                event = self.inbox.get(timeout=0.02)
+                if isinstance(event, Call):
+                    event.answer(goodbye())
+                    copies[event.copy].phase = Phase.DOWN
+        for copy in copies:
+            if copy.process is not None:
+                copy.process.stop(max(0.0, deadline - time.monotonic()) if copy.phase is not Phase.STARTING else 0.0)
+            copy.server.close()
+        with suppress(Empty):
+            while True:
+                event = self.inbox.get_nowait()
+                if isinstance(event, Call):
+                    event.answer(None)
+        if self._temporary is not None:
+            shutil.rmtree(self._temporary, ignore_errors=True)
+            self._temporary = None
+
+
+def owes_a_request(copy: Copy) -> bool:
+    """Whether a game is about to speak once more, and can then be told to end."""
+    alive = copy.process.code() is None if copy.process is not None else copy.editor
+    return alive and copy.phase not in (Phase.DOWN, Phase.STARTING) and copy.call is None
+
+
+def log(level: str, text: str) -> None:
+    """Where nobody listens, to Python's own log."""
+    logging.getLogger("palaestra.unity").log(logging.getLevelName(level.upper()), text)

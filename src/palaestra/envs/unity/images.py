@@ -1,0 +1,184 @@
+"""Observations that come as PNGs: one or several back to back, their channels averaged, dropped or kept."""
+
+from __future__ import annotations
+
+import io
+import os
+import struct
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL.PngImagePlugin import PngImageFile
+
+from palaestra.core.errors import ProtocolError
+
+SIGNATURE = b"\x89PNG\r\n\x1a\n"
+MOST_PIXELS = 1 << 26
+"""Pixels of the largest picture that is decoded, 8192 x 8192."""
+WORTH_THREADS = 8
+"""Pictures of a message from which on several threads decode them."""
+_CHANNELS = {0: 1, 2: 3, 3: 3, 4: 1, 6: 4}  # by the header's color type: grey, RGB, palette, grey and alpha (dropped), RGBA
+_PIXELS = (b"IHDR", b"PLTE", b"IDAT", b"IEND")
+_PLAIN = {"1": "L", "P": "RGB", "LA": "L"}
+
+
+_Plan = tuple[tuple[tuple[int, ...], ...], tuple[int, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """What one agent sent for one observation."""
+
+    data: bytes
+    mapping: tuple[int, ...]  # target of each channel of all PNGs, -1: dropped; empty: none was sent
+    where: str  # behavior, agent and observation, for messages
+
+
+@dataclass(frozen=True, slots=True)
+class _Png:
+    data: bytes
+    height: int
+    width: int
+    channels: int
+
+
+def picture_size(picture: Picture) -> tuple[int, int]:
+    """Height and width in pixels, as the first PNG's header says. Raises ProtocolError for bytes that are no PNGs."""
+    first = _split(picture)[0]
+    return first.height, first.width
+
+
+def check_picture(picture: Picture, shape: tuple[int, ...]) -> None:
+    """Raises ProtocolError where its PNGs' headers and its mapping do not fit `shape`, (C, H, W); no pixel is looked at."""
+    _checked(picture, shape)
+
+
+def read_pictures(pictures: Sequence[Picture], shape: tuple[int, ...]) -> NDArray[np.float32]:
+    """All of them, (N, C, H, W) within 0..1, for `shape` (C, H, W).
+
+    A channel that several are mapped to is their mean. Without a mapping a single channel is the mean of the first PNG's, and more
+    than one are the first of all PNGs' channels. Raises ProtocolError for a picture that is damaged or does not fit.
+    """
+    out = np.empty((len(pictures), *shape), np.float32)
+
+    def read(rows: range) -> None:
+        for row in rows:
+            _read(pictures[row], out[row])
+
+    cores = os.cpu_count() or 1
+    if len(pictures) < WORTH_THREADS or cores == 1:
+        read(range(len(pictures)))
+    else:
+        step = -(-len(pictures) // (4 * cores))
+        for _ in _threads().map(read, [range(begin, min(begin + step, len(pictures))) for begin in range(0, len(pictures), step)]):
+            pass
+    return out
+
+
+@cache
+def _threads() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(min(8, os.cpu_count() or 1), thread_name_prefix="palaestra-png")
+
+
+def _read(picture: Picture, out: NDArray[np.float32]) -> None:
+    """Writes one picture into `out`, (C, H, W)."""
+    pngs, (sources, widths) = _checked(picture, out.shape)
+    needed = max(max(source) for source in sources) + 1
+    layers: list[NDArray[Any]] = []
+    for png, width in zip(pngs, widths, strict=True):
+        if len(layers) >= needed:
+            break
+        pixels = _pixels(png, picture.where)
+        layers += [pixels[..., channel % pixels.shape[-1]] for channel in range(width)]
+    for target, source in zip(out, sources, strict=True):
+        if len(source) == 1:
+            np.divide(layers[source[0]], np.float32(255), out=target)
+        else:
+            np.divide(np.sum([layers[i] for i in source], axis=0, dtype=np.float32), np.float32(255 * len(source)), out=target)
+
+
+def _checked(picture: Picture, shape: tuple[int, ...]) -> tuple[list[_Png], _Plan]:
+    """Its PNGs, which have the size of `shape` (C, H, W), and how they make it."""
+    pngs = _split(picture)
+    for png in pngs:
+        if (png.height, png.width) != shape[1:]:
+            raise ProtocolError(
+                f"{picture.where}: a PNG of {png.height}x{png.width} pixels (height x width) came; expected {shape[1]}x{shape[2]}"
+            )
+    try:
+        return pngs, _plan(tuple(png.channels for png in pngs), picture.mapping, shape[0])
+    except ValueError as error:
+        raise ProtocolError(f"{picture.where}: {error}") from None
+
+
+@lru_cache(maxsize=256)
+def _plan(channels: tuple[int, ...], mapping: tuple[int, ...], needed: int) -> _Plan:
+    """Which channels make each of the `needed`, and how many each PNG counts for: a grey one serves for three where one is too few."""
+    colors = tuple(3 if count == 1 else count for count in channels)
+    if not mapping:
+        if needed == 1:
+            return (tuple(range(channels[0])),), channels
+        widths = channels if sum(channels) >= needed else colors
+        if sum(widths) < needed:
+            raise ValueError(f"{len(channels)} PNGs with {sum(widths)} channels in all came; expected at least {needed} channels")
+        return tuple((channel,) for channel in range(needed)), widths
+    widths = channels if sum(channels) == len(mapping) else colors
+    if sum(widths) != len(mapping):
+        raise ValueError(f"its channel mapping {list(mapping)} is for {len(mapping)} channels, but its PNGs have {sum(widths)}")
+    targets = {target for target in mapping if target >= 0}
+    if len(targets) != needed or max(targets) != needed - 1:
+        raise ValueError(f"its channel mapping {list(mapping)} does not name each of the channels 0 to {needed - 1} and no other")
+    return tuple(tuple(i for i, to in enumerate(mapping) if to == target) for target in range(needed)), widths
+
+
+def _split(picture: Picture) -> list[_Png]:
+    """The PNGs that lie back to back, their headers read."""
+    data, pngs, begin = picture.data, [], 0
+    while begin < len(data) or not pngs:
+        if data[begin : begin + 8] != SIGNATURE or data[begin + 12 : begin + 16] != b"IHDR" or len(data) < begin + 33:
+            came = data[begin : begin + 8].hex(" ") or "nothing"
+            raise ProtocolError(f"{picture.where}: expected a PNG at byte {begin} of its {len(data)} bytes, {came} came")
+        width, height, _, color = struct.unpack_from(">IIBB", data, begin + 16)
+        if color not in _CHANNELS or not 0 < width * height <= MOST_PIXELS:
+            raise ProtocolError(f"{picture.where}: its PNG has a damaged header: {height}x{width} pixels, color type {color}")
+        png, end = _one(data, begin)
+        if not end:
+            raise ProtocolError(f"{picture.where}: its PNG is cut off after {len(data) - begin} bytes")
+        pngs.append(_Png(png, height, width, _CHANNELS[color]))
+        begin = end
+    return pngs
+
+
+def _one(data: bytes, begin: int) -> tuple[bytes, int]:
+    """A PNG that begins there, with nothing but what makes its pixels, and where it ends; 0: it is cut off.
+
+    Goes from chunk to chunk, for pixels may hold anything, a signature too.
+    """
+    kept, at = [SIGNATURE], begin + 8
+    while at + 12 <= len(data):
+        length, kind = struct.unpack_from(">I4s", data, at)
+        end = at + 12 + length
+        if kind in _PIXELS:
+            kept.append(data[at:end])
+        if kind == b"IEND":
+            return b"".join(kept), end if end <= len(data) else 0
+        at = end
+    return b"", 0
+
+
+def _pixels(png: _Png, where: str) -> NDArray[Any]:
+    """(H, W, channels), each number within 0..255."""
+    try:
+        image = PngImageFile(io.BytesIO(png.data))
+        plain = _PLAIN.get(image.mode)
+        pixels = np.asarray(image.convert(plain) if plain else image)
+    except Exception as error:  # whatever the decoder raises for damaged bytes
+        raise ProtocolError(f"{where}: its PNG is damaged ({type(error).__name__}: {error})") from error
+    if pixels.dtype != np.uint8:  # 16 bits of grey
+        pixels = pixels.astype(np.float32) / np.float32(257)
+    return pixels.reshape(png.height, png.width, -1)

@@ -1,0 +1,184 @@
+"""One observation of a behavior: what its shape means, and the ObservationProtos of many agents to one column."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palaestra.core.errors import EnvError, NotFinite, ProtocolError
+from palaestra.core.specs import ObsSpec
+from palaestra.envs.unity.images import Picture, check_picture, picture_size, read_pictures
+from palaestra.envs.unity.messages import DecodeError, Observation
+
+NONE, TRANSLATIONAL, VARIABLE = 1, 2, 4  # dimension_properties
+FLOATS, PNG = 0, 1  # compression_type
+GOAL = 1  # observation_type
+CHANNELS_FIRST_SINCE = 3
+"""Major version of Unity's package whose images are (C, H, W); those before sent (H, W, C)."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    """The bytes around the floats of an ObservationProto."""
+
+    head: NDArray[np.uint8]
+    tail: NDArray[np.uint8]
+    length: int  # of the whole
+
+
+class Sensor:
+    """Reads one observation of a behavior.
+
+    `first` is the first one that came of it; it says what all others must be. Raises ProtocolError where that is nothing known.
+    """
+
+    def __init__(self, behavior: str, agent: int, name: str, first: bytes, package_major: int | None) -> None:
+        self.behavior, self.name = behavior, name
+        observation = self._parse(first, agent)
+        self.sent = tuple(observation.shape)  # as the game says it
+        dimensions = tuple(observation.dimension_properties)
+        where = self._where(agent)
+        if not 1 <= len(self.sent) <= 3:
+            raise ProtocolError(f"{where} has shape {self.sent}; expected (n,), (most, size) or an image's three numbers")
+        if len(self.sent) == 2 and dimensions != (VARIABLE, NONE):
+            raise ProtocolError(
+                f"{where} has two dimensions {self.sent} that are not marked as a list of variable length (dimension properties "
+                f"{dimensions or 'absent'}, expected {(VARIABLE, NONE)}); send a flat vector, an image, or use a BufferSensor"
+            )
+        self.channels_last = len(self.sent) == 3 and self._channels_last(observation, dimensions, package_major, agent)
+        height, *rest = self.sent
+        shape = (rest[1], height, rest[0]) if self.channels_last else self.sent
+        try:
+            self.spec = ObsSpec(name, shape, goal=observation.observation_type == GOAL)
+        except EnvError as error:
+            raise ProtocolError(f"behavior '{behavior}', agent {agent}: {error}") from None
+        if self._compressed(observation):
+            check_picture(self._picture(observation, agent), self.spec.shape)
+        else:
+            self._floats(observation, agent)
+        self._frame = self._framed(first)
+
+    def read(self, blobs: Sequence[bytes], agents: NDArray[np.int64]) -> NDArray[np.float32]:
+        """The column, (N, *spec.shape), of the ObservationProtos of agents with these ids."""
+        column = self._alike(blobs)
+        if column is None:
+            column = self._one_by_one(blobs, agents)
+            self._frame = self._framed(blobs[0]) or self._frame
+        elif not np.isfinite(column).all():
+            self._raise_not_finite(column, agents)
+        return self._channels_first(column)
+
+    def _alike(self, blobs: Sequence[bytes]) -> NDArray[np.float32] | None:
+        """(N, *sent) where nothing but the floats differs from what came before, as is usual; else None."""
+        frame = self._frame
+        if frame is None or set(map(len, blobs)) != {frame.length}:
+            return None
+        table = np.frombuffer(b"".join(blobs), np.uint8).reshape(len(blobs), frame.length)
+        begin, end = len(frame.head), frame.length - len(frame.tail)
+        if (table[:, :begin] != frame.head).any() or (table[:, end:] != frame.tail).any():
+            return None
+        floats = np.array(table[:, begin:end]).view("<f4").astype(np.float32, copy=False)
+        return floats.reshape(len(blobs), *self.sent)
+
+    def _one_by_one(self, blobs: Sequence[bytes], agents: NDArray[np.int64]) -> NDArray[np.float32]:
+        """(N, *sent), every message looked at by itself. An image that came as PNG is put as if it had come as floats."""
+        column = np.empty((len(blobs), *self.sent), np.float32)
+        pictures: dict[int, Picture] = {}
+        for row, (blob, agent) in enumerate(zip(blobs, agents.tolist(), strict=True)):
+            observation = self._parse(blob, agent)
+            if tuple(observation.shape) != self.sent:
+                came = f"{tuple(observation.shape)}{f' named {observation.name!r}' if observation.name else ''}"
+                raise ProtocolError(f"{self._where(agent)} came with shape {came}; expected {self.sent}, as it was first")
+            if self._compressed(observation):
+                pictures[row] = self._picture(observation, agent)
+            else:
+                column[row] = self._floats(observation, agent)
+        rows = [row for row in range(len(blobs)) if row not in pictures]
+        if not np.isfinite(column[rows]).all():
+            self._raise_not_finite(column[rows], agents[rows])
+        if pictures:
+            decoded = read_pictures(list(pictures.values()), self.spec.shape)
+            column[list(pictures)] = decoded.transpose(0, 2, 3, 1) if self.channels_last else decoded
+        return column
+
+    def _floats(self, observation: Any, agent: int) -> NDArray[np.float32]:
+        floats = np.array(observation.float_data.data, np.float32)
+        if len(floats) != prod(self.sent):
+            came = "a compressed image" if observation.HasField("compressed_data") else f"{len(floats)} numbers"
+            raise ProtocolError(f"{self._where(agent)} came as {came}; expected {prod(self.sent)} numbers for its shape {self.sent}")
+        return floats.reshape(self.sent)
+
+    def _compressed(self, observation: Any) -> bool:
+        """Only images are: the mark says nothing on other ranks."""
+        return len(self.sent) == 3 and observation.compression_type != FLOATS
+
+    def _picture(self, observation: Any, agent: int) -> Picture:
+        where = self._where(agent)
+        if observation.compression_type != PNG or not observation.HasField("compressed_data"):
+            came = f"compression type {observation.compression_type} with {observation.WhichOneof('observation_data') or 'no data'}"
+            raise ProtocolError(f"{where} came as {came}; expected PNG ({PNG}) with compressed_data, or numbers ({FLOATS}) with float_data")
+        return Picture(observation.compressed_data, tuple(observation.compressed_channel_mapping), where)
+
+    def _channels_last(self, observation: Any, dimensions: tuple[int, ...], package_major: int | None, agent: int) -> bool:
+        """Whether an image is (H, W, C)."""
+        a, b, c = self.sent
+        if self._compressed(observation):
+            size = picture_size(self._picture(observation, agent))
+            first, last = size == (b, c), size == (a, b)
+            if not first and not last:
+                raise ProtocolError(
+                    f"{self._where(agent)} is a PNG of {size[0]}x{size[1]} pixels (height x width), but its shape is {self.sent}"
+                )
+            if first != last:
+                return last
+        known: dict[tuple[int, ...], bool] = {(NONE, TRANSLATIONAL, TRANSLATIONAL): False, (TRANSLATIONAL, TRANSLATIONAL, NONE): True}
+        if dimensions in known:
+            return known[dimensions]
+        first, last = a <= 4 and min(b, c) >= 16, c <= 4 and min(a, b) >= 16
+        if first != last:
+            return last
+        return package_major is not None and package_major < CHANNELS_FIRST_SINCE
+
+    def _channels_first(self, column: NDArray[np.float32]) -> NDArray[np.float32]:
+        return np.ascontiguousarray(column.transpose(0, 3, 1, 2)) if self.channels_last else column
+
+    def _framed(self, blob: bytes) -> _Frame | None:
+        """What lies around its floats; None where they are not in one piece.
+
+        Other numbers put in the place that seems to be theirs must come out as those numbers.
+        """
+        floats = np.array(Observation.FromString(blob).float_data.data, "<f4")
+        if len(floats) != prod(self.sent):
+            return None
+        payload, other = floats.tobytes(), np.arange(len(floats), dtype="<f4") + (2 if floats[0] == 1 else 1)
+        begin = blob.find(payload)
+        while begin >= 0:
+            end = begin + len(payload)
+            try:
+                probe = Observation.FromString(blob[:begin] + other.tobytes() + blob[end:])
+            except DecodeError:
+                probe = Observation()
+            if np.array_equal(np.array(probe.float_data.data, "<f4"), other):
+                head, tail = np.frombuffer(blob[:begin], np.uint8), np.frombuffer(blob[end:], np.uint8)
+                return _Frame(head, tail, len(blob))
+            begin = blob.find(payload, begin + 1)
+        return None
+
+    def _parse(self, blob: bytes, agent: int) -> Any:
+        try:
+            return Observation.FromString(blob)
+        except DecodeError:
+            raise ProtocolError(f"{self._where(agent)}: its {len(blob)} bytes ({blob[:16].hex(' ')}) are no observation") from None
+
+    def _raise_not_finite(self, column: NDArray[np.float32], agents: NDArray[np.int64]) -> None:
+        row, *place = (int(i) for i in np.argwhere(~np.isfinite(column))[0])
+        what = f"observation '{self.name}'[{', '.join(map(str, place))}]"
+        raise NotFinite(self.behavior, int(agents[row]), what, float(column[(row, *place)]))
+
+    def _where(self, agent: int) -> str:
+        return f"behavior '{self.behavior}', agent {agent}: observation '{self.name}'"
