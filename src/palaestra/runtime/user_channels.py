@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from uuid import UUID
 
 from palaestra.core.errors import EnvError, PalaestraError, raised
 from palaestra.core.registry import nearest
@@ -37,6 +36,4 @@ def _own_channel(name: str) -> SideChannel:
         raise EnvError(
             f"{title} gave an instance of {type(channel).__name__}; expected a subclass of palaestra.envs.unity.side_channels.SideChannel"
         )
-    if not isinstance(getattr(channel, "channel_id", None), UUID):
-        raise EnvError(f"{title} has no id; its __init__ should call super().__init__(UUID(...)), with the UUID that the game's class has")
     return channel

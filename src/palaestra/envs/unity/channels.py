@@ -155,7 +155,8 @@ class FloatProperties(SideChannel):
 
     def receive(self, message: IncomingMessage, copy: int) -> None:
         """A number that the game sets."""
-        self._heard[copy][message.read_string()] = message.read_float32()
+        name, value = message.read_string(), message.read_float32()
+        self._heard[copy][name] = value
 
     def on_connect(self, copy: int) -> None:
         """All that was set here; what an earlier game said is forgotten."""

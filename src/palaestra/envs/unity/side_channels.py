@@ -171,9 +171,14 @@ class SideChannels:
     """All channels of one environment, over its copies."""
 
     def __init__(self, channels: Sequence[SideChannel], copies: int, warn: Callable[[str], None]) -> None:
-        """`warn` is told once of each id that no channel has. Raises EnvError where two channels have one id."""
+        """`warn` is told once of each id that no channel has. Raises EnvError where two channels have one id, or one has none."""
         self._channels: dict[UUID, SideChannel] = {}
         for channel in channels:
+            if not isinstance(getattr(channel, "channel_id", None), UUID) or not hasattr(channel, "_sent"):
+                raise EnvError(
+                    f"the side channel {type(channel).__name__} has no id: its __init__ must call super().__init__(UUID(...)), "
+                    f"with the id that the game's class has"
+                )
             other = self._channels.setdefault(channel.channel_id, channel)
             if other is not channel:
                 raise EnvError(
