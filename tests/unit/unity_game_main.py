@@ -5,7 +5,10 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
+import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +30,8 @@ def parse(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--die-code", type=int, default=3)
     parser.add_argument("--words", default="", help="to stderr before it dies")
     parser.add_argument("--hello", default="", help="to stdout at the start")
+    parser.add_argument("--stubborn", action="store_true", help="deaf to SIGINT and SIGTERM, and stays for a minute after the game")
+    parser.add_argument("--child", action="store_true", help="starts a process of its own, as crash handlers are (note: child)")
     for name, kind in {"agents": int, "episode": int, "ticks": int, "seed": int, "messages": int, "ms": float}.items():
         parser.add_argument(f"--{name}", type=kind, default=argparse.SUPPRESS)
     for name in ("stats", "echo", "masks-bind"):
@@ -62,7 +67,11 @@ def main(argv: list[str]) -> None:
         log = os.open(args.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         os.dup2(log, 1)
         os.dup2(log, 2)
-    note(args.notes, f"{os.getpid()}.json", {"pid": os.getpid(), "port": args.mlagents_port, "argv": argv})
+    if args.stubborn:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    child = subprocess.Popen(["sleep", "60"]).pid if args.child else None
+    note(args.notes, f"{os.getpid()}.json", {"pid": os.getpid(), "port": args.mlagents_port, "argv": argv, "child": child})
     if args.hello:
         print(args.hello, flush=True)
     if args.die_at == 0 and args.die_how == "exit":  # at once, as a build does that cannot start
@@ -77,6 +86,8 @@ def main(argv: list[str]) -> None:
         side_channel = bytes(game.side_channel).hex()
         ended = {"ended": game.ended, "sent": game.sent, "resets": game.resets, "side_channel": side_channel, **game.ledger.plain()}
         note(args.notes, f"{os.getpid()}.end.json", ended)
+        if args.stubborn:
+            time.sleep(60)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from typing import Any
 import grpc
 from unity_client import CAPABILITIES, Client, actions, brain, header, hello, info, output, vector
 from unity_ledger import Ledger
+from unity_wire import Wire
 
 from palaestra.envs.unity.messages import UnityMessage
 
@@ -103,7 +104,7 @@ class Game:
             self.ended = self._run(client)
         except Left:
             self.ended = "left"
-        except grpc.RpcError as gone:
+        except (grpc.RpcError, OSError) as gone:
             self.ended = f"gone: {gone}"
         finally:
             client.close()
@@ -203,7 +204,10 @@ class Ball(Game):
 
 
 class Sleeper(Game):
-    """One agent whose game sleeps `ms` milliseconds a tick and does next to nothing else: its messages are made beforehand."""
+    """One agent whose game sleeps `ms` milliseconds a tick and does next to nothing else: its messages are made beforehand.
+
+    It keeps no ledger and has no Fate.
+    """
 
     KEY = "Sleeper?team=0"
 
@@ -216,14 +220,21 @@ class Sleeper(Game):
         self._ends = output({self.KEY: [info(0, seen, reward=0.1, done=True), info(0, seen)]}).SerializeToString()
 
     def _run(self, client: Client) -> str:
-        client.connect()
-        self._send(client, self.greeting)
-        self._send(client, header())
-        message, tick = self._first, 0
-        while client.exchange_bytes(message).startswith(b"\x0a\x03\x08\xc8\x01"):  # status 200
+        wire = Wire(client.port, patience=client.patience)
+        try:
+            return self._play(wire)
+        finally:
+            wire.close()
+
+    def _play(self, wire: Wire) -> str:
+        wire.exchange_bytes(self.greeting.SerializeToString())
+        wire.exchange_bytes(header().SerializeToString())
+        message, tick, self.sent = self._first, 0, 3
+        while wire.exchange_bytes(message).startswith(b"\x0a\x03\x08\xc8\x01"):  # status 200
             tick += 1
+            self.sent += 1
             if tick == self.ticks:
-                client.quit()
+                wire.quit(header(400).SerializeToString())
                 return "over"
             time.sleep(self.pause)
             message = self._asks if tick % self.episode else self._ends
