@@ -20,7 +20,7 @@ examples:
 
 SECTIONS = {
     "env_settings": (
-        "env_path env_args base_port num_envs num_areas seed timeout_wait max_lifetime_restarts restarts_rate_limit_n "
+        "env_path env_args base_port editor_port bind num_envs num_areas seed timeout_wait max_lifetime_restarts restarts_rate_limit_n "
         "restarts_rate_limit_period_s"
     ),
     "engine_settings": "width height quality_level time_scale target_frame_rate capture_frame_rate no_graphics no_graphics_monitor",
@@ -73,7 +73,7 @@ def _env_flags(group: argparse._ArgumentGroup) -> None:
         "--env",
         dest="env_path",
         metavar="ENV",
-        help="a built-in environment (3DBall), gymnasium:ID, python:module:factory, or a Unity build",
+        help="a Unity build, a built-in environment (3DBall), gymnasium:ID or python:module:factory (default: the Unity Editor)",
     )
     group.add_argument(
         "--num-areas",
@@ -81,15 +81,16 @@ def _env_flags(group: argparse._ArgumentGroup) -> None:
         metavar="N",
         help="areas of the environment, each with its own agents (default: the environment's own number)",
     )
-    group.add_argument("--num-envs", type=int, metavar="N", help="copies of the environment, each a process (default: 1)")
+    group.add_argument("--num-envs", type=int, metavar="N", help="copies of a Unity build, each a process (default: 1)")
 
 
 def _unity_flags(group: argparse._ArgumentGroup) -> None:
     for flag, kind, what in (
-        ("--base-port", int, "first network port (default: 5005)"),
-        ("--timeout-wait", int, "seconds to wait for the environment (default: 60)"),
-        ("--max-lifetime-restarts", int, "restarts of a crashed copy in all; -1: no limit (default: 10)"),
-        ("--restarts-rate-limit-n", int, "restarts within a period; -1: no limit (default: 1)"),
+        ("--base-port", int, "first network port to try for builds (default: the system picks free ones)"),
+        ("--editor-port", int, "network port of the Editor (default: 5004)"),
+        ("--timeout-wait", float, "seconds to wait for an answer (default: 60 for a build; for the Editor as long as it takes)"),
+        ("--max-lifetime-restarts", int, "restarts of a crashed copy in all; -1: no limit (default: while the run makes progress)"),
+        ("--restarts-rate-limit-n", int, "restarts within a period; -1: no limit (default: while the run makes progress)"),
         ("--restarts-rate-limit-period-s", int, "that period in seconds (default: 60)"),
         ("--width", int, "window width in pixels (default: 84)"),
         ("--height", int, "window height in pixels (default: 84)"),
@@ -99,6 +100,7 @@ def _unity_flags(group: argparse._ArgumentGroup) -> None:
         ("--capture-frame-rate", int, "frames a simulated second (default: 60)"),
     ):
         group.add_argument(flag, type=kind, metavar="N", help=what)
+    group.add_argument("--bind", metavar="ADDRESS", help="listen there, such as 0.0.0.0 for other machines (default: this machine only)")
     group.add_argument("--no-graphics", action="store_true", default=None, help="run without a window")
     group.add_argument("--no-graphics-monitor", action="store_true", default=None, help="run without a window, except for the first copy")
     group.add_argument("--env-args", nargs=argparse.REMAINDER, metavar="ARG", help="all that follows goes to the build, a later --set too")

@@ -58,9 +58,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         print(f"palaestra: error: {error}\nThe memory is used up: fewer areas or a smaller buffer_size need less", file=sys.stderr)
         return 1
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as signal:
         print("palaestra: interrupted", file=sys.stderr)
-        return 130
+        return 128 + getattr(signal, "number", 2)
     except BrokenPipeError:
         # the reader of our output has gone, as with `palaestra envs | head -1`; say nothing more, not even while closing
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -34,7 +34,10 @@ class Env(Protocol):
         ...
 
     def step(self, actions: Mapping[str, Action]) -> dict[str, TimeStep]:
-        """One tick. Rows that were not acting are ignored. Raises EnvError when the far side is gone."""
+        """One tick. Rows that were not acting are ignored; a behavior without actions is one in which nobody was.
+
+        Raises EnvError when the far side is gone.
+        """
         ...
 
     def set_parameters(self, values: Mapping[str, Tensor]) -> None:
@@ -77,4 +80,17 @@ class Informed(Protocol):
 
     def behavior_joins(self, facts: BehaviorFacts) -> None:
         """Called once a behavior, when it is first seen."""
+        ...
+
+
+@runtime_checkable
+class Waits(Protocol):
+    """What an environment that waits for processes of its own must do besides. Both are called by signal handlers."""
+
+    def interrupt(self) -> None:
+        """Has a `step` that waits return soon, with tables in which nobody need act."""
+        ...
+
+    def abandon(self) -> None:
+        """Ends its processes at once: this one ends itself."""
         ...

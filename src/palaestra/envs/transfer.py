@@ -11,7 +11,7 @@ from torch import Tensor
 from palaestra.core.metrics import Measurement
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action, Ends, TimeStep
-from palaestra.envs.base import Env, Informed, Measures
+from palaestra.envs.base import Env, Informed, Measures, Waits
 from palaestra.envs.facts import BehaviorFacts, TrainingFacts
 
 
@@ -67,6 +67,16 @@ class Transfer:
         """Passed on to an environment that listens."""
         if isinstance(self._env, Informed):
             self._env.behavior_joins(facts)
+
+    def interrupt(self) -> None:
+        """As the environment, where it waits."""
+        if isinstance(self._env, Waits):
+            self._env.interrupt()
+
+    def abandon(self) -> None:
+        """As the environment, where it waits."""
+        if isinstance(self._env, Waits):
+            self._env.abandon()
 
     def close(self) -> None:
         """As the environment."""

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import torch
 
-from palaestra.core.errors import ConfigError, EnvError, PalaestraError, RunError
+from palaestra.core.errors import ConfigError, PalaestraError, RunError
 from palaestra.core.registry import Registry
 from palaestra.envs.base import Env
 from palaestra.envs.transfer import Transfer
@@ -20,13 +20,14 @@ from palaestra.runtime import report
 from palaestra.runtime.border import guarded
 from palaestra.runtime.checkpoints import Checkpoint, Checkpoints
 from palaestra.runtime.console import Console
-from palaestra.runtime.environments import make_env
+from palaestra.runtime.environments import EDITOR, is_game, make_env
 from palaestra.runtime.folder import CONFIGURATION, RunFolder, check_run_id
+from palaestra.runtime.games import game_settings
 from palaestra.runtime.loop import Callback
 from palaestra.runtime.loop import train as loop
 from palaestra.runtime.run import Run, steps_in
 from palaestra.runtime.settings import Loaded, RunSettings, load
-from palaestra.runtime.signals import stop_on_signals
+from palaestra.runtime.signals import break_on_signals, stop_on_signals
 from palaestra.runtime.sinks import ConsoleSink, GaugeSink, JSONLSink, TensorBoardSink
 from palaestra.runtime.timers import Timers
 from palaestra.runtime.tracker import Sink, Tracker
@@ -94,13 +95,14 @@ def learn(
     """Loads the settings, puts a run together, trains, and leaves its files. Raises PalaestraError."""
     loaded, folder = settled_settings(config, overrides, sets)
     with ExitStack() as stack:
+        stack.enter_context(break_on_signals())
         stream = stack.enter_context(open(os.devnull, "w")) if quiet else None
         console = stack.enter_context(closing(Console(loaded.settings.debug, stream)))
         for note in (*notes, *loaded.warnings):
             console.warning(note)
         checkpoint = starting_point(folder, loaded.settings, console)
         settings = seeded(loaded.settings, checkpoint)
-        world: Env = stack.enter_context(closing(open_env(settings))) if env is None else env
+        world: Env = stack.enter_context(closing(open_env(settings, folder, console))) if env is None else env
         timers = Timers()
         tracker = stack.enter_context(closing(Tracker(sinks(folder, settings, checkpoint, console, timers))))
         run = Run(settings, folder, world, tracker, console, timers)
@@ -153,19 +155,20 @@ def seeded(settings: RunSettings, checkpoint: Checkpoint | None) -> RunSettings:
     return settings.model_copy(update={"env_settings": env.model_copy(update={"seed": seed})})
 
 
-def open_env(settings: RunSettings) -> Env:
-    """The environment that the settings name, on the device that they name."""
+def open_env(settings: RunSettings, folder: RunFolder, console: Console) -> Env:
+    """The environment that the settings name, on the device that they name; the Editor where they name none."""
     env = settings.env_settings
     device = settings.torch_settings.device or ("cuda" if torch.cuda.is_available() else "cpu")
     if not device_exists(device):
         raise ConfigError(f"torch device '{device}' is not there: this machine has {', '.join(devices())}")
-    if env.env_path is None:
-        same = [name for name in settings.behaviors if name in Registry("envs")]
-        hint = "name one with --env ('palaestra envs' lists the built-in ones)"
-        hint = f"for the built-in environment of that name add --env={same[0]}" if same else hint
-        raise EnvError(f"no environment is given, and training in the Unity Editor is not available yet: {hint}")
-    made = make_env(env.env_path, areas=env.num_areas, device=device, options=env.env_options)
-    made = made if env.env_path in Registry("envs") else guarded(made, env.env_path)
+    name = env.env_path or EDITOR
+    same = [name for name in settings.behaviors if name in Registry("envs")]
+    if env.env_path is None and same:
+        console.info(f"No --env is given: training in the Unity Editor. The built-in environment of that name is --env={same[0]}")
+    logs = None if settings.checkpoint_settings.inference else folder.logs
+    games = game_settings(settings, logs, console.tell)
+    made = make_env(name, areas=env.num_areas, device=device, options=env.env_options, games=games)
+    made = made if is_game(name) or name in Registry("envs") else guarded(made, name)
     return made if made.device.type == torch.device(device).type else cast(Env, Transfer(made, torch.device(device)))
 
 

@@ -57,6 +57,10 @@ class Console:
         """A plain line."""
         self._say("INFO", text)
 
+    def tell(self, level: str, text: str) -> None:
+        """A line of someone who knows no console: 'info' or 'warning'."""
+        self._say(level.upper(), text)
+
     def warning(self, text: str) -> None:
         """What a user should look at."""
         self._say("WARNING", text)

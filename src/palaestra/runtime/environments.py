@@ -1,7 +1,8 @@
 """From what `--env` or `env_path` says to an environment.
 
 =========================  ==========================================================
-`3DBall`                   an executable file of that name (a Unity build), else the built-in
+`Game`                     an executable file of that name (a Unity build), else the built-in
+`editor`                   the Unity Editor
 `builtin:3DBall`           the built-in, whatever files there are
 `gymnasium:CartPole-v1`    a Gymnasium id; `gymnasium:module:Id-v0` imports a module first
 `python:module:factory`    what a function (or class) of yours makes
@@ -10,30 +11,47 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from inspect import Parameter, signature
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from palaestra.core.errors import EnvError, PalaestraError, raised
 from palaestra.core.registry import Registry, nearest
 from palaestra.envs.base import Env
+from palaestra.envs.unity import executable
 
-BUILD_SUFFIXES = ("", ".x86_64", ".x86", ".app", ".exe")  # what Unity puts behind a build's name
+if TYPE_CHECKING:
+    from palaestra.runtime.games import GameSettings
+
+EDITOR = "editor"
 
 NO_OPTIONS: Mapping[str, Any] = {}
 
 
-def make_env(name: str | None, *, areas: int | None = None, device: str = "cpu", options: Mapping[str, Any] = NO_OPTIONS) -> Env:
+def make_env(
+    name: str | None,
+    *,
+    areas: int | None = None,
+    device: str = "cpu",
+    options: Mapping[str, Any] = NO_OPTIONS,
+    games: GameSettings | None = None,
+) -> Env:
     """The environment that `name` stands for (see the top of this module), with `areas` areas or its own number of them.
 
-    `device` is for those that can run on several; `env.device` says where it is. Raises EnvError with what to do.
+    `device` is for those that can run on several; `env.device` says where it is. `games` is for Unity games alone.
+    Raises EnvError with what to do.
     """
     if not name:
         raise EnvError("no environment given: name one with --env, such as --env=3DBall ('palaestra envs' lists them)")
+    if is_game(name):
+        from palaestra.runtime.games import open_games  # brings gRPC: 0.1 s
+
+        return open_games(None if name == EDITOR else name, areas, options, games)
+    if games is not None and games.copies > 1:
+        raise EnvError(f"{name} is no Unity build, of which alone there can be several copies (--num-envs); more areas are --num-areas")
     kind, colon, rest = name.partition(":")
     if colon and kind == "gymnasium":
         _see_current_directory()
@@ -44,19 +62,18 @@ def make_env(name: str | None, *, areas: int | None = None, device: str = "cpu",
         return _own(rest, areas, device, options)
     if colon and kind == "builtin":
         return _builtin(rest, areas, device, options)
-    if build := _executable(name):
-        raise EnvError(f"'{build}' is an executable, but Unity builds are not available yet (builtin:{name} names a built-in environment)")
     return _builtin(name, areas, device, options)
 
 
-def _executable(name: str) -> Path | None:
-    for suffix in BUILD_SUFFIXES:
-        path = Path(name + suffix)
-        if path.suffix == ".app" and path.is_dir():
-            return path
-        if path.is_file() and os.access(path, os.X_OK):
-            return path
-    return None
+def is_game(name: str | None) -> bool:
+    """Whether that is a Unity build, or something that can only be meant as one; or the Editor."""
+    if not name:
+        return False
+    if name == EDITOR:
+        return True
+    if name.partition(":")[0] in ("gymnasium", "python", "builtin"):
+        return False
+    return executable.find(name) is not None or (executable.looks_like_build(name) and name not in Registry("envs"))
 
 
 def _builtin(name: str, areas: int | None, device: str, options: Mapping[str, Any]) -> Env:

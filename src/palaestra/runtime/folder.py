@@ -53,11 +53,16 @@ class RunFolder:
 
     def must_be_free(self, force: bool) -> None:
         """Raises RunError where a new run would write over another, unless it is forced to."""
-        if self.path.exists() and not force:
+        if self.path.exists() and not force and not self._has_only_logs():
             raise RunError(
                 f"the run '{self.run_id}' exists already ({self.path}): go on with --resume, begin anew in it with --force, "
                 f"or choose another --run-id"
             )
+
+    def _has_only_logs(self) -> bool:
+        """Those of games that were started for a run which then did not begin."""
+        files = [path for path in self.path.rglob("*") if not path.is_dir()]
+        return self.path.is_dir() and all(path.parent == self.logs and path.name.startswith("Player-") for path in files)
 
     def create(self, settings: RunSettings) -> None:
         """Makes the folder with the resolved settings in it, both or neither.

@@ -12,7 +12,7 @@ import torch
 from palaestra.core.errors import CheckpointError, EnvError
 from palaestra.core.specs import BehaviorSpec, describe
 from palaestra.data.rollout import Rollout
-from palaestra.envs.base import Env, Informed, Measures
+from palaestra.envs.base import Env, Informed, Measures, Waits
 from palaestra.runtime.analytics_facts import behavior_facts, training_facts
 from palaestra.runtime.checkpoints import Checkpoint, Checkpoints, palaestra_version
 from palaestra.runtime.collector import Collector, Seat
@@ -121,6 +121,17 @@ class Run:
     def ticks_ahead(self) -> int:
         """Ticks until anything is due."""
         return min((learner.ticks_ahead() for learner in self.learners.values()), default=1)
+
+    def stop(self) -> None:
+        """Ends at the next tick, saved; an environment that waits for a game stops waiting. Safe in a signal handler."""
+        self.stopped = True
+        if isinstance(self.env, Waits):
+            self.env.interrupt()
+
+    def abandon(self) -> None:
+        """Ends the environment's processes at once. Safe in a signal handler."""
+        if isinstance(self.env, Waits):
+            self.env.abandon()
 
     def note_episodes(self) -> None:
         """Sums the episodes that ended and tells the tracker."""

@@ -1,4 +1,8 @@
-"""Ctrl-C, SIGTERM and a terminal that is closed: the first asks a run to end, saved; the second ends the process."""
+"""Ctrl-C, SIGTERM and a terminal that is closed.
+
+Before a run begins they break it off, as Ctrl-C does anywhere; while it goes on the first asks it to end, saved, and the second ends the
+process.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +21,46 @@ SHOW_CURSOR = "\x1b[?25h"
 class Stoppable(Protocol):
     """What can be asked to end."""
 
-    stopped: bool
     inference: bool
+
+    def stop(self) -> None:
+        """Ends soon, saved."""
+        ...
+
+    def abandon(self) -> None:
+        """Ends what this process has started: it ends itself at once."""
+        ...
+
+
+@contextmanager
+def break_on_signals() -> Iterator[None]:
+    """Within the block each signal raises KeyboardInterrupt, so that what was opened is closed. Outside the main thread: nothing."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def hear(number: int, _: FrameType | None) -> None:
+        raise Terminated(number)
+
+    before = {number: signal.signal(number, hear) for number in numbers() if number != signal.SIGINT}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+class Terminated(KeyboardInterrupt):
+    """A signal other than Ctrl-C's, before a run began."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
 
 
 @contextmanager
 def stop_on_signals(run: Stoppable) -> Iterator[None]:
-    """Within the block, a signal sets `run.stopped`. Does nothing outside the main thread, where Python hears no signals."""
+    """Within the block, a signal stops the run. Does nothing outside the main thread, where Python hears no signals."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -32,10 +69,12 @@ def stop_on_signals(run: Stoppable) -> Iterator[None]:
     def hear(number: int, _: FrameType | None) -> None:
         nonlocal heard
         if heard:
+            run.abandon()
             if sys.stdout.isatty():
                 say(SHOW_CURSOR)  # the live line hid it
             os._exit(128 + number)
-        heard = run.stopped = True
+        heard = True
+        run.stop()
         saving = "" if run.inference else ": saving what was learned"
         say(f"\nstopping{saving} (once more ends at once{', without saving' if saving else ''})\n")
 

@@ -21,6 +21,12 @@ class Playing:
     stopped: bool = False
     inference: bool = False
 
+    def stop(self) -> None:
+        self.stopped = True
+
+    def abandon(self) -> None:
+        raise AssertionError("one signal only asks")
+
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_the_first_signal_asks_the_run_to_stop_and_the_handlers_go_back(number: signal.Signals, capfd: pytest.CaptureFixture[str]):

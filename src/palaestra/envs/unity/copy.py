@@ -13,7 +13,7 @@ from palaestra.envs.unity import encode
 from palaestra.envs.unity.decode import Incoming, Infos, decode
 from palaestra.envs.unity.handshake import Game, greet
 from palaestra.envs.unity.options import UnityOptions
-from palaestra.envs.unity.process import GameProcess, arguments, needs_display
+from palaestra.envs.unity.process import GameProcess, arguments, needs_display, player_log
 from palaestra.envs.unity.readers import Reader
 from palaestra.envs.unity.restarts import PROGRESS, RestartPolicy
 from palaestra.envs.unity.server import Call, Inbox, Server
@@ -42,6 +42,10 @@ class Surroundings(Protocol):
 
     def new_source(self) -> int:
         """A number no game of this environment has had."""
+        ...
+
+    def greeted(self, copy: int, game: Game) -> None:
+        """A copy introduced itself."""
         ...
 
     def lose(self, source: int) -> None:
@@ -90,7 +94,9 @@ class Copy:
             return
         log = self._logs / f"Player-{self.index}.log"
         command = [str(self._executable), *arguments(self.options, self.index, self.server.port, log)]
-        self.process = GameProcess(command, log, self._logs / f"Player-{self.index}.out", self.options.show_output)
+        self.process = GameProcess(
+            command, player_log(self.options, log), self._logs / f"Player-{self.index}.out", self.options.show_output
+        )
 
     def receive(self, call: Call) -> None:
         """Takes a request. Raises ProtocolError, NotFinite or GameGone where the conversation cannot go on, EnvError where none could."""
@@ -124,7 +130,7 @@ class Copy:
         self.phase, self.since = Phase.GREETED, time.monotonic()
         around, copies = self._around, self.options.copies
         seed = (around.seed + self.index + self.policy.restarts * copies) & 0x7FFFFFFF
-        around.channels.connected(self.index)
+        around.greeted(self.index, self.game)
         call.answer(encode.initialization(seed, self.options.areas))
 
     def _hear(self, incoming: Incoming) -> None:

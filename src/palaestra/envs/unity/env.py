@@ -21,11 +21,14 @@ from palaestra.core.errors import EnvError, GameGone, NotFinite, ProtocolError
 from palaestra.core.metrics import Measurement
 from palaestra.core.specs import BehaviorSpec, describe
 from palaestra.core.timestep import Action, TimeStep
+from palaestra.envs.facts import BehaviorFacts, TrainingFacts
 from palaestra.envs.slots import Ids
 from palaestra.envs.unity import executable
+from palaestra.envs.unity.analytics import AnalyticsChannel
 from palaestra.envs.unity.channels import EngineChannel, ParametersChannel, StatsChannel
 from palaestra.envs.unity.copy import Copy
 from palaestra.envs.unity.encode import ActionWriter, goodbye
+from palaestra.envs.unity.handshake import Game
 from palaestra.envs.unity.options import UnityOptions
 from palaestra.envs.unity.readers import Reader
 from palaestra.envs.unity.server import Call, HungUp, Inbox
@@ -57,13 +60,15 @@ class UnityEnv:
         if options.executable is None and options.copies != 1:
             raise EnvError(f"the Editor runs one copy of the game; {options.copies} need a build (--env)")
         self.device, self.num_areas = torch.device("cpu"), options.copies
-        self.behaviors: dict[str, BehaviorSpec] = {}
+        self._specs: dict[str, BehaviorSpec] = {}
+        self.behaviors: Mapping[str, BehaviorSpec] = self._specs
         self.parameters: Mapping[str, float] = MappingProxyType({})  # a game takes any, and keeps its defaults to itself
         self.inbox: Inbox = SimpleQueue()
         self.seed, self.progress = 0, 0
         self._parameters = ParametersChannel(options.copies)
         self._stats = StatsChannel(lambda text: self.tell("warning", text))
-        own = (EngineChannel(options.engine), self._parameters, self._stats)
+        self._analytics = AnalyticsChannel()
+        own = (EngineChannel(options.engine), self._parameters, self._stats, self._analytics)
         self.channels = SideChannels((*own, *side_channels), options.copies, lambda text: self.tell("warning", text))
         self.copies: list[Copy] = []
         self._sources = 0
@@ -76,6 +81,7 @@ class UnityEnv:
         self.seconds = {"waiting": 0.0, "reading": 0.0, "answering": 0.0}
         """Where the time of `step` went."""
         self._interrupted = False
+        self._game: Game | None = None
 
     def new_source(self) -> int:
         """Numbers games, those that take a crashed one's place too."""
@@ -90,12 +96,12 @@ class UnityEnv:
         """A behavior of some copy and team, to be shown in the table of its name."""
         known = self.behaviors.get(reader.name)
         if known is None:
-            self.behaviors[reader.name] = reader.spec
+            self._specs[reader.name] = reader.spec
             self._tables[reader.name], self._writers[reader.name] = Table(reader.spec), ActionWriter(reader.spec.action)
         elif known != reader.spec:
             raise ProtocolError(
-                f"behavior '{reader.name}' (team {reader.team}) differs from the same behavior seen before: it has {describe(reader.spec)}; "
-                f"before: {describe(known)}; teams and copies that share a name must share sensors and actions"
+                f"behavior '{reader.name}' (team {reader.team}) differs from what it was before: now {describe(reader.spec)}; "
+                f"before {describe(known)}; teams and copies that share a name must share sensors and actions"
             )
 
     def reset(self, seed: int) -> dict[str, TimeStep]:
@@ -244,9 +250,8 @@ class UnityEnv:
         wait = copy.policy.failed(error, self.progress, delivered)
         copy.start_at = time.monotonic() + wait
         when = f"in {wait:.0f} s" if wait >= 1 else "now"
-        self.tell(
-            "warning", f"{copy.name}: {error}\nIts open episodes are left out; it is started again {when} (restart {copy.policy.restarts})"
-        )
+        again = f"it is started again {when} (restart {copy.policy.restarts})"
+        self.tell("warning", f"{copy.name}: {error}\nIts open episodes are left out; {again}")
 
     def _show(self) -> dict[str, TimeStep]:
         """The tables of this tick."""
@@ -271,6 +276,23 @@ class UnityEnv:
         for name, column in values.items():
             for copy, value in enumerate(column.tolist()):
                 self._parameters.set(name, value, copy)
+
+    def training_starts(self, facts: TrainingFacts) -> None:
+        """Passed on to the first copy, where the game asks for it."""
+        self._analytics.training_starts(facts)
+
+    def behavior_joins(self, facts: BehaviorFacts) -> None:
+        """Passed on to the first copy, where the game asks for it."""
+        self._analytics.behavior_joins(facts)
+
+    def greeted(self, copy: int, game: Game) -> None:
+        """A copy introduced itself; the first of all tells people which version they train with."""
+        if copy == 0:
+            self._analytics.wanted = "trainingAnalytics" in game.capabilities
+        self.channels.connected(copy)
+        if self._game != game:
+            self._game = game
+            self.tell("info", f"Connected to Unity environment with {game.line()}")
 
     def take_measurements(self) -> list[Measurement]:
         """What the games' own StatsRecorders have sent since the last call."""

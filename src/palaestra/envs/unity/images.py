@@ -20,14 +20,13 @@ from palaestra.core.errors import ProtocolError
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 MOST_PIXELS = 1 << 26
 """Pixels of the largest picture that is decoded, 8192 x 8192."""
-WORTH_THREADS = 8
-"""Pictures of a message from which on several threads decode them."""
+MANY, LARGE = 8, 128 * 128
+"""Pictures of a message, and pixels of each, from which on several threads are faster than one."""
 _CHANNELS = {0: 1, 2: 3, 3: 3, 4: 1, 6: 4}  # by the header's color type: grey, RGB, palette, grey and alpha (dropped), RGBA
 _PIXELS = (b"IHDR", b"PLTE", b"IDAT", b"IEND")
 _PLAIN = {"1": "L", "P": "RGB", "LA": "L"}
 
-
-_Plan = tuple[tuple[tuple[int, ...], ...], tuple[int, ...]]
+_Plan = tuple[tuple[tuple[int, ...], ...], tuple[int, ...]]  # channels that make each one of ours, channels each PNG counts for
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +70,7 @@ def read_pictures(pictures: Sequence[Picture], shape: tuple[int, ...]) -> NDArra
             _read(pictures[row], out[row])
 
     cores = os.cpu_count() or 1
-    if len(pictures) < WORTH_THREADS or cores == 1:
+    if len(pictures) < MANY or shape[1] * shape[2] < LARGE or cores == 1:
         read(range(len(pictures)))
     else:
         step = -(-len(pictures) // (4 * cores))
@@ -118,7 +117,7 @@ def _checked(picture: Picture, shape: tuple[int, ...]) -> tuple[list[_Png], _Pla
 
 @lru_cache(maxsize=256)
 def _plan(channels: tuple[int, ...], mapping: tuple[int, ...], needed: int) -> _Plan:
-    """Which channels make each of the `needed`, and how many each PNG counts for: a grey one serves for three where one is too few."""
+    """A grey PNG serves for three channels where one would be too few."""
     colors = tuple(3 if count == 1 else count for count in channels)
     if not mapping:
         if needed == 1:

@@ -16,7 +16,7 @@ __all__ = ["Any_", "Columns", "DecodeError", "Message", "Observation", "UnityMes
 
 def _pool() -> descriptor_pool.DescriptorPool:
     pool = descriptor_pool.DescriptorPool()
-    compiled = descriptor_pb2.FileDescriptorSet.FromString(files(__package__).joinpath("messages.binpb").read_bytes())
+    compiled = descriptor_pb2.FileDescriptorSet.FromString(files("palaestra.envs.unity").joinpath("messages.binpb").read_bytes())
     for file in compiled.file:
         pool.Add(file)
     return pool

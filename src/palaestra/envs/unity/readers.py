@@ -44,8 +44,7 @@ class Reader:
     def __init__(self, key: str, brain: Any, infos: Infos, package_version: str) -> None:
         self.name, self.team = split_key(key)
         self.warnings: list[str] = []
-        self._version = package_version
-        self._sensors = self._sensors_of(infos)
+        self._sensors = self._sensors_of(infos, package_version)
         try:
             self.spec = BehaviorSpec(tuple(sensor.spec for sensor in self._sensors), self._action_of(brain))
         except EnvError as error:
@@ -82,13 +81,12 @@ class Reader:
         allowed[rows] = written
         return allowed
 
-    def matches(self, brain: Any, infos: Infos) -> None:
-        """Raises ProtocolError where the behavior is announced again, by another team or copy, as something else. Names may differ."""
-        other = Reader(self.name, brain, infos, self._version)
-        if _kinds(other.spec) != _kinds(self.spec):
+    def matches(self, known: BehaviorSpec) -> None:
+        """Raises ProtocolError where another team or copy showed the behavior as something else. Observations' names may differ."""
+        if _kinds(known) != _kinds(self.spec):
             raise ProtocolError(
-                f"behavior '{self.name}' is announced in two ways; agents that share a behavior name share a policy, "
-                f"so they must see and do the same:\n  first  {describe(self.spec)}\n  now    {describe(other.spec)}"
+                f"behavior '{self.name}' (team {self.team}) is not what it was; agents that share a behavior name share a policy, "
+                f"so they must have the same sensors and actions:\n  before  {describe(known)}\n  now     {describe(self.spec)}"
             )
 
     def _warn_of_odd_masks(self, infos: Infos, choices: int) -> None:
@@ -101,9 +99,9 @@ class Reader:
                 )
                 return
 
-    def _sensors_of(self, infos: Infos) -> list[Sensor]:
+    def _sensors_of(self, infos: Infos, package_version: str) -> list[Sensor]:
         agent = int(infos.id[0])
-        major = re.match(r"\d+", self._version)
+        major = re.match(r"\d{1,9}", package_version, re.ASCII)
         sensors: list[Sensor] = []
         for i, column in enumerate(infos.obs):
             try:

@@ -25,7 +25,6 @@ NOT_YET: list[tuple[str, Callable[[Any], bool], str]] = [
     ("BEHAVIOR.threaded", bool, "learning while collecting is not available yet"),
     ("BEHAVIOR.self_play", _given, "self-play is not available yet"),
     ("BEHAVIOR.behavioral_cloning", _given, "behavioral cloning is not available yet"),
-    ("env_settings.num_envs", lambda number: number > 1, "several copies of an environment are not available yet"),
     ("environment_parameters.*", lambda value: constant(value) is None, "samplers and curricula are not available yet, only numbers"),
 ]
 """Path, whether a value there asks for the feature, and the sentence. BEHAVIOR: default_settings and every listed behavior."""

@@ -18,24 +18,30 @@ class EnvSettings(Settings):
     """A build, a built-in's name, `gymnasium:ID` or `python:module:factory`; null: none is named."""
     env_args: tuple[str, ...] | None = None
     """Command line arguments passed on to a Unity build."""
-    base_port: int = Field(default=5005, ge=0, le=65535)
-    """First network port, for Unity environments."""
+    base_port: int | None = Field(default=None, ge=0, le=65535)
+    """First network port to try for Unity builds; null, or where it is taken: one that the system picks."""
+    editor_port: int = Field(default=5004, ge=1, le=65535)
+    """Network port of the Unity Editor."""
+    bind: str | None = None
+    """Address to listen on for Unity games, such as 0.0.0.0 for other machines; null: this machine only."""
     num_envs: int = Field(default=1, gt=0)
-    """Copies of the environment, each in its own process."""
+    """Copies of a Unity build, each in its own process."""
     num_areas: int | None = Field(default=None, gt=0)
     """Areas within each copy; null: the environment's own number."""
-    timeout_wait: int = Field(default=60, gt=0)
-    """Seconds to wait for a Unity environment."""
+    timeout_wait: float | None = Field(default=None, gt=0)
+    """Seconds to wait for an answer of a Unity game; null: 60 for a build, and for the Editor as long as it takes."""
     seed: int = Field(default=-1, ge=-1, le=2**31 - 1)
     """Of all random numbers of the run; -1: drawn at the start."""
-    max_lifetime_restarts: int = Field(default=10, ge=-1)
-    """Restarts of a crashed copy in all; -1: no limit."""
-    restarts_rate_limit_n: int = Field(default=1, ge=-1)
-    """Restarts of a crashed copy within a period; -1: no limit."""
+    max_lifetime_restarts: int | None = Field(default=None, ge=-1)
+    """Restarts of a crashed copy in all; -1: no limit; null: as long as the run makes progress."""
+    restarts_rate_limit_n: int | None = Field(default=None, ge=-1)
+    """Restarts of a crashed copy within a period; -1: no limit; null: as long as the run makes progress."""
     restarts_rate_limit_period_s: int = Field(default=60, gt=0)
     """The period, in seconds."""
     env_options: dict[str, Any] = Field(default={})
     """Keyword options of a built-in, Gymnasium or Python environment."""
+    side_channels: tuple[str, ...] | None = None
+    """Your own side channels to Unity games, each as `module:Class`."""
 
     @model_validator(mode="after")
     def _copies_need_an_environment(self) -> EnvSettings:

@@ -1,0 +1,70 @@
+"""Unity games out of a run's settings, or out of keywords."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+from palaestra.core.errors import EnvError
+from palaestra.core.registry import nearest
+from palaestra.envs.unity.env import Tell, UnityEnv
+from palaestra.envs.unity.options import Engine, Restarts, UnityOptions
+from palaestra.envs.unity.side_channels import SideChannel
+from palaestra.runtime.settings import RunSettings
+from palaestra.runtime.user_channels import own_channels
+
+
+@dataclass(frozen=True, slots=True)
+class GameSettings:
+    """What a run's settings say of Unity games."""
+
+    options: UnityOptions = field(default_factory=UnityOptions)
+    channels: Sequence[str] = ()  # side channels of the user's own, each as module:Class
+    tell: Tell | None = None  # takes lines for people
+
+    @property
+    def copies(self) -> int:
+        """Of the build."""
+        return self.options.copies
+
+
+def game_settings(settings: RunSettings, logs: Path | None, tell: Tell | None = None) -> GameSettings:
+    """`logs`: the folder of the games' own logs; None: a temporary one."""
+    env, engine = settings.env_settings, settings.engine_settings
+    options = UnityOptions(
+        copies=env.num_envs,
+        args=env.env_args or (),
+        base_port=env.base_port,
+        editor_port=env.editor_port,
+        bind=env.bind,
+        patience=env.timeout_wait,
+        restarts=Restarts(env.max_lifetime_restarts, env.restarts_rate_limit_n, env.restarts_rate_limit_period_s),
+        engine=Engine(**{each.name: getattr(engine, each.name) for each in fields(Engine)}),
+        no_graphics=engine.no_graphics,
+        no_graphics_monitor=engine.no_graphics_monitor,
+        logs=logs,
+        show_output=settings.debug,
+    )
+    return GameSettings(options, env.side_channels or (), tell)
+
+
+def open_games(executable: str | None, areas: int | None, options: Mapping[str, Any], games: GameSettings | None) -> UnityEnv:
+    """A build, or where there is none the Editor. `options` are fields of UnityOptions and Engine, and `side_channels`: a list of them.
+
+    Raises EnvError for an unknown option or a build that is not there.
+    """
+    games = games or GameSettings()
+    given = dict(options)
+    channels = [*own_channels(games.channels), *given.pop("side_channels", ())]
+    if wrong := [channel for channel in channels if not isinstance(channel, SideChannel)]:
+        raise EnvError(f"side_channels holds a {type(wrong[0]).__name__}; expected instances of subclasses of SideChannel")
+    of_engine, of_games = ({each.name for each in fields(kind)} for kind in (Engine, UnityOptions))
+    if unknown := [name for name in given if name not in of_engine | of_games]:
+        hint = nearest(unknown[0], of_engine | of_games)
+        raise EnvError(f"a Unity game takes no option '{unknown[0]}'{hint} (it takes: {', '.join(sorted(of_engine | of_games))})")
+    engine = replace(games.options.engine, **{name: value for name, value in given.items() if name in of_engine})
+    rest = {name: value for name, value in given.items() if name in of_games}
+    chosen = replace(games.options, engine=engine, executable=executable, areas=areas or 1, **rest)
+    return UnityEnv(chosen, channels, games.tell)
