@@ -46,13 +46,15 @@ class Client:
         self.closed = threading.Event()
         self._channel = grpc.insecure_channel(f"{address}:{port}", options=_OPTIONS)
         self._call = self._channel.unary_unary(_METHOD)
+        self._spoke = False
 
     def connect(self) -> None:
         """Opens the connection and says nothing. Without it the first exchange does."""
         grpc.channel_ready_future(self._channel).result(timeout=self.patience)
 
     def exchange_bytes(self, raw: bytes, patience: float | None = None) -> bytes:
-        return self._call(raw, timeout=patience or self.patience, wait_for_ready=True)
+        wait, self._spoke = not self._spoke, True  # for a trainer that is not there yet; one that is gone will not come back
+        return self._call(raw, timeout=patience or self.patience, wait_for_ready=wait)
 
     def exchange(self, message: Any, patience: float | None = None) -> Any:
         """The trainer's UnityMessage in answer to a UnityMessage."""

@@ -26,7 +26,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--version", default="1.5.0")
     parser.add_argument("--package", default="3.0.0")
     parser.add_argument("--die-at", type=int, default=-1)
-    parser.add_argument("--die-how", default="exit")
+    parser.add_argument("--die-how", default="hang", help="the ways of unity_games.Fate")
     parser.add_argument("--die-code", type=int, default=3)
     parser.add_argument("--words", default="", help="to stderr before it dies")
     parser.add_argument("--hello", default="", help="to stdout at the start")

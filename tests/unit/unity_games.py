@@ -69,7 +69,7 @@ class Fate:
 class Game:
     """What all games share: the conversation. `reset` and `step` each give the next message; None ends the game.
 
-    `run` comes back when the trainer closed or is gone, or the game is over; raises Wrong.
+    `run`, once for each game made, comes back when the trainer closed or is gone, or the game is over; raises Wrong.
     """
 
     def __init__(
@@ -99,7 +99,6 @@ class Game:
         return output(infos, [brains[key] for key in new], side_channel)
 
     def run(self, client: Client) -> None:
-        self.ended = ""
         try:
             self.ended = self._run(client)
         except Left:
@@ -110,7 +109,6 @@ class Game:
             client.close()
 
     def _run(self, client: Client) -> str:
-        self.sent, self._known = 0, set()
         self.fate.strike(client, 0)
         client.connect()
         reply = self._send(client, self.greeting)
