@@ -11,17 +11,15 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping
-from importlib import import_module
 from inspect import Parameter, signature
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from palaestra.core.errors import EnvError, PalaestraError, raised
 from palaestra.core.registry import Registry, nearest
 from palaestra.envs.base import Env
 from palaestra.envs.unity import executable
+from palaestra.runtime.own_code import import_own, see_current_folder
 
 if TYPE_CHECKING:
     from palaestra.runtime.games import GameSettings
@@ -54,7 +52,7 @@ def make_env(
         raise EnvError(f"{name} is no Unity build, of which alone there can be several copies (--num-envs); more areas are --num-areas")
     kind, colon, rest = name.partition(":")
     if colon and kind == "gymnasium":
-        _see_current_directory()
+        see_current_folder()
         from palaestra.envs.gymnasium import GymnasiumEnv  # not needed by the others: 0.1 s
 
         return GymnasiumEnv(rest, areas, **options)
@@ -119,26 +117,6 @@ def _own(place: str, areas: int | None, device: str, options: Mapping[str, Any])
     if areas is not None and env.num_areas != areas:
         raise EnvError(f"{name}: {areas} areas were asked for and it made {env.num_areas}; its factory should take 'areas'")
     return env
-
-
-def import_own(module: str, name: str) -> Any:
-    """A module of the user's, from the current folder or installed. Raises EnvError, which `name` begins."""
-    _see_current_directory()
-    try:
-        return import_module(module)
-    except ModuleNotFoundError as error:
-        if error.name and (module == error.name or module.startswith(error.name + ".")):
-            raise EnvError(f"{name}: there is no module '{module}', neither in {Path.cwd()} nor installed") from error
-        raise EnvError(f"{name}: module '{module}' cannot be imported: {raised(error)}") from error
-    except Exception as error:  # whatever a user's module does when it is imported
-        raise EnvError(f"{name}: module '{module}' cannot be imported: {raised(error)}") from error
-
-
-def _see_current_directory() -> None:
-    """A command's own folder stands first on the path of imports, not the user's."""
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.insert(0, here)
 
 
 def _call(factory: Callable[..., Any], name: str, areas: int | None, device: str, options: Mapping[str, Any]) -> Any:

@@ -1,11 +1,16 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
+from tiny_envs import Bandit, table
 
 import palaestra
+from palaestra.core.metrics import Measurement
 from palaestra.core.timestep import Action
 from palaestra.envs.base import Env
-from palaestra.envs.transfer import Transfer
+from palaestra.envs.facts import BehaviorFacts, TrainingFacts
+from palaestra.envs.transfer import Transfer, moved
 
 CPU = torch.device("cpu")
 
@@ -40,3 +45,45 @@ def test_what_is_asked_of_a_transfer_is_asked_of_its_environment():
     assert torch.equal(transfer.step(right)["Basic"].obs[0], seen)
     assert transfer.render(1).shape[2] == 3
     transfer.close()
+
+
+class Talking(Bandit):
+    """Measures, and hears of the run it is in."""
+
+    def __init__(self) -> None:
+        super().__init__(2, branches=(2,))
+        self.heard: list[TrainingFacts | BehaviorFacts] = []
+
+    def take_measurements(self) -> list[Measurement]:
+        return [Measurement("Game/Score", 2.0, "mean")]
+
+    def training_starts(self, facts: TrainingFacts) -> None:
+        self.heard.append(facts)
+
+    def behavior_joins(self, facts: BehaviorFacts) -> None:
+        self.heard.append(facts)
+
+
+def test_measurements_come_through_a_transfer_and_facts_go_through_it():
+    env = Talking()
+    transfer = Transfer(env, CPU)
+    run = TrainingFacts("1", "1", "3", "2", "cpu", 1, 0, "{}")
+    ball = BehaviorFacts("b", "ppo", True, False, False, False, False, False, "simple", 2, 64, False, False, False, "{}")
+    transfer.training_starts(run)
+    transfer.behavior_joins(ball)
+    assert env.heard == [run, ball]
+    assert transfer.take_measurements() == [Measurement("Game/Score", 2.0, "mean")]
+
+
+def test_a_transfer_of_an_environment_that_neither_measures_nor_listens_does_neither():
+    transfer = Transfer(Bandit(2, branches=(2,)), CPU)
+    transfer.training_starts(TrainingFacts("1", "1", "3", "2", "cpu", 1, 0, "{}"))
+    assert transfer.take_measurements() == []
+
+
+def test_episodes_that_broke_off_are_so_in_a_transfer_too():
+    step = table(torch.zeros(3, 2))
+    assert moved(step, CPU).lost is None
+    lost = moved(replace(step, lost=torch.tensor([False, True, False])), CPU).lost
+    assert lost is not None
+    assert lost.tolist() == [False, True, False]

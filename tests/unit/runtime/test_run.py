@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,9 @@ from tiny_envs import Bandit
 
 import palaestra
 from palaestra.core.errors import RunError
+from palaestra.core.metrics import Measurement
+from palaestra.core.timestep import Action, TimeStep
+from palaestra.envs.facts import BehaviorFacts, TrainingFacts, hashed
 from palaestra.runtime.tracker import Summary
 
 resource = pytest.importorskip("resource")  # POSIX
@@ -64,3 +68,68 @@ def test_a_model_that_cannot_be_written_does_not_end_the_training(tmp_path: Path
     assert result.finished
     assert result.models == {}
     assert (tmp_path / "run" / "Basic" / "Basic-501.onnx").is_file()
+
+
+class Game(Bandit):
+    """Two behaviors; measures its ticks in every way, and hears of the run it is in."""
+
+    def __init__(self) -> None:
+        super().__init__(8, branches=(2,))
+        self.behaviors = {"Red": self.behaviors["Bandit"], "Blue": self.behaviors["Bandit"]}
+        self.ticks, self.measured, self.heard = 0, list[Measurement](), list[Any]()
+
+    def reset(self, seed: int) -> dict[str, TimeStep]:
+        self.heard.append("reset")
+        return dict.fromkeys(self.behaviors, super().reset(seed)["Bandit"])
+
+    def step(self, actions: Mapping[str, Action]) -> dict[str, TimeStep]:
+        self.ticks += 1
+        self.measured += [
+            Measurement("Game/Ticks", 1.0, "total"),
+            Measurement("Game/Tick", self.ticks, "latest"),
+            Measurement("Game/Parity", self.ticks % 2, "mean"),
+            Measurement("Game/Spread", self.ticks, "spread"),
+        ]
+        return dict.fromkeys(self.behaviors, super().step({"Bandit": actions["Red"]})["Bandit"])
+
+    def take_measurements(self) -> list[Measurement]:
+        taken, self.measured = self.measured, []
+        return taken
+
+    def training_starts(self, facts: TrainingFacts) -> None:
+        self.heard.append(facts)
+
+    def behavior_joins(self, facts: BehaviorFacts) -> None:
+        self.heard.append(facts)
+
+
+def two_behaviors() -> dict[str, Any]:
+    red = settings("Red", 400, summary_freq=96)
+    return {"behaviors": {**red["behaviors"], "Blue": red["behaviors"]["Red"]}}
+
+
+def test_what_a_game_measures_is_in_the_summaries_of_each_behavior_once(tmp_path: Path):
+    game, ticks, seen = Game(), dict[str, int](), 0
+
+    def check(summary: Summary) -> None:
+        nonlocal seen
+        seen, before = seen + 1, ticks.get(summary.behavior, 0)
+        period = range(before + 1, game.ticks + 1)
+        assert summary.values["Game/Ticks"] == len(period)
+        assert summary.values["Game/Tick"] == game.ticks
+        assert summary.values["Game/Parity"] == pytest.approx(sum(tick % 2 for tick in period) / len(period))
+        assert summary.values["Game/Spread"] == pytest.approx(sum(period) / len(period))
+        assert summary.histograms["Game/Spread"].tolist() == list(period)
+        ticks[summary.behavior] = game.ticks
+
+    palaestra.train(two_behaviors(), env=game, results_dir=str(tmp_path), run_id="run", seed=1, quiet=True, callbacks=[check])
+    assert (sorted(ticks), seen) == (["Blue", "Red"], 8)
+    assert "Game/Parity" in (tmp_path / "run" / "metrics.jsonl").read_text()
+    assert b"Game/Spread_hist" in next((tmp_path / "run" / "Blue").glob("events.*")).read_bytes()
+
+
+def test_an_environment_that_listens_hears_of_the_run_and_then_of_its_behaviors(tmp_path: Path):
+    game = Game()
+    palaestra.train(two_behaviors(), env=game, results_dir=str(tmp_path), run_id="run", seed=1, quiet=True)
+    run, reset, red, blue = game.heard
+    assert (run.torch_device_type, reset, red.behavior_name, blue.behavior_name) == ("cpu", "reset", hashed("Red"), hashed("Blue"))

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from palaestra.core.errors import EnvError
+from palaestra.envs.unity.side_channels import SideChannels, pack
+from palaestra.runtime.user_channels import own_channels
+
+GOOD = """
+from uuid import UUID
+
+from palaestra.envs.unity.side_channels import SideChannel
+
+
+class Scores(SideChannel):
+    def __init__(self):
+        super().__init__(UUID("621f0a70-4f87-11ea-a6bf-784f4387d1f7"))
+        self.heard = []
+
+    def receive(self, message, copy):
+        self.heard.append((copy, message.read_string()))
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    return tmp_path
+
+
+def test_a_class_of_the_current_folder_becomes_a_channel(folder: Path):
+    (folder / "scores_channel_module.py").write_text(GOOD)
+    (channel,) = own_channels(["scores_channel_module:Scores"])
+    SideChannels([channel], 2, pytest.fail).incoming(1, pack([(channel.channel_id, b"\2\0\0\0hi")]))
+    assert vars(channel)["heard"] == [(1, "hi")]
+    assert own_channels([]) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("Scores", "'Scores' is not complete; expected module:Class, such as my_channels:Scores"),
+        ("nowhere_at_all:Scores", "side channel 'nowhere_at_all:Scores': there is no module 'nowhere_at_all'"),
+        ("odd_channels_module:scored", "has no 'scored'; did you mean 'Scored'"),
+        ("odd_channels_module:NUMBER", "'NUMBER' is an instance of int; expected a subclass of SideChannel"),
+        ("odd_channels_module:Scored", "gave an instance of Scored; expected a subclass of palaestra.envs.unity.side_channels.SideChannel"),
+        ("odd_channels_module:Needy", r"could not be made, without arguments: TypeError: .*'number'"),
+        ("odd_channels_module:Broken", r"could not be made, without arguments: KeyError: 'x' \(.*odd_channels_module.py, line 10\)"),
+    ],
+)
+def test_a_name_that_gives_no_channel_is_an_error_that_says_why(folder: Path, name: str, says: str):
+    (folder / "odd_channels_module.py").write_text(
+        "NUMBER = 5\nclass Scored:\n    pass\nclass Needy:\n    def __init__(self, number):\n        pass\n\n"
+        "class Broken:\n    def __init__(self):\n        {}['x']\n"
+    )
+    with pytest.raises(EnvError, match=says):
+        own_channels([name])
