@@ -84,14 +84,16 @@ def table(
 
 
 class Stream:
-    """Random tables of a behavior: slots that act, wait, end (some before they ever acted), are cut, stay empty and grow.
+    """Random tables of a behavior: slots that act, wait, end (some before they ever acted), are cut, stay empty, grow and are lost.
 
     No two observations are equal.
     """
 
-    def __init__(self, seed: int, slots: int = 4, steady: bool = False, masked: bool = False, grows_at: int | None = None) -> None:
+    def __init__(
+        self, seed: int, slots: int = 4, steady: bool = False, masked: bool = False, grows_at: int | None = None, losses: float = 0
+    ) -> None:
         self.generator = torch.Generator().manual_seed(seed)
-        self.steady, self.masked, self.grows_at = steady, masked, grows_at
+        self.steady, self.masked, self.grows_at, self.losses = steady, masked, grows_at, losses
         self.tick, self.alive = 0, torch.zeros(slots, dtype=torch.bool)
 
     def next(self) -> TimeStep:
@@ -103,7 +105,8 @@ class Stream:
             ended = ended & self.alive
         terminated = ended & self._chance(0.5)
         acting = torch.ones_like(ended) if self.steady else self._chance(0.6)
-        self.alive = (self.alive & ~ended) | acting
+        lost = self._chance(self.losses) & ~ended if self.losses else torch.zeros_like(ended)
+        self.alive = (self.alive & ~ended & ~lost) | acting
         self.tick += 1
         seen = torch.stack([torch.full((slots,), float(self.tick)), torch.arange(float(slots))], 1)
         where = ended.nonzero()[:, 0]
@@ -119,6 +122,7 @@ class Stream:
             area=torch.arange(slots),
             team=torch.zeros(slots, dtype=torch.int64),
             group=torch.full((slots,), -1),
+            lost=lost if lost.any() else None,
         )
 
     def _chance(self, probability: float) -> Tensor:
@@ -156,7 +160,10 @@ class PlainBuffer:
                     "mask": None if step.action_mask is None else step.action_mask[slot].tolist(),
                 }
 
-    def settle(self, step: TimeStep) -> None:
+    def settle(self, step: TimeStep) -> int:
+        for slot in [] if step.lost is None else step.lost.nonzero()[:, 0].tolist():
+            self._forget(slot)
+        before = self.decisions
         final = {int(slot): [x[i].tolist() for x in step.ends.obs] for i, slot in enumerate(step.ends.slots)}
         for slot in list(self.open_decisions):
             if step.acting[slot] or step.terminated[slot] or step.truncated[slot]:
@@ -166,6 +173,16 @@ class PlainBuffer:
                 row["final"] = final[slot] if step.truncated[slot] else None
                 self.done.setdefault(slot, []).append(row)
                 self.decisions += 1
+        return self.decisions - before
+
+    def _forget(self, slot: int) -> None:
+        self.open_decisions.pop(slot, None)
+        rows = self.done.pop(slot, [])
+        while rows and not (rows[-1]["terminated"] or rows[-1]["truncated"]):
+            rows.pop()
+            self.decisions -= 1
+        if rows:
+            self.done[slot] = rows
 
     def take(self, step: TimeStep) -> dict[int, tuple[list[dict[str, Any]], list[list[float]]]]:
         """For each slot with decisions: them, and the view that followed the last."""
@@ -224,6 +241,9 @@ def slow_episodes(steps: list[TimeStep]) -> EpisodeList:
     for tick, step in enumerate(steps):
         for slot in range(len(step.reward)):
             end, acts = bool(step.terminated[slot] | step.truncated[slot]), bool(step.acting[slot])
+            if step.lost is not None and step.lost[slot]:
+                waiting.discard(slot)
+                sums.pop(slot, None)
             total = sums.setdefault(slot, [0.0, 0.0, 0])
             if tick and slot in waiting and (end or acts):
                 total[0] += float(step.reward[slot])

@@ -81,19 +81,18 @@ def _check(options: argparse.Namespace) -> None:
 
 def play(env: Env, policies: Mapping[str, Policy], options: argparse.Namespace) -> Iterator[np.ndarray]:
     """A picture of all areas before each decision, (H, W, 3) uint8."""
-    from palaestra.runtime.evaluation import players_of
+    from palaestra.runtime.evaluation import Players
 
     shown = min(env.num_areas, options.areas or AREAS)
     steps = env.reset(options.seed)
     yield tile([env.render(area) for area in range(shown)])
-    slots = max(len(step.reward) for step in steps.values())
-    players = players_of(steps, policies, (options.episodes or 10**9) * slots, not options.sampled)
+    players = Players(policies, lambda step: (options.episodes or 10**9) * max(int(step.acting.sum()), 1), not options.sampled)
+    players.note(steps)
     for _ in range(1, math.ceil(options.seconds * options.fps)):
-        steps = env.step({name: players[name].act(step) for name, step in steps.items()})
-        for name, step in steps.items():
-            players[name].note(step)
+        steps = env.step(players.act(steps))
+        players.note(steps)
         yield tile([env.render(area) for area in range(shown)])
-        if all(player.done for player in players.values()):
+        if players.done:
             return
 
 

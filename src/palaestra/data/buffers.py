@@ -8,13 +8,14 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from palaestra.core.errors import EnvError
 from palaestra.core.timestep import Action, Decision, TimeStep
 from palaestra.data.ends import EndsList, EndsTable, column
 from palaestra.data.rollout import Rollout
 
 
 class RolloutBuffer(Protocol):
-    """Decisions of one behavior. `decisions` counts the settled ones since the last `take`."""
+    """Decisions of one behavior. `decisions` counts the settled ones since the last `take` that were not lost since."""
 
     decisions: int
 
@@ -22,8 +23,11 @@ class RolloutBuffer(Protocol):
         """Notes what the acting slots saw and did."""
         ...
 
-    def settle(self, step: TimeStep) -> None:
-        """Notes what came of it: rewards and ends. A slot's decision is settled when it acts again or its episode ends."""
+    def settle(self, step: TimeStep) -> int:
+        """Notes what came of it: rewards and ends. A slot's decision is settled when it acts again or its episode ends.
+
+        Gives how many were settled. An episode that is lost is forgotten: its decisions since the last `take` count no more.
+        """
         ...
 
     def take(self, step: TimeStep) -> Rollout:
@@ -124,14 +128,20 @@ class SteadyBuffer:
         for row, value in zip(self._opened_rows[self.tick], self._layout.opened(step, decision), strict=True):
             row.copy_(value)
 
-    def settle(self, step: TimeStep) -> None:
-        """Completes row `tick` and moves on."""
+    def settle(self, step: TimeStep) -> int:
+        """Completes row `tick` and moves on. Raises EnvError where an episode was lost: then not every slot could act."""
+        if step.lost is not None:
+            raise EnvError(
+                "a steady behavior came with a column `lost`; expected None: its slots act on every tick, so none of its episodes "
+                "breaks off (set `steady=False` in its spec where one may)"
+            )
         for row, value in zip(self._settled_rows[self.tick], self._layout.settled(step), strict=True):
             row.copy_(value)
         if len(step.ends.slots):
             self._ends.add(self._slots + self.tick * len(self._slots), step)
         self.tick += 1
         self.decisions += len(self._slots)
+        return len(self._slots)
 
     def take(self, step: TimeStep) -> Rollout:
         """Cuts all slots after the last tick."""
@@ -161,7 +171,7 @@ class SteadyBuffer:
 
 
 class SlottedBuffer:
-    """For behaviors whose slots act in their own time: each slot has a cursor.
+    """For behaviors whose slots act in their own time: each slot has a row of its own that it writes next.
 
     Grows by doubling: its rows as one slot decides more often than others, its slots as
     more agents live. Counting what settled waits for the device once a tick: environments
@@ -172,65 +182,110 @@ class SlottedBuffer:
         """`step` and `decision` show the columns' shapes, types and device."""
         self.decisions = 0
         self._layout = Layout(step, decision)
-        self._opened = [column(x, ticks) for x in self._layout.opened(step, decision)]
-        self._settled = [column(x, ticks) for x in self._layout.settled(step)]
-        self._cursor = torch.zeros(len(step.reward), dtype=torch.int64, device=step.reward.device)
         self._waiting = torch.zeros_like(step.acting)  # decided, not settled
         self._ends = EndsList()
+        self._have(
+            [column(x, ticks) for x in self._layout.opened(step, decision)],
+            [column(x, ticks) for x in self._layout.settled(step)],
+            torch.zeros(len(step.reward), dtype=torch.int64, device=step.reward.device),
+        )
+
+    def _have(self, opened: list[Tensor], settled: list[Tensor], cursor: Tensor) -> None:
+        """These columns, each (T, S, ...), and the row that each slot writes next, (S,)."""
+        self._opened, self._settled = opened, settled
+        # the same numbers without time: a row and a slot are one index there, which costs half of what two do
+        self._flat_opened, self._flat_settled = [x.flatten(0, 1) for x in opened], [x.flatten(0, 1) for x in settled]
+        self._slots = torch.arange(len(cursor), device=cursor.device)
+        self._next = cursor * len(cursor) + self._slots  # in T * S counting
+        self._most = self._furthest()
+
+    @property
+    def _cursor(self) -> Tensor:
+        """The row that each slot writes next, (S,): its settled decisions lie before it."""
+        return (self._next - self._slots) // max(len(self._slots), 1)
 
     def open(self, step: TimeStep, decision: Decision) -> None:
         """Writes each acting slot's next row."""
         self._make_room(len(step.reward))
+        columns = zip(self._flat_opened, self._layout.opened(step, decision), strict=True)
         slots = step.acting.nonzero().squeeze(1)
-        for x, value in zip(self._opened, self._layout.opened(step, decision), strict=True):
-            x[self._cursor[slots], slots] = value[slots]
-        self._waiting = self._waiting | step.acting
+        if len(slots) == len(self._slots):
+            for x, value in columns:
+                x.index_copy_(0, self._next, value)
+        else:
+            rows = self._next.index_select(0, slots)
+            for x, value in columns:
+                x.index_copy_(0, rows, value.index_select(0, slots))
+        self._waiting |= step.acting
 
-    def settle(self, step: TimeStep) -> None:
+    def settle(self, step: TimeStep) -> int:
         """Completes the rows of slots that act again or ended."""
         self._make_room(len(step.reward))
+        if step.lost is not None:
+            self._forget(step.lost)
         done = self._waiting & (step.acting | step.terminated | step.truncated)
-        slots = done.nonzero().squeeze(1)
-        for x, value in zip(self._settled, self._layout.settled(step), strict=True):
-            x[self._cursor[slots], slots] = value[slots]
+        for x, value in zip(self._flat_settled, self._layout.settled(step), strict=True):
+            x.index_copy_(0, self._next, value)  # of every slot: what has not settled is written again when it does
         if len(step.ends.slots):
-            self._ends.add(self._cursor * len(done) + torch.arange(len(done), device=done.device), step, done)
-        self._cursor[slots] += 1
-        self._waiting = self._waiting & ~done
-        self.decisions += len(slots)
+            self._ends.add(self._next, step, done)
+        self._next.add_(done, alpha=len(self._slots))
+        self._waiting ^= done
+        self._most += 1
+        settled = int(done.sum())
+        self.decisions += settled
+        return settled
+
+    def _forget(self, lost: Tensor) -> None:
+        """Takes back what these slots decided after their last end in this rollout. Last views stay: they belong to ends."""
+        slots = lost.nonzero().squeeze(1)
+        rows, cursor = self._furthest(), self._cursor[slots]
+        if not len(slots) or not rows:
+            self._waiting &= ~lost
+            return
+        after = torch.arange(1, rows + 1, device=lost.device).unsqueeze(1)
+        ended = (self._settled[2][:rows, slots] | self._settled[3][:rows, slots]) & (after <= cursor)
+        begun = (ended * after).amax(0)
+        self.decisions -= int((cursor - begun).sum())
+        self._next[slots] = begun * len(self._slots) + slots
+        self._waiting &= ~lost
 
     def take(self, step: TimeStep) -> Rollout:
         """Cuts every slot after its last settled decision; decisions still waiting go on in the next rollout."""
         slots = self._waiting.nonzero().squeeze(1)
-        waiting = [x[self._cursor[slots], slots] for x in self._opened]
+        waiting = [x[self._next[slots]] for x in self._flat_opened]
         last = [obs.clone() for obs in step.obs]
         for obs, was in zip(last, waiting, strict=False):
             obs[slots] = was
         rows, lengths = self._furthest(), self._cursor
         opened, settled = [x[:rows].clone() for x in self._opened], [x[:rows].clone() for x in self._settled]
         ends = self._ends.take(settled[3], step.obs)
-        self._cursor, self.decisions = torch.zeros_like(self._cursor), 0
+        self._next, self._most, self.decisions = self._slots.clone(), 0, 0
         for x, value in zip(self._opened, waiting, strict=True):
             x[0, slots] = value
         return self._layout.rollout(opened, settled, lengths, tuple(last), ends, step)
 
     def _furthest(self) -> int:
         """The row that the slot which decided most will write next."""
-        return int(self._cursor.max()) if len(self._cursor) else 0
+        return int(self._next.max()) // len(self._next) if len(self._next) else 0
 
     def _make_room(self, slots: int) -> None:
-        more = slots - len(self._cursor)
+        had, more = len(self._slots), slots - len(self._slots)
         if more > 0:
             ticks = len(self._settled[0])
-            rows = min(ticks, max(self._furthest() + 1, ticks * len(self._cursor) // slots))  # as much room in all as before
-            self._ends.widen(len(self._cursor), slots)
-            self._cursor = torch.cat([self._cursor, self._cursor.new_zeros(more)])
+            rows = min(ticks, max(self._furthest() + 1, ticks * had // slots))  # as much room in all as before
+            self._ends.widen(had, slots)
             self._waiting = torch.cat([self._waiting, self._waiting.new_zeros(more)])
-            for columns in (self._opened, self._settled):
-                columns[:] = [torch.cat([x[:rows], x.new_zeros((rows, more, *x.shape[2:]))], 1) for x in columns]
-        if self._furthest() >= len(self._settled[0]):
-            for columns in (self._opened, self._settled):
-                columns[:] = [torch.cat([x, torch.zeros_like(x)]) for x in columns]
+            opened, settled = (
+                [torch.cat([x[:rows], x.new_zeros((rows, more, *x.shape[2:]))], 1) for x in columns]
+                for columns in (self._opened, self._settled)
+            )
+            self._have(opened, settled, torch.cat([self._cursor, self._slots.new_zeros(more)]))
+        if self._most < len(self._settled[0]):
+            return
+        self._most = self._furthest()  # it counted ticks, to be cheap: no slot is further than that
+        if self._most == len(self._settled[0]):
+            opened, settled = ([torch.cat([x, torch.zeros_like(x)]) for x in columns] for columns in (self._opened, self._settled))
+            self._have(opened, settled, self._cursor)
 
     def state_dict(self) -> dict[str, Any]:
         """Everything up to the furthest cursor, and the decisions that wait."""
@@ -239,13 +294,14 @@ class SlottedBuffer:
             "opened": [x[:rows] for x in self._opened],
             "settled": [x[:rows] for x in self._settled],
             "cursor": self._cursor,
-            "waiting": self._waiting,
+            "waiting": self._waiting.clone(),
             "decisions": self.decisions,
             "ends": self._ends.state_dict(),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on where the cursors stood."""
-        self._opened, self._settled = ([x.clone() for x in state[part]] for part in ("opened", "settled"))
-        self._cursor, self._waiting, self.decisions = state["cursor"].clone(), state["waiting"].clone(), state["decisions"]
+        opened, settled = ([x.clone().contiguous() for x in state[part]] for part in ("opened", "settled"))
+        self._have(opened, settled, state["cursor"])
+        self._waiting, self.decisions = state["waiting"].clone(), state["decisions"]
         self._ends.load_state_dict(state["ends"])

@@ -31,8 +31,7 @@ class Seat:
         self.buffer: RolloutBuffer | None = None
         self.meter = EpisodeMeter(0)
         self.decisions = 0
-        """Settled decisions since the run began; where nothing is learned, all that were asked for."""
-        self.only_plays = rollout_size is None
+        """Settled decisions since the run began, those of lost episodes too; while nothing is learned, all that were asked for."""
 
     def make_buffer(self, step: TimeStep, decision: Decision) -> RolloutBuffer:
         """Room for one rollout of these slots."""
@@ -69,10 +68,11 @@ class Collector:
 
     @torch.no_grad()
     def collect(self, ticks: int, until: Callable[[], bool]) -> dict[str, Rollout]:
-        """Ticks until a rollout is full, `ticks` have passed or `until()` is true. The rollouts that are full."""
+        """Ticks until a rollout is full, `ticks` have passed, `until()` is true or a behavior appears. The rollouts that are full."""
+        known = len(self.seats)
         for _ in range(ticks):
             self._tick()
-            if any(seat.full for seat in self.seats.values()) or until():
+            if any(seat.full for seat in self.seats.values()) or len(self.seats) > known or until():
                 break
         return {name: self._take(seat) for name, seat in self.seats.items() if seat.full}
 
@@ -81,6 +81,8 @@ class Collector:
         actions = {}
         for name, step in self.steps.items():
             seat = self.seats[name]
+            if self._on_host and not seat.spec.steady and not step.acting.any():
+                continue
             decision = seat.policy.act(step)
             if seat.rollout_size is not None:
                 if seat.buffer is None:
@@ -102,10 +104,8 @@ class Collector:
             check_step(seat.name, seat.spec, step)
         seat.meter.add(step)
         if seat.buffer is not None:
-            before = seat.buffer.decisions
-            seat.buffer.settle(step)
-            seat.decisions += seat.buffer.decisions - before
-        elif seat.only_plays:
+            seat.decisions += seat.buffer.settle(step)
+        elif seat.rollout_size is None:
             seat.decisions += len(step.acting) if seat.spec.steady else int(step.acting.sum())
 
     def _take(self, seat: Seat) -> Rollout:
@@ -121,6 +121,7 @@ class Collector:
         return {
             "env": dict(self.env.state_dict()),
             "on_host": self._on_host,
+            "areas": self.env.num_areas,
             "steps": {name: pack(step) for name, step in self.steps.items()},
             "seats": {
                 name: {
@@ -132,15 +133,23 @@ class Collector:
             },
         }
 
+    def _fits(self, state: Mapping[str, Any]) -> bool:
+        """Whether the environment can go on from there. Only slots of a behavior that is not steady may have become more."""
+        now = {name: len(step.reward) for name, step in self.steps.items()}
+        then = {name: len(saved["reward"]) for name, saved in state["steps"].items()}
+        same_place, same_areas = state.get("on_host", self._on_host) == self._on_host, state.get("areas") == self.env.num_areas
+        if not state["env"] or not same_place or now.keys() != then.keys():
+            return False
+        may_grow = {name: same_areas and not self.seats[name].spec.steady for name in now}
+        return all(then[name] == slots or (may_grow[name] and then[name] > slots) for name, slots in now.items())
+
     def load_state_dict(self, state: Mapping[str, Any], seed: int) -> bool:
         """Goes on from there, and tells whether the episodes do too.
 
-        They do not where the environment cannot be saved, or has another number of areas or moved to or from an
+        They do not where the environment cannot be saved, or has other areas or behaviors or moved to or from an
         accelerator since: it then starts new ones from `seed`, and what the rollouts held is collected again.
         """
-        slots = {name: len(step.reward) for name, step in self.steps.items()}
-        same_place = state.get("on_host", self._on_host) == self._on_host
-        restored = bool(state["env"]) and same_place and slots == {name: len(saved["reward"]) for name, saved in state["steps"].items()}
+        restored = self._fits(state)
         if restored:
             self.env.load_state_dict(state["env"])
             self.steps = {name: unpack(on(saved, self.env.device)) for name, saved in state["steps"].items()}

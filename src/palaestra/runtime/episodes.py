@@ -32,6 +32,7 @@ class EpisodeMeter:
 
     def __init__(self, slots: int) -> None:
         self._ticks: list[tuple[Tensor, ...]] = []
+        self._lost: list[Tensor | None] = []
         self._resize(slots)
 
     def _resize(self, slots: int) -> None:
@@ -41,12 +42,14 @@ class EpisodeMeter:
     def begin(self, step: TimeStep) -> None:
         """The first tables after a reset: every open episode is dropped."""
         self._ticks.clear()
+        self._lost.clear()
         self._resize(len(step.reward))
         self._waiting = step.acting.cpu().numpy()
 
     def add(self, step: TimeStep) -> None:
         """One tick."""
         self._ticks.append((step.reward, step.group_reward, step.acting, step.terminated, step.truncated))
+        self._lost.append(step.lost)
 
     @property
     def slots(self) -> int:
@@ -61,9 +64,12 @@ class EpisodeMeter:
         """Sums the ticks since the last call; waits for the device once."""
         returns, groups, lengths = [], [], []
         ticks, self._ticks = self._ticks, []
+        lost, self._lost = self._lost, []
         columns = [[] if not ticks else host(column) for column in zip(*ticks, strict=True)] or [[]] * 5
-        for reward, group, acting, terminated, truncated in zip(*columns, strict=True):
+        for reward, group, acting, terminated, truncated, gone in zip(*columns, lost, strict=True):
             self._widen(len(reward))
+            if gone is not None:
+                self._forget(gone.cpu().numpy())
             ended = terminated | truncated
             settled = self._waiting & (acting | ended)
             self._returns += reward * settled
@@ -81,6 +87,11 @@ class EpisodeMeter:
             np.concatenate([nothing, *returns]), np.concatenate([nothing, *groups]), np.concatenate([nothing.astype(np.int64), *lengths])
         )
 
+    def _forget(self, lost: NDArray[np.bool_]) -> None:
+        """Their episodes are none."""
+        self._returns[lost] = self._group[lost] = self._lengths[lost] = 0
+        self._waiting &= ~lost
+
     def _widen(self, slots: int) -> None:
         more = slots - len(self._returns)
         if more > 0:
@@ -96,6 +107,7 @@ class EpisodeMeter:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Open sums as they were."""
         self._ticks.clear()
+        self._lost.clear()
         self._returns, self._group, self._lengths, self._waiting = (
             state[name].numpy().copy() for name in ("returns", "group", "lengths", "waiting")
         )

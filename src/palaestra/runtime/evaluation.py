@@ -77,6 +77,8 @@ class Player:
     def note(self, step: TimeStep) -> None:
         """Counts what came of it."""
         self._widen(len(step.reward))
+        if step.lost is not None:
+            self._forget(step.lost.cpu().numpy())
         acting, ended = step.acting.cpu().numpy(), (step.terminated | step.truncated).cpu().numpy()
         settled = self._waiting & (acting | ended)
         self._return[settled] += (step.reward.cpu().numpy() + step.group_reward.cpu().numpy())[settled]
@@ -89,6 +91,14 @@ class Player:
         self._playing[ended] = self._counted[ended] = False
         self._memory[ended] = 0
         self._seat(step)
+
+    def _forget(self, lost: NDArray[np.bool_]) -> None:
+        """Episodes that broke off say nothing of the policy: others are counted in their stead."""
+        self._begun -= int((lost & self._counted).sum())
+        self._return[lost] = self._length[lost] = 0
+        self._memory[lost] = 0
+        for flags in (self._playing, self._counted, self._waiting):
+            flags &= ~lost
 
     def _seat(self, step: TimeStep) -> None:
         """Episodes that begin on this tick; the lowest slots count where not all do."""
@@ -106,12 +116,35 @@ class Player:
             self._waiting, self._memory = np.pad(self._waiting, (0, more)), np.pad(self._memory, ((0, more), (0, 0)))
 
 
-def players_of(steps: Mapping[str, TimeStep], policies: Mapping[str, Policy], episodes: int, deterministic: bool) -> dict[str, Player]:
-    """One for each behavior of the environment. Raises PolicyError where one has no policy."""
-    missing = [name for name in steps if name not in policies]
-    if missing:
-        raise PolicyError(f"the environment has the behavior '{missing[0]}', for which there is no model (models: {', '.join(policies)})")
-    return {name: Player(policies[name], step, episodes, deterministic) for name, step in steps.items()}
+class Players:
+    """A Player for each behavior, from its first table on.
+
+    `episodes` tells from that table how many episodes of the behavior count.
+    """
+
+    def __init__(self, policies: Mapping[str, Policy], episodes: Callable[[TimeStep], int], deterministic: bool) -> None:
+        self._policies, self._episodes, self._deterministic = policies, episodes, deterministic
+        self.by_behavior: dict[str, Player] = {}
+
+    @property
+    def done(self) -> bool:
+        """All episodes of all behaviors seen so far have ended."""
+        return bool(self.by_behavior) and all(player.done for player in self.by_behavior.values())
+
+    def act(self, steps: Mapping[str, TimeStep]) -> dict[str, Action]:
+        """What the agents of each behavior do."""
+        return {name: self.by_behavior[name].act(step) for name, step in steps.items()}
+
+    def note(self, steps: Mapping[str, TimeStep]) -> None:
+        """Takes in the tables of a tick, those of reset first. Raises PolicyError for a behavior without a model."""
+        for name, step in steps.items():
+            if name in self.by_behavior:
+                self.by_behavior[name].note(step)
+            elif name in self._policies:
+                self.by_behavior[name] = Player(self._policies[name], step, self._episodes(step), self._deterministic)
+            else:
+                models = ", ".join(self._policies) or "none"
+                raise PolicyError(f"the environment has the behavior '{name}', for which there is no model (models: {models})")
 
 
 def evaluate(
@@ -123,13 +156,16 @@ def evaluate(
     seed: int = 0,
     progress: Callable[[int], None] | None = None,
 ) -> dict[str, Evaluation]:
-    """Plays `episodes` of each behavior that has a policy. Raises PolicyError where a behavior of the environment has none."""
+    """Plays `episodes` of each behavior that appears before those seen so far have played theirs.
+
+    Raises PolicyError where one of them has no model.
+    """
+    players = Players(policies, lambda step: episodes, deterministic)
     steps = env.reset(seed)
-    players = players_of(steps, policies, episodes, deterministic)
-    while not all(player.done for player in players.values()):
-        steps = env.step({name: players[name].act(step) for name, step in steps.items()})
-        for name, step in steps.items():
-            players[name].note(step)
+    players.note(steps)
+    while not players.done:
+        steps = env.step(players.act(steps))
+        players.note(steps)
         if progress is not None:
-            progress(min(len(player.returns) for player in players.values()))
-    return {name: Evaluation(np.array(player.returns), np.array(player.lengths)) for name, player in players.items()}
+            progress(min((len(player.returns) for player in players.by_behavior.values()), default=0))
+    return {name: Evaluation(np.array(player.returns), np.array(player.lengths)) for name, player in players.by_behavior.items()}

@@ -72,7 +72,8 @@ def _play(env: Env, ticks: int, seed: int) -> tuple[list[Actions], list[dict[str
     for tick in range(1, ticks + 1):
         watched.add(steps)
         acted = acted or any(bool(step.acting.any()) for step in steps.values())
-        actions.append({name: _random_action(env.behaviors[name].action, step, generator) for name, step in steps.items()})
+        awaited = {name: step for name, step in steps.items() if bool(step.acting.any())}  # no actions where nobody acts
+        actions.append({name: _random_action(env.behaviors[name].action, step, generator) for name, step in awaited.items()})
         before, steps = steps, env.step(actions[-1])
         _check_tables(env, steps, before, tick)
         watched.check(tick)

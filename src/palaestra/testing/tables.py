@@ -30,6 +30,7 @@ def check_table(step: TimeStep, spec: BehaviorSpec, device: torch.device, areas:
     slots = len(step.acting)
     for name, dtype in COLUMNS.items():
         _expect(getattr(step, name), dtype, (slots,), device, f"{where}: {name}")
+    _check_lost(step, spec, device, where)
     _check_obs(step.obs, spec, slots, device, f"{where}: obs")
     _check_mask(step, spec, device, where)
     _check_ends(step, spec, device, where)
@@ -68,6 +69,17 @@ def _check_mask(step: TimeStep, spec: BehaviorSpec, device: torch.device, where:
         stuck = (step.acting & ~allowed.any(1)).nonzero()
         if len(stuck):
             raise EnvError(f"{where}: agent {stuck[0].item()} may choose nothing in branch {branch}; a mask allows at least one choice")
+
+
+def _check_lost(step: TimeStep, spec: BehaviorSpec, device: torch.device, where: str) -> None:
+    if step.lost is None:
+        return
+    _expect(step.lost, torch.bool, (len(step.acting),), device, f"{where}: lost")
+    if spec.steady:
+        raise EnvError(f"{where}: lost is a column; expected None, as no episode of a steady behavior breaks off")
+    if bool((both := step.lost & (step.terminated | step.truncated)).any()):
+        slot = both.nonzero()[0].item()
+        raise EnvError(f"{where}: slot {slot} is lost and ended; an episode that ended counts, one that is lost does not")
 
 
 def _check_ends(step: TimeStep, spec: BehaviorSpec, device: torch.device, where: str) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
+import itertools
 from collections.abc import Callable
 
 import pytest
 import torch
-from tiny_envs import PlainBuffer, Stream, decide, fill, plainly
+from tiny_envs import PlainBuffer, Stream, decide, fill, plainly, table
 
+from palaestra.core.errors import EnvError
 from palaestra.core.timestep import Decision, TimeStep
 from palaestra.data.buffers import RolloutBuffer, SlottedBuffer, SteadyBuffer
 
@@ -159,6 +162,86 @@ def test_a_behavior_may_begin_without_any_slot():
     assert plainly(buffer.take(step)) == plainly(other.take(step)) == expected
 
 
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("losses", [0.02, 0.3])
+def test_a_ledger_of_thousands_of_ticks_with_losses_ends_and_waiting_is_right_to_the_row(seed: int, losses: float):
+    stream = Stream(seed, slots=5, masked=seed % 2 == 0, grows_at=400, losses=losses)
+    buffer, step, generator = start(stream, SlottedBuffer, 4)
+    plain, taken = PlainBuffer(), 0
+    for tick in range(1, 1201):
+        decision = decide(step, generator)
+        buffer.open(step, decision)
+        plain.open(step, decision)
+        step = stream.next()
+        assert buffer.settle(step) == plain.settle(step)
+        assert buffer.decisions == plain.decisions
+        if tick % 90 == 0:  # through a checkpoint
+            saved = copy.deepcopy(buffer.state_dict())
+            buffer = SlottedBuffer(step, decide(step, torch.Generator()), 1 + tick % 7)
+            buffer.load_state_dict(saved)
+        if tick % 37 == 0:
+            rollout = buffer.take(step)
+            assert plainly(rollout) == plain.take(step)
+            times, slots = rollout.final_rows // rollout.shape[1], rollout.final_rows % rollout.shape[1]
+            assert rollout.lengths is not None
+            assert bool((times < rollout.lengths[slots]).all() and rollout.truncated[times, slots].all())
+            taken += len(times)
+    assert taken > 100
+
+
+def test_what_is_lost_is_only_the_open_episode_of_the_lost_slot():
+    view = torch.arange(6.0).reshape(2, 3)
+    steps = [
+        table(view),
+        table(view + 10, reward=[1.0, 2.0], truncated=[0]),
+        table(view + 20, reward=[3.0, 4.0]),
+        table(view + 30, reward=[5.0, 6.0]),
+    ]
+    buffer = SlottedBuffer(steps[0], decide(steps[0], torch.Generator()), 2)
+    for step, following in itertools.pairwise(steps):
+        buffer.open(step, decide(step, torch.Generator()))
+        buffer.settle(following)
+    assert buffer.decisions == 6
+    buffer.open(steps[3], decide(steps[3], torch.Generator()))
+    lost = dataclasses.replace(table(view + 40, reward=[7.0, 8.0]), lost=torch.tensor([True, False]))
+    assert buffer.settle(lost) == 1  # slot 1's fourth; slot 0 begins anew with what it sees now
+    assert buffer.decisions == 5
+    buffer.open(lost, decide(lost, torch.Generator()))
+    after = table(view + 50, reward=[9.0, 10.0])
+    assert buffer.settle(after) == 2
+    rollout = buffer.take(after)
+    assert rollout.lengths is not None
+    assert rollout.lengths.tolist() == [2, 5]
+    assert rollout.reward[:2, 0].tolist() == [1, 9]
+    assert rollout.obs[0][1, 0].tolist() == [40, 41, 42]
+    assert rollout.reward[:, 1].tolist() == [2, 4, 6, 8, 10]
+    assert rollout.final_rows.tolist() == [0]
+    assert rollout.final_obs[0].tolist() == [[10, 11, 12]]
+
+
+def test_what_was_taken_before_an_episode_is_lost_stays_taken():
+    stream = Stream(3)
+    buffer, step, generator = start(stream, SlottedBuffer)
+    step = fill([buffer], stream, step, 5, generator)
+    before = plainly(buffer.take(step))
+    assert before
+    buffer.open(step, decide(step, generator))
+    quiet = table((torch.zeros(4, 2), torch.zeros(4, 1)), acting=[False] * 4)
+    assert buffer.settle(dataclasses.replace(quiet, lost=torch.ones(4, dtype=torch.bool))) == 0
+    assert buffer.decisions == 0
+    rollout = buffer.take(quiet)
+    assert rollout.lengths is not None
+    assert rollout.lengths.tolist() == [0, 0, 0, 0]
+
+
+def test_a_steady_behavior_that_loses_an_episode_is_refused():
+    stream = Stream(0, steady=True)
+    buffer, step, generator = start(stream, SteadyBuffer)
+    buffer.open(step, decide(step, generator))
+    with pytest.raises(EnvError, match="steady behavior came with a column `lost`"):
+        buffer.settle(dataclasses.replace(stream.next(), lost=torch.zeros(4, dtype=torch.bool)))
+
+
 def test_growing_slots_do_not_multiply_the_room_of_a_long_rollout():
     stream = Stream(9, slots=1, grows_at=2)
     buffer, step, generator = start(stream, SlottedBuffer, 1000)
@@ -166,3 +249,14 @@ def test_growing_slots_do_not_multiply_the_room_of_a_long_rollout():
     fill([buffer], stream, step, 5, generator)
     assert sum(x.shape[0] * x.shape[1] for x in buffer.state_dict()["settled"][:1]) <= 1000
     assert buffer._settled[0].numel() <= 1000
+
+
+def test_rows_double_only_when_a_slot_needs_them():
+    view = torch.zeros(3, 2)
+    buffer = SlottedBuffer(table(view), decide(table(view), torch.Generator()), 8)
+    for tick in range(21):  # in turns: each slot has decided seven times
+        step = table(view, acting=[slot == tick % 3 for slot in range(3)])
+        buffer.settle(step)
+        buffer.open(step, decide(step, torch.Generator()))
+    assert buffer.decisions == 18
+    assert len(buffer._settled[0]) == 8

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import copy
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -11,16 +12,17 @@ from torch import Tensor
 
 from palaestra.core.errors import NotFinite
 from palaestra.core.specs import BehaviorSpec
-from palaestra.core.timestep import Decision, TimeStep
+from palaestra.core.timestep import Action, Decision, TimeStep
 from palaestra.data.rollout import Rollout
 from palaestra.envs.base import Env
 from palaestra.models.policy import Policy
-from palaestra.runtime.collector import Collector, Seat
+from palaestra.runtime.collector import Collector, Seat, pack, unpack
 from palaestra.runtime.environments import make_env
 from palaestra.runtime.tensorfile import flatten, restore
 from palaestra.trainers.ppo import PPO
 
 LOOSE = {"slots": 3}
+LOSING = {"slots": 3, "losses": 0.1}
 STEADY = {"slots": 5, "steady": True}
 
 
@@ -72,10 +74,11 @@ def test_collecting_stops_after_so_many_ticks_or_when_told():
 
 @pytest.mark.parametrize("seed", range(3))
 def test_each_behavior_fills_rollouts_of_its_own(seed: int):
-    env = Scripted({"Walker": STEADY, "Talker": LOOSE, "Late": {"slots": 2, "grows_at": 9}}, appears={"Late": 6})
+    streams = {"Walker": STEADY, "Talker": LOOSE, "Loser": LOSING, "Late": {"slots": 2, "grows_at": 9}}
+    env = Scripted(streams, appears={"Late": 6})
     collector = collector_of(env, seed=seed)
-    taken: dict[str, list[tuple[int, Rollout]]] = {"Walker": [], "Talker": [], "Late": []}
-    while env.tick < 60:
+    taken: dict[str, list[tuple[int, Rollout]]] = {name: [] for name in streams}
+    while env.tick < 90:
         for name, rollout in collector.collect(100, never).items():
             taken[name].append((env.tick, copy.deepcopy(rollout)))
     for name, rollouts in taken.items():
@@ -91,17 +94,19 @@ def test_each_behavior_fills_rollouts_of_its_own(seed: int):
                 assert plain.decisions >= 20
                 assert plainly(ends[tick]) == plain.take(tables[name])
             assert plain.decisions < 20
-            if tick < env.tick:
+            if tick < env.tick and tables[name].acting.any():
                 plain.open(*next(answers))
         assert len(rollouts) > 1
+        assert next(answers, None) is None
 
 
 def test_returns_and_lengths_of_episodes_are_right_for_every_behavior():
-    env = Scripted({"Walker": STEADY, "Talker": LOOSE, "Late": {"slots": 2, "grows_at": 9}}, appears={"Late": 6})
+    streams = {"Walker": STEADY, "Talker": LOOSE, "Loser": LOSING, "Late": {"slots": 2, "grows_at": 9}}
+    env = Scripted(streams, appears={"Late": 6})
     collector = collector_of(env)
     for _ in range(30):
         collector.collect(5, never)
-    for name in ("Walker", "Talker", "Late"):
+    for name in streams:
         tables = [tables[name] for tables in env.tables if name in tables]
         same_episodes(episodes_of(collector.seats[name].meter.take()), slow_episodes(tables))
 
@@ -110,8 +115,62 @@ def test_a_behavior_that_appears_while_another_is_absent_is_welcomed():
     env = Scripted({"Talker": LOOSE, "Late": LOOSE}, appears={"Late": 3}, absent={"Talker": 3})
     collector = collector_of(env)
     collector.collect(10, never)
+    assert env.tick == 3  # what is due is reckoned anew
+    collector.collect(10, never)
     assert set(collector.seats) == {"Talker", "Late"}
     assert collector.seats["Late"].decisions > 0
+
+
+class Asked(Scripted):
+    """Notes for which behaviors actions came."""
+
+    def reset(self, seed: int) -> dict[str, TimeStep]:
+        self.asked: list[set[str]] = []
+        return super().reset(seed)
+
+    def step(self, actions: Mapping[str, Action]) -> dict[str, TimeStep]:
+        self.asked.append(set(actions))
+        return super().step(actions)
+
+
+@pytest.mark.parametrize("rollout_size", [10, None])
+def test_a_behavior_in_which_nobody_acts_is_not_asked_and_gets_no_actions(rollout_size: int | None):
+    env = Asked({"Lonely": {"slots": 1}, "Walker": STEADY})
+    collector = collector_of(env, rollout_size)
+    for _ in range(20):
+        collector.collect(5, never)
+    acting = [{name for name, step in tables.items() if step.acting.any()} for tables in env.tables]
+    assert env.asked == acting[:-1]
+    assert {"Walker"} in acting
+    lonely = collector.seats["Lonely"].policy
+    assert isinstance(lonely, Watched)
+    assert len(lonely.answers) == sum("Lonely" in names for names in acting[:-1])
+
+
+def test_what_is_lost_leaves_the_rollout_but_not_the_count_of_decisions():
+    env = Scripted({"Loser": {"slots": 4, "losses": 0.2}})
+    collector = collector_of(env, rollout_size=10**6)
+    counts, fullness = [0], [0]
+    for _ in range(200):
+        collector.collect(1, never)
+        seat = collector.seats["Loser"]
+        assert seat.buffer is not None
+        counts.append(seat.decisions)
+        fullness.append(seat.buffer.decisions)
+    assert counts == sorted(counts)
+    assert fullness != sorted(fullness)
+    assert counts[-1] > fullness[-1]
+
+
+def test_a_behavior_that_learns_no_more_goes_on_being_counted():
+    collector = collector_of(Scripted({"Walker": STEADY, "Talker": LOOSE}), rollout_size=1000)
+    collector.collect(10, never)
+    before = {name: seat.decisions for name, seat in collector.seats.items()}
+    for seat in collector.seats.values():
+        seat.rollout_size, seat.buffer = None, None
+    collector.collect(10, never)
+    assert collector.seats["Walker"].decisions == before["Walker"] + 50
+    assert collector.seats["Talker"].decisions > before["Talker"]
 
 
 def test_a_seat_that_does_not_learn_acts_and_keeps_nothing():
@@ -246,6 +305,56 @@ def test_another_number_of_areas_starts_new_episodes():
     assert new.load(through_a_file(old.state()), seed=1) is False
     new.go_on(30)
     assert new.collector.seats["Basic"].decisions == 20 + 30 * 6
+
+
+class Growing(Scripted):
+    """The same, and can be saved: all of it is the tick it is at."""
+
+    def state_dict(self) -> dict[str, Tensor]:
+        return {"tick": torch.tensor([self.seed, self.tick])}
+
+    def reset(self, seed: int) -> dict[str, TimeStep]:
+        self.seed = seed
+        return super().reset(seed)
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        seed, ticks = state["tick"].tolist()
+        self.reset(seed)
+        for _ in range(ticks):
+            self.step({})
+
+
+@pytest.mark.parametrize("stop", [20, 33])
+def test_a_run_whose_slots_have_become_more_and_whose_episodes_were_lost_goes_on_bit_for_bit(stop: int):
+    streams = {"Talker": {"slots": 2, "grows_at": 9, "losses": 0.1}}
+    whole, first, second = (Training(Growing(streams), seed) for seed in (0, 0, 5))
+    whole.go_on(70)
+    first.go_on(stop)
+    assert second.load(through_a_file(first.state()), seed=5)
+    second.ticks = stop
+    equal(second, first)
+    second.go_on(70)
+    equal(second, whole)
+
+
+def test_a_run_with_behaviors_that_are_not_there_yet_starts_new_episodes():
+    streams, late = {"Walker": STEADY, "Late": LOOSE}, {"Late": 5}
+    old, new = Training(Growing(streams, late), 0), Training(Growing(streams, late), 0)
+    old.go_on(20)
+    assert new.collector.load_state_dict(through_a_file(old.state())["collector"], seed=1) is False
+    assert set(new.collector.seats) == {"Walker"}
+    new.go_on(20)
+    assert new.collector.seats["Late"].decisions > 0
+    assert new.collector.seats["Walker"].decisions == 200
+
+
+def test_tables_from_before_episodes_could_be_lost_are_read():
+    collector = collector_of(Scripted({"Talker": LOSING}))
+    collector.collect(30, never)
+    packed = pack(collector.steps["Talker"])
+    assert unpack(packed) == collector.steps["Talker"]
+    del packed["lost"]
+    assert unpack(packed).lost is None
 
 
 def test_a_run_that_moves_between_cpu_and_accelerator_starts_new_episodes():

@@ -51,6 +51,22 @@ def test_a_behavior_that_appears_late_is_counted_from_its_first_table():
     assert meter.slots == 4
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_an_episode_that_is_lost_is_none_and_the_next_one_begins_at_nothing(seed: int):
+    stream = Stream(seed, slots=6, grows_at=300, losses=0.15)
+    steps = [stream.next() for _ in range(1000)]
+    meter, taken = EpisodeMeter(0), []
+    meter.begin(steps[0])
+    for tick, step in enumerate(steps[1:]):
+        meter.add(step)
+        if tick % 83 == 0:
+            taken.append(meter.take())
+            state = copy.deepcopy(meter.state_dict())
+            meter = EpisodeMeter(0)
+            meter.load_state_dict(state)
+    same_episodes(episodes_of(*taken, meter.take()), slow_episodes(steps))
+
+
 def test_a_reset_drops_open_episodes():
     steps = stream_of(6, steady=True, grows_at=None)
     meter = EpisodeMeter(0)

@@ -1,18 +1,20 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from tiny_envs import Bandit, Scripted, network_settings, slow_episodes
+from tiny_envs import Bandit, Scripted, network_settings, slow_episodes, table
 
 from palaestra.brains.model import Policy, load_policy
 from palaestra.core.errors import PolicyError
 from palaestra.envs.base import Env
 from palaestra.export.onnx import export
 from palaestra.models.actor_critic import ActorCritic
-from palaestra.runtime.evaluation import evaluate
+from palaestra.runtime.evaluation import Player, evaluate
 
 
 def policy_for(env: Env, behavior: str, folder: Path) -> Policy:
@@ -23,8 +25,10 @@ def policy_for(env: Env, behavior: str, folder: Path) -> Policy:
     return load_policy(folder / f"{behavior}.onnx", seed=0)
 
 
-@pytest.mark.parametrize("options", [{"slots": 3, "grows_at": 5}, {"slots": 5, "steady": True}, {"slots": 4, "masked": True}])
-def test_episodes_have_the_returns_and_lengths_of_decisions_whatever_slots_do(options: dict[str, int], tmp_path: Path):
+@pytest.mark.parametrize(
+    "options", [{"slots": 3, "grows_at": 5}, {"slots": 5, "steady": True}, {"slots": 4, "masked": True}, {"slots": 4, "losses": 0.1}]
+)
+def test_episodes_have_the_returns_and_lengths_of_decisions_whatever_slots_do(options: dict[str, Any], tmp_path: Path):
     env = Scripted({"Walker": options})
     played = evaluate(env, {"Walker": policy_for(env, "Walker", tmp_path)}, 12)["Walker"]
     every = sorted((round(own + group, 4), length) for own, group, length in slow_episodes([step["Walker"] for step in env.tables]))
@@ -38,6 +42,42 @@ def test_as_many_episodes_are_counted_as_asked_for(tmp_path: Path):
     played = evaluate(env, {"Bandit": policy_for(env, "Bandit", tmp_path)}, 10)["Bandit"]
     assert played.lengths.tolist() == [1] * 10
     assert played.mean == pytest.approx(float(np.mean(played.returns)))
+
+
+def test_a_behavior_that_appears_while_others_play_is_played_too(tmp_path: Path):
+    env = Scripted({"Walker": {"slots": 2}, "Late": {"slots": 3}}, appears={"Late": 4})
+    models = {name: policy_for(Scripted({name: {"slots": 2}}), name, tmp_path) for name in ("Walker", "Late")}
+    played = evaluate(env, models, 20)
+    assert {name: len(one.returns) for name, one in played.items()} == {"Walker": 20, "Late": 20}
+    with pytest.raises(PolicyError, match=r"behavior 'Late', for which there is no model \(models: Walker\)"):
+        evaluate(env, {"Walker": models["Walker"]}, 20)
+
+
+def test_an_environment_may_begin_without_any_behavior(tmp_path: Path):
+    env = Scripted({"Late": {"slots": 3}}, appears={"Late": 4})
+    policy = policy_for(Scripted({"Late": {"slots": 3}}), "Late", tmp_path)
+    told: list[int] = []
+    assert len(evaluate(env, {"Late": policy}, 5, progress=told.append)["Late"].returns) == 5
+    assert told[:3] == [0, 0, 0]
+
+
+def test_episodes_that_are_lost_are_made_up_for_by_others(tmp_path: Path):
+    view = torch.zeros(2, 2)
+    first = table(view)
+    player = Player(policy_for(Bandit(2, continuous=1), "Bandit", tmp_path), first, 2, True)
+    player.act(first)
+    broken = replace(table(view, reward=[7.0, 1.0], acting=[False, True]), lost=torch.tensor([True, False]))
+    player.note(broken)
+    player.act(broken)
+    ended = table(view, reward=[9.0, 2.0], terminated=[1])  # slot 0 is back, and its new episode counts
+    player.note(ended)
+    assert player.returns == [3.0]
+    assert not player.done
+    player.act(ended)
+    player.note(table(view, reward=[4.0, 5.0], terminated=[0, 1]))
+    assert player.returns == [3.0, 4.0]
+    assert player.lengths == [2, 1]
+    assert player.done
 
 
 def test_a_behavior_without_a_model_is_named():

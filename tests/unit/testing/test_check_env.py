@@ -101,6 +101,32 @@ def test_slots_that_come_later_and_wait_pass():
     check_env(Coming(), ticks=20)
 
 
+class Losing(Coming):
+    """A slot whose episode breaks off now and then, and ticks on which nobody acts."""
+
+    ends_too = False
+
+    def table(self, drawn, reward):
+        step = super().table(drawn, reward)
+        if self.slots == 1:
+            return step
+        lost = torch.arange(self.slots) == self.slots // 2
+        step = replace(step, lost=lost, acting=step.acting & (self.slots % 3 > 0))
+        return step if not self.ends_too else replace(step, terminated=lost, ends=Ends(lost.nonzero()[:, 0], (torch.zeros(1, 2),)))
+
+    def step(self, actions):
+        assert (NAME in actions) == (self.slots % 3 > 0 or self.slots == 1)
+        return super().step(actions)
+
+
+def test_episodes_may_be_lost_where_they_did_not_end():
+    check_env(Losing(), ticks=20)
+    both = Losing()
+    both.ends_too = True
+    with pytest.raises(EnvError, match="slot 1 is lost and ended; an episode that ended counts, one that is lost does not"):
+        check_env(both, ticks=20)
+
+
 def spoiled(**columns):
     """Tables of `Walk` with some columns replaced by what functions of the table give."""
 
@@ -147,6 +173,8 @@ def with_nan(step: TimeStep) -> tuple[torch.Tensor, ...]:
         (spoiled(area=lambda step: step.area + 1), "area 3 does not exist; there are 0 to 2"),
         (spoiled(group=lambda step: step.group - 1), "group -2"),
         (spoiled(team=lambda step: step.team - 1), "team -1"),
+        (spoiled(lost=lambda step: step.acting), "lost is a column; expected None, as no episode of a steady behavior"),
+        (spoiled(lost=lambda step: step.acting[:1]), r"lost is torch.bool \(1,\)"),
         (
             spoiled(terminated=lambda step: step.area == 0, ends=lambda step: Ends(step.area[:1], (step.obs[0][:1],))),
             "reset reports ended episodes",
