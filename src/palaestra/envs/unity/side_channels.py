@@ -197,7 +197,7 @@ class SideChannels:
         for id, channel in self._channels.items():
             if channel.restates or copy in self._connected:
                 self._queues[copy][id].clear()
-            _call(channel, copy, "on_connect", lambda channel=channel: channel.on_connect(copy))
+            _call(channel, "on_connect", lambda channel=channel: channel.on_connect(copy))
         self._connected.add(copy)
 
     def outgoing(self, copy: int) -> bytes:
@@ -216,7 +216,7 @@ class SideChannels:
         for id, payload in unpack(raw):
             if id in self._channels:
                 channel, message = self._channels[id], IncomingMessage(payload)
-                _call(channel, copy, "receive", lambda channel=channel, message=message: channel.receive(message, copy))
+                _call(channel, "receive", lambda channel=channel, message=message: channel.receive(message, copy))
             elif id not in self._unknown:
                 self._unknown.add(id)
                 self._warn(
@@ -233,13 +233,13 @@ class SideChannels:
                     queues[id].append(payload)
 
 
-def _call(channel: SideChannel, copy: int, method: str, call: Callable[[], None]) -> None:
+def _call(channel: SideChannel, method: str, call: Callable[[], None]) -> None:
     try:
         call()
     except ProtocolError as error:
-        raise ProtocolError(f"the {_title(channel)}, copy {copy}: {error}") from error
+        raise ProtocolError(f"the {_title(channel)}: {error}") from error
     except Exception as error:  # whatever a user's channel does
-        raise EnvError(f"the {_title(channel)}, copy {copy}: its {method} failed: {raised(error)}") from error
+        raise EnvError(f"the {_title(channel)}: its {method} failed: {raised(error)}") from error
 
 
 def _title(channel: SideChannel) -> str:

@@ -126,7 +126,7 @@ def test_the_latest_value_is_that_of_the_first_copy():
 
 def test_a_statistic_of_an_unknown_kind_is_an_error():
     hub = hub_of(StatsChannel(pytest.fail))
-    with pytest.raises(ProtocolError, match="copy 0: the statistic 'Score' is to be aggregated by method 4; expected 0 to 3"):
+    with pytest.raises(ProtocolError, match="the statistic 'Score' is to be aggregated by method 4; expected 0 to 3"):
         hub.incoming(0, stat("Score", 1.0, 4))
 
 

@@ -246,7 +246,7 @@ def test_a_channel_whose_constructor_forgot_its_base_is_refused():
         hub_of(Forgetful())
 
 
-def test_what_a_users_channel_raises_names_channel_copy_and_line():
+def test_what_a_users_channel_raises_names_channel_and_line():
     class Faulty(Echo):
         def receive(self, message: IncomingMessage, copy: int) -> None:
             raise ZeroDivisionError("no such thing")
@@ -256,7 +256,7 @@ def test_what_a_users_channel_raises_names_channel_copy_and_line():
 
     hub, _ = hub_of(Faulty(), copies=2)
     place = r"test_unity_side_channels\.py, line \d+"
-    with pytest.raises(EnvError, match=rf"side channel Faulty .*copy 1: its receive failed: ZeroDivisionError: no such thing \(.*{place}"):
+    with pytest.raises(EnvError, match=rf"side channel Faulty .*: its receive failed: ZeroDivisionError: no such thing \(.*{place}"):
         hub.incoming(1, pack([(ONE, b"")]))
     with pytest.raises(EnvError, match=r"its on_connect failed: KeyError: 'score'"):
         hub.connected(0)
@@ -264,13 +264,13 @@ def test_what_a_users_channel_raises_names_channel_copy_and_line():
 
 def test_a_message_that_ends_inside_a_value_is_the_games_error():
     hub, _ = hub_of(Echo())
-    with pytest.raises(ProtocolError, match=r"side channel Echo .*, copy 0: a side channel message of 2 bytes ends inside an int32"):
+    with pytest.raises(ProtocolError, match=r"side channel Echo .*: a side channel message of 2 bytes ends inside an int32"):
         hub.incoming(0, pack([(ONE, b"\1\0")]))
 
 
 def test_a_message_to_a_channel_that_only_sends_is_an_error():
     hub, _ = hub_of(SideChannel(ONE))
-    with pytest.raises(ProtocolError, match="copy 0: the channel is send-only"):
+    with pytest.raises(ProtocolError, match="the channel is send-only"):
         hub.incoming(0, pack([(ONE, b"")]))
 
 
