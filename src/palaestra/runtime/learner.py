@@ -57,8 +57,10 @@ class Learner:
         return self._passed("next_summary", self.settings.summary_freq)
 
     def checkpoint_due(self) -> bool:
-        """Whether its model is to be written now."""
-        return self._passed("next_checkpoint", self.settings.checkpoint_interval) is not None
+        """Whether its model is to be written now. Once it has learned all it will, that is so a last time."""
+        interval = self.settings.checkpoint_interval
+        new = self.next_checkpoint < self.settings.max_steps + interval
+        return self._passed("next_checkpoint", interval) is not None and new
 
     def _passed(self, counter: str, every: int) -> int | None:
         due = getattr(self, counter)

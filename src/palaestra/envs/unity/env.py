@@ -53,7 +53,7 @@ class UnityEnv:
 
     def __init__(self, options: UnityOptions, side_channels: Sequence[SideChannel] = (), tell: Tell | None = None) -> None:
         """Finds the build. Raises EnvError where there is none."""
-        self.options, self.tell = options, tell or log
+        self.options, self._tell = options, tell or log
         self._executable = None if options.executable is None else executable.find(options.executable)
         if options.executable is not None and self._executable is None:
             raise EnvError(executable.explain_missing(options.executable))
@@ -82,6 +82,10 @@ class UnityEnv:
         """Where the time of `step` went."""
         self._interrupted = False
         self._game: Game | None = None
+
+    def tell(self, level: str, text: str) -> None:
+        """A line for people."""
+        self._tell(level, text)
 
     def new_source(self) -> int:
         """Numbers games, those that take a crashed one's place too."""
