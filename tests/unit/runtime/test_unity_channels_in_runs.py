@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+from small_runs import settings
+from unity_games import make_build
+
+import palaestra
+from palaestra.core.errors import PalaestraError
+from palaestra.envs.facts import hashed
+from palaestra.envs.unity.analytics import ANALYTICS
+from palaestra.envs.unity.channels import ENGINE, PARAMETERS
+from palaestra.envs.unity.messages import Any_, message_class
+from palaestra.envs.unity.side_channels import IncomingMessage, unpack
+from palaestra.runtime.tracker import Summary
+
+GREETING = UUID("621f0a70-4f87-11ea-a6bf-784f4387d1f7")
+OWN = f"""
+from uuid import UUID
+
+from palaestra.envs.unity.side_channels import OutgoingMessage, SideChannel
+
+
+class Greeting(SideChannel):
+    def __init__(self):
+        super().__init__(UUID("{GREETING}"))
+
+    def on_connect(self, copy):
+        message = OutgoingMessage()
+        message.write_string("hello %d" % copy)
+        self.send(message, copy)
+"""
+
+
+def test_a_run_and_its_games_hear_all_that_they_have_to_say_to_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "greeting_channel_module.py").write_text(OWN)
+    build = make_build(tmp_path, "Ball", agents=4, stats=True, notes=tmp_path / "notes")
+    config = {**settings("Ball", 400, summary_freq=100), "environment_parameters": {"size": 2.5}}
+    summaries: list[Summary] = []
+    options: dict[str, Any] = {"num_envs": 2, "seed": 3, "side_channels": ["greeting_channel_module:Greeting"], "time_scale": 3.0}
+    palaestra.train(config, env=str(build), run_id="run", quiet=True, callbacks=[summaries.append], **options)
+
+    assert len(summaries) >= 3
+    assert all(0 <= summary.values["Ball/Age"] <= 9 for summary in summaries)
+    logged = [json.loads(line) for line in (tmp_path / "results" / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert [line["Ball/Age"] for line in logged] == [pytest.approx(summary.values["Ball/Age"]) for summary in summaries]
+
+    heard = [unpack(bytes.fromhex(json.loads(note.read_text())["side_channel"])) for note in (tmp_path / "notes").glob("*.end.json")]
+    assert len(heard) == 2
+    told, greetings = [], []
+    for messages in heard:
+        assert [payload[4:8] for id, payload in messages if id == ENGINE][2] == b"\0\0\x40\x40"
+        (size,) = [IncomingMessage(payload) for id, payload in messages if id == PARAMETERS]
+        assert (size.read_string(), size.read_int32(), size.read_float32()) == ("size", 0, 2.5)
+        told += [Any_.FromString(payload) for id, payload in messages if id == ANALYTICS]
+        greetings += [IncomingMessage(payload).read_string() for id, payload in messages if id == GREETING]
+    assert sorted(greetings) == ["hello 0", "hello 1"]
+    run, ball = told
+    assert message_class("communicator_objects.TrainingEnvironmentInitialized").FromString(run.value).num_envs == 2
+    assert message_class("communicator_objects.TrainingBehaviorInitialized").FromString(ball.value).behavior_name == hashed("Ball")
+
+
+def test_a_users_channel_that_is_not_there_ends_the_run_before_any_game_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    build = make_build(tmp_path, "Ball", notes=tmp_path / "notes")
+    with pytest.raises(PalaestraError, match="side channel 'no_such_channels_module:X': there is no module"):
+        palaestra.train(settings("Ball"), env=str(build), run_id="run", quiet=True, side_channels=["no_such_channels_module:X"])
+    assert not (tmp_path / "notes").exists()
