@@ -19,7 +19,7 @@ from torch import Tensor
 
 from palaestra.core.errors import EnvError, GameGone, NotFinite, ProtocolError
 from palaestra.core.metrics import Measurement
-from palaestra.core.specs import BehaviorSpec, describe
+from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.facts import BehaviorFacts, TrainingFacts
 from palaestra.envs.slots import Ids
@@ -102,11 +102,8 @@ class UnityEnv:
         if known is None:
             self._specs[reader.name] = reader.spec
             self._tables[reader.name], self._writers[reader.name] = Table(reader.spec), ActionWriter(reader.spec.action)
-        elif known != reader.spec:
-            raise ProtocolError(
-                f"behavior '{reader.name}' (team {reader.team}) differs from what it was before: now {describe(reader.spec)}; "
-                f"before {describe(known)}; teams and copies that share a name must share sensors and actions"
-            )
+        else:
+            reader.matches(known)
 
     def reset(self, seed: int) -> dict[str, TimeStep]:
         """Starts the games, or has them begin all episodes anew; waits until an agent of any copy asks for a decision.

@@ -34,6 +34,19 @@ class Arrival:
     mask: NDArray[np.bool_] | None  # (N, choices) True: allowed; None: nothing is forbidden
 
 
+@dataclass(frozen=True, slots=True)
+class _Seated:
+    """Whom the last message of a source and key spoke of, and where they sit: mostly the next one speaks of the same."""
+
+    id: Ids
+    group: Ids
+    slots: Ids
+
+    def fits(self, infos: Infos) -> bool:
+        """Whether a message speaks of the same agents in the same order and groups."""
+        return len(self.id) == len(infos.id) and bool((self.id == infos.id).all()) and bool((self.group == infos.group).all())
+
+
 class Table:
     """Turns what arrives on a tick into a TimeStep. Agents are told apart by their game and their id."""
 
@@ -41,9 +54,8 @@ class Table:
         self.spec = spec
         self._seats = Slots()
         self._seen = np.zeros(0, np.int64)  # (S,) messages of its game that had come when the slot's agent was last heard of
-        self._of = np.zeros(0, np.int64)  # (S,) copy
-        self._columns = (torch.zeros(0, dtype=torch.int64),) * 3
-        self._known: dict[tuple[int, str], tuple[Ids, Ids]] = {}  # ids of the last message of a source and key, and their slots
+        self._places = _places(0)
+        self._seated: dict[tuple[int, str], _Seated] = {}
         self._idle: TimeStep | None = None
 
     def __len__(self) -> int:
@@ -57,84 +69,69 @@ class Table:
 
         `messages` (copies,): how many have come of each copy's present game. Agents of `lost_sources` broke off.
         """
-        if not arrivals and not lost_sources and self._idle is not None and len(self._idle.reward) == len(self):
-            return self._idle, {}
-        evicted = self._make_room(arrivals, messages)
-        found = [self._slots(arrival) for arrival in arrivals]
-        lost = self._broken_off(lost_sources) | self._mark(evicted)
-        rows = _Rows(self.spec, len(self))
-        asked: dict[tuple[int, str], Ids] = {}
-        for arrival, slots in zip(arrivals, found, strict=True):
+        if not arrivals and not lost_sources:
+            return self._nothing(), {}
+        strangers = [arrival for arrival in arrivals if not self._is_seated(arrival)]
+        lost = self._make_room(strangers, messages) if strangers else []
+        for arrival in strangers:
+            self._seat(arrival)
+        rows, asked = _Rows(self.spec, len(self)), dict[tuple[int, str], Ids]()
+        for arrival in arrivals:
+            slots = self._seated[arrival.source, arrival.key].slots
             asked[arrival.copy, arrival.key] = rows.add(arrival, slots)
             self._seen[slots] = messages[arrival.copy]
-        self._note_places(arrivals, found)
+        if strangers:
+            self._note_places(strangers)
+        if lost_sources:
+            lost.append(self._broken_off(lost_sources))
+        step = rows.step(self._places, lost)
         self._dismiss(arrivals, lost_sources)
-        lost &= ~(rows.terminated | rows.truncated)
-        step = rows.step(self._columns, lost if lost.any() else None)
-        if not arrivals and not lost_sources:
-            self._idle = step
         return step, asked
 
-    def _slots(self, arrival: Arrival) -> Ids:
-        """Of each info, (N,)."""
-        at, ids = (arrival.source, arrival.key), arrival.infos.id
-        known = self._known.get(at)
-        if known is not None and len(known[0]) == len(ids) and (known[0] == ids).all():
-            return known[1]
-        slots = self._seats.seat(global_ids(arrival))
-        self._widen()
-        self._known[at] = ids, slots
-        return slots
+    def _nothing(self) -> TimeStep:
+        """The table where nothing came for this behavior."""
+        if self._idle is None or self._idle.area is not self._places[0]:
+            self._idle = _Rows(self.spec, len(self)).step(self._places, [])
+        return self._idle
 
-    def _widen(self) -> None:
+    def _is_seated(self, arrival: Arrival) -> bool:
+        known = self._seated.get((arrival.source, arrival.key))
+        return known is not None and known.fits(arrival.infos)
+
+    def _seat(self, arrival: Arrival) -> None:
+        slots = self._seats.seat(global_ids(arrival))
         more = len(self._seats) - len(self._seen)
         if more > 0:
-            self._seen, self._of = np.pad(self._seen, (0, more)), np.pad(self._of, (0, more))
-            fills = (0, 0, NO_GROUP)
-            self._columns = tuple(torch.cat([x, x.new_full((more,), fill)]) for x, fill in zip(self._columns, fills, strict=True))
+            self._seen = np.pad(self._seen, (0, more))
+            self._places = tuple(torch.cat([x, new]) for x, new in zip(self._places, _places(more), strict=True))
+        self._seated[arrival.source, arrival.key] = _Seated(arrival.infos.id, arrival.infos.group, slots)
 
-    def _make_room(self, arrivals: Sequence[Arrival], messages: NDArray[np.int64]) -> Ids:
-        """Before the table grows, the seats of agents that vanished without a word are given up. The slots."""
-        nobody = np.zeros(0, np.int64)
-        unknown = [arrival for arrival in arrivals if not self._expected(arrival)]
-        if not unknown or not len(self):
-            return nobody
-        ids = np.unique(np.concatenate([global_ids(arrival) for arrival in unknown]))
-        newcomers = len(np.setdiff1d(ids, self._seats.agent, assume_unique=True))
-        if newcomers <= int((~self._seats.taken).sum()):
-            return nobody
-        silent = self._seats.taken & (messages[self._of] - self._seen > SILENT) & ~np.isin(self._seats.agent, ids)
+    def _make_room(self, strangers: Sequence[Arrival], messages: NDArray[np.int64]) -> list[Ids]:
+        """Before the table grows, the seats of agents that vanished without a word are given up. Their slots."""
+        ids = np.unique(np.concatenate([global_ids(arrival) for arrival in strangers]))
+        newcomers = len(ids) - int(np.isin(self._seats.agent, ids).sum())
+        taken = self._seats.taken
+        if newcomers <= len(self) - int(taken.sum()):
+            return []
+        silent = taken & (messages[self._places[0].numpy()] - self._seen > SILENT) & ~np.isin(self._seats.agent, ids)
         slots = silent.nonzero()[0]
         self._leave(self._seats.agent[slots])
-        return slots
+        return [slots]
 
-    def _expected(self, arrival: Arrival) -> bool:
-        known = self._known.get((arrival.source, arrival.key))
-        return known is not None and len(known[0]) == len(arrival.infos.id) and bool((known[0] == arrival.infos.id).all())
+    def _note_places(self, strangers: Sequence[Arrival]) -> None:
+        """Copy, team and group of each slot; the columns are made anew, since the former may be in someone's hands."""
+        area, team, group = (np.array(column) for column in self._places)
+        for arrival in strangers:
+            infos, slots = arrival.infos, self._seated[arrival.source, arrival.key].slots
+            area[slots], team[slots] = arrival.copy, arrival.team
+            groups = np.where(infos.group > 0, (arrival.source << 32) | infos.group, NO_GROUP)
+            group[slots[infos.done]] = groups[infos.done]
+            group[slots[~infos.done]] = groups[~infos.done]  # one that ends and asks stands in its new episode's group
+        self._places = torch.from_numpy(area), torch.from_numpy(team), torch.from_numpy(group)
 
-    def _broken_off(self, sources: Sequence[int]) -> NDArray[np.bool_]:
-        if not sources:
-            return np.zeros(len(self), np.bool_)
-        return self._seats.taken & np.isin(self._seats.agent >> 32, np.asarray(sources))
-
-    def _mark(self, slots: Ids) -> NDArray[np.bool_]:
-        marked = np.zeros(len(self), np.bool_)
-        marked[slots] = True
-        return marked
-
-    def _note_places(self, arrivals: Sequence[Arrival], found: Sequence[Ids]) -> None:
-        """Copy, team and group of each slot; the columns are made anew only where one changed."""
-        news = [np.array(column) for column in self._columns]
-        for arrival, slots in zip(arrivals, found, strict=True):
-            group = arrival.infos.group
-            # an agent that ends and asks stands in its new episode's group: infos that ask come last
-            order = np.argsort(~arrival.infos.done, kind="stable")
-            ids = np.where(group > 0, (arrival.source << 32) | group, NO_GROUP)
-            news[0][slots], news[1][slots] = arrival.copy, arrival.team
-            news[2][slots[order]] = ids[order]
-        if any((new != old.numpy()).any() for new, old in zip(news, self._columns, strict=True)):
-            self._columns = tuple(torch.from_numpy(new) for new in news)
-            self._of = news[0]
+    def _broken_off(self, sources: Sequence[int]) -> Ids:
+        """Slots of agents of games that are gone."""
+        return (self._seats.taken & np.isin(self._seats.agent >> 32, np.asarray(sources))).nonzero()[0]
 
     def _dismiss(self, arrivals: Sequence[Arrival], lost_sources: Sequence[int]) -> None:
         """Those that ended and do not go on, and those that broke off."""
@@ -145,14 +142,12 @@ class Table:
                 self._leave(np.setdiff1d(ids[done], ids[~done]))
         if lost_sources:
             self._leave(self._seats.agent[self._broken_off(lost_sources)])
-            self._known = {at: known for at, known in self._known.items() if at[0] not in lost_sources}
 
     def _leave(self, ids: Ids) -> None:
-        if not len(ids):
-            return
-        self._seats.leave(ids)
-        gone = {int(source) for source in np.unique(ids >> 32)}
-        self._known = {at: known for at, known in self._known.items() if at[0] not in gone}
+        if len(ids):
+            self._seats.leave(ids)
+            gone = {int(source) for source in np.unique(ids >> 32)}
+            self._seated = {at: seated for at, seated in self._seated.items() if at[0] not in gone}
 
 
 class _Rows:
@@ -160,8 +155,8 @@ class _Rows:
 
     def __init__(self, spec: BehaviorSpec, slots: int) -> None:
         self._spec = spec
-        self._obs: list[NDArray[np.float32] | None] = [None] * len(spec.obs)
         self._slots = slots
+        self._obs: list[NDArray[np.float32]] = []
         self._acting = np.zeros(slots, np.bool_)
         self._reward, self._group_reward = np.zeros(slots, np.float32), np.zeros(slots, np.float32)
         self.terminated, self.truncated = np.zeros(slots, np.bool_), np.zeros(slots, np.bool_)
@@ -177,8 +172,7 @@ class _Rows:
         asking = slots[asks]
         self._reward[asking], self._group_reward[asking] = infos.reward[asks], infos.group_reward[asks]
         self._acting[asking] = True
-        for i, values in enumerate(arrival.obs):
-            self._write(i, asking, values[asks])
+        self._write(asking, [values[asks] for values in arrival.obs])
         if self._mask is not None and arrival.mask is not None:
             self._mask[asking] = arrival.mask[asks]
         if ends:
@@ -189,20 +183,28 @@ class _Rows:
             self._last.append(tuple(values[ended] for values in arrival.obs))
         return asking
 
-    def _write(self, i: int, slots: Ids, values: NDArray[np.float32]) -> None:
-        column = self._obs[i]
-        if column is None and len(slots) == self._slots and (slots == np.arange(self._slots)).all():
-            self._obs[i] = values  # the whole table at once: its own array will do
+    def _write(self, slots: Ids, views: list[NDArray[np.float32]]) -> None:
+        if not self._obs and len(slots) == self._slots and (slots == np.arange(self._slots)).all():
+            self._obs = views  # the whole table at once: its own arrays will do
             return
-        if column is None:
-            column = self._obs[i] = np.zeros((self._slots, *self._spec.obs[i].shape), np.float32)
-        column[slots] = values
+        if not self._obs:
+            self._obs = self._blank()
+        for column, values in zip(self._obs, views, strict=True):
+            column[slots] = values
 
-    def step(self, columns: Sequence[Tensor], lost: NDArray[np.bool_] | None) -> TimeStep:
-        obs = [x if x is not None else np.zeros((self._slots, *self._spec.obs[i].shape), np.float32) for i, x in enumerate(self._obs)]
-        area, team, group = columns
+    def _blank(self) -> list[NDArray[np.float32]]:
+        return [np.zeros((self._slots, *obs.shape), np.float32) for obs in self._spec.obs]
+
+    def step(self, places: Sequence[Tensor], lost: Sequence[Ids]) -> TimeStep:
+        """The table; slots of `lost` in which an episode ended on this very tick are not."""
+        broken_off = None
+        if lost:
+            marks = np.zeros(self._slots, np.bool_)
+            marks[np.concatenate(lost)] = True
+            broken_off = torch.from_numpy(marks & ~self.terminated & ~self.truncated)
+        area, team, group = places
         return TimeStep(
-            obs=tuple(torch.from_numpy(x) for x in obs),
+            obs=tuple(torch.from_numpy(x) for x in self._obs or self._blank()),
             acting=torch.from_numpy(self._acting),
             reward=torch.from_numpy(self._reward),
             group_reward=torch.from_numpy(self._group_reward),
@@ -213,7 +215,7 @@ class _Rows:
             area=area,
             team=team,
             group=group,
-            lost=None if lost is None else torch.from_numpy(lost),
+            lost=broken_off,
         )
 
     def _ends(self) -> Ends:
@@ -228,3 +230,8 @@ class _Rows:
 def global_ids(arrival: Arrival) -> Ids:
     """(N,) unique over all games."""
     return (arrival.source << 32) | arrival.infos.id
+
+
+def _places(slots: int) -> tuple[Tensor, ...]:
+    """Area, team and group of slots in which nobody has sat."""
+    return torch.zeros(slots, dtype=torch.int64), torch.zeros(slots, dtype=torch.int64), torch.full((slots,), NO_GROUP)
