@@ -120,7 +120,7 @@ class Table:
 
     def _note_places(self, strangers: Sequence[Arrival]) -> None:
         """Copy, team and group of each slot; the columns are made anew, since the former may be in someone's hands."""
-        area, team, group = (np.array(column) for column in self._places)
+        area, team, group = (column.numpy().copy() for column in self._places)
         for arrival in strangers:
             infos, slots = arrival.infos, self._seated[arrival.source, arrival.key].slots
             area[slots], team[slots] = arrival.copy, arrival.team
