@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -31,6 +31,7 @@ class Surroundings(Protocol):
     channels: SideChannels
     seed: int
     progress: int
+    entered: Callable[[int, Phase], None]
 
     def tell(self, level: str, text: str) -> None:
         """A line for people."""
@@ -64,7 +65,7 @@ class Copy:
         self.server = Server(index, around.inbox, port, bind=options.bind, fixed=self.editor)
         self.process: GameProcess | None = None
         self.policy = RestartPolicy(index, options.restarts)
-        self.phase, self.since = Phase.STARTING, time.monotonic()
+        self._phase, self.since = Phase.DOWN, time.monotonic()
         self.start_at = 0.0
         self.game: Game | None = None
         self.call: Call | None = None
@@ -76,6 +77,8 @@ class Copy:
         self.must_reset = False
         self.delivered = 0
         """Messages with agents, of the present game."""
+        self.received = self.sent = 0
+        """Bytes of all messages."""
         self.source = around.new_source()
         self._brains: dict[str, Any] = {}
         self._readers: dict[str, Reader] = {}
@@ -86,20 +89,31 @@ class Copy:
         """In messages."""
         return "the Editor" if self.editor else "the game" if self.options.copies == 1 else f"copy {self.index} of the game"
 
+    @property
+    def phase(self) -> Phase:
+        """How far the conversation with its game is."""
+        return self._phase
+
+    @phase.setter
+    def phase(self, phase: Phase) -> None:
+        if phase is not self._phase:
+            self._phase = phase
+            self._around.entered(self.index, phase)
+
     def start(self) -> None:
-        """Starts the build's process; for the Editor, says what to press."""
-        self.phase, self.since, self._reminded = Phase.STARTING, time.monotonic(), 0
-        self.delivered = 0
-        if self._executable is None:
-            return
-        log = self._logs / f"Player-{self.index}.log"
-        command = [str(self._executable), *arguments(self.options, self.index, self.server.port, log)]
-        self.process = GameProcess(
-            command, player_log(self.options, log), self._logs / f"Player-{self.index}.out", self.options.show_output
-        )
+        """Starts the build's process; the Editor is waited for."""
+        self._reminded = self.delivered = 0
+        if self._executable is not None:
+            log = self._logs / f"Player-{self.index}.log"
+            command = [str(self._executable), *arguments(self.options, self.index, self.server.port, log)]
+            self.process = GameProcess(
+                command, player_log(self.options, log), self._logs / f"Player-{self.index}.out", self.options.show_output
+            )
+        self.since, self.phase = time.monotonic(), Phase.STARTING
 
     def receive(self, call: Call) -> None:
         """Takes a request. Raises ProtocolError, NotFinite or GameGone where the conversation cannot go on, EnvError where none could."""
+        self.received += len(call.raw)
         incoming = decode(call.raw)
         introduces = incoming.hello is not None and (self.phase is Phase.STARTING or bool(incoming.hello.communication_version))
         if self.call is not None and self.call.open and not (introduces and self.editor):
@@ -200,6 +214,7 @@ class Copy:
     def _send(self, raw: bytes) -> None:
         call, self.call, self.arrivals, self.fresh = self.call, None, [], False
         assert call is not None
+        self.sent += len(raw)
         call.answer(raw)
 
     def check(self) -> None:

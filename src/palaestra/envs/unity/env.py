@@ -71,6 +71,8 @@ class UnityEnv:
         own = (EngineChannel(options.engine), self._parameters, self._stats, self._analytics)
         self.channels = SideChannels((*own, *side_channels), options.copies, lambda text: self.tell("warning", text))
         self.copies: list[Copy] = []
+        self.entered: Callable[[int, Phase], None] = lambda copy, phase: None
+        """Called when the conversation with a copy gets to another phase, a process's start and end among them."""
         self._sources = 0
         self._tables: dict[str, Table] = {}
         self._writers: dict[str, ActionWriter] = {}
@@ -246,7 +248,7 @@ class UnityEnv:
             copy.start()
             self.tell("warning", f"{error}. Its open episodes are left out; press Play to go on")
             return
-        if not self.behaviors:
+        if not self.behaviors or self.options.restarts.lifetime == 0:
             raise error if isinstance(error, NotFinite) else type(error)(f"{copy.name}: {error}")
         wait = copy.policy.failed(error, self.progress, delivered)
         copy.start_at = time.monotonic() + wait
