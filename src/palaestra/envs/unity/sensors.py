@@ -65,13 +65,12 @@ class Sensor:
 
     def read(self, blobs: Sequence[bytes], agents: NDArray[np.int64]) -> NDArray[np.float32]:
         """The column, (N, *spec.shape), of the ObservationProtos of agents with these ids."""
-        column = self._alike(blobs)
-        if column is None:
-            column = self._one_by_one(blobs, agents)
-            self._frame = self._framed(blobs[0]) or self._frame
-        elif not np.isfinite(column).all():
-            self._raise_not_finite(column, agents)
-        return self._channels_first(column)
+        floats = self._alike(blobs)
+        if floats is not None:
+            return self._numbers(floats, agents)
+        column = self._one_by_one(blobs, agents)
+        self._frame = self._framed(blobs[0]) or self._frame
+        return column
 
     def _alike(self, blobs: Sequence[bytes]) -> NDArray[np.float32] | None:
         """(N, *sent) where nothing but the floats differs from what came before, as is usual; else None."""
@@ -86,8 +85,8 @@ class Sensor:
         return floats.reshape(len(blobs), *self.sent)
 
     def _one_by_one(self, blobs: Sequence[bytes], agents: NDArray[np.int64]) -> NDArray[np.float32]:
-        """(N, *sent), every message looked at by itself. An image that came as PNG is put as if it had come as floats."""
-        column = np.empty((len(blobs), *self.sent), np.float32)
+        """The column, every message looked at by itself; one agent may send numbers and the next a PNG."""
+        floats: dict[int, NDArray[np.float32]] = {}
         pictures: dict[int, Picture] = {}
         for row, (blob, agent) in enumerate(zip(blobs, agents.tolist(), strict=True)):
             observation = self._parse(blob, agent)
@@ -97,14 +96,24 @@ class Sensor:
             if self._compressed(observation):
                 pictures[row] = self._picture(observation, agent)
             else:
-                column[row] = self._floats(observation, agent)
-        rows = [row for row in range(len(blobs)) if row not in pictures]
-        if not np.isfinite(column[rows]).all():
-            self._raise_not_finite(column[rows], agents[rows])
-        if pictures:
-            decoded = read_pictures(list(pictures.values()), self.spec.shape)
-            column[list(pictures)] = decoded.transpose(0, 2, 3, 1) if self.channels_last else decoded
+                floats[row] = self._floats(observation, agent)
+        if not floats:
+            return read_pictures(list(pictures.values()), self.spec.shape)
+        numbers = self._numbers(np.stack(list(floats.values())), agents[list(floats)])
+        if not pictures:
+            return numbers
+        column = np.empty((len(blobs), *self.spec.shape), np.float32)
+        column[list(floats)] = numbers
+        column[list(pictures)] = read_pictures(list(pictures.values()), self.spec.shape)
         return column
+
+    def _numbers(self, floats: NDArray[np.float32], agents: NDArray[np.int64]) -> NDArray[np.float32]:
+        """(N, *sent) as (N, *spec.shape). Raises NotFinite."""
+        if not np.isfinite(floats).all():
+            row, *place = (int(i) for i in np.argwhere(~np.isfinite(floats))[0])
+            what = f"observation '{self.name}'[{', '.join(map(str, place))}]"
+            raise NotFinite(self.behavior, int(agents[row]), what, float(floats[(row, *place)]))
+        return np.ascontiguousarray(floats.transpose(0, 3, 1, 2)) if self.channels_last else floats
 
     def _floats(self, observation: Any, agent: int) -> NDArray[np.float32]:
         floats = np.array(observation.float_data.data, np.float32)
@@ -144,9 +153,6 @@ class Sensor:
             return last
         return package_major is not None and package_major < CHANNELS_FIRST_SINCE
 
-    def _channels_first(self, column: NDArray[np.float32]) -> NDArray[np.float32]:
-        return np.ascontiguousarray(column.transpose(0, 3, 1, 2)) if self.channels_last else column
-
     def _framed(self, blob: bytes) -> _Frame | None:
         """What lies around its floats; None where they are not in one piece.
 
@@ -174,11 +180,6 @@ class Sensor:
             return Observation.FromString(blob)
         except DecodeError:
             raise ProtocolError(f"{self._where(agent)}: its {len(blob)} bytes ({blob[:16].hex(' ')}) are no observation") from None
-
-    def _raise_not_finite(self, column: NDArray[np.float32], agents: NDArray[np.int64]) -> None:
-        row, *place = (int(i) for i in np.argwhere(~np.isfinite(column))[0])
-        what = f"observation '{self.name}'[{', '.join(map(str, place))}]"
-        raise NotFinite(self.behavior, int(agents[row]), what, float(column[(row, *place)]))
 
     def _where(self, agent: int) -> str:
         return f"behavior '{self.behavior}', agent {agent}: observation '{self.name}'"
