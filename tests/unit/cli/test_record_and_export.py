@@ -1,12 +1,17 @@
+import argparse
 import re
 
 import numpy as np
 import pytest
 from PIL import Image
+from tiny_envs import Scripted, network_settings
 
 import palaestra
 from palaestra.cli.main import main
-from palaestra.cli.record import GAP, GIF_BYTES, encode, tile
+from palaestra.cli.record import GAP, GIF_BYTES, encode, play, tile
+from palaestra.core.errors import PolicyError
+from palaestra.export.onnx import export
+from palaestra.models.actor_critic import ActorCritic
 
 SETTINGS = {
     "behaviors": {
@@ -85,6 +90,30 @@ def test_an_environment_without_pictures_says_so(results, tmp_path, capsys, monk
     monkeypatch.syspath_prepend(tmp_path)
     assert run(results, "record", "first", "--env=python:blind_env:Blind") == 1
     assert_error(capsys, "no pictures")
+
+
+class Drawn(Scripted):
+    """Shows the tick that it is at."""
+
+    def render(self, area):
+        return np.full((4, 4, 3), self.tick, np.uint8)
+
+
+def test_behaviors_may_come_while_a_recording_is_made(tmp_path):
+    env = Drawn({"Late": {"slots": 2, "losses": 0.1}, "Later": {"slots": 3}}, appears={"Late": 3, "Later": 5})
+    env.reset(0)
+    for _ in range(5):
+        env.step({})
+    models = {}
+    for name, spec in env.behaviors.items():
+        export(ActorCritic(spec, network_settings()), spec, tmp_path / f"{name}.onnx")
+        models[name] = palaestra.load_policy(tmp_path / f"{name}.onnx")
+    options = argparse.Namespace(areas=1, seed=0, episodes=None, sampled=False, seconds=2, fps=6)
+    assert [int(picture[0, 0, 0]) for picture in play(env, models, options)] == list(range(12))
+    options.episodes, options.seconds = 2, 600
+    assert 12 < len(list(play(env, models, options))) < 120
+    with pytest.raises(PolicyError, match="'Later'"):
+        list(play(env, {"Late": models["Late"]}, options))
 
 
 def test_areas_lie_in_a_grid_with_gaps():

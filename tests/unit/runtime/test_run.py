@@ -138,7 +138,9 @@ def test_an_environment_that_listens_hears_of_the_run_and_then_of_its_behaviors(
 def test_a_behavior_that_has_learned_all_it_will_is_still_counted_and_summarized(tmp_path: Path):
     config = settings("Short", 200, checkpoint_interval=150)
     config["behaviors"] |= settings("Long", 2000, checkpoint_interval=500)["behaviors"]
-    env = Scripted({"Short": {"slots": 4, "losses": 0.05}, "Long": {"slots": 5, "steady": True}, "Late": {"slots": 2}}, appears={"Late": 90})
+    env = Scripted(
+        {"Short": {"slots": 4, "losses": 0.05}, "Long": {"slots": 5, "steady": True}, "Late": {"slots": 2}}, appears={"Late": 90}
+    )
     config["behaviors"] |= settings("Late", 150)["behaviors"]
     seen: dict[str, list[tuple[int, bool]]] = {"Short": [], "Long": [], "Late": []}
     result = palaestra.train(
@@ -151,11 +153,11 @@ def test_a_behavior_that_has_learned_all_it_will_is_still_counted_and_summarized
         callbacks=[lambda summary: seen[summary.behavior].append((summary.step, summary.training))],
     )
     assert result.finished
-    assert env.tick == 401  # one tick before a rollout is due at most: 2,000 decisions, 5 a tick
+    assert env.tick == 400  # that is 2,000 decisions of "Long": nobody overshoots
     steps = [step for step, _ in seen["Short"]]
     assert steps == list(range(100, steps[-1] + 1, 100))
     assert steps[-1] > 600
     assert [training for step, training in seen["Short"] if 200 <= step < steps[-1]] == [False] * (len(steps) - 2)
     models = sorted(int(path.stem.split("-")[1]) for path in (result.folder / "Short").glob("*.onnx"))
     assert [number // 150 for number in models] == [1, 2, result.steps["Short"] // 150]  # what came later was the same model
-    assert [step for step, _ in seen["Late"]][0] == 100
+    assert seen["Late"][0] == (100, True)
