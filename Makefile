@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 RUN_ID ?= 3DBall-$(shell date +%Y%m%d-%H%M%S)
 
 .DEFAULT_GOAL := help
-.PHONY: help install learn test test-learning check format bench bench-peers clean
+.PHONY: help install learn test test-learning check format proto bench bench-peers clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 18
@@ -39,6 +39,9 @@ check: $(READY)  ## lint, format, types, layers: what a change must pass
 format: $(READY)  ## put the code in its usual form
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+proto: $(READY)  ## compile proto/*.proto into the descriptors that the package ships
+	$(BIN)/python proto/compile.py
 
 bench: $(READY)  ## measure collecting, updating and both together
 	$(BIN)/python benchmarks/bench.py
