@@ -12,10 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palaestra.core.errors import NotFinite, ProtocolError
+from palaestra.envs.unity.encode import OK
 from palaestra.envs.unity.messages import Columns, DecodeError
-
-OK = 200
-"""The status of a game that is well."""
 
 
 @dataclass(frozen=True, slots=True)
