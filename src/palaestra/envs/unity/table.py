@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import count
 
 import numpy as np
 import torch
@@ -48,14 +49,16 @@ class _Seated:
 
 
 class Table:
-    """Turns what arrives on a tick into a TimeStep. Agents are told apart by their game and their id."""
+    """Turns what arrives on a tick into a TimeStep. Agents are told apart by their game, their team and their id."""
 
     def __init__(self, spec: BehaviorSpec) -> None:
         self.spec = spec
         self._seats = Slots()
         self._seen = np.zeros(0, np.int64)  # (S,) messages of its game that had come when the slot's agent was last heard of
         self._places = _places(0)
-        self._seated: dict[tuple[int, str], _Seated] = {}
+        self._seated: dict[int, _Seated] = {}
+        self._sides: dict[tuple[int, str], int] = {}  # a number for each source and key, with which its agents' ids are made unique
+        self._numbers = count()
         self._idle: TimeStep | None = None
 
     def __len__(self) -> int:
@@ -77,7 +80,7 @@ class Table:
             self._seat(arrival)
         rows, asked = _Rows(self.spec, len(self)), dict[tuple[int, str], Ids]()
         for arrival in arrivals:
-            slots = self._seated[arrival.source, arrival.key].slots
+            slots = self._seated[self._side(arrival)].slots
             asked[arrival.copy, arrival.key] = rows.add(arrival, slots)
             self._seen[slots] = messages[arrival.copy]
         if strangers:
@@ -95,20 +98,31 @@ class Table:
         return self._idle
 
     def _is_seated(self, arrival: Arrival) -> bool:
-        known = self._seated.get((arrival.source, arrival.key))
+        known = self._seated.get(self._side(arrival))
         return known is not None and known.fits(arrival.infos)
 
+    def _side(self, arrival: Arrival) -> int:
+        """The number of a source and key."""
+        at = arrival.source, arrival.key
+        if at not in self._sides:
+            self._sides[at] = next(self._numbers)
+        return self._sides[at]
+
+    def _ids(self, arrival: Arrival) -> Ids:
+        """(N,) unique over all games and teams."""
+        return (self._side(arrival) << 32) | arrival.infos.id
+
     def _seat(self, arrival: Arrival) -> None:
-        slots = self._seats.seat(global_ids(arrival))
+        slots = self._seats.seat(self._ids(arrival))
         more = len(self._seats) - len(self._seen)
         if more > 0:
             self._seen = np.pad(self._seen, (0, more))
             self._places = tuple(torch.cat([x, new]) for x, new in zip(self._places, _places(more), strict=True))
-        self._seated[arrival.source, arrival.key] = _Seated(arrival.infos.id, arrival.infos.group, slots)
+        self._seated[self._side(arrival)] = _Seated(arrival.infos.id, arrival.infos.group, slots)
 
     def _make_room(self, strangers: Sequence[Arrival], messages: NDArray[np.int64]) -> list[Ids]:
         """Before the table grows, the seats of agents that vanished without a word are given up. Their slots."""
-        ids = np.unique(np.concatenate([global_ids(arrival) for arrival in strangers]))
+        ids = np.unique(np.concatenate([self._ids(arrival) for arrival in strangers]))
         newcomers = len(ids) - int(np.isin(self._seats.agent, ids).sum())
         taken = self._seats.taken
         if newcomers <= len(self) - int(taken.sum()):
@@ -122,7 +136,7 @@ class Table:
         """Copy, team and group of each slot; the columns are made anew, since the former may be in someone's hands."""
         area, team, group = (column.numpy().copy() for column in self._places)
         for arrival in strangers:
-            infos, slots = arrival.infos, self._seated[arrival.source, arrival.key].slots
+            infos, slots = arrival.infos, self._seated[self._side(arrival)].slots
             area[slots], team[slots] = arrival.copy, arrival.team
             groups = np.where(infos.group > 0, (arrival.source << 32) | infos.group, NO_GROUP)
             group[slots[infos.done]] = groups[infos.done]
@@ -131,23 +145,25 @@ class Table:
 
     def _broken_off(self, sources: Sequence[int]) -> Ids:
         """Slots of agents of games that are gone."""
-        return (self._seats.taken & np.isin(self._seats.agent >> 32, np.asarray(sources))).nonzero()[0]
+        sides = [side for (source, _), side in self._sides.items() if source in sources]
+        return (self._seats.taken & np.isin(self._seats.agent >> 32, sides)).nonzero()[0]
 
     def _dismiss(self, arrivals: Sequence[Arrival], lost_sources: Sequence[int]) -> None:
         """Those that ended and do not go on, and those that broke off."""
         for arrival in arrivals:
             done = arrival.infos.done
             if done.any():
-                ids = global_ids(arrival)
+                ids = self._ids(arrival)
                 self._leave(np.setdiff1d(ids[done], ids[~done]))
         if lost_sources:
             self._leave(self._seats.agent[self._broken_off(lost_sources)])
+            self._sides = {at: side for at, side in self._sides.items() if at[0] not in lost_sources}
 
     def _leave(self, ids: Ids) -> None:
         if len(ids):
             self._seats.leave(ids)
-            gone = {int(source) for source in np.unique(ids >> 32)}
-            self._seated = {at: seated for at, seated in self._seated.items() if at[0] not in gone}
+            for side in np.unique(ids >> 32).tolist():
+                self._seated.pop(side, None)
 
 
 class _Rows:
@@ -225,11 +241,6 @@ class _Rows:
         order = np.argsort(slots)
         views = (np.concatenate(column)[order] for column in zip(*self._last, strict=True))
         return Ends(torch.from_numpy(slots[order]), tuple(torch.from_numpy(x) for x in views))
-
-
-def global_ids(arrival: Arrival) -> Ids:
-    """(N,) unique over all games."""
-    return (arrival.source << 32) | arrival.infos.id
 
 
 def _places(slots: int) -> tuple[Tensor, ...]:
