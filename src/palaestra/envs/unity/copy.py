@@ -113,6 +113,8 @@ class Copy:
 
     def receive(self, call: Call) -> None:
         """Takes a request. Raises ProtocolError, NotFinite or GameGone where the conversation cannot go on, EnvError where none could."""
+        if self.phase is Phase.DOWN or (self.phase is Phase.STARTING and not call.open):
+            return  # last words of the game that went
         self.received += len(call.raw)
         incoming = decode(call.raw)
         introduces = incoming.hello is not None and (self.phase is Phase.STARTING or bool(incoming.hello.communication_version))
@@ -123,7 +125,7 @@ class Copy:
             raise GameGone(self.farewell())
         if introduces:
             self._greet(call, incoming)
-        elif self.phase in (Phase.STARTING, Phase.DOWN):
+        elif self.phase is Phase.STARTING:
             raise ProtocolError(
                 "its first message does not introduce it (rl_initialization_output): it goes on with another training, or is no game"
             )
@@ -149,17 +151,16 @@ class Copy:
 
     def _hear(self, incoming: Incoming) -> None:
         """A request after the introduction: the first asks for a command, the others tell of agents."""
+        self._around.channels.incoming(self.index, incoming.side_channel)
+        self._learn_brains(incoming)
         if self.phase is Phase.GREETED or self.must_reset:
             self.reset()
             return
-        self._around.channels.incoming(self.index, incoming.side_channel)
-        self._learn_brains(incoming)
         if not incoming.infos:
             self._wait_in(Phase.EMPTY)
             self.answer({})
             return
-        self.arrivals = [self._read(key, infos) for key, infos in incoming.infos.items()]
-        self.fresh = True
+        self.arrivals, self.fresh = self._read(incoming.infos), True
         self.delivered += 1
         self._note_progress()
         if any((~arrival.infos.done).any() for arrival in self.arrivals):
@@ -181,16 +182,24 @@ class Copy:
         if incoming.hello is not None:
             self._brains.update({brain.brain_name: brain for brain in incoming.hello.brain_parameters})
 
-    def _read(self, key: str, infos: Infos) -> Arrival:
-        reader = self._readers.get(key)
-        if reader is None:
-            brain = self._brains.get(key)
-            if brain is None:
-                known = ", ".join(self._brains) or "none"
-                raise ProtocolError(f"it sent agents of behavior '{key}' without ever describing it (described: {known})")
-            reader = Reader(key, brain, infos, "" if self.game is None else self.game.package)
-            self._around.admit(reader)
-            self._readers[key] = reader
+    def _read(self, infos: Mapping[str, Infos]) -> list[Arrival]:
+        """New behaviors are admitted once the whole message was read: a damaged one leaves nothing behind."""
+        readers = {key: self._readers.get(key) or self._reader(key, agents) for key, agents in infos.items()}
+        arrivals = [self._arrival(key, readers[key], agents) for key, agents in infos.items()]
+        for key, reader in readers.items():
+            if key not in self._readers:
+                self._around.admit(reader)
+                self._readers[key] = reader
+        return arrivals
+
+    def _reader(self, key: str, infos: Infos) -> Reader:
+        brain = self._brains.get(key)
+        if brain is None:
+            known = ", ".join(self._brains) or "none"
+            raise ProtocolError(f"it sent agents of behavior '{key}' without ever describing it (described: {known})")
+        return Reader(key, brain, infos, "" if self.game is None else self.game.package)
+
+    def _arrival(self, key: str, reader: Reader, infos: Infos) -> Arrival:
         arrival = Arrival(reader.name, key, self.index, self.source, reader.team, infos, reader.observations(infos), reader.masks(infos))
         while reader.warnings:
             self._around.tell("warning", f"{self.name}: {reader.warnings.pop(0)}")
@@ -238,7 +247,8 @@ class Copy:
     def last_words(self) -> str:
         """The end of the game's log, if it has one."""
         tail = self.process.tail(LAST_LINES) if self.process is not None else ""
-        return f"; the end of its log ({self._logs}):\n{tail}" if tail else ""
+        where = "" if self.options.logs is None else f" ({self._logs})"
+        return f"; the end of its log{where}:\n{tail}" if tail else ""
 
     def forget(self) -> None:
         """What a game said and owes; the next one is another source of agents."""

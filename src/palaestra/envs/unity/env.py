@@ -51,6 +51,8 @@ class UnityEnv:
     Games start at the first `reset`. A copy that crashes is started again while the run makes progress; its open episodes are `lost`.
     """
 
+    summary = "a Unity game"
+
     def __init__(self, options: UnityOptions, side_channels: Sequence[SideChannel] = (), tell: Tell | None = None) -> None:
         """Finds the build. Raises EnvError where there is none."""
         self.options, self._tell = options, tell or log
@@ -125,7 +127,7 @@ class UnityEnv:
         while True:
             self._gather()
             steps = self._show()
-            if any(step.acting.any() for step in steps.values()):
+            if self._interrupted or any(step.acting.any() for step in steps.values()):
                 return steps
             self._answer({})
 
@@ -323,6 +325,8 @@ class UnityEnv:
         for copy in self.copies:
             if copy.process is not None:
                 copy.process.kill()
+        if self._temporary is not None:
+            shutil.rmtree(self._temporary, ignore_errors=True)
 
     def close(self) -> None:
         """Tells games to end, ends those that do not, and frees ports and threads."""
