@@ -172,3 +172,31 @@ class Run:
         count.group_returns += float(episodes.group_returns.sum())
         count.length += int(episodes.lengths.sum())
         count.settled = seat.decisions
+
+
+@dataclass
+class Work:
+    """What a thread gave back."""
+
+    result: Any = None
+    error: BaseException | None = None
+
+
+@contextmanager
+def in_thread(work: Callable[[], Any]) -> Iterator[Work]:
+    """Work beside the block, waited for at its end; what it raises is raised there."""
+    done = Work()
+
+    def run() -> None:
+        try:
+            done.result = work()
+        except BaseException as error:
+            done.error = error
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    yield done
+    thread.join(30)
+    assert not thread.is_alive(), "it still works"
+    if done.error is not None:
+        raise done.error

@@ -270,4 +270,4 @@ class Copy:
         """Answers what waits, so that the game can end by itself."""
         if self.call is not None:
             self.call.answer(encode.goodbye())
-            self.call = None
+            self.call, self.phase = None, Phase.DOWN
