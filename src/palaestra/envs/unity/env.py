@@ -343,12 +343,13 @@ class UnityEnv:
         for copy in copies:
             if copy.process is not None:
                 copy.process.stop(max(0.0, deadline - time.monotonic()) if copy.phase is not Phase.STARTING else 0.0)
-            copy.server.close()
         with suppress(Empty):
             while True:
                 event = self.inbox.get_nowait()
                 if isinstance(event, Call):
                     event.answer(None)
+        for copy in copies:
+            copy.server.close()
         if self._temporary is not None:
             shutil.rmtree(self._temporary, ignore_errors=True)
             self._temporary = None

@@ -18,6 +18,8 @@ CALLS = 4
 """At once: a game has one; more are those of a game that has just died, or of a stranger."""
 ATTEMPTS = 20
 LOOPBACK = ("127.0.0.1", "::1")
+SEND_OFF = 1.0
+"""Seconds that answers have to reach their games when a server closes."""
 
 
 class Call:
@@ -109,8 +111,8 @@ class Server:
         return answer
 
     def close(self) -> None:
-        """Every call must have been answered."""
-        self._server.stop(None).wait(5)
+        """Every call must have been answered; answers still go out."""
+        self._server.stop(SEND_OFF).wait(5)
         self._threads.shutdown()
 
 
