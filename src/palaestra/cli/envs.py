@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from contextlib import closing
 from pathlib import Path
 
 from rich.console import Console
@@ -13,7 +14,7 @@ from palaestra.core.errors import PalaestraError
 from palaestra.core.registry import Registry
 from palaestra.core.specs import ActionSpec, BehaviorSpec
 from palaestra.envs.base import Env
-from palaestra.runtime.environments import make_env
+from palaestra.runtime.environments import is_game, make_env
 
 CONFIGS = Path("configs/ppo")
 
@@ -24,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "env",
         nargs="?",
         metavar="ENV",
-        help="show this one: a built-in's name, gymnasium:ID or python:module:factory; without it all built-in ones are listed",
+        help="show this one: a built-in's name, a build, gymnasium:ID or python:module:factory; without it all built-in ones are listed",
     )
 
 
@@ -33,8 +34,17 @@ def main(args: argparse.Namespace) -> None:
     console = Console(highlight=False)
     if args.env is None:
         _list(console)
-    else:
-        _show(console, args.env)
+        return
+    name = args.env
+    if is_game(name):
+        from palaestra.runtime.playing import open_game
+
+        with closing(open_game(name, None, None, {})) as game:
+            game.reset(0)  # it tells of its behaviors as it plays
+            _show(console, name, game)
+        return
+    with closing(make_env(f"builtin:{name}" if name in Registry("envs") else name)) as env:
+        _show(console, name, env)
 
 
 def _list(console: Console) -> None:
@@ -60,8 +70,7 @@ def _list(console: Console) -> None:
     )
 
 
-def _show(console: Console, name: str) -> None:
-    env = make_env(f"builtin:{name}" if name in Registry("envs") else name)
+def _show(console: Console, name: str, env: Env) -> None:
     console.print(f"[bold cyan]{escape(name)}[/]  {escape(_summary(env))}\n")
     table = Table.grid(padding=(0, 2))
     table.add_column(style="bold", no_wrap=True)
@@ -73,7 +82,6 @@ def _show(console: Console, name: str) -> None:
     config, hint = _config(env)
     console.print(table)
     console.print(f"\n[bold]train it[/]  palaestra learn {config} --env={escape(name)} --run-id=first{hint}", soft_wrap=True)
-    env.close()
 
 
 def _add_spec(table: Table, spec: BehaviorSpec) -> None:

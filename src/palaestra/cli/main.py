@@ -12,6 +12,7 @@ from importlib import import_module
 from types import ModuleType
 
 from palaestra.core.errors import PalaestraError
+from palaestra.runtime.signals import break_on_signals
 
 COMMANDS = {
     "learn": "train the agents of an environment, or go on with a run",
@@ -19,6 +20,7 @@ COMMANDS = {
     "plot": "draw the learning curves of one or several runs",
     "record": "make a GIF of trained agents",
     "export": "write a run's policies as ONNX models",
+    "doctor": "find out what is wrong with a Unity build, the Editor's scene or another environment",
     "envs": "list the built-in environments, or show one",
     "config": "check a settings file and print it with every default",
     "schema": "write a JSON schema of the settings, for editors",
@@ -47,7 +49,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if options.command is None:
             parser.print_help()
             return 0
-        return command(options.command).main(options) or 0
+        with break_on_signals():
+            return command(options.command).main(options) or 0
     except PalaestraError as error:
         if debug:
             traceback.print_exception(error)

@@ -44,12 +44,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> None:
     """Plays, draws, and says where the GIF is. Raises RunError, EnvError or PolicyError."""
-    from palaestra.core.errors import RunError
-    from palaestra.runtime.playing import find_models, open_for, run_folder
+    from palaestra.core.errors import EnvError, RunError
+    from palaestra.runtime.environments import is_game
+    from palaestra.runtime.playing import env_name, find_models, open_for, run_folder
 
     _check(options)
     models = find_models(options.run, options.results_dir)
-    name = options.env or (models.settings and models.settings.env_settings.env_path) or ""
+    name = env_name(models, options.env)
+    if is_game(name):
+        raise EnvError(
+            f"{name} is a Unity game, which draws in its own window only: watch it there with 'palaestra learn --run-id=ID --inference "
+            f"--time-scale=1', and record the screen"
+        )
     drawn = {"render": True} if name.startswith("gymnasium:") else {}
     out = options.out or (
         run_folder(options.run, options.results_dir).path / "recording.gif" if models.settings else Path(f"{Path(options.run).stem}.gif")

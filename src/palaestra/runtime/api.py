@@ -106,6 +106,8 @@ def learn(
         timers = Timers()
         tracker = stack.enter_context(closing(Tracker(sinks(folder, settings, checkpoint, console, timers))))
         run = Run(settings, folder, world, tracker, console, timers)
+        if checkpoint is not None:
+            run.load(checkpoint)
         stack.enter_context(stop_on_signals(run))
         begin(run, checkpoint)
         try:
@@ -214,10 +216,8 @@ def sinks(folder: RunFolder, settings: RunSettings, checkpoint: Checkpoint | Non
 
 
 def begin(run: Run, checkpoint: Checkpoint | None) -> None:
-    """Makes or opens the run's folder, and puts the run where it starts from."""
+    """Makes or opens the run's folder; a new run starts from the networks that it is to start from."""
     chosen = run.settings.checkpoint_settings
-    if checkpoint is not None:
-        run.load(checkpoint)
     if run.inference:
         report.announce(run, checkpoint, ())
         return

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from palaestra.core.errors import CheckpointError, RunError
 from palaestra.core.registry import Registry
-from palaestra.core.specs import BehaviorSpec
+from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.models.actor_critic import ActorCritic
 from palaestra.runtime.checkpoints import Checkpoints
-from palaestra.runtime.environments import make_env
 from palaestra.runtime.folder import CONFIGURATION
 from palaestra.runtime.settings import behavior, load
 
@@ -19,32 +20,29 @@ from palaestra.runtime.settings import behavior, load
 def load_networks(run: Path, step: int | None = None) -> dict[str, tuple[ActorCritic, BehaviorSpec]]:
     """Network and spec of each behavior, on the CPU, from the checkpoint of `step` or the newest whole one.
 
-    The run's environment is opened for a moment: it knows what its behaviors see and do. Raises RunError, or EnvError.
+    Raises RunError.
     """
     configuration = run / CONFIGURATION
     if not configuration.is_file():
         raise RunError(f"{run} is no run: it has no {CONFIGURATION}")
     settings = load(configuration).settings
     checkpoint = Checkpoints(run / "checkpoints", 0).load(step)
-    place = settings.env_settings
-    env = make_env(place.env_path, areas=place.num_areas, options=place.env_options)
-    try:
-        env.reset(0)
-        specs = dict(env.behaviors)
-    finally:
-        env.close()
+    whole: Any = checkpoint.state["run"]
+    if "specs" not in whole:
+        raise CheckpointError(f"{checkpoint.path} was written by an earlier version: resume the run for a moment with this one")
+    specs = {name: spec_of(saved) for name, saved in whole["specs"].items()}
     networks = {}
     for name, spec in specs.items():
-        if name not in checkpoint.state:
-            continue
         own = behavior(settings, name, specs)
         network = Registry("trainers").get(own.trainer_type)(spec, own, torch.device("cpu"), 0).network
         try:
             network.load_state_dict(checkpoint.state[name]["trainer"]["network"])
         except (KeyError, RuntimeError) as error:
-            raise CheckpointError(f"{checkpoint.path} does not fit the settings in {configuration} and its environment: {error}") from error
+            raise CheckpointError(f"{checkpoint.path} does not fit the settings in {configuration}: {error}") from error
         networks[name] = (network, spec)
-    if not networks:
-        there = ", ".join(name for name in checkpoint.state if name != "run")
-        raise CheckpointError(f"{checkpoint.path} has none of the environment's behaviors ({', '.join(specs)}); it has {there or 'none'}")
     return networks
+
+
+def spec_of(saved: Mapping[str, Any]) -> BehaviorSpec:
+    """Back from `dataclasses.asdict`."""
+    return BehaviorSpec(tuple(ObsSpec(**obs) for obs in saved["obs"]), ActionSpec(**saved["action"]), saved["steady"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ from palaestra.core.errors import EnvError, RunError
 from palaestra.core.registry import Registry
 from palaestra.envs.base import Env
 from palaestra.runtime.border import guarded
-from palaestra.runtime.environments import make_env
+from palaestra.runtime.environments import EDITOR, is_game, make_env
 from palaestra.runtime.files import file_name
 from palaestra.runtime.folder import CONFIGURATION, RunFolder
 from palaestra.runtime.settings import RunSettings, load
@@ -72,17 +73,34 @@ def newest(folder: RunFolder, behavior: str) -> Path | None:
     return max(candidates, key=lambda path: path.stat().st_mtime, default=None)
 
 
+def env_name(models: Models, env: str | None) -> str:
+    """The environment named, else the run's own, which is the Editor where the run names none. Raises EnvError for a mere model."""
+    name = env or (models.settings and (models.settings.env_settings.env_path or EDITOR))
+    if not name:
+        raise EnvError(f"which environment {models.run} was trained in is not known: name it with --env")
+    return name
+
+
 def open_for(models: Models, env: str | None, areas: int | None, usual: int, **options: Any) -> Env:
     """The environment to play in: the one named, else the run's own.
 
-    Where `areas` is not given it has the `usual` number, except that one of the user's own (python:...) makes as many as it likes.
+    Where `areas` is not given it has the `usual` number, except that a Unity game has the run's, and one of the user's own
+    (python:...) makes as many as it likes.
     """
-    settings = models.settings
-    name = env or (settings and settings.env_settings.env_path)
-    if not name:
-        raise EnvError(f"which environment {models.run} was trained in is not known: name it with --env")
+    settings, name = models.settings, env_name(models, env)
     own = dict(settings.env_settings.env_options) if settings and not env else {}
+    if is_game(name):
+        return open_game(name, areas, settings, {**own, **options})
     if areas is None and not name.startswith("python:"):
         areas = usual
     made = make_env(name, areas=areas, options={**own, **options})
     return made if name in Registry("envs") else guarded(made, name)
+
+
+def open_game(name: str, areas: int | None, settings: RunSettings | None, options: Mapping[str, Any]) -> Env:
+    """A Unity game with what a run's settings say of it; what it has to tell goes to stderr."""
+    from palaestra.runtime.games import game_settings  # brings gRPC: 0.1 s
+
+    settings = settings or RunSettings()
+    games = game_settings(settings, None, lambda level, text: print(text, file=sys.stderr, flush=True))
+    return make_env(name, areas=areas or settings.env_settings.num_areas, options=options, games=games)

@@ -9,6 +9,7 @@ from typing import Any
 
 from palaestra.core.errors import PalaestraError
 from palaestra.runtime.checkpoints import Checkpoint
+from palaestra.runtime.environments import is_game
 from palaestra.runtime.folder import RunFolder
 from palaestra.runtime.run import Run
 from palaestra.runtime.sinks import METRICS
@@ -45,7 +46,9 @@ def conclude(run: Run, finals: Mapping[str, Path]) -> None:
         lines.append(f"TensorBoard  tensorboard --logdir {shlex.quote(str(run.folder.results))}")
         if finals and run.settings.env_settings.env_path:
             place = shlex.quote(str(run.folder.path))
-            lines += [f"test it      palaestra evaluate {place}", f"watch it     palaestra record {place}"]
+            game = is_game(run.settings.env_settings.env_path)
+            watch = f"{play_command(run.folder)} --time-scale=1" if game else f"palaestra record {place}"
+            lines += [f"test it      palaestra evaluate {place}", f"watch it     {watch}"]
         lines.append(f"go on        {go_on(run)}")
     run.console.info("\n  ".join(lines))
 
@@ -87,8 +90,17 @@ def go_on(run: Run) -> str:
 
 def resume_command(folder: RunFolder) -> str:
     """The command that resumes a run."""
+    return f"{_learn(folder)} --resume"
+
+
+def play_command(folder: RunFolder) -> str:
+    """The command that plays a run."""
+    return f"{_learn(folder)} --inference"
+
+
+def _learn(folder: RunFolder) -> str:
     elsewhere = "" if folder.results == Path("results") else f" --results-dir={shlex.quote(str(folder.results))}"
-    return f"palaestra learn --run-id={shlex.quote(folder.run_id)}{elsewhere} --resume"
+    return f"palaestra learn --run-id={shlex.quote(folder.run_id)}{elsewhere}"
 
 
 def limit(run: Run) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,8 @@ class Run:
         self.threads = settings.torch_settings.threads
         self._state: dict[str, Any] = {}
         self._seats: dict[str, Any] = {}
-        """Of the checkpoint gone on from: what behaviors that have not been seen yet had learned, and decided."""
+        self._specs: dict[str, Any] = {}
+        """Of the checkpoint gone on from: what behaviors that have not been seen yet had learned, and decided; what all see and do."""
         self._set_parameters()
         if isinstance(env, Informed):
             env.training_starts(training_facts(settings, self.device))
@@ -202,6 +204,7 @@ class Run:
             "elapsed": self.elapsed,
             "threads": self.threads,
             "seed": self.settings.env_settings.seed,
+            "specs": {**self._specs, **{name: asdict(self.env.behaviors[name]) for name in self.learners}},
         }
         return {"run": whole, **self._state, **{name: learner.state_dict() for name, learner in self.learners.items()}}
 
@@ -209,7 +212,7 @@ class Run:
         """Goes on from a checkpoint. Raises CheckpointError where it does not fit the environment or the settings."""
         whole: Any = checkpoint.state["run"]
         self._state = {name: part for name, part in checkpoint.state.items() if name != "run"}
-        self._seats = dict(whole["collector"]["seats"])
+        self._seats, self._specs = dict(whole["collector"]["seats"]), dict(whole.get("specs", {}))
         self._must_share_behaviors(checkpoint)
         try:
             restored = self.collector.load_state_dict(whole["collector"], self.settings.env_settings.seed + checkpoint.step)
