@@ -82,7 +82,8 @@ class Copy:
         self.source = around.new_source()
         self._brains: dict[str, Any] = {}
         self._readers: dict[str, Reader] = {}
-        self._reminded = 0
+        self.reminded = 0
+        """Times that people were told of the present silence."""
 
     @property
     def name(self) -> str:
@@ -102,7 +103,7 @@ class Copy:
 
     def start(self) -> None:
         """Starts the build's process; the Editor is waited for."""
-        self._reminded = self.delivered = 0
+        self.reminded = self.delivered = 0
         if self._executable is not None:
             log = self._logs / f"Player-{self.index}.log"
             command = [str(self._executable), *arguments(self.options, self.index, self.server.port, log)]
@@ -164,7 +165,7 @@ class Copy:
         self.delivered += 1
         self._note_progress()
         if any((~arrival.infos.done).any() for arrival in self.arrivals):
-            self.phase, self._reminded = Phase.RUNNING, 0
+            self.phase, self.reminded = Phase.RUNNING, 0
         else:
             self._wait_in(Phase.UNDECIDED)
 
@@ -230,16 +231,16 @@ class Copy:
         """Raises GameGone where the process has ended or silence has lasted too long; reminds where it may last."""
         if self.process is not None and self.process.code() is not None:
             raise GameGone(f"it {self.process.describe_exit()}{self.last_words()}")
-        if self.call is not None or self.phase is Phase.DOWN:
-            return
+        if self.phase is Phase.DOWN or (self.call is not None and self.phase is not Phase.UNDECIDED):
+            return  # it waits for us; one whose agents only end is never seen otherwise
         waited, patience = time.monotonic() - self.since, self.options.wait_for()
-        if waited < patience * (self._reminded + 1):
+        if waited < patience * (self.reminded + 1):
             return
         headless = needs_display(self.options, os.environ)
         why = explain(self.phase, waited, editor=self.editor, needs_display=headless)
         endless = self.editor and self.options.patience is None
         if endless or (self.delivered and self.phase in (Phase.EMPTY, Phase.UNDECIDED)):
-            self._reminded += 1
+            self.reminded += 1
             self._around.tell("warning", f"{self.name}: {why}" if self.delivered or not self.editor else why)
             return
         raise GameGone(why + self.last_words())

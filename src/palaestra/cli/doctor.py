@@ -1,0 +1,86 @@
+"""Find out what is wrong with a Unity build, the Editor's scene or another environment.
+
+Starts it, plays random actions and reports each stage on the way, what agents see and earn, and where the time goes.
+The exit status is 1 where training would fail.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+EPILOG = """\
+examples:
+  palaestra doctor Game.x86_64
+  palaestra doctor Game.x86_64 --no-graphics --config configs/ppo/3DBall.yaml
+  palaestra doctor
+  palaestra doctor gymnasium:CartPole-v1 --ticks 1000
+"""
+
+SECTIONS = {"env_settings": "env_path env_args editor_port bind num_areas timeout_wait", "engine_settings": "time_scale no_graphics"}
+"""Where in the settings the flags belong; a flag's `dest` is its key in the YAML."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What to examine, for how long, and how its games are started."""
+    parser.add_argument(
+        "env_path",
+        nargs="?",
+        metavar="BUILD",
+        help="a Unity build, or any other environment as for learn's --env (default: the one of --config, else the Unity Editor)",
+    )
+    length = parser.add_mutually_exclusive_group()
+    length.add_argument("--ticks", type=int, metavar="N", help="ticks of random actions (default: 200)")
+    length.add_argument("--seconds", type=float, metavar="S", help="play for that long instead")
+    parser.add_argument("--config", type=Path, metavar="CONFIG", help="settings file (YAML) that the behaviors are compared with")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write everything found out as JSON too")
+    group = parser.add_argument_group("starting it", "As in 'palaestra learn'.")
+    group.add_argument("--num-areas", type=int, metavar="N", help="areas of the environment (default: its own number)")
+    group.add_argument(
+        "--timeout-wait", type=float, metavar="S", help="seconds to wait for an answer (default: 60; for the Editor as long as it takes)"
+    )
+    group.add_argument("--time-scale", type=float, metavar="X", help="simulated seconds a second (default: 20)")
+    group.add_argument("--no-graphics", action="store_true", default=None, help="run without a window")
+    group.add_argument("--editor-port", type=int, metavar="N", help="network port of the Editor (default: 5004)")
+    group.add_argument("--bind", metavar="ADDRESS", help="listen there, such as 0.0.0.0 for other machines (default: this machine only)")
+    group.add_argument("--env-args", nargs=argparse.REMAINDER, metavar="ARG", help="all that follows goes to the build")
+
+
+def overrides(options: argparse.Namespace) -> dict[str, Any]:
+    """The flags that were typed, as a part of the settings tree."""
+    tree = {
+        section: {key: getattr(options, key) for key in keys.split() if getattr(options, key) is not None}
+        for section, keys in SECTIONS.items()
+    }
+    tree["env_settings"]["num_envs"] = 1  # whatever the file says: one tells enough
+    return tree
+
+
+def main(options: argparse.Namespace) -> int:
+    """1 where training would fail."""
+    import json
+
+    from palaestra.cli.doctor_report import Report, as_json
+    from palaestra.core.errors import ConfigError
+    from palaestra.runtime.doctor import Limit, examine
+    from palaestra.runtime.settings import load
+
+    for flag in ("ticks", "seconds"):
+        value = getattr(options, flag)
+        if value is not None and not 0 < value < float("inf"):
+            raise ConfigError(f"--{flag} is {value}; expected more than 0")
+    settings = load(options.config, overrides(options)).settings
+    ticks = options.ticks or (None if options.seconds else 200)
+    report = Report()
+    try:
+        found = examine(settings, Limit(ticks, options.seconds), report, listed=options.config is not None)
+    finally:
+        report.close()
+    report.show(found)
+    if options.json is not None:
+        try:
+            options.json.write_text(json.dumps(as_json(found), indent=2) + "\n", "utf-8")
+        except OSError as error:
+            raise ConfigError(f"cannot write --json {options.json}: {error.strerror}") from error
+    return 0 if found.healthy else 1

@@ -1,0 +1,209 @@
+"""What `palaestra doctor` prints: stages as they pass, then tables, then the findings."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from textwrap import wrap
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.padding import Padding
+from rich.status import Status
+from rich.table import Table
+
+from palaestra.runtime.doctor import Examination, Finding, Stage
+from palaestra.runtime.doctor.examination import Timing
+from palaestra.runtime.doctor.meters import BehaviorReport, ObservationReport, RewardReport
+from palaestra.runtime.doctor.stages import counted
+
+COLUMNS = 100
+"""Where there is no terminal."""
+INDENT = 9
+STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
+
+
+class Report:
+    """A Visitor of the examination that prints."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        self.console = console or Console(highlight=False)
+        if not self.console.is_terminal:
+            self.console.width = COLUMNS
+        self._status: Status | None = None
+
+    def begins(self, stage: str) -> None:
+        """Shown while it lasts, on a terminal."""
+        self.close()
+        if self.console.is_terminal:
+            self._status = self.console.status(f"{stage} ...")
+            self._status.start()
+
+    def ended(self, stage: Stage) -> None:
+        """A line, and what there is to say about it below."""
+        self.close()
+        mark = "[green]ok[/]    " if stage.ok else "[bold red]failed[/]"
+        self.console.print(f"{mark}   {escape(stage.name):<26}{stage.seconds:8.2f} s")
+        for line in stage.details:
+            self._below(line, "dim" if stage.ok else "red")
+
+    def says(self, text: str) -> None:
+        """A line of the environment's own."""
+        self._below(text, "")
+
+    def close(self) -> None:
+        """Takes away what only lasts while something is waited for."""
+        if self._status is not None:
+            self._status.stop()
+            self._status = None
+
+    def show(self, found: Examination) -> None:
+        """All but the stages."""
+        if found.timing is not None:
+            for behavior in found.behaviors.values():
+                self._behavior(behavior)
+            self._times(found.timing, found.behaviors)
+        if found.copies is not None:
+            self.console.print(f"\n[bold]copies[/]  {copies(found.copies.number)}")
+            self._below(found.copies.why, "dim")
+        self._findings(found)
+
+    def _behavior(self, report: BehaviorReport) -> None:
+        self.console.print(f"\n[bold]behavior[/] [bold cyan]{escape(report.name)}[/]")
+        facts = Table.grid(padding=(0, 2))
+        facts.add_column(style="bold", no_wrap=True)
+        facts.add_column()
+        for name, text in (
+            ("agents", agents(report)),
+            ("episodes", episodes(report)),
+            ("reward", reward(report.reward)),
+            ("group reward", "" if report.group_reward is None else reward(report.group_reward)),
+            ("masks", masks(report)),
+        ):
+            if text:
+                facts.add_row(name, escape(text))
+        self.console.print(Padding(facts, (0, 0, 0, 2)))
+        self.console.print(Padding(_observations(report.observations), (0, 0, 0, 2)))
+
+    def _times(self, timing: Timing, behaviors: Mapping[str, BehaviorReport]) -> None:
+        decisions = sum(report.decisions for report in behaviors.values())
+        at = "" if timing.time_scale is None else f" at time scale {timing.time_scale:g}"
+        seconds = max(timing.seconds, 1e-9)
+        self.console.print(
+            f"\n[bold]time[/]     {timing.ticks} ticks: {timing.ticks / seconds:,.0f} ticks/s, {decisions / seconds:,.0f} decisions/s{at}"
+        )
+        table = Table.grid(padding=(0, 2))
+        table.add_column(style="bold")
+        table.add_column(justify="right")
+        table.add_column(justify="right")
+        for part, took in timing.parts.items():
+            table.add_row(part, f"{1000 * took / timing.ticks:.3f} ms a tick", f"{took / seconds:.0%}")
+        self.console.print(Padding(table, (0, 0, 0, INDENT)))
+        if timing.received is not None and timing.sent is not None:
+            self._below(f"{timing.received:,} bytes received and {timing.sent:,} sent a tick", "")
+
+    def _below(self, text: str, style: str) -> None:
+        room = max(40, self.console.width - INDENT)
+        for line in wrap(text, room, break_long_words=False, break_on_hyphens=False):
+            self.console.print(" " * INDENT + escape(line), style=style, soft_wrap=True)
+
+    def _findings(self, found: Examination) -> None:
+        self.console.print()
+        if not found.findings:
+            self.console.print("[bold green]everything is in order[/]")
+            return
+        self.console.print(f"[bold]{counted(len(found.findings), 'finding')}[/]")
+        table = Table.grid(padding=(0, 1))
+        table.add_column(justify="right", min_width=3)
+        table.add_column(no_wrap=True)
+        table.add_column(ratio=1)
+        rank = list(STYLES)
+        for i, finding in enumerate(sorted(found.findings, key=lambda finding: rank.index(finding.level)), 1):
+            table.add_row(f"{i}.", f"[{STYLES[finding.level]}]{finding.level}[/]", _finding(finding))
+        self.console.print(table)
+
+
+def _finding(finding: Finding) -> str:
+    return escape(finding.what) + (f"\n[dim]{escape(finding.advice)}[/]" if finding.advice else "")
+
+
+def _observations(observations: tuple[ObservationReport, ...]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    for name in ("observation", "kind", "shape"):
+        table.add_column(name)
+    for name in ("range", "mean", "std", "constant", "far out"):
+        table.add_column(name, justify="right")
+    for seen in observations:
+        constant = f"{len(seen.constant)} of {seen.elements}" if seen.constant else "none"
+        kind = seen.kind if seen.entities is None else f"{seen.kind} ({_span(*seen.entities)} rows)"
+        kind += ", a goal" if seen.goal else ""
+        table.add_row(
+            escape(seen.name),
+            kind,
+            "x".join(map(str, seen.shape)),
+            f"{seen.low:.4g} .. {seen.high:.4g}",
+            f"{seen.mean:.3g}",
+            f"{seen.std:.3g}",
+            "one color" if seen.one_color else constant,
+            str(seen.far or "none"),
+        )
+    return table
+
+
+def agents(report: BehaviorReport) -> str:
+    """Who decided."""
+    parts = [f"{_span(*report.agents)} a tick, {report.decisions:,} decisions"]
+    if report.teams not in ((), (0,)):
+        parts.append(f"teams {', '.join(map(str, report.teams))}")
+    if report.groups:
+        parts.append(counted(report.groups, "group"))
+    return "; ".join(parts)
+
+
+def episodes(report: BehaviorReport) -> str:
+    """How many ended, and how."""
+    ended = report.terminated + report.truncated
+    text = f"{ended:,} ended ({report.terminated:,} terminated, {report.truncated:,} truncated)" if ended else "none ended"
+    if report.mean_length is not None:
+        text += f"; mean length {report.mean_length:.1f} decisions, mean return {report.mean_return:.3f}"
+    return text + (f"; {report.lost} broke off" if report.lost else "")
+
+
+def reward(report: RewardReport | None) -> str:
+    """Of one kind."""
+    if report is None:
+        return "none has come"
+    if report.low == report.high:
+        return f"always {report.low:.4g}"
+    return f"{report.low:.4g} .. {report.high:.4g}, mean {report.mean:.4g}, {report.nonzero:.0%} not zero"
+
+
+def masks(report: BehaviorReport) -> str:
+    """Nothing where there is nothing to mask."""
+    if not report.branches:
+        return ""
+    return "none forbade anything" if report.masked is None else f"{report.masked:.1%} of choices forbidden"
+
+
+def copies(number: int) -> str:
+    """How many to start."""
+    return "one is enough on this machine" if number == 1 else f"up to {number} are worth starting on this machine: --num-envs={number}"
+
+
+def _span(least: int, most: int) -> str:
+    return str(least) if least == most else f"{least} to {most}"
+
+
+def as_json(value: Any) -> Any:
+    """Records, mappings and tuples as JSON has them; numbers that are not finite as null."""
+    if isinstance(value, Examination):
+        return {"healthy": value.healthy, **{field.name: as_json(getattr(value, field.name)) for field in fields(value)}}
+    if is_dataclass(value):
+        return {field.name: as_json(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Mapping):
+        return {key: as_json(each) for key, each in value.items()}
+    if isinstance(value, tuple):
+        return [as_json(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

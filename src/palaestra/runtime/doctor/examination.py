@@ -1,0 +1,271 @@
+"""An environment from its start through a number of ticks of random actions."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+
+from palaestra.core.errors import PalaestraError
+from palaestra.core.registry import Registry
+from palaestra.core.specs import ActionSpec, describe
+from palaestra.core.timestep import Action, TimeStep
+from palaestra.envs.base import Env
+from palaestra.envs.unity.env import UnityEnv
+from palaestra.envs.unity.options import Restarts
+from palaestra.runtime.border import check_shapes, check_step, guarded
+from palaestra.runtime.doctor.findings import Circumstances, Finding, of_behavior, of_settings
+from palaestra.runtime.doctor.meters import BehaviorMeter, BehaviorReport
+from palaestra.runtime.doctor.stages import GameWalk, Stage, Visitor, Walk
+from palaestra.runtime.environments import EDITOR, is_game, make_env
+from palaestra.runtime.games import GameSettings, game_settings
+from palaestra.runtime.settings import RunSettings
+
+OPENED, FIRST = "environment opened", "agents ask for decisions"
+NEVER = Restarts(lifetime=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Where the time of ticks went; the examination's own is left out."""
+
+    ticks: int
+    parts: Mapping[str, float]  # seconds
+    received: int | None  # bytes a tick, of a game
+    sent: int | None
+    time_scale: float | None
+    cores: float | None  # that the game kept busy while it was waited for; None: not known
+
+    @property
+    def seconds(self) -> float:
+        """Of all parts."""
+        return sum(self.parts.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Copies:
+    """How many copies of a game are worth starting here."""
+
+    number: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Examination:
+    """All that was found out."""
+
+    env: str
+    stages: tuple[Stage, ...]
+    behaviors: Mapping[str, BehaviorReport]
+    timing: Timing | None  # None: it never came to a tick
+    copies: Copies | None
+    findings: tuple[Finding, ...]
+
+    @property
+    def healthy(self) -> bool:
+        """Whether it can be trained with."""
+        return all(finding.level != "error" for finding in self.findings)
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """How long random actions are played: until either is reached."""
+
+    ticks: int | None = 200
+    seconds: float | None = None
+
+    def reached(self, ticks: int, seconds: float) -> bool:
+        """After so many."""
+        return (self.ticks is not None and ticks >= self.ticks) or (self.seconds is not None and seconds >= self.seconds)
+
+
+def examine(settings: RunSettings, limit: Limit, visitor: Visitor, *, listed: bool) -> Examination:
+    """Opens what `settings` name (without env_path the Editor), plays, and closes it. `listed`: the settings are a user's file.
+
+    What is wrong with the environment becomes a finding. Logs of a game that is not well are kept, and named in the findings.
+    """
+    logs = Path(tempfile.mkdtemp(prefix="palaestra-doctor-"))
+    found = None
+    try:
+        found = _Patient(settings, visitor, logs).examine(limit, listed)
+        return found
+    finally:
+        silent = not any(log.stat().st_size for log in logs.iterdir())
+        if found is None or found.healthy or silent:
+            shutil.rmtree(logs, ignore_errors=True)
+
+
+class _Patient:
+    """One environment under examination."""
+
+    def __init__(self, settings: RunSettings, visitor: Visitor, logs: Path) -> None:
+        self.settings, self._visitor = settings, visitor
+        self.name = settings.env_settings.env_path or EDITOR
+        self.is_unity = is_game(self.name)
+        games = game_settings(settings, logs)
+        executable = None if self.name == EDITOR else self.name
+        options = replace(games.options, copies=1, restarts=NEVER, executable=executable)
+        self.walk = GameWalk(options, visitor) if self.is_unity else None
+        self.stages = self.walk.walk if self.walk else Walk((OPENED, FIRST), visitor)
+        self.games = GameSettings(options, games.channels, self.walk.tell if self.walk else None)
+        self.meters: dict[str, BehaviorMeter] = {}
+        self.findings: list[Finding] = []
+        self.timing: Timing | None = None
+
+    def examine(self, limit: Limit, listed: bool) -> Examination:
+        """From its opening to its end."""
+        env: Env | None = None
+        try:
+            env = self._open()
+            steps = self._first(env)
+            self._play(env, steps, limit)
+        except PalaestraError as error:
+            if self.stages.awaited is not None:
+                (self.walk or self.stages).failed(error)
+                self.findings.append(Finding("error", f"{self.stages.stages[-1].name}: failed, as said above"))
+            else:
+                self.findings.append(Finding("error", str(error)))
+        finally:
+            if env is not None:
+                env.close()
+        reports = {name: meter.report() for name, meter in self.meters.items()}
+        complete = not self.findings
+        around = Circumstances(self.settings, listed, self.is_unity, self.timing.ticks if self.timing else 0, complete)
+        self._judge(reports, around)
+        copies = worth_starting(self.timing) if self.timing and complete and self.is_unity and self.name != EDITOR else None
+        return Examination(self.name, tuple(self.stages.stages), reports, self.timing, copies, tuple(self.findings))
+
+    def _open(self) -> Env:
+        place = self.settings.env_settings
+        env = make_env(self.name, areas=place.num_areas, options=place.env_options, games=self.games if self.is_unity else None)
+        if self.walk is not None:
+            assert isinstance(env, UnityEnv)
+            self.walk.opened(env)
+            return env
+        self.stages.passed(f"{self.name}: {env.num_areas} areas", *(f"{name}: {describe(spec)}" for name, spec in env.behaviors.items()))
+        return env if self.name in Registry("envs") else guarded(env, self.name)
+
+    def _first(self, env: Env) -> dict[str, TimeStep]:
+        steps = env.reset(max(0, self.settings.env_settings.seed))
+        self._measure(env, steps)
+        if self.walk is None:
+            self.stages.passed(*(f"{name}: {int(step.acting.sum())} agents" for name, step in steps.items()))
+        return steps
+
+    def _measure(self, env: Env, steps: Mapping[str, TimeStep]) -> None:
+        """Raises EnvError for what nothing can be learned from."""
+        for name, step in steps.items():
+            spec = env.behaviors[name]
+            check_shapes(name, spec, step)
+            check_step(name, spec, step)
+            if name in self.meters:
+                self.meters[name].add(step)
+            else:
+                self.meters[name] = BehaviorMeter(name, spec, step)
+
+    def _play(self, env: Env, steps: dict[str, TimeStep], limit: Limit) -> None:
+        generator = torch.Generator().manual_seed(1)
+        clock = _Clock(env)
+        ticks, begin = 0, time.perf_counter()
+        self._visitor.begins("random actions")
+        try:
+            while not limit.reached(ticks, time.perf_counter() - begin):
+                actions = {name: random_action(env.behaviors[name].action, step, generator) for name, step in steps.items()}
+                start = time.perf_counter()
+                steps = env.step(actions)
+                clock.add(time.perf_counter() - start)
+                ticks += 1
+                self._measure(env, steps)
+        finally:
+            self.timing = clock.timing(ticks, self.settings.engine_settings.time_scale) if ticks else None
+
+    def _judge(self, reports: Mapping[str, BehaviorReport], around: Circumstances) -> None:
+        if around.listed and reports:
+            self.findings += of_settings(self.settings, reports)
+        for report in reports.values() if around.ticks else ():
+            self.findings += of_behavior(report, around)
+        if self.walk is not None:
+            self.findings += [Finding("warning", text) for text in dict.fromkeys(self.walk.warnings)]
+
+
+class _Clock:
+    """What the ticks of an environment take."""
+
+    def __init__(self, env: Env) -> None:
+        self._game = env if isinstance(env, UnityEnv) else None
+        self._seconds = 0.0
+        self._process = self._game.copies[0].process if self._game else None
+        self._before = self._now = self._counts()
+
+    def add(self, seconds: float) -> None:
+        """One tick."""
+        self._seconds += seconds
+        self._now = self._counts()
+
+    def timing(self, ticks: int, time_scale: float) -> Timing:
+        """Of that many ticks."""
+        if self._game is None:
+            return Timing(ticks, {"environment": self._seconds}, None, None, None, None)
+        waiting, reading, answering, received, sent, computed = (
+            after - before for after, before in zip(self._now, self._before, strict=True)
+        )
+        parts = {"game": waiting, "reading": reading, "answering": answering}
+        cores = computed / waiting if computed > 0 else None
+        return Timing(ticks, parts, int(received / ticks), int(sent / ticks), time_scale, cores)
+
+    def _counts(self) -> list[float]:
+        if self._game is None:
+            return []
+        copies, seconds = self._game.copies, self._game.seconds
+        return [
+            *(seconds[part] for part in ("waiting", "reading", "answering")),
+            sum(copy.received for copy in copies),
+            sum(copy.sent for copy in copies),
+            processor_seconds(self._process.pid) if self._process is not None else 0.0,
+        ]
+
+
+def processor_seconds(pid: int) -> float:
+    """That a process has computed for; 0 where the system does not tell."""
+    if not sys.platform.startswith("linux"):
+        return 0.0
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def random_action(spec: ActionSpec, step: TimeStep, generator: torch.Generator) -> Action:
+    """Uniform over what is allowed; a row a slot."""
+    slots, device = len(step.reward), step.reward.device
+    continuous = 2 * torch.rand(slots, spec.continuous, generator=generator) - 1
+    luck = torch.rand(slots, spec.choices, generator=generator)
+    if step.action_mask is not None:
+        luck[~step.action_mask.cpu()] = -1
+    branches = [part.argmax(1) for part in luck.split(spec.branches, 1)] if spec.branches else []
+    discrete = torch.stack(branches, 1) if branches else torch.zeros(slots, 0, dtype=torch.int64)
+    return Action(continuous.to(device), discrete.to(device))
+
+
+def worth_starting(timing: Timing, processors: int | None = None) -> Copies:
+    """`processors` of this machine: its own count. Each copy of a game needs some, and one is for the trainer."""
+    here = processors or os.cpu_count() or 1
+    game = timing.parts["game"] / timing.seconds
+    busy = 1.0 if timing.cores is None else max(0.05, min(timing.cores, 1.0))
+    by_processors = max(1, int((here - 1) / busy))
+    by_trainer = max(1, round(1 / max(1 - game, 1e-3)))
+    number = min(by_processors, by_trainer)
+    keeps = "is taken to keep one core busy" if timing.cores is None else f"keeps {busy:.0%} of a core busy while it is waited for"
+    return Copies(
+        number,
+        f"a copy {keeps}, and this machine has {here}, of which one is for the trainer; "
+        f"reading and answering take {1 - game:.0%} of a tick, so about {by_trainer} would keep the trainer busy, learning aside",
+    )

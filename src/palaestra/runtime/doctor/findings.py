@@ -1,0 +1,114 @@
+"""What is odd about an environment, and what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from palaestra.core.registry import nearest
+from palaestra.runtime.doctor.meters import FAR, BehaviorReport, ObservationReport
+from palaestra.runtime.settings import RunSettings
+
+ENOUGH = 10
+"""Decisions that must have been seen before what never changes is worth a word."""
+SHOWN = 8
+"""Elements that are listed by their index."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something to look at."""
+
+    level: str  # error: training would fail; warning: it would learn badly; note: good to know
+    what: str
+    advice: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Circumstances:
+    """What the advice depends on."""
+
+    settings: RunSettings
+    listed: bool  # the settings come from a file of the user's
+    is_unity: bool
+    ticks: int
+    complete: bool  # it did not break off
+
+
+def of_behavior(report: BehaviorReport, around: Circumstances) -> Iterator[Finding]:
+    """All about one behavior."""
+    yield from _of_episodes(report, around)
+    yield from _of_rewards(report)
+    for seen in report.observations:
+        if seen.rows >= ENOUGH:
+            yield from _of_observation(report.name, seen, around)
+
+
+def _of_episodes(report: BehaviorReport, around: Circumstances) -> Iterator[Finding]:
+    if around.complete and not report.terminated + report.truncated:
+        advice = "set the agents' Max Step, or call EndEpisode" if around.is_unity else "terminate or truncate episodes"
+        what = f"behavior '{report.name}': no episode ended in {around.ticks} ticks"
+        yield Finding("warning", what, f"{advice}; where episodes are only long, look for longer: --ticks {10 * around.ticks}")
+
+
+def _of_rewards(report: BehaviorReport) -> Iterator[Finding]:
+    reward = report.reward
+    if reward is not None and not reward.nonzero and report.group_reward is None and report.decisions >= ENOUGH:
+        yield Finding(
+            "warning",
+            f"behavior '{report.name}': its reward was always zero",
+            "call AddReward or SetReward where the agent does well; where random actions only rarely get that far, look longer (--ticks)",
+        )
+
+
+def _of_observation(behavior: str, seen: ObservationReport, around: Circumstances) -> Iterator[Finding]:
+    where = f"behavior '{behavior}', observation '{seen.name}'"
+    if seen.one_color:
+        no_graphics = around.settings.engine_settings.no_graphics
+        yield Finding(
+            "warning",
+            f"{where}: the image had one color all the time",
+            "with --no-graphics cameras draw nothing: leave it out, or run under xvfb-run where there is no display"
+            if no_graphics
+            else "is its camera enabled, looking at something, and drawing to what the sensor reads?",
+        )
+    elif len(seen.constant) == seen.elements:
+        level, what = "note" if seen.goal else "warning", "a goal signal, never changed" if seen.goal else "nothing in it ever changed"
+        yield Finding(level, f"{where}: {what}", "what never changes tells agents nothing: is it written in every step?")
+    elif seen.constant and seen.kind != "image":
+        what = f"{where}: {len(seen.constant)} of {seen.elements} elements never changed: {elements(seen)}"
+        yield Finding("note", what, "leave out what is always the same; where it only changes rarely, all is well")
+    if seen.far and seen.kind != "image" and not normalizes(around, behavior):
+        yield Finding(
+            "warning",
+            f"{where}: {seen.far} of {seen.elements} elements go far outside -1..1 (beyond {FAR:g}; {seen.low:.4g} to {seen.high:.4g})",
+            "set normalize: true in the behavior's network_settings, or divide by the greatest value in the environment",
+        )
+
+
+def elements(seen: ObservationReport) -> str:
+    """Indices of those that never changed."""
+    more = f" and {len(seen.constant) - SHOWN} more" if len(seen.constant) > SHOWN else ""
+    return ", ".join(map(str, seen.constant[:SHOWN])) + more
+
+
+def normalizes(around: Circumstances, behavior: str) -> bool:
+    """Whether the user's settings already do."""
+    settings = around.settings.behaviors.get(behavior) or around.settings.default_settings
+    return around.listed and settings is not None and settings.network_settings.normalize
+
+
+def of_settings(settings: RunSettings, behaviors: Mapping[str, BehaviorReport]) -> Iterator[Finding]:
+    """Behaviors of the environment against those of a settings file."""
+    listed, there = ", ".join(map(repr, settings.behaviors)) or "none", ", ".join(map(repr, behaviors))
+    both = f"(the settings list {listed}; the environment has {there})"
+    for name in behaviors:
+        if name not in settings.behaviors and settings.default_settings is None:
+            what = f"behavior '{name}' has no settings{nearest(name, settings.behaviors)} {both}"
+            yield Finding("error", what, "list it under behaviors with the very same name, or add default_settings")
+        elif name not in settings.behaviors:
+            yield Finding("note", f"behavior '{name}' is not listed {both}", "it is trained with default_settings")
+    for name in settings.behaviors:
+        if name not in behaviors:
+            what = f"the settings list '{name}', which did not appear{nearest(name, behaviors)} {both}"
+            yield Finding("warning", what, "its name stands in the agents' Behavior Parameters; behaviors that come later are no problem")

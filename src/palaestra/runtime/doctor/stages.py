@@ -1,0 +1,214 @@
+"""The way of a game to its first decision, stage by stage, as it goes."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from palaestra.core.errors import EnvError, GameGone, PalaestraError
+from palaestra.core.specs import describe
+from palaestra.envs.unity import executable
+from palaestra.envs.unity.copy import Copy
+from palaestra.envs.unity.env import UnityEnv
+from palaestra.envs.unity.options import UnityOptions
+from palaestra.envs.unity.silence import Phase
+
+FOUND, LISTENING, STARTED, CONNECTED = "build found", "port open", "process started", "connected"
+VERSIONS, RESET, BEHAVIORS, DECISIONS = "versions agree", "first scene reset", "behaviors appear", "agents ask for decisions"
+OF_BUILDS = (FOUND, STARTED, CONNECTED, VERSIONS, RESET, BEHAVIORS, DECISIONS)
+OF_EDITOR = (LISTENING, CONNECTED, VERSIONS, RESET, BEHAVIORS, DECISIONS)
+
+AWAITED = {
+    Phase.STARTING: CONNECTED,
+    Phase.GREETED: RESET,
+    Phase.RESET: BEHAVIORS,
+    Phase.EMPTY: BEHAVIORS,
+    Phase.UNDECIDED: DECISIONS,
+}
+"""What each phase of a conversation waits for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One stage, behind us."""
+
+    name: str
+    ok: bool
+    seconds: float
+    details: tuple[str, ...]  # lines; of one that failed why, and what to do
+
+
+class Visitor(Protocol):
+    """Is told of an examination while it goes on."""
+
+    def begins(self, stage: str) -> None:
+        """That is waited for now."""
+        ...
+
+    def ended(self, stage: Stage) -> None:
+        """It came, or failed."""
+        ...
+
+    def says(self, text: str) -> None:
+        """A line of the environment's own, such as what to press."""
+        ...
+
+
+class Walk:
+    """Stages in order, of which the first that is not behind us is waited for."""
+
+    def __init__(self, names: tuple[str, ...], visitor: Visitor) -> None:
+        self.stages: list[Stage] = []
+        self._names, self._visitor = names, visitor
+        self._since = time.perf_counter()
+        visitor.begins(names[0])
+
+    @property
+    def awaited(self) -> str | None:
+        """None: all are behind us."""
+        at = len(self.stages)
+        return self._names[at] if at < len(self._names) and (not at or self.stages[-1].ok) else None
+
+    def passed(self, *details: str) -> None:
+        """The awaited stage is behind us."""
+        self._end(True, details)
+
+    def failed(self, error: PalaestraError) -> None:
+        """The awaited stage will not come."""
+        self._end(False, tuple(str(error).splitlines()))
+
+    def _end(self, ok: bool, details: tuple[str, ...]) -> None:
+        name, now = self.awaited, time.perf_counter()
+        assert name is not None
+        self.stages.append(Stage(name, ok, now - self._since, details))
+        self._since = now
+        self._visitor.ended(self.stages[-1])
+        if self.awaited is not None:
+            self._visitor.begins(self.awaited)
+
+
+class GameWalk:
+    """Follows one game from its build, or the Editor, to its first decision."""
+
+    def __init__(self, options: UnityOptions, visitor: Visitor) -> None:
+        self.options, self._visitor = options, visitor
+        self.walk = Walk(OF_EDITOR if options.executable is None else OF_BUILDS, visitor)
+        self.warnings: list[str] = []
+        """What the game's messages were odd in."""
+        self._env: UnityEnv | None = None
+
+    def opened(self, env: UnityEnv) -> None:
+        """The environment is there, its game not started."""
+        self._env = env
+        env.entered = self._entered
+        if self.options.executable is not None:
+            self.walk.passed(*found(self.options.executable))
+
+    def failed(self, error: PalaestraError) -> None:
+        """The walk ends here."""
+        if self.walk.awaited == CONNECTED and not isinstance(error, GameGone):
+            self.walk.passed()  # it spoke, but not as it should
+        self.walk.failed(error)
+
+    def tell(self, level: str, text: str) -> None:
+        """For UnityEnv. Raises EnvError where waiting any longer would be in vain."""
+        awaited = self.walk.awaited
+        if level == "info":
+            if awaited == CONNECTED:
+                self._visitor.says(text)
+            return
+        copy = self._copy()
+        ended = copy.editor and awaited is None and copy.phase in (Phase.STARTING, Phase.DOWN)
+        if ended or (copy.reminded and not copy.editor):
+            raise EnvError(text + copy.last_words())
+        if copy.editor and (copy.reminded or awaited is not None):
+            self._visitor.says(text)
+        else:
+            self.warnings.append(text)
+
+    def _copy(self) -> Copy:
+        assert self._env is not None
+        return self._env.copies[0]
+
+    def _entered(self, _: int, phase: Phase) -> None:
+        """Passes all stages up to what the phase waits for."""
+        if phase is Phase.DOWN:
+            return
+        goal = AWAITED.get(phase)
+        details: dict[str, Callable[[Copy], list[str]]] = {
+            LISTENING: listening,
+            STARTED: started,
+            VERSIONS: versions,
+            BEHAVIORS: self._behaviors,
+            DECISIONS: deciders,
+        }
+        while self.walk.awaited not in (None, goal) and self._ahead(goal):
+            lines = details.get(self.walk.awaited or "", lambda copy: [])
+            self.walk.passed(*lines(self._copy()))
+
+    def _ahead(self, goal: str | None) -> bool:
+        """Whether a stage is not behind us: a game that comes again walks no second time."""
+        names = OF_EDITOR if self.options.executable is None else OF_BUILDS
+        return goal is None or names.index(goal) > len(self.walk.stages)
+
+    def _behaviors(self, _: Copy) -> list[str]:
+        assert self._env is not None
+        return [f"{name}: {describe(spec)}" for name, spec in self._env.behaviors.items()]
+
+
+def found(name: str) -> list[str]:
+    """Of a build as typed: its file."""
+    file = executable.find(name) or Path(name)
+    marked = "marked as a program" if os.access(file, os.X_OK) else "not marked as a program"
+    return [f"{file} ({size(file.stat().st_size)}, {marked})"]
+
+
+def listening(copy: Copy) -> list[str]:
+    """For the Editor."""
+    return [f"port {copy.server.port} on {copy.options.bind or 'this machine only'}"]
+
+
+def started(copy: Copy) -> list[str]:
+    """Number and command line."""
+    assert copy.process is not None
+    return [f"process {copy.process.pid}: {shlex.join(copy.process.command)}"]
+
+
+def versions(copy: Copy) -> list[str]:
+    """What the game says of itself."""
+    assert copy.game is not None
+    game = copy.game
+    lines = [f"package com.unity.ml-agents {game.package or 'unknown'}, communication API {game.communication}"]
+    return [*lines, f"this package has no {', no '.join(game.missing)}"] if game.missing else lines
+
+
+def deciders(copy: Copy) -> list[str]:
+    """Who asks in a game's first message."""
+    lines = []
+    for arrival in copy.arrivals:
+        asking = arrival.infos.group[~arrival.infos.done]
+        groups = len(set(asking[asking > 0].tolist()))
+        lines.append(
+            f"{arrival.name}: {counted(len(asking), 'agent')} of team {arrival.team}"
+            + (f" in {counted(groups, 'group')}" if groups else "")
+        )
+    return lines
+
+
+def counted(count: int, noun: str) -> str:
+    """'1 agent', '2 agents'."""
+    return f"{count} {noun}{'s' * (count != 1)}"
+
+
+def size(count: float) -> str:
+    """Bytes in words."""
+    for unit in ("bytes", "KiB", "MiB"):
+        if count < 1024:
+            return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.1f} {unit}"
+        count /= 1024
+    return f"{count:.1f} GiB"
