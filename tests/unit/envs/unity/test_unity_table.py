@@ -1,0 +1,285 @@
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
+from palaestra.core.timestep import TimeStep
+from palaestra.envs.unity.decode import Infos
+from palaestra.envs.unity.table import SILENT, Arrival, Table
+
+SPEC = BehaviorSpec((ObsSpec("a", (2,)), ObsSpec("b", (1,))), ActionSpec(1))
+CHOOSER = BehaviorSpec((ObsSpec("a", (2,)), ObsSpec("b", (1,))), ActionSpec(0, (3,)))
+
+
+@dataclass(frozen=True)
+class Said:
+    """One agent's info; what it sees is (seen, id) and (-seen)."""
+
+    id: int
+    reward: float = 0.0
+    seen: float = 0.0
+    done: bool = False
+    cut: bool = False
+    group: int = 0
+    group_reward: float = 0.0
+
+
+def end(id: int, reward: float = 0.0, cut: bool = False, **more: Any) -> Said:
+    return Said(id, reward, done=True, cut=cut, **more)
+
+
+def arrival(*said: Said, copy: int = 0, source: int | None = None, team: int = 0, mask: list[list[bool]] | None = None) -> Arrival:
+    infos = Infos(
+        id=np.array([one.id for one in said], np.int64),
+        reward=np.array([one.reward for one in said], np.float32),
+        done=np.array([one.done for one in said], np.bool_),
+        cut=np.array([one.cut for one in said], np.bool_),
+        group=np.array([one.group for one in said], np.int64),
+        group_reward=np.array([one.group_reward for one in said], np.float32),
+        mask=(b"",) * len(said),
+        obs=(),
+    )
+    views = np.array([[one.seen, one.id] for one in said], np.float32), np.array([[-one.seen] for one in said], np.float32)
+    allowed = None if mask is None else np.array(mask)
+    return Arrival("A", f"A?team={team}", copy, copy + 1 if source is None else source, team, infos, views, allowed)
+
+
+@dataclass
+class Play:
+    """A table over ticks."""
+
+    table: Table = field(default_factory=lambda: Table(SPEC))
+    copies: int = 2
+    asked: dict[tuple[int, str], list[int]] = field(default_factory=dict)
+    messages: np.ndarray = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.messages = np.zeros(self.copies, np.int64)
+
+    def tick(self, *arrivals: Arrival, lost: tuple[int, ...] = ()) -> TimeStep:
+        for copy in {arrival.copy for arrival in arrivals}:
+            self.messages[copy] += 1
+        step, asked = self.table.tick(arrivals, lost, self.messages.copy())
+        self.asked = {at: slots.tolist() for at, slots in asked.items() if len(slots)}
+        return step
+
+
+def where(column: Tensor | None) -> list[int]:
+    return [] if column is None else column.nonzero().flatten().tolist()
+
+
+def columns(step: TimeStep) -> list[Tensor]:
+    """Every tensor of a table."""
+    found: list[Tensor] = []
+    for each in fields(step):
+        value = getattr(step, each.name)
+        found += [value] if isinstance(value, Tensor) else value if each.name == "obs" else []
+    return [*found, step.ends.slots, *step.ends.obs]
+
+
+def test_agents_sit_where_they_sat() -> None:
+    play = Play()
+    play.tick(arrival(Said(7), Said(3)))
+    step = play.tick(arrival(Said(3, 1.0, seen=30), Said(7, 2.0, seen=70)))
+    assert step.obs[0].tolist() == [[30, 3], [70, 7]]
+    assert step.obs[1].tolist() == [[-30], [-70]]
+    assert step.reward.tolist() == [1, 2]
+    assert step.acting.tolist() == [True, True]
+    step = play.tick(arrival(Said(7, 4.0, seen=71)))
+    assert (step.acting.tolist(), step.obs[0][1].tolist(), step.reward[1]) == ([False, True], [71, 7], 4)
+
+
+def test_asked_slots_come_in_the_order_of_the_message() -> None:
+    play = Play()
+    play.tick(arrival(Said(9), Said(2), Said(5)))
+    assert play.asked == {(0, "A?team=0"): [2, 0, 1]}
+    play.tick(arrival(Said(5), end(2), Said(9)), arrival(Said(5), copy=1))
+    assert play.asked == {(0, "A?team=0"): [1, 2], (1, "A?team=0"): [3]}
+
+
+@pytest.mark.parametrize("order", [0, 1], ids=["end first", "asking first"])
+def test_one_that_ends_and_asks_shows_its_last_reward_and_its_new_view(order: int) -> None:
+    play = Play()
+    play.tick(arrival(Said(4), Said(6)))
+    both = [end(6, 5.0, cut=True, seen=1, group_reward=2.0), Said(6, 9.0, seen=2)]
+    step = play.tick(arrival(*(both if order == 0 else both[::-1]), Said(4, 1.0)))
+    assert step.reward.tolist() == [1, 5]
+    assert step.group_reward.tolist() == [0, 2]
+    assert step.acting.tolist() == [True, True]
+    assert (where(step.terminated), where(step.truncated)) == ([], [1])
+    assert (step.ends.slots.tolist(), step.ends.obs[0].tolist(), step.ends.obs[1].tolist()) == ([1], [[1, 6]], [[-1]])
+    assert step.obs[0][1].tolist() == [2, 6]
+    step = play.tick(arrival(Said(6, 3.0)))
+    assert (where(step.acting), step.reward[1]) == ([1], 3)
+
+
+def test_ends_rise_by_slot_whatever_the_order_of_messages() -> None:
+    play = Play()
+    play.tick(arrival(Said(0), Said(1)), arrival(Said(0), Said(1), copy=1))
+    step = play.tick(arrival(end(1), end(0, cut=True), copy=1), arrival(end(1, 2.0, seen=5)))
+    assert step.ends.slots.tolist() == [1, 2, 3]
+    assert step.ends.obs[0].tolist() == [[5, 1], [0, 0], [0, 1]]
+    assert (where(step.terminated), where(step.truncated), where(step.acting)) == ([1, 3], [2], [])
+
+
+def test_a_seat_is_free_on_the_tick_after_its_end() -> None:
+    play = Play()
+    play.tick(arrival(Said(1), Said(2)))
+    step = play.tick(arrival(end(1), Said(2), Said(3)))
+    assert (where(step.terminated), where(step.acting)) == ([0], [1, 2])
+    step = play.tick(arrival(Said(4, seen=4), Said(2), Said(3)))
+    assert (len(step.acting), step.obs[0][0].tolist()) == (4, [4, 4])
+
+
+def test_the_end_of_an_agent_never_seen_takes_a_seat_for_that_tick() -> None:
+    play = Play()
+    play.tick(arrival(Said(1)))
+    step = play.tick(arrival(Said(1), end(8, 3.0)))
+    assert (where(step.terminated), where(step.acting), step.ends.slots.tolist()) == ([1], [0], [1])
+    step = play.tick(arrival(Said(1), Said(9)))
+    assert where(step.acting) == [0, 1]
+    assert not where(step.terminated)
+
+
+def test_tables_double_and_keep_their_rows() -> None:
+    play = Play()
+    sizes = []
+    for agents in (1, 2, 3, 5, 4, 9):
+        step = play.tick(arrival(*(Said(i, seen=i) for i in range(agents))))
+        sizes.append(len(step.acting))
+        assert step.obs[0][:agents, 1].tolist() == list(range(agents))
+        assert all(len(column) == sizes[-1] for column in columns(step) if column is not step.ends.slots and len(column))
+    assert sizes == [1, 2, 4, 8, 8, 16]
+    assert (step.group == -1).all()
+
+
+def test_copies_and_teams_that_share_an_id_share_no_seat() -> None:
+    play = Play()
+    step = play.tick(arrival(Said(5, seen=1)), arrival(Said(5, seen=2), team=3), arrival(Said(5, seen=3), copy=1))
+    assert step.obs[0][where(step.acting), 0].tolist() == [1, 2, 3]
+    assert (step.area[:3].tolist(), step.team[:3].tolist()) == ([0, 0, 1], [0, 3, 0])
+    assert play.asked == {(0, "A?team=0"): [0], (0, "A?team=3"): [1], (1, "A?team=0"): [2]}
+
+
+@pytest.mark.parametrize("order", [0, 1], ids=["end first", "asking first"])
+def test_one_that_changes_its_team_ends_in_one_seat_and_begins_in_another(order: int) -> None:
+    play = Play()
+    play.tick(arrival(Said(5)), arrival(Said(6), team=1))
+    news = [arrival(end(5, 4.0)), arrival(Said(5, 9.0), Said(6), team=1)]
+    step = play.tick(*(news if order == 0 else news[::-1]))
+    assert (where(step.terminated), step.reward[0], where(step.acting)) == ([0], 4, [1, 2])
+    assert step.team[2] == 1
+    step = play.tick(arrival(Said(5, 1.0), Said(6), team=1))
+    assert where(step.acting) == [1, 2]
+
+
+def test_groups_are_those_of_their_game() -> None:
+    play = Play()
+    step = play.tick(arrival(Said(0, group=1), Said(1, group=1), Said(2, group=2), Said(3)), arrival(Said(0, group=1), copy=1))
+    group = step.group[:5].tolist()
+    assert group[0] == group[1] >= 0
+    assert group[3] == -1
+    assert len({group[0], group[2], group[4], -1}) == 4
+    step = play.tick(arrival(end(0, group=1), Said(0, group=2), Said(1, group=1), Said(2, group=2), Said(3, group=0)))
+    assert step.group[0] == step.group[2] != step.group[1]
+
+
+def test_agents_of_a_lost_game_are_lost_and_leave() -> None:
+    play = Play()
+    play.tick(arrival(Said(1), Said(2), source=1), arrival(Said(1), copy=1, source=2))
+    step = play.tick(lost=(1,))
+    assert (where(step.lost), where(step.acting), where(step.terminated | step.truncated)) == ([0, 1], [], [])
+    assert play.asked == {}
+    step = play.tick(arrival(Said(1, seen=5), source=3), arrival(Said(1), copy=1, source=2))
+    assert (where(step.acting), where(step.lost), step.obs[0][0].tolist()) == ([0, 2], [], [5, 1])
+
+
+def test_another_game_may_speak_on_the_tick_its_copy_was_lost() -> None:
+    play = Play()
+    play.tick(arrival(Said(1), source=1))
+    step = play.tick(arrival(Said(1, 5.0), source=2), lost=(1,))
+    assert (where(step.lost), where(step.acting)) == ([0], [1])
+    step = play.tick(arrival(Said(1), Said(2), source=2))
+    assert (where(step.acting), len(step.acting)) == ([0, 1], 2)
+
+
+def test_a_game_without_agents_here_can_be_lost() -> None:
+    play = Play()
+    play.tick(arrival(Said(1)))
+    step = play.tick(lost=(77,))
+    assert not where(step.lost)
+    assert not where(step.acting)
+
+
+def test_the_silent_keep_their_seats_while_there_is_room() -> None:
+    play = Play()
+    play.tick(arrival(Said(0), Said(1)))
+    for _ in range(SILENT + 2):
+        play.tick(arrival(Said(0)))
+    step = play.tick(arrival(Said(0), Said(1, 2.0)))
+    assert (where(step.acting), where(step.lost), step.reward[1]) == ([0, 1], [], 2)
+
+
+def test_the_silent_give_up_their_seats_before_the_table_grows() -> None:
+    play = Play()
+    play.tick(arrival(Said(0), Said(1)), arrival(Said(0), Said(1), copy=1))
+    for _ in range(SILENT + 1):
+        play.tick(arrival(Said(0)))
+    step = play.tick(arrival(Said(0), Said(2, seen=2)))  # copy 1 said nothing at all: its agents are not silent, their game is slow
+    assert (len(step.acting), where(step.acting), where(step.lost)) == (4, [0, 1], [1])
+    assert step.obs[0][1].tolist() == [2, 2]
+    step = play.tick(arrival(Said(0), Said(2), Said(1)))
+    assert (len(step.acting), where(step.acting), where(step.lost)) == (8, [0, 1, 4], [])
+
+
+def test_those_silent_for_a_while_do_not_give_up_their_seats() -> None:
+    play = Play()
+    play.tick(arrival(Said(0), Said(1)))
+    for _ in range(SILENT - 1):
+        play.tick(arrival(Said(0)))
+    step = play.tick(arrival(Said(0), Said(2)))
+    assert (len(step.acting), where(step.acting), where(step.lost)) == (4, [0, 2], [])
+
+
+def test_masks_hold_for_those_who_ask() -> None:
+    play = Play(Table(CHOOSER))
+    everything, some = [True] * 3, [False, True, False]
+    step = play.tick(arrival(Said(0), Said(1), mask=[everything, some]), arrival(Said(0), copy=1))
+    assert step.action_mask is not None
+    assert step.action_mask[:3].tolist() == [everything, some, everything]
+    step = play.tick(arrival(end(1), Said(1), Said(0), mask=[some, everything, some]))
+    assert step.action_mask is not None
+    assert step.action_mask[:2].tolist() == [some, everything]
+    assert Play().tick(arrival(Said(0))).action_mask is None
+
+
+def test_a_tick_without_news_shows_nobody_acting() -> None:
+    play = Play()
+    play.tick(arrival(Said(0, 3.0), Said(1, group=2)))
+    step = play.tick()
+    assert not any(column.any() for column in (step.acting, step.reward, step.terminated, step.truncated, *step.obs))
+    assert (len(step.acting), step.group[1].item() >= 0, play.asked) == (2, True, {})
+    play.tick(arrival(Said(0), Said(1), Said(2)))
+    assert len(play.tick().acting) == 4
+
+
+def test_tables_given_earlier_are_never_written_to() -> None:
+    random = np.random.default_rng(1)
+    play, given = Play(), []
+    for tick in range(60):
+        news = []
+        for copy in range(2):
+            ids = random.permutation(12)[: random.integers(0, 7)]
+            said = [Said(int(id), float(tick), seen=tick, done=bool(random.random() < 0.3), group=int(random.integers(0, 3))) for id in ids]
+            if said:
+                news.append(arrival(*said, copy=copy))
+        step = play.tick(*news, lost=(2,) if tick == 40 else ())
+        given.append((columns(step), [column.clone() for column in columns(step)]))
+    for now, then in given:
+        assert all(torch.equal(one, other) for one, other in zip(now, then, strict=True))
