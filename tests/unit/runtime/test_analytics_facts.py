@@ -17,10 +17,10 @@ PRIVATE = {
     "--secret": "an argument",
     "swordsmen": "a run",
     "old-hands": "a run it starts from",
-    "/home/jo/out": "a folder",
-    "/home/jo/best.pt": "a checkpoint",
-    "/home/jo/a.demo": "a demonstration",
-    "/home/jo/b.demo": "a demonstration",
+    "/games/out": "a folder",
+    "/games/best.pt": "a checkpoint",
+    "/games/a.demo": "a demonstration",
+    "/games/b.demo": "a demonstration",
     "wind_strength": "a parameter",
     "Breeze": "a lesson",
     "token": "an option",
@@ -31,9 +31,9 @@ def settings() -> RunSettings:
     ball = {
         "trainer_type": "ppo",
         "network_settings": {"memory": {}, "vis_encode_type": "resnet", "num_layers": 3, "hidden_units": 64},
-        "reward_signals": {"extrinsic": {}, "gail": {"demo_path": "/home/jo/a.demo"}},
-        "behavioral_cloning": {"demo_path": "/home/jo/b.demo"},
-        "init_path": "/home/jo/best.pt",
+        "reward_signals": {"extrinsic": {}, "gail": {"demo_path": "/games/a.demo"}},
+        "behavioral_cloning": {"demo_path": "/games/b.demo"},
+        "init_path": "/games/best.pt",
     }
     lessons = [
         {"name": "Breeze", "value": 1.0, "completion_criteria": {"behavior": "BallOfDoom", "threshold": 0.5}},
@@ -42,7 +42,7 @@ def settings() -> RunSettings:
     tree: dict[str, Any] = {
         "behaviors": {"BallOfDoom": ball},
         "env_settings": {"env_path": "MyGame", "env_args": ["--secret"], "num_envs": 3, "env_options": {"key": "token"}},
-        "checkpoint_settings": {"run_id": "swordsmen", "initialize_from": "old-hands", "results_dir": "/home/jo/out"},
+        "checkpoint_settings": {"run_id": "swordsmen", "initialize_from": "old-hands", "results_dir": "/games/out"},
         "environment_parameters": {"wind_strength": {"curriculum": lessons}, "gravity_g": 2.0},
     }
     return RunSettings.model_validate(tree)
@@ -68,10 +68,10 @@ def test_what_a_user_named_is_not_told(text: str):
 def test_settings_are_told_as_they_are_and_names_by_their_hashes():
     run = json.loads(training_facts(settings(), torch.device("cpu")).run_options)
     ball = run["behaviors"][hashed("BallOfDoom")]
-    assert (ball["hyperparameters"]["batch_size"], ball["max_steps"], ball["init_path"]) == (1024, 500000, hashed("/home/jo/best.pt"))
-    assert ball["reward_signals"]["gail"]["demo_path"] == hashed("/home/jo/a.demo")
+    assert (ball["hyperparameters"]["batch_size"], ball["max_steps"], ball["init_path"]) == (1024, 500000, hashed("/games/best.pt"))
+    assert ball["reward_signals"]["gail"]["demo_path"] == hashed("/games/a.demo")
     assert run["env_settings"]["env_args"] == [hashed("--secret")]
-    assert (run["checkpoint_settings"]["results_dir"], run["checkpoint_settings"]["resume"]) == (hashed("/home/jo/out"), False)
+    assert (run["checkpoint_settings"]["results_dir"], run["checkpoint_settings"]["resume"]) == (hashed("/games/out"), False)
     first, last = run["environment_parameters"][hashed("wind_strength")]["curriculum"]
     assert (first["name"], first["completion_criteria"]["behavior"]) == (hashed("Breeze"), hashed("BallOfDoom"))
     assert (first["value"], first["completion_criteria"]["threshold"]) == (1.0, 0.5)
