@@ -212,12 +212,12 @@ class _Rows:
         return [np.zeros((self._slots, *obs.shape), np.float32) for obs in self._spec.obs]
 
     def step(self, places: Sequence[Tensor], lost: Sequence[Ids]) -> TimeStep:
-        """The table; slots of `lost` in which an episode ended on this very tick are not."""
-        broken_off = None
+        """The table. An end in a slot of `lost` is that of an agent never seen, who took the seat on this very tick: it is left out."""
+        marks = None
         if lost:
             marks = np.zeros(self._slots, np.bool_)
             marks[np.concatenate(lost)] = True
-            broken_off = torch.from_numpy(marks & ~self.terminated & ~self.truncated)
+            self.terminated[marks] = self.truncated[marks] = False
         area, team, group = places
         return TimeStep(
             obs=tuple(torch.from_numpy(x) for x in self._obs or self._blank()),
@@ -231,14 +231,15 @@ class _Rows:
             area=area,
             team=team,
             group=group,
-            lost=broken_off,
+            lost=None if marks is None else torch.from_numpy(marks),
         )
 
     def _ends(self) -> Ends:
         if not self._ended:
             return Ends(torch.zeros(0, dtype=torch.int64), tuple(torch.zeros(0, *obs.shape) for obs in self._spec.obs))
         slots = np.concatenate(self._ended)
-        order = np.argsort(slots)
+        shown = (self.terminated | self.truncated)[slots].nonzero()[0]
+        order = shown[np.argsort(slots[shown])]
         views = (np.concatenate(column)[order] for column in zip(*self._last, strict=True))
         return Ends(torch.from_numpy(slots[order]), tuple(torch.from_numpy(x) for x in views))
 

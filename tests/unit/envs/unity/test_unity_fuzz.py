@@ -1,19 +1,31 @@
-"""A crowd that does everything agents can do: what the trainer counts is what the game counts.
+"""A crowd that does everything agents can do: what the trainer counts is what the game counts. And games whose messages are damaged.
 
-`python test_unity_fuzz.py 100000` (with tests/unit on PYTHONPATH) plays that many messages and reports memory.
+`python test_unity_fuzz.py 100000` (with tests/unit on PYTHONPATH) plays that many messages and reports memory;
+`python test_unity_fuzz.py 10000 damaged` sends that many damaged ones.
 """
 
 from __future__ import annotations
 
 import sys
+import threading
 import time
+from collections import Counter
+from collections.abc import Callable
+from random import Random
 
+import grpc
 import psutil
 import pytest
+from conversations import NAMES as CONVERSATIONS
+from conversations import requests
 from unity_client import Client
-from unity_crowd import KINDS, Crowd
+from unity_crowd import KINDS, Crowd, Habits
 from unity_ledger import Totals
-from unity_play import Count, Direct, EchoPolicy, Player, RandomPolicy, Run, Told, opened
+from unity_play import Count, Direct, EchoPolicy, Player, RandomPolicy, Run, Told, in_thread, opened
+
+from palaestra.core.errors import EnvError
+from palaestra.envs.unity.env import UnityEnv
+from palaestra.envs.unity.messages import UnityMessage
 
 NAMES = {kind.key.partition("?")[0] for kind in KINDS}
 
@@ -55,6 +67,12 @@ def test_episodes_returns_and_decisions_are_those_of_the_games_own_ledger(seed: 
     check(counts, game.ledger.totals)
 
 
+def test_agents_that_vanish_are_neither_counted_nor_kept_for_ever() -> None:
+    game = Crowd(5, messages=4000, agents=5, habits=Habits(vanish=0.02, stranger=0.3), echo=True)
+    counts = play(game, EchoPolicy)
+    check(counts, game.ledger.totals)
+
+
 def test_choices_obey_masks_over_a_real_connection() -> None:
     game = Crowd(7, messages=300, masks_bind=True)
     counts = play(game, RandomPolicy, wire=True)
@@ -62,16 +80,123 @@ def test_choices_obey_masks_over_a_real_connection() -> None:
     check(counts, game.ledger.totals)
 
 
+def damaged(raw: bytes, random: Random) -> bytes:
+    """The message with bytes changed, cut out, put in or cut off."""
+    kind, at = random.randrange(5), random.randrange(len(raw))
+    if kind == 0:
+        return raw[:at]
+    if kind == 1:
+        return raw[:at] + bytes([random.randrange(256)]) + raw[at + 1 :]
+    if kind == 2:
+        return raw[:at] + raw[at + random.randint(1, 8) :]
+    if kind == 3:
+        return raw[:at] + random.randbytes(random.randint(1, 8)) + raw[at:]
+    changed = bytearray(raw)
+    for _ in range(random.randint(2, 20)):
+        changed[random.randrange(len(raw))] = random.randrange(256)
+    return bytes(changed)
+
+
+class Vandal:
+    """Plays recorded conversations, in each of which one message is damaged; every message must be answered within a time."""
+
+    def __init__(self, random: Random, count: int) -> None:
+        self.random, self.count = random, count
+        self.recorded = [requests(name) for name in CONVERSATIONS]
+        self.outcomes: Counter[str] = Counter()
+
+    def play(self, client: Client) -> None:
+        for recorded in self.recorded:  # whole, so that their behaviors are known as they are
+            assert all(self._send(client, message) == "accepted" for message in recorded[:5])
+            client.quit()
+        for _ in range(self.count):
+            recorded = self.random.choice(self.recorded)
+            at = self.random.choice((0, 1, 2, 2, 3, 4, 7, 10, 13))
+            for message in recorded[: max(at, 2)] if at else ():
+                assert self._send(client, message) == "accepted", "a message as recorded"
+            self.outcomes[self._send(client, damaged(recorded[at], self.random))] += 1
+            client.quit()
+
+    @staticmethod
+    def _send(client: Client, raw: bytes) -> str:
+        try:
+            answer = UnityMessage.FromString(client.exchange_bytes(raw))
+        except (ConnectionError, grpc.RpcError):
+            return "refused"
+        return "accepted" if answer.header.status == 200 else "goodbye"
+
+
+def vandalize(count: int, seed: int, connect: Callable[[UnityEnv], Client]) -> tuple[Counter[str], list[str]]:
+    """How damaged messages were answered, and what people were told of them."""
+    told, raised = Told(), list[str]()
+    vandal = Vandal(Random(seed), count)
+    with opened(told, patience=600) as env:
+        alarm = threading.Timer(60 + count / 20, env.interrupt)
+        alarm.start()
+        over = threading.Event()
+
+        def work() -> None:
+            try:
+                vandal.play(connect(env))
+            finally:
+                over.set()
+                env.interrupt()
+
+        with in_thread(work):
+            step = env.reset
+            while not over.is_set() and alarm.is_alive():
+                try:
+                    step({} if step == env.step else 1)
+                except EnvError as error:
+                    raised.append(str(error))
+                step = env.step
+        alarm.cancel()
+    return vandal.outcomes, [text for text in told.warnings if "play mode was stopped" not in text] + raised
+
+
+NAMED = ("behavior", "are no message", "without a header", "of a trainer", "side channel", "communication API", "does not introduce it")
+
+
+def check_vandalism(outcomes: Counter[str], words: list[str]) -> None:
+    assert outcomes["goodbye"] <= len(words) + outcomes["refused"] + sum(outcomes.values()) // 10  # a damaged status is a goodbye
+    unclear = [text for text in words if not any(name in text for name in NAMED)]
+    assert not unclear, unclear[:3]
+
+
+def test_each_damaged_message_is_answered_and_told_of() -> None:
+    outcomes, words = vandalize(1000, seed=1, connect=Direct)
+    assert sum(outcomes.values()) == 1000
+    assert outcomes["goodbye"] > 300
+    check_vandalism(outcomes, words)
+
+
+def test_damaged_messages_are_answered_over_a_real_connection() -> None:
+    outcomes, words = vandalize(60, seed=2, connect=lambda env: Client(env.options.editor_port, patience=20))
+    assert sum(outcomes.values()) == 60
+    check_vandalism(outcomes, words)
+
+
 def main(messages: int) -> None:
     memory: list[int] = []
     start = time.monotonic()
     game = Crowd(11, messages=messages, echo=True)
     counts = play(game, EchoPolicy, memory=memory)
+    print(f"{messages} messages in {time.monotonic() - start:.0f} s; resident MiB:", *(round(size / 2**20, 1) for size in memory))
+    print(*counts.items(), "ledger", *game.ledger.totals.items(), sep="\n")
     check(counts, game.ledger.totals)
-    seconds = time.monotonic() - start
-    print(f"{messages} messages in {seconds:.0f} s: equal to the ledger {dict(counts)}")
-    print("resident MiB:", *(round(bytes_ / 2**20, 1) for bytes_ in memory))
+
+
+def main_of_damaged(messages: int) -> None:
+    outcomes: Counter[str] = Counter()
+    words: list[str] = []
+    for seed in range(messages // 500):
+        some, more = vandalize(500, seed, Direct)
+        outcomes += some
+        words += more
+        print(dict(outcomes), round(psutil.Process().memory_info().rss / 2**20), "MiB", flush=True)
+    check_vandalism(outcomes, words)
+    print(*Counter(text[:60] for text in words).most_common(40), sep="\n")
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    (main_of_damaged if "damaged" in sys.argv else main)(int(sys.argv[1]))

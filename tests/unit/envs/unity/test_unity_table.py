@@ -238,6 +238,15 @@ def test_the_silent_give_up_their_seats_before_the_table_grows() -> None:
     assert (len(step.acting), where(step.acting), where(step.lost)) == (8, [0, 1, 4], [])
 
 
+def test_a_stranger_does_not_end_the_episode_of_the_silent_whose_seat_it_takes() -> None:
+    play = Play()
+    play.tick(arrival(Said(0), Said(1)))
+    for _ in range(SILENT + 1):
+        play.tick(arrival(Said(0)))
+    step = play.tick(arrival(end(0, 1.0), end(9, 3.0)))
+    assert (where(step.lost), where(step.terminated), step.ends.slots.tolist(), step.ends.obs[0].tolist()) == ([1], [0], [0], [[0, 0]])
+
+
 def test_those_silent_for_a_while_do_not_give_up_their_seats() -> None:
     play = Play()
     play.tick(arrival(Said(0), Said(1)))
