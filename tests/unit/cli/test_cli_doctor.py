@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from unity_games import make_build
+
+from palaestra.cli.main import main
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(autouse=True)
+def headless(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))  # of the games' logs
+    monkeypatch.delenv("DISPLAY", raising=False)
+    monkeypatch.chdir(ROOT)
+
+
+def test_a_game_that_is_well_is_in_order(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    build = make_build(tmp_path, "Ball", agents=4, episode=10)
+    assert main(["doctor", str(build), "--ticks", "30"]) == 0
+    out = capsys.readouterr().out
+    for part in (
+        "ok       connected",
+        "4 a tick, 124 decisions",
+        "12 ended (4 terminated, 8 truncated); mean length 10.0 decisions",
+        "VectorSensor_size1  vector",
+        "30 ticks:",
+        "at time scale 20",
+        "bytes received",
+        "everything is in order",
+    ):
+        assert part in out, out
+    assert max(map(len, out.partition("\nbehavior ")[2].splitlines())) <= 100  # paths above may be longer
+
+
+def test_a_game_that_fails_is_explained_without_a_traceback(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    build = make_build(tmp_path, "Empty")
+    assert main(["doctor", str(build), "--timeout-wait", "1"]) == 1
+    out, err = capsys.readouterr()
+    assert "failed   behaviors appear" in out
+    assert "1 finding\n" in out
+    assert " 1. error behaviors appear: failed, as said above" in out
+    assert "there is no display" not in out  # it connected
+    assert err == ""
+
+
+def test_a_display_that_is_missing_is_said_only_with_graphics(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    build = make_build(tmp_path, "Ball", die_at=0)
+    main(["doctor", str(build), "--timeout-wait", "1"])
+    assert "add --no-graphics" in " ".join(capsys.readouterr().out.split())
+    main(["doctor", str(build), "--timeout-wait", "1", "--no-graphics"])
+    assert "add --no-graphics" not in " ".join(capsys.readouterr().out.split())
+
+
+def test_all_of_it_is_written_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    file = tmp_path / "found.json"
+    assert main(["doctor", "3DBall", "--ticks", "50", "--num-areas", "3", "--json", str(file)]) == 0
+    found = json.loads(file.read_text("utf-8"))
+    assert found["healthy"] is True
+    assert found["copies"] is None
+    ball = found["behaviors"]["3DBall"]
+    assert ball["decisions"] == 153
+    assert ball["observations"][0]["shape"] == [8]
+    assert found["timing"]["ticks"] == 50
+    assert found["timing"]["parts"]["environment"] > 0
+
+
+def test_a_settings_file_brings_its_environment_and_its_behaviors(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    config = tmp_path / "config.yaml"
+    config.write_text("behaviors:\n  Basik:\n    trainer_type: ppo\nenv_settings:\n  env_path: Basic\n", "utf-8")
+    assert main(["doctor", "--config", str(config), "--ticks", "20"]) == 1
+    out = " ".join(capsys.readouterr().out.split())
+    assert "behavior 'Basic' has no settings; did you mean 'Basik'?" in out
+
+
+def test_seconds_end_an_examination(capsys: pytest.CaptureFixture[str]):
+    assert main(["doctor", "Basic", "--seconds", "0.2"]) == 0
+    assert "ticks/s" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("words", [["--ticks", "0"], ["--seconds", "-1"], ["--seconds", "nan"], ["--timeout-wait", "0"]])
+def test_a_length_that_is_none_is_refused(words: list[str], capsys: pytest.CaptureFixture[str]):
+    assert main(["doctor", "Basic", *words]) == 1
+    assert words[0].strip("-").replace("-", "_") in capsys.readouterr().err.replace("-", "_")
+
+
+def test_everything_after_env_args_goes_to_the_build(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    build = make_build(tmp_path, "Ball")
+    assert main(["doctor", str(build), "--ticks", "2", "--env-args", "--level", "3"]) == 0
+    assert "--level 3" in " ".join(capsys.readouterr().out.split())
