@@ -76,6 +76,8 @@ class Table:
             return self._nothing(), {}
         strangers = [arrival for arrival in arrivals if not self._is_seated(arrival)]
         lost = self._make_room(strangers, messages) if strangers else []
+        if lost:
+            strangers = [arrival for arrival in arrivals if not self._is_seated(arrival)]  # of some, a seat was given up
         for arrival in strangers:
             self._seat(arrival)
         rows, asked = _Rows(self.spec, len(self)), dict[tuple[int, str], Ids]()

@@ -68,7 +68,7 @@ def test_episodes_returns_and_decisions_are_those_of_the_games_own_ledger(seed: 
 
 
 def test_agents_that_vanish_are_neither_counted_nor_kept_for_ever() -> None:
-    game = Crowd(5, messages=4000, agents=5, habits=Habits(vanish=0.02, stranger=0.3), echo=True)
+    game = Crowd(5, messages=2500, agents=5, habits=Habits(vanish=0.03, stranger=0.3), echo=True)
     counts = play(game, EchoPolicy)
     check(counts, game.ledger.totals)
 

@@ -247,6 +247,16 @@ def test_a_stranger_does_not_end_the_episode_of_the_silent_whose_seat_it_takes()
     assert (where(step.lost), where(step.terminated), step.ends.slots.tolist(), step.ends.obs[0].tolist()) == ([1], [0], [0], [[0, 0]])
 
 
+def test_a_team_goes_on_when_one_of_it_gives_up_its_seat() -> None:
+    play = Play()
+    play.tick(arrival(Said(0), Said(1)), arrival(Said(2), Said(3), team=1))
+    for _ in range(SILENT + 1):
+        play.tick(arrival(Said(0)), arrival(Said(2), Said(3), team=1))
+    step = play.tick(arrival(Said(0)), arrival(Said(2), Said(3), Said(4), team=1))
+    assert (where(step.acting), where(step.lost)) == ([0, 1, 2, 3], [1])
+    assert play.asked == {(0, "A?team=0"): [0], (0, "A?team=1"): [2, 3, 1]}
+
+
 def test_those_silent_for_a_while_do_not_give_up_their_seats() -> None:
     play = Play()
     play.tick(arrival(Said(0), Said(1)))
