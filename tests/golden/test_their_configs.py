@@ -57,7 +57,6 @@ MISSING: dict[str, set[str]] = {
         "SoccerAgentAdvanced.trainer_type",
         "SoccerAgentAdvanced.threaded",
         "SoccerAgentAdvanced.self_play",
-        "env_settings.num_envs",
         "environment_parameters.ball_touch",
         "environment_parameters.existential",
         "environment_parameters.jump_power",

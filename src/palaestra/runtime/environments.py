@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from inspect import Parameter, signature
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from palaestra.core.errors import EnvError, PalaestraError, raised
@@ -77,6 +78,8 @@ def is_game(name: str | None) -> bool:
 def _builtin(name: str, areas: int | None, device: str, options: Mapping[str, Any]) -> Env:
     registry = Registry("envs")
     if name not in registry:
+        if Path(name).exists():
+            raise EnvError(executable.explain_missing(name))
         known = ", ".join(registry.names())
         raise EnvError(
             f"no file and no built-in environment is named '{name}'{_meant(name, registry)} "

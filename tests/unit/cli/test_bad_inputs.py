@@ -128,7 +128,6 @@ def test_a_file_that_holds_no_settings_is_refused(text: str, said: str, capsys: 
     [
         ("missing.yaml --env=Basic", "missing.yaml"),
         (". --env=Basic", "."),
-        ("good.yaml", "add --env=Basic"),
         ("good.yaml --env=Basik", "did you mean 'Basic'?"),
         ("good.yaml --env=gymnasium:CartPol-v1", "did you mean 'CartPole-v1'?"),
         ("ball.yaml --env=Basic", "the behavior 'Basic', for which there are no settings (the settings list '3DBall'"),
@@ -137,7 +136,8 @@ def test_a_file_that_holds_no_settings_is_refused(text: str, said: str, capsys: 
         ("good.yaml --env=Basic --torch-threads=0", "--torch-threads: torch_settings.threads: expected a number greater than 0"),
         ("good.yaml --env=Basic --num-areas=0", "--num-areas: "),
         ("good.yaml --env=Basic --num-areas=-3", "--num-areas: "),
-        ("good.yaml --env=Basic --num-envs=2", "not available yet"),
+        ("good.yaml --env=Basic --num-envs=2", "Basic is no Unity build, of which alone there can be several copies (--num-envs)"),
+        ("good.yaml --num-envs=2", "--num-envs: env_settings.num_envs: expected 1 without env_path (--env)"),
         ("good.yaml --env=Basic --seed=99999999999999999999", "--seed: "),
         ("good.yaml --env=Basic --set behaviors.Basic.max_stepz=1", "did you mean 'max_steps'?"),
         ("good.yaml --env=Basic --set behaviors.Basik.max_steps=1", "did you mean 'Basic'?"),
@@ -248,13 +248,6 @@ def test_a_gymnasium_environment_that_raises_is_named(capsys: pytest.CaptureFixt
     said = refused(capsys, "learn broken.yaml --env=gymnasium:broken_gym:Broken-v0 --num-areas=2 --run-id=begun")
     assert "broke off in step: ZeroDivisionError: division by zero (" in said
     assert "broken_gym.py, line 5" in said
-
-
-@pytest.mark.usefixtures("place")
-def test_an_executable_is_said_to_be_one(capsys: pytest.CaptureFixture[str]):
-    Path("build").write_text("#!/bin/sh\n")
-    Path("build").chmod(0o755)
-    assert "'build' is an executable, but Unity builds are not available yet" in refused(capsys, "learn good.yaml --env=build --run-id=new")
 
 
 @pytest.mark.parametrize(

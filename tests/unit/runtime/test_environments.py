@@ -7,6 +7,7 @@ import pytest
 
 from palaestra.core.errors import EnvError
 from palaestra.envs.gymnasium import GymnasiumEnv
+from palaestra.envs.unity.env import UnityEnv
 from palaestra.runtime.environments import make_env
 
 GAME = """
@@ -73,8 +74,9 @@ def test_an_executable_of_the_name_wins_over_the_built_in(tmp_path: Path, monkey
     monkeypatch.chdir(tmp_path)
     build = tmp_path / "Basic.x86_64"
     build.touch(mode=0o755)
-    with pytest.raises(EnvError, match=r"'Basic\.x86_64' is an executable, but Unity builds are not available yet \(builtin:Basic"):
-        make_env("Basic")
+    game = make_env("Basic")
+    assert isinstance(game, UnityEnv)
+    assert game.options.executable == "Basic"
     assert list(make_env("builtin:Basic", areas=1).behaviors) == ["Basic"]
 
 

@@ -20,7 +20,6 @@ UNIFORM = {"sampler_type": "uniform", "sampler_parameters": {}}
 def test_every_line_of_the_table_can_refuse():
     tree = {
         "behaviors": {"Ball": ASKS},
-        "env_settings": {"num_envs": 2, "env_path": "x"},
         "environment_parameters": {"mass": UNIFORM},
     }
     found = not_available(RunSettings.model_validate(tree))
@@ -40,12 +39,6 @@ def test_all_refusals_are_in_one_message():
         "  behaviors.Ball.threaded: learning while collecting is not available yet\n"
         "  environment_parameters.mass: samplers and curricula are not available yet, only numbers"
     )
-
-
-def test_a_refusal_of_a_flag_names_the_flag():
-    flags = {"env_settings": {"num_envs": 4, "env_path": "3DBall"}}
-    with pytest.raises(ConfigError, match=r"^--num-envs: env_settings.num_envs: several copies of an environment are not available yet$"):
-        load({"behaviors": {"Ball": {}}}, flags)
 
 
 def test_what_default_settings_ask_for_is_refused_once_and_there():

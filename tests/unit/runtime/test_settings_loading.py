@@ -50,7 +50,7 @@ def test_a_behavior_with_nothing_under_it_has_the_defaults(write: Write):
 
 def test_default_then_file_then_flag_then_set(write: Write):
     path = write(block("max_steps: 10") + "env_settings: {seed: 1, base_port: 7}\n")
-    assert load(path).settings.env_settings.timeout_wait == 60
+    assert load(path).settings.env_settings.timeout_wait is None
     assert load(path).settings.env_settings.seed == 1
     flags = {"env_settings": {"seed": 2}}
     assert load(path, flags).settings.env_settings.seed == 2
@@ -134,7 +134,7 @@ def test_a_wrong_value_is_named_with_line_path_expected_and_got(write: Write, te
             "behaviors: {Ball: {hyperparameters: {beta: 1}}}",
             "x.yaml:1: behaviors.Ball.hyperparameters: given without a trainer_type; add one, such as ppo, sac, poca",
         ),
-        ("behaviors: {Ball: }\nenv_settings: {num_envs: 2}", "x.yaml:2: env_settings.num_envs: expected 1 without env_path, got 2"),
+        ("behaviors: {Ball: }\nenv_settings: {num_envs: 2}", "x.yaml:2: env_settings.num_envs: expected 1 without env_path (--env)"),
         ("behaviors: {Ball: }\nenv_settings: {num_areas: 0}", "x.yaml:2: env_settings.num_areas: expected a number greater than 0, got 0"),
         ("behaviors: {Ball: }\nengine_settings: {widht: 3}", "x.yaml:2: engine_settings.widht: unknown key; did you mean 'width'?"),
     ],

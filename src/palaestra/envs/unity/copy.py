@@ -77,6 +77,8 @@ class Copy:
         self.must_reset = False
         self.delivered = 0
         """Messages with agents, of the present game."""
+        self.decided = False
+        """An agent of the present game has asked for a decision."""
         self.received = self.sent = 0
         """Bytes of all messages."""
         self.source = around.new_source()
@@ -163,11 +165,12 @@ class Copy:
             return
         self.arrivals, self.fresh = self._read(incoming.infos), True
         self.delivered += 1
-        self._note_progress()
         if any((~arrival.infos.done).any() for arrival in self.arrivals):
+            self.decided = True
             self.phase, self.reminded = Phase.RUNNING, 0
         else:
             self._wait_in(Phase.UNDECIDED)
+        self._note_progress()
 
     def _wait_in(self, phase: Phase) -> None:
         """Enters a phase that is only worth a word when it lasts."""
@@ -176,7 +179,7 @@ class Copy:
         self.phase = phase
 
     def _note_progress(self) -> None:
-        if self.delivered % PROGRESS == 0 or any(arrival.infos.done.any() for arrival in self.arrivals):
+        if self.decided and (self.delivered % PROGRESS == 0 or any(arrival.infos.done.any() for arrival in self.arrivals)):
             self._around.progress += 1
 
     def _learn_brains(self, incoming: Incoming) -> None:
@@ -239,7 +242,7 @@ class Copy:
         headless = needs_display(self.options, os.environ)
         why = explain(self.phase, waited, editor=self.editor, needs_display=headless)
         endless = self.editor and self.options.patience is None
-        if endless or (self.delivered and self.phase in (Phase.EMPTY, Phase.UNDECIDED)):
+        if endless or (self.decided and self.phase in (Phase.EMPTY, Phase.UNDECIDED)):
             self.reminded += 1
             self._around.tell("warning", f"{self.name}: {why}" if self.delivered or not self.editor else why)
             return
@@ -256,7 +259,8 @@ class Copy:
         if self.delivered:
             self._around.lose(self.source)
             self.source = self._around.new_source()
-        self.call, self.arrivals, self.fresh, self.must_reset, self.delivered = None, [], False, False, 0
+        self.call, self.arrivals, self.fresh, self.must_reset = None, [], False, False
+        self.delivered, self.decided = 0, False
         self.game, self._brains, self._readers = None, {}, {}
 
     def drop(self) -> None:

@@ -85,6 +85,8 @@ class UnityEnv:
         self.seconds = {"waiting": 0.0, "reading": 0.0, "answering": 0.0}
         """Where the time of `step` went."""
         self._interrupted = False
+        self._begun = False
+        """An agent of any copy has asked for a decision."""
         self._game: Game | None = None
 
     def tell(self, level: str, text: str) -> None:
@@ -127,7 +129,9 @@ class UnityEnv:
         while True:
             self._gather()
             steps = self._show()
-            if self._interrupted or any(step.acting.any() for step in steps.values()):
+            asked = any(step.acting.any() for step in steps.values())
+            self._begun = self._begun or asked
+            if self._interrupted or asked:
                 return steps
             self._answer({})
 
@@ -250,7 +254,7 @@ class UnityEnv:
             copy.start()
             self.tell("warning", f"{error}. Its open episodes are left out; press Play to go on")
             return
-        if not self.behaviors or self.options.restarts.lifetime == 0:
+        if not self._begun or self.options.restarts.lifetime == 0:
             raise error if isinstance(error, NotFinite) else type(error)(f"{copy.name}: {error}")
         wait = copy.policy.failed(error, self.progress, delivered)
         copy.start_at = time.monotonic() + wait

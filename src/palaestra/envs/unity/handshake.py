@@ -50,14 +50,13 @@ def greet(hello: Any) -> Game:
 
 def mismatch(version: str, package: str, major: int | None) -> str:
     """What to install, and where."""
-    game = f"the game speaks version '{version}' of the communication API"
+    spoken = f"version '{version}'" if version else "an unnamed version"
+    game = f"it speaks {spoken} of the communication API"
     game += f" (package com.unity.ml-agents {package})" if package else ""
     ours = f"Palaestra speaks 1.0 to {COMMUNICATION.removesuffix('.0')}"
     if major is not None and major > 1:
-        return (
-            f"{game}, which is newer than ours; {ours}: update Palaestra (pip install -U palaestra), or build with package 3 or 4"
-        )
+        return f"{game}, which is newer than ours; {ours}: update Palaestra (pip install -U palaestra), or build with package 3 or 4"
     return (
-        f"{game or 'the game does not say which version it speaks'}, which is older than 1.0; {ours}: in Unity's Package Manager install "
+        f"{game}, which is older than 1.0; {ours}: in Unity's Package Manager install "
         f"com.unity.ml-agents 2.0.1 or newer (1.0 at least) and build the game again"
     )

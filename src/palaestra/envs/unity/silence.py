@@ -11,11 +11,11 @@ DECISIONS = (
 
 
 class Phase(Enum):
-    """How far the conversation with a game is; the values are what it is waited for with."""
+    """How far the conversation with a game is; the values are what is waited for."""
 
-    DOWN = "to be started again"
-    STARTING = "to connect"
-    GREETED = "to ask for its first command"
+    DOWN = "for it to be started again"
+    STARTING = "for it to connect"
+    GREETED = "for it to ask for its first command"
     RESET = "for a first message after its reset"
     EMPTY = "for an agent"
     UNDECIDED = "for a decision to be asked for"
