@@ -174,6 +174,27 @@ class Run:
         count.settled = seat.decisions
 
 
+class Play:
+    """A run with a clock: it never waits for ever."""
+
+    def __init__(self, env: UnityEnv, run: Run) -> None:
+        self.env, self.run = env, run
+
+    def count(self, name: str) -> Count:
+        return self.run.counts[name]
+
+    def for_seconds(self, seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        self.run.until(lambda: time.monotonic() > deadline)
+
+    def until(self, done: Callable[[], bool], seconds: float) -> None:
+        """Fails where that takes longer."""
+        deadline = time.monotonic() + seconds
+        while not done():
+            assert time.monotonic() < deadline, f"not after {seconds} s"
+            self.for_seconds(0.05)
+
+
 @dataclass
 class Work:
     """What a thread gave back."""

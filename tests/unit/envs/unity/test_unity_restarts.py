@@ -1,0 +1,133 @@
+"""Games that crash are started again; nothing of their half episodes is used."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+from unity_games import make_build
+from unity_play import Play, RandomPolicy, Run, Told, opened
+
+from palaestra.core.errors import EnvError, GameGone
+from palaestra.envs.unity.options import Restarts
+from palaestra.envs.unity.restarts import IN_VAIN, LONGEST, PROGRESS, RestartPolicy
+
+CRASH = GameGone("it was killed")
+
+
+def failures(policy: RestartPolicy, count: int, delivered: int = PROGRESS) -> list[float]:
+    """Waits after failures between which some copy got on."""
+    start = policy.restarts
+    return [policy.failed(CRASH, start + i, delivered) for i in range(count)]
+
+
+@pytest.mark.parametrize("limits", [Restarts(), Restarts(-1, -1), Restarts(None, -1), Restarts(-1, None)])
+def test_without_limits_a_run_that_gets_on_goes_on(limits: Restarts) -> None:
+    policy = RestartPolicy(0, limits)
+    assert failures(policy, 500) == [0.0] * 500
+    assert policy.restarts == 500
+
+
+@pytest.mark.parametrize("lifetime", [0, 1, 3])
+def test_a_copy_is_started_again_as_often_as_is_allowed(lifetime: int) -> None:
+    policy = RestartPolicy(2, Restarts(lifetime=lifetime))
+    failures(policy, lifetime)
+    with pytest.raises(GameGone, match=rf"copy 2 .* restarted {lifetime} times.*--max-lifetime-restarts allows; it was killed"):
+        failures(policy, 1)
+
+
+@pytest.mark.parametrize("rate", [0, 2])
+def test_a_copy_is_started_again_as_often_within_the_period_as_is_allowed(rate: int) -> None:
+    policy = RestartPolicy(0, Restarts(rate=rate, period=60))
+    failures(policy, rate)
+    with pytest.raises(GameGone, match=rf"restarted {rate} times within 60 s.*--restarts-rate-limit-n allows; it was killed"):
+        failures(policy, 1)
+
+
+def test_restarts_before_the_period_do_not_count() -> None:
+    policy = RestartPolicy(0, Restarts(rate=1, period=0.05))
+    for _ in range(3):
+        failures(policy, 1)
+        time.sleep(0.06)
+
+
+def test_failures_in_a_row_wait_longer_each_time() -> None:
+    policy = RestartPolicy(0, Restarts())
+    assert failures(policy, 9, delivered=PROGRESS - 1) == [0, 0.5, 1, 2, 4, 8, 16, LONGEST, LONGEST]
+    assert failures(policy, 2) == [0, 0]
+    assert failures(policy, 2, delivered=0) == [0.5, 1]
+
+
+def test_a_run_that_gets_nowhere_ends() -> None:
+    policy = RestartPolicy(1, Restarts())
+    for _ in range(IN_VAIN - 1):
+        policy.failed(CRASH, 7, 0)
+    policy.failed(CRASH, 8, 0)
+    for _ in range(IN_VAIN - 2):
+        policy.failed(CRASH, 8, 0)
+    with pytest.raises(GameGone, match=rf"copy 1 of the game failed {IN_VAIN} times in a row without getting anywhere; it was killed"):
+        policy.failed(CRASH, 8, 0)
+
+
+def kill(play: Play, copy: int) -> float:
+    """Kills a copy's game with all it started; when."""
+    process = play.env.copies[copy].process
+    assert process is not None
+    victims = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
+    for victim in victims:
+        os.kill(victim.pid, signal.SIGKILL)
+    return time.monotonic()
+
+
+def test_a_run_outlives_kills(tmp_path: Path) -> None:
+    told = Told()
+    with opened(told, executable=str(make_build(tmp_path, "Ball", episode=10, agents=2)), copies=3) as env:
+        play = Play(env, Run(env, RandomPolicy, rollout=64))
+        for number in range(3):
+            play.for_seconds(0.7)
+            before, killed = len(told.warnings), kill(play, number % 2)
+            play.until(lambda before=before: len(told.warnings) > before, 5)
+            assert told.lines[-1][0] - killed < 2
+            assert f"copy {number % 2} of the game: it" in told.warnings[-1]
+            assert "killed by signal SIGKILL" in told.warnings[-1]
+        wanted = play.count("Ball").episodes + 60
+        play.until(lambda: play.count("Ball").episodes >= wanted and all(copy.delivered > 30 for copy in env.copies), 20)
+        count = play.count("Ball")
+    assert len(told.warnings) == 3
+    assert (count.length, count.episodes % 2) == (10 * count.episodes, 0)
+
+
+def test_a_run_of_crashes_alone_ends_with_the_games_last_words(tmp_path: Path) -> None:
+    build = make_build(tmp_path, "Ball", die_at=5, die_how="exit", words="NullReferenceException: the wheel came off")
+    with opened(executable=str(build), copies=1) as env:
+        play = Play(env, Run(env, RandomPolicy))
+        with pytest.raises(GameGone, match=r"(?s)failed 5 times in a row without getting anywhere.*exited with code 3.*the wheel came off"):
+            play.until(lambda: False, 60)
+
+
+def test_damage_from_one_copy_leaves_the_other_unharmed(tmp_path: Path) -> None:
+    """The first process of two speaks nonsense after a while, each that follows is well."""
+    make_build(tmp_path, "Ball", name="well", episode=10, agents=2)
+    make_build(tmp_path, "Ball", name="mad", episode=10, agents=2, die_at=100, die_how="corrupt")
+    build = tmp_path / "Game.x86_64"
+    build.write_text(f'#!/bin/sh\nmkdir "{tmp_path}/first" 2>/dev/null && exec "{tmp_path}/mad" "$@"\nexec "{tmp_path}/well" "$@"\n')
+    build.chmod(0o755)
+    told = Told()
+    with opened(told, executable=str(build), copies=2) as env:
+        play = Play(env, Run(env, RandomPolicy))
+        play.until(lambda: bool(told.warnings), 30)
+        play.until(lambda: all(copy.delivered > 200 for copy in env.copies), 30)
+        count = play.count("Ball")
+    assert len(told.warnings) == 1
+    assert "are no message of ML-Agents' protocol" in told.warnings[0]
+    assert count.length == 10 * count.episodes
+
+
+def test_a_game_that_never_played_is_not_started_again(tmp_path: Path) -> None:
+    build = make_build(tmp_path, "Ball", die_at=2, die_how="exit", die_code=9)
+    with opened(executable=str(build)) as env, pytest.raises(EnvError, match=r"the game: .*exited with code 9"):
+        env.reset(0)
