@@ -59,7 +59,7 @@ def message(agents: Mapping[str, Sequence[Any]], brains: Sequence[Any] = ()) -> 
     for key, infos in agents.items():
         whole.unity_output.rl_output.agentInfos[key].value.extend(infos)
     whole.unity_output.rl_initialization_output.brain_parameters.extend(brains)
-    return whole.SerializeToString()
+    return whole.SerializeToString(deterministic=True)
 
 
 def infos(*agents: Any) -> Infos:

@@ -105,6 +105,7 @@ def test_numbers_are_of_the_promised_types() -> None:
         (message({KEY: [agent(3, SEES), agent(4, SEES, SEES)]}), "agent 3 sent 1 observations and agent 4 sent 2"),
         (message({KEY: [agent(3)]}), "'Ball.team=0', agent 3 sent no observation"),
     ],
+    ids=lambda value: value if isinstance(value, str) else "bytes",
 )
 def test_what_makes_no_sense_is_named(raw: bytes, says: str) -> None:
     with pytest.raises(ProtocolError, match=says):
