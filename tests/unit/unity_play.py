@@ -201,6 +201,7 @@ class Work:
 
     result: Any = None
     error: BaseException | None = None
+    over: bool = False
 
 
 @contextmanager
@@ -213,6 +214,8 @@ def in_thread(work: Callable[[], Any]) -> Iterator[Work]:
             done.result = work()
         except BaseException as error:
             done.error = error
+        finally:
+            done.over = True
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()

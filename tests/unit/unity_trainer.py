@@ -71,7 +71,8 @@ def play(folder: str, said: str, temporary: str, words: list[str]) -> None:
     out = os.open(said, os.O_WRONLY | os.O_APPEND)
     os.dup2(out, 1)
     os.dup2(out, 2)
-    sys.stdout, sys.stderr = open(1, "w", buffering=1), open(2, "w", buffering=1)
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(line_buffering=True)  # pyright: ignore[reportAttributeAccessIssue]
     sys.exit(main(["learn", *words]))
 
 

@@ -64,7 +64,7 @@ def test_a_signal_before_a_run_begins_ends_it_at_once(learn: Learn, tmp_path: Pa
     ("number", "fate", "moment"),
     [
         (signal.SIGINT, {}, "Step: 200"),
-        (signal.SIGTERM, {"die_at": 60}, "Starting"),
+        (signal.SIGTERM, {"die_at": 10}, "Starting"),
         (signal.SIGINT, {"die_at": 20, "die_how": "exit"}, "started again in 2 s"),
     ],
     ids=["in training", "while the games hang", "while copies wait to be started again"],
@@ -94,7 +94,7 @@ def test_a_signal_while_the_editor_is_waited_for_ends_it_at_once(learn: Learn):
 
 
 def test_a_second_signal_ends_the_games_as_well_at_once(learn: Learn, tmp_path: Path):
-    trainer = learn(build(tmp_path, stubborn=True, die_at=40), "--num-envs=2")
+    trainer = learn(build(tmp_path, stubborn=True, die_at=10), "--num-envs=2")
     trainer.until("Starting")
     time.sleep(0.3)
     trainer.hears(signal.SIGINT)

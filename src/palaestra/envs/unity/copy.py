@@ -79,6 +79,10 @@ class Copy:
         """Messages with agents, of the present game."""
         self.decided = False
         """An agent of the present game has asked for a decision."""
+        self._peer = ""
+        """The present game's address."""
+        self._former: set[str] = set()
+        """Those of games whose conversation ended here, though they may not know it yet."""
         self.received = self.sent = 0
         """Bytes of all messages."""
         self.source = around.new_source()
@@ -120,9 +124,12 @@ class Copy:
             return  # last words of the game that went
         self.received += len(call.raw)
         incoming = decode(call.raw)
-        introduces = incoming.hello is not None and (self.phase is Phase.STARTING or bool(incoming.hello.communication_version))
-        if self.call is not None and self.call.open and not (introduces and self.editor):
-            call.answer(None)  # a stranger: this game's own request still waits
+        introduces = incoming.hello is not None and (bool(incoming.hello.communication_version) or not (self.game or incoming.infos))
+        if call.peer in self._former and not introduces:
+            return
+        engaged = self.game is not None if introduces else self.call is not None and self.call.open
+        if engaged and not (introduces and self.editor):
+            call.answer(None)  # a stranger
             return
         if incoming.status != encode.OK:
             raise GameGone(self.farewell())
@@ -143,8 +150,11 @@ class Copy:
     def _greet(self, call: Call, incoming: Incoming) -> None:
         if self.call is not None:
             self.call.answer(None)
+        if self.delivered:
+            self._around.tell("warning", f"{self.name} connected anew without saying goodbye. Its open episodes are left out")
         self.forget()
-        self.game = greet(incoming.hello)
+        self._former.discard(call.peer)
+        self._peer, self.game = call.peer, greet(incoming.hello)
         self._learn_brains(incoming)
         self.phase, self.since = Phase.GREETED, time.monotonic()
         around, copies = self._around, self.options.copies
@@ -261,6 +271,7 @@ class Copy:
             self.source = self._around.new_source()
         self.call, self.arrivals, self.fresh, self.must_reset = None, [], False, False
         self.delivered, self.decided = 0, False
+        self._former.add(self._peer)
         self.game, self._brains, self._readers = None, {}, {}
 
     def drop(self) -> None:

@@ -38,8 +38,10 @@ from palaestra.envs.unity.table import Arrival, Table
 
 LOOK_EVERY = 0.25
 """Seconds between two looks at processes and clocks."""
+LAST_TICK = 2.0
+"""Seconds that games have to finish what they are at, as only then can they be told to end."""
 GRACE = 5.0
-"""Seconds that games have to end by themselves once they were told to."""
+"""Seconds that they have for both, that and ending by themselves."""
 
 Tell = Callable[[str, str], None]
 """Takes a level ('info' or 'warning') and a line for people."""
@@ -337,8 +339,8 @@ class UnityEnv:
         copies, self.copies = self.copies, []
         for copy in copies:
             copy.say_goodbye()
-        deadline = time.monotonic() + GRACE
-        while time.monotonic() < deadline and any(owes_a_request(copy) for copy in copies):
+        begin = time.monotonic()
+        while time.monotonic() < begin + LAST_TICK and any(owes_a_request(copy) for copy in copies):
             with suppress(Empty):
                 event = self.inbox.get(timeout=0.02)
                 if isinstance(event, Call):
@@ -346,7 +348,10 @@ class UnityEnv:
                     copies[event.copy].phase = Phase.DOWN
         for copy in copies:
             if copy.process is not None:
-                copy.process.stop(max(0.0, deadline - time.monotonic()) if copy.phase is not Phase.STARTING else 0.0)
+                grace = begin + GRACE - time.monotonic()
+                if grace < 0 or copy.phase is Phase.STARTING or owes_a_request(copy):
+                    copy.process.kill()
+                copy.process.stop(max(0.0, grace))
         with suppress(Empty):
             while True:
                 event = self.inbox.get_nowait()
