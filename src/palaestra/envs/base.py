@@ -84,6 +84,22 @@ class Informed(Protocol):
 
 
 @runtime_checkable
+class Sends(Protocol):
+    """What an environment may do besides: work on a tick by itself, while its caller does something else.
+
+    `receive` after `send` is `step`. Between the two nothing else may be called.
+    """
+
+    def send(self, actions: Mapping[str, Action]) -> None:
+        """Begins a tick."""
+        ...
+
+    def receive(self) -> dict[str, TimeStep]:
+        """What came of it; waits for it. Raises EnvError when the far side is gone."""
+        ...
+
+
+@runtime_checkable
 class Waits(Protocol):
     """What an environment that waits for processes of its own must do besides. Both are called by signal handlers."""
 

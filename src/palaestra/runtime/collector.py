@@ -13,7 +13,7 @@ from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Decision, Ends, TimeStep
 from palaestra.data.buffers import RolloutBuffer, SlottedBuffer, SteadyBuffer
 from palaestra.data.rollout import Rollout
-from palaestra.envs.base import Env
+from palaestra.envs.base import Env, Sends
 from palaestra.models.policy import Policy
 from palaestra.runtime.border import check_ends, check_rollout, check_shapes, check_step
 from palaestra.runtime.episodes import EpisodeMeter
@@ -33,6 +33,13 @@ class Seat:
         self.decisions = 0
         """Settled decisions since the run began, those of lost episodes too; while nothing is learned, all that were asked for."""
 
+    def open(self, step: TimeStep, decision: Decision) -> None:
+        """Notes a decision, where anything is learned from it."""
+        if self.rollout_size is not None:
+            if self.buffer is None:
+                self.buffer = self.make_buffer(step, decision)
+            self.buffer.open(step, decision)
+
     def make_buffer(self, step: TimeStep, decision: Decision) -> RolloutBuffer:
         """Room for one rollout of these slots."""
         assert self.rollout_size is not None
@@ -42,7 +49,11 @@ class Seat:
     @property
     def full(self) -> bool:
         """Its rollout has all its decisions."""
-        return self.rollout_size is not None and self.buffer is not None and self.buffer.decisions >= self.rollout_size
+        return self.may_be_full(0)
+
+    def may_be_full(self, more: int) -> bool:
+        """Whether it has with so many more."""
+        return self.rollout_size is not None and self.buffer is not None and self.buffer.decisions + more >= self.rollout_size
 
 
 class Collector:
@@ -55,6 +66,9 @@ class Collector:
         self.env, self.seats, self._join = env, dict[str, Seat](), join
         self.seconds = {"environment": 0.0, "inference": 0.0}
         self._on_host = env.device.type == "cpu"
+        self._apart = env if isinstance(env, Sends) else None
+        self._settled = True
+        """The buffers know of the tables that stand in `steps`."""
         self.steps: dict[str, TimeStep] = env.reset(seed)
         self._welcome()
         for name, step in self.steps.items():
@@ -74,32 +88,42 @@ class Collector:
             self._tick()
             if any(seat.full for seat in self.seats.values()) or len(self.seats) > known or until():
                 break
+        self._settle()
         return {name: self._take(seat) for name, seat in self.seats.items() if seat.full}
 
     def _tick(self) -> None:
+        """Nothing that can be done while the environment works makes it wait: it gets its actions first."""
         start = perf_counter()
-        actions = {}
-        for name, step in self.steps.items():
-            seat = self.seats[name]
-            if self._on_host and not seat.spec.steady and not step.acting.any():
-                continue
-            decision = seat.policy.act(step)
-            if seat.rollout_size is not None:
-                if seat.buffer is None:
-                    seat.buffer = seat.make_buffer(step, decision)
-                seat.buffer.open(step, decision)
-            actions[name] = decision.action
+        decisions = {name: self.seats[name].policy.act(step) for name, step in self.steps.items() if self._asks(name, step)}
+        actions = {name: decision.action for name, decision in decisions.items()}
+        if self._apart is not None:
+            self._apart.send(actions)
+        self._settle()
+        for name, decision in decisions.items():
+            self.seats[name].open(self.steps[name], decision)
         decided = perf_counter()
-        self.steps = self.env.step(actions)
+        self.steps = self.env.step(actions) if self._apart is None else self._apart.receive()
         stepped = perf_counter()
         if not self.seats.keys() >= self.steps.keys():
             self._welcome()
-        for name, step in self.steps.items():
-            self._settle(self.seats[name], step)
+        self._settled = False
+        if any(self.seats[name].may_be_full(len(step.acting)) for name, step in self.steps.items()):
+            self._settle()  # the next decisions may be those of another policy
         self.seconds["environment"] += stepped - decided
         self.seconds["inference"] += decided - start + perf_counter() - stepped
 
-    def _settle(self, seat: Seat, step: TimeStep) -> None:
+    def _asks(self, name: str, step: TimeStep) -> bool:
+        """Whether an agent of a behavior may await an action."""
+        return not self._on_host or self.seats[name].spec.steady or bool(step.acting.any())
+
+    def _settle(self) -> None:
+        """Takes in the tables that came last, once."""
+        if not self._settled:
+            self._settled = True
+            for name, step in self.steps.items():
+                self._settle_seat(self.seats[name], step)
+
+    def _settle_seat(self, seat: Seat, step: TimeStep) -> None:
         if self._on_host:
             check_step(seat.name, seat.spec, step)
         seat.meter.add(step)

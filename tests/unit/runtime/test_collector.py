@@ -64,6 +64,45 @@ def test_a_rollout_has_at_least_as_many_decisions_as_asked_for():
     assert collector.collect(100, never)["Walker"].shape == (4, 5)
 
 
+class Apart(Scripted):
+    """Works on a tick by itself; refuses anything else in between."""
+
+    def send(self, actions: Mapping[str, Action]) -> None:
+        self.sent = actions
+
+    def receive(self) -> dict[str, TimeStep]:
+        return super().step(self.sent)
+
+    def step(self, actions: Mapping[str, Action]) -> dict[str, TimeStep]:
+        raise AssertionError("it sends and receives")
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_an_environment_that_works_by_itself_gives_the_same_rollouts(seed: int):
+    streams = {"Walker": STEADY, "Talker": LOOSE, "Loser": LOSING, "Late": {"slots": 2, "grows_at": 9}}
+    one, other = (collector_of(kind(streams, appears={"Late": 6}), seed=seed) for kind in (Scripted, Apart))
+    for ticks in (3, 5, 1, 40, 40, 7):
+        expected, given = one.collect(ticks, never), other.collect(ticks, never)
+        assert expected.keys() == given.keys()
+        for name, rollout in expected.items():
+            assert_equal_rollouts(given[name], rollout)
+        assert {name: seat.decisions for name, seat in one.seats.items()} == {name: seat.decisions for name, seat in other.seats.items()}
+
+
+def assert_equal_rollouts(given: Rollout, expected: Rollout) -> None:
+    for name in Rollout.__slots__:
+        for a, b in zip(columns_of(getattr(given, name)), columns_of(getattr(expected, name)), strict=True):
+            assert torch.equal(a, b), name
+
+
+def columns_of(value: Any) -> list[Tensor]:
+    if value is None:
+        return []
+    if isinstance(value, Action):
+        return [value.continuous, value.discrete]
+    return list(value) if isinstance(value, tuple) else [value]
+
+
 def test_collecting_stops_after_so_many_ticks_or_when_told():
     collector = collector_of(Scripted({"Walker": STEADY}), rollout_size=1000)
     assert collector.collect(7, never) == {}

@@ -89,7 +89,7 @@ def _infos(key: str, agents: Iterable[Any]) -> Infos:
         obs,
     )
     _check(key, infos)
-    return infos if len(set(ids)) == len(ids) else _once(key, infos)
+    return infos if len(set(ids)) == len(ids) or _each_once(infos) else _once(key, infos)
 
 
 def _check(key: str, infos: Infos) -> None:
@@ -103,6 +103,12 @@ def _check(key: str, infos: Infos) -> None:
         if not finite.all():
             row = int(finite.argmin())
             raise NotFinite(key, int(infos.id[row]), what, float(values[row]))
+
+
+def _each_once(infos: Infos) -> bool:
+    """Whether no id asks twice or ends twice; many end and ask."""
+    asking, ended = infos.id[~infos.done].tolist(), infos.id[infos.done].tolist()
+    return len(set(asking)) == len(asking) and len(set(ended)) == len(ended)
 
 
 def _once(key: str, infos: Infos) -> Infos:

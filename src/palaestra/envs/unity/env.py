@@ -135,11 +135,15 @@ class UnityEnv:
             self._begun = self._begun or asked
             if self._interrupted or asked:
                 return steps
-            self._answer({})
+            self.send({})
 
     def step(self, actions: Mapping[str, Action]) -> dict[str, TimeStep]:
         """Answers the copies that were shown, and waits for any. Raises GameGone where no copy is worth restarting."""
-        self._answer(actions)
+        self.send(actions)
+        return self.receive()
+
+    def receive(self) -> dict[str, TimeStep]:
+        """Waits for a copy that has something to show. Raises GameGone where no copy is worth restarting."""
         self._gather()
         return self._show()
 
@@ -160,8 +164,8 @@ class UnityEnv:
             port = self.copies[0].server.port
             self.tell("info", f"Listening on port {port}. Start training by pressing the Play button in the Unity Editor.")
 
-    def _answer(self, actions: Mapping[str, Action]) -> None:
-        """Sends every shown copy what its agents do."""
+    def send(self, actions: Mapping[str, Action]) -> None:
+        """Answers every copy that was shown with what its agents do."""
         start = time.perf_counter()
         written: dict[int, dict[str, bytes]] = {}
         for name, asked in self._asked.items():

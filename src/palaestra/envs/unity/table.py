@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
@@ -19,6 +20,8 @@ from palaestra.envs.unity.decode import Infos
 SILENT = 1000
 """Messages of its game after which an agent that was never heard of again gives up its seat to a newcomer."""
 NO_GROUP = -1
+_ID = (1 << 32) - 1
+"""The part of a number unique over all games and teams that is the agent's id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,17 +38,47 @@ class Arrival:
     mask: NDArray[np.bool_] | None  # (N, choices) True: allowed; None: nothing is forbidden
 
 
-@dataclass(frozen=True, slots=True)
-class _Seated:
-    """Whom the last message of a source and key spoke of, and where they sit: mostly the next one speaks of the same."""
+class _Side:
+    """Those agents of one game and behavior key that hold seats."""
 
-    id: Ids
-    group: Ids
-    slots: Ids
+    def __init__(self) -> None:
+        self._id, self._group, self._slots = _NOBODY, _NOBODY, _NOBODY  # rising ids
+        self._last = _NOBODY, _NOBODY, _NOBODY  # of the last message, in its order: mostly the next one speaks of the same
 
-    def fits(self, infos: Infos) -> bool:
-        """Whether a message speaks of the same agents in the same order and groups."""
-        return len(self.id) == len(infos.id) and bool((self.id == infos.id).all()) and bool((self.group == infos.group).all())
+    def find(self, infos: Infos) -> Ids | None:
+        """The slot of each row, (N,). None where someone is new, or has changed its group."""
+        id, group, slots = self._last
+        if len(id) == len(infos.id) and bool((id == infos.id).all()) and bool((group == infos.group).all()):
+            return slots
+        if not len(self._id):
+            return None
+        at = self._id.searchsorted(infos.id)
+        at[at == len(self._id)] = 0
+        if bool((self._id[at] != infos.id).any()) or bool((self._group[at] != infos.group).any()):
+            return None
+        self._last = infos.id, infos.group, self._slots[at]
+        return self._last[2]
+
+    def seat(self, infos: Infos, slots: Ids) -> None:
+        """From now on these sit there; one that ends and asks stands in its new episode's group."""
+        rows = np.argsort(infos.done, kind="stable")  # those that ask first, as np.unique takes the first of equals
+        id, first = np.unique(infos.id[rows], return_index=True)
+        rows, others = rows[first], ~np.isin(self._id, id)
+        id = np.concatenate([self._id[others], id])
+        order = np.argsort(id)
+        self._id = id[order]
+        self._group = np.concatenate([self._group[others], infos.group[rows]])[order]
+        self._slots = np.concatenate([self._slots[others], slots[rows]])[order]
+        self._last = infos.id, infos.group, slots
+
+    def leave(self, ids: Ids) -> None:
+        """These gave up their seats."""
+        stay = ~np.isin(self._id, ids)
+        self._id, self._group, self._slots = self._id[stay], self._group[stay], self._slots[stay]
+        self._last = _NOBODY, _NOBODY, _NOBODY
+
+
+_NOBODY: Ids = np.zeros(0, np.int64)
 
 
 class Table:
@@ -56,7 +89,7 @@ class Table:
         self._seats = Slots()
         self._seen = np.zeros(0, np.int64)  # (S,) messages of its game that had come when the slot's agent was last heard of
         self._places = _places(0)
-        self._seated: dict[int, _Seated] = {}
+        self._seated: defaultdict[int, _Side] = defaultdict(_Side)
         self._sides: dict[tuple[int, str], int] = {}  # a number for each source and key, with which its agents' ids are made unique
         self._numbers = count()
         self._idle: TimeStep | None = None
@@ -74,23 +107,25 @@ class Table:
         """
         if not arrivals and not lost_sources:
             return self._nothing(), {}
-        strangers = [arrival for arrival in arrivals if not self._is_seated(arrival)]
-        lost = self._make_room(strangers, messages) if strangers else []
-        if lost:
-            strangers = [arrival for arrival in arrivals if not self._is_seated(arrival)]  # of some, a seat was given up
-        for arrival in strangers:
-            self._seat(arrival)
+        found, lost, strangers = [self._find(arrival) for arrival in arrivals], list[Ids](), list[Arrival]()
+        if any(slots is None for slots in found):
+            lost = self._make_room([arrival for arrival, slots in zip(arrivals, found, strict=True) if slots is None], messages)
+            strangers = [arrival for arrival in arrivals if self._find(arrival) is None]  # of some, a seat may have been given up
+            for arrival in strangers:
+                self._seat(arrival)
+            found = [self._find(arrival) for arrival in arrivals]
         rows, asked = _Rows(self.spec, len(self)), dict[tuple[int, str], Ids]()
-        for arrival in arrivals:
-            slots = self._seated[self._side(arrival)].slots
+        for arrival, slots in zip(arrivals, found, strict=True):
+            assert slots is not None
             asked[arrival.copy, arrival.key] = rows.add(arrival, slots)
             self._seen[slots] = messages[arrival.copy]
         if strangers:
             self._note_places(strangers)
         if lost_sources:
             lost.append(self._broken_off(lost_sources))
+        gone = rows.gone()
         step = rows.step(self._places, lost)
-        self._dismiss(arrivals, lost_sources)
+        self._dismiss(gone, lost_sources)
         return step, asked
 
     def _nothing(self) -> TimeStep:
@@ -99,9 +134,8 @@ class Table:
             self._idle = _Rows(self.spec, len(self)).step(self._places, [])
         return self._idle
 
-    def _is_seated(self, arrival: Arrival) -> bool:
-        known = self._seated.get(self._side(arrival))
-        return known is not None and known.fits(arrival.infos)
+    def _find(self, arrival: Arrival) -> Ids | None:
+        return self._seated[self._side(arrival)].find(arrival.infos)
 
     def _side(self, arrival: Arrival) -> int:
         """The number of a source and key."""
@@ -120,7 +154,7 @@ class Table:
         if more > 0:
             self._seen = np.pad(self._seen, (0, more))
             self._places = tuple(torch.cat([x, new]) for x, new in zip(self._places, _places(more), strict=True))
-        self._seated[self._side(arrival)] = _Seated(arrival.infos.id, arrival.infos.group, slots)
+        self._seated[self._side(arrival)].seat(arrival.infos, slots)
 
     def _make_room(self, strangers: Sequence[Arrival], messages: NDArray[np.int64]) -> list[Ids]:
         """Before the table grows, the seats of agents that vanished without a word are given up. Their slots."""
@@ -138,7 +172,8 @@ class Table:
         """Copy, team and group of each slot; the columns are made anew, since the former may be in someone's hands."""
         area, team, group = (column.numpy().copy() for column in self._places)
         for arrival in strangers:
-            infos, slots = arrival.infos, self._seated[self._side(arrival)].slots
+            infos, slots = arrival.infos, self._find(arrival)
+            assert slots is not None
             area[slots], team[slots] = arrival.copy, arrival.team
             groups = np.where(infos.group > 0, (arrival.source << 32) | infos.group, NO_GROUP)
             group[slots[infos.done]] = groups[infos.done]
@@ -150,13 +185,9 @@ class Table:
         sides = [side for (source, _), side in self._sides.items() if source in sources]
         return (self._seats.taken & np.isin(self._seats.agent >> 32, sides)).nonzero()[0]
 
-    def _dismiss(self, arrivals: Sequence[Arrival], lost_sources: Sequence[int]) -> None:
-        """Those that ended and do not go on, and those that broke off."""
-        for arrival in arrivals:
-            done = arrival.infos.done
-            if done.any():
-                ids = self._ids(arrival)
-                self._leave(np.setdiff1d(ids[done], ids[~done]))
+    def _dismiss(self, gone: Ids, lost_sources: Sequence[int]) -> None:
+        """The slots of those that ended and do not go on are free again, and those of agents that broke off."""
+        self._leave(self._seats.agent[gone])
         if lost_sources:
             self._leave(self._seats.agent[self._broken_off(lost_sources)])
             self._sides = {at: side for at, side in self._sides.items() if at[0] not in lost_sources}
@@ -165,7 +196,7 @@ class Table:
         if len(ids):
             self._seats.leave(ids)
             for side in np.unique(ids >> 32).tolist():
-                self._seated.pop(side, None)
+                self._seated[side].leave(ids[ids >> 32 == side] & _ID)
 
 
 class _Rows:
@@ -200,6 +231,11 @@ class _Rows:
             self._ended.append(ending)
             self._last.append(tuple(values[ended] for values in arrival.obs))
         return asking
+
+    def gone(self) -> Ids:
+        """The slots whose agents ended and do not go on."""
+        ended = np.concatenate(self._ended) if self._ended else _NOBODY
+        return ended[~self._acting[ended]]
 
     def _write(self, slots: Ids, views: list[NDArray[np.float32]]) -> None:
         if not self._obs and len(slots) == self._slots and (slots == np.arange(self._slots)).all():
