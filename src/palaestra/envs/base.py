@@ -100,6 +100,15 @@ class Sends(Protocol):
 
 
 @runtime_checkable
+class Heuristic(Protocol):
+    """What an environment may do besides: know a rule of its own by which agents of some of its behaviors play."""
+
+    def heuristic(self, behavior: str) -> Action | None:
+        """What the rule would do in the state now shown, a row a slot (those that do not act mean nothing). None: it has no rule."""
+        ...
+
+
+@runtime_checkable
 class Waits(Protocol):
     """What an environment that waits for processes of its own must do besides. Both are called by signal handlers."""
 
