@@ -9,6 +9,7 @@ PalaestraError
 │   └── GameGone      a game did not start, exited, hung up or stopped answering
 ├── RunError          a run folder that cannot be started, resumed or read
 │   └── CheckpointError   a checkpoint that is missing, damaged or from another run
+├── DemoError         a demonstration file that cannot be read or written
 ├── ExportError       a network that cannot be written as ONNX, or whose file disagrees with it
 └── PolicyError       a model file that `load_policy` cannot run
 """
@@ -64,6 +65,10 @@ class RunError(PalaestraError):
 
 class CheckpointError(RunError):
     """A checkpoint that is missing, damaged or from another run."""
+
+
+class DemoError(PalaestraError):
+    """A demonstration file that cannot be read or written."""
 
 
 class ExportError(PalaestraError):

@@ -1,0 +1,115 @@
+"""What a demonstration file (`.demo`) is made of: metadata, a behavior, and records one after another.
+
+byte 0    length (varint), metadata; zeros up to byte 33
+byte 33   length, the behavior's parameters
+then      length, record; as many as the metadata says
+tail      the metadata once more, without a length; nobody reads it
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palaestra.envs.unity.messages import message_class
+
+Meta = message_class("communicator_objects.DemonstrationMetaProto")
+Brain = message_class("communicator_objects.BrainParametersProto")
+Pair = message_class("palaestra.columns.Pair")
+
+HEADER = 33
+"""Bytes before the behavior's parameters."""
+VERSIONS = (0, 1)
+"""Of the format; those of version 0 have their actions in the old fields, which are read in any version."""
+LONGEST_NAME = 16
+"""Letters of a demonstration's name: its metadata must fit into the header."""
+LONGEST_RECORD = 1 << 30
+"""Bytes beyond which a length is damaged rather than a record large."""
+
+
+@dataclass(frozen=True, slots=True)
+class DemoRecord:
+    """One record: an agent at a decision or at its episode's end.
+
+    `continuous` and `discrete` are what Unity stores there: the action of the decision *before*, zeros in an episode's first record.
+    """
+
+    obs: tuple[NDArray[np.float32], ...]  # each (*shape), as in the behavior's spec
+    reward: float  # since the record before
+    group_reward: float
+    done: bool  # the episode ended here
+    cut: bool  # it ended by a limit (max_step_reached)
+    id: int
+    group: int  # 0: none
+    mask: NDArray[np.bool_] | None  # (choices,) True: allowed; None: nothing is forbidden
+    continuous: NDArray[np.float32]  # (numbers,); a record of an old file may have none
+    discrete: NDArray[np.int64]  # (branches,)
+
+
+@dataclass(frozen=True, slots=True)
+class DemoMeta:
+    """What a demonstration file says of itself."""
+
+    api_version: int
+    name: str
+    steps: int  # records
+    episodes: int  # ends, and one more
+    mean_reward: float  # of all records, over `episodes`
+
+    def to_bytes(self) -> bytes:
+        """The message, without its length."""
+        meta = Meta(api_version=self.api_version, demonstration_name=self.name, number_steps=self.steps, number_episodes=self.episodes)
+        meta.mean_reward = self.mean_reward
+        return meta.SerializeToString()
+
+    def header(self) -> bytes:
+        """The first 33 bytes of a file."""
+        message = self.to_bytes()
+        return (varint(len(message)) + message).ljust(HEADER, b"\0")
+
+
+def clean_name(name: str) -> str:
+    """The name as Unity writes it: letters, digits, blanks and hyphens, 16 of them at most."""
+    return re.sub(r"[^a-zA-Z0-9 -]", "", name)[:LONGEST_NAME]
+
+
+def varint(value: int) -> bytes:
+    """A number as protobuf writes lengths."""
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*out, value])
+
+
+def read_varint(data: bytes, at: int) -> tuple[int, int]:
+    """A length and where what it measures begins; (-1, at): the bytes end within it, (-2, at): they are none."""
+    value = 0
+    for i in range(10):
+        if at + i >= len(data):
+            return -1, at
+        byte = data[at + i]
+        value |= (byte & 0x7F) << 7 * i
+        if byte < 0x80:
+            return (value, at + i + 1) if value <= LONGEST_RECORD else (-2, at)
+    return -2, at
+
+
+def spans(data: bytes, most: int) -> Iterator[tuple[int, int]]:
+    """Where the complete messages among `data` begin and end, `most` of them at most. The first begins with its length at byte 0."""
+    at, end = 0, len(data)
+    for _ in range(most):
+        if at >= end:
+            return
+        length = data[at]
+        begin = at + 1
+        if length > 0x7F:
+            length, begin = read_varint(data, at)
+        if length < 0 or begin + length > end:
+            return
+        at = begin + length
+        yield begin, at
