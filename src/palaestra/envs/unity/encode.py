@@ -69,9 +69,9 @@ class ActionWriter:
     def __init__(self, spec: ActionSpec) -> None:
         self._widths = [max(1, -(-(size - 1).bit_length() // 7)) for size in spec.branches]
         floats = 4 * (spec.continuous + len(spec.branches))
-        old = _field(1, floats)
-        continuous = _field(6, 4 * spec.continuous)
-        discrete = _field(7, sum(self._widths))
+        old = field(1, floats)
+        continuous = field(6, 4 * spec.continuous)
+        discrete = field(7, sum(self._widths))
         one = old + bytes(floats)
         self._continuous_at = len(one) + len(continuous)
         if spec.continuous:
@@ -79,7 +79,7 @@ class ActionWriter:
         self._discrete_at = len(one) + len(discrete)
         if spec.branches:
             one += discrete + bytes(sum(self._widths))
-        head = _field(1, len(one))
+        head = field(1, len(one))
         self._template = np.frombuffer(head + one, np.uint8)
         self._old_at = len(head) + len(old)
         self._continuous_at += len(head)
@@ -106,12 +106,13 @@ class ActionWriter:
         return rows.tobytes()
 
 
-def _field(number: int, length: int) -> bytes:
-    """Tag and length of a field that is as long as that."""
-    return _varint(number << 3 | 2) + _varint(length)
+def field(number: int, length: int) -> bytes:
+    """Tag and length of a field of bytes that is as long as that; the bytes follow."""
+    return varint(number << 3 | 2) + varint(length)
 
 
-def _varint(value: int) -> bytes:
+def varint(value: int) -> bytes:
+    """A number of 0 or more as protobuf writes lengths."""
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)
