@@ -66,6 +66,11 @@ class Policy:
         return tuple(self._layout.obs.values())
 
     @property
+    def obs_names(self) -> tuple[str, ...]:
+        """What the file calls them, in the same order."""
+        return tuple(self._layout.obs)
+
+    @property
     def continuous_size(self) -> int:
         """How many continuous numbers an action has."""
         return self._layout.continuous_size

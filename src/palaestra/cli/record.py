@@ -87,12 +87,14 @@ def _check(options: argparse.Namespace) -> None:
 
 def play(env: Env, policies: Mapping[str, Policy], options: argparse.Namespace) -> Iterator[np.ndarray]:
     """A picture of all areas before each decision, (H, W, 3) uint8."""
-    from palaestra.runtime.evaluation import Players
+    from palaestra.runtime.evaluation import model_brains
+    from palaestra.runtime.players import Players
 
     shown = min(env.num_areas, options.areas or AREAS)
     steps = env.reset(options.seed)
     yield tile([env.render(area) for area in range(shown)])
-    players = Players(policies, lambda step: (options.episodes or 10**9) * max(int(step.acting.sum()), 1), not options.sampled)
+    brains = model_brains(env, policies, deterministic=not options.sampled)
+    players = Players(env, brains, lambda agents: (options.episodes or 10**9) * agents)
     players.note(steps)
     for _ in range(1, math.ceil(options.seconds * options.fps)):
         steps = env.step(players.act(steps))

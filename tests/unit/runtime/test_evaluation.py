@@ -14,7 +14,8 @@ from palaestra.core.errors import PolicyError
 from palaestra.envs.base import Env
 from palaestra.export.onnx import export
 from palaestra.models.actor_critic import ActorCritic
-from palaestra.runtime.evaluation import Player, evaluate
+from palaestra.runtime.evaluation import evaluate, model_brains
+from palaestra.runtime.players import Players
 
 
 def policy_for(env: Env, behavior: str, folder: Path) -> Policy:
@@ -62,22 +63,26 @@ def test_an_environment_may_begin_without_any_behavior(tmp_path: Path):
 
 
 def test_episodes_that_are_lost_are_made_up_for_by_others(tmp_path: Path):
+    env = Bandit(2, continuous=1)
+    brains = model_brains(env, {"Bandit": policy_for(env, "Bandit", tmp_path)}, deterministic=True)
+    players = Players(env, brains, lambda agents: 2)
     view = torch.zeros(2, 2)
-    first = table(view)
-    player = Player(policy_for(Bandit(2, continuous=1), "Bandit", tmp_path), first, 2, True)
-    player.act(first)
-    broken = replace(table(view, reward=[7.0, 1.0], acting=[False, True]), lost=torch.tensor([True, False]))
-    player.note(broken)
-    player.act(broken)
-    ended = table(view, reward=[9.0, 2.0], terminated=[1])  # slot 0 is back, and its new episode counts
-    player.note(ended)
-    assert player.returns == [3.0]
-    assert not player.done
-    player.act(ended)
-    player.note(table(view, reward=[4.0, 5.0], terminated=[0, 1]))
-    assert player.returns == [3.0, 4.0]
-    assert player.lengths == [2, 1]
-    assert player.done
+    first = {"Bandit": table(view)}
+    players.note(first)
+    players.act(first)
+    broken = {"Bandit": replace(table(view, reward=[7.0, 1.0], acting=[False, True]), lost=torch.tensor([True, False]))}
+    players.note(broken)
+    players.act(broken)
+    ended = {"Bandit": table(view, reward=[9.0, 2.0], terminated=[1])}  # slot 0 is back, and its new episode counts
+    players.note(ended)
+    tally = players.tallies["Bandit", 0]
+    assert tally.returns == [3.0]
+    assert not players.done
+    players.act(ended)
+    players.note({"Bandit": table(view, reward=[4.0, 5.0], terminated=[0, 1])})
+    assert tally.returns == [3.0, 4.0]
+    assert tally.lengths == [2, 1]
+    assert players.done
 
 
 def test_a_behavior_without_a_model_is_named():

@@ -1,0 +1,87 @@
+"""What a brain answers is checked before it reaches an environment; what it raises becomes a PolicyError."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palaestra.brains.base import Brain, Choice, Seen
+from palaestra.core.errors import PalaestraError, PolicyError, raised
+from palaestra.core.specs import BehaviorSpec
+
+
+class CheckedBrain:
+    """Another brain; one without `begin` remembers nothing."""
+
+    def __init__(self, brain: Brain, name: str, behavior: str, spec: BehaviorSpec) -> None:
+        """`name` is what the brain is called on the command line."""
+        self.brain, self._action = brain, spec.action
+        self._where = f"behavior '{behavior}', brain {name}"
+
+    def begin(self, slots: NDArray[np.int64]) -> None:
+        """New episodes in these slots."""
+        begin = getattr(self.brain, "begin", None)
+        if begin is not None:
+            try:
+                begin(slots)
+            except PalaestraError:
+                raise
+            except Exception as error:  # whatever a user's brain does
+                raise PolicyError(f"{self._where} broke off in begin: {raised(error)}") from error
+
+    def decide(self, seen: Seen) -> Choice:
+        """The brain's own answer. Raises PolicyError for one that does not fit, naming the agent's slot."""
+        try:
+            choice = self.brain.decide(seen)
+        except PalaestraError:
+            raise
+        except Exception as error:  # whatever a user's brain does
+            raise PolicyError(f"{self._where} broke off: {raised(error)}") from error
+        if not isinstance(choice, Choice):
+            raise PolicyError(f"{self._where} answered with an instance of {type(choice).__name__}; expected a Choice")
+        return Choice(self._numbers(choice.continuous, seen), self._choices(choice.discrete, seen))
+
+    def _numbers(self, given: NDArray[np.float32], seen: Seen) -> NDArray[np.float32]:
+        self._fits(given, (len(seen.slots), self._action.continuous), "continuous actions")
+        try:
+            numbers = np.asarray(given, np.float32)
+        except (TypeError, ValueError) as error:
+            raise PolicyError(f"{self._where}: its continuous actions are no numbers: {error}") from error
+        wrong = np.argwhere(~(np.abs(numbers) <= 1))  # neither is what is no number
+        if len(wrong):
+            row, i = wrong[0].tolist()
+            raise PolicyError(f"{self._where}: continuous action {i} of slot {seen.slots[row]} is {numbers[row, i]}; expected -1 to 1")
+        return numbers
+
+    def _choices(self, given: NDArray[np.int64], seen: Seen) -> NDArray[np.int64]:
+        branches = self._action.branches
+        self._fits(given, (len(seen.slots), len(branches)), "discrete actions")
+        choices = np.asarray(given)
+        if choices.dtype.kind not in "iub" and choices.size:
+            raise PolicyError(f"{self._where}: its discrete actions are of type {choices.dtype}; expected whole numbers")
+        wrong = np.argwhere((choices < 0) | (choices >= np.array(branches, np.int64)))
+        if len(wrong):
+            row, branch = wrong[0].tolist()
+            raise PolicyError(
+                f"{self._where}: slot {seen.slots[row]} chose {choices[row, branch]} in branch {branch}; "
+                f"expected 0 to {branches[branch] - 1}"
+            )
+        if seen.mask is not None and choices.size:
+            self._allowed(choices, seen, seen.mask)
+        return choices.astype(np.int64)
+
+    def _allowed(self, choices: NDArray[np.int64], seen: Seen, mask: NDArray[np.bool_]) -> None:
+        starts = np.cumsum((0, *self._action.branches[:-1]))
+        wrong = np.argwhere(~np.take_along_axis(mask, choices + starts, 1))
+        if len(wrong):
+            row, branch = wrong[0].tolist()
+            start, size = starts[branch], self._action.branches[branch]
+            allowed = np.flatnonzero(mask[row, start : start + size]).tolist()
+            chosen = f"slot {seen.slots[row]} chose {choices[row, branch]} in branch {branch}"
+            raise PolicyError(f"{self._where}: {chosen}, which is masked; allowed: {allowed}")
+
+    def _fits(self, given: Any, shape: tuple[int, int], what: str) -> None:
+        if np.shape(given) != shape:
+            raise PolicyError(f"{self._where}: its {what} have shape {np.shape(given)}; expected {shape}, a row an agent")

@@ -1,0 +1,118 @@
+"""`python`: code of the user's plays.
+
+===============================  ==================================================================
+`def f(obs, mask)`, `def f(obs)`   answers with actions: `obs` is a list of arrays, each (R, *shape); `mask` (R, choices) or None
+`def make(role)`                   gives a brain, or such a function
+`class Mine`                       a brain: has `decide(seen)`; made with the role where it takes one argument
+===============================  ==================================================================
+
+Actions are an array (R, numbers) where all are continuous, (R, branches) of whole numbers where all are discrete, and a pair of both
+where there are both; an object with `continuous` and `discrete`, such as a policy's answer, always does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from inspect import Parameter, isclass, signature
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palaestra.brains.base import Brain, Choice, Role, Seen
+from palaestra.core.errors import PalaestraError, PolicyError, raised
+from palaestra.core.specs import ActionSpec
+
+
+def own_brain(thing: Any, name: str, role: Role) -> Brain:
+    """The brain that a function, a class or an instance of the user's is. Raises PolicyError, which `name` begins."""
+    if isclass(thing):
+        made = _called(thing, name, role)
+        if not hasattr(made, "decide"):
+            raise PolicyError(f"{name}: class {thing.__name__} has no method 'decide(self, seen)', which answers with a Choice")
+        return made
+    if hasattr(thing, "decide"):
+        return thing
+    if not callable(thing):
+        raise PolicyError(f"{name} is an instance of {type(thing).__name__}; expected a function, or a class with 'decide(self, seen)'")
+    if list(_takes(thing)) == ["role"]:
+        made = _called(thing, name, role)
+        if hasattr(made, "decide"):
+            return made
+        if not callable(made):
+            raise PolicyError(f"{name} gave an instance of {type(made).__name__}; expected a brain or a function of (obs, mask)")
+        thing = made
+    return FunctionBrain(thing, name, role)
+
+
+class FunctionBrain:
+    """A function of what agents see."""
+
+    def __init__(self, function: Callable[..., Any], name: str, role: Role) -> None:
+        """Raises PolicyError for a function that takes neither one argument nor two."""
+        takes = list(_takes(function))
+        if len(takes) not in (1, 2):
+            raise PolicyError(f"{name} takes ({', '.join(takes)}); expected (obs, mask) or (obs)")
+        self._function, self._masked = function, len(takes) == 2
+        self._action, self._where = role.spec.action, f"behavior '{role.behavior}', brain {name}"
+
+    def begin(self, slots: NDArray[np.int64]) -> None:
+        """A function remembers nothing of an episode."""
+
+    def decide(self, seen: Seen) -> Choice:
+        """Calls it once, for all of them."""
+        obs = list(seen.obs)
+        answer = self._function(obs, seen.mask) if self._masked else self._function(obs)
+        continuous, discrete = self._parts(answer)
+        rows, action = len(seen.slots), self._action
+        return Choice(self._rows(continuous, rows, action.continuous), self._rows(discrete, rows, len(action.branches)))
+
+    def _parts(self, answer: Any) -> tuple[Any, Any]:
+        if hasattr(answer, "continuous") and hasattr(answer, "discrete"):
+            return answer.continuous, answer.discrete
+        if answer is None:
+            raise PolicyError(f"{self._where} answered with None (is there no 'return'?); expected {_wanted(self._action)}")
+        if not self._action.branches:
+            return answer, None
+        if not self._action.continuous:
+            return None, answer
+        if not isinstance(answer, tuple) or len(answer) != 2:
+            raise PolicyError(f"{self._where} answered with an instance of {type(answer).__name__}; expected {_wanted(self._action)}")
+        return answer
+
+    def _rows(self, given: Any, rows: int, size: int) -> Any:
+        """(R, size). One number an agent may come as (R,), and a single agent's as (size,)."""
+        if given is None:
+            return np.zeros((rows, 0), np.int64)
+        try:
+            array = np.asarray(given)
+        except (TypeError, ValueError) as error:
+            raise PolicyError(f"{self._where}: its answer is no array of numbers: {error}") from error
+        alone = (rows == 1 and array.shape == (size,)) or (size == 1 and array.shape == (rows,))
+        return array.reshape(rows, size) if alone else array
+
+
+def _wanted(action: ActionSpec) -> str:
+    parts = [f"numbers of shape (R, {action.continuous})"] if action.continuous else []
+    if action.branches:
+        parts.append(f"whole numbers of shape (R, {len(action.branches)}), choices of branches {list(action.branches)}")
+    return " and ".join(parts) if len(parts) == 1 else f"a pair: {parts[0]}, and {parts[1]}"
+
+
+def _takes(function: Callable[..., Any]) -> list[str]:
+    """Names of what must or may be given by position."""
+    try:
+        parameters = signature(function).parameters.values()
+    except ValueError:  # some written in C do not say
+        return ["obs", "mask"]
+    positional = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+    return [each.name for each in parameters if each.kind in positional]
+
+
+def _called(make: Callable[..., Any], name: str, role: Role) -> Any:
+    try:
+        return make(role) if _takes(make) else make()
+    except PalaestraError:
+        raise
+    except Exception as error:  # whatever a user's code does
+        raise PolicyError(f"{name} could not be made: {raised(error)}") from error

@@ -1,0 +1,55 @@
+"""`heuristic`: the environment's own rule plays."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palaestra.brains.base import Choice, Role, Seen
+from palaestra.core.errors import EnvError, PolicyError
+
+if TYPE_CHECKING:
+    from palaestra.core.timestep import Action
+    from palaestra.envs.base import Env
+
+
+class RuleBrain:
+    """Asks the environment what its rule would do (`envs.base.Heuristic`)."""
+
+    def __init__(self, role: Role) -> None:
+        if role.argument:
+            raise PolicyError(f"behavior '{role.behavior}': 'heuristic' takes nothing after it; got '{role.argument}'")
+        self._env, self._behavior = role.env, role.behavior
+
+    def begin(self, slots: NDArray[np.int64]) -> None:
+        """The rule looks at the state only."""
+
+    def decide(self, seen: Seen) -> Choice:
+        """The rule's rows of these agents. Raises EnvError where the environment has no rule for them."""
+        action = rule_of(self._env, self._behavior)
+        if action is None:
+            raise EnvError(_advice(self._env, self._behavior))
+        return Choice(action.continuous.cpu().numpy()[seen.slots], action.discrete.cpu().numpy()[seen.slots])
+
+
+def rule_of(env: Env, behavior: str) -> Action | None:
+    """What the environment's rule would do, a row a slot; None where it has none."""
+    ask = getattr(env, "heuristic", None)
+    return None if ask is None else ask(behavior)
+
+
+def _advice(env: Env, behavior: str) -> str:
+    known = [name for name in env.behaviors if rule_of(env, name) is not None]
+    instead = "use model:FILE.onnx, random or python:module:function"
+    if known:
+        return f"the environment has no heuristic for behavior '{behavior}', only for {', '.join(known)}; {instead}"
+    from palaestra.envs.unity.env import UnityEnv  # brings gRPC; here something has gone wrong already
+
+    if isinstance(env, UnityEnv):
+        return (
+            f"behavior '{behavior}': a Unity game keeps its heuristics to itself (an agent plays by its own where its Behavior Type is "
+            f"'Heuristic Only', and then asks nobody); {instead}"
+        )
+    return f"behavior '{behavior}': the environment has no heuristic (a method 'heuristic(behavior)'; see envs/base.py); {instead}"

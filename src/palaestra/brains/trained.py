@@ -1,0 +1,102 @@
+"""`model`: a policy file plays, ours or one of ML-Agents; with a file of names, anyone's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palaestra.brains.base import Brain, Choice, Role, Seen
+from palaestra.brains.model import Policy, load_policy
+from palaestra.core.errors import PolicyError
+from palaestra.core.specs import BehaviorSpec, describe
+
+NAMES = (".yaml", ".yml", ".json")
+
+
+def make(role: Role) -> Brain:
+    """`FILE.onnx`, or `FILE.onnx,NAMES.yaml` for a model with tensors of other names. Raises PolicyError where it does not fit."""
+    file, names = split_names(role.argument)
+    if not file:
+        raise PolicyError(f"behavior '{role.behavior}': a model needs a file or a run, such as model:results/first/{role.behavior}.onnx")
+    if names is None:
+        return ModelBrain(load_policy(file, seed=role.seed), role.behavior, role.spec, deterministic=role.deterministic)
+    from palaestra.brains.mapped import MappedModel  # brings YAML, which only these need
+
+    return MappedModel(Path(file), Path(names), role)
+
+
+def split_names(argument: str) -> tuple[str, str | None]:
+    """The model's file and that of its tensors' names, where there is one."""
+    file, comma, names = argument.rpartition(",")
+    return (file, names) if comma and names.endswith(NAMES) else (argument, None)
+
+
+class ModelBrain:
+    """Plays one behavior with a policy; remembers what a recurrent one wants remembered."""
+
+    def __init__(self, policy: Policy, behavior: str, spec: BehaviorSpec, *, deterministic: bool) -> None:
+        """Raises PolicyError where the policy was made for agents that see or do something else."""
+        self.policy, self._deterministic = policy, deterministic
+        self._inputs = arranged(policy, behavior, spec)
+        self._memory = np.zeros((0, policy.memory_size), np.float32)  # (S, L)
+
+    def begin(self, slots: NDArray[np.int64]) -> None:
+        """Zeros are the memory of a new episode."""
+        self._widen(slots)
+        self._memory[slots] = 0
+
+    def decide(self, seen: Seen) -> Choice:
+        """Continuous numbers are clipped to -1..1, which some files leave to the game."""
+        policy, rows = self.policy, len(seen.slots)
+        self._widen(seen.slots)
+        obs = [
+            seen.obs[first] if not others else np.concatenate([seen.obs[i] for i in (first, *others)], 1) for first, *others in self._inputs
+        ]
+        memory = self._memory[seen.slots] if policy.memory_size else None
+        action = policy.act(obs, seen.mask, deterministic=self._deterministic, memory=memory)
+        if action.memory is not None:
+            self._memory[seen.slots] = action.memory
+        return Choice(
+            np.zeros((rows, 0), np.float32) if action.continuous is None else action.continuous.clip(-1, 1),
+            np.zeros((rows, 0), np.int64) if action.discrete is None else action.discrete,
+        )
+
+    def _widen(self, slots: NDArray[np.int64]) -> None:
+        more = int(slots.max(initial=-1)) + 1 - len(self._memory)
+        if more > 0:
+            self._memory = np.pad(self._memory, ((0, more), (0, 0)))
+
+
+def arranged(policy: Policy, behavior: str, spec: BehaviorSpec) -> list[tuple[int, ...]]:
+    """Which observations each input of the policy takes: one each, except that version 2 has all vectors in one.
+
+    Raises PolicyError where their shapes or the actions differ.
+    """
+    groups: list[tuple[int, ...]] = [(i,) for i in range(len(spec.obs))]
+    if "vector_observation" in policy.obs_names and (vectors := tuple(i for i, obs in enumerate(spec.obs) if obs.is_vector)):
+        groups = [group for group in groups if group[0] not in vectors]
+        groups.insert(policy.obs_names.index("vector_observation"), vectors)
+    shown = tuple(_joined(spec, group) for group in groups)
+    if shown != policy.obs_shapes:
+        raise PolicyError(
+            f"{policy.path} was made for other agents than those of '{behavior}': it sees {_shapes(policy.obs_shapes)}, "
+            f"they see {_shapes(shown)}"
+        )
+    if (policy.continuous_size, policy.branches) != (spec.action.continuous, spec.action.branches):
+        raise PolicyError(
+            f"{policy.path} was made for other agents than those of '{behavior}': its actions are {policy.continuous_size} continuous "
+            f"numbers and branches {list(policy.branches)}; theirs are {spec.action.continuous} and {list(spec.action.branches)} "
+            f"({describe(spec)})"
+        )
+    return groups
+
+
+def _joined(spec: BehaviorSpec, group: tuple[int, ...]) -> tuple[int, ...]:
+    first, *others = group
+    return (sum(spec.obs[i].shape[0] for i in group),) if others else spec.obs[first].shape
+
+
+def _shapes(shapes: tuple[tuple[int, ...], ...]) -> str:
+    return ", ".join("x".join(map(str, shape)) for shape in shapes) or "nothing"
