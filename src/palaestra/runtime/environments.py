@@ -2,6 +2,7 @@
 
 =========================  ==========================================================
 `Game`                     an executable file of that name (a Unity build), else the built-in
+`game.py`                  a game written in Python (palaestra.sdk), run as a process of its own
 `editor`                   the Unity Editor
 `builtin:3DBall`           the built-in, whatever files there are
 `gymnasium:CartPole-v1`    a Gymnasium id; `gymnasium:module:Id-v0` imports a module first

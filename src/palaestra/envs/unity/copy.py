@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from palaestra.core.errors import GameGone, ProtocolError
-from palaestra.envs.unity import encode
+from palaestra.envs.unity import encode, executable
 from palaestra.envs.unity.decode import Incoming, Infos, decode
 from palaestra.envs.unity.handshake import Game, greet
 from palaestra.envs.unity.options import UnityOptions
@@ -57,10 +57,10 @@ class Surroundings(Protocol):
 class Copy:
     """Owns a game from its start to its end, and starts it again."""
 
-    def __init__(self, index: int, options: UnityOptions, around: Surroundings, executable: Path | None, logs: Path) -> None:
+    def __init__(self, index: int, options: UnityOptions, around: Surroundings, build: Path | None, logs: Path) -> None:
         """Listens from now on; `start` starts the game."""
-        self.index, self.options, self._around, self._executable, self._logs = index, options, around, executable, logs
-        self.editor = executable is None
+        self.index, self.options, self._around, self._executable, self._logs = index, options, around, build, logs
+        self.editor = build is None
         port = options.editor_port if self.editor else options.base_port and options.base_port + index
         self.server = Server(index, around.inbox, port, bind=options.bind, fixed=self.editor)
         self.process: GameProcess | None = None
@@ -112,7 +112,7 @@ class Copy:
         self.reminded = self.delivered = 0
         if self._executable is not None:
             log = self._logs / f"Player-{self.index}.log"
-            command = [str(self._executable), *arguments(self.options, self.index, self.server.port, log)]
+            command = [*executable.command(self._executable), *arguments(self.options, self.index, self.server.port, log)]
             self.process = GameProcess(
                 command, player_log(self.options, log), self._logs / f"Player-{self.index}.out", self.options.show_output
             )

@@ -11,6 +11,8 @@ from difflib import get_close_matches
 from pathlib import Path
 
 SUFFIXES = (".x86_64", ".x86", ".app", ".exe")
+SCRIPT = ".py"
+"""Of a game written in Python (palaestra.sdk), which is started with the interpreter that runs here."""
 _PROGRAMS = (b"\x7fELF", b"#!", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe")  # ELF, a script, Mach-O, Mach-O for several processors
 _GYM_NAME = re.compile(r"([\w.]+:)*[\w.-]+/[\w.-]+-v\d+")
 
@@ -23,6 +25,8 @@ def find(name: str, platform: str = sys.platform) -> Path | None:
     if not name.strip():
         return None
     path, system = _path(name), _system(platform)
+    if is_script(path) and os.path.isfile(path):
+        return path
     candidates = [path] if path.suffix.lower() in system.suffixes else []
     for candidate in candidates + system.named(_stem(path)):
         if os.path.isfile(candidate):
@@ -36,14 +40,24 @@ def find(name: str, platform: str = sys.platform) -> Path | None:
     return None
 
 
+def is_script(file: Path | str) -> bool:
+    """Whether that file's name is that of a Python program."""
+    return str(file).strip().lower().endswith(SCRIPT)
+
+
+def command(file: Path) -> list[str]:
+    """What starts a build that `find` found; the build's arguments follow it."""
+    return [sys.executable, str(file)] if is_script(file) else [str(file)]
+
+
 def looks_like_build(name: str) -> bool:
-    """Whether this can only be a file: it has a build's suffix, or is a path.
+    """Whether this can only be a file: it has the suffix of a build or a Python program, or is a path.
 
     A name such as 'ALE/Pong-v5' is Gymnasium's spelling as well, so it is not certain.
     """
     name = name.strip()
     is_path = name.startswith("~") or "/" in name or "\\" in name
-    return name.lower().endswith(SUFFIXES) or (is_path and not _GYM_NAME.fullmatch(name))
+    return name.lower().endswith((*SUFFIXES, SCRIPT)) or (is_path and not _GYM_NAME.fullmatch(name))
 
 
 def explain_missing(name: str, platform: str = sys.platform) -> str:
@@ -52,8 +66,9 @@ def explain_missing(name: str, platform: str = sys.platform) -> str:
         return "the name of the build is empty"
     path, system = _path(name), _system(platform)
     stem = _stem(path)
-    looked = ", ".join(map(str, [*system.named(stem), stem]))
-    message = f"found no {system.title} build '{name.strip()}' (looked for {looked})"
+    script = is_script(path)
+    looked = ", ".join(map(str, [path] if script else [*system.named(stem), stem]))
+    message = f"found no {'game' if script else f'{system.title} build'} '{name.strip()}' (looked for {looked})"
     several = [build for folder in (path, stem) for build in system.inside(folder)]
     if several:
         return f"{message}; the folder holds several, so name one: {', '.join(str(build) for build in dict.fromkeys(several))}"

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from palaestra.core.errors import EnvError, GameGone
+from palaestra.envs.unity.executable import is_script
 from palaestra.envs.unity.options import UnityOptions
 
 TERMINATE_GRACE = 2.0  # seconds between asking a game to end and ending it
@@ -43,7 +44,9 @@ def player_log(options: UnityOptions, log: Path) -> Path:
 
 def needs_display(options: UnityOptions, environ: Mapping[str, str], platform: str = sys.platform) -> bool:
     """Whether the first copy opens a window where there is no display to open it on."""
-    if options.executable is None or options.no_graphics or "-nographics" in (arg.lower() for arg in options.args):
+    if options.executable is None or is_script(options.executable):
+        return False
+    if options.no_graphics or "-nographics" in (arg.lower() for arg in options.args):
         return False
     return platform.startswith("linux") and not (environ.get("DISPLAY") or environ.get("WAYLAND_DISPLAY"))
 
