@@ -19,6 +19,7 @@ from palaestra.core.timestep import Action, Decision, TimeStep
 from palaestra.envs.unity.env import UnityEnv
 from palaestra.envs.unity.options import UnityOptions
 from palaestra.envs.unity.server import Call
+from palaestra.models.policy import Chosen
 from palaestra.runtime.collector import Collector, Seat
 
 
@@ -110,7 +111,11 @@ class EchoPolicy:
     def __init__(self, spec: BehaviorSpec) -> None:
         self.action, self.generator = spec.action, torch.Generator().manual_seed(1)
 
-    def act(self, step: TimeStep) -> Decision:
+    def choose(self, step: TimeStep) -> Chosen:
+        made = self.decide(step)
+        return Chosen(made.action, lambda: made)
+
+    def decide(self, step: TimeStep) -> Decision:
         x = step.obs[0][:, 0]
         continuous = x[:, None].repeat(1, self.action.continuous)
         return decision(continuous, [(64 * x.abs()).round().long() % size for size in self.action.branches])
@@ -119,7 +124,7 @@ class EchoPolicy:
 class RandomPolicy(EchoPolicy):
     """Draws among what is allowed."""
 
-    def act(self, step: TimeStep) -> Decision:
+    def decide(self, step: TimeStep) -> Decision:
         continuous = torch.rand(len(step.reward), self.action.continuous, generator=self.generator) * 2 - 1
         masks = () if step.action_mask is None else step.action_mask.split(self.action.branches, 1)
         drawn = [torch.multinomial(mask.float(), 1, generator=self.generator)[:, 0] for mask in masks]

@@ -38,26 +38,29 @@ def gaussian_log_prob(mean: Tensor, log_std: Tensor, sample: Tensor) -> Tensor:
 
 def draw(
     output: Tensor, log_std: Tensor, mask: Tensor | None, spec: ActionSpec, generator: torch.Generator, deterministic: bool
-) -> tuple[Action, Tensor]:
-    """A sample (its continuous part unbounded) and its log-probability (N, A). `deterministic` takes mean and mode."""
-    columns = []
-    continuous, discrete = output[:, : spec.continuous], output.new_empty((output.shape[0], 0), dtype=torch.int64)
-    if spec.continuous:
-        mean = continuous
-        if not deterministic:
-            noise = torch.empty_like(mean).normal_(generator=generator)
-            continuous = torch.addcmul(mean, noise, log_std.exp())
-        columns.append(gaussian_log_prob(mean, log_std, continuous))
-    if spec.branches:
+) -> tuple[Action, list[Tensor]]:
+    """A sample (its continuous part unbounded), and the log-probabilities of each branch. `deterministic` takes mean and mode."""
+    continuous, discrete = output[:, : spec.continuous] if spec.branches else output, output.new_empty((len(output), 0), dtype=torch.int64)
+    if spec.continuous and not deterministic:
+        noise = torch.empty_like(continuous).normal_(generator=generator)
+        continuous = torch.addcmul(continuous, noise, log_std.exp())
+    branches = branch_log_probs(output, mask, spec) if spec.branches else []
+    if branches:
         chosen = []
-        for log_probs in branch_log_probs(output, mask, spec):
+        for log_probs in branches:
             # the largest of p / Exp(1) falls on each choice with its own probability, and nothing waits for the device
             score = log_probs if deterministic else log_probs.exp() / torch.empty_like(log_probs).exponential_(generator=generator)
-            choice = score.argmax(1, keepdim=True)
-            chosen.append(choice)
-            columns.append(log_probs.gather(1, choice))
+            chosen.append(score.argmax(1, keepdim=True))
         discrete = chosen[0] if len(chosen) == 1 else torch.cat(chosen, 1)
-    return Action(continuous, discrete), columns[0] if len(columns) == 1 else torch.cat(columns, 1)
+    return Action(continuous, discrete), branches
+
+
+def drawn_log_prob(output: Tensor, log_std: Tensor, sample: Action, branches: list[Tensor], spec: ActionSpec) -> Tensor:
+    """Log-probability (N, A) of what `draw` gave."""
+    columns = [log_probs.gather(1, sample.discrete[:, i : i + 1]) for i, log_probs in enumerate(branches)]
+    if spec.continuous:
+        columns.insert(0, gaussian_log_prob(output[:, : spec.continuous], log_std, sample.continuous))
+    return columns[0] if len(columns) == 1 else torch.cat(columns, 1)
 
 
 def for_environment(sample: Action) -> Action:

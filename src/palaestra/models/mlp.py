@@ -29,6 +29,7 @@ class StackedMLP(nn.Module):
         self.biases = nn.ParameterList(torch.zeros(networks, 1, o) for o in sizes[1:])
         # a ParameterList takes longer to give an item than a small product takes
         self._layers = list(zip(self.weights, self.biases, strict=True))
+        self._views: dict[int, tuple[int, list[tuple[Tensor, Tensor]]]] = {}
 
     def forward(self, x: Tensor) -> Tensor:
         """(k, N, in) to (k, N, hidden)."""
@@ -38,9 +39,19 @@ class StackedMLP(nn.Module):
 
     def one(self, index: int, x: Tensor) -> Tensor:
         """One network alone: (N, in) to (N, hidden)."""
-        for weight, bias in self._layers:
-            x = functional.silu(torch.addmm(bias[index], x, weight[index]))
+        for weight, bias in self._one(index):
+            x = functional.silu(torch.addmm(bias, x, weight))
         return x
+
+    def _one(self, index: int) -> list[tuple[Tensor, Tensor]]:
+        """Layers of one network. Without gradients they are views made once, as making them costs as much as a small product."""
+        if torch.is_grad_enabled() or not self._layers:
+            return [(weight[index], bias[index]) for weight, bias in self._layers]
+        place, views = self._views.get(index, (0, []))
+        if place != self._layers[0][0].data_ptr():  # new, or moved to another device
+            views = [(weight.detach()[index], bias.detach()[index]) for weight, bias in self._layers]
+            self._views[index] = self._layers[0][0].data_ptr(), views
+        return views
 
     def trace(self, x: Tensor) -> tuple[Tensor, Trace]:
         """As `forward`, and what `backward` needs; keeps no autograd graph."""

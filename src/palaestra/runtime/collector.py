@@ -14,7 +14,7 @@ from palaestra.core.timestep import Decision, Ends, TimeStep
 from palaestra.data.buffers import RolloutBuffer, SlottedBuffer, SteadyBuffer
 from palaestra.data.rollout import Rollout
 from palaestra.envs.base import Env, Sends
-from palaestra.models.policy import Policy
+from palaestra.models.policy import Chosen, Policy
 from palaestra.runtime.border import check_ends, check_rollout, check_shapes, check_step
 from palaestra.runtime.episodes import EpisodeMeter
 
@@ -33,9 +33,10 @@ class Seat:
         self.decisions = 0
         """Settled decisions since the run began, those of lost episodes too; while nothing is learned, all that were asked for."""
 
-    def open(self, step: TimeStep, decision: Decision) -> None:
+    def open(self, step: TimeStep, chosen: Chosen) -> None:
         """Notes a decision, where anything is learned from it."""
         if self.rollout_size is not None:
+            decision = chosen.decision()
             if self.buffer is None:
                 self.buffer = self.make_buffer(step, decision)
             self.buffer.open(step, decision)
@@ -94,13 +95,13 @@ class Collector:
     def _tick(self) -> None:
         """Nothing that can be done while the environment works makes it wait: it gets its actions first."""
         start = perf_counter()
-        decisions = {name: self.seats[name].policy.act(step) for name, step in self.steps.items() if self._asks(name, step)}
-        actions = {name: decision.action for name, decision in decisions.items()}
+        chosen = {name: self.seats[name].policy.choose(step) for name, step in self.steps.items() if self._asks(name, step)}
+        actions = {name: choice.action for name, choice in chosen.items()}
         if self._apart is not None:
             self._apart.send(actions)
         self._settle()
-        for name, decision in decisions.items():
-            self.seats[name].open(self.steps[name], decision)
+        for name, choice in chosen.items():
+            self.seats[name].open(self.steps[name], choice)
         decided = perf_counter()
         self.steps = self.env.step(actions) if self._apart is None else self._apart.receive()
         stepped = perf_counter()

@@ -10,7 +10,7 @@ from torch.testing import assert_close
 
 from palaestra.core.specs import ActionSpec
 from palaestra.core.timestep import Action
-from palaestra.models.distributions import branch_log_probs, draw, for_environment, log_prob_and_entropy
+from palaestra.models.distributions import branch_log_probs, draw, drawn_log_prob, for_environment, log_prob_and_entropy
 
 HYBRID = ActionSpec(2, (3, 2))
 
@@ -20,7 +20,8 @@ def seeded(seed: int = 0) -> torch.Generator:
 
 
 def drawn(output: Tensor, log_std: Tensor, mask: Tensor | None, spec: ActionSpec, deterministic: bool = False) -> tuple[Action, Tensor]:
-    return draw(output, log_std, mask, spec, seeded(), deterministic)
+    sample, branches = draw(output, log_std, mask, spec, seeded(), deterministic)
+    return sample, drawn_log_prob(output, log_std, sample, branches, spec)
 
 
 def test_log_probs_are_those_of_torch_distributions():

@@ -15,7 +15,7 @@ from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action, Decision, TimeStep
 from palaestra.data.rollout import Rollout
 from palaestra.envs.base import Env
-from palaestra.models.policy import Policy
+from palaestra.models.policy import Chosen, Policy
 from palaestra.runtime.collector import Collector, Seat, pack, unpack
 from palaestra.runtime.environments import make_env
 from palaestra.runtime.tensorfile import flatten, restore
@@ -33,10 +33,10 @@ class Watched(Policy):
         super().__init__(policy.network, policy.generator)
         self.answers: list[tuple[TimeStep, Decision]] = []
 
-    def act(self, step: TimeStep) -> Decision:
-        decision = super().act(step)
+    def choose(self, step: TimeStep) -> Chosen:
+        decision = super().choose(step).decision()
         self.answers.append((step, decision))
-        return decision
+        return Chosen(decision.action, lambda: decision)
 
 
 def collector_of(env: Env, rollout_size: int | None = 20, seed: int = 0) -> Collector:
