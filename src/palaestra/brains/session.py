@@ -41,6 +41,7 @@ class Session:
         except ERRORS as error:
             raise PolicyError(f"{name} cannot be played: onnxruntime {onnxruntime.__version__} refuses it: {_reason(error)}") from error
         self.inputs: dict[str, list[int | str]] = {tensor.name: tensor.shape for tensor in self._session.get_inputs()}
+        self.input_types: dict[str, str] = {tensor.name: tensor.type for tensor in self._session.get_inputs()}
         self.outputs: dict[str, str] = {tensor.name: tensor.type for tensor in self._session.get_outputs()}
 
     def run(self, names: list[str], feeds: Mapping[str, np.ndarray]) -> Arrays:

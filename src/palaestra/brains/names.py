@@ -1,0 +1,129 @@
+"""The file that says what a foreign model's tensors mean (YAML or JSON). `docs/guides/playing.md` shows one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from palaestra.core.errors import PolicyError
+from palaestra.core.registry import nearest
+
+MASK = "action_mask"
+OUTPUTS = ("continuous", "deterministic_continuous", "discrete", "deterministic_discrete", "logits")
+EXTRA = ("value", "uniform", "memory")
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """An input that takes observations, joined where they are several; each by its name or as obs_0, obs_1 ..."""
+
+    obs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Mask:
+    """An input that takes what is allowed: 1, and 0 where it is not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """An input that takes what this output gave for the same agent last time; zeros when an episode begins."""
+
+    output: str
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """An input that always takes this."""
+
+    value: Any
+    shape: tuple[int, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Uniform:
+    """An input that takes numbers drawn anew at each call."""
+
+    low: float
+    high: float
+    shape: tuple[int, ...] | None  # without the rows; None: what the model says
+
+
+Source = Shown | Mask | Memory | Value | Uniform
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What stands in the file."""
+
+    path: Path
+    inputs: Mapping[str, Source]  # by the model's tensor
+    outputs: Mapping[str, str]  # the model's tensor of each of OUTPUTS that it has
+
+
+def read_names(path: Path) -> Names:
+    """Raises PolicyError, naming the file and the entry, for what cannot be read."""
+    try:
+        tree = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise PolicyError(f"{path} cannot be read: {error.strerror or error}; expected a file of a model's tensors") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise PolicyError(f"{path} is no YAML: {error}") from error
+    if not isinstance(tree, dict) or set(tree) != {"inputs", "outputs"}:
+        raise PolicyError(f"{path}: expected the keys 'inputs' and 'outputs'; got {list(tree) if isinstance(tree, dict) else tree!r}")
+    for key, inner in tree.items():
+        if not isinstance(inner, dict) or not inner:
+            raise PolicyError(f"{path}: '{key}' is {inner!r}; expected a line a tensor")
+    inputs = {str(tensor): _source(path, str(tensor), given) for tensor, given in tree["inputs"].items()}
+    return Names(path, inputs, _outputs(path, tree["outputs"]))
+
+
+def _outputs(path: Path, given: Mapping[Any, Any]) -> dict[str, str]:
+    for what, tensor in given.items():
+        if what not in OUTPUTS:
+            raise PolicyError(f"{path}: outputs: there is no '{what}'{nearest(str(what), OUTPUTS)} (there are: {', '.join(OUTPUTS)})")
+        if not isinstance(tensor, str):
+            raise PolicyError(f"{path}: outputs: {what}: {tensor!r} is no tensor's name")
+    if "logits" in given and "discrete" in given:
+        raise PolicyError(f"{path}: outputs: 'discrete' are choices and 'logits' what choices are drawn from; name one of them")
+    return dict(given)
+
+
+def _source(path: Path, tensor: str, given: Any) -> Source:
+    where = f"{path}: inputs: {tensor}"
+    if given == MASK:
+        return Mask()
+    if isinstance(given, str):
+        return Shown((given,))
+    if isinstance(given, list) and given and all(isinstance(each, str) for each in given):
+        return Shown(tuple(given))
+    table: dict[Any, Any] = given if isinstance(given, dict) else {}
+    kind = next((key for key in EXTRA if key in table), None)
+    if kind is None or set(table) - {kind, "shape"} or (kind == "memory" and "shape" in table):
+        raise PolicyError(
+            f"{where}: {given!r} is neither an observation (obs_0, or its name), a list of them, {MASK}, {{value: 1.0}}, "
+            f"{{uniform: [0, 1], shape: [4]}} nor {{memory: OUTPUT}}"
+        )
+    shape = _shape(where, table.get("shape"))
+    if kind == "memory":
+        return Memory(str(table["memory"]))
+    return Value(table["value"], shape) if kind == "value" else _uniform(where, table["uniform"], shape)
+
+
+def _uniform(where: str, given: Any, shape: tuple[int, ...] | None) -> Uniform:
+    numbers = isinstance(given, list) and len(given) == 2 and all(isinstance(each, int | float) for each in given)
+    if not numbers or not float(given[0]) <= float(given[1]):
+        raise PolicyError(f"{where}: uniform: {given!r}; expected the least and the most, such as [0, 1]")
+    return Uniform(float(given[0]), float(given[1]), shape)
+
+
+def _shape(where: str, given: Any) -> tuple[int, ...] | None:
+    if given is None:
+        return None
+    if not isinstance(given, list) or not all(isinstance(size, int) and size > 0 for size in given):
+        raise PolicyError(f"{where}: shape: {given!r}; expected sizes without the rows, such as [4]")
+    return tuple(given)
