@@ -109,6 +109,13 @@ class Heuristic(Protocol):
 
 
 @runtime_checkable
+class Timed(Protocol):
+    """What an environment may do besides: say how long a tick lasts in the world that it shows, so that it can be watched as it is."""
+
+    tick_seconds: float
+
+
+@runtime_checkable
 class Waits(Protocol):
     """What an environment that waits for processes of its own must do besides. Both are called by signal handlers."""
 

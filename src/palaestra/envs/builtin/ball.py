@@ -13,17 +13,19 @@ in all of that, as it does in Galilei's; it tells through the drag of the air, s
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
+import torch
 import warp as wp
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
+from palaestra.core.timestep import Action
 from palaestra.envs.builtin.base import Program, WarpEnv
 from palaestra.envs.builtin.picture import ball_on_block
 
 if TYPE_CHECKING:
     import numpy as np
-    import torch
 
 wp.set_module_options({"enable_backward": False})
 
@@ -228,6 +230,15 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
 PROGRAM = Program(World, begin, tick)
 
 
+def balance(columns: Mapping[str, torch.Tensor]) -> Action:
+    """Tilts against where the ball lies and rolls, and the less so the more it is tilted: a rule that never drops it by default gravity."""
+    tilt, position, velocity = columns["tilt"], columns["position"], columns["velocity"]
+    about_z = position[:, 0] + 2 * velocity[:, 0] - 10 * tilt[:, 2]
+    about_x = -position[:, 2] - 2 * velocity[:, 2] - 10 * tilt[:, 0]
+    continuous = torch.stack([about_z, about_x], 1).clamp(-1, 1)
+    return Action(continuous, torch.zeros(len(continuous), 0, dtype=torch.int64, device=continuous.device))
+
+
 class Ball(WarpEnv):
     """3DBall: vector 8 (block's rotation z and x, ball's position and velocity), two continuous actions."""
 
@@ -237,11 +248,16 @@ class Ball(WarpEnv):
     episode = "ends when the ball falls, and is cut after 1,000 decisions (5,000 physics ticks)"
     benchmark = 100.0
     default_areas = 12
+    tick_seconds = float(TICKS) * float(SECONDS)
     parameter_ranges: ClassVar = {"scale": (1.0, 0.2, 10.0), "gravity": (9.81, 4.0, 105.0), "mass": (1.0, 0.1, 20.0)}
 
     def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:
         spec = BehaviorSpec((ObsSpec("vector", (8,)),), ActionSpec(continuous=2), steady=True)
         super().__init__(PROGRAM, spec, areas, device, frames=1, obs=8, final_obs=8, action=2, parameters=3)
+
+    def heuristic(self, behavior: str) -> Action | None:
+        """`balance`; None for another behavior than its own."""
+        return balance(self._columns) if behavior == self.behavior else None
 
     def _picture(self, row: dict[str, np.ndarray]) -> np.ndarray:
         return ball_on_block(row["tilt"], row["position"], float(row["parameters"][0]) / 2)
@@ -256,11 +272,16 @@ class BallHard(WarpEnv):
     episode = Ball.episode
     benchmark = 100.0
     default_areas = 12
+    tick_seconds = Ball.tick_seconds
     parameter_ranges = Ball.parameter_ranges
 
     def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:
         spec = BehaviorSpec((ObsSpec("vector", (45,)),), ActionSpec(continuous=2), steady=True)
         super().__init__(PROGRAM, spec, areas, device, frames=9, obs=45, final_obs=45, action=2, parameters=3)
+
+    def heuristic(self, behavior: str) -> Action | None:
+        """`balance`; None for another behavior than its own."""
+        return balance(self._columns) if behavior == self.behavior else None
 
     def _picture(self, row: dict[str, np.ndarray]) -> np.ndarray:
         return ball_on_block(row["tilt"], row["position"], float(row["parameters"][0]) / 2)

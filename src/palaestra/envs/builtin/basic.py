@@ -9,15 +9,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
+import torch
 import warp as wp
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
+from palaestra.core.timestep import Action
 from palaestra.envs.builtin.base import Program, WarpEnv
 from palaestra.envs.builtin.picture import line
 
 if TYPE_CHECKING:
     import numpy as np
-    import torch
 
 wp.set_module_options({"enable_backward": False})
 
@@ -103,11 +104,19 @@ class Basic(WarpEnv):
     episode = "ends at a goal, and is cut after 100 decisions"
     benchmark = 0.93
     default_areas = 1
+    tick_seconds = 0.15
     parameter_ranges: ClassVar = {}
 
     def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:
         spec = BehaviorSpec((ObsSpec("vector", (int(PLACES),)),), ActionSpec(branches=(3,)), steady=True)
         super().__init__(PROGRAM, spec, areas, device, obs=int(PLACES), final_obs=int(PLACES), action=1)
+
+    def heuristic(self, behavior: str) -> Action | None:
+        """Walks to the large goal; None for another behavior than its own."""
+        if behavior != self.behavior:
+            return None
+        right = torch.full((self.num_areas, 1), 2, dtype=torch.int64, device=self.device)
+        return Action(torch.zeros(self.num_areas, 0, device=self.device), right)
 
     def _picture(self, row: dict[str, np.ndarray]) -> np.ndarray:
         return line(int(row["position"]), int(PLACES), ((int(SMALL_GOAL), 0.4), (int(LARGE_GOAL), 0.95)))

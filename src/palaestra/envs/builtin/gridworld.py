@@ -13,16 +13,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
+import torch
 import warp as wp
+from torch.nn.functional import pad
 
 from palaestra.core.errors import EnvError
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
+from palaestra.core.timestep import Action
 from palaestra.envs.builtin.base import Program, WarpEnv
 from palaestra.envs.builtin.picture import board
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import numpy as np
-    import torch
 
 wp.set_module_options({"enable_backward": False})
 
@@ -220,6 +224,33 @@ def draw(world: World):
 
 
 PROGRAM = Program(World, begin, tick, draw)
+LONGEST_WAY = 2 * int(LONGEST) + 8
+"""Cells to a goal and around the four of the other color that may stand in the way."""
+
+
+def way(columns: Mapping[str, torch.Tensor]) -> Action:
+    """The first move of a shortest way to a goal of the wanted color that meets none of the other; none where there is no way."""
+    edge, size = columns["edge"].long()[:, None, None], int(LONGEST)
+    row, column = torch.meshgrid(*[torch.arange(size, device=edge.device)] * 2, indexing="ij")
+    cell = torch.where((row < edge) & (column < edge), row * edge + column, -1).flatten(1)  # (S, cells): where on the board; -1: beside it
+    thing = columns["board"].gather(1, cell.clamp(min=0))
+    wanted = columns["wanted"][:, None]
+    closed = (cell < 0) | ((thing != wanted) & (thing != 0) & (thing != int(AGENT)))
+    far = torch.where((thing == wanted) & (cell >= 0), 0.0, torch.inf).view(-1, size, size)
+    for _ in range(LONGEST_WAY):
+        nearer = torch.minimum(far, 1 + around(far).amin(1))
+        far = torch.where(closed.view_as(far), torch.inf, nearer)
+    here = (cell == columns["agent"].long()[:, None]).float().argmax(1)
+    step, move = around(far).flatten(2).gather(2, here[:, None, None].expand(-1, 4, 1))[:, :, 0].min(1)
+    discrete = torch.where(step.isfinite(), move + 1, 0)[:, None]
+    return Action(torch.zeros(len(discrete), 0, device=discrete.device), discrete)
+
+
+def around(grid: torch.Tensor) -> torch.Tensor:
+    """What lies up, down, left and right of each cell, (S, 4, rows, columns); infinity beyond the edge."""
+    up, down = pad(grid, (0, 0, 1, 0), value=torch.inf)[:, :-1], pad(grid, (0, 0, 0, 1), value=torch.inf)[:, 1:]
+    left, right = pad(grid, (1, 0), value=torch.inf)[:, :, :-1], pad(grid, (0, 1), value=torch.inf)[:, :, 1:]
+    return torch.stack([up, down, left, right], 1)
 
 
 class GridWorld(WarpEnv):
@@ -231,6 +262,7 @@ class GridWorld(WarpEnv):
     episode = "ends at a goal, and is cut after 100 decisions"
     benchmark = 0.8
     default_areas = 9
+    tick_seconds = 0.15
     # as many goals as the smallest board has room for beside the agent
     parameter_ranges: ClassVar = {"gridSize": (5.0, 3.0, 10.0), "numPlusGoals": (1.0, 1.0, 4.0), "numExGoals": (1.0, 1.0, 4.0)}
 
@@ -243,6 +275,10 @@ class GridWorld(WarpEnv):
         cells = int(LONGEST) ** 2
         sizes = {"board": cells, "final_board": cells, "obs_image": image.shape, "obs_goal": 2}
         super().__init__(PROGRAM, spec, areas, device, **sizes, final_obs_image=image.shape, final_obs_goal=2, action=1, mask=5)
+
+    def heuristic(self, behavior: str) -> Action | None:
+        """`way`; None for another behavior than its own."""
+        return way(self._columns) if behavior == self.behavior else None
 
     def _picture(self, row: dict[str, np.ndarray]) -> np.ndarray:
         edge = int(row["edge"])
