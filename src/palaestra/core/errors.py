@@ -10,6 +10,7 @@ PalaestraError
 ├── RunError          a run folder that cannot be started, resumed or read
 │   └── CheckpointError   a checkpoint that is missing, damaged or from another run
 ├── DemoError         a demonstration file that cannot be read or written
+│   └── EmptyDemo     one without a single record
 ├── ExportError       a network that cannot be written as ONNX, or whose file disagrees with it
 └── PolicyError       a model file that `load_policy` cannot run
 """
@@ -69,6 +70,10 @@ class CheckpointError(RunError):
 
 class DemoError(PalaestraError):
     """A demonstration file that cannot be read or written."""
+
+
+class EmptyDemo(DemoError):
+    """A demonstration file without a single record."""
 
 
 class ExportError(PalaestraError):

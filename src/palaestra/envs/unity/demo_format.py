@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import Enum
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,17 +87,14 @@ def varint(value: int) -> bytes:
     return bytes([*out, value])
 
 
-def read_varint(data: bytes, at: int) -> tuple[int, int]:
-    """A length and where what it measures begins; (-1, at): the bytes end within it, (-2, at): they are none."""
+def read_varint(data: bytes, at: int, limit: bool = True) -> tuple[int, int]:
+    """A number and where what follows begins; -1 where the bytes are none, and with `limit` where it is too large for a length."""
     value = 0
-    for i in range(10):
-        if at + i >= len(data):
-            return -1, at
-        byte = data[at + i]
+    for i, byte in enumerate(data[at : at + 10]):
         value |= (byte & 0x7F) << 7 * i
         if byte < 0x80:
-            return (value, at + i + 1) if value <= LONGEST_RECORD else (-2, at)
-    return -2, at
+            return (value, at + i + 1) if value <= LONGEST_RECORD or not limit else (-1, at)
+    return -1, at
 
 
 def spans(data: bytes, most: int) -> Iterator[tuple[int, int]]:
@@ -113,3 +111,14 @@ def spans(data: bytes, most: int) -> Iterator[tuple[int, int]]:
             return
         at = begin + length
         yield begin, at
+
+
+class Timing(Enum):
+    """Which action answers what a record shows, and what a record with an end shows. It depends on who wrote the file."""
+
+    NEXT = "next"
+    """Unity since ML-Agents 0.15, and Palaestra: the next record stores the action; a record with an end shows the episode's last view."""
+    NEXT_RESTARTED = "next, ends show the next episode"
+    """Before 0.15: the next record stores the action; a record with an end already shows the next episode's first view."""
+    OWN_RESTARTED = "own, ends show the next episode"
+    """Files of older versions that were converted: the record stores its own action, the last one none; ends as in NEXT_RESTARTED."""

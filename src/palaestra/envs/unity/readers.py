@@ -44,9 +44,9 @@ class Reader:
     def __init__(self, key: str, brain: Any, infos: Infos, package_version: str) -> None:
         self.name, self.team = split_key(key)
         self.warnings: list[str] = []
-        self._sensors = self._sensors_of(infos, package_version)
+        self.sensors = self._sensors_of(infos, package_version)
         try:
-            self.spec = BehaviorSpec(tuple(sensor.spec for sensor in self._sensors), self._action_of(brain))
+            self.spec = BehaviorSpec(tuple(sensor.spec for sensor in self.sensors), self._action_of(brain))
         except EnvError as error:
             raise error if isinstance(error, ProtocolError) else ProtocolError(f"behavior '{self.name}': {error}") from None
         self._branch_starts = np.cumsum([0, *self.spec.action.branches[:-1]])
@@ -54,10 +54,10 @@ class Reader:
 
     def observations(self, infos: Infos) -> tuple[NDArray[np.float32], ...]:
         """A column an observation, (N, *shape): images (C, H, W) within 0..1. Owned by the caller."""
-        if len(infos.obs) != len(self._sensors):
-            expected = f"{len(self._sensors)} ({', '.join(sensor.name for sensor in self._sensors)})"
+        if len(infos.obs) != len(self.sensors):
+            expected = f"{len(self.sensors)} ({', '.join(sensor.name for sensor in self.sensors)})"
             raise ProtocolError(f"behavior '{self.name}': its agents sent {len(infos.obs)} observations; expected {expected}, as at first")
-        return tuple(sensor.read(blobs, infos.id) for sensor, blobs in zip(self._sensors, infos.obs, strict=True))
+        return tuple(sensor.read(blobs, infos.id) for sensor, blobs in zip(self.sensors, infos.obs, strict=True))
 
     def masks(self, infos: Infos) -> NDArray[np.bool_] | None:
         """(N, choices), True: allowed. None: there are no branches, or no one who asks wrote a mask. Masks of ended agents do not count."""

@@ -1,0 +1,298 @@
+"""Reads demonstration files of every age, as columns, with memory that does not grow with the file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palaestra.core.errors import DemoError, EmptyDemo, EnvError
+from palaestra.core.specs import BehaviorSpec
+from palaestra.envs.unity.decode import Infos
+from palaestra.envs.unity.demo_columns import Columns, Decoder, join
+from palaestra.envs.unity.demo_format import HEADER, Brain, DemoMeta, DemoRecord, Pair, Timing, clean_name, spans, varint
+from palaestra.envs.unity.demo_header import LONGEST_BRAIN, read_brain, read_meta
+from palaestra.envs.unity.demo_pairs import Episode, Pairs, episodes_of, pairs_of
+from palaestra.envs.unity.messages import DecodeError, Observation
+from palaestra.envs.unity.readers import Reader
+from palaestra.envs.unity.sensors import Sensor
+
+LONGEST_TAIL = 1 << 20
+BLOCK = 1 << 20
+"""Bytes of the file that are read at a time."""
+_OLD_PACKAGE = "1.0.0"
+
+
+@dataclass(frozen=True)
+class Demo:
+    """An open book: what a demonstration file says of itself, and its records in passes that each read the file anew.
+
+    Raises:
+        DemoError: in every pass; a record is damaged, or the file is gone.
+    """
+
+    path: Path
+    meta: DemoMeta
+    behavior: str
+    team: int
+    spec: BehaviorSpec
+    timing: Timing
+    records: int
+    """How many are read: those of the metadata, or of a file that is cut off those of its complete episodes."""
+    warnings: tuple[str, ...]
+    """What is odd but can be read, a line each."""
+    brain: bytes
+    """The behavior's parameters, a BrainParametersProto."""
+    sensors: tuple[Sensor | None, ...]
+    tail: bytes
+    """What follows the last record."""
+
+    @property
+    def key(self) -> str:
+        """The behavior with its team, such as 'Ball?team=0'."""
+        return f"{self.behavior}?team={self.team}"
+
+    def __len__(self) -> int:
+        return self.records
+
+    def chunks(self) -> Iterator[Columns]:
+        """All records in order, a megabyte of the file at a time."""
+        decoder = Decoder(str(self.path), self.spec, self.sensors)
+        first = 0
+        for data, begins, ends in _blocks(self.path, self._start, self.records):
+            yield decoder.read(first, data, begins, ends)
+            first += len(begins)
+        if first < self.records:
+            raise DemoError(f"{self.path} is damaged: {first} records can be read; expected {self.records}")
+
+    def raw(self) -> Iterator[bytes]:
+        """All records in order as they are, each an AgentInfoActionPairProto."""
+        for data, begins, ends in _blocks(self.path, self._start, self.records):
+            for begin, end in zip(begins.tolist(), ends.tolist(), strict=True):
+                yield data[begin:end]
+
+    def __iter__(self) -> Iterator[DemoRecord]:
+        """All records in order, one by one."""
+        for chunk in self.chunks():
+            for row in range(len(chunk)):
+                yield DemoRecord(
+                    tuple(column[row] for column in chunk.obs),
+                    float(chunk.reward[row]),
+                    float(chunk.group_reward[row]),
+                    bool(chunk.done[row]),
+                    bool(chunk.cut[row]),
+                    int(chunk.id[row]),
+                    int(chunk.group[row]),
+                    None if chunk.mask is None else chunk.mask[row],
+                    chunk.continuous[row] if chunk.acted[row] else chunk.continuous[row, :0],
+                    chunk.discrete[row] if chunk.acted[row] else chunk.discrete[row, :0],
+                )
+
+    def pairs(self) -> Iterator[Pairs]:
+        """What was seen with what was done about it and what came of it, a chunk at a time. Never across an episode's end.
+
+        Raises DemoError also for a number that is NaN or infinite.
+        """
+        return pairs_of(self.chunks(), self.timing, str(self.path))
+
+    def episodes(self) -> Iterator[Episode]:
+        """The same, an episode at a time, without those of no decision; the last may be open. Holds one episode in memory."""
+        return episodes_of(self.chunks(), self.timing, str(self.path))
+
+    def columns(self) -> Columns:
+        """All records at once: for files that fit into memory."""
+        return join(list(self.chunks()))
+
+    @property
+    def _start(self) -> int:
+        return HEADER + len(varint(len(self.brain))) + len(self.brain)
+
+
+def read_demo(path: Path | str) -> Demo:
+    """Opens a demonstration file: reads what stands before its records and the first of them.
+
+    Raises:
+        EmptyDemo: nothing was recorded.
+        DemoError: no demonstration file, or one that cannot be read.
+    """
+    path = Path(path)
+    try:
+        with path.open("rb") as file:
+            return _read(path, file)
+    except IsADirectoryError:
+        raise DemoError(f"{path} is a folder; expected a demonstration file (.demo)") from None
+    except OSError as error:
+        raise DemoError(f"{path} cannot be read: {error.strerror or error}") from error
+
+
+def rewrite(demo: Demo, path: Path | str) -> None:
+    """Writes a demonstration anew, its records as they are: the same bytes, or of a file that is cut off a whole one with what was read."""
+    path = Path(path)
+    if path.exists() and path.samefile(demo.path):
+        raise DemoError(f"{path} cannot be written onto itself")
+    try:
+        with path.open("wb") as file:
+            meta = demo.meta if demo.records == demo.meta.steps else _counted(demo)
+            file.write(meta.header() + varint(len(demo.brain)) + demo.brain)
+            for record in demo.raw():
+                file.write(varint(len(record)) + record)
+            file.write(demo.tail or (b"" if meta is demo.meta else meta.to_bytes()))
+    except OSError as error:
+        raise DemoError(f"{path} cannot be written: {error.strerror or error}") from error
+
+
+def _counted(demo: Demo) -> DemoMeta:
+    """Metadata of what is read."""
+    total, episodes = 0.0, 1
+    for chunk in demo.chunks():
+        total, episodes = total + float(chunk.reward.sum(dtype=np.float64)), episodes + int(chunk.done.sum())
+    return DemoMeta(demo.meta.api_version or 1, demo.meta.name or clean_name(demo.behavior), demo.records, episodes, total / episodes)
+
+
+def _read(path: Path, file: BinaryIO) -> Demo:
+    size = os.fstat(file.fileno()).st_size
+    head = file.read(HEADER + 10 + LONGEST_BRAIN)
+    meta = read_meta(path, head)
+    brain, start = read_brain(path, head)
+    parsed = Brain.FromString(brain)
+    complete = _ends_with(file, size, meta)
+    raw = next(_first(path, start, 1), None) if meta.steps or not complete else None
+    if raw is None:
+        cut = "" if complete or not meta.steps else f"; it is cut off at byte {size} and had {meta.steps}"
+        raise EmptyDemo(f"{path} is an empty recording: it holds no records of '{parsed.brain_name}'{cut}")
+    try:
+        info = Pair.FromString(raw).agent_info
+    except DecodeError:
+        raise DemoError(f"{path}, record 0: its {len(raw)} bytes ({raw[:16].hex(' ')}) are no record; the file is damaged") from None
+    warnings: list[str] = []
+    records, tail = (meta.steps, meta.to_bytes()) if complete else _looked_through(path, start, meta, warnings)
+    timing = _timing(brain, parsed)
+    kept = [_size(blob) > 0 for blob in info.observations]
+    if not all(kept):
+        warnings.append(f"{path}: {kept.count(False)} observations of no numbers are left out")
+    _infer_action(path, start, parsed, records, warnings)
+    infos = _infos(info, kept)
+    try:
+        reader = Reader(parsed.brain_name, parsed, infos, _OLD_PACKAGE)
+    except EnvError as error:
+        raise DemoError(f"{path}: {error}") from error
+    sensors = iter(reader.sensors)
+    seated = tuple(next(sensors) if keep else None for keep in kept)
+    return Demo(path, meta, reader.name, reader.team, reader.spec, timing, records, tuple(warnings), brain, seated, tail)
+
+
+def _looked_through(path: Path, start: int, meta: DemoMeta, warnings: list[str]) -> tuple[int, bytes]:
+    """How many records to read of a file that does not end as Unity ends it, and the bytes after them."""
+    size = path.stat().st_size
+    found, ended, at = 0, 0, start
+    for _, begins, ends in _blocks(path, start, meta.steps or None):
+        found += len(begins)
+        at += int(ends[-1])  # what a block leaves over begins the next
+    if meta.steps and found >= meta.steps:
+        if at == size:
+            return meta.steps, b""
+        with path.open("rb") as file:
+            file.seek(at)
+            tail = file.read(LONGEST_TAIL)
+        if not tail.startswith(b"\x08"):
+            warnings.append(f"{path}: {size - at} bytes follow its {meta.steps} records, from byte {at} on; they are not read")
+        return meta.steps, tail
+    for i, raw in enumerate(_first(path, start, found)):
+        ended = i + 1 if _done(raw) else ended
+    said = f"its metadata counts {meta.steps} records" if meta.steps else "its metadata counts no records yet, as while it is recorded"
+    open_ones = f", and {found - ended} of an episode that does not end are left out" if found > ended else ""
+    lost = f", {meta.steps - found} are lost" if meta.steps else ""
+    warnings.append(
+        f"{path} is cut off at byte {size}: {said}; {found} are there{lost}, and the {ended} of complete episodes are read{open_ones}"
+    )
+    return ended, b""
+
+
+def _ends_with(file: BinaryIO, size: int, meta: DemoMeta) -> bool:
+    """Whether the file ends with its metadata, as a recorder that was stopped properly leaves it."""
+    message = meta.to_bytes()
+    file.seek(max(0, size - len(message)))
+    return bool(message) and file.read() == message
+
+
+def _done(raw: bytes) -> bool:
+    try:
+        return Pair.FromString(raw).agent_info.done
+    except DecodeError:
+        return False
+
+
+def _timing(brain: bytes, parsed: Any) -> Timing:
+    """Only old files lack the team and the new description of actions; only those that were converted have the two oldest fields."""
+    if "?" in parsed.brain_name or parsed.HasField("action_spec"):
+        return Timing.NEXT
+    return Timing.OWN_RESTARTED if brain[:1] in (b"\x08", b"\x10") else Timing.NEXT_RESTARTED
+
+
+def _infer_action(path: Path, start: int, brain: Any, records: int, warnings: list[str]) -> None:
+    """Fills in what a behavior does where its parameters do not say, as those of Unity's Match-3 actuator."""
+    spec = brain.action_spec
+    if spec.num_continuous_actions or spec.num_discrete_actions or brain.vector_action_size_deprecated:
+        return
+    actions, masks, most = 0, set(), np.zeros(0, np.int64)
+    for raw in _first(path, start, records):
+        pair = Pair.FromString(raw)
+        actions = max(actions, len(pair.action_info.continuous_actions))
+        masks.add(len(pair.agent_info.action_mask))
+        discrete = np.array(pair.action_info.discrete_actions, np.int64)
+        most = np.maximum(most, discrete) if len(discrete) == len(most) else discrete if len(most) == 0 else most
+    branches = (most + 1).tolist()
+    if len(branches) == 1 and max(masks, default=0) >= branches[0]:
+        branches = [max(masks)]
+    spec.num_continuous_actions, spec.num_discrete_actions = actions, len(branches)
+    spec.discrete_branch_sizes.extend(branches)
+    warnings.append(
+        f"{path} does not say what actions '{brain.brain_name}' has; its records have {actions} continuous, branches {branches}"
+    )
+
+
+def _infos(info: Any, kept: Sequence[bool]) -> Infos:
+    """The first record as a tick of one agent."""
+    obs = tuple((blob,) for blob, keep in zip(info.observations, kept, strict=True) if keep)
+    number, flag = np.zeros(1, np.float32), np.zeros(1, np.bool_)
+    return Infos(np.array([info.id]), number, flag, flag, np.zeros(1, np.int64), number, (b"",), obs)
+
+
+def _size(blob: bytes) -> int:
+    try:
+        shape = Observation.FromString(blob).shape
+    except DecodeError:
+        return 1  # left to the reader, which says what is wrong
+    return 0 if 0 in shape else 1
+
+
+def _first(path: Path, start: int, most: int) -> Iterator[bytes]:
+    """The first records that are complete."""
+    for data, begins, ends in _blocks(path, start, most):
+        for begin, end in zip(begins.tolist(), ends.tolist(), strict=True):
+            yield data[begin:end]
+
+
+def _blocks(path: Path, start: int, most: int | None) -> Iterator[tuple[bytes, NDArray[np.int64], NDArray[np.int64]]]:
+    """Pieces of the file that begin with a record and where the complete records in each lie; ends where no more are complete."""
+    left = most if most is not None else 1 << 62
+    rest, wanted = b"", BLOCK
+    with path.open("rb") as file:
+        file.seek(start)
+        while left:
+            came = file.read(wanted)
+            data = rest + came
+            found = np.array(list(spans(data, left)), np.int64)
+            if not len(found):
+                if not came:
+                    return
+                rest, wanted = data, max(BLOCK, len(data))
+                continue
+            yield data, found[:, 0], found[:, 1]
+            left -= len(found)
+            rest, wanted = data[found[-1, 1] :], BLOCK
