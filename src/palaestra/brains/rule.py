@@ -52,4 +52,4 @@ def _advice(env: Env, behavior: str) -> str:
             f"behavior '{behavior}': a Unity game keeps its heuristics to itself (an agent plays by its own where its Behavior Type is "
             f"'Heuristic Only', and then asks nobody); {instead}"
         )
-    return f"behavior '{behavior}': the environment has no heuristic (a method 'heuristic(behavior)'; see envs/base.py); {instead}"
+    return f"behavior '{behavior}': the environment has no heuristic, a rule of its own (palaestra.envs.base.Heuristic); {instead}"

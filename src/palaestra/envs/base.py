@@ -112,7 +112,7 @@ class Heuristic(Protocol):
 class Timed(Protocol):
     """What an environment may do besides: say how long a tick lasts in the world that it shows, so that it can be watched as it is."""
 
-    tick_seconds: float
+    tick_seconds: float | None  # None: it does not know
 
 
 @runtime_checkable

@@ -60,6 +60,8 @@ class GymnasiumEnv:
         registered = _spec(id)
         self.summary, self.benchmark = f"Gymnasium's {registered.id}, one agent an area.", registered.reward_threshold
         self._envs = _build(registered, self.num_areas, options)
+        fps = self._envs.metadata.get("render_fps")
+        self.tick_seconds = 1 / fps if fps else None
         self._leaves, self._actions = self._envs.leaves, actions_of(self._envs.action_space)
         self.behavior = id.rpartition(":")[2].replace("/", "-")  # names a folder
         spec = BehaviorSpec(tuple(leaf.spec for leaf in self._leaves), self._actions.spec, steady=True)
@@ -148,7 +150,7 @@ class _Copies:
     def __init__(self, make: Callable[[], gymnasium.Env], count: int) -> None:
         self._envs = [make() for _ in range(count)]
         self.action_space = self._envs[0].action_space
-        self.leaves = observation_leaves(self._envs[0].observation_space)
+        self.leaves, self.metadata = observation_leaves(self._envs[0].observation_space), self._envs[0].metadata
 
     def reset(self, seed: int) -> Views:
         seeds = np.random.SeedSequence(seed).generate_state(len(self._envs)).tolist()
@@ -188,7 +190,8 @@ class _Native:
 
     def __init__(self, envs: VectorEnv) -> None:
         self._envs = envs
-        self.action_space, self.leaves = envs.single_action_space, observation_leaves(envs.single_observation_space)
+        self.action_space, self.metadata = envs.single_action_space, envs.metadata
+        self.leaves = observation_leaves(envs.single_observation_space)
 
     def reset(self, seed: int) -> Views:
         return self._split(self._envs.reset(seed=seed)[0])

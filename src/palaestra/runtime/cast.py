@@ -49,6 +49,11 @@ class Part:
         """Whom it plays, as it is typed."""
         return side_name(self.behavior or "", self.team)
 
+    @property
+    def typed(self) -> str:
+        """All of it."""
+        return f"{self.whom}={self.brain}" if self.behavior is not None else self.brain
+
 
 def side_name(behavior: str, team: int | None) -> str:
     """`Ball`, or `Ball?team=1`."""
@@ -68,17 +73,20 @@ def read_part(text: str) -> Part:
         return Part(kind, argument)
     named = NAMED.fullmatch(text)
     if named is None:
-        raise ConfigError(f"--brain {text}: there is no brain '{kind}'{nearest(kind, known)} (there are: {', '.join(known)})")
+        raise ConfigError(f"--brain {text}: {_no_brain(text, known)}")
     behavior, team, brain = named["behavior"], named["team"], named["brain"]
     if team is not None and not team.isdecimal():
         raise ConfigError(f"--brain {text}: team '{team}' is no number; expected such as {behavior}?team=1={brain or 'random'}")
     kind, _, argument = brain.partition(":")
     if kind not in known:
-        hint = nearest(kind, known)
-        if not hint and kind.endswith(".onnx"):
-            hint = f"; did you mean 'model:{kind}'?"
-        raise ConfigError(f"--brain {text}: there is no brain '{kind}'{hint} (there are: {', '.join(known)})")
+        raise ConfigError(f"--brain {text}: {_no_brain(brain, known)}")
     return Part(kind, argument, behavior, None if team is None else int(team))
+
+
+def _no_brain(brain: str, known: Sequence[str]) -> str:
+    kind = brain.partition(":")[0]
+    hint = f"; did you mean 'model:{brain}'?" if kind.endswith(".onnx") or Path(brain).is_dir() else nearest(kind, known)
+    return f"there is no brain '{kind}'{hint} (there are: {', '.join(known)})"
 
 
 def read_parts(texts: Iterable[str]) -> list[Part]:
@@ -172,7 +180,7 @@ class Cast:
         typed = [part for part in self.strangers() if nearest(part.behavior or "", [behavior])]
         others = [side_name(behavior, part.team) for part in self._parts if part.behavior == behavior]
         whom = f"team {team} of behavior '{behavior}'" if others else f"behavior '{behavior}'"
-        hint = f"; did you mean it by '{typed[0].whom}'?" if typed else ""
+        hint = f" (was '{typed[0].whom}' meant for it?)" if typed else ""
         side = side_name(behavior, team if others else None)
         return (
             f"{whom} has no brain{hint}; give it one, such as --brain '{side}=model:FILE.onnx' or '{side}=random', "

@@ -112,6 +112,7 @@ class Stage:
         self._brains: dict[int, Brain] = {}  # by team
         self._fresh = np.zeros(0, bool)  # (S,) its brain has not been told that an episode begins there
         self.tallies: dict[int, Tally] = {}  # by team
+        self.decisions = 0
 
     def act(self, step: TimeStep) -> Action:
         """Actions for the acting slots; zeros elsewhere."""
@@ -119,6 +120,7 @@ class Stage:
         continuous = np.zeros((slots, self._action.continuous), np.float32)
         discrete = np.zeros((slots, len(self._action.branches)), np.int64)
         teams = step.team.cpu().numpy()
+        self.decisions += int(step.acting.sum())
         for brain, rows in self._parted(step.acting.cpu().numpy().nonzero()[0], teams):
             new = rows[self._fresh[rows]]
             if len(new):
@@ -167,6 +169,11 @@ class Players:
     def tallies(self) -> dict[Side, Tally]:
         """Of all sides that have acted so far."""
         return {(name, team): tally for name, stage in self._stages.items() for team, tally in sorted(stage.tallies.items())}
+
+    @property
+    def decisions(self) -> int:
+        """Of all agents so far."""
+        return sum(stage.decisions for stage in self._stages.values())
 
     @property
     def done(self) -> bool:

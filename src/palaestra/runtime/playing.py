@@ -87,13 +87,17 @@ def open_for(models: Models, env: str | None, areas: int | None, usual: int, **o
     Where `areas` is not given it has the `usual` number, except that a Unity game has the run's, and one of the user's own
     (python:...) makes as many as it likes.
     """
-    settings, name = models.settings, env_name(models, env)
-    own = dict(settings.env_settings.env_options) if settings and not env else {}
+    own = dict(models.settings.env_settings.env_options) if models.settings and not env else {}
+    return open_named(env_name(models, env), areas, usual, {**own, **options}, models.settings)
+
+
+def open_named(name: str, areas: int | None, usual: int, options: Mapping[str, Any], settings: RunSettings | None = None) -> Env:
+    """The same by name; `settings` are those of a run that it was trained in."""
     if is_game(name):
-        return open_game(name, areas, settings, {**own, **options})
+        return open_game(name, areas, settings, options)
     if areas is None and not name.startswith("python:"):
         areas = usual
-    made = make_env(name, areas=areas, options={**own, **options})
+    made = make_env(name, areas=areas, options=options)
     return made if name in Registry("envs") else guarded(made, name)
 
 

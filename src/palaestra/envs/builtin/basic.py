@@ -104,7 +104,7 @@ class Basic(WarpEnv):
     episode = "ends at a goal, and is cut after 100 decisions"
     benchmark = 0.93
     default_areas = 1
-    tick_seconds = 0.15
+    tick_seconds = 0.15  # not documented: a pace that can be followed
     parameter_ranges: ClassVar = {}
 
     def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:

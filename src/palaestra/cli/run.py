@@ -1,0 +1,277 @@
+"""Play an environment with brains of your choice, and report how each of them did.
+
+A brain decides for one behavior, for one team of it (BEHAVIOR?team=N), or, where no behavior stands before it, for all that are left:
+  model:FILE.onnx         a model, ours or one of ML-Agents (model:FILE.onnx,NAMES.yaml where its tensors have other names)
+  model:RUN               the newest model of the behavior in a run, such as model:first
+  heuristic               the environment's own rule, where it has one
+  random                  chance
+  python:MODULE:FUNCTION  a function (obs, mask) of yours, or a class with a method decide(seen)
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from palaestra.envs.base import Env
+    from palaestra.runtime.cast import Cast
+    from palaestra.runtime.evaluation import Evaluation
+    from palaestra.runtime.players import Players
+
+EPILOG = """\
+examples:
+  palaestra run 3DBall --brain heuristic
+  palaestra run 3DBall --brain model:first --deterministic --episodes=20
+  palaestra run gymnasium:CartPole-v1 --brain random
+  palaestra run ./Soccer.x86_64 --brain 'Soccer?team=0=model:Soccer.onnx' --brain 'Soccer?team=1=random' --time-scale=1
+  palaestra run editor --brain Walker=model:first --brain random
+"""
+
+GAME_FLAGS = {
+    "num_envs": "copies",
+    "env_args": "args",
+    "base_port": "base_port",
+    "editor_port": "editor_port",
+    "timeout_wait": "patience",
+    "width": "width",
+    "height": "height",
+    "no_graphics": "no_graphics",
+}
+"""Flags for Unity games alone, and the options of theirs that they are (fields of `UnityOptions` and `Engine`)."""
+REFRESH = 0.1  # seconds
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Arguments of `palaestra run`."""
+    parser.add_argument(
+        "env", metavar="ENV", help="a Unity build, 'editor', a built-in environment (3DBall), gymnasium:ID or python:module:factory"
+    )
+    parser.add_argument(
+        "--brain",
+        action="append",
+        default=[],
+        dest="brains",
+        metavar="BRAIN",
+        help="who decides: BEHAVIOR=BRAIN, BEHAVIOR?team=N=BRAIN, or BRAIN for all others; repeatable (quote what has a '?')",
+    )
+    parser.add_argument(
+        "--episodes", type=int, default=100, metavar="N", help="episodes that count, of each behavior and team (default: 100)"
+    )
+    parser.add_argument("--deterministic", action="store_true", help="models take the most likely action instead of drawing one")
+    parser.add_argument(
+        "--time-scale",
+        type=float,
+        metavar="N",
+        help="simulated seconds a second; 1: real time (default: as fast as it goes, a Unity game 20)",
+    )
+    parser.add_argument(
+        "--num-areas", type=int, metavar="N", help="areas played at once (default: as many as episodes, 100 at most; a Unity game: its own)"
+    )
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the environment and of what brains draw (default: 0)")
+    parser.add_argument("--results-dir", type=Path, default=Path("results"), metavar="DIR", help="folder of all runs (default: results)")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    _game_flags(parser.add_argument_group("Unity environments", "These are for Unity environments only."))
+
+
+def _game_flags(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--num-envs", type=int, metavar="N", help="copies of a build, each a process (default: 1)")
+    group.add_argument("--base-port", type=int, metavar="N", help="first network port to try for builds (default: the system picks)")
+    group.add_argument("--editor-port", type=int, metavar="N", help="network port of the Editor (default: 5004)")
+    group.add_argument("--timeout-wait", type=float, metavar="N", help="seconds to wait for an answer of a build (default: 60)")
+    group.add_argument("--width", type=int, metavar="N", help="window width in pixels (default: 84)")
+    group.add_argument("--height", type=int, metavar="N", help="window height in pixels (default: 84)")
+    group.add_argument("--no-graphics", action="store_true", default=None, help="run without a window")
+    group.add_argument("--env-args", nargs=argparse.REMAINDER, metavar="ARG", help="all that follows goes to the build")
+
+
+def main(options: argparse.Namespace) -> int:
+    """Plays and prints a table, after Ctrl-C that of the episodes so far. Raises PalaestraError."""
+    from palaestra.core.errors import ConfigError
+    from palaestra.runtime.cast import Cast, read_parts
+    from palaestra.runtime.evaluation import play, results
+    from palaestra.runtime.players import Players
+
+    _check(options)
+    parts = read_parts(options.brains)
+    env = _open(options)
+    status = 0
+    try:
+        cast = Cast(parts, env, seed=options.seed, deterministic=options.deterministic, results=options.results_dir)
+        players = Players(env, cast.brain, lambda agents: options.episodes)
+        pace = _pace(env, options)
+        start = time.perf_counter()
+        with _Live(players, options.episodes) as live:
+
+            def each_tick() -> None:
+                if players.decisions == 0 and not _may_grow(options.env) and cast.strangers():
+                    raise ConfigError(f"--brain {cast.strangers()[0].whom}: {_who_is_there(cast, env)}")
+                pace()
+                live.show()
+
+            try:
+                play(env, players, options.seed, each_tick)
+            except KeyboardInterrupt as signal:
+                status = 128 + getattr(signal, "number", 2)
+        seconds = time.perf_counter() - start
+        found = results(players)
+        _report(found, cast, players, seconds, as_json=options.json)
+        if status:
+            print("palaestra: interrupted; these are the episodes that had ended", file=sys.stderr)
+        for part in cast.idle():
+            print(f"palaestra: --brain {part.typed} played nobody: {_who_is_there(cast, env)}", file=sys.stderr)
+    finally:
+        env.close()
+    return status
+
+
+def _check(options: argparse.Namespace) -> None:
+    from palaestra.core.errors import ConfigError
+    from palaestra.runtime.environments import is_game
+
+    if not options.brains:
+        raise ConfigError(
+            "nobody decides: name brains, such as --brain heuristic, --brain random, --brain model:RUN or --brain BEHAVIOR=model:FILE.onnx"
+        )
+    for flag in ("episodes", "num_areas", "num_envs"):
+        value = getattr(options, flag)
+        if value is not None and value < 1:
+            raise ConfigError(f"--{flag.replace('_', '-')} is {value}; expected at least 1")
+    if options.time_scale is not None and not 0 < options.time_scale <= 100:
+        raise ConfigError(f"--time-scale is {options.time_scale:g}; expected more than 0, and 100 at most")
+    if not is_game(options.env):
+        given = [flag for flag in GAME_FLAGS if getattr(options, flag) is not None]
+        if given:
+            raise ConfigError(f"{options.env} is no Unity game, for which alone --{given[0].replace('_', '-')} is")
+
+
+def _open(options: argparse.Namespace) -> Env:
+    from palaestra.runtime.environments import is_game
+    from palaestra.runtime.playing import open_named
+
+    given: dict[str, Any] = {}
+    if is_game(options.env):
+        given = {option: getattr(options, flag) for flag, option in GAME_FLAGS.items() if getattr(options, flag) is not None}
+        if options.time_scale is not None:
+            given["time_scale"] = options.time_scale
+    return open_named(options.env, options.num_areas, min(options.episodes, 100), given)
+
+
+def _pace(env: Env, options: argparse.Namespace) -> Any:
+    """Waits before each tick as long as it takes; a Unity game keeps the time itself."""
+    from palaestra.core.errors import ConfigError
+    from palaestra.runtime.environments import is_game
+    from palaestra.runtime.pace import Pace
+
+    if options.time_scale is None or is_game(options.env):
+        return lambda: None
+    seconds = getattr(env, "tick_seconds", None)
+    if seconds is None:
+        raise ConfigError(
+            f"--time-scale: how long a tick of {options.env} lasts is not known (its environment has no 'tick_seconds'); "
+            f"without the flag it is played as fast as it goes"
+        )
+    return Pace(seconds / options.time_scale).wait
+
+
+def _may_grow(name: str) -> bool:
+    """Whether behaviors may appear later: where they cannot, a name that is not there is a mistake."""
+    from palaestra.runtime.environments import is_game
+
+    return is_game(name) or name.startswith("python:")
+
+
+def _who_is_there(cast: Cast, env: Env) -> str:
+    from palaestra.core.registry import nearest
+
+    stranger = next(iter(cast.strangers()), None)
+    hint = nearest(stranger.behavior, env.behaviors) if stranger is not None and stranger.behavior else ""
+    return f"the environment has the behaviors {', '.join(env.behaviors) or 'none'}{hint}"
+
+
+class _Live:
+    """A line that tells how far it is, on a terminal only."""
+
+    def __init__(self, players: Players, episodes: int) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+        terminal = Console(stderr=True)
+        self._bar = Progress(
+            TextColumn("{task.completed:,.0f} of {task.total:,.0f} episodes"),
+            BarColumn(),
+            TextColumn("{task.fields[rate]:,.0f} decisions/s"),
+            TimeElapsedColumn(),
+            console=terminal,
+            transient=True,
+            disable=not terminal.is_terminal,
+        )
+        self._task = self._bar.add_task("", total=episodes, rate=0.0)
+        self._players, self._episodes = players, episodes
+        self._start = self._shown = time.monotonic()
+
+    def __enter__(self) -> _Live:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def show(self) -> None:
+        """Does nothing within a tenth of a second of the last time."""
+        now = time.monotonic()
+        if now - self._shown < REFRESH:
+            return
+        self._shown = now
+        tallies = self._players.tallies
+        done, rate = sum(len(tally.returns) for tally in tallies.values()), self._players.decisions / (now - self._start)
+        self._bar.update(self._task, completed=done, total=self._episodes * len(tallies), rate=rate)
+
+
+def _report(found: dict[str, Evaluation], cast: Cast, players: Players, seconds: float, *, as_json: bool) -> None:
+    """A table, or JSON."""
+    brains = dict(zip(found, (part.brain for side in players.tallies if (part := cast.part(*side))), strict=True))
+    compete = len({team for _, team in players.tallies}) > 1
+    if as_json:
+        import json
+
+        print(json.dumps({name: _numbers(result, compete) | {"brain": brains[name]} for name, result in found.items()}))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("behavior", style="cyan")
+    table.add_column("brain", overflow="fold")
+    for head in ("episodes", "mean reward", "least", "greatest", "decisions", *(("won", "drawn", "lost") if compete else ())):
+        table.add_column(head, justify="right", no_wrap=True)
+    for name, result in found.items():
+        table.add_row(name, brains[name], *_cells(result, compete))
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = 160  # a file has no edge to fit into
+    console.print(table)
+    rate = players.decisions / max(seconds, 1e-9)
+    console.print(f"{players.decisions:,} decisions in {seconds:.1f} s ({rate:,.0f} a second)")
+
+
+def _cells(result: Evaluation, compete: bool) -> list[str]:
+    returns = result.returns
+    if not len(returns):
+        return ["0", *["-"] * (7 if compete else 4)]
+    numbers = [f"{result.mean:.3f} ± {result.error:.3f}", f"{returns.min():.3f}", f"{returns.max():.3f}", f"{result.lengths.mean():.1f}"]
+    return [str(len(returns)), *numbers, *(map(str, result.outcomes) if compete else ())]
+
+
+def _numbers(result: Evaluation, compete: bool) -> dict[str, Any]:
+    returns = result.returns
+    numbers: dict[str, Any] = {"episodes": len(returns)}
+    if len(returns):
+        numbers |= {"mean": result.mean, "error": result.error, "std": float(returns.std())}
+        numbers |= {"min": float(returns.min()), "max": float(returns.max()), "length": float(result.lengths.mean())}
+    if compete:
+        numbers |= dict(zip(("won", "drawn", "lost"), result.outcomes, strict=True))
+    return numbers
