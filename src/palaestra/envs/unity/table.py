@@ -36,6 +36,7 @@ class Arrival:
     infos: Infos
     obs: tuple[NDArray[np.float32], ...]  # each (N, *shape)
     mask: NDArray[np.bool_] | None  # (N, choices) True: allowed; None: nothing is forbidden
+    areas: NDArray[np.int64] | None = None  # (N,) of a game that has several; None: the copy is one
 
 
 class _Side:
@@ -174,7 +175,7 @@ class Table:
         for arrival in strangers:
             infos, slots = arrival.infos, self._find(arrival)
             assert slots is not None
-            area[slots], team[slots] = arrival.copy, arrival.team
+            area[slots], team[slots] = arrival.copy if arrival.areas is None else arrival.areas, arrival.team
             groups = np.where(infos.group > 0, (arrival.source << 32) | infos.group, NO_GROUP)
             group[slots[infos.done]] = groups[infos.done]
             group[slots[~infos.done]] = groups[~infos.done]  # one that ends and asks stands in its new episode's group

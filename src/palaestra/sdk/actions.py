@@ -1,0 +1,57 @@
+"""What an agent is told to do, and what it may not."""
+
+from __future__ import annotations
+
+from palaestra.core.errors import EnvError
+from palaestra.core.specs import ActionSpec
+
+
+class Actions:
+    """One agent's actions: plain lists, which Python reads faster than rows of arrays."""
+
+    __slots__ = ("continuous", "discrete")
+
+    def __init__(self, spec: ActionSpec) -> None:
+        self.continuous: list[float] = [0.0] * spec.continuous
+        """Each within -1..1."""
+        self.discrete: list[int] = [0] * len(spec.branches)
+        """The choice of each branch, from 0."""
+
+    def __repr__(self) -> str:
+        return f"Actions(continuous={self.continuous}, discrete={self.discrete})"
+
+
+class ActionMask:
+    """Choices that an agent forbids itself at one decision."""
+
+    def __init__(self, spec: ActionSpec) -> None:
+        self._branches = spec.branches
+        self._begins = [sum(spec.branches[:branch]) for branch in range(len(spec.branches))]
+        self._free = b"\1" * spec.choices
+        self._allowed: bytearray | None = None
+
+    def set_action_enabled(self, branch: int, action: int, enabled: bool) -> None:
+        """Forbids or allows a choice of a branch, both counted from 0. At each decision all are allowed at first."""
+        if not 0 <= branch < len(self._branches):
+            have = f"branches 0 to {len(self._branches) - 1}" if self._branches else "no discrete branches"
+            raise EnvError(f"write_action_mask names branch {branch}; its behavior has {have} (branches={self._branches})")
+        if not 0 <= action < self._branches[branch]:
+            raise EnvError(
+                f"write_action_mask names choice {action} of branch {branch}, which has choices 0 to {self._branches[branch] - 1} "
+                f"(branches={self._branches})"
+            )
+        if self._allowed is None:
+            self._allowed = bytearray(self._free)
+        self._allowed[self._begins[branch] + action] = bool(enabled)
+
+    def take(self) -> bytearray | None:
+        """A byte a choice, 1: allowed; None: nothing was written. Then all are allowed again. Raises EnvError where a branch has none left."""
+        allowed, self._allowed = self._allowed, None
+        if allowed is not None:
+            for branch, (begin, size) in enumerate(zip(self._begins, self._branches, strict=True)):
+                if not any(allowed[begin : begin + size]):
+                    raise EnvError(
+                        f"write_action_mask forbids all {size} choices of branch {branch}, and the agent must choose one; "
+                        f"leave one allowed, such as a choice that does nothing"
+                    )
+        return allowed

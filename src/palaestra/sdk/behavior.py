@@ -1,0 +1,60 @@
+"""What an author declares of agents that share a policy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+from palaestra.core.errors import EnvError
+from palaestra.core.specs import ActionSpec
+
+
+@dataclass(frozen=True)
+class Behavior:
+    """Unity's BehaviorParameters: agents with the same name share a policy, and must see and do the same.
+
+    Raises EnvError for what no trainer could learn.
+    """
+
+    name: str
+    observations: int = 0
+    """Numbers that `collect_observations` adds; 0: the agent has other sensors (`add_sensor` in `initialize`)."""
+    continuous: int = 0
+    """Continuous actions, each within -1..1."""
+    branches: Iterable[int] = ()
+    """Choices of each discrete branch; `branches=4` is one branch."""
+    team: int = 0
+    """Its side, where agents play against one another."""
+    stacked: int = 1
+    """So many of the last observations' numbers are seen together, the oldest first."""
+
+    def __post_init__(self) -> None:
+        branches = (self.branches,) if isinstance(self.branches, int) else tuple(self.branches)
+        object.__setattr__(self, "branches", branches)
+        if not self.name or any(mark in self.name for mark in "?/\\"):
+            raise EnvError(f"a behavior is named {self.name!r}; expected a name without ?, / and \\, as files and trainers are named by it")
+        if self.observations < 0 or self.stacked < 1 or self.team < 0:
+            raise EnvError(
+                f"behavior '{self.name}': observations={self.observations}, stacked={self.stacked}, team={self.team}; "
+                f"expected at least 0, 1 and 0"
+            )
+        if not self.continuous and not branches:
+            raise EnvError(
+                f"behavior '{self.name}' has no actions, so there is nothing to learn; "
+                f"give it continuous=2 (two numbers), branches=(4,) (one choice of four), or both"
+            )
+        try:
+            self.action  # noqa: B018  checks them
+        except EnvError as error:
+            raise EnvError(f"behavior '{self.name}': {error}") from None
+
+    @cached_property
+    def key(self) -> str:
+        """What the trainer knows it by, such as 'Ball?team=0'."""
+        return f"{self.name}?team={self.team}"
+
+    @cached_property
+    def action(self) -> ActionSpec:
+        """The same as a spec."""
+        return ActionSpec(self.continuous, tuple(self.branches))

@@ -1,0 +1,150 @@
+"""A game in Python, played in this process: no wire, no copy, the same tables as a Unity game's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from palaestra.core.errors import EnvError
+from palaestra.core.metrics import Kind, Measurement
+from palaestra.core.specs import BehaviorSpec
+from palaestra.core.timestep import Action, TimeStep
+from palaestra.envs.slots import Ids
+from palaestra.envs.unity.table import Arrival, Table
+from palaestra.sdk.exchange import Said, Told
+from palaestra.sdk.stage import Stage
+from palaestra.sdk.stats import StatAggregationMethod
+
+if TYPE_CHECKING:
+    from palaestra.sdk.game import Game
+
+KINDS: Mapping[StatAggregationMethod, Kind] = {
+    StatAggregationMethod.AVERAGE: "mean",
+    StatAggregationMethod.MOST_RECENT: "latest",
+    StatAggregationMethod.SUM: "total",
+    StatAggregationMethod.HISTOGRAM: "spread",
+}
+
+
+class SdkEnv:
+    """A game's areas as one environment: a tick is one exchange. Each area has a clock of its own, so on each tick all speak.
+
+    Parameters take hold where the game next asks for them, mostly where an episode begins. `reset` makes the game anew.
+    """
+
+    def __init__(self, game: Game, areas: int, options: Mapping[str, Any]) -> None:
+        self.game, self.num_areas, self.device = game, areas, torch.device("cpu")
+        self.summary, self.parameters = game.summary, game.parameters
+        self._options = dict(options)
+        self._values: dict[str, list[float]] = {}
+        self._tables: dict[str, Table] = {}
+        self._asked: dict[str, dict[str, Ids]] = {}
+        self._ticks = np.zeros(areas, np.int64)
+        self._stage = self._made(0)
+        self._fresh_for: int | None = 0
+        """The seed with which the stage was made, while it is untouched."""
+
+    def _made(self, seed: int) -> Stage:
+        return self.game.stage(self.num_areas, seed, **self._options)
+
+    @property
+    def behaviors(self) -> Mapping[str, BehaviorSpec]:
+        """Those whose agents were ever seen, by name."""
+        return self._stage.behaviors
+
+    def reset(self, seed: int) -> dict[str, TimeStep]:
+        """Makes the game anew, and shows its agents' first questions."""
+        if self._fresh_for != seed:
+            self._stage.close()
+            self._stage = self._made(seed)
+        self._fresh_for = None
+        for key, values in self._values.items():
+            self._set(key, values)
+        self._tables, self._asked = {}, {}
+        self._ticks[:] = 0
+        return self._show(self._stage.advance())
+
+    def step(self, actions: Mapping[str, Action]) -> dict[str, TimeStep]:
+        """Answers all areas, and steps each until it has something to say. Raises EnvError for what the game does wrong."""
+        told: dict[str, Told] = {}
+        for name, asked in self._asked.items():
+            action = actions.get(name)
+            if action is None:
+                continue
+            continuous, discrete = action.continuous.numpy(), action.discrete.numpy()
+            for key, slots in asked.items():
+                if len(slots):
+                    told[key] = Told(continuous[slots], discrete[slots])
+        self._stage.answer(told)
+        return self._show(self._stage.advance())
+
+    def _show(self, said: Mapping[str, Said]) -> dict[str, TimeStep]:
+        """The tables of this tick."""
+        self._ticks += 1
+        arrivals: dict[str, list[Arrival]] = {name: [] for name in self._tables}
+        for key, one in said.items():
+            name, _, team = key.rpartition("?team=")
+            areas = one.infos.id % self.num_areas if self.num_areas > 1 else None
+            arrivals.setdefault(name, []).append(Arrival(name, key, 0, 0, int(team), one.infos, one.obs, one.mask, areas))
+        steps: dict[str, TimeStep] = {}
+        for name, some in arrivals.items():
+            if name not in self._tables:
+                self._tables[name] = Table(self.behaviors[name])
+            steps[name], asked = self._tables[name].tick(some, (), self._ticks)
+            self._asked[name] = {key: slots for (_, key), slots in asked.items()}
+        return steps
+
+    def set_parameters(self, values: Mapping[str, Tensor]) -> None:
+        """Of each area one value; a game takes any name, as Unity games do."""
+        for key, column in values.items():
+            self._values[key] = column.tolist()
+            if self._fresh_for is None:
+                self._set(key, self._values[key])
+
+    def _set(self, key: str, values: list[float]) -> None:
+        for academy, value in zip(self._stage.academies, values, strict=True):
+            academy.environment_parameters.set(key, value)
+
+    def take_measurements(self) -> list[Measurement]:
+        """What the game's StatsRecorders were given since the last call, area after area."""
+        stats = [stat for academy in self._stage.academies for stat in academy.stats_recorder.take()]
+        return [Measurement(stat.key, stat.value, KINDS[stat.method]) for stat in stats]
+
+    def heuristic(self, behavior: str) -> Action | None:
+        """What agents' own `heuristic` would do; None where no class of theirs has one."""
+        spec, slots = self.behaviors[behavior].action, len(self._tables[behavior])
+        action = Action(torch.zeros(slots, spec.continuous), torch.zeros(slots, len(spec.branches), dtype=torch.int64))
+        for key, rows in self._asked.get(behavior, {}).items():
+            told = self._stage.heuristic(key)
+            if told is None:
+                return None
+            action.continuous[rows], action.discrete[rows] = torch.from_numpy(told.continuous), torch.from_numpy(told.discrete)
+        return action
+
+    def render(self, area: int) -> NDArray[np.uint8]:
+        """What the game's own `academy.render` draws. Raises EnvError where it has none, or draws something else."""
+        draw = self._stage.academies[area].render
+        if draw is None:
+            raise EnvError(f"game '{self.game.name}' draws nothing; set academy.render to a function that gives (H, W, 3) uint8")
+        picture = np.asarray(draw())
+        if picture.ndim != 3 or picture.shape[2] != 3 or picture.dtype != np.uint8:
+            raise EnvError(f"game '{self.game.name}': academy.render drew {picture.dtype} {picture.shape}; expected (H, W, 3) uint8")
+        return picture
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Empty: a game cannot be saved."""
+        return {}
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Takes the empty state only."""
+        if state:
+            raise EnvError(f"a game in Python cannot go back to a saved state (this one holds {', '.join(state)})")
+
+    def close(self) -> None:
+        """Demonstrations are finished, and the game's `on_close` is called."""
+        self._stage.close()

@@ -1,0 +1,78 @@
+"""A game as a whole: a function that fills an area with agents, and what can be done with it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from inspect import Parameter, signature
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, overload
+
+from palaestra.core.errors import EnvError, PalaestraError, raised
+from palaestra.sdk.academy import Academy
+from palaestra.sdk.stage import Stage
+
+if TYPE_CHECKING:
+    from palaestra.sdk.env import SdkEnv
+
+Fill = Callable[..., object]
+_NO_PARAMETERS: Mapping[str, float] = MappingProxyType({})
+
+
+class Game:
+    """What `@sdk.game` makes of a function. Called, it is an environment: `--env python:module:name`.
+
+    The function is called once an area with its Academy, and with the options that it takes besides.
+    """
+
+    def __init__(self, fill: Fill, parameters: Mapping[str, float] = _NO_PARAMETERS) -> None:
+        self.fill, self.parameters = fill, MappingProxyType(dict(parameters))
+        self.name = getattr(fill, "__name__", type(fill).__name__)
+        self.summary = (fill.__doc__ or f"the game '{self.name}'").strip().splitlines()[0]
+        self.__doc__ = fill.__doc__
+        first, *options = signature(fill).parameters.values() or [None]
+        if first is None or first.kind not in (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD):
+            raise EnvError(f"game '{self.name}' takes no academy; write 'def {self.name}(academy: sdk.Academy) -> None'")
+        areas = Parameter("areas", Parameter.KEYWORD_ONLY, default=1, annotation=int)
+        options = [option.replace(kind=_by_name(option)) for option in options if option.kind is not Parameter.VAR_POSITIONAL]
+        self.options: Mapping[str, Parameter] = MappingProxyType({option.name: option for option in options})
+        self.__signature__ = signature(fill).replace(parameters=[areas, *options], return_annotation="SdkEnv")
+
+    def __call__(self, areas: int = 1, **options: Any) -> SdkEnv:
+        """The game as an environment in this process."""
+        from palaestra.sdk.env import SdkEnv  # brings torch, which a game as a process does without
+
+        return SdkEnv(self, areas, options)
+
+    def stage(self, areas: int = 1, seed: int = 0, parameters: Mapping[str, float] = _NO_PARAMETERS, **options: Any) -> Stage:
+        """Its areas, filled; `parameters` are in force when that happens. Raises EnvError for what the function raises."""
+        if areas < 1:
+            raise EnvError(f"game '{self.name}' is to have {areas} areas; expected at least 1")
+        try:
+            return Stage(partial(self.fill, **options), areas, seed, {**self.parameters, **parameters})
+        except PalaestraError:
+            raise
+        except Exception as error:
+            raise EnvError(f"game '{self.name}' could not be made: {raised(error)}") from error
+
+    def play(self, argv: Sequence[str] | None = None) -> None:
+        """Plays as a process of its own: with a trainer, where the command line names its port."""
+        from palaestra.sdk.play import play  # brings gRPC
+
+        play(self, sys.argv[1:] if argv is None else argv)
+
+
+def _by_name(option: Parameter) -> Any:
+    return option.kind if option.kind is Parameter.VAR_KEYWORD else Parameter.KEYWORD_ONLY
+
+
+@overload
+def game(fill: Fill) -> Game: ...
+@overload
+def game(*, parameters: Mapping[str, float]) -> Callable[[Fill], Game]: ...
+def game(fill: Fill | None = None, *, parameters: Mapping[str, float] = _NO_PARAMETERS) -> Game | Callable[[Fill], Game]:
+    """Makes a game of a function that adds agents to an Academy: `@sdk.game`, or `@sdk.game(parameters={"gravity": 9.8})` with defaults."""
+    if fill is not None:
+        return Game(fill)
+    return lambda fill: Game(fill, parameters)
