@@ -49,15 +49,18 @@ class Episode:
 
 def pairs_of(chunks: Iterable[Columns], timing: Timing, where: str) -> Iterator[Pairs]:
     """Records as pairs. Raises DemoError for a number that is NaN or infinite."""
-    for pairs, _, _ in _paired(chunks, timing, where):
-        yield pairs
+    for pairs, _, _ in paired(_finite(chunks, where), timing):
+        if len(pairs):
+            yield pairs
 
 
 def episodes_of(chunks: Iterable[Columns], timing: Timing, where: str) -> Iterator[Episode]:
     """Records as episodes. Raises DemoError for a number that is NaN or infinite."""
     parts: list[Pairs] = []
     final: tuple[NDArray[np.float32], ...] | None = None
-    for pairs, columns, rows in _paired(chunks, timing, where):
+    for pairs, columns, rows in paired(_finite(chunks, where), timing):
+        if not len(pairs):
+            continue
         borders = (np.flatnonzero(np.diff(pairs.episode)) + 1).tolist()
         for begin, end in zip([0, *borders], [*borders, len(pairs)], strict=True):
             if parts and parts[-1].episode[-1] != pairs.episode[begin]:
@@ -86,21 +89,25 @@ def _episode(parts: list[Pairs], final: tuple[NDArray[np.float32], ...] | None) 
     return Episode(_join(parts), final, bool(parts[-1].terminated[-1] or parts[-1].truncated[-1]))
 
 
-def _paired(chunks: Iterable[Columns], timing: Timing, where: str) -> Iterator[tuple[Pairs, Columns, NDArray[np.int64]]]:
-    """Pairs, the records that they are made of, and which of these each was seen in."""
+def paired(chunks: Iterable[Columns], timing: Timing) -> Iterator[tuple[Pairs, Columns, NDArray[np.int64]]]:
+    """Each chunk with the last record before it: its pairs, these records, and which of them each pair was seen in, (N,)."""
     before, episode = None, 0
     for chunk in chunks:
-        check_finite(chunk, where)
         columns = chunk if before is None else join([before, chunk])
         before = chunk.rows(slice(len(chunk) - 1, None))
-        number = episode + np.cumsum(_ends(columns))  # of the record after
+        number = episode + np.cumsum(ends(columns))  # of the record after
         pairs, rows = _pairs(columns, timing, number)
         episode = int(number[-1]) if len(number) else episode
-        if len(pairs):
-            yield pairs, columns, rows
+        yield pairs, columns, rows
 
 
-def _ends(columns: Columns) -> NDArray[np.bool_]:
+def _finite(chunks: Iterable[Columns], where: str) -> Iterator[Columns]:
+    for chunk in chunks:
+        check_finite(chunk, where)
+        yield chunk
+
+
+def ends(columns: Columns) -> NDArray[np.bool_]:
     """(N - 1,) the next record is of another episode."""
     return columns.done[:-1] | (columns.id[:-1] != columns.id[1:])
 

@@ -1,0 +1,190 @@
+"""Show what is in demonstration files: behaviors, episodes, rewards, actions, and what is odd about them.
+
+Reads the files that Unity's recorder and `palaestra record --demo` write, of every version, however large.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from palaestra.runtime.demo_summary import Range, Summary
+
+EPILOG = """\
+examples:
+  palaestra demo Expert.demo
+  palaestra demo Assets/Demonstrations --plot demos.png
+  palaestra demo *.demo --json | jq .[].mean_reward
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Arguments of `palaestra demo`."""
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="demonstration files, or folders of them (*.demo)")
+    parser.add_argument("--json", action="store_true", help="print a list with an object a file")
+    parser.add_argument("--plot", type=Path, metavar="OUT.png", help="draw rewards, actions and ranges of observations")
+
+
+def main(options: argparse.Namespace) -> int:
+    """Shows each file; 1 where one of them cannot be read. Raises DemoError where there is none, RunError for a picture."""
+    from palaestra.core.errors import DemoError, EmptyDemo
+    from palaestra.envs.unity.demo import read_demo
+    from palaestra.runtime.demo_summary import summarize
+
+    files = demo_files(options.files)
+    shown: list[dict[str, Any]] = []
+    summaries: list[Summary] = []
+    failed: list[DemoError] = []
+    for file in files:
+        try:
+            summary = summarize(read_demo(file))
+        except EmptyDemo as error:
+            shown.append({"file": str(file), "empty": True, "warnings": [str(error)]})
+        except DemoError as error:
+            if len(files) == 1:
+                raise
+            failed.append(error)
+            shown.append({"file": str(file), "error": str(error)})
+        else:
+            summaries.append(summary)
+            shown.append(as_dict(summary))
+        if not options.json:
+            _print(shown[-1])
+    if options.json:
+        import json
+
+        print(json.dumps(shown, indent=2, allow_nan=False))
+    if options.plot and summaries:
+        from palaestra.runtime.curves import save
+        from palaestra.runtime.demo_plots import demo_figure
+
+        save(demo_figure(summaries), options.plot)
+        if not options.json:
+            print(f"wrote {options.plot}")
+    return 1 if failed else 0
+
+
+def demo_files(paths: list[Path]) -> list[Path]:
+    """Files as they are named, and all in folders, by name. Raises DemoError for a folder without any."""
+    from palaestra.core.errors import DemoError
+
+    files: list[Path] = []
+    for path in paths:
+        if not path.is_dir():
+            files.append(path)
+            continue
+        inside = sorted(path.rglob("*.demo"))
+        if not inside:
+            raise DemoError(f"the folder {path} has no demonstration files (*.demo)")
+        files += inside
+    return files
+
+
+def as_dict(summary: Summary) -> dict[str, Any]:
+    """A summary as JSON knows it; a number that is not finite is None."""
+    from palaestra.core.specs import describe
+    from palaestra.runtime.demo_summary import oddities
+
+    demo, spec = summary.demo, summary.demo.spec
+    meta = demo.meta
+    return {
+        "file": str(demo.path),
+        "name": meta.name,
+        "api_version": meta.api_version,
+        "behavior": demo.behavior,
+        "team": demo.team,
+        "spec": describe(spec),
+        "observations": [
+            {"name": obs.name, "shape": list(obs.shape), "goal": obs.goal, **_range(seen)}
+            for obs, seen in zip(spec.obs, summary.obs, strict=True)
+        ],
+        "continuous_actions": [_one(summary.continuous, i) for i in range(spec.action.continuous)],
+        "discrete_actions": [counts.tolist() for counts in summary.choices],
+        "steps": meta.steps,
+        "records": summary.records,
+        "decisions": summary.pairs,
+        "episodes": summary.ended + summary.cut,
+        "open_episodes": summary.open,
+        "terminated": summary.ended,
+        "truncated": summary.cut,
+        "metadata_episodes": meta.episodes,
+        "metadata_mean_reward": _finite(meta.mean_reward),
+        "reward": {"sum": _finite(summary.reward), **_spread(summary.returns)},
+        "group_reward": _finite(summary.group_reward),
+        "length": _spread(summary.lengths),
+        "masked": summary.masked,
+        "timing": demo.timing.value,
+        "warnings": [*demo.warnings, *oddities(summary)],
+    }
+
+
+def _spread(values: list[float] | list[int]) -> dict[str, float | None]:
+    import numpy as np
+
+    numbers = np.array(values, np.float64)
+    if not len(numbers):
+        return {"mean": None, "min": None, "max": None}
+    return {"mean": _finite(numbers.mean()), "min": _finite(numbers.min()), "max": _finite(numbers.max())}
+
+
+def _range(seen: Range) -> dict[str, float | None]:
+    least, greatest = float(seen.least.min()), float(seen.greatest.max())
+    return {"min": _finite(least), "max": _finite(greatest), "mean": _finite(seen.mean.mean())}
+
+
+def _one(seen: Range, i: int) -> dict[str, float | None]:
+    values = {"min": seen.least[i], "max": seen.greatest[i], "mean": seen.mean[i], "std": seen.std[i]}
+    return {name: _finite(value) for name, value in values.items()}
+
+
+def _finite(value: float) -> float | None:
+    import math
+
+    return float(value) if math.isfinite(value) else None
+
+
+def _print(shown: dict[str, Any]) -> None:
+    """For people: a line a fact."""
+    print(shown["file"])
+    if "error" in shown:
+        print(f"  error      {shown['error']}\n")
+        return
+    if "empty" in shown:
+        print(f"  empty      {shown['warnings'][0]}\n")
+        return
+    team = f", team {shown['team']}" if shown["team"] else ""
+    reward, length = shown["reward"], shown["length"]
+    print(f"  name       {shown['name']} (format {shown['api_version']}), behavior {shown['behavior']}{team}")
+    print(f"  spec       {shown['spec']}")
+    print(f"  steps      {shown['records']:,} records, {shown['decisions']:,} decisions with what was seen")
+    said = f"metadata: {shown['metadata_episodes']}, mean reward {_number(shown['metadata_mean_reward'])}"
+    kinds = f"{shown['terminated']:,} ended, {shown['truncated']:,} cut by a limit, {shown['open_episodes']:,} open"
+    print(f"  episodes   {kinds} ({said})")
+    if reward["mean"] is not None:
+        print(
+            f"  reward     mean {_number(reward['mean'])}, least {_number(reward['min'])}, greatest {_number(reward['max'])}; sum {_number(reward['sum'])}"
+        )
+        print(f"  length     mean {length['mean']:.1f}, least {length['min']:.0f}, greatest {length['max']:.0f} decisions")
+    if shown["group_reward"]:
+        print(f"  group      reward {shown['group_reward']:.6g}")
+    for obs in shown["observations"]:
+        size = "x".join(map(str, obs["shape"]))
+        print(f"  sees       {obs['name']} {size}: {_number(obs['min'])} to {_number(obs['max'])}, mean {_number(obs['mean'])}")
+    for i, action in enumerate(shown["continuous_actions"]):
+        numbers = f"{_number(action['min'])} to {_number(action['max'])}, mean {_number(action['mean'])} ± {_number(action['std'])}"
+        print(f"  does       continuous {i}: {numbers}")
+    for i, counts in enumerate(shown["discrete_actions"]):
+        total = max(sum(counts), 1)
+        shares = ", ".join(f"{choice}: {count / total:.0%}" for choice, count in enumerate(counts[:12])) + (
+            ", ..." if len(counts) > 12 else ""
+        )
+        print(f"  does       discrete {i}: {shares}")
+    for warning in shown["warnings"]:
+        print(f"  warning    {warning.removeprefix(shown['file'] + ' ').removeprefix(shown['file'] + ': ')}")
+    print()
+
+
+def _number(value: float | None) -> str:
+    return "none" if value is None else f"{value:.6g}"
