@@ -10,12 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palaestra.core.errors import EnvError
+from palaestra.envs.unity.options import Engine
 from palaestra.sdk.agent import Agent
 from palaestra.sdk.cast import Cast
 from palaestra.sdk.exchange import Said, Told
 from palaestra.sdk.life import blamed, call
 from palaestra.sdk.outbox import Outbox
 from palaestra.sdk.parameters import EnvironmentParameters
+from palaestra.sdk.side_channels import SideChannel
 from palaestra.sdk.stats import StatsRecorder
 
 PATIENCE = 10_000
@@ -36,6 +38,10 @@ class Academy:
         """The area's own chance: Python's and NumPy's kind."""
         self.environment_parameters = EnvironmentParameters()
         self.stats_recorder = StatsRecorder()
+        self.side_channels: list[SideChannel] = []
+        """The game's own: append them where the area is filled."""
+        self.engine = Engine()
+        """What a trainer asks of an engine, such as its time scale. A game in Python goes as fast as it can, and need not heed it."""
         self.render: Callable[[], NDArray[np.uint8]] | None = None
         """Set it to a function that draws the area: (H, W, 3) uint8."""
         self.step_count, self.total_step_count, self.episode_count = 0, 0, 0
@@ -60,7 +66,10 @@ class Academy:
 
     def remove(self, agent: Agent) -> None:
         """Takes it out of the game for good; its episode is over."""
-        agent.disable()
+        life = agent._alive("remove")
+        self.cast.disable(life)
+        for recorder in list(life.recorders):
+            recorder.close()
         agent._life = None
 
     def on_step(self, function: SomeCall) -> SomeCall:
@@ -114,7 +123,7 @@ class Academy:
     def close(self) -> None:
         """The game is over: demonstrations are finished, and `on_close` is called. May be called again."""
         for life in self.cast.lives:
-            for recorder in life.recorders:
+            for recorder in list(life.recorders):
                 recorder.close()
         functions, self._on_close = self._on_close, []
         for function in functions:

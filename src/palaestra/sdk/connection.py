@@ -7,7 +7,7 @@ import grpc
 from palaestra.core.errors import EnvError
 
 METHOD = "/communicator_objects.UnityToExternalProto/Exchange"
-PATIENCE = 20.0
+PATIENCE = 10.0
 """Seconds for a trainer to begin listening."""
 _OPTIONS = (
     ("grpc.max_receive_message_length", -1),

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import io
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 
 COLORS = 3
 """Channels of a PNG: trainers read RGB."""
@@ -23,8 +23,6 @@ def mapping(channels: int) -> tuple[int, ...]:
 
 def encode(column: NDArray[np.float32]) -> list[bytes]:
     """The files of each row of (N, C, H, W), its numbers within 0..1 rounded to 255ths. A single channel is grey: red, green and blue."""
-    from PIL import Image  # games without images need not load it
-
     pixels = np.rint(np.clip(column, 0, 1) * 255).astype(np.uint8)
     channels = pixels.shape[1]
     if channels == 1:
@@ -32,10 +30,10 @@ def encode(column: NDArray[np.float32]) -> list[bytes]:
     elif channels % COLORS:
         pixels = np.pad(pixels, ((0, 0), (0, -channels % COLORS), (0, 0), (0, 0)))
     files = np.ascontiguousarray(pixels.reshape(len(pixels), -1, COLORS, *pixels.shape[2:]).transpose(0, 1, 3, 4, 2))
-    return [b"".join(_png(Image, file) for file in row) for row in files]
+    return [b"".join(_png(file) for file in row) for row in files]
 
 
-def _png(image: Any, pixels: NDArray[np.uint8]) -> bytes:
+def _png(pixels: NDArray[np.uint8]) -> bytes:
     file = io.BytesIO()
-    image.fromarray(pixels).save(file, "png", compress_level=1)  # what speed loses to a higher level, a loopback does not give back
+    Image.fromarray(pixels).save(file, "png", compress_level=1)  # what speed loses to a higher level, a loopback does not give back
     return file.getvalue()

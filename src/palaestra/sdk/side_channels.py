@@ -9,9 +9,7 @@ from uuid import UUID
 from palaestra.core.errors import EnvError, ProtocolError, raised
 from palaestra.envs.unity.side_channels import IncomingMessage, OutgoingMessage, pack, unpack
 
-__all__ = ["FloatProperties", "IncomingMessage", "OutgoingMessage", "RawBytes", "SideChannel", "SideChannels"]
-
-FLOAT_PROPERTIES = UUID("60ccf7d0-4f7e-11ea-b238-784f4387d1f7")
+__all__ = ["IncomingMessage", "OutgoingMessage", "SideChannel", "SideChannels"]
 
 
 class SideChannel:
@@ -32,65 +30,6 @@ class SideChannel:
     def take_sent(self) -> list[bytes]:
         """What `send` was given since the last call."""
         return [self._sent.popleft() for _ in range(len(self._sent))]
-
-
-class FloatProperties(SideChannel):
-    """Named numbers that both sides set and read."""
-
-    def __init__(self, channel_id: UUID | str = FLOAT_PROPERTIES) -> None:
-        super().__init__(channel_id)
-        self._values: dict[str, float] = {}
-        self._heeding: defaultdict[str, list[Callable[[float], None]]] = defaultdict(list)
-
-    def get(self, name: str, default: float = 0.0) -> float:
-        """What was said last, on either side."""
-        return self._values.get(name, default)
-
-    def names(self) -> list[str]:
-        """Those that have a value."""
-        return list(self._values)
-
-    def set(self, name: str, value: float) -> None:
-        """The trainer is told."""
-        message = OutgoingMessage()
-        message.write_string(name)
-        message.write_float32(value)
-        self._values[name] = value
-        self.send(message)
-
-    def on_change(self, name: str, act: Callable[[float], None]) -> None:
-        """`act` is called with each value that the trainer sets."""
-        self._heeding[name].append(act)
-
-    def on_message_received(self, message: IncomingMessage) -> None:
-        """A number that the trainer sets."""
-        name, value = message.read_string(), message.read_float32()
-        self._values[name] = value
-        for act in self._heeding.get(name, ()):
-            act(value)
-
-
-class RawBytes(SideChannel):
-    """Bytes as they are, in both directions."""
-
-    def __init__(self, channel_id: UUID | str) -> None:
-        super().__init__(channel_id)
-        self._received: list[bytes] = []
-
-    def send_raw_data(self, data: bytes | bytearray) -> None:
-        """To the trainer."""
-        message = OutgoingMessage()
-        message.set_raw_bytes(data)
-        self.send(message)
-
-    def take(self) -> list[bytes]:
-        """What the trainer sent since the last call."""
-        received, self._received = self._received, []
-        return received
-
-    def on_message_received(self, message: IncomingMessage) -> None:
-        """Keeps it for `take`."""
-        self._received.append(message.get_raw_bytes())
 
 
 class SideChannels:

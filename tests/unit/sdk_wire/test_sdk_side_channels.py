@@ -8,7 +8,8 @@ import pytest
 
 from palaestra.core.errors import EnvError
 from palaestra.envs.unity import channels, side_channels
-from palaestra.sdk.side_channels import FloatProperties, IncomingMessage, OutgoingMessage, RawBytes, SideChannel, SideChannels
+from palaestra.sdk.channels import FloatProperties, RawBytes
+from palaestra.sdk.side_channels import IncomingMessage, OutgoingMessage, SideChannel, SideChannels
 
 ID = UUID("621f0a70-4f87-11ea-a6bf-784f4387d1f7")
 

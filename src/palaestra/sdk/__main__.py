@@ -1,0 +1,99 @@
+"""`python -m palaestra.sdk GAME ...` plays a game; `python -m palaestra.sdk pack FILE.py` makes a launcher for it."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import importlib.util
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+
+from palaestra.core.errors import EnvError, PalaestraError, raised
+from palaestra.sdk.game import Game
+from palaestra.sdk.pack import pack
+from palaestra.sdk.play import run
+
+_HELP = """\
+python -m palaestra.sdk FILE.py[:GAME] [options]    play the game that a file holds; --help behind it tells the options
+python -m palaestra.sdk MODULE:GAME [options]       the same of an installed module
+python -m palaestra.sdk pack FILE.py [--out FILE]   write a launcher, which mlagents-learn takes for a build of Unity
+"""
+
+
+def main(argv: Sequence[str]) -> int:
+    """The exit code: 0, 1 for an error that is printed, 2 for a wrong command line."""
+    if not argv or argv[0] in ("-h", "--help"):
+        print(_HELP, end="", file=sys.stdout if argv else sys.stderr)
+        return 0 if argv else 2
+    try:
+        return _pack(argv[1:]) if argv[0] == "pack" else _run(argv[0], argv[1:])
+    except PalaestraError as error:
+        print(f"palaestra.sdk: error: {error}", file=sys.stderr)
+        return 1
+
+
+def _pack(argv: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(
+        "python -m palaestra.sdk pack", description=pack.__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("game", type=Path, metavar="FILE.py", help="a game whose file ends in GAME.play()")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="the launcher (default: beside the game)")
+    arguments = parser.parse_args(argv)
+    out = pack(arguments.game, arguments.out)
+    print(f"wrote {out}; train with: mlagents-learn SETTINGS.yaml --env={arguments.out or out}")
+    return 0
+
+
+def _run(place: str, argv: Sequence[str]) -> int:
+    sys.path.insert(0, str(Path.cwd()))
+    game = load(place)
+    sys.argv[0] = place.partition(".py:")[0]
+    return run(game, argv)
+
+
+def load(place: str) -> Game:
+    """The game at 'file.py', 'file.py:name' or 'module:name'; without a name, the only one. Raises EnvError."""
+    source, name = (place, "") if place.endswith(".py") else _split(place)
+    module = _file(Path(source)) if source.endswith(".py") else _module(source)
+    games = {each: value for each, value in vars(module).items() if isinstance(value, Game)}
+    if name in games:
+        return games[name]
+    if not name and len(games) == 1:
+        return next(iter(games.values()))
+    if not games:
+        raise EnvError(f"{source} holds no game; write one as a function that adds agents to an academy, with @sdk.game above it")
+    raise EnvError(f"{source} holds {', '.join(games)}; name one of them, such as {source}:{next(iter(games))}")
+
+
+def _split(place: str) -> tuple[str, str]:
+    source, _, name = place.rpartition(":")
+    return (source, name) if source else (name, "")
+
+
+def _file(file: Path) -> ModuleType:
+    if not file.is_file():
+        raise EnvError(f"there is no file {file}")
+    sys.path.insert(0, str(file.resolve().parent))  # as if it were started itself
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[file.stem] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:  # whatever an author's file does
+        raise EnvError(f"{file} cannot be loaded: {raised(error)}") from error
+    return module
+
+
+def _module(name: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except Exception as error:  # whatever an author's module does
+        raise EnvError(f"module '{name}' cannot be imported: {raised(error)}; a file is given as a path that ends in .py") from error
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,116 @@
+"""A game without a trainer: its agents do what their heuristic says, or a model, at the pace of the clock."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from palaestra.core.errors import EnvError
+from palaestra.sdk.exchange import Said, Told
+from palaestra.sdk.stage import Stage
+
+if TYPE_CHECKING:
+    from palaestra.brains.trained import ModelBrain
+
+PACE = 50.0
+"""Steps of an academy in a second, at time scale 1: Unity's."""
+
+
+class Alone:
+    """Plays a stage, and prints a line an episode."""
+
+    def __init__(self, stage: Stage, models: Sequence[str], time_scale: float, seed: int) -> None:
+        """`models`: each 'BEHAVIOR=FILE.onnx'. Raises EnvError for another form, or a file that is not there."""
+        if time_scale < 0:
+            raise EnvError(f"--time-scale is {time_scale}; expected 0 (no waiting) or more")
+        self._stage, self._seed = stage, seed
+        self._seconds = 1 / (PACE * time_scale) if time_scale else 0.0
+        self._files = dict(_named(model) for model in models)
+        if unknown := [name for name in self._files if name not in stage.behaviors]:
+            raise EnvError(f"--model names behavior '{unknown[0]}'; this game has {', '.join(stage.behaviors) or 'none'}")
+        self._brains: dict[str, ModelBrain] = {}
+        self._returns: defaultdict[tuple[str, int], list[float]] = defaultdict(lambda: [0.0, 0.0])  # and the group's, of open episodes
+        self._lengths: defaultdict[tuple[str, int], int] = defaultdict(int)  # decisions
+        self.episodes = 0
+
+    def play(self, episodes: int | None) -> None:
+        """Until so many episodes have ended; None: for ever. Raises EnvError where nobody knows what to do."""
+        self._stage.reset()
+        begin = time.perf_counter()
+        said = self._stage.advance()
+        while True:
+            self._wait(begin)
+            for one in said.values():
+                self._count(one)
+                if episodes is not None and self.episodes >= episodes:
+                    self._stage.close()
+                    return
+            self._stage.answer({key: self._decide(one) for key, one in said.items()})
+            said = self._stage.advance()
+
+    def _wait(self, begin: float) -> None:
+        steps = self._stage.academies[0].total_step_count
+        time.sleep(max(0.0, begin + steps * self._seconds - time.perf_counter()))
+
+    def _count(self, one: Said) -> None:
+        infos = one.infos
+        for id, reward, group_reward, done, cut in zip(
+            infos.id.tolist(), infos.reward.tolist(), infos.group_reward.tolist(), infos.done.tolist(), infos.cut.tolist(), strict=True
+        ):
+            at = one.key, id
+            self._returns[at][0] += reward
+            self._returns[at][1] += group_reward
+            if not done:
+                self._lengths[at] += 1
+                continue
+            self.episodes += 1
+            own, shared = self._returns.pop(at)
+            group = f" and its group's {shared:.3f}" if infos.group.any() else ""
+            how = "was cut" if cut else "ended"
+            print(
+                f"episode {self.episodes}: {one.key}, agent {id}, {how} after {self._lengths.pop(at, 0)} decisions: "
+                f"reward {own:.3f}{group}",
+                flush=True,
+            )
+
+    def _decide(self, one: Said) -> Told:
+        """Raises EnvError where there is neither a model nor a heuristic."""
+        name = one.key.partition("?")[0]
+        if name in self._files:
+            return self._by_model(name, one)
+        told = self._stage.heuristic(one.key)
+        if told is None:
+            raise EnvError(
+                f"nobody decides for '{name}': write 'def heuristic(self, actions)' in its agents' class, give it a model "
+                f"(--model {name}=results/first/{name}.onnx), or train it (palaestra learn SETTINGS --env GAME.py)"
+            )
+        return told
+
+    def _by_model(self, name: str, one: Said) -> Told:
+        from palaestra.brains.base import Seen
+        from palaestra.brains.model import load_policy  # brings onnxruntime
+        from palaestra.brains.trained import ModelBrain
+
+        if name not in self._brains:
+            self._brains[name] = ModelBrain(load_policy(self._files[name], seed=self._seed), name, one.spec, deterministic=False)
+        brain, asks = self._brains[name], ~one.infos.done
+        brain.begin(one.infos.id[one.infos.done])
+        mask = None if one.mask is None else one.mask[asks]
+        team = int(one.key.rpartition("=")[2])
+        ids = one.infos.id[asks]
+        choice = brain.decide(Seen(ids, tuple(column[asks] for column in one.obs), mask, np.full(len(ids), team)))
+        return Told(choice.continuous, choice.discrete)
+
+
+def _named(model: str) -> tuple[str, Path]:
+    name, equals, file = model.partition("=")
+    if not name or not equals or not file:
+        raise EnvError(f"--model is '{model}'; expected BEHAVIOR=FILE.onnx, such as Ball=results/first/Ball.onnx")
+    if not Path(file).is_file():
+        raise EnvError(f"--model {model}: there is no file {file}")
+    return name, Path(file)

@@ -1,0 +1,175 @@
+"""A game as a process of its own: with the trainer that a Unity player's command line names, or on its own."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Iterator, Sequence
+from functools import partial
+from inspect import Parameter
+from pathlib import Path
+from types import FrameType
+from typing import Any, NoReturn
+
+from palaestra.core.errors import PalaestraError
+from palaestra.sdk.game import Game
+from palaestra.sdk.stage import Stage
+
+_DESCRIPTION = """\
+{summary}
+
+Without options it plays by itself: its agents do what their own heuristic says, or what a model has learned.
+A trainer starts it with --mlagents-port, as it starts builds of Unity:
+
+  palaestra learn SETTINGS.yaml --env {file} --run-id first      this file needs no permission to run
+  mlagents-learn SETTINGS.yaml --env Game.x86_64                 after: python -m palaestra.sdk pack {file} --out Game.x86_64
+  palaestra learn SETTINGS.yaml --env editor                     and, beside it: python {file} --mlagents-port 5004
+"""
+_TRUE, _FALSE = ("true", "yes", "1", "on"), ("false", "no", "0", "off")
+
+
+def play(game: Game, argv: Sequence[str] | None = None) -> None:
+    """Plays until the trainer has enough, the episodes are played, or a signal says so; returns where all went well.
+
+    Raises SystemExit otherwise: 1 for an error, which is printed, 2 for a wrong command line, 128 + N for signal N. `argv`: sys.argv's.
+    """
+    code = run(game, sys.argv[1:] if argv is None else argv)
+    if code:
+        sys.exit(code)
+
+
+def run(game: Game, argv: Sequence[str]) -> int:
+    """The same; gives the exit code."""
+    arguments, _ = _parser(game).parse_known_args([_plain(word) for word in argv])
+    options = {name: value for name in game.options if (value := getattr(arguments, f"game_{name}", None)) is not None}
+    try:
+        with _ended_by_signals():
+            if arguments.logfile not in (None, "-"):
+                _log_to(Path(arguments.logfile))
+            _play(game, arguments, options)
+    except _Signal as told:
+        return 128 + told.number
+    except PalaestraError as error:
+        if error.__cause__ is not None:
+            traceback.print_exception(error.__cause__)  # of the author's code: where it went wrong
+        print(f"{game.name}: error: {error}", file=sys.stderr, flush=True)
+        return 1
+    return 0
+
+
+def _play(game: Game, arguments: argparse.Namespace, options: dict[str, Any]) -> None:
+    make = partial(_made, game, options)
+    if arguments.port is not None:
+        from palaestra.sdk.client import serve  # brings gRPC
+
+        serve(make, arguments.port)
+        return
+    from palaestra.sdk.alone import Alone
+
+    Alone(make(1, arguments.seed), arguments.model, arguments.time_scale, arguments.seed).play(arguments.episodes)
+
+
+def _made(game: Game, options: dict[str, Any], areas: int, seed: int) -> Stage:
+    return game.stage(areas, seed, **options)
+
+
+# The command line
+
+
+def _parser(game: Game) -> argparse.ArgumentParser:
+    file = Path(sys.argv[0]).name if sys.argv[0].endswith(".py") else "game.py"
+    parser = argparse.ArgumentParser(
+        description=_DESCRIPTION.format(summary=game.summary, file=file),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+        epilog="Options that the game does not know are passed over, as Unity's players do.",
+    )
+    alone = parser.add_argument_group("on its own")
+    alone.add_argument("--episodes", type=_count, metavar="N", help="end after so many episodes (default: play on)")
+    alone.add_argument("--model", action="append", default=[], metavar="BEHAVIOR=FILE.onnx", help="what that behavior's agents do")
+    alone.add_argument("--time-scale", type=float, default=1.0, metavar="X", help="times 50 steps a second; 0: no waiting (default: 1)")
+    alone.add_argument("--seed", type=int, default=0, metavar="N", help="of the game's chance (default: 0)")
+    trainer = parser.add_argument_group("with a trainer, which starts it so")
+    trainer.add_argument("--mlagents-port", dest="port", type=int, metavar="N", help="where the trainer listens")
+    trainer.add_argument("-logFile", dest="logfile", metavar="FILE", help="where to print what would be seen here; -: here")
+    trainer.add_argument("-nographics", "-batchmode", action="store_true", help="mean nothing here")
+    if game.options:
+        own = parser.add_argument_group("of this game")
+        for option in game.options.values():
+            _add(own, parser, option)
+    return parser
+
+
+def _add(group: Any, parser: argparse.ArgumentParser, option: Parameter) -> None:
+    """An option of the game's, of the kind that its default or annotation says."""
+    if option.kind is Parameter.VAR_KEYWORD:
+        return
+    needed = option.default is Parameter.empty
+    note = option.annotation if isinstance(option.annotation, str) else getattr(option.annotation, "__name__", "")
+    kinds = {"int": int, "float": float, "bool": _truth, "str": str}
+    kind = kinds.get(note if needed or option.default is None else type(option.default).__name__, str)
+    flag = f"--{option.name.replace('_', '-')}"
+    if any(flag in action.option_strings for action in parser._actions):
+        flag = f"--game-{option.name.replace('_', '-')}"
+    text = "must be given" if needed else f"default: {option.default}"
+    group.add_argument(flag, dest=f"game_{option.name}", type=kind, required=needed, metavar="VALUE", help=text)
+
+
+def _plain(word: str) -> str:
+    """Unity takes its own options in any case."""
+    return next((own for own in ("-logFile", "-nographics", "-batchmode") if word.lower() == own.lower()), word)
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{number} episodes; expected at least 1")
+    return number
+
+
+def _truth(text: str) -> bool:
+    if text.lower() not in (*_TRUE, *_FALSE):
+        raise argparse.ArgumentTypeError(f"'{text}' is neither true nor false")
+    return text.lower() in _TRUE
+
+
+# The process
+
+
+class _Signal(BaseException):
+    """Somebody wants the game to end."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+@contextlib.contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """SIGINT and SIGTERM raise _Signal within."""
+
+    def end(number: int, frame: FrameType | None) -> NoReturn:
+        raise _Signal(number)
+
+    former = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in former.items():
+            signal.signal(number, handler)
+
+
+def _log_to(file: Path) -> None:
+    """What this process prints, and what it starts prints, goes into a file, anew; line by line, so that a crash leaves all of it."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with open(file, "wb") as opened:
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+            os.dup2(opened.fileno(), stream.fileno())
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(line_buffering=True)
