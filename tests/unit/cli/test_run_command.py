@@ -1,0 +1,106 @@
+import json
+import re
+import time
+from pathlib import Path
+
+import pytest
+
+import palaestra
+from palaestra.cli.main import main
+
+HARD = Path(__file__).parents[2] / "golden" / "data" / "onnx" / "unity_examples" / "3DBallHard.onnx"
+
+
+def run(*arguments: object) -> int:
+    return main(["run", *map(str, arguments)])
+
+
+def fails(capsys, message: str, *arguments: object) -> None:
+    assert run(*arguments) == 1
+    error = capsys.readouterr().err
+    assert re.search(message, error), error
+
+
+def test_a_table_says_how_each_brain_did(capsys):
+    assert run("Basic", "--brain", "heuristic", "--episodes=20") == 0
+    head, row, rate = capsys.readouterr().out.splitlines()
+    assert head.split() == ["behavior", "brain", "episodes", "mean", "reward", "least", "greatest", "decisions"]
+    assert row.split() == ["Basic", "heuristic", "20", "0.930", "±", "0.000", "0.930", "0.930", "7.0"]
+    assert re.fullmatch(r"140 decisions in \d+\.\d s \([\d,]+ a second\)", rate)
+
+
+def test_several_brains_play_one_environment_and_wins_are_told(capsys):
+    brains = ["--brain", "Duel?team=1=python:duel_env:top", "--brain", "heuristic"]
+    assert run("python:duel_env:make", *brains, "--episodes=9", "--num-areas=2") == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert rows[0][-3:] == ["won", "drawn", "lost"]
+    assert rows[1][:3] + rows[1][-3:] == ["Duel?team=0", "heuristic", "9", "0", "0", "9"]
+    assert rows[2][:3] + rows[2][-3:] == ["Duel?team=1", "python:duel_env:top", "9", "9", "0", "0"]
+
+
+def test_json_has_the_same(capsys):
+    assert run("gymnasium:CartPole-v1", "--brain", "random", "--episodes=5", "--json", "--seed=3") == 0
+    first = capsys.readouterr().out
+    assert run("gymnasium:CartPole-v1", "--brain", "random", "--episodes=5", "--json", "--seed=3") == 0
+    assert capsys.readouterr().out == first
+    result = json.loads(first)["CartPole-v1"]
+    assert result["brain"] == "random"
+    assert result["episodes"] == 5
+    assert result["min"] <= result["mean"] == result["length"] <= result["max"]
+
+
+def test_unitys_own_model_of_3dballhard_balances_ours(capsys):
+    assert run("3DBallHard", "--brain", f"3DBallHard=model:{HARD}", "--deterministic", "--episodes=12", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["3DBallHard"]["mean"] > 99
+
+
+def test_the_newest_model_of_a_run_plays(tmp_path: Path, capsys):
+    settings = {"behaviors": {"Basic": {"trainer_type": "ppo", "max_steps": 64, "network_settings": {"hidden_units": 8, "num_layers": 1}}}}
+    palaestra.train(settings, env="Basic", run_id="first", results_dir=str(tmp_path), num_areas=4, seed=1, quiet=True)
+    assert run("Basic", "--brain", "model:first", f"--results-dir={tmp_path}", "--episodes=3", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["Basic"]["brain"] == "model:first"
+    fails(capsys, r"no model of behavior '3DBall' \(it has: Basic\)", "3DBall", "--brain", "model:first", f"--results-dir={tmp_path}")
+    fails(capsys, r"no run 'frist' .*did you mean 'first'", "Basic", "--brain", "model:frist", f"--results-dir={tmp_path}")
+
+
+def test_real_time_is_kept():
+    start = time.monotonic()
+    assert run("Basic", "--brain", "heuristic", "--episodes=1", "--time-scale=5") == 0
+    assert time.monotonic() - start > 6 * 0.15 / 5
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["3DBall"], "nobody decides: name brains, such as --brain heuristic"),
+        (["3DBal", "--brain", "random"], "did you mean '3DBall'"),
+        (["3DBall", "--brain", "randm"], "there is no brain 'randm'; did you mean 'random'"),
+        (
+            ["3DBall", "--brain", "random", "--brain", "3DBal=heuristic"],
+            "--brain 3DBal: the environment has the behaviors 3DBall; did you mean",
+        ),
+        (["3DBall", "--brain", "random", "--episodes=0"], "--episodes is 0; expected at least 1"),
+        (["3DBall", "--brain", "random", "--time-scale=0"], "--time-scale is 0; expected more than 0"),
+        (["3DBall", "--brain", "random", "--num-envs=2"], "3DBall is no Unity game, for which alone --num-envs is"),
+        (["python:duel_env:make", "--brain", "random", "--time-scale=1"], "how long a tick of python:duel_env:make lasts is not known"),
+        (["gymnasium:CartPole-v1", "--brain", "heuristic"], "'CartPole-v1': the environment has no heuristic.*; use model:"),
+        (["./Soccer.x86_64", "--brain", "random"], "found no Linux build './Soccer.x86_64'|no .* build"),
+    ],
+)
+def test_what_cannot_be_played_says_why(capsys, arguments: list[str], message: str):
+    fails(capsys, message, *arguments)
+
+
+def test_a_brain_that_played_nobody_is_told(capsys):
+    assert run("Basic", "--brain", "heuristic", "--brain", "Basic?team=1=random", "--episodes=2") == 0
+    assert "--brain Basic?team=1=random played nobody" in capsys.readouterr().err
+
+
+def test_ctrl_c_shows_the_episodes_so_far(capsys):
+    assert run("python:duel_env:make", "--brain", "python:duel_env:Interrupted", "--episodes=1000000", "--json") == 130
+    out, error = capsys.readouterr()
+    assert json.loads(out)["Duel?team=1"] | {"brain": ""} == {
+        "episodes": 27, "mean": 0.0, "error": 0.0, "std": 0.0, "min": 0.0, "max": 0.0, "length": 1.0,
+        "won": 0, "drawn": 27, "lost": 0, "brain": "",
+    }
+    assert "interrupted; these are the episodes that had ended" in error
