@@ -1,0 +1,225 @@
+"""Environments behind the API of ML-Agents: a Unity build, the Editor, or any environment of Palaestra's."""
+
+from __future__ import annotations
+
+import atexit
+from collections.abc import Mapping, Sequence
+from logging import DEBUG
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from palaestra.envs.unity import executable
+from palaestra.envs.unity.encode import COMMUNICATION
+from palaestra.envs.unity.options import EDITOR_PORT, UnityOptions
+from palaestra.unity.base_env import (
+    ActionTuple,
+    AgentId,
+    BaseEnv,
+    BehaviorMapping,
+    BehaviorName,
+    BehaviorSpec,
+    DecisionSteps,
+    TerminalSteps,
+)
+from palaestra.unity.exception import UnityActionException, UnityEnvironmentException
+from palaestra.unity.game import Game, Heard
+from palaestra.unity.logging_util import get_logger
+from palaestra.unity.side_channel.default_training_analytics_side_channel import DefaultTrainingAnalyticsSideChannel
+from palaestra.unity.side_channel.side_channel import SideChannel
+from palaestra.unity.side_channel.side_channel_manager import SideChannelManager
+from palaestra.unity.timers import hierarchical_timer, timed
+
+IN_PROCESS = ("builtin", "gymnasium", "python")
+"""What names before a colon stand for environments that need no game."""
+
+
+class Played(Protocol):
+    """Whatever is behind a UnityEnvironment."""
+
+    specs: dict[str, BehaviorSpec]
+    capabilities: Any
+
+    def reset(self, side_channel: bytes) -> Heard:
+        """Begins all episodes anew."""
+        ...
+
+    def step(self, actions: Mapping[str, ActionTuple], side_channel: bytes) -> Heard:
+        """Goes on to the next time that agents ask or end."""
+        ...
+
+    def close(self) -> None:
+        """Frees what it holds."""
+        ...
+
+
+class UnityEnvironment(BaseEnv):
+    """`file_name`: a Unity build; None: the Editor; else what `--env` takes, such as 'builtin:3DBall' or 'gymnasium:CartPole-v1'.
+
+    An environment that is no game runs in this process: it has no use for ports, times to wait, graphics and log folders.
+    """
+
+    API_VERSION = COMMUNICATION
+    DEFAULT_EDITOR_PORT = EDITOR_PORT
+    BASE_ENVIRONMENT_PORT = 5005
+
+    def __init__(  # noqa: PLR0913 - the original's signature
+        self,
+        file_name: str | None = None,
+        worker_id: int = 0,
+        base_port: int | None = None,
+        seed: int = 0,
+        no_graphics: bool = False,
+        no_graphics_monitor: bool = False,
+        timeout_wait: int = 60,
+        additional_args: Sequence[str] | None = None,
+        side_channels: list[SideChannel] | None = None,
+        log_folder: str | None = None,
+        num_areas: int = 1,
+    ) -> None:
+        """Starts the game and waits for it. It is told of `seed` and `num_areas`; it is given the port `base_port` + `worker_id`, and `additional_args`.
+
+        Raises:
+            UnityEnvironmentException: there is no such game, it did not start, or speaks another protocol.
+            UnityWorkerInUseException: the port is taken.
+            UnityTimeOutException: the game said nothing for `timeout_wait` seconds.
+        """
+        self._loaded = False
+        self._steps: dict[BehaviorName, tuple[DecisionSteps, TerminalSteps]] = {}
+        self._actions: dict[BehaviorName, ActionTuple] = {}
+        self._begun = False
+        channels = list(side_channels or ())
+        if not any(channel.channel_id == DefaultTrainingAnalyticsSideChannel.CHANNEL_ID for channel in channels):
+            analytics = DefaultTrainingAnalyticsSideChannel()
+            analytics.environment_initialized()
+            channels.append(analytics)
+        self.side_channel_manager = SideChannelManager(channels)
+        if file_name is not None and _in_process(file_name):
+            from palaestra.unity.world import World  # brings torch: seconds
+
+            self._played: Played = World(file_name, seed, num_areas, additional_args or ())
+        else:
+            options = UnityOptions(
+                executable=None if file_name is None else _build(file_name),
+                args=tuple(additional_args or ()),
+                patience=timeout_wait,
+                areas=num_areas,
+                no_graphics=no_graphics,
+                no_graphics_monitor=no_graphics_monitor,
+                logs=Path(log_folder) if log_folder else None,
+                show_output=get_logger(__name__).getEffectiveLevel() <= DEBUG,
+            )
+            self._played = Game(options, worker_id, self._port(file_name, base_port, worker_id), seed)
+        self.academy_capabilities: Any = self._played.capabilities
+        """What the game can do, a UnityRLCapabilitiesProto."""
+        self._loaded = True
+        atexit.register(self.close)
+
+    def reset(self) -> None:
+        """Begins all episodes anew. Raises as `step` does."""
+        self._check_loaded()
+        self._begun = True
+        self._hear(self._played.reset(self._side_channel()))
+
+    @timed
+    def step(self) -> None:
+        """Sends the actions, zeros where none were set, and waits for the next time that agents ask or end; the first call is a `reset`.
+
+        Raises:
+            UnityEnvironmentException: the game exited, or the environment is closed.
+            UnityCommunicatorStoppedException: the game said goodbye.
+            UnityTimeOutException: the game said nothing for `timeout_wait` seconds.
+        """
+        if not self._begun:
+            self.reset()
+            return
+        self._check_loaded()
+        actions = {}
+        for name, (decisions, _) in self._steps.items():
+            if len(decisions):
+                actions[name] = self._actions.get(name) or self._zeros(name)
+        with hierarchical_timer("communicator.exchange"):
+            heard = self._played.step(actions, self._side_channel())
+        self._hear(heard)
+
+    def close(self) -> None:
+        """Ends the game. Raises UnityEnvironmentException where it has ended already."""
+        self._check_loaded()
+        self._loaded = False
+        atexit.unregister(self.close)
+        self._played.close()
+
+    @property
+    def behavior_specs(self) -> Mapping[BehaviorName, BehaviorSpec]:
+        """All behaviors so far, by key such as 'Ball?team=0'; none before the first `reset`."""
+        return BehaviorMapping(self._played.specs)
+
+    def get_steps(self, behavior_name: BehaviorName) -> tuple[DecisionSteps, TerminalSteps]:
+        """Who asks, and whose episode ended; an agent may do both. Raises UnityActionException for an unknown behavior."""
+        self._check_known(behavior_name)
+        return self._steps[behavior_name]
+
+    def set_actions(self, behavior_name: BehaviorName, action: ActionTuple) -> None:
+        """For all agents that ask, in the order of their DecisionSteps. Raises UnityActionException."""
+        self._check_known(behavior_name)
+        if behavior_name in self._steps:
+            self._actions[behavior_name] = self._checked(behavior_name, action, len(self._steps[behavior_name][0]))
+
+    def set_action_for_agent(self, behavior_name: BehaviorName, agent_id: AgentId, action: ActionTuple) -> None:
+        """One agent's, of one row. Raises UnityActionException, and IndexError for an agent that does not ask."""
+        self._check_known(behavior_name)
+        if behavior_name not in self._steps:
+            return
+        one = self._checked(behavior_name, action, 1)
+        rows = np.flatnonzero(self._steps[behavior_name][0].agent_id == agent_id)
+        if not len(rows):
+            raise IndexError(f"agent_id {agent_id} of behavior '{behavior_name}' did not ask for an action at the last step")
+        all_ = self._actions.setdefault(behavior_name, self._zeros(behavior_name))
+        all_.continuous[rows[0]], all_.discrete[rows[0]] = one.continuous[0], one.discrete[0]
+
+    def _checked(self, name: BehaviorName, action: ActionTuple, agents: int) -> ActionTuple:
+        return self._played.specs[name].action_spec.check(action, agents, name)
+
+    def _zeros(self, name: BehaviorName) -> ActionTuple:
+        return self._played.specs[name].action_spec.empty_action(len(self._steps[name][0]))
+
+    def _side_channel(self) -> bytes:
+        return bytes(self.side_channel_manager.generate_side_channel_messages())
+
+    def _hear(self, heard: Heard) -> None:
+        self._actions = {}
+        self._steps = {
+            name: heard.steps.get(name) or (DecisionSteps.empty(spec), TerminalSteps.empty(spec))
+            for name, spec in self._played.specs.items()
+        }
+        self.side_channel_manager.process_side_channel_message(heard.side_channel)
+
+    def _check_loaded(self) -> None:
+        if not self._loaded:
+            raise UnityEnvironmentException("this environment is closed; make another")
+
+    def _check_known(self, name: BehaviorName) -> None:
+        if name not in self._played.specs:
+            known = ", ".join(f"'{each}'" for each in self._played.specs) or "none; they appear with the first reset"
+            raise UnityActionException(f"this environment has no behavior '{name}' (known: {known})")
+
+    def _port(self, file_name: str | None, base_port: int | None, worker_id: int) -> int:
+        if file_name is None and worker_id != 0:
+            raise UnityEnvironmentException(f"the Editor (file_name None) takes the worker_id 0; {worker_id} was given")
+        first = base_port if base_port is not None else self.BASE_ENVIRONMENT_PORT if file_name else self.DEFAULT_EDITOR_PORT
+        return first + worker_id
+
+
+def _in_process(name: str) -> bool:
+    """Names and paths without a prefix mean builds first."""
+    if name.partition(":")[0] in IN_PROCESS:
+        return True
+    return not executable.looks_like_build(name) and executable.find(name) is None
+
+
+def _build(name: str) -> str:
+    found = executable.find(name)
+    if found is None:
+        raise UnityEnvironmentException(executable.explain_missing(name))
+    return str(found)

@@ -1,0 +1,267 @@
+"""The conversation with one Unity game, a message at a time: each method blocks until the game has said the next thing."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import Any
+
+from palaestra.core import specs
+from palaestra.core.errors import EnvError, NotFinite, ProtocolError
+from palaestra.envs.unity import encode
+from palaestra.envs.unity.decode import Incoming, decode
+from palaestra.envs.unity.handshake import greet
+from palaestra.envs.unity.messages import message_class
+from palaestra.envs.unity.options import UnityOptions
+from palaestra.envs.unity.process import GameProcess, arguments
+from palaestra.envs.unity.server import Call, HungUp, Inbox, Server
+from palaestra.envs.unity.silence import Phase, explain
+from palaestra.unity.base_env import ActionSpec, ActionTuple, BehaviorSpec, DecisionSteps, TerminalSteps
+from palaestra.unity.exception import (
+    UnityCommunicatorStoppedException,
+    UnityEnvironmentException,
+    UnityNotFiniteException,
+    UnityTimeOutException,
+    UnityWorkerInUseException,
+)
+from palaestra.unity.logging_util import get_logger
+from palaestra.unity.reading import Reader, action_spec
+
+LOOK_EVERY = 0.25
+"""Seconds between two looks at the game's process, while nothing comes."""
+LAST_WORDS = 2.0
+"""Seconds that a game has to exit once its connection broke, or to come to the end of its tick so that it can be told to end."""
+
+Steps = tuple[DecisionSteps, TerminalSteps]
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """What came in answer to a command."""
+
+    steps: Mapping[str, Steps]  # by behavior key; those without agents may be missing
+    side_channel: bytes = b""
+
+
+class Game:
+    """Listens on a port of this machine, starts the build, if there is one, and waits until the game asks for its first command.
+
+    Raises UnityWorkerInUseException, UnityTimeOutException and UnityEnvironmentException.
+    """
+
+    def __init__(self, options: UnityOptions, worker_id: int, port: int, seed: int) -> None:
+        """`options`: of one copy; its `executable` is the file to start."""
+        self.specs: dict[str, BehaviorSpec] = {}
+        self._options, self._worker_id, self._port = options, worker_id, port
+        self._readers: dict[str, Reader] = {}
+        self._brains: dict[str, Any] = {}
+        self._writers: dict[str, encode.ActionWriter] = {}
+        self._inbox: Inbox = SimpleQueue()
+        self._call: Call | None = None
+        self._process: GameProcess | None = None
+        self._temporary: Path | None = None
+        self._phase = Phase.STARTING
+        try:
+            self._server = Server(worker_id, self._inbox, port, fixed=True)
+        except EnvError as error:
+            raise UnityWorkerInUseException(worker_id) from error
+        try:
+            self._start()
+            self.capabilities = self._greet(seed)
+        except BaseException:
+            self.close(0.0)
+            raise
+
+    def reset(self, side_channel: bytes) -> Heard:
+        """Begins all episodes anew."""
+        self._phase = Phase.RESET
+        return self._exchange(encode.reset(side_channel))
+
+    def step(self, actions: Mapping[str, ActionTuple], side_channel: bytes) -> Heard:
+        """Sends the actions of those that asked, by behavior key."""
+        return self._exchange(encode.step({key: self._write(key, action) for key, action in actions.items()}, side_channel))
+
+    def close(self, grace: float | None = None) -> None:
+        """Says goodbye, waits `grace` seconds or as long as for an answer for the process to end, and ends it."""
+        try:
+            if grace is None:
+                grace = self._options.wait_for() if self._is_asking() else LAST_WORDS
+            if self._call is not None:
+                self._call.answer(encode.goodbye())
+            while not self._inbox.empty():
+                item = self._inbox.get()
+                if isinstance(item, Call):
+                    item.answer(encode.goodbye())
+        finally:
+            self._server.close()
+            if self._process is not None:
+                self._process.stop(grace or 0.0)
+            if self._temporary is not None:
+                shutil.rmtree(self._temporary, ignore_errors=True)
+
+    def _is_asking(self) -> bool:
+        """Whether a request waits for an answer, or comes within a moment: only then can the game be told to end."""
+        if self._call is None and (self._process is None or self._process.code() is None):
+            with suppress(Empty):
+                item = self._inbox.get(timeout=LAST_WORDS)
+                self._call = item if isinstance(item, Call) else None
+        return self._call is not None and self._call.open
+
+    # Beginning
+
+    def _start(self) -> None:
+        options = self._options
+        if options.executable is None:
+            get_logger(__name__).info(f"listening on port {self._port}: press Play in the Unity Editor")
+            return
+        self._temporary = Path(tempfile.mkdtemp(prefix="palaestra-"))
+        log = (options.logs or self._temporary) / f"Player-{self._worker_id}.log"
+        flags = arguments(options, self._worker_id, self._port, log)
+        if options.logs is None and "-logFile" in flags and flags[flags.index("-logFile") + 1] == str(log):
+            del flags[flags.index("-logFile") :][:2]
+        try:
+            self._process = GameProcess([options.executable, *flags], log, self._temporary / "output", options.show_output)
+        except EnvError as error:
+            raise UnityEnvironmentException(str(error)) from error
+
+    def _greet(self, seed: int) -> Any:
+        """The game's capabilities."""
+        incoming = self._receive()
+        if incoming.hello is None:
+            raise UnityEnvironmentException("the first message does not introduce a game: it goes on with another trainer, or is no game")
+        try:
+            game = greet(incoming.hello)
+        except EnvError as error:
+            raise UnityEnvironmentException(f"cannot talk to this game: {error}") from error
+        logger = get_logger(__name__)
+        logger.info(f"connected to a Unity game with {game.line()}")
+        if "baseRLCapabilities" not in game.capabilities:
+            logger.warning("the game does not have the capabilities of package 1.0; some of what this API promises may not work with it")
+        self._package = re.match(r"\d{1,9}", game.package, re.ASCII)
+        self._read(incoming)
+        self._phase = Phase.GREETED
+        self._answer(encode.initialization(seed & 0x7FFFFFFF, self._options.areas))
+        self._read(self._receive())
+        return incoming.hello.capabilities
+
+    # Talking
+
+    def _exchange(self, raw: bytes) -> Heard:
+        self._answer(raw)
+        incoming = self._receive()
+        return Heard(self._read(incoming), incoming.side_channel)
+
+    def _answer(self, raw: bytes) -> None:
+        call = self._call
+        if call is None:
+            raise UnityCommunicatorStoppedException("this conversation has ended with an error before; close the environment")
+        if call.open:
+            self._call = None
+            call.answer(raw)
+        else:
+            self._broke()
+
+    def _receive(self) -> Incoming:
+        """The next message. Its call is left to be answered."""
+        patience = self._options.wait_for()
+        deadline = time.monotonic() + patience
+        while True:
+            try:
+                item = self._inbox.get(timeout=max(0.0, min(LOOK_EVERY, deadline - time.monotonic())))
+            except Empty:
+                self._look()
+                if time.monotonic() >= deadline:
+                    editor = self._options.executable is None
+                    raise UnityTimeOutException(explain(self._phase, patience, editor=editor) + self._tail()) from None
+                continue
+            if isinstance(item, HungUp):
+                continue
+            try:
+                incoming = decode(item.raw)
+            except NotFinite as error:
+                self._call = item
+                raise UnityNotFiniteException(str(error)) from error
+            except ProtocolError as error:
+                item.answer(None)
+                raise UnityEnvironmentException(str(error)) from error
+            if incoming.status != encode.OK:
+                item.answer(encode.goodbye())
+                raise UnityCommunicatorStoppedException("the game quit by itself (Application.Quit, its window or play mode was closed)")
+            if self._phase is not Phase.STARTING and incoming.hello is not None and incoming.hello.communication_version:
+                item.answer(None)  # a stranger, or another game that was started on this port
+                continue
+            self._call = item
+            if incoming.infos:
+                self._phase = Phase.RUNNING
+            return incoming
+
+    def _read(self, incoming: Incoming) -> dict[str, Steps]:
+        announced = [] if incoming.hello is None else list(incoming.hello.brain_parameters)
+        for brain in announced:
+            self._brains[brain.brain_name] = brain
+        again = {brain.brain_name for brain in announced}
+        order = [key for key in self._brains if key in incoming.infos]
+        for key in order:
+            if key in again or key not in self._readers:
+                self._meet(key, incoming)
+        for key in incoming.infos.keys() - self._brains.keys():
+            get_logger(__name__).warning(f"agents of behavior '{key}' came, which the game never described; they are passed over")
+        return {key: self._readers[key].read(incoming.infos[key]) for key in order}
+
+    def _meet(self, key: str, incoming: Incoming) -> None:
+        major = int(self._package[0]) if self._package else None
+        reader = Reader(key, action_spec(self._brains[key]), incoming.infos[key], major)
+        self._readers[key], self.specs[key] = reader, reader.spec
+        self._writers.pop(key, None)
+        get_logger(__name__).info(f"connected a new behavior: {key}")
+
+    # Endings
+
+    def _look(self) -> None:
+        """Raises UnityEnvironmentException where the process has exited."""
+        if self._process is not None and (code := self._process.code()) is not None:
+            raise UnityEnvironmentException(f"the game {self._process.describe_exit()} (return code {code}){self._tail()}")
+
+    def _broke(self) -> None:
+        """Raises for a connection that went while the game waited for us."""
+        until = time.monotonic() + LAST_WORDS
+        while self._process is not None and time.monotonic() < until:
+            self._look()
+            time.sleep(0.02)
+        raise UnityCommunicatorStoppedException("the game's connection broke, without a goodbye" + self._tail())
+
+    def _tail(self) -> str:
+        tail = "" if self._process is None else self._process.tail()
+        return f"; the end of its log:\n{tail}" if tail else ""
+
+    # Actions
+
+    def _write(self, key: str, action: ActionTuple) -> bytes:
+        spec = self.specs[key].action_spec
+        if (spec.continuous_size or spec.discrete_size) and _within(action, spec):
+            if key not in self._writers:
+                self._writers[key] = encode.ActionWriter(specs.ActionSpec(spec.continuous_size, tuple(spec.discrete_branches)))
+            return self._writers[key].write(action.continuous, action.discrete.astype("int64"))
+        rows = zip(action.continuous.tolist(), action.discrete.tolist(), strict=True)
+        message = _Actions(
+            value=[
+                {"vector_actions_deprecated": [*numbers, *choices], "continuous_actions": numbers, "discrete_actions": choices}
+                for numbers, choices in rows
+            ]
+        )
+        return message.SerializeToString()
+
+
+_Actions = message_class("communicator_objects.UnityRLInputProto.ListAgentActionProto")
+
+
+def _within(action: ActionTuple, spec: ActionSpec) -> bool:
+    """Whether each choice is one of its branch's: only then are all as long on the wire."""
+    return bool(((action.discrete >= 0) & (action.discrete < spec.discrete_branches)).all())

@@ -1,0 +1,144 @@
+"""Agents of one behavior key, as a game sends them, to steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palaestra.core.errors import NotFinite, ProtocolError
+from palaestra.envs.unity.decode import Infos
+from palaestra.envs.unity.messages import DecodeError, Observation
+from palaestra.envs.unity.sensors import NONE, VARIABLE, Sensor
+from palaestra.unity.base_env import (
+    ActionSpec,
+    BehaviorSpec,
+    DecisionSteps,
+    DimensionProperty,
+    ObservationSpec,
+    ObservationType,
+    TerminalSteps,
+)
+from palaestra.unity.exception import UnityNotFiniteException, UnityObservationException
+
+_LEGACY_CONTINUOUS = 1  # vector_action_space_type_deprecated
+_IMAGE = (DimensionProperty.NONE, DimensionProperty.TRANSLATIONAL_EQUIVARIANCE, DimensionProperty.TRANSLATIONAL_EQUIVARIANCE)
+
+
+class _Column(Protocol):
+    """Reads one observation of all agents."""
+
+    def read(self, blobs: Sequence[bytes], agents: NDArray[np.int64]) -> NDArray[np.float32]:
+        """(N, *shape)."""
+        ...
+
+
+class Reader:
+    """`infos` are the first agents that came of the behavior: they say what its observations are.
+
+    `package_major` is that of Unity's package, which says how images lie where they do not.
+    Raises UnityObservationException, and UnityNotFiniteException for a number that is none; so does `read`.
+    """
+
+    def __init__(self, key: str, action: ActionSpec, infos: Infos, package_major: int | None = None) -> None:
+        self._key = key
+        made = [_column(key, i, int(infos.id[0]), column[0], package_major) for i, column in enumerate(infos.obs)]
+        self._columns = [column for column, _ in made]
+        self.spec = BehaviorSpec([spec for _, spec in made], action)
+
+    def read(self, infos: Infos) -> tuple[DecisionSteps, TerminalSteps]:
+        """Those that ask, and those that ended, each in the order of the message."""
+        if len(infos.obs) != len(self._columns):
+            raise UnityObservationException(
+                f"behavior '{self._key}', agent {infos.id[0]}: {len(infos.obs)} observations came; expected {len(self._columns)}, as at first"
+            )
+        try:
+            obs = [column.read(blobs, infos.id) for column, blobs in zip(self._columns, infos.obs, strict=True)]
+        except NotFinite as error:
+            raise UnityNotFiniteException(str(error)) from error
+        except ProtocolError as error:
+            raise UnityObservationException(str(error)) from error
+        ids = infos.id.astype(np.int32)
+        asks, ended = ~infos.done, infos.done
+        decisions = DecisionSteps(
+            [column[asks] for column in obs],
+            infos.reward[asks],
+            ids[asks],
+            self._masks(infos),
+            infos.group[asks].tolist(),
+            infos.group_reward[asks],
+        )
+        terminals = TerminalSteps(
+            [column[ended] for column in obs],
+            infos.reward[ended],
+            infos.cut[ended],
+            ids[ended],
+            infos.group[ended].tolist(),
+            infos.group_reward[ended],
+        )
+        return decisions, terminals
+
+    def _masks(self, infos: Infos) -> list[NDArray[np.bool_]] | None:
+        """A branch each, (N, choices) of those that ask. A mask of a wrong length forbids nothing."""
+        branches = self.spec.action_spec.discrete_branches
+        written = [mask for mask, done in zip(infos.mask, infos.done.tolist(), strict=True) if not done]
+        if not branches or not written:
+            return None
+        forbidden = np.zeros((len(written), sum(branches)), np.bool_)
+        for row, mask in zip(forbidden, written, strict=True):
+            if len(mask) == len(row):
+                row[:] = np.frombuffer(mask, np.uint8)
+        return np.split(forbidden, np.cumsum(branches)[:-1], axis=1)
+
+
+def action_spec(brain: Any) -> ActionSpec:
+    """Of a BrainParametersProto, also of the kind that games of old send."""
+    spec, legacy = brain.action_spec, tuple(brain.vector_action_size_deprecated)
+    if spec.num_continuous_actions or spec.num_discrete_actions:
+        return ActionSpec(spec.num_continuous_actions, tuple(spec.discrete_branch_sizes))
+    if brain.vector_action_space_type_deprecated == _LEGACY_CONTINUOUS:
+        return ActionSpec(legacy[0] if legacy else 0, ())
+    return ActionSpec(0, legacy)
+
+
+def _column(key: str, index: int, agent: int, first: bytes, package_major: int | None) -> tuple[_Column, ObservationSpec]:
+    try:
+        sent = Observation.FromString(first)
+    except DecodeError as error:
+        raise UnityObservationException(f"behavior '{key}', agent {agent}: observation {index} is no message") from error
+    shape = tuple(sent.shape)
+    dimensions = tuple(map(DimensionProperty, sent.dimension_properties)) or (DimensionProperty.UNSPECIFIED,) * len(shape)
+    kind = ObservationType(sent.observation_type)
+    if not (len(shape) in (1, 3) or dimensions == (VARIABLE, NONE)):
+        return _Numbers(key, index, shape), ObservationSpec(shape, dimensions, kind, sent.name)
+    try:
+        sensor = Sensor(key, agent, sent.name or f"obs_{index}", first, package_major)
+    except ProtocolError as error:
+        raise UnityObservationException(str(error)) from error
+    dimensions = _IMAGE if sensor.channels_last else dimensions
+    return sensor, ObservationSpec(sensor.spec.shape, dimensions, kind, sent.name)
+
+
+class _Numbers:
+    """An observation that is neither a vector, an image nor a list: as many numbers as its shape has."""
+
+    def __init__(self, key: str, index: int, shape: tuple[int, ...]) -> None:
+        self._key, self._index, self._shape = key, index, shape
+
+    def read(self, blobs: Sequence[bytes], agents: NDArray[np.int64]) -> NDArray[np.float32]:
+        """(N, *shape). Raises ProtocolError, NotFinite."""
+        rows = []
+        for blob, agent in zip(blobs, agents.tolist(), strict=True):
+            sent = Observation.FromString(blob)
+            row = np.array(sent.float_data.data, np.float32)
+            if tuple(sent.shape) != self._shape or row.size != np.prod(self._shape, dtype=int):
+                raise ProtocolError(
+                    f"behavior '{self._key}', agent {agent}: observation {self._index} came as {row.size} numbers of shape "
+                    f"{tuple(sent.shape)}; expected {self._shape}, as at first"
+                )
+            if not np.isfinite(row).all():
+                raise NotFinite(self._key, agent, f"observation {self._index}", float(row[~np.isfinite(row)][0]))
+            rows.append(row.reshape(self._shape))
+        return np.stack(rows)

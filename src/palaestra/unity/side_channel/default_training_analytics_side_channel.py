@@ -1,0 +1,44 @@
+"""Tells the game's analytics that a program of one's own plays it."""
+
+from __future__ import annotations
+
+import platform
+
+from palaestra.envs.unity.analytics import ANALYTICS
+from palaestra.envs.unity.encode import PACKAGE
+from palaestra.envs.unity.messages import Any_, message_class
+from palaestra.envs.unity.side_channels import IncomingMessage, OutgoingMessage
+from palaestra.unity.exception import UnityCommunicationException
+from palaestra.unity.side_channel.side_channel import SideChannel
+
+_MESSAGE = "communicator_objects.TrainingEnvironmentInitialized"
+
+
+class DefaultTrainingAnalyticsSideChannel(SideChannel):
+    """Every UnityEnvironment has one, unless it is given a channel with this id."""
+
+    CHANNEL_ID = ANALYTICS
+
+    def __init__(self) -> None:
+        super().__init__(ANALYTICS)
+
+    def on_message_received(self, msg: IncomingMessage) -> None:
+        """Raises UnityCommunicationException: games have nothing to say here."""
+        raise UnityCommunicationException(
+            "the game sent on the channel of training analytics, which only sends; do two channels share an id?"
+        )
+
+    def environment_initialized(self) -> None:
+        """Goes out with the first `reset`: versions, and nothing of what is trained."""
+        facts = message_class(_MESSAGE)(
+            mlagents_version="Custom",
+            mlagents_envs_version=PACKAGE,
+            python_version=platform.python_version(),
+            torch_version="Unknown",
+            torch_device_type="Unknown",
+            num_envs=0,
+            num_environment_parameters=0,
+        )
+        message = OutgoingMessage()
+        message.set_raw_bytes(Any_(type_url=f"type.googleapis.com/{_MESSAGE}", value=facts.SerializeToString()).SerializeToString())
+        self.queue_message_to_send(message)

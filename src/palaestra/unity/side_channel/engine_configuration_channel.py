@@ -1,0 +1,85 @@
+"""Settings of Unity's engine."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import NamedTuple
+
+from palaestra.envs.unity.channels import ENGINE
+from palaestra.envs.unity.side_channels import IncomingMessage, OutgoingMessage
+from palaestra.unity.exception import UnityCommunicationException, UnitySideChannelException
+from palaestra.unity.side_channel.side_channel import SideChannel
+
+
+class EngineConfig(NamedTuple):
+    """All settings; None leaves one as it is."""
+
+    width: int | None  # of the window, in pixels
+    height: int | None
+    quality_level: int | None
+    time_scale: float | None
+    target_frame_rate: int | None  # -1: as fast as it goes
+    capture_frame_rate: int | None
+
+    @staticmethod
+    def default_config() -> EngineConfig:
+        """A small window, twenty times as fast as real time."""
+        return EngineConfig(80, 80, 1, 20.0, -1, 60)
+
+
+class EngineConfigurationChannel(SideChannel):
+    """Sets them; an environment that is no Unity game passes them over."""
+
+    class ConfigurationType(IntEnum):
+        """The first number of a message."""
+
+        SCREEN_RESOLUTION = 0
+        QUALITY_LEVEL = 1
+        TIME_SCALE = 2
+        TARGET_FRAME_RATE = 3
+        CAPTURE_FRAME_RATE = 4
+
+    def __init__(self) -> None:
+        super().__init__(ENGINE)
+
+    def on_message_received(self, msg: IncomingMessage) -> None:
+        """Raises UnityCommunicationException: games have nothing to say here."""
+        raise UnityCommunicationException("the game sent on the channel of engine settings, which only sends; do two channels share an id?")
+
+    def set_configuration_parameters(
+        self,
+        width: int | None = None,
+        height: int | None = None,
+        quality_level: int | None = None,
+        time_scale: float | None = None,
+        target_frame_rate: int | None = None,
+        capture_frame_rate: int | None = None,
+    ) -> None:
+        """Those that are given. Raises UnitySideChannelException for a width without a height, or a height without a width."""
+        if (width is None) != (height is None):
+            raise UnitySideChannelException(f"a window has a width and a height, not one of the two; {width} x {height} was given")
+        kinds = self.ConfigurationType
+        if width is not None and height is not None:
+            self._send(kinds.SCREEN_RESOLUTION, width, height)
+        if quality_level is not None:
+            self._send(kinds.QUALITY_LEVEL, quality_level)
+        if time_scale is not None:
+            self._send(kinds.TIME_SCALE, float(time_scale))
+        if target_frame_rate is not None:
+            self._send(kinds.TARGET_FRAME_RATE, target_frame_rate)
+        if capture_frame_rate is not None:
+            self._send(kinds.CAPTURE_FRAME_RATE, capture_frame_rate)
+
+    def set_configuration(self, config: EngineConfig) -> None:
+        """All that are not None."""
+        self.set_configuration_parameters(**config._asdict())
+
+    def _send(self, kind: IntEnum, *numbers: float) -> None:
+        message = OutgoingMessage()
+        message.write_int32(kind)
+        for number in numbers:
+            if isinstance(number, float):
+                message.write_float32(number)
+            else:
+                message.write_int32(number)
+        self.queue_message_to_send(message)

@@ -1,0 +1,71 @@
+"""Environment parameters: numbers that a game reads by name, or distributions that it draws them from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import IntEnum
+
+from palaestra.envs.unity.channels import PARAMETERS
+from palaestra.envs.unity.side_channels import IncomingMessage, OutgoingMessage
+from palaestra.unity.exception import UnityCommunicationException
+from palaestra.unity.side_channel.side_channel import SideChannel
+
+
+class EnvironmentParametersChannel(SideChannel):
+    """Sets them. A distribution is drawn from each time the game reads its parameter; an environment of Palaestra's: at each episode."""
+
+    class EnvironmentDataTypes(IntEnum):
+        """What follows the name."""
+
+        FLOAT = 0
+        SAMPLER = 1
+
+    class SamplerTypes(IntEnum):
+        """What follows a distribution's seed."""
+
+        UNIFORM = 0
+        GAUSSIAN = 1
+        MULTIRANGEUNIFORM = 2
+
+    def __init__(self) -> None:
+        super().__init__(PARAMETERS)
+
+    def on_message_received(self, msg: IncomingMessage) -> None:
+        """Raises UnityCommunicationException: games have nothing to say here."""
+        raise UnityCommunicationException("the game sent on the channel of its parameters, which only sends; do two channels share an id?")
+
+    def set_float_parameter(self, key: str, value: float) -> None:
+        """A number."""
+        message = OutgoingMessage()
+        message.write_string(key)
+        message.write_int32(self.EnvironmentDataTypes.FLOAT)
+        message.write_float32(value)
+        self.queue_message_to_send(message)
+
+    def set_uniform_sampler_parameters(self, key: str, min_value: float, max_value: float, seed: int) -> None:
+        """Any number of a range."""
+        message = self._sampler(key, seed, self.SamplerTypes.UNIFORM)
+        message.write_float32(min_value)
+        message.write_float32(max_value)
+        self.queue_message_to_send(message)
+
+    def set_gaussian_sampler_parameters(self, key: str, mean: float, st_dev: float, seed: int) -> None:
+        """A normal distribution."""
+        message = self._sampler(key, seed, self.SamplerTypes.GAUSSIAN)
+        message.write_float32(mean)
+        message.write_float32(st_dev)
+        self.queue_message_to_send(message)
+
+    def set_multirangeuniform_sampler_parameters(self, key: str, intervals: Sequence[tuple[float, float]], seed: int) -> None:
+        """Any number of several ranges, the wider the likelier."""
+        message = self._sampler(key, seed, self.SamplerTypes.MULTIRANGEUNIFORM)
+        message.write_float32_list([end for interval in intervals for end in interval])
+        self.queue_message_to_send(message)
+
+    def _sampler(self, key: str, seed: int, kind: IntEnum) -> OutgoingMessage:
+        message = OutgoingMessage()
+        message.write_string(key)
+        message.write_int32(self.EnvironmentDataTypes.SAMPLER)
+        message.write_int32(seed)
+        message.write_int32(kind)
+        return message

@@ -1,0 +1,49 @@
+"""All side channels of one environment as one field of its messages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from palaestra.core.errors import ProtocolError
+from palaestra.envs.unity.side_channels import IncomingMessage, pack, unpack
+from palaestra.unity.exception import UnityEnvironmentException
+from palaestra.unity.logging_util import get_logger
+from palaestra.unity.side_channel.side_channel import SideChannel
+
+
+class SideChannelManager:
+    """Hands messages to channels by their id, and collects what they queued."""
+
+    def __init__(self, side_channels: Sequence[SideChannel] | None = None) -> None:
+        """Raises UnityEnvironmentException where two channels have one id."""
+        self.channels: dict[UUID, SideChannel] = {}
+        for channel in side_channels or ():
+            other = self.channels.setdefault(channel.channel_id, channel)
+            if other is not channel:
+                raise UnityEnvironmentException(
+                    f"two side channels, {type(other).__name__} and {type(channel).__name__}, have one id, {channel.channel_id}; "
+                    f"give each its own"
+                )
+
+    def process_side_channel_message(self, data: bytes) -> None:
+        """Messages without a channel are passed over, with a warning. Raises UnityEnvironmentException for a field that is garbled."""
+        try:
+            messages = unpack(data)
+        except ProtocolError as error:
+            raise UnityEnvironmentException(str(error)) from error
+        for id, payload in messages:
+            if id in self.channels:
+                self.channels[id].on_message_received(IncomingMessage(payload))
+            else:
+                get_logger(__name__).warning(
+                    f"the game sent {len(payload)} bytes on side channel {id}, for which there is none here; "
+                    f"pass one with this id in side_channels to receive them"
+                )
+
+    def generate_side_channel_messages(self) -> bytearray:
+        """All that was queued, a channel after the other; the queues are empty then."""
+        queued = [(id, bytes(message)) for id, channel in self.channels.items() for message in channel.message_queue]
+        for channel in self.channels.values():
+            channel.message_queue = []
+        return bytearray(pack(queued))

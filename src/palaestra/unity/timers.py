@@ -1,0 +1,207 @@
+"""Where time goes: a tree of named stretches, and gauges, for each thread its own."""
+
+from __future__ import annotations
+
+import functools
+import platform
+import shlex
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+TIMER_FORMAT_VERSION = "0.1.0"
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class TimerNode:
+    """A stretch: how often and how long, and the stretches within it."""
+
+    __slots__ = ("children", "count", "is_parallel", "total")
+
+    def __init__(self) -> None:
+        self.children: dict[str, TimerNode] = {}
+        self.total, self.count, self.is_parallel = 0.0, 0, False  # seconds, times
+
+    def get_child(self, name: str) -> TimerNode:
+        """The stretch of that name within this one."""
+        return self.children.setdefault(name, TimerNode())
+
+    def add_time(self, elapsed: float) -> None:
+        """Once more, that many seconds."""
+        self.total += elapsed
+        self.count += 1
+
+    def merge(self, other: TimerNode, root_name: str | None = None, is_parallel: bool = True) -> None:
+        """Adds another tree's times to this one, under `root_name` if there is one."""
+        node = self.get_child(root_name) if root_name else self
+        node.total += other.total
+        node.count += other.count
+        node.is_parallel |= is_parallel
+        for name, child in other.children.items():
+            node.get_child(name).merge(child, is_parallel=is_parallel)
+
+
+class GaugeNode:
+    """A number over time."""
+
+    __slots__ = ("count", "max_value", "min_value", "value")
+
+    def __init__(self, value: float) -> None:
+        self.value = self.min_value = self.max_value = value
+        self.count = 1
+
+    def update(self, new_value: float) -> None:
+        """One more value."""
+        self.min_value, self.max_value = min(self.min_value, new_value), max(self.max_value, new_value)
+        self.value = new_value
+        self.count += 1
+
+    def merge(self, other: GaugeNode) -> None:
+        """Another gauge's values came after this one's."""
+        self.min_value, self.max_value = min(self.min_value, other.min_value), max(self.max_value, other.max_value)
+        self.value = other.value
+        self.count += other.count
+
+    def as_dict(self) -> dict[str, float]:
+        """The last, the least and the greatest value, and how many there were."""
+        return {"value": self.value, "min": self.min_value, "max": self.max_value, "count": self.count}
+
+
+class TimerStack:
+    """One tree with its gauges, and which stretches are open."""
+
+    __slots__ = ("gauges", "metadata", "root", "stack", "start_time")
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """Forgets all times, gauges and metadata."""
+        self.root, self.start_time = TimerNode(), time.perf_counter()
+        self.stack = [self.root]
+        self.gauges: dict[str, GaugeNode] = {}
+        self.metadata: dict[str, str] = {
+            "timer_format_version": TIMER_FORMAT_VERSION,
+            "start_time_seconds": str(int(time.time())),
+            "python_version": sys.version,
+            "platform": platform.platform(),
+            "command_line_arguments": shlex.join(sys.argv),
+        }
+
+    def push(self, name: str) -> TimerNode:
+        """Opens a stretch within the one that is open now."""
+        node = self.stack[-1].get_child(name)
+        self.stack.append(node)
+        return node
+
+    def pop(self) -> None:
+        """Goes back to the stretch around."""
+        self.stack.pop()
+
+    def get_root(self) -> TimerNode:
+        """The tree, its total brought up to now."""
+        self.root.total, self.root.count = time.perf_counter() - self.start_time, 1
+        return self.root
+
+    def get_timing_tree(self, node: TimerNode | None = None) -> dict[str, Any]:
+        """As it stands in timers.json; with gauges and metadata for the whole tree."""
+        tree: dict[str, Any] = {}
+        if node is None:
+            node = self.get_root()
+            self.metadata["end_time_seconds"] = str(int(time.time()))
+            tree = {"name": "root", "gauges": {name: gauge.as_dict() for name, gauge in self.gauges.items()}, "metadata": self.metadata}
+        children = {name: self.get_timing_tree(child) for name, child in node.children.items()}
+        own = max(0.0, node.total - sum(child.total for child in node.children.values()))
+        tree |= {"total": node.total, "count": node.count}
+        tree |= {"is_parallel": True} if node.is_parallel else {}
+        return tree | {"self": own} | ({"children": children} if children else {})
+
+    def set_gauge(self, name: str, value: float) -> None:
+        """One more value of a gauge. NaN, of which neither least nor greatest could be said, is passed over."""
+        if value != value:
+            return
+        if name in self.gauges:
+            self.gauges[name].update(value)
+        else:
+            self.gauges[name] = GaugeNode(value)
+
+    def add_metadata(self, key: str, value: str) -> None:
+        """Something to know about these times."""
+        self.metadata[key] = value
+
+
+_local = threading.local()
+_of_threads: dict[threading.Thread, TimerStack] = {}
+
+
+def _mine() -> TimerStack:
+    if not hasattr(_local, "stack"):
+        _local.stack = _of_threads[threading.current_thread()] = TimerStack()
+    return _local.stack
+
+
+def get_timer_stack_for_thread(t: threading.Thread) -> TimerStack | None:
+    """None: that thread has timed nothing."""
+    return _of_threads.get(t)
+
+
+@contextmanager
+def hierarchical_timer(name: str, timer_stack: TimerStack | None = None) -> Iterator[TimerNode]:
+    """Times what stands in the block."""
+    stack = timer_stack or _mine()
+    node = stack.push(name)
+    began = time.perf_counter()
+    try:
+        yield node
+    finally:
+        node.add_time(time.perf_counter() - began)
+        stack.pop()
+
+
+def timed(func: F) -> F:
+    """Times each call, under the function's qualified name."""
+
+    @functools.wraps(func)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        with hierarchical_timer(func.__qualname__):
+            return func(*args, **kwargs)
+
+    return call  # type: ignore[return-value]
+
+
+def set_gauge(name: str, value: float, timer_stack: TimerStack | None = None) -> None:
+    """One more value of a gauge."""
+    (timer_stack or _mine()).set_gauge(name, value)
+
+
+def merge_gauges(gauges: Mapping[str, GaugeNode], timer_stack: TimerStack | None = None) -> None:
+    """Adds another thread's or process's gauges."""
+    mine = (timer_stack or _mine()).gauges
+    for name, gauge in gauges.items():
+        if name in mine:
+            mine[name].merge(gauge)
+        else:
+            mine[name] = gauge
+
+
+def add_metadata(key: str, value: str, timer_stack: TimerStack | None = None) -> None:
+    """Something to know about these times."""
+    (timer_stack or _mine()).add_metadata(key, value)
+
+
+def get_timer_tree(timer_stack: TimerStack | None = None) -> dict[str, Any]:
+    """As it stands in timers.json."""
+    return (timer_stack or _mine()).get_timing_tree()
+
+
+def get_timer_root(timer_stack: TimerStack | None = None) -> TimerNode:
+    """The tree itself."""
+    return (timer_stack or _mine()).get_root()
+
+
+def reset_timers(timer_stack: TimerStack | None = None) -> None:
+    """Begins anew."""
+    (timer_stack or _mine()).reset()
