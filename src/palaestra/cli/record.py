@@ -1,6 +1,7 @@
-"""Make a GIF of trained agents.
+"""Make a GIF of trained agents, or demonstration files of whoever plays.
 
-Plays the run's newest models in the environment that it was trained in, and draws several areas side by side.
+Plays the run's newest models in the environment that it was trained in, and draws several areas side by side. With --demo it writes a
+demonstration file (.demo) a behavior instead, of the run's models or of any brains: those of `palaestra run`.
 """
 
 from __future__ import annotations
@@ -20,6 +21,12 @@ if TYPE_CHECKING:
     from palaestra.brains.model import Policy
     from palaestra.envs.base import Env
 
+EPILOG = """\
+examples:
+  palaestra record first
+  palaestra record first --demo --episodes=50
+  palaestra record --demo --env=3DBall --brain heuristic --demo-out=Expert.demo
+"""
 GIF_BYTES = 2_000_000
 """Larger is not shown by many README pages and chats; pictures are made smaller until they fit."""
 COLORS = 64
@@ -29,26 +36,54 @@ GAP = 4  # pixels between areas
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of `palaestra record`."""
-    parser.add_argument("run", metavar="RUN", help="a run id, a run's folder, or a model file (.onnx)")
+    parser.add_argument("run", nargs="?", metavar="RUN", help="a run id, a run's folder, or a model file (.onnx)")
     parser.add_argument("--out", type=Path, metavar="FILE", help="the GIF to write (default: recording.gif in the run's folder)")
     parser.add_argument("--env", metavar="ENV", help="environment (default: the one the run was trained in)")
     parser.add_argument("--areas", type=int, metavar="N", help="areas to show side by side (default: 4)")
     parser.add_argument("--seconds", type=float, default=8.0, metavar="S", help="length (default: 8)")
-    parser.add_argument("--episodes", type=int, metavar="N", help="stop sooner, when every agent has played so many (default: no limit)")
+    parser.add_argument(
+        "--episodes", type=int, metavar="N", help="stop when every agent has played so many (default: no limit); of a demonstration (10)"
+    )
     parser.add_argument("--fps", type=int, default=10, metavar="N", help="pictures a second, one a decision (default: 10)")
     parser.add_argument("--width", type=int, default=480, metavar="PIXELS", help="of the whole picture (default: 480)")
     parser.add_argument("--sampled", action="store_true", help="draw actions as in training, instead of the most likely ones")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the environment and of drawn actions (default: 0)")
     parser.add_argument("--results-dir", type=Path, default=Path("results"), metavar="DIR", help="folder of all runs (default: results)")
+    demo = parser.add_argument_group("demonstrations", "What agents see and do, for others to learn from.")
+    demo.add_argument("--demo", action="store_true", help="write demonstration files (.demo) instead of a GIF")
+    demo.add_argument(
+        "--demo-out",
+        type=Path,
+        metavar="PATH",
+        help="a file (.demo), or a folder for a file a behavior (default: demonstrations, in the run's folder where there is one)",
+    )
+    demo.add_argument("--demo-png", action="store_true", help="images as PNGs of 8 bits a channel: smaller, less exact")
+    demo.add_argument(
+        "--brain",
+        action="append",
+        default=[],
+        metavar="BRAIN",
+        help="who decides, as for 'palaestra run': heuristic, random, BEHAVIOR=model:FILE.onnx ... (default: the run's models)",
+    )
 
 
-def main(options: argparse.Namespace) -> None:
-    """Plays, draws, and says where the GIF is. Raises RunError, EnvError or PolicyError."""
+def main(options: argparse.Namespace) -> int:
+    """Plays, draws or records, and says where the files are. Raises RunError, EnvError, PolicyError or DemoError."""
+    _check(options)
+    if options.demo:
+        from palaestra.cli.record_demo import record
+
+        return record(options)
+    draw(options)
+    return 0
+
+
+def draw(options: argparse.Namespace) -> None:
+    """Writes the GIF."""
     from palaestra.core.errors import EnvError, RunError
     from palaestra.runtime.environments import is_game
     from palaestra.runtime.playing import env_name, find_models, open_for, run_folder
 
-    _check(options)
     models = find_models(options.run, options.results_dir)
     name = env_name(models, options.env)
     if is_game(name):
@@ -77,6 +112,12 @@ def main(options: argparse.Namespace) -> None:
 def _check(options: argparse.Namespace) -> None:
     from palaestra.core.errors import ConfigError
 
+    if not options.demo:
+        given = next((flag for flag in ("brain", "demo_out", "demo_png") if getattr(options, flag)), None)
+        if given:
+            raise ConfigError(f"--{given.replace('_', '-')} is for demonstrations: add --demo")
+        if not options.run:
+            raise ConfigError("name a run, such as 'palaestra record first'; or record demonstrations of other brains with --demo")
     for flag, least, most in (("areas", 1, 100), ("seconds", 0.1, 600), ("episodes", 1, math.inf), ("fps", 1, 50), ("width", 32, 4096)):
         value = getattr(options, flag)
         if value is not None and not least <= value <= most:

@@ -25,12 +25,15 @@ _CONTINUOUS = 1  # vector_action_space_type_deprecated
 
 
 def free_path(folder: Path, name: str) -> Path:
-    """Where Unity would put a demonstration of this name: `<name>.demo`, or with the first number that is free, `<name>_0.demo`."""
-    name = clean_name(name)
+    """Where a demonstration of this name may lie and overwrites none: `<name>.demo`, else as Unity numbers them, `<name>_0.demo` and on."""
     path, number = folder / f"{name}.demo", 0
-    while path.exists():
+    while path.exists() or _part(path).exists():
         path, number = folder / f"{name}_{number}.demo", number + 1
     return path
+
+
+def _part(path: Path) -> Path:
+    return path.with_name(path.name + ".part")
 
 
 class DemoWriter:
@@ -54,7 +57,7 @@ class DemoWriter:
         self._compressed = frozenset(compressed)
         if unknown := self._compressed - {obs.name for obs in spec.obs if obs.is_visual}:
             raise DemoError(f"{self.path}: {', '.join(sorted(unknown))} cannot be PNGs; behavior '{behavior}' has no images of such a name")
-        self.part = self.path.with_name(self.path.name + ".part")
+        self.part = _part(self.path)
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._file = self.part.open("wb")
@@ -70,13 +73,18 @@ class DemoWriter:
         return DemoMeta(1, self.name, self.records, episodes, float(self._total / np.float32(episodes)))
 
     @property
+    def reward(self) -> float:
+        """Of all records so far."""
+        return float(self._total)
+
+    @property
     def closed(self) -> bool:
         """Nothing more can be written."""
         return self._file.closed
 
     def write(self, record: DemoRecord) -> None:
         """Appends a record."""
-        self.write_raw(self._encoded(record), record.reward, record.done)
+        self.write_raw(self.encode(record), record.reward, record.done)
 
     def write_raw(self, record: bytes, reward: float, done: bool) -> None:
         """Appends a record that is already a message (AgentInfoActionPairProto), with its reward and end for the metadata."""
@@ -143,7 +151,8 @@ class DemoWriter:
                 self._file.close()
         return DemoError(f"{self.path} cannot be written: {error.strerror or error}{kept}")
 
-    def _encoded(self, record: DemoRecord) -> bytes:
+    def encode(self, record: DemoRecord) -> bytes:
+        """The record as a message, for `write_raw`."""
         if len(record.obs) != len(self.spec.obs):
             raise DemoError(f"{self._where(record)}: {len(record.obs)} observations came; expected {len(self.spec.obs)}")
         pair = Pair()

@@ -1,0 +1,78 @@
+"""`palaestra record --demo`: what brains do, as demonstration files."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from palaestra.envs.base import Env
+    from palaestra.runtime.cast import Part
+    from palaestra.runtime.demo_recording import DemoRecorder
+    from palaestra.runtime.playing import Models
+
+EPISODES = 10
+AREAS = 4
+
+
+def record(options: argparse.Namespace) -> int:
+    """Plays and writes; after Ctrl-C the episodes so far. Raises PalaestraError."""
+    from palaestra.core.errors import ConfigError
+    from palaestra.runtime.cast import Cast, model_parts, read_parts
+    from palaestra.runtime.demo_recording import DemoRecorder, record_demo
+    from palaestra.runtime.players import Players
+    from palaestra.runtime.playing import find_models, run_folder
+
+    parts = read_parts(options.brain)
+    models = find_models(options.run, options.results_dir) if options.run else None
+    if not parts and models is None:
+        raise ConfigError("nobody decides: name a run, or brains with --brain, such as --env=3DBall --brain heuristic")
+    if models is None and options.env is None:
+        raise ConfigError("where to play is not known: name the environment with --env, or a run")
+    named = {part.behavior for part in parts}
+    parts += [part for part in model_parts(models.files if models else {}) if part.behavior not in named]
+    folder = run_folder(options.run, options.results_dir).path / "demonstrations" if models and models.settings else Path("demonstrations")
+    status = 0
+    env = _open(options, models)
+    try:
+        cast = Cast(parts, env, seed=options.seed, deterministic=not options.sampled, results=options.results_dir)
+        players = Players(env, cast.brain, lambda agents: sys.maxsize)
+        recorder = DemoRecorder(env, options.demo_out or folder, options.episodes or EPISODES, pictures=options.demo_png)
+        try:
+            record_demo(env, recorder, players.act, players.note, options.seed)
+        except KeyboardInterrupt as signal:
+            status = 128 + getattr(signal, "number", 2)
+        finally:
+            recorder.close()
+        _tell(recorder, interrupted=bool(status))
+        _tell_idle(cast.idle(), env)
+    finally:
+        env.close()
+    return status
+
+
+def _open(options: argparse.Namespace, models: Models | None) -> Env:
+    from palaestra.runtime.playing import open_for, open_named
+
+    if models is not None:
+        return open_for(models, options.env, options.areas, AREAS)
+    return open_named(options.env, options.areas, AREAS, {})
+
+
+def _tell(recorder: DemoRecorder, *, interrupted: bool) -> None:
+    if interrupted:
+        print("palaestra: interrupted; these are the episodes so far", file=sys.stderr)
+    for (behavior, team), writer in recorder.writers.items():
+        side = f"{behavior}, team {team}" if team else behavior
+        if writer.records:
+            mean = writer.reward / max(writer.ends, 1)
+            print(f"wrote {writer.path} ({side}: {writer.ends} episodes, {writer.records} records, mean reward {mean:.3f})")
+        else:
+            print(f"nothing was recorded of {side}", file=sys.stderr)
+
+
+def _tell_idle(idle: list[Part], env: Env) -> None:
+    for part in idle:
+        print(f"palaestra: {part.typed} played nobody: the environment has the behaviors {', '.join(env.behaviors)}", file=sys.stderr)
