@@ -54,6 +54,7 @@ class Masked(Mover):
     """Both kinds of actions; its second branch's first choice is forbidden while it stands left."""
 
     behavior = sdk.Behavior("Hybrid", observations=2, continuous=2, branches=(2, 3))
+    decision_period = 1
     max_step = 40
 
     def write_action_mask(self, mask: sdk.ActionMask) -> None:

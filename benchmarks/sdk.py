@@ -1,0 +1,103 @@
+"""Agent-steps/s of a game in Python in this process and as a process of its own, driven by the same fixed actions. Prints JSON.
+
+    python benchmarks/sdk.py [--agents 1 12 100] [--areas 1] [--seconds 5] [--repeat 3]
+
+The game is this file: agents that see 8 numbers and do 2, at a decision a step. The best of the repeats counts: whatever else the
+machine does only slows it down.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from palaestra import sdk
+
+if TYPE_CHECKING:
+    from palaestra.envs.base import Env
+
+
+class Mover(sdk.Agent):
+    """On a plane, drawn to where it is told to be."""
+
+    behavior = sdk.Behavior("Mover", observations=8, continuous=2)
+    decision_period = 1
+    max_step = 200
+
+    def on_episode_begin(self) -> None:
+        self.x = self.y = self.vx = self.vy = 0.0
+        self.to_x, self.to_y = self.academy.random.uniform(-1, 1), self.academy.random.uniform(-1, 1)
+
+    def collect_observations(self, sensor: sdk.VectorSensor) -> None:
+        sensor.add(self.x, self.y, self.vx, self.vy, self.to_x, self.to_y, self.x - self.to_x, self.y - self.to_y)
+
+    def on_action_received(self, actions: sdk.Actions) -> None:
+        ax, ay = actions.continuous
+        self.vx, self.vy = 0.9 * self.vx + 0.05 * ax, 0.9 * self.vy + 0.05 * ay
+        self.x, self.y = self.x + self.vx, self.y + self.vy
+        self.add_reward(-abs(self.x - self.to_x) - abs(self.y - self.to_y))
+
+
+@sdk.game
+def movers(academy: sdk.Academy, agents: int = 1) -> None:
+    """Agents that go where they are told to be."""
+    for _ in range(agents):
+        academy.add(Mover())
+
+
+def rate(env: Env, seconds: float) -> float:
+    """Agent-steps/s with the same actions on every tick."""
+    import torch
+
+    from palaestra.core.timestep import Action
+
+    steps, done = env.reset(0), 0
+    slots = len(steps["Mover"].reward)
+    action = {"Mover": Action(torch.full((slots, 2), 0.1), torch.zeros(slots, 0, dtype=torch.int64))}
+    for _ in range(20):
+        env.step(action)
+    start = time.perf_counter()
+    while (elapsed := time.perf_counter() - start) < seconds:
+        for _ in range(20):
+            done += int(env.step(action)["Mover"].acting.sum())
+    return done / elapsed
+
+
+def measure(agents: int, areas: int, seconds: float, repeat: int) -> dict[str, float]:
+    """Of both ways; they take turns."""
+    from palaestra.envs.unity.env import UnityEnv
+    from palaestra.envs.unity.options import UnityOptions
+
+    here, there = [], []
+    options = UnityOptions(executable=os.path.abspath(__file__), args=("--agents", str(agents)), areas=areas)
+    for _ in range(repeat):
+        env = movers(areas, agents=agents)
+        here.append(rate(env, seconds))
+        env.close()
+        env = UnityEnv(options, tell=lambda *_: None)
+        there.append(rate(env, seconds))
+        env.close()
+    best, other = max(here), max(there)
+    return {"agents": agents, "areas": areas, "in_process": round(best), "as_process": round(other), "ratio": round(best / other, 2)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--agents", type=int, nargs="+", default=[1, 12, 100])
+    parser.add_argument("--areas", type=int, nargs="+", default=[1])
+    parser.add_argument("--seconds", type=float, default=5.0)
+    parser.add_argument("--repeat", type=int, default=3)
+    options = parser.parse_args()
+    rows = [measure(agents, areas, options.seconds, options.repeat) for agents in options.agents for areas in options.areas]
+    print(json.dumps({"cores": os.cpu_count(), "seconds": options.seconds, "repeat": options.repeat, "rates": rows}, indent=1))
+
+
+if __name__ == "__main__":
+    if "--mlagents-port" in sys.argv:
+        movers.play()
+    else:
+        main()
