@@ -14,10 +14,12 @@ import argparse
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
-    from palaestra.envs.base import Env
+    from collections.abc import Callable
+
+    from palaestra.envs.base import Env, Timed
     from palaestra.runtime.cast import Cast
     from palaestra.runtime.evaluation import Evaluation
     from palaestra.runtime.players import Players
@@ -100,15 +102,15 @@ def main(options: argparse.Namespace) -> int:
     env = _open(options)
     status = 0
     try:
-        cast = Cast(parts, env, seed=options.seed, deterministic=options.deterministic, results=options.results_dir)
-        players = Players(env, cast.brain, lambda agents: options.episodes)
+        plays = Cast(parts, env, seed=options.seed, deterministic=options.deterministic, results=options.results_dir)
+        players = Players(env, plays.brain, lambda agents: options.episodes)
         pace = _pace(env, options)
         start = time.perf_counter()
         with _Live(players, options.episodes) as live:
 
             def each_tick() -> None:
-                if players.decisions == 0 and not _may_grow(options.env) and cast.strangers():
-                    raise ConfigError(f"--brain {cast.strangers()[0].whom}: {_who_is_there(cast, env)}")
+                if players.decisions == 0 and not _may_grow(options.env) and plays.strangers():
+                    raise ConfigError(f"--brain {plays.strangers()[0].whom}: {_who_is_there(plays, env)}")
                 pace()
                 live.show()
 
@@ -118,11 +120,11 @@ def main(options: argparse.Namespace) -> int:
                 status = 128 + getattr(signal, "number", 2)
         seconds = time.perf_counter() - start
         found = results(players)
-        _report(found, cast, players, seconds, as_json=options.json)
+        _report(found, plays, players, seconds, as_json=options.json)
         if status:
             print("palaestra: interrupted; these are the episodes that had ended", file=sys.stderr)
-        for part in cast.idle():
-            print(f"palaestra: --brain {part.typed} played nobody: {_who_is_there(cast, env)}", file=sys.stderr)
+        for part in plays.idle():
+            print(f"palaestra: --brain {part.typed} played nobody: {_who_is_there(plays, env)}", file=sys.stderr)
     finally:
         env.close()
     return status
@@ -160,7 +162,7 @@ def _open(options: argparse.Namespace) -> Env:
     return open_named(options.env, options.num_areas, min(options.episodes, 100), given)
 
 
-def _pace(env: Env, options: argparse.Namespace) -> Any:
+def _pace(env: Env, options: argparse.Namespace) -> Callable[[], object]:
     """Waits before each tick as long as it takes; a Unity game keeps the time itself."""
     from palaestra.core.errors import ConfigError
     from palaestra.runtime.environments import is_game
@@ -168,13 +170,13 @@ def _pace(env: Env, options: argparse.Namespace) -> Any:
 
     if options.time_scale is None or is_game(options.env):
         return lambda: None
-    seconds = getattr(env, "tick_seconds", None)
-    if seconds is None:
+    if getattr(env, "tick_seconds", None) is None:
         raise ConfigError(
             f"--time-scale: how long a tick of {options.env} lasts is not known (its environment has no 'tick_seconds'); "
             f"without the flag it is played as fast as it goes"
         )
-    return Pace(seconds / options.time_scale).wait
+    world, pace = cast("Timed", env), Pace()
+    return lambda: pace.wait((world.tick_seconds or 0) / options.time_scale)
 
 
 def _may_grow(name: str) -> bool:
@@ -184,10 +186,10 @@ def _may_grow(name: str) -> bool:
     return is_game(name) or name.startswith("python:")
 
 
-def _who_is_there(cast: Cast, env: Env) -> str:
+def _who_is_there(plays: Cast, env: Env) -> str:
     from palaestra.core.registry import nearest
 
-    stranger = next(iter(cast.strangers()), None)
+    stranger = next(iter(plays.strangers()), None)
     hint = nearest(stranger.behavior, env.behaviors) if stranger is not None and stranger.behavior else ""
     return f"the environment has the behaviors {', '.join(env.behaviors) or 'none'}{hint}"
 
@@ -231,9 +233,9 @@ class _Live:
         self._bar.update(self._task, completed=done, total=self._episodes * len(tallies), rate=rate)
 
 
-def _report(found: dict[str, Evaluation], cast: Cast, players: Players, seconds: float, *, as_json: bool) -> None:
+def _report(found: dict[str, Evaluation], plays: Cast, players: Players, seconds: float, *, as_json: bool) -> None:
     """A table, or JSON."""
-    brains = dict(zip(found, (part.brain for side in players.tallies if (part := cast.part(*side))), strict=True))
+    brains = dict(zip(found, (part.brain for side in players.tallies if (part := plays.part(*side))), strict=True))
     compete = len({team for _, team in players.tallies}) > 1
     if as_json:
         import json

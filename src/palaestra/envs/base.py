@@ -112,7 +112,8 @@ class Heuristic(Protocol):
 class Timed(Protocol):
     """What an environment may do besides: say how long a tick lasts in the world that it shows, so that it can be watched as it is."""
 
-    tick_seconds: float | None  # None: it does not know
+    tick_seconds: float | None
+    """From what is shown now to the next tick, in seconds; it may change from tick to tick. None: it does not know."""
 
 
 @runtime_checkable

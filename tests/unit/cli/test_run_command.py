@@ -1,9 +1,11 @@
 import json
 import re
+import struct
 import time
 from pathlib import Path
 
 import pytest
+from unity_games import make_build
 
 import palaestra
 from palaestra.cli.main import main
@@ -63,6 +65,21 @@ def test_the_newest_model_of_a_run_plays(tmp_path: Path, capsys):
     fails(capsys, r"no run 'frist' .*did you mean 'first'", "Basic", "--brain", "model:frist", f"--results-dir={tmp_path}")
 
 
+def test_a_unity_game_plays_at_the_time_scale_that_it_is_told(tmp_path: Path, capsys):
+    build = make_build(tmp_path, "Ball", notes=tmp_path / "notes")
+    arguments = ["--brain", "Ball=random", "--brain", "Bull=random", "--episodes=4", "--time-scale=1.5", "--json"]
+    assert run(build, *arguments) == 0
+    out, error = capsys.readouterr()
+    assert json.loads(out)["Ball"]["episodes"] == 4
+    assert "--brain Bull=random played nobody: the environment has the behaviors Ball; did you mean 'Ball'?" in error
+    (end,) = (tmp_path / "notes").glob("*.end.json")
+    assert struct.pack("<if", 2, 1.5).hex() in json.loads(end.read_text())["side_channel"]  # 2: Unity's time scale
+
+
+def test_a_unity_game_keeps_its_heuristics_to_itself(tmp_path: Path, capsys):
+    fails(capsys, "'Ball': a Unity game keeps its heuristics to itself", make_build(tmp_path, "Ball"), "--brain", "heuristic")
+
+
 def test_real_time_is_kept():
     start = time.monotonic()
     assert run("Basic", "--brain", "heuristic", "--episodes=1", "--time-scale=5") == 0
@@ -100,7 +117,16 @@ def test_ctrl_c_shows_the_episodes_so_far(capsys):
     assert run("python:duel_env:make", "--brain", "python:duel_env:Interrupted", "--episodes=1000000", "--json") == 130
     out, error = capsys.readouterr()
     assert json.loads(out)["Duel?team=1"] | {"brain": ""} == {
-        "episodes": 27, "mean": 0.0, "error": 0.0, "std": 0.0, "min": 0.0, "max": 0.0, "length": 1.0,
-        "won": 0, "drawn": 27, "lost": 0, "brain": "",
+        "episodes": 27,
+        "mean": 0.0,
+        "error": 0.0,
+        "std": 0.0,
+        "min": 0.0,
+        "max": 0.0,
+        "length": 1.0,
+        "won": 0,
+        "drawn": 27,
+        "lost": 0,
+        "brain": "",
     }
     assert "interrupted; these are the episodes that had ended" in error
