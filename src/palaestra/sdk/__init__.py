@@ -17,6 +17,7 @@ from palaestra.sdk.behavior import Behavior
 from palaestra.sdk.game import Game, game
 from palaestra.sdk.group import Group
 from palaestra.sdk.parameters import EnvironmentParameters
+from palaestra.sdk.recorder import DemonstrationRecorder
 from palaestra.sdk.sensors import BufferSensor, ImageSensor, RaySensor, Sensor, StackedSensor, VectorSensor
 from palaestra.sdk.stage import Stage
 from palaestra.sdk.stats import StatAggregationMethod, StatsRecorder
@@ -28,6 +29,7 @@ __all__ = [
     "Agent",
     "Behavior",
     "BufferSensor",
+    "DemonstrationRecorder",
     "EnvironmentParameters",
     "Game",
     "Group",
@@ -35,9 +37,9 @@ __all__ = [
     "RaySensor",
     "Sensor",
     "StackedSensor",
+    "Stage",
     "StatAggregationMethod",
     "StatsRecorder",
-    "Stage",
     "VectorSensor",
     "game",
 ]

@@ -121,10 +121,7 @@ class Academy:
         self.random.seed(int(stream.generate_state(2, np.uint64)[0]))
 
     def close(self) -> None:
-        """The game is over: demonstrations are finished, and `on_close` is called. May be called again."""
-        for life in self.cast.lives:
-            for recorder in list(life.recorders):
-                recorder.close()
+        """The game is over: calls what `on_close` was given, which finishes demonstrations too. May be called again."""
         functions, self._on_close = self._on_close, []
         for function in functions:
             call(None, function)
@@ -153,7 +150,7 @@ class Academy:
         for _ in range(PATIENCE):
             self._ask()
             if self.cast.spoke:
-                self._in_step = True
+                self.cast.spoke, self._in_step = False, True
                 return
             self._act()
         raise EnvError(self._silence())
@@ -162,7 +159,7 @@ class Academy:
         """What is left of a step when agents know what to do."""
         if not self._in_step:
             raise EnvError("the game was answered without having asked; call advance() first")
-        self._in_step = self.cast.spoke = False
+        self._in_step = False
         self._act()
 
     def _ask(self) -> None:

@@ -45,7 +45,10 @@ class ActionMask:
         self._allowed[self._begins[branch] + action] = bool(enabled)
 
     def take(self) -> bytearray | None:
-        """A byte a choice, 1: allowed; None: nothing was written. Then all are allowed again. Raises EnvError where a branch has none left."""
+        """A byte a choice, 1: allowed; None: nothing was written. Then all are allowed again.
+
+        Raises EnvError where a branch has none left.
+        """
         allowed, self._allowed = self._allowed, None
         if allowed is not None:
             for branch, (begin, size) in enumerate(zip(self._begins, self._branches, strict=True)):

@@ -7,16 +7,15 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from inspect import Parameter, signature
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 from palaestra.core.errors import EnvError, PalaestraError, raised
-from palaestra.sdk.academy import Academy
 from palaestra.sdk.stage import Stage
 
 if TYPE_CHECKING:
     from palaestra.sdk.env import SdkEnv
 
-Fill = Callable[..., object]
+Fill: TypeAlias = Callable[..., object]
 _NO_PARAMETERS: Mapping[str, float] = MappingProxyType({})
 
 
@@ -31,8 +30,8 @@ class Game:
         self.name = getattr(fill, "__name__", type(fill).__name__)
         self.summary = (fill.__doc__ or f"the game '{self.name}'").strip().splitlines()[0]
         self.__doc__ = fill.__doc__
-        first, *options = signature(fill).parameters.values() or [None]
-        if first is None or first.kind not in (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD):
+        first, *options = [*signature(fill).parameters.values()] or [Parameter("_", Parameter.KEYWORD_ONLY)]
+        if first.kind not in (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD):
             raise EnvError(f"game '{self.name}' takes no academy; write 'def {self.name}(academy: sdk.Academy) -> None'")
         areas = Parameter("areas", Parameter.KEYWORD_ONLY, default=1, annotation=int)
         options = [option.replace(kind=_by_name(option)) for option in options if option.kind is not Parameter.VAR_POSITIONAL]
@@ -75,4 +74,8 @@ def game(fill: Fill | None = None, *, parameters: Mapping[str, float] = _NO_PARA
     """Makes a game of a function that adds agents to an Academy: `@sdk.game`, or `@sdk.game(parameters={"gravity": 9.8})` with defaults."""
     if fill is not None:
         return Game(fill)
-    return lambda fill: Game(fill, parameters)
+
+    def made(fill: Fill) -> Game:
+        return Game(fill, parameters)
+
+    return made

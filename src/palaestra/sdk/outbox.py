@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import count
+from itertools import count, pairwise
 from math import prod
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from palaestra.core.errors import EnvError, NotFinite
 from palaestra.core.specs import BehaviorSpec, ObsSpec, describe
+from palaestra.envs.slots import Ids
 from palaestra.envs.unity.decode import Infos
 from palaestra.sdk.actions import Actions
 from palaestra.sdk.agent import Agent
 from palaestra.sdk.exchange import Said, Told
 from palaestra.sdk.life import Life, blamed
 
+_Row: TypeAlias = tuple[Life, int, float, int, float, Sequence[bytes]]  # an agent, its number, reward, group, group's reward, and view
 LIMIT = 1.0 + 1e-5
 """Furthest a continuous action may be from 0: rounding beyond 1 is forgiven."""
 
@@ -28,70 +31,53 @@ class Crowd:
     def __init__(self, key: str, spec: BehaviorSpec) -> None:
         self.key, self.spec = key, spec
         self.asking: list[Life] = []
-        self._lives: list[Life] = []  # a row each, as all below
-        self._numbers: list[int] = []
-        self._rewards: list[float] = []
-        self._group_rewards: list[float] = []
-        self._groups: list[int] = []
+        self._rows: list[_Row] = []
         self._ends: dict[int, bool] = {}  # rows of ends: whether they were cut
         self._masks: dict[int, bytearray] = {}
-        self._columns: tuple[list[bytes], ...] = tuple([] for _ in spec.obs)
         self._choices = b"\1" * spec.action.choices
         self._sizes = np.array(spec.action.branches, np.int64)
+        self._last: tuple[tuple[int, ...], Ids] = (), np.zeros(0, np.int64)  # mostly the same agents speak as last time
+        self._last_groups = self._last
 
-    def add(self, life: Life, seen: list[bytes]) -> int:
-        """A row for an agent, with the rewards that it has now. Its number."""
-        row = len(self._lives)
-        self._lives.append(life)
-        self._numbers.append(life.number)
-        self._rewards.append(life.reward)
-        self._group_rewards.append(life.group_reward)
-        self._groups.append(life.group_id)
-        for column, view in zip(self._columns, seen, strict=True):
-            column.append(view)
-        return row
-
-    def ask(self, life: Life, seen: list[bytes], mask: bytearray | None) -> None:
-        """It awaits an action."""
-        row = self.add(life, seen)
-        self.asking.append(life)
+    def ask(self, life: Life, seen: Sequence[bytes], mask: bytearray | None) -> None:
+        """It awaits an action; its rewards go with that."""
         if mask is not None:
-            self._masks[row] = mask
+            self._masks[len(self._rows)] = mask
+        self._rows.append((life, life.number, life.reward, life.group_id, life.group_reward, seen))
 
-    def end(self, life: Life, seen: list[bytes], cut: bool) -> None:
-        """Its episode is over."""
-        self._ends[self.add(life, seen)] = cut
+    def end(self, life: Life, seen: Sequence[bytes], cut: bool) -> None:
+        """Its episode is over; its rewards go with that."""
+        self._ends[len(self._rows)] = cut
+        self._rows.append((life, life.number, life.reward, life.group_id, life.group_reward, seen))
 
     def take(self) -> Said | None:
         """All that was said, None where that is nothing; only `asking` stays, for the answer."""
-        if not self._lives:
+        if not self._rows:
             return None
-        rows, lives = len(self._lives), self._lives
-        done, cut = np.zeros(rows, np.bool_), np.zeros(rows, np.bool_)
+        lives, numbers, rewards, groups, group_rewards, seen = zip(*self._rows, strict=True)
+        done, cut = np.zeros(len(lives), np.bool_), np.zeros(len(lives), np.bool_)
         for row, by_limit in self._ends.items():
             done[row], cut[row] = True, by_limit
-        infos = Infos(
-            np.array(self._numbers, np.int64),
-            np.array(self._rewards, np.float32),
-            done,
-            cut,
-            np.array(self._groups, np.int64),
-            np.array(self._group_rewards, np.float32),
-            (),
-            (),
-        )
-        compressed = tuple(obs.is_visual and bool(lives[0].sensors[i].compressed) for i, obs in enumerate(self.spec.obs))  # type: ignore[attr-defined]
-        obs = tuple(self._column(at, lives, compressed[at]) for at in range(len(self.spec.obs)))
-        said = Said(self.key, self.spec, compressed, infos, obs, self._mask(rows))
+        if numbers != self._last[0]:
+            self._last = numbers, np.array(numbers, np.int64)
+        if groups != self._last_groups[0]:
+            self._last_groups = groups, np.array(groups, np.int64)
+        rewarded, group_rewarded = np.array(rewards, np.float32), np.array(group_rewards, np.float32)
+        infos = Infos(self._last[1], rewarded, done, cut, self._last_groups[1], group_rewarded, (), ())
+        compressed = tuple([len(sensor.shape) == 3 and bool(getattr(sensor, "compressed", False)) for sensor in lives[0].sensors])
+        columns = zip(*seen, strict=True)
+        obs = tuple([self._column(at, column, lives, compressed[at]) for at, column in enumerate(columns)])
+        said = Said(self.key, self.spec, compressed, infos, obs, self._mask(len(lives)))
+        self.asking = [life for row, life in enumerate(lives) if row not in self._ends] if self._ends else list(lives)
         self._clear()
         return said
 
-    def _column(self, at: int, lives: list[Life], compressed: bool) -> NDArray[np.float32]:
+    def _column(self, at: int, views: tuple[bytes, ...], lives: tuple[Life, ...], compressed: bool) -> NDArray[np.float32]:
         """(N, *shape). Raises NotFinite."""
         spec = self.spec.obs[at]
-        joined = bytearray().join(self._columns[at])
+        joined = bytearray().join(views)
         if len(joined) != 4 * len(lives) * prod(spec.shape):
-            sizes = [len(view) // 4 for view in self._columns[at]]
+            sizes = [len(view) // 4 for view in views]
             row = next(row for row, size in enumerate(sizes) if size != prod(spec.shape))
             raise EnvError(f"{lives[row]}: sensor '{spec.name}' read {sizes[row]} numbers; its shape is {spec.shape}")
         column = np.frombuffer(joined, np.float32).reshape(len(lives), *spec.shape)
@@ -108,10 +94,7 @@ class Crowd:
         return np.frombuffer(bytearray().join(masks), np.bool_).reshape(rows, -1)
 
     def _clear(self) -> None:
-        for rows in (self._lives, self._numbers, self._rewards, self._group_rewards, self._groups, *self._columns):
-            rows.clear()
-        self._ends.clear()
-        self._masks.clear()
+        self._rows, self._ends, self._masks = [], {}, {}
 
     def drop(self) -> None:
         """Nothing was said."""
@@ -225,7 +208,7 @@ def spec_of(life: Life) -> BehaviorSpec:
             f"or call self.add_sensor(...) in initialize()"
         )
     names = [sensor.name for sensor in life.sensors]
-    for name, next_name in zip(names, names[1:], strict=False):
+    for name, next_name in pairwise(names):
         if name == next_name:
             raise EnvError(f"{life} has two sensors named '{name}'; give each a name of its own (name=...)")
     try:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from math import prod
-from struct import Struct, error as StructError
+from struct import Struct
+from struct import error as StructError
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -33,8 +34,10 @@ class Sensor(Protocol):
 def float_bytes(sensor: Sensor) -> bytes:
     """What a sensor reads, as the bytes of float32. Raises EnvError for another shape."""
     seen = sensor.read()
-    if type(seen) is bytes:
-        return seen
+    return seen if type(seen) is bytes else _as_bytes(sensor, seen)
+
+
+def _as_bytes(sensor: Sensor, seen: Any) -> bytes:
     try:
         array = np.asarray(seen, np.float32)
     except (TypeError, ValueError) as error:

@@ -1,0 +1,283 @@
+"""What authors get wrong in the first hour: each error says which behavior, which agent, and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from sdk_play import Walker, exchange, told
+
+from palaestra import sdk
+from palaestra.core.errors import EnvError, NotFinite
+from palaestra.sdk.exchange import Told
+
+WHO = r"behavior 'Walker', agent 0 \((Bad|Walker)\)"
+
+
+def seeing(*numbers: object) -> type[Walker]:
+    class Bad(Walker):
+        def collect_observations(self, sensor: sdk.VectorSensor) -> None:
+            sensor.add(*numbers)
+
+    return Bad
+
+
+def advance(agent: sdk.Agent) -> dict:
+    academy = sdk.Academy()
+    academy.add(agent)
+    return academy.advance()
+
+
+@pytest.mark.parametrize(
+    ("numbers", "match"),
+    [
+        ((1,), "sensor 'VectorSensor_size2' was given 1 numbers, too few: 2 are declared"),
+        ((1, 2, 3), "was given 3 numbers, too many: 2 are declared"),
+        (([1, 2, 3],), "was given 3 numbers, too many: 2 are declared"),
+        (("a", 1), "was given what is no number"),
+    ],
+)
+def test_a_wrong_number_of_observations(numbers: tuple, match: str):
+    with pytest.raises(EnvError, match=f"{WHO}.*{match}"):
+        advance(seeing(*numbers)())
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), 1e39])
+def test_an_observation_that_is_not_finite(number: float):
+    with pytest.raises(NotFinite, match=r"behavior 'Walker', agent 0: \(Bad\) observation 'VectorSensor_size2'\[1\] is (nan|inf)"):
+        advance(seeing(0, number)())
+
+
+def test_numbers_where_none_are_declared():
+    bad = seeing(1)()
+    bad.behavior = sdk.Behavior("Walker", continuous=1)
+    bad.initialize = lambda: bad.add_sensor(sdk.BufferSensor(1, 1))
+    with pytest.raises(EnvError, match=f"{WHO}.*1 numbers, too many: 0 are declared"):
+        advance(bad)
+
+
+@pytest.mark.parametrize("method", ["add_reward", "set_reward"])
+def test_a_reward_that_is_no_number(method: str):
+    agent = sdk.Academy().add(Walker())
+    with pytest.raises(EnvError, match=f"{WHO} gets {method}\\(nan\\); expected a finite number"):
+        getattr(agent, method)(float("nan"))
+
+
+def test_an_action_outside_its_range():
+    academy = sdk.Academy()
+    academy.add(Walker())
+    said = academy.advance()
+    with pytest.raises(EnvError, match=f"{WHO} was told continuous action 0 = 1.5; expected -1 to 1"):
+        academy.answer(told(said, 1.5))
+
+
+def test_a_choice_that_there_is_not():
+    academy = sdk.Academy()
+    academy.add(Walker(behavior=sdk.Behavior("Walker", observations=2, branches=(2, 3))))
+    said = academy.advance()
+    with pytest.raises(EnvError, match=f"{WHO} was told choice 2 of branch 0; expected 0 to 1"):
+        academy.answer(told(said, discrete=2))
+
+
+def test_actions_of_another_shape():
+    academy = sdk.Academy()
+    academy.add(Walker())
+    academy.advance()
+    with pytest.raises(EnvError, match=r"behavior 'Walker\?team=0' was told actions of shapes .*; expected \(\(1, 1\), \(1, 0\)\)"):
+        academy.answer({"Walker?team=0": Told(np.zeros((2, 1), np.float32), np.zeros((2, 0), np.int64))})
+
+
+def masked(*forbidden: tuple[int, int]) -> sdk.Agent:
+    class Bad(Walker):
+        behavior = sdk.Behavior("Walker", observations=2, branches=(2, 3))
+
+        def write_action_mask(self, mask: sdk.ActionMask) -> None:
+            for branch, action in forbidden:
+                mask.set_action_enabled(branch, action, False)
+
+    return Bad()
+
+
+@pytest.mark.parametrize(
+    ("forbidden", "match"),
+    [
+        (((0, 0), (0, 1)), "forbids all 2 choices of branch 0"),
+        (((2, 0),), "names branch 2; its behavior has branches 0 to 1"),
+        (((1, 3),), "names choice 3 of branch 1, which has choices 0 to 2"),
+    ],
+)
+def test_a_mask_that_cannot_be(forbidden: tuple, match: str):
+    with pytest.raises(EnvError, match=f"{WHO}.*write_action_mask {match}"):
+        advance(masked(*forbidden))
+
+
+def test_a_mask_forbids_choices_and_holds_for_one_decision():
+    academy = sdk.Academy()
+    agent = academy.add(masked((0, 1), (1, 0)))
+    academy.add(Walker(behavior=agent.behavior))
+    said = academy.advance()
+    (one,) = said.values()
+    assert one.mask is not None
+    assert one.mask.tolist() == [[True, False, False, True, True], [True] * 5]
+    type(agent).write_action_mask = lambda self, mask: None
+    (one,) = exchange(academy, said).values()
+    assert one.mask is None
+
+
+def test_nobody_ever_asks():
+    agent = Walker(decision_period=None)
+    with pytest.raises(EnvError, match=f"10000 steps passed and no agent asked .*{WHO}.*decision_period = 5.*request_decision"):
+        advance(agent)
+
+
+def test_a_game_without_agents():
+    with pytest.raises(EnvError, match=r"10000 steps passed without an agent; call academy\.add"):
+        sdk.Academy().advance()
+
+
+def test_two_agents_with_one_id():
+    academy = sdk.Academy()
+    academy.add(Walker(), id=3)
+    with pytest.raises(
+        EnvError, match=r"behavior 'Walker', Walker is added with id 3, which is that of behavior 'Walker', agent 3 \(Walker\)"
+    ):
+        academy.add(Walker(), id=3)
+    assert [academy.add(Walker()).id for _ in range(4)] == [0, 1, 2, 4]
+
+
+def test_an_agent_that_is_added_twice():
+    academy = sdk.Academy()
+    agent = academy.add(Walker())
+    with pytest.raises(EnvError, match=f"{WHO} is added a second time"):
+        academy.add(agent)
+
+
+def test_an_agent_without_a_behavior():
+    with pytest.raises(EnvError, match=r"Agent has no behavior; write in its class: behavior = sdk\.Behavior"):
+        sdk.Academy().add(sdk.Agent())
+
+
+def test_what_is_no_agent():
+    with pytest.raises(EnvError, match="was given a str; expected an instance of a class derived"):
+        sdk.Academy().add("agent")  # type: ignore[type-var]
+
+
+def test_two_specs_of_one_behavior():
+    academy = sdk.Academy()
+    academy.add(Walker())
+    with pytest.raises(
+        EnvError, match=r"agent 1 \(Walker\) has observations: VectorSensor_size3.*agent 0 \(Walker\) of the same behavior has"
+    ):
+        academy.add(Walker(behavior=sdk.Behavior("Walker", observations=3, continuous=1)))
+
+
+@pytest.mark.parametrize(
+    ("make", "match"),
+    [
+        (lambda: sdk.Behavior("Still", observations=2), "behavior 'Still' has no actions"),
+        (lambda: sdk.Behavior("a?b", observations=2, continuous=1), "a behavior is named 'a"),
+        (lambda: sdk.Behavior("A", observations=2, branches=(0,)), "behavior 'A': .*a branch needs at least one choice"),
+        (lambda: sdk.Behavior("A", observations=-1, continuous=1), "observations=-1"),
+    ],
+)
+def test_a_behavior_that_cannot_be(make: Callable[[], object], match: str):
+    with pytest.raises(EnvError, match=match):
+        make()
+
+
+def test_an_agent_that_sees_nothing():
+    with pytest.raises(EnvError, match=f"{WHO} sees nothing; give its Behavior observations=8"):
+        sdk.Academy().add(Walker(behavior=sdk.Behavior("Walker", continuous=1)))
+
+
+def test_two_sensors_of_one_name():
+    agent = Walker()
+    agent.initialize = lambda: [agent.add_sensor(sdk.BufferSensor(1, 1)) for _ in range(2)]
+    with pytest.raises(EnvError, match=f"{WHO} has two sensors named 'BufferSensor'"):
+        sdk.Academy().add(agent)
+
+
+def test_a_sensor_that_comes_late():
+    agent = sdk.Academy().add(Walker())
+    with pytest.raises(EnvError, match=f"{WHO} calls add_sensor after it was added"):
+        agent.add_sensor(sdk.BufferSensor(1, 1))
+
+
+def test_a_sensor_of_another_shape_than_it_declares():
+    class Eye:
+        name, shape = "Eye", (3,)
+
+        def read(self) -> list[float]:
+            return [1.0, 2.0]
+
+    agent = Walker()
+    agent.initialize = lambda: agent.add_sensor(Eye())
+    with pytest.raises(EnvError, match=rf"{WHO}: sensor 'Eye' read shape \(2,\); it declares \(3,\)"):
+        advance(agent)
+
+
+def test_an_episode_that_ends_where_it_is_observed():
+    class Bad(Walker):
+        def collect_observations(self, sensor: sdk.VectorSensor) -> None:
+            self.end_episode()
+
+    with pytest.raises(EnvError, match=rf"{WHO} calls end_episode\(\) while .* collects observations"):
+        advance(Bad())
+
+
+def test_an_episode_that_ends_where_it_begins():
+    class Bad(Walker):
+        def on_episode_begin(self) -> None:
+            self.end_episode()
+
+    with pytest.raises(EnvError, match=rf"{WHO} calls end_episode\(\) in on_episode_begin"):
+        advance(Bad())
+
+
+def test_a_behavior_that_is_changed_by_assignment():
+    academy = sdk.Academy()
+    agent = academy.add(Walker())
+    said = academy.advance()
+    agent.behavior = sdk.Behavior("Runner", observations=2, continuous=1)
+    agent.end_episode = agent.end_episode
+    with pytest.raises(EnvError, match=f"{WHO} was given another behavior by assignment; call its change_behavior"):
+        agent.end_episode()
+    assert said
+
+
+def test_an_agent_that_is_used_before_it_was_added():
+    with pytest.raises(
+        EnvError, match=r"Walker\.add_reward is used before the agent was added; call academy\.add\(Walker\(\.\.\.\)\) first"
+    ):
+        Walker().add_reward(1.0)
+
+
+@pytest.mark.parametrize("method", ["initialize", "on_episode_begin", "collect_observations", "on_action_received", "write_action_mask"])
+def test_whatever_an_authors_method_raises_says_whose_it_was(method: str):
+    def fails(*_: object) -> None:
+        raise KeyError("speed")
+
+    agent = type("Bad", (Walker,), {method: fails})()
+    academy = sdk.Academy()
+    with pytest.raises(EnvError, match=rf"{WHO}: (fails|{method}) raised KeyError: 'speed' \(.*test_sdk_errors\.py, line \d+\)") as caught:
+        academy.add(agent)
+        exchange(academy, academy.advance())
+    assert isinstance(caught.value.__cause__, KeyError)
+
+
+def test_what_the_world_raises_says_so():
+    academy = sdk.Academy()
+    academy.add(Walker())
+
+    @academy.on_step
+    def world() -> None:
+        raise ZeroDivisionError("division by zero")
+
+    with pytest.raises(EnvError, match="the game: world raised ZeroDivisionError"):
+        exchange(academy, academy.advance())
+
+
+def test_a_stat_that_is_no_number():
+    with pytest.raises(EnvError, match="stat 'Score' is nan"):
+        sdk.Academy().stats_recorder.add("Score", float("nan"))

@@ -1,0 +1,65 @@
+"""Small games for tests of the SDK: agents that note what happens to them, and what an academy says as plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from palaestra import sdk
+from palaestra.sdk.exchange import Said, Told
+
+
+class Walker(sdk.Agent):
+    """Sees where it is and its steps; goes where it is told. `log` has the methods called, in order."""
+
+    behavior = sdk.Behavior("Walker", observations=2, continuous=1)
+    decision_period = 1
+
+    def __init__(self, **settings: object) -> None:
+        self.at, self.log = 0.0, []
+        for name, value in settings.items():
+            setattr(self, name, value)
+
+    def initialize(self) -> None:
+        self.log.append("initialize")
+
+    def on_episode_begin(self) -> None:
+        self.log.append("begin")
+        self.at = 0.0
+
+    def collect_observations(self, sensor: sdk.VectorSensor) -> None:
+        self.log.append("observe")
+        sensor.add(self.at, self.step_count)
+
+    def on_action_received(self, actions: sdk.Actions) -> None:
+        self.log.append(("act", *actions.continuous, *actions.discrete))
+        self.at += sum(actions.continuous)
+
+
+def rows(said: Mapping[str, Said]) -> list[tuple]:
+    """A tuple an agent: its number, 'asks', 'ended' or 'cut', its reward, and what its first sensor saw."""
+    out = []
+    for one in said.values():
+        infos = one.infos
+        for row, id in enumerate(infos.id.tolist()):
+            what = "asks" if not infos.done[row] else "cut" if infos.cut[row] else "ended"
+            out.append((id, what, float(infos.reward[row]), one.obs[0][row].ravel().tolist()))
+    return out
+
+
+def told(said: Mapping[str, Said], continuous: float = 0.0, discrete: int = 0) -> dict[str, Told]:
+    """The same action for all that asked."""
+    out = {}
+    for key, one in said.items():
+        asking, action = int((~one.infos.done).sum()), one.spec.action
+        out[key] = Told(
+            np.full((asking, action.continuous), continuous, np.float32), np.full((asking, len(action.branches)), discrete, np.int64)
+        )
+    return out
+
+
+def exchange(academy: sdk.Academy | sdk.Stage, said: Mapping[str, Said], continuous: float = 0.0, discrete: int = 0) -> dict[str, Said]:
+    """Answers and goes on to the next exchange."""
+    academy.answer(told(said, continuous, discrete))
+    return academy.advance()
