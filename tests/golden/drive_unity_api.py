@@ -31,11 +31,10 @@ def main():
     args = parse()
     environment = importlib.import_module(args.package + ".environment")
     base_env = importlib.import_module(args.package + ".base_env")
-    stopped = importlib.import_module(args.package + ".exception").UnityCommunicatorStoppedException
     random = np.random.RandomState(args.seed)
     env = environment.UnityEnvironment(args.game, base_port=args.port, seed=args.seed, timeout_wait=60)
-    with open(args.file, "w") as out:
-        try:
+    try:
+        with open(args.file, "w") as out:
             env.reset()
             for tick in range(args.ticks):
                 out.write(json.dumps({"tick": tick, **report(env)}, sort_keys=True) + "\n")
@@ -44,9 +43,8 @@ def main():
                     env.reset()
                 else:
                     env.step()
-        except stopped:
-            out.write('"the game is over"\n')
-    env.close()
+    finally:
+        env.close()
 
 
 def act(env, base_env, random):
@@ -83,7 +81,7 @@ def behavior(env, name):
         "order": list(env.behavior_specs).index(name),
         "spec": [[list(o.shape), list(map(int, o.dimension_property)), o.observation_type.value, o.name] for o in spec.observation_specs],
         "action": str(spec.action_spec),
-        "decisions": {**steps(decisions, range(len(decisions))), "masks": masks(decisions), "by_id": [one(decisions, id) for id in decisions]},
+        "decisions": {**steps(decisions, range(len(decisions))), "masks": masks(decisions), "by_id": [one(decisions, int(id)) for id in decisions]},
         "ends": {**steps(terminals, once), "interrupted": [bool(terminals.interrupted[row]) for row in once]},
         "interrupted_type": str(terminals.interrupted.dtype),
     }

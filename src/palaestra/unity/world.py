@@ -1,0 +1,227 @@
+"""An environment of Palaestra's behind the API of ML-Agents: it runs in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from palaestra.core import specs
+from palaestra.core.errors import EnvError, NotFinite
+from palaestra.core.timestep import Action, TimeStep
+from palaestra.envs.base import Measures
+from palaestra.envs.unity.channels import KINDS, PARAMETERS, STATS
+from palaestra.envs.unity.encode import CAPABILITIES, Capabilities
+from palaestra.envs.unity.side_channels import IncomingMessage, OutgoingMessage, pack, unpack
+from palaestra.runtime.environments import make_env
+from palaestra.unity.base_env import (
+    ActionSpec,
+    ActionTuple,
+    BehaviorSpec,
+    DecisionSteps,
+    DimensionProperty,
+    ObservationSpec,
+    ObservationType,
+    TerminalSteps,
+)
+from palaestra.unity.exception import UnityActionException, UnityEnvironmentException, UnityNotFiniteException
+from palaestra.unity.game import Heard, Steps
+from palaestra.unity.logging_util import get_logger
+from palaestra.unity.sampling import Sampler, read_parameter
+
+_NONE, _TE, _VARIABLE = DimensionProperty.NONE, DimensionProperty.TRANSLATIONAL_EQUIVARIANCE, DimensionProperty.VARIABLE_SIZE
+_DIMENSIONS = {1: (_NONE,), 2: (_VARIABLE, _NONE), 3: (_NONE, _TE, _TE)}
+
+
+class World:
+    """Each team of a behavior is a behavior key, known once somebody of it has been seen. An agent keeps its id from one episode to the next."""
+
+    def __init__(self, name: str, seed: int, areas: int, args: Sequence[str]) -> None:
+        """Raises UnityEnvironmentException where there is no such environment."""
+        if args:
+            raise UnityEnvironmentException(f"{name} is no Unity build, which alone takes additional_args; {list(args)} were given")
+        try:
+            self._env = make_env(name, areas=areas)
+        except EnvError as error:
+            raise UnityEnvironmentException(str(error)) from error
+        self.specs: dict[str, BehaviorSpec] = {}
+        self.capabilities = Capabilities(**dict.fromkeys(CAPABILITIES, True))
+        self._seed, self._random = seed, np.random.default_rng(seed)
+        self._crews: dict[str, _Crew] = {}
+        self._samplers: dict[str, Sampler] = {}
+        self._values: dict[str, NDArray[np.float32]] = {}
+        self._refused: set[str] = set()
+        self._agents = 0
+
+    def reset(self, side_channel: bytes) -> Heard:
+        """The first stream is the seed's own; those after it differ."""
+        self._listen(side_channel)
+        seed, self._seed = self._seed, int(self._random.integers(1 << 31))
+        return self._play(lambda: self._env.reset(seed & 0x7FFFFFFF))
+
+    def step(self, actions: Mapping[str, ActionTuple], side_channel: bytes) -> Heard:
+        """Numbers beyond -1..1 are cut off there. Raises UnityActionException for a choice that its branch does not have."""
+        self._listen(side_channel)
+        told = {name: crew.action(actions) for name, crew in self._crews.items()}
+        return self._play(lambda: self._env.step(told))
+
+    def close(self) -> None:
+        """Frees what the environment holds."""
+        self._env.close()
+
+    def _play(self, tick) -> Heard:
+        try:
+            shown: dict[str, TimeStep] = tick()
+        except NotFinite as error:
+            raise UnityNotFiniteException(str(error)) from error
+        except EnvError as error:
+            raise UnityEnvironmentException(str(error)) from error
+        steps: dict[str, Steps] = {}
+        for name, step in shown.items():
+            if name not in self._crews:
+                self._crews[name] = _Crew(name, self._env.behaviors[name], self._env.device, self._new_ids)
+            steps |= self._crews[name].read(step)
+            self._draw_again(step)
+        self.specs.update({key: self._crews[key.partition("?")[0]].spec for key in steps if key not in self.specs})
+        return Heard(steps, self._measured())
+
+    def _new_ids(self, count: int) -> NDArray[np.int32]:
+        first, self._agents = self._agents, self._agents + count
+        return np.arange(first, self._agents, dtype=np.int32)
+
+    # Side channels
+
+    def _listen(self, side_channel: bytes) -> None:
+        """Parameters of the environment; all else is for Unity's engine or a game's own code."""
+        for id, payload in unpack(side_channel):
+            if id == PARAMETERS:
+                name, sampler = read_parameter(IncomingMessage(payload))
+                self._samplers[name], self._values[name] = sampler, sampler.draw(self._env.num_areas)
+                self._tell(name)
+
+    def _draw_again(self, step: TimeStep) -> None:
+        """Areas in which an episode ended draw anew from distributions, for the one after the next."""
+        if varied := [name for name, sampler in self._samplers.items() if sampler.varies and name not in self._refused]:
+            areas = torch.unique(step.area[step.terminated | step.truncated]).cpu().numpy()
+            for name in varied if len(areas) else ():
+                values = self._values[name].copy()
+                values[areas] = self._samplers[name].draw(len(areas))
+                self._values[name] = values
+                self._tell(name)
+
+    def _tell(self, name: str) -> None:
+        if name in self._refused:
+            return
+        try:
+            self._env.set_parameters({name: torch.from_numpy(self._values[name].copy()).to(self._env.device)})
+        except EnvError as error:
+            self._refused.add(name)
+            get_logger(__name__).warning(f"the environment passes over the parameter '{name}': {error}")
+
+    def _measured(self) -> bytes:
+        if not isinstance(self._env, Measures):
+            return b""
+        records = []
+        for measurement in self._env.take_measurements():
+            message = OutgoingMessage()
+            message.write_string(measurement.name)
+            message.write_float32(measurement.value)
+            message.write_int32(KINDS.index(measurement.kind))
+            records.append((STATS, bytes(message.buffer)))
+        return pack(records)
+
+
+class _Crew:
+    """The agents of one behavior: their ids, and the rows of the table that they asked from."""
+
+    def __init__(self, name: str, spec: specs.BehaviorSpec, device: torch.device, new_ids) -> None:
+        self.spec = BehaviorSpec(
+            [
+                ObservationSpec(obs.shape, _DIMENSIONS[len(obs.shape)], ObservationType.GOAL_SIGNAL if obs.goal else ObservationType.DEFAULT, obs.name)
+                for obs in spec.obs
+            ],
+            ActionSpec(spec.action.continuous, spec.action.branches),
+        )
+        self._name, self._device, self._new_ids = name, device, new_ids
+        self._ids = np.zeros(0, np.int32)
+        self._asked: dict[str, NDArray[np.int64]] = {}  # by key: the slots of its DecisionSteps
+        self._keys: set[str] = set()
+
+    def read(self, step: TimeStep) -> dict[str, Steps]:
+        """By key, all teams that were ever seen. An end shows the last view, its own reward, and a decision beside it none."""
+        acting, ended = _array(step.acting), _array(step.terminated | step.truncated)
+        if len(acting) > len(self._ids):
+            self._ids = np.concatenate([self._ids, self._new_ids(len(acting) - len(self._ids))])
+        if step.lost is not None and (lost := _array(step.lost)).any():
+            self._ids = self._ids.copy()
+            self._ids[lost] = self._new_ids(int(lost.sum()))
+        view = _View(step, acting, ended, self._ids, self.spec.action_spec.discrete_branches)
+        teams = _array(step.team)
+        self._keys |= {f"{self._name}?team={team}" for team in np.unique(teams[acting | ended]).tolist()}
+        steps = {}
+        for key in sorted(self._keys):
+            of_team = teams == int(key.rpartition("=")[2])
+            self._asked[key] = np.flatnonzero(acting & of_team)
+            steps[key] = view.decisions(self._asked[key]), view.terminals(of_team)
+        return steps
+
+    def action(self, actions: Mapping[str, ActionTuple]) -> Action:
+        """A row a slot; zeros where nobody asked."""
+        spec = self.spec.action_spec
+        rows = spec.empty_action(len(self._ids))
+        continuous, discrete = rows.continuous, rows.discrete.astype(np.int64)
+        for key, slots in self._asked.items():
+            if key in actions:
+                continuous[slots] = actions[key].continuous.clip(-1, 1)
+                discrete[slots] = actions[key].discrete
+        wrong = np.argwhere((discrete < 0) | (discrete >= np.array(spec.discrete_branches, np.int64)))
+        if len(wrong):
+            slot, branch = wrong[0]
+            raise UnityActionException(
+                f"behavior '{self._name}', agent {self._ids[slot]}: branch {branch} has {spec.discrete_branches[branch]} choices, "
+                f"and choice {discrete[slot, branch]} was given; they count from 0"
+            )
+        return Action(torch.from_numpy(continuous).to(self._device), torch.from_numpy(discrete).to(self._device))
+
+
+class _View:
+    """One table as arrays."""
+
+    def __init__(self, step: TimeStep, acting: NDArray[np.bool_], ended: NDArray[np.bool_], ids: NDArray[np.int32], branches: tuple[int, ...]) -> None:
+        self._obs = [_array(column) for column in step.obs]
+        self._reward, self._group_reward, self._ended, self._ids = _array(step.reward), _array(step.group_reward), ended, ids
+        self._cut = _array(step.truncated)
+        self._group = _array(step.group) + 1  # -1: on its own
+        self._mask = None if step.action_mask is None else _array(step.action_mask)
+        self._branches = branches
+        slots = _array(step.ends.slots)
+        rows = ended[slots]  # on an accelerator there is one for every slot
+        self._end_slots, self._last = slots[rows], [_array(column)[rows] for column in step.ends.obs]
+
+    def decisions(self, slots: NDArray[np.int64]) -> DecisionSteps:
+        """Of these slots."""
+        fresh = self._ended[slots]
+        reward, group_reward = self._reward[slots], self._group_reward[slots]
+        reward[fresh] = group_reward[fresh] = 0.0
+        obs = [column[slots] for column in self._obs]
+        return DecisionSteps(obs, reward, self._ids[slots], self._masks(slots), self._group[slots].tolist(), group_reward)
+
+    def terminals(self, of_team: NDArray[np.bool_]) -> TerminalSteps:
+        """Of the ends in these slots."""
+        rows = of_team[self._end_slots]
+        slots = self._end_slots[rows]
+        obs = [column[rows] for column in self._last]
+        group = self._group[slots].tolist()
+        return TerminalSteps(obs, self._reward[slots], self._cut[slots], self._ids[slots], group, self._group_reward[slots])
+
+    def _masks(self, slots: NDArray[np.int64]) -> list[NDArray[np.bool_]] | None:
+        if not self._branches or not len(slots):
+            return None
+        forbidden = np.zeros((len(slots), sum(self._branches)), np.bool_) if self._mask is None else ~self._mask[slots]
+        return np.split(forbidden, np.cumsum(self._branches)[:-1], axis=1)
+
+
+def _array(tensor: torch.Tensor) -> NDArray:
+    return tensor.detach().cpu().numpy()
