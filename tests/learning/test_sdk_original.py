@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import sdk_games
 import yaml
+from unity_play import free_port
 
 from palaestra.sdk.pack import pack
 
@@ -50,7 +51,8 @@ def trained(folder: Path, kind: str, game: Path, *more: str) -> str:
     file = folder / "settings.yaml"
     (name,) = {key.partition("?")[0] for key in sdk_games.GAMES[kind].stage().behaviors}
     file.write_text(yaml.safe_dump({"behaviors": {name: settings(kind)}}))
-    command = [f"{PEER}/bin/mlagents-learn", str(file), f"--env={game}", f"--results-dir={folder}", "--run-id=run", "--seed=3", *more]
+    command = [f"{PEER}/bin/mlagents-learn", str(file), f"--env={game}", f"--results-dir={folder}", "--run-id=run"]
+    command += [f"--base-port={free_port()}", "--seed=3", *more]
     result = subprocess.run(
         [*command, "--env-args", "--kind", kind],
         capture_output=True,
