@@ -81,7 +81,11 @@ def behavior(env, name):
         "order": list(env.behavior_specs).index(name),
         "spec": [[list(o.shape), list(map(int, o.dimension_property)), o.observation_type.value, o.name] for o in spec.observation_specs],
         "action": str(spec.action_spec),
-        "decisions": {**steps(decisions, range(len(decisions))), "masks": masks(decisions), "by_id": [one(decisions, int(id)) for id in decisions]},
+        "decisions": {
+            **steps(decisions, range(len(decisions))),
+            "masks": masks(decisions),
+            "by_id": [one(decisions, int(id)) for id in decisions],
+        },
         "ends": {**steps(terminals, once), "interrupted": [bool(terminals.interrupted[row]) for row in once]},
         "interrupted_type": str(terminals.interrupted.dtype),
     }
@@ -97,7 +101,12 @@ def first_rows(ids):
 
 def steps(some, rows):
     rows = list(rows)
-    types = [type(some.group_id).__name__ if len(some) else "", str(some.reward.dtype), str(some.agent_id.dtype), str(some.group_reward.dtype)]
+    types = [
+        type(some.group_id).__name__ if len(some) else "",
+        str(some.reward.dtype),
+        str(some.agent_id.dtype),
+        str(some.group_reward.dtype),
+    ]
     return {
         "agents": [int(some.agent_id[row]) for row in rows],
         "reward": [float(some.reward[row]) for row in rows],

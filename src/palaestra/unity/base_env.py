@@ -131,7 +131,7 @@ def _nobody(spec: BehaviorSpec) -> tuple[list[NDArray[np.float32]], NDArray[np.f
 
 
 class ActionTuple:
-    """Actions of N agents: `continuous` (N, numbers) float32 and `discrete` (N, branches) int32. A part that is not given has no columns."""
+    """Actions of N agents: `continuous` (N, numbers) float32, `discrete` (N, branches) int32. A part not given has no columns."""
 
     def __init__(self, continuous: NDArray[Any] | None = None, discrete: NDArray[Any] | None = None) -> None:
         self._continuous: NDArray[np.float32] | None = None

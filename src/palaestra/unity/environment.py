@@ -78,7 +78,7 @@ class UnityEnvironment(BaseEnv):
         log_folder: str | None = None,
         num_areas: int = 1,
     ) -> None:
-        """Starts the game and waits for it. It is told of `seed` and `num_areas`; it is given the port `base_port` + `worker_id`, and `additional_args`.
+        """Starts the game with `additional_args`, waits for it on the port `base_port` + `worker_id`, and tells it `seed` and `num_areas`.
 
         Raises:
             UnityEnvironmentException: there is no such game, it did not start, or speaks another protocol.

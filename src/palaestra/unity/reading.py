@@ -52,7 +52,7 @@ class Reader:
         """Those that ask, and those that ended, each in the order of the message."""
         if len(infos.obs) != len(self._columns):
             raise UnityObservationException(
-                f"behavior '{self._key}', agent {infos.id[0]}: {len(infos.obs)} observations came; expected {len(self._columns)}, as at first"
+                f"behavior '{self._key}', agent {infos.id[0]}: {len(infos.obs)} observations came; expected {len(self._columns)}"
             )
         try:
             obs = [column.read(blobs, infos.id) for column, blobs in zip(self._columns, infos.obs, strict=True)]

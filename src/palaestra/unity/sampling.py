@@ -40,7 +40,9 @@ def read_parameter(message: IncomingMessage) -> tuple[str, Sampler]:
         return name, Sampler(lambda count: random.normal(mean, deviation, count), varies=True)
     if kind == _Kind.MULTIRANGEUNIFORM:
         return name, Sampler(_of_ranges(np.reshape(message.read_float32_list(), (-1, 2)), random), varies=True)
-    raise UnitySideChannelException(f"environment parameter '{name}': there is no distribution of kind {kind}; expected {list(map(int, _Kind))}")
+    raise UnitySideChannelException(
+        f"environment parameter '{name}': there is no distribution of kind {kind} (there are 0 to {max(_Kind)})"
+    )
 
 
 def _of_ranges(ranges: NDArray, random: np.random.Generator) -> Callable[[int], NDArray]:

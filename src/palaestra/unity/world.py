@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import torch
@@ -36,7 +36,7 @@ _DIMENSIONS = {1: (_NONE,), 2: (_VARIABLE, _NONE), 3: (_NONE, _TE, _TE)}
 
 
 class World:
-    """Each team of a behavior is a behavior key, known once somebody of it has been seen. An agent keeps its id from one episode to the next."""
+    """Each team of a behavior is a behavior key, known once somebody of it was seen. Agents keep their ids from episode to episode."""
 
     def __init__(self, name: str, seed: int, areas: int, args: Sequence[str]) -> None:
         """Raises UnityEnvironmentException where there is no such environment."""
@@ -71,9 +71,9 @@ class World:
         """Frees what the environment holds."""
         self._env.close()
 
-    def _play(self, tick) -> Heard:
+    def _play(self, tick: Callable[[], dict[str, TimeStep]]) -> Heard:
         try:
-            shown: dict[str, TimeStep] = tick()
+            shown = tick()
         except NotFinite as error:
             raise UnityNotFiniteException(str(error)) from error
         except EnvError as error:
@@ -136,10 +136,12 @@ class World:
 class _Crew:
     """The agents of one behavior: their ids, and the rows of the table that they asked from."""
 
-    def __init__(self, name: str, spec: specs.BehaviorSpec, device: torch.device, new_ids) -> None:
+    def __init__(self, name: str, spec: specs.BehaviorSpec, device: torch.device, new_ids: Callable[[int], NDArray[np.int32]]) -> None:
         self.spec = BehaviorSpec(
             [
-                ObservationSpec(obs.shape, _DIMENSIONS[len(obs.shape)], ObservationType.GOAL_SIGNAL if obs.goal else ObservationType.DEFAULT, obs.name)
+                ObservationSpec(
+                    obs.shape, _DIMENSIONS[len(obs.shape)], ObservationType.GOAL_SIGNAL if obs.goal else ObservationType.DEFAULT, obs.name
+                )
                 for obs in spec.obs
             ],
             ActionSpec(spec.action.continuous, spec.action.branches),
@@ -157,7 +159,7 @@ class _Crew:
         if step.lost is not None and (lost := _array(step.lost)).any():
             self._ids = self._ids.copy()
             self._ids[lost] = self._new_ids(int(lost.sum()))
-        view = _View(step, acting, ended, self._ids, self.spec.action_spec.discrete_branches)
+        view = _View(step, ended, self._ids, self.spec.action_spec.discrete_branches)
         teams = _array(step.team)
         self._keys |= {f"{self._name}?team={team}" for team in np.unique(teams[acting | ended]).tolist()}
         steps = {}
@@ -187,9 +189,9 @@ class _Crew:
 
 
 class _View:
-    """One table as arrays."""
+    """One table as arrays. `ended` and `ids` have a row a slot."""
 
-    def __init__(self, step: TimeStep, acting: NDArray[np.bool_], ended: NDArray[np.bool_], ids: NDArray[np.int32], branches: tuple[int, ...]) -> None:
+    def __init__(self, step: TimeStep, ended: NDArray[np.bool_], ids: NDArray[np.int32], branches: tuple[int, ...]) -> None:
         self._obs = [_array(column) for column in step.obs]
         self._reward, self._group_reward, self._ended, self._ids = _array(step.reward), _array(step.group_reward), ended, ids
         self._cut = _array(step.truncated)

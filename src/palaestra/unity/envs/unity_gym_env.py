@@ -1,0 +1,158 @@
+"""One agent as an environment in the manner of Gym before 0.26: `step` gives a view, a reward, whether it ended, and more."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any, TypeAlias
+
+import gymnasium
+import numpy as np
+from gymnasium import error, spaces
+
+from palaestra.unity.base_env import ActionTuple, BaseEnv, DecisionSteps, TerminalSteps
+from palaestra.unity.exception import UnityException
+from palaestra.unity.logging_util import get_logger
+
+GymStepResult: TypeAlias = tuple[Any, float, bool, dict[str, Any]]
+
+
+class UnityGymException(error.Error, UnityException):
+    """The environment is not one of a single agent, or is used after its end."""
+
+
+class ActionFlattener:
+    """Several branches as one: the last counts fastest."""
+
+    def __init__(self, branched_action_space: Any) -> None:
+        """`branched_action_space`: the choices of each branch."""
+        self.action_lookup = dict(enumerate(itertools.product(*(range(size) for size in branched_action_space))))
+        self.action_space = spaces.Discrete(len(self.action_lookup))
+
+    def lookup_action(self, action: int) -> tuple[int, ...]:
+        """The choice of each branch."""
+        return self.action_lookup[int(action)]
+
+
+class UnityToGymWrapper(gymnasium.Env):
+    """Of a BaseEnv with one behavior of at most one agent, whose actions are continuous or discrete, not both.
+
+    It shows the first image, or else all vectors joined; with `allow_multiple_obs` a list of all images, then the vectors joined.
+    """
+
+    metadata: dict[str, Any] = {"render.modes": ["rgb_array"], "render_modes": ["rgb_array"]}  # noqa: RUF012 - as Gymnasium declares it
+
+    def __init__(
+        self,
+        unity_env: BaseEnv,
+        uint8_visual: bool = False,
+        flatten_branched: bool = False,
+        allow_multiple_obs: bool = False,
+        action_space_seed: int | None = None,
+    ) -> None:
+        """`uint8_visual`: images are 0..255, not 0..1; `flatten_branched`: several branches are one. Raises UnityGymException."""
+        self._env, self._uint8, self._multiple = unity_env, uint8_visual, allow_multiple_obs
+        if not unity_env.behavior_specs:
+            unity_env.step()
+        self.game_over = False
+        self.visual_obs: np.ndarray | None = None
+        if len(unity_env.behavior_specs) != 1:
+            raise UnityGymException(f"expected an environment of one behavior; it has {list(unity_env.behavior_specs)}")
+        self.name = next(iter(unity_env.behavior_specs))
+        self.group_spec = unity_env.behavior_specs[self.name]
+        self._check_specs()
+        unity_env.reset()
+        self._check_agents(len(unity_env.get_steps(self.name)[0]))
+        self._flattener: ActionFlattener | None = None
+        self.action_space = self._make_action_space(flatten_branched)
+        if action_space_seed is not None:
+            self.action_space.seed(action_space_seed)
+        self.observation_space = self._make_observation_space()
+
+    def reset(self) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride] - the original's manner
+        """The first view of a new episode."""
+        self._env.reset()
+        decisions, _ = self._env.get_steps(self.name)
+        self._check_agents(len(decisions))
+        self.game_over = False
+        return self._single_step(decisions)[0]
+
+    def step(self, action: Any) -> GymStepResult:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """A view, a reward, whether the episode ended, and under 'step' all that was reported. Raises UnityGymException after the end."""
+        if self.game_over:
+            raise UnityGymException("the episode has ended; call reset() before the next step()")
+        spec = self.group_spec.action_spec
+        if self._flattener is not None:
+            action = self._flattener.lookup_action(action)
+        row = np.array(action).reshape(1, -1)
+        self._env.set_actions(self.name, ActionTuple(continuous=row) if spec.is_continuous() else ActionTuple(discrete=row))
+        self._env.step()
+        decisions, terminals = self._env.get_steps(self.name)
+        self._check_agents(max(len(decisions), len(terminals)))
+        self.game_over = len(terminals) > 0
+        return self._single_step(terminals if self.game_over else decisions)
+
+    def render(self, mode: str = "rgb_array") -> np.ndarray | None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """The last image that was seen; None: none was."""
+        return self.visual_obs
+
+    def close(self) -> None:
+        """Ends the environment."""
+        self._env.close()
+
+    def seed(self, seed: Any = None) -> None:
+        """Cannot be set here: environments take their seed where they are made."""
+        get_logger(__name__).warning(f"the seed {seed} is not used: give it to UnityEnvironment(seed=...)")
+
+    @property
+    def reward_range(self) -> tuple[float, float]:
+        """No bounds are known."""
+        return -float("inf"), float("inf")
+
+    def _check_specs(self) -> None:
+        shapes = [spec.shape for spec in self.group_spec.observation_specs]
+        visuals = [shape for shape in shapes if len(shape) == 3]
+        if not any(len(shape) in (1, 3) for shape in shapes):
+            raise UnityGymException(f"expected an image or a vector among the observations; behavior '{self.name}' has shapes {shapes}")
+        if len(visuals) > 1 and not self._multiple:
+            get_logger(__name__).warning(f"behavior '{self.name}' sees {len(visuals)} images; the first is shown (allow_multiple_obs: all)")
+        if self._uint8 and not visuals:
+            get_logger(__name__).warning(f"uint8_visual changes nothing: behavior '{self.name}' sees no image")
+
+    def _make_action_space(self, flatten_branched: bool) -> Any:
+        spec = self.group_spec.action_spec
+        if spec.is_discrete():
+            if spec.discrete_size == 1:
+                return spaces.Discrete(spec.discrete_branches[0])
+            if flatten_branched:
+                self._flattener = ActionFlattener(spec.discrete_branches)
+                return self._flattener.action_space
+            return spaces.MultiDiscrete(list(spec.discrete_branches))
+        if not spec.is_continuous():
+            raise UnityGymException(f"expected actions that are continuous or discrete; behavior '{self.name}' has {spec}")
+        if flatten_branched:
+            get_logger(__name__).warning(f"flatten_branched changes nothing: behavior '{self.name}' has no branches")
+        return spaces.Box(-1.0, 1.0, (spec.continuous_size,), np.float32)
+
+    def _make_observation_space(self) -> Any:
+        kind, most = (np.uint8, 255) if self._uint8 else (np.float32, 1)
+        shapes = [spec.shape for spec in self.group_spec.observation_specs]
+        images: list[Any] = [spaces.Box(0, most, shape, kind) for shape in shapes if len(shape) == 3]
+        length = sum(shape[0] for shape in shapes if len(shape) == 1)
+        vectors = [spaces.Box(-np.inf, np.inf, (length,), np.float32)] if length else []
+        shown = [*images, *vectors]
+        return spaces.Tuple(shown) if self._multiple else shown[0]
+
+    def _single_step(self, steps: DecisionSteps | TerminalSteps) -> GymStepResult:
+        images = [self._picture(column[0]) for column in steps.obs if column.ndim == 4]
+        vectors = [column[0] for column in steps.obs if column.ndim == 2]
+        shown = [*images, *([np.concatenate(vectors)] if vectors else [])]
+        if images:
+            self.visual_obs = images[0]
+        return shown if self._multiple else shown[0], float(steps.reward[0]), self.game_over, {"step": steps}
+
+    def _picture(self, values: np.ndarray) -> np.ndarray:
+        return (255.0 * values).astype(np.uint8) if self._uint8 else values
+
+    def _check_agents(self, agents: int) -> None:
+        if agents > 1:
+            raise UnityGymException(f"expected one agent; behavior '{self.name}' has {agents} (the PettingZoo wrappers take several)")

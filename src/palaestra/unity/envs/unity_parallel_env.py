@@ -1,0 +1,46 @@
+"""All agents at once, in the manner of PettingZoo before 1.22: `step` gives views, rewards, dones and infos."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from palaestra.unity.base_env import BaseEnv
+from palaestra.unity.envs.unity_pettingzoo_base_env import UnityPettingzooBaseEnv
+
+if TYPE_CHECKING:
+    ParallelEnv: Any = object
+else:
+    try:
+        from pettingzoo.utils.env import ParallelEnv
+    except ImportError:
+        ParallelEnv = object
+
+
+class UnityParallelEnv(UnityPettingzooBaseEnv, ParallelEnv):
+    """Every agent of a BaseEnv. One that ended and goes on at once is done, and already sees its new episode: `final_observation` in its
+    info is the last view of the old one.
+    """
+
+    def __init__(self, env: BaseEnv, seed: int | None = None) -> None:
+        super().__init__(env, seed)
+
+    def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> dict[str, Any]:
+        """The first views, by agent. Neither argument does anything: PettingZoo's own wrappers pass them on."""
+        super().reset()
+        return self._show()
+
+    def step(self, actions: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any], dict[str, bool], dict[str, dict[str, Any]]]:
+        """An agent that is left out does nothing. Raises gymnasium.error.Error for an action outside its space."""
+        self._loaded()
+        for agent, action in actions.items():
+            if agent in self._reborn or not self._dones.get(agent, True):
+                self._act(agent, action)
+        self._tick()
+        return self._show(), self._rewards, self._dones, self._infos
+
+    def _show(self) -> dict[str, Any]:
+        for agent, (view, _) in self._reborn.items():
+            self._infos[agent]["final_observation"] = self._observations[agent]
+            self._observations[agent] = view
+        return self._observations

@@ -1,0 +1,200 @@
+"""What the wrappers in the manner of PettingZoo before 1.22 have in common: agents by name, their spaces, and one tick."""
+
+from __future__ import annotations
+
+import atexit
+from typing import Any
+
+import numpy as np
+from gymnasium import error, spaces
+
+from palaestra.unity.base_env import ActionSpec, ActionTuple, BaseEnv
+from palaestra.unity.envs.env_helpers import split_agent, turns
+from palaestra.unity.logging_util import get_logger
+from palaestra.unity.side_channel.side_channel import SideChannel
+
+
+class UnityPettingzooBaseEnv:
+    """Agents are named '<behavior>?agent_id=<id>'; those that end leave, newcomers join."""
+
+    def __init__(self, env: BaseEnv, seed: int | None = None, metadata: dict[str, Any] | None = None) -> None:
+        """`seed`: of the action spaces."""
+        super().__init__()
+        atexit.register(self.close)
+        self._env: BaseEnv | None = env
+        self.metadata = metadata
+        self._seed = seed
+        self._action_spaces: dict[str, Any] = {}
+        self._observation_spaces: dict[str, Any] = {}
+        self._possible: dict[str, None] = {}
+        self._agents: list[str] = []
+        self._observations: dict[str, Any] = {}
+        self._rewards: dict[str, Any] = {}
+        self._dones: dict[str, bool] = {}
+        self._infos: dict[str, dict[str, Any]] = {}
+        self._reborn: dict[str, tuple[Any, dict[str, Any]]] = {}
+        """Agents that ended and ask again at once: the first view and the info of their new episode."""
+        if not env.behavior_specs:
+            env.step()
+        self._see()
+
+    @property
+    def observation_spaces(self) -> dict[str, Any]:
+        """By agent, all that were ever seen."""
+        return {agent: self.observation_space(agent) for agent in self._possible}
+
+    @property
+    def action_spaces(self) -> dict[str, Any]:
+        """By agent, all that were ever seen."""
+        return {agent: self.action_space(agent) for agent in self._possible}
+
+    def observation_space(self, agent: str) -> Any:
+        """Agents of one behavior share it. Raises KeyError."""
+        return self._observation_spaces[split_agent(agent)[0]] if agent in self._possible else self._unknown(agent)
+
+    def action_space(self, agent: str) -> Any:
+        """Agents of one behavior share it. Raises KeyError."""
+        return self._action_spaces[split_agent(agent)[0]] if agent in self._possible else self._unknown(agent)
+
+    @property
+    def side_channel(self) -> dict[str, SideChannel]:
+        """The environment's channels, by the names of their classes."""
+        manager = getattr(self._loaded(), "side_channel_manager", None)
+        return {} if manager is None else {type(channel).__name__: channel for channel in manager.channels.values()}
+
+    @property
+    def possible_agents(self) -> list[str]:
+        """All that were ever seen: more may come."""
+        return list(self._possible)
+
+    @property
+    def agents(self) -> list[str]:
+        """Those of this tick, also those that have just ended."""
+        return list(self._agents)
+
+    @property
+    def rewards(self) -> dict[str, Any]:
+        """Of this tick, by agent."""
+        return self._rewards
+
+    @property
+    def dones(self) -> dict[str, bool]:
+        """Whether its episode has just ended, by agent."""
+        return self._dones
+
+    @property
+    def infos(self) -> dict[str, dict[str, Any]]:
+        """By agent: behavior_name, group_id, group_reward, and `interrupted` of those that ended."""
+        return self._infos
+
+    def reset(self) -> Any:
+        """Begins all episodes anew."""
+        self._loaded().reset()
+        self._see()
+
+    def seed(self, seed: int | None = None) -> None:
+        """Cannot be set here: environments take their seed where they are made."""
+        get_logger(__name__).warning(f"the seed {seed} is not used: give it to UnityEnvironment, and to this wrapper for its spaces")
+
+    def render(self, mode: str = "human") -> None:
+        """Shows nothing: a game has a window of its own."""
+
+    def state(self) -> None:
+        """There is no view of the whole."""
+
+    def close(self) -> None:
+        """Ends the environment; may be called again."""
+        atexit.unregister(self.close)
+        env, self._env = self._env, None
+        if env is not None:
+            env.close()
+
+    def _loaded(self) -> BaseEnv:
+        if self._env is None:
+            raise error.Error("the environment is closed; make another")
+        return self._env
+
+    def _unknown(self, agent: str) -> Any:
+        raise KeyError(agent)
+
+    def _tick(self) -> None:
+        self._loaded().step()
+        self._see()
+
+    def _see(self) -> None:
+        """Takes this tick's steps. Of one that ended and asks at once the end is shown, and the new episode's first view is kept."""
+        env = self._loaded()
+        self._agents, self._reborn = [], {}
+        self._observations, self._rewards, self._dones, self._infos = {}, {}, {}, {}
+        for behavior in env.behavior_specs:
+            self._make_spaces(behavior)
+            decisions, terminals = env.get_steps(behavior)
+            ended, asking = turns(terminals, behavior), turns(decisions, behavior)
+            self._reborn.update({agent: (asking[agent][0], asking[agent][3]) for agent in asking if agent in ended})
+            for agent, (view, reward, done, info) in {**asking, **ended}.items():
+                self._possible[agent] = None
+                self._agents.append(agent)
+                self._observations[agent], self._rewards[agent], self._dones[agent], self._infos[agent] = view, reward, done, info
+
+    def _make_spaces(self, behavior: str) -> None:
+        if behavior in self._action_spaces:
+            return
+        spec = self._loaded().behavior_specs[behavior]
+        boxes = [_observation_box(each.shape) for each in spec.observation_specs]
+        view: Any = boxes[0] if len(boxes) == 1 else spaces.Tuple(boxes)
+        if spec.action_spec.discrete_size:
+            masks = [spaces.MultiBinary(size) for size in spec.action_spec.discrete_branches]
+            view = spaces.Dict({"observation": spaces.Tuple(boxes), "action_mask": spaces.Tuple(masks)})
+        self._observation_spaces[behavior] = view
+        self._action_spaces[behavior] = _action_space(spec.action_spec)
+        if self._seed is not None:
+            self._action_spaces[behavior].seed(self._seed)
+
+    def _act(self, agent: str, action: Any) -> None:
+        """Raises gymnasium.error.Error for an action outside the agent's space."""
+        behavior, number = split_agent(agent)
+        spec = self._loaded().behavior_specs[behavior].action_spec
+        space = self.action_space(agent)
+        try:
+            row = _row(action, spec)
+        except (TypeError, ValueError, IndexError):
+            row = None
+        if row is None or not _fits(row, spec):
+            raise error.Error(f"agent {agent} was given the action {action!r}; expected one of {space}")
+        self._loaded().set_action_for_agent(behavior, number, row)
+
+
+def _observation_box(shape: tuple[int, ...]) -> spaces.Box:
+    image = len(shape) == 3
+    return spaces.Box(0.0 if image else -np.inf, 1.0 if image else np.inf, shape, np.float32)
+
+
+def _action_space(spec: ActionSpec) -> Any:
+    """Continuous numbers are float32: with the original's int32 only -1, 0 and 1 could be done."""
+    box = spaces.Box(-1.0, 1.0, (spec.continuous_size,), np.float32)
+    if not spec.discrete_size:
+        return box
+    if spec.continuous_size:
+        return spaces.Tuple((box, spaces.MultiDiscrete(list(spec.discrete_branches))))
+    return spaces.Discrete(spec.discrete_branches[0]) if spec.discrete_size == 1 else spaces.MultiDiscrete(list(spec.discrete_branches))
+
+
+def _row(action: Any, spec: ActionSpec) -> ActionTuple:
+    """One agent's, from a number, a list, an array, or a pair of both parts; or an ActionTuple itself."""
+    if isinstance(action, ActionTuple):
+        return action
+    continuous, discrete = np.zeros((1, 0)), np.zeros((1, 0))
+    if spec.continuous_size and spec.discrete_size:
+        continuous, discrete = (np.asarray(part).reshape(1, -1) for part in action)
+    elif spec.continuous_size:
+        continuous = np.asarray(action, np.float32).reshape(1, -1)
+    else:
+        discrete = np.asarray(action).reshape(1, -1)
+    return ActionTuple(continuous, discrete)
+
+
+def _fits(action: ActionTuple, spec: ActionSpec) -> bool:
+    if action.continuous.shape != (1, spec.continuous_size) or action.discrete.shape != (1, spec.discrete_size):
+        return False
+    in_branches = (action.discrete >= 0) & (action.discrete < np.array(spec.discrete_branches, np.int32))
+    return bool((np.abs(action.continuous) <= 1).all() and in_branches.all())

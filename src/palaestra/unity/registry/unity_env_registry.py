@@ -1,0 +1,87 @@
+"""Environments by their ids."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from palaestra.core.registry import Registry, nearest
+from palaestra.unity.exception import UnityEnvironmentException
+from palaestra.unity.registry.base_registry_entry import BaseRegistryEntry
+from palaestra.unity.registry.binary_utils import load_manifest
+from palaestra.unity.registry.local_registry_entry import LocalRegistryEntry
+from palaestra.unity.registry.remote_registry_entry import RemoteRegistryEntry
+
+
+class UnityEnvRegistry(Mapping):
+    """Downloads only a manifest that was registered by its address, when an id is looked up, and a build, when it is made."""
+
+    def __init__(self) -> None:
+        self._entries: dict[str, BaseRegistryEntry] = {}
+        self._unread: list[str] = []
+
+    def register(self, new_entry: BaseRegistryEntry) -> None:
+        """In place of any of the same id."""
+        self._read_manifests()
+        self._entries[new_entry.identifier] = new_entry
+
+    def register_from_yaml(self, path_to_yaml: str) -> None:
+        """All of a manifest, a file or a http address. Raises UnityEnvironmentException for a file that cannot be read."""
+        if path_to_yaml.startswith(("http://", "https://")):
+            self._unread.append(path_to_yaml)
+        else:
+            self._add(path_to_yaml)
+
+    def clear(self) -> None:
+        """Forgets all entries."""
+        self._entries, self._unread = {}, []
+
+    def __getitem__(self, identifier: str) -> BaseRegistryEntry:
+        self._read_manifests()
+        if identifier not in self._entries:
+            known = ", ".join(self._entries) or "none"
+            raise KeyError(f"no environment is registered as '{identifier}'{nearest(identifier, self._entries)} (registered: {known})")
+        return self._entries[identifier]
+
+    def __len__(self) -> int:
+        self._read_manifests()
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[str]:
+        self._read_manifests()
+        yield from list(self._entries)
+
+    def _read_manifests(self) -> None:
+        while self._unread:
+            self._add(self._unread[0])
+            del self._unread[0]
+
+    def _add(self, place: str) -> None:
+        for each in load_manifest(place)["environments"]:
+            if not isinstance(each, dict) or len(each) != 1:
+                raise UnityEnvironmentException(f"the manifest {place}: each environment is an id with its facts; {each!r} came")
+            (identifier, facts), *_ = each.items()
+            try:
+                entry = _entry(identifier, facts)
+            except (TypeError, AttributeError) as error:
+                raise UnityEnvironmentException(f"the manifest {place}: '{identifier}' cannot be understood: {error}") from error
+            self._entries[identifier] = entry
+
+
+def _entry(identifier: str, facts: Mapping[str, Any]) -> BaseRegistryEntry:
+    """One with a `file_name` is on this machine; else it has an address for each system."""
+    if "file_name" in facts:
+        return LocalRegistryEntry(identifier, **facts)
+    missing = dict.fromkeys(("expected_reward", "description", "linux_url", "darwin_url", "win_url"))
+    return RemoteRegistryEntry(identifier, **{**missing, **facts})
+
+
+def _built_in() -> UnityEnvRegistry:
+    registry = UnityEnvRegistry()
+    for name in Registry("envs").names():
+        registry.register(LocalRegistryEntry(name, f"builtin:{name}", description=f"Palaestra's own {name}; needs no Unity"))
+    return registry
+
+
+default_registry = _built_in()
+"""Palaestra's built-in environments; `register_from_yaml` adds Unity's, or one's own."""
