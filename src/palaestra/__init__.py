@@ -3,6 +3,7 @@
 >>> env = palaestra.make("3DBall", areas=64)
 >>> palaestra.train("configs/ppo/3DBall.yaml", env="3DBall")
 >>> policy = palaestra.load_policy("results/first/3DBall.onnx")
+>>> demo = palaestra.read_demo("Expert.demo")
 
 Each name imports what it needs when it is first used; `load_policy` needs neither torch nor Warp.
 """
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from palaestra.brains.model import load_policy as load_policy
     from palaestra.envs.base import Env
+    from palaestra.envs.unity.demo import read_demo as read_demo
     from palaestra.runtime.api import train as train
 
     __version__: str
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 # a machine that has other work, such as a game, they wait for cores that nobody gives: 12,000 agent-steps/s where this makes 80,000
 os.environ.setdefault("GOMP_SPINCOUNT", "100000")
 
-__all__ = ["__version__", "load_policy", "make", "train"]
+__all__ = ["__version__", "load_policy", "make", "read_demo", "train"]
 
 
 def make(name: str, *, areas: int | None = None, device: str = "cpu", **options: Any) -> Env:
@@ -41,6 +43,10 @@ def __getattr__(name: str) -> Any:
         from palaestra.brains.model import load_policy
 
         return load_policy
+    if name == "read_demo":
+        from palaestra.envs.unity.demo import read_demo
+
+        return read_demo
     if name == "train":
         from palaestra.runtime.api import train
 

@@ -163,9 +163,8 @@ def _print(shown: dict[str, Any]) -> None:
     kinds = f"{shown['terminated']:,} ended, {shown['truncated']:,} cut by a limit, {shown['open_episodes']:,} open"
     print(f"  episodes   {kinds} ({said})")
     if reward["mean"] is not None:
-        print(
-            f"  reward     mean {_number(reward['mean'])}, least {_number(reward['min'])}, greatest {_number(reward['max'])}; sum {_number(reward['sum'])}"
-        )
+        mean, least, greatest, total = (_number(reward[of]) for of in ("mean", "min", "max", "sum"))
+        print(f"  reward     mean {mean}, least {least}, greatest {greatest}; sum {total}")
         print(f"  length     mean {length['mean']:.1f}, least {length['min']:.0f}, greatest {length['max']:.0f} decisions")
     if shown["group_reward"]:
         print(f"  group      reward {shown['group_reward']:.6g}")

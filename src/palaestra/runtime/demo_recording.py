@@ -60,6 +60,7 @@ class DemoRecorder:
         self._begun: dict[Side, int] = {}
         self._takes: dict[str, dict[int, _Take]] = {}  # by behavior and slot
         self._actions: dict[str, tuple[NDArray[np.float32], NDArray[np.int64]]] = {}  # the last, a row a slot
+        self._acting: dict[str, NDArray[np.bool_]] = {}  # when last noted
 
     @property
     def done(self) -> bool:
@@ -67,9 +68,15 @@ class DemoRecorder:
         return self._episodes is not None and bool(self.writers) and all(w.ends >= self._episodes for w in self.writers.values())
 
     def decided(self, actions: Mapping[str, Action]) -> None:
-        """Takes in what the agents do that act in the tables noted last."""
+        """Takes in what the agents do that act in the tables noted last; those that wait keep what they did before."""
         for behavior, action in actions.items():
-            self._actions[behavior] = action.continuous.cpu().numpy().astype(np.float32), action.discrete.cpu().numpy().astype(np.int64)
+            new = action.continuous.cpu().numpy(), action.discrete.cpu().numpy()
+            old, acting = self._actions.get(behavior, ()), self._acting[behavior]
+            held = [np.array(column) for column in new]
+            for column, before in zip(held, old, strict=False):
+                waiting = np.flatnonzero(~acting[: len(before)])
+                column[waiting] = before[waiting]
+            self._actions[behavior] = held[0], held[1]
 
     def note(self, steps: Mapping[str, TimeStep]) -> None:
         """Takes in the tables of a tick."""
@@ -91,6 +98,7 @@ class DemoRecorder:
     def _note(self, behavior: str, step: TimeStep) -> None:
         spec, takes = self._env.behaviors[behavior], self._takes.setdefault(behavior, {})
         ended, acting = (step.terminated | step.truncated).cpu().numpy(), step.acting.cpu().numpy()
+        self._acting[behavior] = acting
         if step.lost is not None:
             for slot in np.flatnonzero(step.lost.cpu().numpy()).tolist():
                 self._lose(takes, slot)

@@ -1,0 +1,221 @@
+import struct
+
+import demo_files
+import numpy as np
+import pytest
+from demo_files import HYBRID, write
+
+from palaestra.core.errors import DemoError, EmptyDemo
+from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
+from palaestra.envs.unity import demo_columns, demo_reader
+from palaestra.envs.unity.demo import Columns, DemoMeta, read_demo, rewrite
+from palaestra.envs.unity.messages import message_class
+
+Pair = message_class("communicator_objects.AgentInfoActionPairProto")
+COLUMNS = ("reward", "group_reward", "done", "cut", "id", "group", "mask", "continuous", "discrete", "acted")
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    """The file in pieces of some hundred bytes, so that records lie across their borders."""
+    monkeypatch.setattr(demo_reader, "BLOCK", 700)
+
+
+def same(one: Columns, other: Columns) -> bool:
+    obs = all(np.array_equal(a, b) for a, b in zip(one.obs, other.obs, strict=True))
+    return obs and all(np.array_equal(getattr(one, name), getattr(other, name)) for name in COLUMNS)
+
+
+def test_what_was_written_comes_back(tmp_path):
+    records = list(demo_files.episodes(3, 5, mask=True))
+    demo = read_demo(write(tmp_path / "x.demo", records))
+    assert demo.meta == DemoMeta(1, "a demo", 10, 3, pytest.approx(8 * 0.5 / 3))
+    assert (demo.key, demo.spec, demo.warnings) == ("Thing?team=2", HYBRID, ())
+    for came, sent in zip(demo, records, strict=True):
+        assert all(np.array_equal(a, b) for a, b in zip(came.obs, sent.obs, strict=True))
+        np.testing.assert_array_equal(came.continuous, sent.continuous)
+        np.testing.assert_array_equal(came.discrete, sent.discrete)
+        assert (came.reward, came.group_reward, came.done, came.cut, came.id) == (
+            sent.reward,
+            sent.group_reward,
+            sent.done,
+            sent.cut,
+            sent.id,
+        )
+        assert came.mask is not None
+        np.testing.assert_array_equal(came.mask, np.ones(5, bool) if sent.mask is None else sent.mask)
+
+
+def test_frames_read_what_reading_one_by_one_does(tmp_path, monkeypatch, small_blocks):
+    demo = read_demo(write(tmp_path / "x.demo", demo_files.episodes(*[40] * 5, mask=True)))
+    fast = list(demo.chunks())
+    monkeypatch.setattr(demo_columns, "_MOST_FRAMES", 0)
+    slow = list(demo.chunks())
+    assert len(fast) > 3
+    assert all(same(one, other) for one, other in zip(fast, slow, strict=True))
+
+
+def test_pairs_are_what_was_seen_and_the_action_of_the_next_record_but_never_across_an_end(tmp_path, small_blocks):
+    demo = read_demo(write(tmp_path / "x.demo", demo_files.episodes(30, 1, 40)))
+    pairs = list(demo.pairs())
+    assert len(pairs) > 2
+    seen = np.concatenate([part.obs[0][:, 0] for part in pairs])
+    np.testing.assert_array_equal(seen, [*range(1, 31), 32, *range(34, 74)])
+    np.testing.assert_allclose(np.concatenate([part.continuous[:, 0] for part in pairs]), seen / 100, rtol=1e-6)
+    np.testing.assert_array_equal(np.concatenate([part.discrete[:, 1] for part in pairs]), seen % 2)
+    episode = np.concatenate([part.episode for part in pairs])
+    np.testing.assert_array_equal(episode, [0] * 30 + [1] + [2] * 40)
+    assert np.flatnonzero(np.concatenate([part.terminated for part in pairs])).tolist() == [29, 70]
+    assert np.flatnonzero(np.concatenate([part.truncated for part in pairs])).tolist() == [30]
+    assert sum(float(part.reward.sum()) for part in pairs) == 71 * 0.5
+
+
+def test_episodes_come_whole_with_their_last_view(tmp_path, small_blocks):
+    demo = read_demo(write(tmp_path / "x.demo", demo_files.episodes(30, 0, 40, 2, open_last=True)))
+    episodes = list(demo.episodes())
+    assert [len(episode.pairs) for episode in episodes] == [30, 40, 2]
+    assert [episode.ended for episode in episodes] == [True, True, False]
+    assert [float(episode.final_obs[0][0]) for episode in episodes if episode.final_obs] == [31, 73, 76]
+    assert episodes[1].pairs.episode.tolist() == [2] * 40
+
+
+def test_images_come_back_from_pngs(tmp_path):
+    spec = BehaviorSpec((ObsSpec("grey", (1, 4, 5)), ObsSpec("five", (5, 4, 5)), ObsSpec("rgb", (3, 4, 5))), ActionSpec(0, (4,)))
+    generator = np.random.default_rng(0)
+    record = demo_files.record(1, first=True, spec=spec)
+    images = tuple(generator.integers(0, 256, obs.shape).astype(np.float32) / 255 for obs in spec.obs)
+    sent = type(record)(images, *[getattr(record, name) for name in list(record.__dataclass_fields__)[1:]])
+    path = write(tmp_path / "x.demo", [sent], spec, images=("grey", "five", "rgb"))
+    for came, image in zip(next(iter(read_demo(path))).obs, images, strict=True):
+        np.testing.assert_allclose(came, image, atol=1e-6)
+    assert path.read_bytes().count(b"\x89PNG") == 1 + 2 + 1
+
+
+@pytest.mark.parametrize("lost", [1, 60, 500])
+def test_a_file_that_is_cut_off_gives_its_complete_episodes_and_one_warning(tmp_path, lost):
+    path = write(tmp_path / "x.demo", demo_files.episodes(5, 5, 5))
+    whole = path.read_bytes()
+    tail = len(read_demo(path).tail)
+    path.write_bytes(whole[: len(whole) - tail - lost])
+    demo = read_demo(path)
+    (warning,) = demo.warnings
+    assert f"is cut off at byte {len(whole) - tail - lost}: its metadata counts 18 records; " in warning
+    columns = demo.columns()
+    assert columns.done[-1]
+    assert len(columns) in (6, 12)
+    assert f"the {len(columns)} of complete episodes are read" in warning
+    rewrite(demo, tmp_path / "mended.demo")
+    mended = read_demo(tmp_path / "mended.demo")
+    assert mended.warnings == ()
+    assert mended.meta.steps == len(mended) == len(columns)
+    assert mended.meta.episodes == len(columns) // 6 + 1
+
+
+def test_a_file_that_lost_only_its_tail_is_whole(tmp_path):
+    path = write(tmp_path / "x.demo", demo_files.episodes(5, 5))
+    path.write_bytes(path.read_bytes()[:-3])
+    demo = read_demo(path)
+    assert (len(demo), demo.warnings) == (12, ())
+
+
+def test_a_recording_that_was_killed_is_read_as_far_as_its_last_end(tmp_path):
+    writer = demo_files.DemoWriter(tmp_path / "x.demo", "x", "Thing", HYBRID)
+    for record in demo_files.episodes(3, 2, 1, open_last=True):
+        writer.write(record)
+    writer._file.flush()  # as much as the system has of a killed process
+    demo = read_demo(tmp_path / "x.demo.part")
+    assert demo.meta.steps == len(demo) == 7
+    assert "bytes follow its 7 records" in demo.warnings[0]
+    writer.discard()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "is empty: 0 bytes"),
+        (b"\x89PNG\r\n\x1a\n" + bytes(100), r"begins with 89 50 4e 47 .*\(a PNG image\)"),
+        (b"PK\x03\x04" + bytes(100), "a zip archive"),
+        (b"Hello, this is a text that somebody wrote, longer than a header is", "a text file"),
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 3\n", "a Git LFS pointer; fetch the file itself"),
+        (bytes(100), "no demonstration file"),
+        (struct.pack("<B", 2) + b"\x08\x07" + bytes(100), "version 7 of the format"),
+        (b"\x0e\x08\x01\x12\x01d", "cut off within its header: 6 bytes came"),
+    ],
+)
+def test_a_foreign_file_is_named_as_what_it_is(tmp_path, content, message):
+    (tmp_path / "x.demo").write_bytes(content)
+    with pytest.raises(DemoError, match=message):
+        read_demo(tmp_path / "x.demo")
+
+
+def test_a_file_that_ends_within_its_behavior_says_where(tmp_path):
+    path = write(tmp_path / "x.demo", demo_files.episodes(2))
+    path.write_bytes(path.read_bytes()[:40])
+    with pytest.raises(DemoError, match="cut off within its header: 40 bytes came; its behavior alone ends at byte"):
+        read_demo(path)
+
+
+def test_a_file_cut_off_before_its_first_record_is_empty(tmp_path):
+    path = write(tmp_path / "x.demo", demo_files.episodes(2))
+    path.write_bytes(path.read_bytes()[:90])
+    with pytest.raises(EmptyDemo, match="cut off at byte 90 and had 3"):
+        read_demo(path)
+
+
+def test_a_missing_file_and_a_folder_are_errors(tmp_path):
+    with pytest.raises(DemoError, match=r"none\.demo cannot be read: No such file"):
+        read_demo(tmp_path / "none.demo")
+    with pytest.raises(DemoError, match="is a folder"):
+        read_demo(tmp_path)
+
+
+def test_a_damaged_record_is_named(tmp_path):
+    path = write(tmp_path / "x.demo", demo_files.episodes(5))
+    content = bytearray(path.read_bytes())
+    raw = list(read_demo(path).raw())
+    at = content.find(raw[3], sum(map(len, raw[:3])))
+    content[at : at + len(raw[3])] = b"\xff" * len(raw[3])
+    path.write_bytes(content)
+    with pytest.raises(DemoError, match=r"x.demo, record 3: its \d+ bytes \(ff ff .*\) are no record"):
+        list(read_demo(path).chunks())
+
+
+def test_a_number_that_is_none_is_named_when_pairs_are_asked_for_and_shown_as_it_is_otherwise(tmp_path):
+    records = list(demo_files.episodes(4))
+    records[2].obs[0][1] = np.nan
+    demo = read_demo(write(tmp_path / "x.demo", records))
+    assert np.isnan(demo.columns().obs[0][2, 1])
+    with pytest.raises(DemoError, match=r"record 2: observation 0\[1\] is nan"):
+        list(demo.pairs())
+
+
+def test_an_observation_of_another_shape_is_named(tmp_path):
+    path = write(tmp_path / "x.demo", demo_files.episodes(4))
+    demo = read_demo(path)
+    pair = Pair.FromString(list(demo.raw())[2])
+    del pair.agent_info.observations[0].float_data.data[0]
+    raw = pair.SerializeToString()
+    content = path.read_bytes()
+    old = list(demo.raw())[2]
+    path.write_bytes(content.replace(bytes([len(old)]) + old, bytes([len(raw)]) + raw))
+    with pytest.raises(DemoError, match="record 2: behavior 'Thing', agent 0: observation 'view' came as 2 numbers"):
+        list(read_demo(path).chunks())
+
+
+@pytest.mark.slow
+def test_two_gigabytes_are_read_in_little_memory(tmp_path):
+    import resource
+
+    path = write(tmp_path / "x.demo", demo_files.episodes(*[100] * 20))
+    demo = read_demo(path)
+    body = path.read_bytes()[demo._start : -len(demo.tail)]
+    times = 2_000_000_000 // len(body) + 1
+    meta = DemoMeta(1, "big", len(demo) * times, 20 * times + 1, demo.meta.mean_reward)
+    with (tmp_path / "big.demo").open("wb") as file:
+        file.write(meta.header() + path.read_bytes()[33 : demo._start])
+        for _ in range(times):
+            file.write(body)
+        file.write(meta.to_bytes())
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert sum(map(len, read_demo(tmp_path / "big.demo").pairs())) == 2000 * times
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100 * 1024
