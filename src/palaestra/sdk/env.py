@@ -12,6 +12,7 @@ from torch import Tensor
 
 from palaestra.core.errors import EnvError
 from palaestra.core.metrics import Kind, Measurement
+from palaestra.core.registry import nearest
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.slots import Ids
@@ -100,8 +101,11 @@ class SdkEnv:
         return steps
 
     def set_parameters(self, values: Mapping[str, Tensor]) -> None:
-        """Of each area one value; a game takes any name, as Unity games do."""
+        """Of each area one value. Raises EnvError for a name that the game does not declare, where it declares any."""
         for key, column in values.items():
+            if self.parameters and key not in self.parameters:
+                known = ", ".join(self.parameters)
+                raise EnvError(f"game '{self.game.name}' has no parameter '{key}'{nearest(key, self.parameters)} (it declares: {known})")
             self._values[key] = column.tolist()
             if self._fresh_for is None:
                 self._set(key, self._values[key])

@@ -139,9 +139,7 @@ def test_a_game_without_agents():
 def test_two_agents_with_one_id():
     academy = sdk.Academy()
     academy.add(Walker(), id=3)
-    with pytest.raises(
-        EnvError, match=r"behavior 'Walker', Walker is added with id 3, which is that of behavior 'Walker', agent 3 \(Walker\)"
-    ):
+    with pytest.raises(EnvError, match=r"behavior 'Walker', Walker is added with id 3, .* behavior 'Walker', agent 3 \(Walker\)"):
         academy.add(Walker(), id=3)
     assert [academy.add(Walker()).id for _ in range(4)] == [0, 1, 2, 4]
 
@@ -166,9 +164,7 @@ def test_what_is_no_agent():
 def test_two_specs_of_one_behavior():
     academy = sdk.Academy()
     academy.add(Walker())
-    with pytest.raises(
-        EnvError, match=r"agent 1 \(Walker\) has observations: VectorSensor_size3.*agent 0 \(Walker\) of the same behavior has"
-    ):
+    with pytest.raises(EnvError, match=r"agent 1 \(Walker\) has .*size3.*agent 0 \(Walker\) of the same behavior has"):
         academy.add(Walker(behavior=sdk.Behavior("Walker", observations=3, continuous=1)))
 
 
@@ -247,9 +243,7 @@ def test_a_behavior_that_is_changed_by_assignment():
 
 
 def test_an_agent_that_is_used_before_it_was_added():
-    with pytest.raises(
-        EnvError, match=r"Walker\.add_reward is used before the agent was added; call academy\.add\(Walker\(\.\.\.\)\) first"
-    ):
+    with pytest.raises(EnvError, match=r"Walker\.add_reward is used before the agent was added; call academy\.add"):
         Walker().add_reward(1.0)
 
 
@@ -259,10 +253,14 @@ def test_whatever_an_authors_method_raises_says_whose_it_was(method: str):
         raise KeyError("speed")
 
     agent = type("Bad", (Walker,), {method: fails})()
-    academy = sdk.Academy()
-    with pytest.raises(EnvError, match=rf"{WHO}: (fails|{method}) raised KeyError: 'speed' \(.*test_sdk_errors\.py, line \d+\)") as caught:
+
+    def play() -> None:
+        academy = sdk.Academy()
         academy.add(agent)
         exchange(academy, academy.advance())
+
+    with pytest.raises(EnvError, match=rf"{WHO}: (fails|{method}) raised KeyError: 'speed' \(.*test_sdk_errors\.py, line \d+\)") as caught:
+        play()
     assert isinstance(caught.value.__cause__, KeyError)
 
 
