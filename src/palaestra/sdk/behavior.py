@@ -22,7 +22,7 @@ class Behavior:
     """Numbers that `collect_observations` adds; 0: the agent has other sensors (`add_sensor` in `initialize`)."""
     continuous: int = 0
     """Continuous actions, each within -1..1."""
-    branches: Iterable[int] = ()
+    branches: int | Iterable[int] = ()
     """Choices of each discrete branch; `branches=4` is one branch."""
     team: int = 0
     """Its side, where agents play against one another."""
@@ -57,4 +57,4 @@ class Behavior:
     @cached_property
     def action(self) -> ActionSpec:
         """The same as a spec."""
-        return ActionSpec(self.continuous, tuple(self.branches))
+        return ActionSpec(self.continuous, self.branches)  # type: ignore[arg-type]  # a tuple by now
