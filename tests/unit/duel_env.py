@@ -105,6 +105,19 @@ class Interrupted:
         return Choice(np.ones((len(seen.slots), 1), np.float32), np.zeros((len(seen.slots), 0), np.int64))
 
 
+class Tired:
+    """Chooses 1 nine times."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def decide(self, seen: Seen) -> Choice:
+        self.calls += 1
+        if self.calls == 10:
+            raise RuntimeError("tired")
+        return Choice(np.ones((len(seen.slots), 1), np.float32), np.zeros((len(seen.slots), 0), np.int64))
+
+
 class NoBrain:
     pass
 

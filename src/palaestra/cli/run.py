@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from palaestra.envs.base import Env, Timed
-    from palaestra.runtime.cast import Cast
+    from palaestra.runtime.cast import Cast, Part
     from palaestra.runtime.evaluation import Evaluation
     from palaestra.runtime.players import Players
 
@@ -92,42 +92,46 @@ def _game_flags(group: argparse._ArgumentGroup) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Plays and prints a table, after Ctrl-C that of the episodes so far. Raises PalaestraError."""
-    from palaestra.core.errors import ConfigError
-    from palaestra.runtime.cast import Cast, read_parts
-    from palaestra.runtime.evaluation import play, results
-    from palaestra.runtime.players import Players
+    from palaestra.runtime.cast import read_parts
 
     _check(options)
     parts = read_parts(options.brains)
     env = _open(options)
-    status = 0
     try:
-        plays = Cast(parts, env, seed=options.seed, deterministic=options.deterministic, results=options.results_dir)
-        players = Players(env, plays.brain, lambda agents: options.episodes)
-        pace = _pace(env, options)
-        start = time.perf_counter()
+        return _play(env, parts, options)
+    finally:
+        env.close()
+
+
+def _play(env: Env, parts: Sequence[Part], options: argparse.Namespace) -> int:
+    from palaestra.runtime.cast import Cast
+    from palaestra.runtime.evaluation import play
+    from palaestra.runtime.players import Players
+
+    plays = Cast(parts, env, seed=options.seed, deterministic=options.deterministic, results=options.results_dir)
+    players = Players(env, plays.brain, lambda agents: options.episodes)
+    pace, status, start = _pace(env, options), 0, time.perf_counter()
+    try:
         with _Live(players, options.episodes) as live:
 
             def each_tick() -> None:
-                if players.decisions == 0 and not _may_grow(options.env) and plays.strangers():
-                    raise ConfigError(f"--brain {plays.strangers()[0].whom}: {_who_is_there(plays, env)}")
+                if not players.decisions:
+                    _refuse_strangers(plays, env, options.env)
                 pace()
                 live.show()
 
-            try:
-                play(env, players, options.seed, each_tick)
-            except KeyboardInterrupt as signal:
-                status = 128 + getattr(signal, "number", 2)
-        seconds = time.perf_counter() - start
-        found = results(players)
-        _report(found, plays, players, seconds, as_json=options.json)
-        if status:
-            print("palaestra: interrupted; these are the episodes that had ended", file=sys.stderr)
-        for part in plays.idle():
-            print(f"palaestra: --brain {part.typed} played nobody: {_who_is_there(plays, env)}", file=sys.stderr)
+            play(env, players, options.seed, each_tick)
+    except KeyboardInterrupt as signal:
+        status = 128 + getattr(signal, "number", 2)
     finally:
-        env.close()
-    return status
+        if players.done or any(tally.returns for tally in players.tallies.values()):
+            _report(plays, players, time.perf_counter() - start, as_json=options.json)
+    if status:
+        print("palaestra: interrupted; only the episodes that had ended are counted", file=sys.stderr)
+        return status
+    for part in plays.idle():
+        print(f"palaestra: --brain {part.typed} played nobody: {_who_is_there(plays, env)}", file=sys.stderr)
+    return 0
 
 
 def _check(options: argparse.Namespace) -> None:
@@ -179,11 +183,14 @@ def _pace(env: Env, options: argparse.Namespace) -> Callable[[], object]:
     return lambda: pace.wait((world.tick_seconds or 0) / options.time_scale)
 
 
-def _may_grow(name: str) -> bool:
-    """Whether behaviors may appear later: where they cannot, a name that is not there is a mistake."""
+def _refuse_strangers(plays: Cast, env: Env, name: str) -> None:
+    """Where behaviors cannot come later, as a game's may, a name that is not there is a mistake."""
+    from palaestra.core.errors import ConfigError
     from palaestra.runtime.environments import is_game
 
-    return is_game(name) or name.startswith("python:")
+    strangers = plays.strangers()
+    if strangers and not is_game(name) and not name.startswith("python:"):
+        raise ConfigError(f"--brain {strangers[0].whom}: {_who_is_there(plays, env)}")
 
 
 def _who_is_there(plays: Cast, env: Env) -> str:
@@ -233,8 +240,11 @@ class _Live:
         self._bar.update(self._task, completed=done, total=self._episodes * len(tallies), rate=rate)
 
 
-def _report(found: dict[str, Evaluation], plays: Cast, players: Players, seconds: float, *, as_json: bool) -> None:
+def _report(plays: Cast, players: Players, seconds: float, *, as_json: bool) -> None:
     """A table, or JSON."""
+    from palaestra.runtime.evaluation import results
+
+    found = results(players)
     brains = dict(zip(found, (part.brain for side in players.tallies if (part := plays.part(*side))), strict=True))
     compete = len({team for _, team in players.tallies}) > 1
     if as_json:

@@ -76,6 +76,13 @@ def test_a_unity_game_plays_at_the_time_scale_that_it_is_told(tmp_path: Path, ca
     assert struct.pack("<if", 2, 1.5).hex() in json.loads(end.read_text())["side_channel"]  # 2: Unity's time scale
 
 
+def test_an_error_leaves_the_episodes_so_far(capsys):
+    assert run("python:duel_env:make", "--brain", "python:duel_env:Tired", "--episodes=1000000", "--json") == 1
+    out, error = capsys.readouterr()
+    assert json.loads(out)["Duel?team=0"]["episodes"] == 27
+    assert re.search(r"brain python:duel_env:Tired broke off: RuntimeError: tired \(.*duel_env.py, line \d+\)", error)
+
+
 def test_a_unity_game_keeps_its_heuristics_to_itself(tmp_path: Path, capsys):
     fails(capsys, "'Ball': a Unity game keeps its heuristics to itself", make_build(tmp_path, "Ball"), "--brain", "heuristic")
 
@@ -129,4 +136,4 @@ def test_ctrl_c_shows_the_episodes_so_far(capsys):
         "lost": 0,
         "brain": "",
     }
-    assert "interrupted; these are the episodes that had ended" in error
+    assert "interrupted; only the episodes that had ended are counted" in error
