@@ -7,16 +7,16 @@ from collections.abc import Callable, Mapping
 
 from palaestra.sdk import wire
 from palaestra.sdk.channels import AnalyticsChannel, EngineChannel, ParametersChannel, StatsChannel
-from palaestra.sdk.connection import Connection
+from palaestra.sdk.connection import Connection, TrainerGone
 from palaestra.sdk.exchange import Said
 from palaestra.sdk.side_channels import SideChannels
 from palaestra.sdk.stage import Stage
 
 
 def serve(make: Callable[[int, int], Stage], port: int, tell: Callable[[str], None] | None = None) -> None:
-    """Plays for the trainer on that port until it wants no more. `make(areas, seed)` begins the game, as the trainer would have it.
+    """Plays for the trainer on that port until it wants no more, or is gone. `make(areas, seed)` begins the game, as it would have it.
 
-    Raises EnvError where there is no trainer, where it is gone without a goodbye, and for what the game does wrong.
+    Raises EnvError where there is no trainer, and for what the game does wrong.
     """
     connection, tell = Connection(port), tell or _print
     try:
@@ -29,6 +29,8 @@ def serve(make: Callable[[int, int], Stage], port: int, tell: Callable[[str], No
         stage = make(trainer.areas, trainer.seed)
         try:
             _Conversation(stage, connection, wire.Writer(trainer.capabilities), tell).go_on()
+        except TrainerGone as gone:
+            tell(f"{gone}; the game ends")
         finally:
             stage.close()
     finally:

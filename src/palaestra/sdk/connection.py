@@ -9,6 +9,7 @@ from palaestra.core.errors import EnvError
 METHOD = "/communicator_objects.UnityToExternalProto/Exchange"
 PATIENCE = 10.0
 """Seconds for a trainer to begin listening."""
+_BROKEN = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED, grpc.StatusCode.INTERNAL)
 _OPTIONS = (
     ("grpc.max_receive_message_length", -1),
     ("grpc.max_send_message_length", -1),
@@ -16,6 +17,10 @@ _OPTIONS = (
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 500),
 )
+
+
+class TrainerGone(EnvError):
+    """The connection broke. ML-Agents' trainer may end so: it closes its server at once, and its goodbye may not get through."""
 
 
 class Connection:
@@ -29,7 +34,7 @@ class Connection:
         self._spoke = False
 
     def exchange(self, raw: bytes) -> bytes:
-        """The trainer's answer. Raises EnvError where there is no trainer, or none any more."""
+        """The trainer's answer. Raises EnvError where there is no trainer, TrainerGone where there is none any more."""
         try:
             if self._spoke:
                 return self._call(raw)
@@ -58,8 +63,8 @@ class Connection:
             )
         if code is grpc.StatusCode.UNIMPLEMENTED:
             return EnvError(f"what listens on port {self.port} is no trainer ({details})")
-        if code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED) and self._spoke:
-            return EnvError(f"the trainer on port {self.port} is gone: its connection broke without a goodbye ({details})")
+        if code in _BROKEN and self._spoke:
+            return TrainerGone(f"the trainer on port {self.port} is gone: its connection broke without a goodbye ({details})")
         return EnvError(f"the trainer on port {self.port} did not answer: {code.name}, {details}")
 
     def close(self) -> None:

@@ -171,10 +171,10 @@ def test_a_trainer_that_says_goodbye_ends_the_game_well():
     trainer.close()
 
 
-def test_a_trainer_that_is_gone_is_an_error(capfd: pytest.CaptureFixture[str]):
+def test_a_game_ends_with_its_trainer_and_says_so(capfd: pytest.CaptureFixture[str]):
     trainer = Trainer(encode.initialization(3, 1))
-    assert run(sdk_games.continuous, ["--mlagents-port", str(trainer.port)]) == 1
-    assert f"the trainer on port {trainer.port} is gone: its connection broke without a goodbye" in capfd.readouterr().err
+    assert run(sdk_games.continuous, ["--mlagents-port", str(trainer.port)]) == 0
+    assert f"the trainer on port {trainer.port} is gone: its connection broke without a goodbye" in capfd.readouterr().out
     trainer.close()
 
 
