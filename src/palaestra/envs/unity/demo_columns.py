@@ -223,6 +223,7 @@ def _whole(values: NDArray[np.float32]) -> NDArray[np.int64]:
 def _table(data: NDArray[np.uint8], begins: NDArray[np.int64], length: int) -> NDArray[np.uint8]:
     """(N, length): the records that begin there; no copy is made where they lie at equal distances."""
     steps = np.diff(begins)
+    strided = np.lib.stride_tricks.as_strided
     if len(steps) and (steps == steps[0]).all() and steps[0] >= length:
-        return np.lib.stride_tricks.as_strided(data[begins[0] :], (len(begins), length), (int(steps[0]), 1), writeable=False)
-    return data[begins[:, None] + np.arange(length)]
+        return strided(data[begins[0] :], (len(begins), length), (int(steps[0]), 1), writeable=False)
+    return strided(data, (len(data) - length + 1, length), (1, 1), writeable=False)[begins]

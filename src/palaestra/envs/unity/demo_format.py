@@ -9,7 +9,6 @@ tail      the metadata once more, without a length; nobody reads it
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
@@ -89,6 +88,8 @@ def varint(value: int) -> bytes:
 
 def read_varint(data: bytes, at: int, limit: bool = True) -> tuple[int, int]:
     """A number and where what follows begins; -1 where the bytes are none, and with `limit` where it is too large for a length."""
+    if len(data) > at + 1 and data[at] > 0x7F > data[at + 1]:  # most lengths
+        return data[at] & 0x7F | data[at + 1] << 7, at + 2
     value = 0
     for i, byte in enumerate(data[at : at + 10]):
         value |= (byte & 0x7F) << 7 * i
@@ -97,20 +98,24 @@ def read_varint(data: bytes, at: int, limit: bool = True) -> tuple[int, int]:
     return -1, at
 
 
-def spans(data: bytes, most: int) -> Iterator[tuple[int, int]]:
+def spans(data: bytes, most: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Where the complete messages among `data` begin and end, `most` of them at most. The first begins with its length at byte 0."""
-    at, end = 0, len(data)
-    for _ in range(most):
-        if at >= end:
-            return
+    begins: list[int] = []
+    ends: list[int] = []
+    begin_at, end_at, size, at = begins.append, ends.append, len(data), 0
+    while at < size:  # the one loop over all records: kept lean
         length = data[at]
         begin = at + 1
         if length > 0x7F:
             length, begin = read_varint(data, at)
-        if length < 0 or begin + length > end:
-            return
+            if length < 0:
+                break
         at = begin + length
-        yield begin, at
+        if at > size:
+            break
+        begin_at(begin)
+        end_at(at)
+    return np.array(begins[:most], np.int64), np.array(ends[:most], np.int64)
 
 
 class Timing(Enum):

@@ -287,12 +287,12 @@ def _blocks(path: Path, start: int, most: int | None) -> Iterator[tuple[bytes, N
         while left:
             came = file.read(wanted)
             data = rest + came
-            found = np.array(list(spans(data, left)), np.int64)
-            if not len(found):
+            begins, ends = spans(data, left)
+            if not len(begins):
                 if not came:
                     return
                 rest, wanted = data, max(BLOCK, len(data))
                 continue
-            yield data, found[:, 0], found[:, 1]
-            left -= len(found)
-            rest, wanted = data[found[-1, 1] :], BLOCK
+            yield data, begins, ends
+            left -= len(begins)
+            rest, wanted = data[ends[-1] :], BLOCK
