@@ -14,11 +14,13 @@ from palaestra.sdk.academy import Academy
 from palaestra.sdk.actions import ActionMask, Actions
 from palaestra.sdk.agent import Agent
 from palaestra.sdk.behavior import Behavior
+from palaestra.sdk.channels import FloatProperties, RawBytes
 from palaestra.sdk.game import Game, game
 from palaestra.sdk.group import Group
 from palaestra.sdk.parameters import EnvironmentParameters
 from palaestra.sdk.recorder import DemonstrationRecorder
 from palaestra.sdk.sensors import BufferSensor, ImageSensor, RaySensor, Sensor, StackedSensor, VectorSensor
+from palaestra.sdk.side_channels import IncomingMessage, OutgoingMessage, SideChannel
 from palaestra.sdk.stage import Stage
 from palaestra.sdk.stats import StatAggregationMethod, StatsRecorder
 
@@ -31,11 +33,16 @@ __all__ = [
     "BufferSensor",
     "DemonstrationRecorder",
     "EnvironmentParameters",
+    "FloatProperties",
     "Game",
     "Group",
     "ImageSensor",
+    "IncomingMessage",
+    "OutgoingMessage",
+    "RawBytes",
     "RaySensor",
     "Sensor",
+    "SideChannel",
     "StackedSensor",
     "Stage",
     "StatAggregationMethod",

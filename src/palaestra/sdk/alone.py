@@ -40,18 +40,19 @@ class Alone:
 
     def play(self, episodes: int | None) -> None:
         """Until so many episodes have ended; None: for ever. Raises EnvError where nobody knows what to do."""
-        self._stage.reset()
-        begin = time.perf_counter()
-        said = self._stage.advance()
-        while True:
-            self._wait(begin)
-            for one in said.values():
-                self._count(one)
-                if episodes is not None and self.episodes >= episodes:
-                    self._stage.close()
-                    return
-            self._stage.answer({key: self._decide(one) for key, one in said.items()})
-            said = self._stage.advance()
+        try:
+            self._stage.reset()
+            begin = time.perf_counter()
+            while episodes is None or self.episodes < episodes:
+                said = self._stage.advance()
+                self._wait(begin)
+                for one in said.values():
+                    self._count(one)
+                self._stage.answer({key: self._decide(one) for key, one in said.items()})
+                for academy in self._stage.academies:
+                    academy.stats_recorder.take()  # nobody draws curves of them
+        finally:
+            self._stage.close()
 
     def _wait(self, begin: float) -> None:
         steps = self._stage.academies[0].total_step_count

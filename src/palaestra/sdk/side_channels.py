@@ -11,13 +11,16 @@ from palaestra.envs.unity.side_channels import IncomingMessage, OutgoingMessage,
 
 __all__ = ["IncomingMessage", "OutgoingMessage", "SideChannel", "SideChannels"]
 
+KEPT = 10_000
+"""Messages of a channel that wait for a trainer; the oldest go, as where there is none."""
+
 
 class SideChannel:
     """What a game's code and a trainer's say to each other under one id. Subclass it, and override `on_message_received`."""
 
     def __init__(self, channel_id: UUID | str) -> None:
         self.channel_id = channel_id if isinstance(channel_id, UUID) else UUID(channel_id)
-        self._sent: deque[bytes] = deque()
+        self._sent: deque[bytes] = deque(maxlen=KEPT)
 
     def on_message_received(self, message: IncomingMessage) -> None:
         """A message of the trainer's, before the agents hear of the tick that it came with."""
