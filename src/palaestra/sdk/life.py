@@ -34,6 +34,7 @@ class Life:
     number: int = -1  # unique among all areas: what trainers know it by
     mask: ActionMask | None = None  # None: it never forbids anything
     crowd: Crowd = field(init=False)  # those with the same behavior and team
+    plain: bool = False  # `vector` is all it sees, as most do: read without a detour
     enabled: bool = False
     asks: bool = False  # for a decision, in this step or the next
     acts: bool = False

@@ -109,8 +109,12 @@ class Crowd:
                 life.actions = Actions(self.spec.action)
             return
         self._check(asking, told)
-        for life, continuous, discrete in zip(asking, told.continuous.tolist(), told.discrete.tolist(), strict=True):
-            life.actions.continuous, life.actions.discrete = continuous, discrete
+        if self.spec.action.continuous:
+            for life, numbers in zip(asking, told.continuous.tolist(), strict=True):
+                life.actions.continuous = numbers
+        if self.spec.action.branches:
+            for life, choices in zip(asking, told.discrete.tolist(), strict=True):
+                life.actions.discrete = choices
 
     def heuristic(self) -> Told | None:
         """What those that asked would do by a rule of their own; None where nobody has one."""
