@@ -26,9 +26,17 @@ _DESCRIPTION = """\
 Without options it plays by itself: its agents do what their own heuristic says, or what a model has learned.
 A trainer starts it with --mlagents-port, as it starts builds of Unity:
 
-  palaestra learn SETTINGS.yaml --env {file} --run-id first      this file needs no permission to run
-  mlagents-learn SETTINGS.yaml --env Game.x86_64                 after: python -m palaestra.sdk pack {file} --out Game.x86_64
-  palaestra learn SETTINGS.yaml --env editor                     and, beside it: python {file} --mlagents-port 5004
+  palaestra learn SETTINGS.yaml --env {file} --run-id first
+
+ML-Agents' own trainer starts only what looks like a build of Unity, so write a launcher once (not on Windows):
+
+  python -m palaestra.sdk pack {file} --out Game.x86_64
+  mlagents-learn SETTINGS.yaml --env Game.x86_64 --run-id first
+
+A trainer that waits for Unity's Editor takes a game that is started by hand, too:
+
+  palaestra learn SETTINGS.yaml --env editor
+  python {file} --mlagents-port 5004
 """
 _TRUE, _FALSE = ("true", "yes", "1", "on"), ("false", "no", "0", "off")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from math import prod
 from typing import Any
 
@@ -227,22 +228,28 @@ def read_actions(said: Said, raw: bytes | None) -> Told:
     rows = Actions.FromString(raw or b"").value
     if len(rows) != agents:
         raise ProtocolError(f"behavior '{said.key}': {agents} agents asked what to do, and the trainer answered {len(rows)}")
-    try:
-        if rows and not rows[0].continuous_actions and not rows[0].discrete_actions:  # a trainer of before hybrid actions
-            numbers = np.array([row.vector_actions_deprecated for row in rows], np.float32)
-            numbers = numbers.reshape(agents, action.continuous + len(action.branches))
-            continuous, discrete = numbers[:, : action.continuous], np.rint(numbers[:, action.continuous :]).astype(np.int64)
-        else:
-            continuous = np.array([row.continuous_actions for row in rows], np.float32).reshape(agents, action.continuous)
-            discrete = np.array([row.discrete_actions for row in rows], np.int64).reshape(agents, len(action.branches))
-    except ValueError:
-        raise ProtocolError(
-            f"behavior '{said.key}': the trainer's actions do not fit; expected {action.continuous} continuous numbers and "
-            f"{len(action.branches)} discrete ones an agent"
-        ) from None
+    if rows and not rows[0].continuous_actions and not rows[0].discrete_actions:  # a trainer of before hybrid actions
+        numbers = _table(said, [row.vector_actions_deprecated for row in rows], action.continuous + len(action.branches))
+        continuous, discrete = numbers[:, : action.continuous], numbers[:, action.continuous :]
+    else:
+        continuous = _table(said, [row.continuous_actions for row in rows], action.continuous)
+        discrete = _table(said, [row.discrete_actions for row in rows], len(action.branches))
+    continuous, discrete = continuous.astype(np.float32), np.rint(discrete).astype(np.int64)
     if ((discrete < 0) | (discrete >= np.array(action.branches, np.int64))).any():
         raise ProtocolError(f"behavior '{said.key}': the trainer chose {discrete.tolist()} of branches with {action.branches} choices")
     return Told(continuous, discrete)
+
+
+def _table(said: Said, rows: Sequence[Sequence[float]], width: int) -> NDArray[np.float64]:
+    """(rows, width). Raises ProtocolError where one is longer or shorter."""
+    other = next((row for row in rows if len(row) != width), None)
+    if other is not None:
+        action = said.spec.action
+        raise ProtocolError(
+            f"behavior '{said.key}': the trainer's actions do not fit; expected {action.continuous} continuous numbers and "
+            f"{len(action.branches)} discrete ones an agent, and {len(other)} came for {width}"
+        )
+    return np.array(list(chain.from_iterable(rows)), np.float64).reshape(len(rows), width)
 
 
 def _parsed(raw: bytes) -> Any:

@@ -234,6 +234,7 @@ def test_actions_of_a_trainer_of_old_are_read():
     [
         ([[0, 0]] * 3, "4 agents asked what to do, and the trainer answered 3"),
         ([[0]] * 4, "the trainer's actions do not fit; expected 0 continuous numbers and 2 discrete ones"),
+        ([[0, 0], [], [0, 0], [0, 0]], "the trainer's actions do not fit"),
         ([[0, 2]] * 4, r"of branches with \(3, 2\) choices"),
     ],
 )
