@@ -108,7 +108,8 @@ class Game:
 
     def _is_asking(self) -> bool:
         """Whether a request waits for an answer, or comes within a moment: only then can the game be told to end."""
-        if self._call is None and (self._process is None or self._process.code() is None):
+        gone = self._phase is Phase.DOWN or (self._process is not None and self._process.code() is not None)
+        if self._call is None and not gone:
             with suppress(Empty):
                 item = self._inbox.get(timeout=LAST_WORDS)
                 self._call = item if isinstance(item, Call) else None
@@ -124,8 +125,9 @@ class Game:
         self._temporary = Path(tempfile.mkdtemp(prefix="palaestra-"))
         log = (options.logs or self._temporary) / f"Player-{self._worker_id}.log"
         flags = arguments(options, self._worker_id, self._port, log)
-        if options.logs is None and "-logFile" in flags and flags[flags.index("-logFile") + 1] == str(log):
-            del flags[flags.index("-logFile") :][:2]
+        if options.logs is None and str(log) in flags:  # without a folder the build logs where it always does
+            at = flags.index(str(log))
+            del flags[at - 1 : at + 1]
         try:
             self._process = GameProcess([options.executable, *flags], log, self._temporary / "output", options.show_output)
         except EnvError as error:
@@ -193,6 +195,7 @@ class Game:
                 raise UnityEnvironmentException(str(error)) from error
             if incoming.status != encode.OK:
                 item.answer(encode.goodbye())
+                self._phase = Phase.DOWN
                 raise UnityCommunicatorStoppedException("the game quit by itself (Application.Quit, its window or play mode was closed)")
             if self._phase is not Phase.STARTING and incoming.hello is not None and incoming.hello.communication_version:
                 item.answer(None)  # a stranger, or another game that was started on this port

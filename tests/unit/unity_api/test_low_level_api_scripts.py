@@ -35,7 +35,7 @@ def test_a_loop_over_steps_plays_a_game(build: Path):
     returns = scripts.loop(str(build), steps=12, base_port=free_port())
     assert len(returns) == 4
     assert all(-5 <= total <= 5 for total in returns)
-    assert threading.active_count() == before
+    assert threading.active_count() <= before
 
 
 @pytest.mark.parametrize("name", ["builtin:3DBall", "Basic", "gymnasium:CartPole-v1"])
