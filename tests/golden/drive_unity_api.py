@@ -23,6 +23,7 @@ def parse():
     parser.add_argument("file")
     parser.add_argument("--port", type=int, default=5005)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--obey", action="store_true", help="everybody acts, and nobody does what its mask forbids")
     parser.add_argument("--resets", type=int, default=0, help="a reset every so many ticks")
     return parser.parse_args()
 
@@ -38,7 +39,7 @@ def main():
             env.reset()
             for tick in range(args.ticks):
                 out.write(json.dumps({"tick": tick, **report(env)}, sort_keys=True) + "\n")
-                act(env, base_env, random)
+                (obey if args.obey else act)(env, base_env, random)
                 if args.resets and tick % args.resets == args.resets - 1:
                     env.reset()
                 else:
@@ -58,6 +59,17 @@ def act(env, base_env, random):
         if way > 0.7:
             for agent in decisions.agent_id.tolist()[::2]:
                 env.set_action_for_agent(name, agent, draw(base_env, spec, 1, random))
+
+
+def obey(env, base_env, random):
+    for name in sorted(env.behavior_specs):
+        decisions, _ = env.get_steps(name)
+        spec = env.behavior_specs[name].action_spec
+        action = draw(base_env, spec, len(decisions), random)
+        for branch, forbidden in enumerate(decisions.action_mask or ()):
+            order = random.rand(*forbidden.shape)
+            action.discrete[:, branch] = np.argmax(np.where(forbidden, -1.0, order), axis=1)
+        env.set_actions(name, action)
 
 
 def draw(base_env, spec, agents, random):

@@ -180,8 +180,8 @@ def test_an_end_has_its_reward_and_the_decision_beside_it_none():
             assert decisions.reward[0] == 0
             assert (terminals.obs[0] != decisions.obs[0]).any()
     assert ends > 0
+    env.set_actions("Basic?team=0", ActionTuple(discrete=np.array([[3]])))
     with pytest.raises(exception.UnityActionException, match="3 choices"):
-        env.set_actions("Basic?team=0", ActionTuple(discrete=np.array([[3]])))
         env.step()
     env.close()
 

@@ -50,15 +50,16 @@ def asks(*rewards: float, branches: tuple[int, ...] = (), seen: tuple[float, ...
     return output({KEY: infos}, [brain(KEY, 0 if branches else 2, branches)])
 
 
-def editor(*messages, timeout_wait: float = 20, **talk) -> tuple[UnityEnvironment, Player]:
+def editor(*messages, **talk) -> tuple[UnityEnvironment, Scripted]:
     """An environment that waits for the Editor, and the Editor."""
     port = free_port()
-    player = Player(Scripted(*messages, **talk), Client(port))
-    return UnityEnvironment(base_port=port, timeout_wait=timeout_wait), player  # type: ignore[arg-type]
+    game = Scripted(*messages, **talk)
+    Player(game, Client(port))
+    return UnityEnvironment(base_port=port, timeout_wait=20), game
 
 
 def test_nothing_is_known_before_the_first_reset_and_the_first_step_is_one():
-    env, player = editor(asks(0.0, 0.0), asks(1.0, 2.0))
+    env, game = editor(asks(0.0, 0.0), asks(1.0, 2.0))
     assert dict(env.behavior_specs) == {}
     assert env.academy_capabilities.multiAgentGroups
     env.step()
@@ -68,16 +69,15 @@ def test_nothing_is_known_before_the_first_reset_and_the_first_step_is_one():
     np.testing.assert_array_equal(decisions.reward, [1, 2])
     assert len(terminals) == 0
     env.close()
-    assert player.wait().resets == 1
+    assert game.resets == 1
 
 
 def test_agents_without_an_action_do_nothing_and_others_do_what_they_are_told():
-    env, player = editor(asks(0.0, 0.0, branches=(3, 200)), asks(0.0, 0.0), asks(0.0, 0.0))
+    env, game = editor(asks(0.0, 0.0, branches=(3, 200)), asks(0.0, 0.0), asks(0.0, 0.0))
     env.reset()
     env.set_action_for_agent(KEY, 1, ActionTuple(discrete=np.array([[2, 150]])))
     env.step()
     env.step()
-    game = player.game
     env.close()
     first, second = ([list(one.discrete_actions) for one in r.unity_input.rl_input.agent_actions[KEY].value] for r in game.replies)
     assert first == [[0, 0], [2, 150]]
@@ -85,12 +85,12 @@ def test_agents_without_an_action_do_nothing_and_others_do_what_they_are_told():
 
 
 def test_choices_outside_a_branch_go_to_the_game_as_they_are():
-    env, player = editor(asks(0.0, branches=(3,)), asks(0.0, branches=(3,)))
+    env, game = editor(asks(0.0, branches=(3,)), asks(0.0, branches=(3,)))
     env.reset()
     env.set_actions(KEY, ActionTuple(discrete=np.array([[-7]])))
     env.step()
     env.close()
-    assert list(player.game.replies[0].unity_input.rl_input.agent_actions[KEY].value[0].discrete_actions) == [-7]
+    assert list(game.replies[0].unity_input.rl_input.agent_actions[KEY].value[0].discrete_actions) == [-7]
 
 
 def test_masks_say_what_is_forbidden_by_branch():
@@ -176,7 +176,7 @@ def test_a_port_that_is_taken_is_an_error_with_the_worker():
 
 
 def test_what_cannot_be_started_is_explained(tmp_path: Path):
-    with pytest.raises(UnityEnvironmentException, match="found no .* build"):
+    with pytest.raises(UnityEnvironmentException, match=r"found no .* build"):
         UnityEnvironment(str(tmp_path / "Nowhere.x86_64"))
     with pytest.raises(UnityEnvironmentException, match="3DBall"):
         UnityEnvironment("3DBal")

@@ -24,7 +24,7 @@ def loop(file_name: str, steps: int = 50, **options) -> list[float]:
     """Plays at random, and gives the return of each episode that ended."""
     env = UnityEnvironment(file_name=file_name, seed=1, **options)
     env.reset()
-    behavior_name = list(env.behavior_specs)[0]
+    behavior_name = list(env.behavior_specs)[0]  # noqa: RUF015 - as users write it
     spec = env.behavior_specs[behavior_name]
     running: dict[int, float] = {}
     returns = []
@@ -146,7 +146,7 @@ def from_registry(manifest: str, identifier: str, **options) -> tuple[int, ...]:
     registry.register_from_yaml(manifest)
     env = registry[identifier].make(**options)
     env.reset()
-    name = list(env.behavior_specs)[0]
+    name = list(env.behavior_specs)[0]  # noqa: RUF015 - as users write it
     decision_steps, _ = env.get_steps(name)
     actions = np.ones((len(decision_steps), env.behavior_specs[name].action_spec.continuous_size), dtype=np.float32)
     env.set_actions(name, ActionTuple(continuous=actions))

@@ -18,6 +18,7 @@ class SideChannelManager:
     def __init__(self, side_channels: Sequence[SideChannel] | None = None) -> None:
         """Raises UnityEnvironmentException where two channels have one id."""
         self.channels: dict[UUID, SideChannel] = {}
+        self._unknown: set[UUID] = set()
         for channel in side_channels or ():
             other = self.channels.setdefault(channel.channel_id, channel)
             if other is not channel:
@@ -27,7 +28,7 @@ class SideChannelManager:
                 )
 
     def process_side_channel_message(self, data: bytes) -> None:
-        """Messages without a channel are passed over, with a warning. Raises UnityEnvironmentException for a field that is garbled."""
+        """Passes over messages without a channel, with one warning an id. Raises UnityEnvironmentException for a garbled field."""
         try:
             messages = unpack(data)
         except ProtocolError as error:
@@ -35,7 +36,8 @@ class SideChannelManager:
         for id, payload in messages:
             if id in self.channels:
                 self.channels[id].on_message_received(IncomingMessage(payload))
-            else:
+            elif id not in self._unknown:
+                self._unknown.add(id)
                 get_logger(__name__).warning(
                     f"the game sent {len(payload)} bytes on side channel {id}, for which there is none here; "
                     f"pass one with this id in side_channels to receive them"
