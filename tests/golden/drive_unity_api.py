@@ -121,9 +121,9 @@ def steps(some, rows):
     ]
     return {
         "agents": [int(some.agent_id[row]) for row in rows],
-        "reward": [float(some.reward[row]) for row in rows],
+        "reward": [number(some.reward[row]) for row in rows],
         "group": [int(some.group_id[row]) for row in rows],
-        "group_reward": [float(some.group_reward[row]) for row in rows],
+        "group_reward": [number(some.group_reward[row]) for row in rows],
         "obs": [[list(column[rows].shape), str(column.dtype), hashlib.sha1(column[rows].tobytes()).hexdigest()] for column in some.obs],
         "types": types,
     }
@@ -132,7 +132,12 @@ def steps(some, rows):
 def one(some, agent):
     step = some[agent]
     mask = None if step.action_mask is None else [branch.tolist() for branch in step.action_mask]
-    return [step.agent_id, step.group_id, float(step.reward), [column.astype(float).tolist() for column in step.obs], mask]
+    return [step.agent_id, step.group_id, number(step.reward), [column.astype(float).tolist() for column in step.obs], mask]
+
+
+def number(reward):
+    """Protobuf of old loses the sign of -0.0."""
+    return float(reward) + 0.0
 
 
 def masks(decisions):

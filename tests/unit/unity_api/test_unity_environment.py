@@ -14,6 +14,7 @@ from unity_games import Game, make_build
 from unity_play import Player, free_port, in_thread
 
 from palaestra.core.errors import EnvError, PalaestraError
+from palaestra.envs.unity.server import LOOPBACK, find_port
 from palaestra.unity.base_env import ActionTuple, DecisionSteps
 from palaestra.unity.environment import UnityEnvironment
 from palaestra.unity.exception import (
@@ -163,8 +164,7 @@ def test_silence_ends_the_wait_and_frees_the_port():
     with pytest.raises(UnityTimeOutException, match="press Play"):
         UnityEnvironment(base_port=port, timeout_wait=1)
     assert time.monotonic() - began < 4
-    with socket.socket() as trial:
-        trial.bind(("127.0.0.1", port))
+    assert find_port(LOOPBACK, port) == port
 
 
 def test_a_port_that_is_taken_is_an_error_with_the_worker():
@@ -201,8 +201,7 @@ def test_a_build_gets_the_arguments_of_the_original_and_leaves_nothing(tmp_path:
     env.close()
     assert list((tmp_path / "notes").glob("*.end.json"))
     assert threading.active_count() <= threads
-    with socket.socket() as trial:
-        trial.bind(("127.0.0.1", port))
+    assert find_port(LOOPBACK, port) == port
 
 
 def test_the_editor_may_come_late():
