@@ -34,7 +34,7 @@ class Duel(Bandit):
         rivals = numbers.view(-1, 2).flip(1).flatten()
         return {"Duel": self._met(torch.sign(numbers - rivals), list(range(len(numbers))))}
 
-    def heuristic(self, behavior: str) -> Action | None:
+    def heuristic(self, behavior: str, slots: Any = None) -> Action | None:
         return Action(torch.full((2 * self.num_areas, 1), 0.5), torch.zeros(2 * self.num_areas, 0, dtype=torch.int64))
 
     def _met(self, reward: Tensor, ended: list[int]) -> TimeStep:

@@ -28,16 +28,16 @@ class RuleBrain:
 
     def decide(self, seen: Seen) -> Choice:
         """The rule's rows of these agents. Raises EnvError where the environment has no rule for them."""
-        action = rule_of(self._env, self._behavior)
+        action = rule_of(self._env, self._behavior, seen.slots)
         if action is None:
             raise EnvError(_advice(self._env, self._behavior))
         return Choice(action.continuous.cpu().numpy()[seen.slots], action.discrete.cpu().numpy()[seen.slots])
 
 
-def rule_of(env: Env, behavior: str) -> Action | None:
-    """What the environment's rule would do, a row a slot; None where it has none."""
+def rule_of(env: Env, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
+    """What the environment's rule would do in these slots or in all, a row a slot; None where it has none."""
     ask = getattr(env, "heuristic", None)
-    return None if ask is None else ask(behavior)
+    return None if ask is None else ask(behavior, slots)
 
 
 def _advice(env: Env, behavior: str) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 if TYPE_CHECKING:
     import numpy as np
     import torch
+    from numpy.typing import NDArray
     from torch import Tensor
 
     from palaestra.core.metrics import Measurement
@@ -103,8 +104,11 @@ class Sends(Protocol):
 class Heuristic(Protocol):
     """What an environment may do besides: know a rule of its own by which agents of some of its behaviors play."""
 
-    def heuristic(self, behavior: str) -> Action | None:
-        """What the rule would do in the state now shown, a row a slot (those that do not act mean nothing). None: it has no rule."""
+    def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
+        """What the rule would do in the state now shown, a row a slot. None: it has no rule.
+
+        `slots` (R,) are those that are asked about, None all that act; other rows mean nothing.
+        """
         ...
 
 

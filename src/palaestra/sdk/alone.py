@@ -12,13 +12,10 @@ import numpy as np
 
 from palaestra.core.errors import EnvError
 from palaestra.sdk.exchange import Said, Told
-from palaestra.sdk.stage import Stage
+from palaestra.sdk.stage import STEP_SECONDS, Stage
 
 if TYPE_CHECKING:
     from palaestra.brains.trained import ModelBrain
-
-PACE = 50.0
-"""Steps of an academy in a second, at time scale 1: Unity's."""
 
 
 class Alone:
@@ -29,7 +26,7 @@ class Alone:
         if time_scale < 0:
             raise EnvError(f"--time-scale is {time_scale}; expected 0 (no waiting) or more")
         self._stage, self._seed = stage, seed
-        self._seconds = 1 / (PACE * time_scale) if time_scale else 0.0
+        self._seconds = STEP_SECONDS / time_scale if time_scale else 0.0
         self._files = dict(_named(model) for model in models)
         if unknown := [name for name in self._files if name not in stage.behaviors]:
             raise EnvError(f"--model names behavior '{unknown[0]}'; this game has {', '.join(stage.behaviors) or 'none'}")

@@ -18,7 +18,7 @@ from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.slots import Ids
 from palaestra.envs.unity.table import Arrival, Table
 from palaestra.sdk.exchange import Said, Told
-from palaestra.sdk.stage import Stage
+from palaestra.sdk.stage import STEP_SECONDS, Stage
 from palaestra.sdk.stats import StatAggregationMethod
 
 if TYPE_CHECKING:
@@ -47,6 +47,8 @@ class SdkEnv:
         self._asked: dict[str, dict[str, Ids]] = {}
         self._ticks = np.zeros(areas, np.int64)
         self._stage = self._made(0)
+        self.tick_seconds = STEP_SECONDS
+        """Of the last tick, which the next one mostly equals: when agents ask next, nobody knows."""
         self._fresh_for: int | None = 0
         """The seed with which the stage was made, while it is untouched."""
 
@@ -82,7 +84,13 @@ class SdkEnv:
                 if len(slots):
                     told[key] = Told(continuous[slots], discrete[slots])
         self._stage.answer(told)
-        return self._show(self._stage.advance())
+        before = self._steps()
+        said = self._stage.advance()
+        self.tick_seconds = STEP_SECONDS * (self._steps() - before)
+        return self._show(said)
+
+    def _steps(self) -> int:
+        return self._stage.academies[0].total_step_count
 
     def _show(self, said: Mapping[str, Said]) -> dict[str, TimeStep]:
         """The tables of this tick."""
@@ -119,11 +127,13 @@ class SdkEnv:
         stats = [stat for academy in self._stage.academies for stat in academy.stats_recorder.take()]
         return [Measurement(stat.key, stat.value, KINDS[stat.method]) for stat in stats]
 
-    def heuristic(self, behavior: str) -> Action | None:
-        """What agents' own `heuristic` would do; None where no class of theirs has one."""
-        spec, slots = self.behaviors[behavior].action, len(self._tables[behavior])
-        action = Action(torch.zeros(slots, spec.continuous), torch.zeros(slots, len(spec.branches), dtype=torch.int64))
+    def heuristic(self, behavior: str, slots: Ids | None = None) -> Action | None:
+        """What agents' own `heuristic` would do, those of whole teams; None where no class of theirs has one."""
+        spec, size = self.behaviors[behavior].action, len(self._tables[behavior])
+        action = Action(torch.zeros(size, spec.continuous), torch.zeros(size, len(spec.branches), dtype=torch.int64))
         for key, rows in self._asked.get(behavior, {}).items():
+            if slots is not None and not np.isin(rows, slots).any():
+                continue
             told = self._stage.heuristic(key)
             if told is None:
                 return None

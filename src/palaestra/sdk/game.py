@@ -33,6 +33,8 @@ class Game:
         first, *options = [*signature(fill).parameters.values()] or [Parameter("_", Parameter.KEYWORD_ONLY)]
         if first.kind not in (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD):
             raise EnvError(f"game '{self.name}' takes no academy; write 'def {self.name}(academy: sdk.Academy) -> None'")
+        if taken := {"areas", "seed", "parameters"} & {option.name for option in options}:
+            raise EnvError(f"game '{self.name}' has an option named '{min(taken)}', which every game has already; name yours otherwise")
         areas = Parameter("areas", Parameter.KEYWORD_ONLY, default=1, annotation=int)
         options = [option.replace(kind=_by_name(option)) for option in options if option.kind is not Parameter.VAR_POSITIONAL]
         self.options: Mapping[str, Parameter] = MappingProxyType({option.name: option for option in options})

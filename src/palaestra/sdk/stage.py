@@ -9,6 +9,9 @@ from palaestra.sdk.academy import Academy
 from palaestra.sdk.exchange import Said, Told
 from palaestra.sdk.outbox import Outbox
 
+STEP_SECONDS = 0.02
+"""Of an academy's step, where a game is watched at the pace of a clock: Unity's."""
+
 
 class Stage:
     """Makes the areas, and steps them together. On each exchange every area has something to say.

@@ -26,6 +26,7 @@ from palaestra.envs.builtin.picture import ball_on_block
 
 if TYPE_CHECKING:
     import numpy as np
+    from numpy.typing import NDArray
 
 wp.set_module_options({"enable_backward": False})
 
@@ -255,7 +256,7 @@ class Ball(WarpEnv):
         spec = BehaviorSpec((ObsSpec("vector", (8,)),), ActionSpec(continuous=2), steady=True)
         super().__init__(PROGRAM, spec, areas, device, frames=1, obs=8, final_obs=8, action=2, parameters=3)
 
-    def heuristic(self, behavior: str) -> Action | None:
+    def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
         """`balance`; None for another behavior than its own."""
         return balance(self._columns) if behavior == self.behavior else None
 
@@ -279,7 +280,7 @@ class BallHard(WarpEnv):
         spec = BehaviorSpec((ObsSpec("vector", (45,)),), ActionSpec(continuous=2), steady=True)
         super().__init__(PROGRAM, spec, areas, device, frames=9, obs=45, final_obs=45, action=2, parameters=3)
 
-    def heuristic(self, behavior: str) -> Action | None:
+    def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
         """`balance`; None for another behavior than its own."""
         return balance(self._columns) if behavior == self.behavior else None
 

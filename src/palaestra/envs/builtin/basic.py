@@ -19,6 +19,7 @@ from palaestra.envs.builtin.picture import line
 
 if TYPE_CHECKING:
     import numpy as np
+    from numpy.typing import NDArray
 
 wp.set_module_options({"enable_backward": False})
 
@@ -111,7 +112,7 @@ class Basic(WarpEnv):
         spec = BehaviorSpec((ObsSpec("vector", (int(PLACES),)),), ActionSpec(branches=(3,)), steady=True)
         super().__init__(PROGRAM, spec, areas, device, obs=int(PLACES), final_obs=int(PLACES), action=1)
 
-    def heuristic(self, behavior: str) -> Action | None:
+    def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
         """Walks to the large goal; None for another behavior than its own."""
         if behavior != self.behavior:
             return None

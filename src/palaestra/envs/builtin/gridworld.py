@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import numpy as np
+    from numpy.typing import NDArray
 
 wp.set_module_options({"enable_backward": False})
 
@@ -276,7 +277,7 @@ class GridWorld(WarpEnv):
         sizes = {"board": cells, "final_board": cells, "obs_image": image.shape, "obs_goal": 2}
         super().__init__(PROGRAM, spec, areas, device, **sizes, final_obs_image=image.shape, final_obs_goal=2, action=1, mask=5)
 
-    def heuristic(self, behavior: str) -> Action | None:
+    def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
         """`way`; None for another behavior than its own."""
         return way(self._columns) if behavior == self.behavior else None
 
