@@ -7,6 +7,7 @@ import struct
 import threading
 from pathlib import Path
 
+import numpy as np
 import pytest
 import unity_api_scripts as scripts
 from unity_games import make_build
@@ -40,7 +41,8 @@ def test_a_loop_over_steps_plays_a_game(build: Path):
 
 @pytest.mark.parametrize("name", ["builtin:3DBall", "Basic", "gymnasium:CartPole-v1"])
 def test_a_loop_over_steps_plays_other_environments(name: str):
-    assert len(scripts.loop(name, steps=80, num_areas=3)) > 2
+    np.random.seed(1)  # what random_action draws from
+    assert len(scripts.loop(name, steps=150, num_areas=3)) > 2
 
 
 def test_actions_are_set_agent_by_agent(build: Path):
