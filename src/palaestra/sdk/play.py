@@ -14,11 +14,13 @@ from functools import partial
 from inspect import Parameter
 from pathlib import Path
 from types import FrameType
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from palaestra.core.errors import PalaestraError
-from palaestra.sdk.game import Game
-from palaestra.sdk.stage import Stage
+
+if TYPE_CHECKING:
+    from palaestra.sdk.game import Game
+    from palaestra.sdk.stage import Stage
 
 _DESCRIPTION = """\
 {summary}
