@@ -126,7 +126,9 @@ def _spread(values: list[float] | list[int]) -> dict[str, float | None]:
     numbers = np.array(values, np.float64)
     if not len(numbers):
         return {"mean": None, "min": None, "max": None}
-    return {"mean": _finite(numbers.mean()), "min": _finite(numbers.min()), "max": _finite(numbers.max())}
+    with np.errstate(invalid="ignore"):  # infinities of both signs
+        mean = numbers.mean()
+    return {"mean": _finite(mean), "min": _finite(numbers.min()), "max": _finite(numbers.max())}
 
 
 def _range(seen: Range) -> dict[str, float | None]:

@@ -138,8 +138,9 @@ def _add_records(summary: Summary, fresh: Columns, columns: Columns) -> None:
     summary.broken_off += int((ends(columns) & ~columns.done[:-1]).sum())
     for values in (fresh.reward, fresh.group_reward):
         summary.broken_rewards += int((~np.isfinite(values)).sum())
-    summary.reward += float(fresh.reward.sum(dtype=np.float64))
-    summary.group_reward += float(fresh.group_reward.sum(dtype=np.float64))
+    with np.errstate(invalid="ignore"):  # infinities of both signs
+        summary.reward += float(fresh.reward.sum(dtype=np.float64))
+        summary.group_reward += float(fresh.group_reward.sum(dtype=np.float64))
     summary.masked += 0 if fresh.mask is None else int((~fresh.mask).any(1).sum())
     for seen, column in zip(summary.obs, fresh.obs, strict=True):
         seen.add(column.reshape(len(fresh), -1))
@@ -151,7 +152,7 @@ def _add_pairs(summary: Summary, pairs: Pairs, spec: BehaviorSpec) -> None:
         return
     if spec.action.continuous:
         summary.continuous.add(pairs.continuous)
-        bins = np.clip((np.nan_to_num(pairs.continuous) + 1) * (BINS / 2), 0, BINS - 1).astype(np.int64)
+        bins = np.clip((np.clip(np.nan_to_num(pairs.continuous), -1, 1) + 1) * (BINS / 2), 0, BINS - 1).astype(np.int64)
         for number in range(spec.action.continuous):
             summary.histogram[number] += np.bincount(bins[:, number], minlength=BINS)
     start = 0

@@ -16,6 +16,7 @@ from palaestra.envs.unity.demo_format import Pair
 from palaestra.envs.unity.messages import DecodeError
 from palaestra.envs.unity.sensors import Sensor
 
+_MOST_CHOICES = 1 << 31
 _MOST_FRAMES = 32
 """Frames a length of records may have; those that fit none are read one by one."""
 
@@ -136,10 +137,7 @@ class Decoder:
     def _one(self, columns: Columns, row: int, record: bytes) -> bool:
         """Fills in one row; whether it has a mask."""
         where = f"{self._where}, record {columns.first + row}"
-        try:
-            pair = Pair.FromString(record)
-        except DecodeError:
-            raise DemoError(f"{where}: its {len(record)} bytes ({record[:16].hex(' ')}) are no record; the file is damaged") from None
+        pair = read_pair(where, record)
         info = pair.agent_info
         columns.reward[row], columns.group_reward[row] = info.reward, info.group_reward
         columns.done[row], columns.cut[row], columns.id[row], columns.group[row] = info.done, info.max_step_reached, info.id, info.group_id
@@ -172,6 +170,14 @@ class Decoder:
                 f"expected {wanted.continuous} and {len(wanted.branches)}"
             )
         columns.continuous[row], columns.discrete[row], columns.acted[row] = continuous, discrete, True
+
+
+def read_pair(where: str, record: bytes) -> Any:
+    """A record's message. Raises DemoError, which begins with `where`."""
+    try:
+        return Pair.FromString(record)
+    except DecodeError:
+        raise DemoError(f"{where}: its {len(record)} bytes ({record[:16].hex(' ')}) are no record; the file is damaged") from None
 
 
 def empty_columns(spec: BehaviorSpec, first: int, count: int) -> Columns:
@@ -216,8 +222,8 @@ def _there(sensors: Sequence[Sensor | None]) -> list[Sensor]:
 
 
 def _whole(values: NDArray[np.float32]) -> NDArray[np.int64]:
-    """Choices that an old file has as floats; what is no number is 0."""
-    return np.rint(np.nan_to_num(values, posinf=0, neginf=0)).astype(np.int64)
+    """Choices that an old file has as floats; what is no number is 0, what no branch has stays so."""
+    return np.rint(np.clip(np.nan_to_num(values, posinf=0, neginf=0), -_MOST_CHOICES, _MOST_CHOICES)).astype(np.int64)
 
 
 def _table(data: NDArray[np.uint8], begins: NDArray[np.int64], length: int) -> NDArray[np.uint8]:

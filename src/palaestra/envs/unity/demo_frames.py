@@ -103,7 +103,9 @@ def _frame_action(frame: Frame, record: bytes, begin: int, end: int) -> None:
         frame.action[number] = frame.permit(at, to, _NUMBER if number == DISCRETE else _NONE)
         if number == DISCRETE:
             while at < to:
-                _, after = read_varint(record, at, limit=False)
+                value, after = read_varint(record, at, limit=False)
+                if value < 0 or after > to:
+                    raise Odd
                 frame.discrete.append((at, after))
                 at = after
         elif number not in (OLD, VALUE, CONTINUOUS) or (to - at) % 4:

@@ -39,6 +39,8 @@ def read_meta(path: Path, head: bytes) -> DemoMeta:
         raise DemoError(f"{path} is cut off within its header: {len(head)} bytes came; expected more than {HEADER}")
     if meta.api_version not in VERSIONS:
         raise DemoError(f"{path} is of version {meta.api_version} of the format; expected one of {VERSIONS}. A newer Palaestra may read it")
+    if meta.number_steps < 0:
+        raise DemoError(f"{path} is damaged: its metadata counts {meta.number_steps} records")
     return DemoMeta(meta.api_version, meta.demonstration_name, meta.number_steps, meta.number_episodes, meta.mean_reward)
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from palaestra.core.errors import DemoError, EmptyDemo, EnvError
 from palaestra.core.specs import BehaviorSpec
 from palaestra.envs.unity.decode import Infos
-from palaestra.envs.unity.demo_columns import Columns, Decoder, join
+from palaestra.envs.unity.demo_columns import Columns, Decoder, join, read_pair
 from palaestra.envs.unity.demo_format import HEADER, Brain, DemoMeta, DemoRecord, Pair, Timing, clean_name, spans, varint
 from palaestra.envs.unity.demo_header import LONGEST_BRAIN, read_brain, read_meta
 from palaestra.envs.unity.demo_pairs import Episode, Pairs, episodes_of, pairs_of
@@ -26,6 +26,7 @@ LONGEST_TAIL = 1 << 20
 BLOCK = 1 << 20
 """Bytes of the file that are read at a time."""
 _OLD_PACKAGE = "1.0.0"
+_MOST_CHOICES = 0x7FFFFFFF  # that fit into a message; the reader refuses as many
 
 
 @dataclass(frozen=True)
@@ -165,10 +166,7 @@ def _read(path: Path, file: BinaryIO) -> Demo:
     if raw is None:
         cut = "" if complete or not meta.steps else f"; it is cut off at byte {size} and had {meta.steps}"
         raise EmptyDemo(f"{path} is an empty recording: it holds no records of '{parsed.brain_name}'{cut}")
-    try:
-        info = Pair.FromString(raw).agent_info
-    except DecodeError:
-        raise DemoError(f"{path}, record 0: its {len(raw)} bytes ({raw[:16].hex(' ')}) are no record; the file is damaged") from None
+    info = read_pair(f"{path}, record 0", raw).agent_info
     warnings: list[str] = []
     records, tail = (meta.steps, meta.to_bytes()) if complete else _looked_through(path, start, meta, warnings)
     timing = _timing(brain, parsed)
@@ -240,13 +238,13 @@ def _infer_action(path: Path, start: int, brain: Any, records: int, warnings: li
     if spec.num_continuous_actions or spec.num_discrete_actions or brain.vector_action_size_deprecated:
         return
     actions, masks, most = 0, set(), np.zeros(0, np.int64)
-    for raw in _first(path, start, records):
-        pair = Pair.FromString(raw)
+    for number, raw in enumerate(_first(path, start, records)):
+        pair = read_pair(f"{path}, record {number}", raw)
         actions = max(actions, len(pair.action_info.continuous_actions))
         masks.add(len(pair.agent_info.action_mask))
         discrete = np.array(pair.action_info.discrete_actions, np.int64)
         most = np.maximum(most, discrete) if len(discrete) == len(most) else discrete if len(most) == 0 else most
-    branches = (most + 1).tolist()
+    branches = np.clip(most + 1, 1, _MOST_CHOICES).tolist()
     if len(branches) == 1 and max(masks, default=0) >= branches[0]:
         branches = [max(masks)]
     spec.num_continuous_actions, spec.num_discrete_actions = actions, len(branches)

@@ -1,4 +1,7 @@
 import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import demo_files
 import numpy as np
@@ -9,9 +12,11 @@ from palaestra.core.errors import DemoError, EmptyDemo
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.envs.unity import demo_columns, demo_reader
 from palaestra.envs.unity.demo import Columns, DemoMeta, read_demo, rewrite
+from palaestra.envs.unity.demo_format import varint
 from palaestra.envs.unity.messages import message_class
 
 Pair = message_class("communicator_objects.AgentInfoActionPairProto")
+Brain = message_class("communicator_objects.BrainParametersProto")
 COLUMNS = ("reward", "group_reward", "done", "cut", "id", "group", "mask", "continuous", "discrete", "acted")
 
 
@@ -24,6 +29,18 @@ def small_blocks(monkeypatch):
 def same(one: Columns, other: Columns) -> bool:
     obs = all(np.array_equal(a, b) for a, b in zip(one.obs, other.obs, strict=True))
     return obs and all(np.array_equal(getattr(one, name), getattr(other, name)) for name in COLUMNS)
+
+
+def rebuilt(path: Path, brain: Callable[[Any], object], pair: Callable[[Any], object] = lambda _: None) -> Path:
+    """A demonstration whose messages these have changed."""
+    demo = read_demo(write(path, demo_files.episodes(3)))
+    head, records = Brain.FromString(demo.brain), [Pair.FromString(raw) for raw in demo.raw()]
+    brain(head)
+    for record in records:
+        pair(record)
+    messages = [message.SerializeToString() for message in (head, *records)]
+    path.write_bytes(demo.meta.header() + b"".join(varint(len(message)) + message for message in messages) + demo.meta.to_bytes())
+    return path
 
 
 def test_what_was_written_comes_back(tmp_path):
@@ -200,6 +217,50 @@ def test_an_observation_of_another_shape_is_named(tmp_path):
     path.write_bytes(content.replace(bytes([len(old)]) + old, bytes([len(raw)]) + raw))
     with pytest.raises(DemoError, match="record 2: behavior 'Thing', agent 0: observation 'view' came as 2 numbers"):
         list(read_demo(path).chunks())
+
+
+def test_an_unfinished_choice_is_named_as_damage(tmp_path):
+    path = write(tmp_path / "x.demo", demo_files.episodes(3))
+    content = bytearray(path.read_bytes())
+    last = len(content) - len(read_demo(path).tail) - 1
+    content[last] |= 0x80  # the last byte of the last record's last choice: no frame may wait for more of it
+    path.write_bytes(content)
+    with pytest.raises(DemoError, match=r"record 3: its .* are no record; the file is damaged"):
+        read_demo(path).columns()
+
+
+def test_a_damaged_record_is_named_where_actions_are_inferred(tmp_path):
+    path = rebuilt(tmp_path / "x.demo", lambda brain: brain.ClearField("action_spec"))
+    content = path.read_bytes()
+    at = content.rindex(b"view") - 30
+    path.write_bytes(content[:at] + b"\xff" * 12 + content[at + 12 :])
+    with pytest.raises(DemoError, match=r"record \d+: its .* are no record; the file is damaged"):
+        read_demo(path)
+
+
+def test_choices_that_cannot_be_are_too_many(tmp_path):
+    def far(brain) -> None:
+        brain.ClearField("action_spec")
+
+    path = rebuilt(tmp_path / "x.demo", far, lambda pair: pair.action_info.discrete_actions.append(0x7FFFFFFF))
+    with pytest.raises(DemoError, match="too many"):
+        read_demo(path)
+
+
+def test_a_count_below_zero_is_damage(tmp_path):
+    path = write(tmp_path / "x.demo", demo_files.episodes(3))
+    path.write_bytes(DemoMeta(1, "x", -5, 2, 0.0).header() + path.read_bytes()[33:])
+    with pytest.raises(DemoError, match="its metadata counts -5 records"):
+        read_demo(path)
+
+
+def test_old_choices_that_no_branch_has_are_read_as_such(tmp_path):
+    def old(pair) -> None:
+        pair.action_info.Clear()
+        pair.action_info.vector_actions_deprecated.extend([0.5, 0.5, 1e30, float("nan")])
+
+    columns = read_demo(rebuilt(tmp_path / "x.demo", lambda brain: None, old)).columns()
+    assert columns.discrete[0].tolist() == [2**31, 0]
 
 
 @pytest.mark.slow
