@@ -15,7 +15,7 @@ from typing import Any
 
 from palaestra.core import specs
 from palaestra.core.errors import EnvError, NotFinite, ProtocolError
-from palaestra.envs.unity import encode
+from palaestra.envs.unity import encode, executable
 from palaestra.envs.unity.decode import Incoming, decode
 from palaestra.envs.unity.handshake import greet
 from palaestra.envs.unity.messages import message_class
@@ -129,7 +129,8 @@ class Game:
             at = flags.index(str(log))
             del flags[at - 1 : at + 1]
         try:
-            self._process = GameProcess([options.executable, *flags], log, self._temporary / "output", options.show_output)
+            words = [*executable.command(Path(options.executable)), *flags]
+            self._process = GameProcess(words, log, self._temporary / "output", options.show_output)
         except EnvError as error:
             raise UnityEnvironmentException(str(error)) from error
 

@@ -149,6 +149,8 @@ def test_channels_keep_what_the_game_says(caplog: pytest.LogCaptureFixture):
         manager.process_side_channel_message(b"123")
     with pytest.raises(exception.UnityEnvironmentException, match="one id"):
         SideChannelManager([stats, StatsSideChannel()])
+    with pytest.raises(exception.UnityEnvironmentException, match="one id"):
+        SideChannelManager([stats, stats])
 
 
 def test_the_same_seed_and_actions_give_the_same_steps_of_a_built_in():

@@ -15,6 +15,8 @@ from unity_play import free_port
 
 from palaestra.envs.unity.side_channels import unpack
 
+ROLL = Path(__file__).parents[3] / "examples" / "sdk_roll.py"
+
 
 @pytest.fixture
 def build(tmp_path: Path) -> Path:
@@ -43,6 +45,10 @@ def test_a_loop_over_steps_plays_a_game(build: Path):
 def test_a_loop_over_steps_plays_other_environments(name: str):
     np.random.seed(1)  # what random_action draws from
     assert len(scripts.loop(name, steps=150, num_areas=3)) > 2
+
+
+def test_a_loop_over_steps_plays_a_game_that_is_a_python_file():
+    assert len(scripts.loop(str(ROLL), steps=150, base_port=free_port())) > 2
 
 
 def test_actions_are_set_agent_by_agent(build: Path):

@@ -20,12 +20,13 @@ class SideChannelManager:
         self.channels: dict[UUID, SideChannel] = {}
         self._unknown: set[UUID] = set()
         for channel in side_channels or ():
-            other = self.channels.setdefault(channel.channel_id, channel)
-            if other is not channel:
+            other = self.channels.get(channel.channel_id)
+            if other is not None:
                 raise UnityEnvironmentException(
                     f"two side channels, {type(other).__name__} and {type(channel).__name__}, have one id, {channel.channel_id}; "
                     f"give each its own"
                 )
+            self.channels[channel.channel_id] = channel
 
     def process_side_channel_message(self, data: bytes) -> None:
         """Passes over messages without a channel, with one warning an id. Raises UnityEnvironmentException for a garbled field."""
