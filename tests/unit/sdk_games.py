@@ -225,7 +225,7 @@ def goal(academy: sdk.Academy) -> None:
 @sdk.game
 def duel(academy: sdk.Academy) -> None:
     """Two teams."""
-    one, two = academy.add(Duelist(0)), academy.add(Duelist(1))
+    two, one = academy.add(Duelist(1)), academy.add(Duelist(0))
 
     @academy.on_step
     def judge() -> None:

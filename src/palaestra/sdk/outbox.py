@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count, pairwise
 from math import prod
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from palaestra.envs.unity.decode import Infos
 from palaestra.sdk.actions import Actions
 from palaestra.sdk.agent import Agent
 from palaestra.sdk.exchange import Said, Told
-from palaestra.sdk.life import Life, blamed
+from palaestra.sdk.life import Life, blame
 
 _Row: TypeAlias = tuple[Life, int, float, int, float, Sequence[bytes]]  # an agent, its number, reward, group, group's reward, and view
 LIMIT = 1.0 + 1e-5
@@ -123,7 +123,7 @@ class Crowd:
         chosen = [self._by_rule(life) for life in self.asking]
         continuous = np.array([actions.continuous for actions in chosen], np.float32)
         told = Told(continuous, np.array([actions.discrete for actions in chosen], np.int64))
-        self._check(self.asking, told)
+        self._check(self.asking, told, "by its heuristic ")
         return told
 
     def _by_rule(self, life: Life) -> Actions:
@@ -131,7 +131,12 @@ class Crowd:
         try:
             life.agent.heuristic(actions)
         except Exception as error:
-            raise blamed(error, life, "heuristic") from error
+            blame(error, life, "heuristic")
+        try:
+            actions.continuous = [float(0.0 + number) for number in actions.continuous]
+            actions.discrete = [_whole(choice) for choice in actions.discrete]
+        except (TypeError, ValueError, OverflowError):
+            raise EnvError(f"{life}: heuristic filled in {actions}; expected numbers, and whole ones for discrete actions") from None
         came, wanted = (len(actions.continuous), len(actions.discrete)), (self.spec.action.continuous, len(self.spec.action.branches))
         if came != wanted:
             raise EnvError(
@@ -139,18 +144,19 @@ class Crowd:
             )
         return actions
 
-    def _check(self, asking: list[Life], told: Told) -> None:
+    def _check(self, asking: list[Life], told: Told, by: str = "") -> None:
         action = self.spec.action
         came, wanted = (told.continuous.shape, told.discrete.shape), ((len(asking), action.continuous), (len(asking), len(action.branches)))
         if came != wanted:
             raise EnvError(f"behavior '{self.key}' was told actions of shapes {came} (continuous, discrete); expected {wanted}")
         if action.continuous and not (np.abs(told.continuous) <= LIMIT).all():
             row, at = (int(i) for i in np.argwhere(~(np.abs(told.continuous) <= LIMIT))[0])
-            raise EnvError(f"{asking[row]} was told continuous action {at} = {told.continuous[row, at]}; expected -1 to 1")
+            number = told.continuous[row, at]
+            raise EnvError(f"{asking[row]} was told {by}continuous action {at} = {number}; expected -1 to 1: clip it where it is chosen")
         if action.branches and ((told.discrete < 0) | (told.discrete >= self._sizes)).any():
             row, at = (int(i) for i in np.argwhere((told.discrete < 0) | (told.discrete >= self._sizes))[0])
             most = action.branches[at] - 1
-            raise EnvError(f"{asking[row]} was told choice {told.discrete[row, at]} of branch {at}; expected 0 to {most}")
+            raise EnvError(f"{asking[row]} was told {by}choice {told.discrete[row, at]} of branch {at}; expected 0 to {most}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +191,10 @@ class Outbox:
                 f"Agents that share a behavior must see and do the same: give one of them another behavior name"
             )
         self.specs[name] = known.spec
-        return self.crowds.setdefault(life.behavior.key, Crowd(life.behavior.key, known.spec))
+        key = life.behavior.key
+        if key not in self.crowds:
+            self.crowds = dict(sorted([*self.crowds.items(), (key, Crowd(key, known.spec))]))  # the order in which a wire's are read
+        return self.crowds[key]
 
     def take(self) -> dict[str, Said]:
         """What was said since the last exchange, by behavior key."""
@@ -202,6 +211,14 @@ class Outbox:
         """Nothing was said."""
         for crowd in self.crowds.values():
             crowd.drop()
+
+
+def _whole(choice: Any) -> int:
+    """Raises ValueError or TypeError where it is no whole number."""
+    number = int(0 + choice)
+    if number != choice:
+        raise ValueError(choice)
+    return number
 
 
 def spec_of(life: Life) -> BehaviorSpec:

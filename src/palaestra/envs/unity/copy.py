@@ -198,8 +198,9 @@ class Copy:
 
     def _read(self, infos: Mapping[str, Infos]) -> list[Arrival]:
         """New behaviors are admitted once the whole message was read: a damaged one leaves nothing behind."""
-        readers = {key: self._readers.get(key) or self._reader(key, agents) for key, agents in infos.items()}
-        arrivals = [self._arrival(key, readers[key], agents) for key, agents in infos.items()]
+        keys = sorted(infos)  # they come in no order: teams would take each other's seats from run to run
+        readers = {key: self._readers.get(key) or self._reader(key, infos[key]) for key in keys}
+        arrivals = [self._arrival(key, readers[key], infos[key]) for key in keys]
         for key, reader in readers.items():
             if key not in self._readers:
                 self._around.admit(reader)
