@@ -17,8 +17,11 @@ PalaestraError
 
 from __future__ import annotations
 
+import os
 import traceback
 from pathlib import Path
+
+_OURS = f"{Path(__file__).parents[1]}{os.sep}"
 
 
 class PalaestraError(Exception):
@@ -89,5 +92,12 @@ def raised(error: BaseException) -> str:
     if isinstance(error, SyntaxError):
         return f"{type(error).__name__}: {error.msg} ({error.filename}, line {error.lineno})"
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<frozen")]
-    place = f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
+    place = place_of(error) or (f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else "")
     return f"{type(error).__name__}: {error}{place}"
+
+
+def place_of(error: BaseException) -> str:
+    """' (file, line N)' of someone else's code that was the last to run, or nothing where only ours did."""
+    frames = traceback.extract_tb(error.__traceback__)
+    theirs = [frame for frame in frames if not frame.filename.startswith(("<frozen", _OURS))]
+    return f" ({theirs[-1].filename}, line {theirs[-1].lineno})" if theirs else ""

@@ -35,9 +35,8 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _pack(argv: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(
-        "python -m palaestra.sdk pack", description=pack.__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
+    about = (pack.__doc__ or "").partition("Raises")[0]
+    parser = argparse.ArgumentParser("python -m palaestra.sdk pack", description=about, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("game", type=Path, metavar="FILE.py", help="a game whose file ends in GAME.play()")
     parser.add_argument("--out", type=Path, metavar="FILE", help="the launcher (default: beside the game)")
     arguments = parser.parse_args(argv)

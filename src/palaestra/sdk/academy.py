@@ -14,7 +14,7 @@ from palaestra.envs.unity.options import Engine
 from palaestra.sdk.agent import Agent
 from palaestra.sdk.cast import Cast
 from palaestra.sdk.exchange import Said, Told
-from palaestra.sdk.life import blamed, call
+from palaestra.sdk.life import blame, call
 from palaestra.sdk.outbox import Outbox
 from palaestra.sdk.parameters import EnvironmentParameters
 from palaestra.sdk.side_channels import SideChannel
@@ -189,7 +189,7 @@ class Academy:
                 try:
                     agent.on_action_received(life.actions)
                 except Exception as error:
-                    raise blamed(error, life, "on_action_received") from error
+                    blame(error, life, "on_action_received")
             if 0 < agent.max_step <= life.steps and life.enabled:
                 self.cast.end(life, cut=True, what="max_step")
         for function in self._on_step:
@@ -198,6 +198,9 @@ class Academy:
     def _silence(self) -> str:
         """Why nobody asks."""
         lives = self.cast.lives
+        if not lives and self.cast.ever:
+            away = f"{PATIENCE} steps passed with all agents{self.cast.place} disabled or removed"
+            return f"{away}; call enable() of one, or end episodes with end_episode(), which begins the next"
         if not lives:
             return f"{PATIENCE} steps passed without an agent{self.cast.place}; call academy.add(...) in the game's function"
         mute = "; ".join(map(str, lives[:3])) + (f" and {len(lives) - 3} more" if len(lives) > 3 else "")

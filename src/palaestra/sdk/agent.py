@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from math import isfinite
 from typing import TYPE_CHECKING, TypeVar
 
 from palaestra.core.errors import EnvError
 from palaestra.sdk.actions import ActionMask, Actions
 from palaestra.sdk.behavior import Behavior
+from palaestra.sdk.life import reward_of
 from palaestra.sdk.sensors import Sensor, VectorSensor
 
 if TYPE_CHECKING:
@@ -67,16 +67,14 @@ class Agent:
     def add_reward(self, reward: float) -> None:
         """More reward since the last decision."""
         life = self._life or self._alive("add_reward")
-        if not isfinite(reward):
-            raise EnvError(f"{life} gets add_reward({reward}); expected a finite number (often a division by zero where it is computed)")
+        reward = reward_of(reward, life.reward, life, "add_reward")
         life.reward += reward
         life.total += reward
 
     def set_reward(self, reward: float) -> None:
         """The reward since the last decision, in place of what it was."""
         life = self._life or self._alive("set_reward")
-        if not isfinite(reward):
-            raise EnvError(f"{life} gets set_reward({reward}); expected a finite number (often a division by zero where it is computed)")
+        reward = reward_of(reward, 0.0, life, "set_reward")
         life.total += reward - life.reward
         life.reward = reward
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from numbers import Integral
 
 from palaestra.core.errors import EnvError
 from palaestra.core.specs import ActionSpec
@@ -30,7 +31,8 @@ class Behavior:
     """So many of the last observations' numbers are seen together, the oldest first."""
 
     def __post_init__(self) -> None:
-        branches = (self.branches,) if isinstance(self.branches, int) else tuple(self.branches)
+        branches = tuple(self.branches) if isinstance(self.branches, Iterable) else (self.branches,)
+        self._check_kinds(branches)
         object.__setattr__(self, "branches", branches)
         if not self.name or any(mark in self.name for mark in "?/\\"):
             raise EnvError(f"a behavior is named {self.name!r}; expected a name without ?, / and \\, as files and trainers are named by it")
@@ -48,6 +50,16 @@ class Behavior:
             self.action  # noqa: B018  checks them
         except EnvError as error:
             raise EnvError(f"behavior '{self.name}': {error}") from None
+
+    def _check_kinds(self, branches: tuple[object, ...]) -> None:
+        """Raises EnvError where text or a fraction stands for a count."""
+        if not isinstance(self.name, str):
+            raise EnvError(f"a behavior is named {self.name!r}; expected text, such as 'Ball'")
+        for what in ("observations", "continuous", "team", "stacked"):
+            if not isinstance(getattr(self, what), Integral):
+                raise EnvError(f"behavior '{self.name}': {what}={getattr(self, what)!r}; expected a whole number")
+        if not all(isinstance(count, Integral) for count in branches):
+            raise EnvError(f"behavior '{self.name}': branches={self.branches!r}; expected the choices of each branch, such as 4 or (3, 2)")
 
     @cached_property
     def key(self) -> str:

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Integral
 from typing import TYPE_CHECKING
 
 from palaestra.core.errors import EnvError
 from palaestra.sdk.actions import ActionMask, Actions
 from palaestra.sdk.agent import Agent
 from palaestra.sdk.behavior import Behavior
-from palaestra.sdk.life import Life, blamed, call
+from palaestra.sdk.life import Life, blame, call
 from palaestra.sdk.outbox import Outbox
 from palaestra.sdk.sensors import Sensor, StackedSensor, VectorSensor, float_bytes
 
 if TYPE_CHECKING:
     from palaestra.sdk.academy import Academy
+
+
+LAST_ID = 2**31 - 1
+"""The wire's ids are int32."""
 
 
 class Cast:
@@ -29,7 +34,7 @@ class Cast:
         """Episodes have begun: a newcomer begins at once."""
         self._academy = academy
         self._observed: Life | None = None
-        self._ids: set[int] = set()
+        self._ids: set[int] = set()  # of all that ever took part
         self._next = 0
 
     def add(self, agent: Agent, id: int | None) -> None:
@@ -50,6 +55,7 @@ class Cast:
             life.mask = ActionMask(behavior.action)
         agent._life = life
         call(life, agent.initialize)
+        _check_periods(life)
         self._enter(life)
 
     def enable(self, life: Life) -> None:
@@ -117,7 +123,7 @@ class Cast:
             try:
                 allowed = life.mask.take()
             except EnvError as error:
-                raise blamed(error, life, "write_action_mask") from None
+                blame(error, life, "write_action_mask")
         life.crowd.ask(life, seen, allowed)
         for recorder in life.recorders:
             recorder.asked(life, seen, allowed)
@@ -151,7 +157,7 @@ class Cast:
                 life.vector.read()  # nothing may have been added
             return [float_bytes(sensor) for sensor in life.sensors]
         except Exception as error:
-            raise blamed(error, life, "collect_observations") from error
+            blame(error, life, "collect_observations")
         finally:
             self._observed = None
 
@@ -160,14 +166,16 @@ class Cast:
         while self._next in self._ids:
             self._next += 1
         chosen = self._next if id is None else id
-        if chosen in self._ids or chosen < 0:
+        number = int(chosen) * self.outbox.areas + self._academy.area if isinstance(chosen, Integral) else -1
+        if chosen in self._ids or not 0 <= number <= LAST_ID:
             other = next((str(other) for other in self.lives if other.id == chosen), "an agent that is gone")
+            fault = f"is that of {other}" if chosen in self._ids else "cannot be"
             raise EnvError(
-                f"behavior '{life.behavior.name}', {type(life.agent).__name__} is added with id {chosen}, which is that of {other}; "
-                f"ids are 0 or more and unique: leave id= out to have them given"
+                f"behavior '{life.behavior.name}', {type(life.agent).__name__} is added with id {chosen!r}, which {fault}; "
+                f"ids are whole numbers from 0 on, and unique: leave id= out to have them given"
             )
         self._ids.add(chosen)
-        life.id, life.number = chosen, chosen * self.outbox.areas + self._academy.area
+        life.id, life.number = chosen, number
 
     def _enter(self, life: Life) -> None:
         self._join(life)
@@ -188,9 +196,22 @@ class Cast:
         return self._academy
 
     @property
+    def ever(self) -> bool:
+        """An agent was ever added."""
+        return bool(self._ids)
+
+    @property
     def place(self) -> str:
         """' of area 3' where there are several."""
         return f" of area {self._academy.area}" if self.outbox.areas > 1 else ""
+
+
+def _check_periods(life: Life) -> None:
+    """Raises EnvError for steps that cannot be counted."""
+    for name, also in (("decision_period", ", or None (by request_decision)"), ("max_step", " (0: never)")):
+        steps = getattr(life.agent, name)
+        if (steps is not None or name == "max_step") and (not isinstance(steps, Integral) or steps < 0):
+            raise EnvError(f"{life} has {name} = {steps!r}; expected a whole number of the academy's steps{also}")
 
 
 def _vector(behavior: Behavior) -> tuple[VectorSensor, list[Sensor]]:

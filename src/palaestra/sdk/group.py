@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from math import isfinite
 from typing import TYPE_CHECKING
 
 from palaestra.core.errors import EnvError
 from palaestra.sdk.agent import Agent
+from palaestra.sdk.life import reward_of
 
 if TYPE_CHECKING:
     from palaestra.sdk.cast import Cast
@@ -50,15 +50,14 @@ class Group:
 
     def add_group_reward(self, reward: float) -> None:
         """More reward for every member."""
-        self._check(reward, "add_group_reward")
         for agent in self._agents:
-            agent._alive("add_group_reward").group_reward += reward
+            life = agent._alive("add_group_reward")
+            life.group_reward += reward_of(reward, life.group_reward, self, "add_group_reward")
 
     def set_group_reward(self, reward: float) -> None:
         """Every member's group reward since its last decision, in place of what it was."""
-        self._check(reward, "set_group_reward")
         for agent in self._agents:
-            agent._alive("set_group_reward").group_reward = reward
+            agent._alive("set_group_reward").group_reward = reward_of(reward, 0.0, self, "set_group_reward")
 
     def end_group_episode(self) -> None:
         """The episode is over for all members, by what happened in it."""
@@ -70,7 +69,5 @@ class Group:
         for agent in self.agents:
             agent.episode_interrupted()
 
-    def _check(self, reward: float, what: str) -> None:
-        if not isfinite(reward):
-            members = ", ".join(str(agent._alive(what)) for agent in self._agents[:3]) or "nobody"
-            raise EnvError(f"the group of {members} gets {what}({reward}); expected a finite number")
+    def __str__(self) -> str:
+        return "the group of " + ", ".join(str(agent._alive("register_agent")) for agent in self._agents[:3])

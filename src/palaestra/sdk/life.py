@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from math import nan
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from palaestra.core.errors import EnvError, PalaestraError, raised
+from palaestra.core.errors import EnvError, PalaestraError, place_of, raised
 from palaestra.sdk.actions import ActionMask, Actions
 from palaestra.sdk.behavior import Behavior
 from palaestra.sdk.sensors import Sensor, VectorSensor
@@ -17,6 +18,14 @@ if TYPE_CHECKING:
     from palaestra.sdk.group import Group
     from palaestra.sdk.outbox import Crowd
     from palaestra.sdk.recorder import DemonstrationRecorder
+
+
+LARGEST = 3.4028234e38
+"""Of float32: what was earned between two decisions goes to trainers as one."""
+
+
+class Blamed(EnvError):
+    """What an author's code did wrong, with whose and where it was: nobody need add to it."""
 
 
 @dataclass(slots=True, eq=False)
@@ -75,12 +84,26 @@ def call(life: Life | None, method: Callable[..., object], *arguments: Any) -> N
     try:
         method(*arguments)
     except Exception as error:
-        raise blamed(error, life, getattr(method, "__name__", repr(method))) from error
+        blame(error, life, getattr(method, "__name__", repr(method)))
 
 
-def blamed(error: Exception, life: Life | None, method: str) -> PalaestraError:
-    """The same error, with the agent and the method in which it was raised."""
+def blame(error: Exception, life: Life | None, method: str) -> NoReturn:
+    """Raises the same error, with the agent and the method in which it was raised."""
     where = "the game" if life is None else str(life)
+    if isinstance(error, Blamed):
+        raise error
     if isinstance(error, PalaestraError):
-        return error if where in str(error) or life is None else EnvError(f"{where}: {error}")
-    return EnvError(f"{where}: {method} raised {raised(error)}")
+        text = f"{error}{place_of(error)}"
+        raise Blamed(text if life is None or where in text else f"{where}: {text}") from error
+    raise Blamed(f"{where}: {method} raised {raised(error)}") from error
+
+
+def reward_of(value: Any, before: float, who: object, method: str) -> float:
+    """A reward as a float. Raises EnvError for what is no number, or more than float32 holds with what was earned before."""
+    try:
+        number = float(0.0 + value)  # a string is no number, even one of digits
+    except (TypeError, ValueError):
+        number = nan
+    if not abs(before + number) <= LARGEST:
+        raise EnvError(f"{who} gets {method}({value!r}); expected a finite number (often a division by zero where it is computed)")
+    return number

@@ -17,6 +17,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from palaestra.core.errors import PalaestraError
+from palaestra.core.registry import nearest
 
 if TYPE_CHECKING:
     from palaestra.sdk.game import Game
@@ -55,7 +56,12 @@ def play(game: Game, argv: Sequence[str] | None = None) -> None:
 
 def run(game: Game, argv: Sequence[str]) -> int:
     """The same; gives the exit code."""
-    arguments, _ = _parser(game).parse_known_args([_plain(word) for word in argv])
+    parser = _parser(game)
+    arguments, unknown = parser.parse_known_args([_plain(word) for word in argv])
+    mistyped = [word for word in unknown if word.startswith("--")]
+    if mistyped and arguments.port is None:
+        flags = [flag for action in parser._actions for flag in action.option_strings]
+        parser.error(f"unknown option {mistyped[0]}{nearest(mistyped[0].partition('=')[0], flags)}")
     options = {name: value for name in game.options if (value := getattr(arguments, f"game_{name}", None)) is not None}
     try:
         with _ended_by_signals():
@@ -65,8 +71,8 @@ def run(game: Game, argv: Sequence[str]) -> int:
     except _Signal as told:
         return 128 + told.number
     except PalaestraError as error:
-        if error.__cause__ is not None:
-            traceback.print_exception(error.__cause__)  # of the author's code: where it went wrong
+        if error.__cause__ is not None and not isinstance(error.__cause__, PalaestraError):
+            traceback.print_exception(error.__cause__)  # of the author's code: how it came to what went wrong
         print(f"{game.name}: error: {error}", file=sys.stderr, flush=True)
         return 1
     return 0
@@ -97,7 +103,7 @@ def _parser(game: Game) -> argparse.ArgumentParser:
         description=_DESCRIPTION.format(summary=game.summary, file=file),
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
-        epilog="Options that the game does not know are passed over, as Unity's players do.",
+        epilog="With --mlagents-port, options that the game does not know are passed over, as Unity's players do.",
     )
     alone = parser.add_argument_group("on its own")
     alone.add_argument("--episodes", type=_count, metavar="N", help="end after so many episodes (default: play on)")
@@ -136,10 +142,9 @@ def _plain(word: str) -> str:
 
 
 def _count(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{number} episodes; expected at least 1")
-    return number
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text} episodes; expected 1 or more")
+    return int(text)
 
 
 def _truth(text: str) -> bool:

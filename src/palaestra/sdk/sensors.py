@@ -77,6 +77,8 @@ class VectorSensor:
             return self._flattened(values)
 
     def _flattened(self, values: list[Any]) -> bytes:
+        if any(value is None for value in values):
+            raise EnvError(f"sensor '{self.name}' was given None as its number {values.index(None)}")
         try:
             flat = np.concatenate([np.zeros(0), *(np.asarray(value, np.float64).ravel() for value in values)])
         except (TypeError, ValueError) as error:

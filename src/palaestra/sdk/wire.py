@@ -235,8 +235,13 @@ def read_actions(said: Said, raw: bytes | None) -> Told:
         continuous = _table(said, [row.continuous_actions for row in rows], action.continuous)
         discrete = _table(said, [row.discrete_actions for row in rows], len(action.branches))
     continuous, discrete = continuous.astype(np.float32), np.rint(discrete).astype(np.int64)
-    if ((discrete < 0) | (discrete >= np.array(action.branches, np.int64))).any():
-        raise ProtocolError(f"behavior '{said.key}': the trainer chose {discrete.tolist()} of branches with {action.branches} choices")
+    outside = (discrete < 0) | (discrete >= np.array(action.branches, np.int64))
+    if outside.any():
+        row, branch = (int(i) for i in np.argwhere(outside)[0])
+        raise ProtocolError(
+            f"behavior '{said.key}', agent {said.infos.id[~said.infos.done][row]}: the trainer chose {discrete[row, branch]} "
+            f"of branch {branch}; expected 0 to {action.branches[branch] - 1}"
+        )
     return Told(continuous, discrete)
 
 

@@ -181,7 +181,10 @@ def test_a_heuristic_beyond_the_range_is_named():
         def heuristic(self, actions: sdk.Actions) -> None:
             actions.continuous = [0.0, 0.0]
 
-    for kind, match in ((Wild, r"agent 0 \(Wild\) was told continuous action 0 = 3.0"), (Much, "filled in 2 continuous and 0 discrete")):
+    for kind, match in (
+        (Wild, r"\(Wild\) was told by its heuristic continuous action 0 = 3"),
+        (Much, "filled in 2 continuous and 0 discrete"),
+    ):
         env = sdk.game(lambda academy, kind=kind: academy.add(kind()))()
         env.reset(seed=1)
         with pytest.raises(EnvError, match=match):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import numpy as np
@@ -36,6 +37,7 @@ def advance(agent: sdk.Agent) -> dict:
         ((1, 2, 3), "was given 3 numbers, too many: 2 are declared"),
         (([1, 2, 3],), "was given 3 numbers, too many: 2 are declared"),
         (("a", 1), "was given what is no number"),
+        ((1, None), "was given None as its number 1"),
     ],
 )
 def test_a_wrong_number_of_observations(numbers: tuple, match: str):
@@ -62,6 +64,71 @@ def test_a_reward_that_is_no_number(method: str):
     agent = sdk.Academy().add(Walker())
     with pytest.raises(EnvError, match=f"{WHO} gets {method}\\(nan\\); expected a finite number"):
         getattr(agent, method)(float("nan"))
+
+
+@pytest.mark.parametrize("reward", ["1.0", None, [1.0], 1e39])
+def test_a_reward_that_no_trainer_could_read(reward: object):
+    agent = sdk.Academy().add(Walker())
+    group = sdk.Group()
+    group.register_agent(agent)
+    for method in (agent.add_reward, agent.set_reward, group.add_group_reward, group.set_group_reward):
+        with pytest.raises(EnvError, match=rf"{WHO} gets {method.__name__}\({re.escape(repr(reward))}\); expected a finite number"):
+            method(reward)  # type: ignore[arg-type]
+
+
+def test_rewards_whose_sum_float32_cannot_hold():
+    agent = sdk.Academy().add(Walker())
+    agent.add_reward(3e38)
+    with pytest.raises(EnvError, match="add_reward"):
+        agent.add_reward(3e38)
+
+
+def test_an_error_says_where_the_author_made_it_and_keeps_its_cause():
+    class Bad(Walker):
+        def on_episode_begin(self) -> None:
+            if self.academy.total_step_count:
+                raise KeyError("speed")
+
+        def on_action_received(self, actions: sdk.Actions) -> None:
+            self.end_episode()
+
+    academy = sdk.Academy()
+    academy.add(Bad())
+    with pytest.raises(EnvError, match=rf"^{WHO}: on_episode_begin raised KeyError: 'speed' \([^()]*\.py, line \d+\)$") as caught:
+        exchange(academy, academy.advance())
+    assert isinstance(caught.value.__cause__, KeyError)
+
+
+@pytest.mark.parametrize(
+    ("continuous", "discrete", "match"),
+    [
+        ([3.0], [0], r"was told by its heuristic continuous action 0 = 3\.0; expected -1 to 1"),
+        ([0.0], [3], "was told by its heuristic choice 3 of branch 0; expected 0 to 2"),
+        ([0.0], ["left"], r"heuristic filled in .*'left'.*whole ones for discrete actions"),
+        ([0.0], [1.5], "heuristic filled in .*1.5.*whole ones for discrete actions"),
+        (0.5, [1], r"heuristic filled in Actions\(continuous=0\.5"),
+        ([0.0, 0.0], [1], "filled in 2 continuous and 1 discrete actions; expected 1 and 1"),
+    ],
+)
+def test_a_heuristic_whose_actions_are_none(continuous: object, discrete: object, match: str):
+    class Bad(Walker):
+        behavior = sdk.Behavior("Walker", observations=2, continuous=1, branches=3)
+
+        def heuristic(self, actions: sdk.Actions) -> None:
+            actions.continuous, actions.discrete = continuous, discrete  # type: ignore[assignment]
+
+    stage = sdk.Stage(lambda academy: academy.add(Bad()))
+    stage.advance()
+    with pytest.raises(EnvError, match=f"{WHO}.*{match}"):
+        stage.heuristic("Walker?team=0")
+
+
+@pytest.mark.parametrize(
+    ("name", "steps"), [("decision_period", -2), ("decision_period", "5"), ("decision_period", 0.5), ("max_step", -1), ("max_step", None)]
+)
+def test_steps_that_cannot_be_counted(name: str, steps: object):
+    with pytest.raises(EnvError, match=f"{WHO} has {name} = {steps!r}; expected a whole number of the academy's steps"):
+        sdk.Academy().add(Walker(**{name: steps}))
 
 
 def test_an_action_outside_its_range():
@@ -144,6 +211,22 @@ def test_two_agents_with_one_id():
     assert [academy.add(Walker()).id for _ in range(4)] == [0, 1, 2, 4]
 
 
+@pytest.mark.parametrize("id", [-1, 2**31, "x"])
+def test_an_id_that_cannot_be(id: object):
+    with pytest.raises(EnvError, match=f"is added with id {id!r}, which cannot be; ids are whole numbers from 0 on"):
+        sdk.Academy().add(Walker(), id=id)  # type: ignore[arg-type]
+
+
+def test_a_game_whose_agents_are_all_away():
+    academy = sdk.Academy()
+    agent = academy.add(Walker())
+    said = academy.advance()
+    agent.disable()
+    said = exchange(academy, said)
+    with pytest.raises(EnvError, match=r"10000 steps passed with all agents disabled or removed; call enable\(\)"):
+        exchange(academy, said)
+
+
 def test_an_agent_that_is_added_twice():
     academy = sdk.Academy()
     agent = academy.add(Walker())
@@ -175,6 +258,9 @@ def test_two_specs_of_one_behavior():
         (lambda: sdk.Behavior("a?b", observations=2, continuous=1), "a behavior is named 'a"),
         (lambda: sdk.Behavior("A", observations=2, branches=(0,)), "behavior 'A': .*a branch needs at least one choice"),
         (lambda: sdk.Behavior("A", observations=-1, continuous=1), "observations=-1"),
+        (lambda: sdk.Behavior("A", observations="2", continuous=1), "behavior 'A': observations='2'; expected a whole number"),  # type: ignore[arg-type]
+        (lambda: sdk.Behavior("A", observations=2, branches="3"), "behavior 'A': branches='3'; expected the choices of each branch"),  # type: ignore[arg-type]
+        (lambda: sdk.Behavior(3, observations=2, continuous=1), "a behavior is named 3; expected text"),  # type: ignore[arg-type]
     ],
 )
 def test_a_behavior_that_cannot_be(make: Callable[[], object], match: str):

@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from concurrent import futures
 from pathlib import Path
 
@@ -65,10 +66,29 @@ def test_options_that_make_no_sense_are_named(words: list[str], message: str, ca
     assert message in capfd.readouterr().err
 
 
-def test_unknown_words_are_passed_over_and_units_of_unity_mean_nothing(capfd: pytest.CaptureFixture[str]):
-    words = ["-nographics", "-BatchMode", "--quality", "7", "-force-glcore", "--episodes", "1", "--time-scale", "0"]
+def test_options_of_unity_mean_nothing(capfd: pytest.CaptureFixture[str]):
+    words = ["-nographics", "-BatchMode", "-force-glcore", "--episodes", "1", "--time-scale", "0"]
     assert run(sdk_games.continuous, words) == 0
     assert "episode 1" in capfd.readouterr().out
+
+
+def test_alone_an_option_that_is_mistyped_is_named(capfd: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit) as caught:
+        run(sdk_games.continuous, ["--episods=1"])
+    assert caught.value.code == 2
+    assert "unknown option --episods=1; did you mean '--episodes'?" in capfd.readouterr().err
+
+
+def test_what_an_author_does_wrong_is_a_line_and_what_an_authors_code_raises_is_traced(capfd: pytest.CaptureFixture[str]):
+    def played(method: str, does: Callable[..., object]) -> str:
+        fill = lambda academy: academy.add(type("Bad", (sdk_games.Mover,), {method: does})())  # noqa: E731
+        assert run(sdk.game(fill), ["--episodes=1", "--time-scale=0"]) == 1
+        return capfd.readouterr().err
+
+    told = played("on_episode_begin", lambda self: self.add_reward("1"))
+    assert len(told.splitlines()) == 1
+    assert re.search(r"agent 0 \(Bad\) gets add_reward\('1'\); expected a finite number .* \(.*test_sdk_play\.py, line \d+\)$", told)
+    assert "Traceback" in played("on_episode_begin", lambda self: 1 / 0)
 
 
 def test_a_game_is_given_its_own_options():
@@ -167,7 +187,7 @@ class Trainer:
 
 def test_a_trainer_that_says_goodbye_ends_the_game_well():
     trainer = Trainer(encode.initialization(3, 1), encode.goodbye())
-    assert run(sdk_games.continuous, ["--mlagents-port", str(trainer.port)]) == 0
+    assert run(sdk_games.continuous, ["--mlagents-port", str(trainer.port), "--quality", "7"]) == 0  # a player's option passes
     trainer.close()
 
 

@@ -235,7 +235,7 @@ def test_actions_of_a_trainer_of_old_are_read():
         ([[0, 0]] * 3, "4 agents asked what to do, and the trainer answered 3"),
         ([[0]] * 4, "the trainer's actions do not fit; expected 0 continuous numbers and 2 discrete ones"),
         ([[0, 0], [], [0, 0], [0, 0]], "the trainer's actions do not fit"),
-        ([[0, 2]] * 4, r"of branches with \(3, 2\) choices"),
+        ([[0, 2]] * 4, r"agent \d+: the trainer chose 2 of branch 1; expected 0 to 1"),
     ],
 )
 def test_actions_that_are_not_theirs_are_an_error(rows: list[list[int]], message: str):
