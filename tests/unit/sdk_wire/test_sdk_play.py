@@ -12,7 +12,7 @@ from pathlib import Path
 import grpc
 import pytest
 import sdk_games
-from unity_play import free_port
+from unity_play import free_port, opened
 
 from palaestra import sdk
 from palaestra.core.errors import EnvError
@@ -203,3 +203,9 @@ def test_a_message_too_large_for_the_trainer_is_explained(capfd: pytest.CaptureF
     assert run(sdk_games.visual, ["--mlagents-port", str(trainer.port)]) == 1
     assert "have fewer areas or agents, smaller images, or images sent compressed" in capfd.readouterr().err
     trainer.close()
+
+
+def test_a_file_that_does_not_play_is_told_how_to(tmp_path: Path):
+    (tmp_path / "mute.py").write_text("from palaestra import sdk\n", "utf-8")
+    with opened(executable=str(tmp_path / "mute.py")) as env, pytest.raises(EnvError, match=r"code 0; a game in Python must play"):
+        env.reset(0)

@@ -244,7 +244,7 @@ class Copy:
     def check(self) -> None:
         """Raises GameGone where the process has ended or silence has lasted too long; reminds where it may last."""
         if self.process is not None and self.process.code() is not None:
-            raise GameGone(f"it {self.process.describe_exit()}{self.last_words()}")
+            raise GameGone(f"it {self.process.describe_exit()}{self._unplayed()}{self.last_words()}")
         if self.phase is Phase.DOWN or (self.call is not None and self.phase is not Phase.UNDECIDED):
             return  # it waits for us; one whose agents only end is never seen otherwise
         waited, patience = time.monotonic() - self.since, self.options.wait_for()
@@ -258,6 +258,13 @@ class Copy:
             self._around.tell("warning", f"{self.name}: {why}" if self.delivered or not self.editor else why)
             return
         raise GameGone(why + self.last_words())
+
+    def _unplayed(self) -> str:
+        """A hint for a game in Python that does nothing when it is run."""
+        python = self._executable is not None and self._executable.suffix == ".py"
+        if not python or self.phase is not Phase.STARTING or self.process is None or self.process.code():
+            return ""
+        return "; a game in Python must play when it is run: end its file with 'my_game.play()', under 'if __name__ == \"__main__\":'"
 
     def last_words(self) -> str:
         """The end of the game's log, if it has one."""
