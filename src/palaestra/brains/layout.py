@@ -19,6 +19,7 @@ from palaestra.core.errors import PolicyError
 OBSERVATION = re.compile(r"obs_\d+|vector_observation|visual_observation_\d+")
 MASK, MEMORY_IN, MEMORY_OUT = "action_masks", "recurrent_in", "recurrent_out"
 VERSIONS = (2, 3)
+MAPPED = "What tensors of other names mean, a file of names says: --brain model:FILE.onnx,NAMES.yaml"
 
 Shapes = dict[str, tuple[int, ...]]
 
@@ -58,7 +59,10 @@ def read_layout(session: Session) -> Layout:
     shapes, outputs = _input_shapes(session), session.outputs
     missing = [needed for needed in ("version_number", "memory_size") if needed not in outputs]
     if missing:
-        raise PolicyError(f"{session.name} is no agent's policy: it has no output '{missing[0]}' (its outputs: {', '.join(outputs)})")
+        raise PolicyError(
+        there = ", ".join(outputs)
+        raise PolicyError(f"{session.name} is no agent's policy: it has no output '{missing[0]}' (its outputs: {there}). {MAPPED}")
+        )
     answer = _probe(session, shapes)
     version, memory_size = (round(answer[key].item()) for key in ("version_number", "memory_size"))
     if version not in VERSIONS:
@@ -88,7 +92,7 @@ def _input_shapes(session: Session) -> Shapes:
         if not OBSERVATION.fullmatch(name) and name not in (MASK, MEMORY_IN):
             raise PolicyError(
                 f"{session.name} has an input '{name}'; expected obs_0, obs_1, ... (or vector_observation, "
-                f"visual_observation_0, ...), {MASK} and {MEMORY_IN}: this is no agent's policy of version 2 or 3"
+                f"visual_observation_0, ...), {MASK} and {MEMORY_IN}: this is no agent's policy of version 2 or 3. {MAPPED}"
             )
         shapes[name] = tuple(size for size in sizes if isinstance(size, int))
         if len(shapes[name]) != len(sizes):

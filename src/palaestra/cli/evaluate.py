@@ -8,6 +8,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from palaestra.cli.seeds import seed
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of `palaestra evaluate`."""
@@ -16,7 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--episodes", type=int, default=100, metavar="N", help="episodes to play (default: 100)")
     parser.add_argument("--deterministic", action="store_true", help="take the most likely action instead of drawing one")
     parser.add_argument("--num-areas", type=int, metavar="N", help="areas played at once (default: as many as episodes, 100 at most)")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the environment (default: 0)")
+    parser.add_argument("--seed", type=seed, default=0, metavar="N", help="of the environment (default: 0)")
     parser.add_argument("--results-dir", type=Path, default=Path("results"), metavar="DIR", help="folder of all runs (default: results)")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
 

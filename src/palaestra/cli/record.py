@@ -12,6 +12,8 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from palaestra.cli.seeds import seed
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
@@ -47,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--fps", type=int, default=10, metavar="N", help="pictures a second, one a decision (default: 10)")
     parser.add_argument("--width", type=int, default=480, metavar="PIXELS", help="of the whole picture (default: 480)")
     parser.add_argument("--sampled", action="store_true", help="draw actions as in training, instead of the most likely ones")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the environment and of drawn actions (default: 0)")
+    parser.add_argument("--seed", type=seed, default=0, metavar="N", help="of the environment and of drawn actions (default: 0)")
     parser.add_argument("--results-dir", type=Path, default=Path("results"), metavar="DIR", help="folder of all runs (default: results)")
     demo = parser.add_argument_group("demonstrations", "What agents see and do, for others to learn from.")
     demo.add_argument("--demo", action="store_true", help="write demonstration files (.demo) instead of a GIF")

@@ -16,6 +16,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from palaestra.cli.seeds import seed
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -73,7 +75,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--num-areas", type=int, metavar="N", help="areas played at once (default: as many as episodes, 100 at most; a Unity game: its own)"
     )
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the environment and of what brains draw (default: 0)")
+    parser.add_argument("--seed", type=seed, default=0, metavar="N", help="of the environment and of what brains draw (default: 0)")
     parser.add_argument("--results-dir", type=Path, default=Path("results"), metavar="DIR", help="folder of all runs (default: results)")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     _game_flags(parser.add_argument_group("Unity environments", "These are for Unity environments only."))
@@ -130,8 +132,14 @@ def _play(env: Env, parts: Sequence[Part], options: argparse.Namespace) -> int:
         print("palaestra: interrupted; only the episodes that had ended are counted", file=sys.stderr)
         return status
     for part in plays.idle():
-        print(f"palaestra: --brain {part.typed} played nobody: {_who_is_there(plays, env)}", file=sys.stderr)
+        teams = plays.teams(part.behavior or "") if part.team is not None else []
+        there = f"'{part.behavior}' has {_listed(teams)}" if teams else _who_is_there(plays, env)
+        print(f"palaestra: --brain {part.typed} played nobody: {there}", file=sys.stderr)
     return 0
+
+
+def _listed(teams: Sequence[int]) -> str:
+    return f"the teams {', '.join(map(str, teams))}" if len(teams) > 1 else f"team {teams[0]} only"
 
 
 def _check(options: argparse.Namespace) -> None:

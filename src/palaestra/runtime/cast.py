@@ -117,6 +117,7 @@ class Cast:
         self._parts, self._env, self._results = parts, env, results
         self._seed, self._deterministic = seed, deterministic
         self._made: dict[tuple[Part, str], Brain] = {}
+        self._played: set[tuple[str, int]] = set()
 
     def part(self, behavior: str, team: int) -> Part | None:
         """The one that plays a side: named with its team, else by its behavior, else for all others."""
@@ -131,6 +132,7 @@ class Cast:
         part = self.part(behavior, team)
         if part is None:
             raise PolicyError(self._missing(behavior, team))
+        self._played.add((behavior, team))
         made = self._made.get((part, behavior))
         if made is None:
             made = self._made[part, behavior] = self._make(part, behavior)
@@ -144,6 +146,10 @@ class Cast:
         """Parts that have played nobody so far."""
         playing = {part for part, _ in self._made}
         return [part for part in self._parts if part not in playing]
+
+    def teams(self, behavior: str) -> list[int]:
+        """Those of a behavior that have been given a brain so far."""
+        return sorted(team for name, team in self._played if name == behavior)
 
     def _make(self, part: Part, behavior: str) -> Brain:
         spec, seed = self._env.behaviors[behavior], self._seed + len(self._made)

@@ -117,7 +117,15 @@ def test_what_cannot_be_played_says_why(capsys, arguments: list[str], message: s
 
 def test_a_brain_that_played_nobody_is_told(capsys):
     assert run("Basic", "--brain", "heuristic", "--brain", "Basic?team=1=random", "--episodes=2") == 0
-    assert "--brain Basic?team=1=random played nobody" in capsys.readouterr().err
+    assert "--brain Basic?team=1=random played nobody: 'Basic' has team 0 only" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", [("run", "Basic", "--brain=random"), ("evaluate", "first"), ("record", "first")])
+@pytest.mark.parametrize("seed", ["-1", "1.5", str(2**63)])
+def test_a_seed_that_is_none_is_refused(capsys, command: tuple[str, ...], seed: str):
+    with pytest.raises(SystemExit):
+        main([*command, f"--seed={seed}"])
+    assert f"'{seed}' is no seed; expected a whole number from 0" in capsys.readouterr().err
 
 
 def test_ctrl_c_shows_the_episodes_so_far(capsys):
