@@ -235,6 +235,17 @@ def test_agents_that_were_never_described_are_passed_over():
     env.close()
 
 
+@pytest.mark.parametrize("ending", ["raise ValueError('mine')", "pass", "import signal; signal.raise_signal(signal.SIGINT)"])
+def test_a_program_that_ends_without_closing_takes_its_game_with_it(tmp_path: Path, ending: str):
+    build = make_build(tmp_path, "Ball", notes=str(tmp_path / "notes"))
+    code = (
+        "from palaestra.unity.environment import UnityEnvironment\n"
+        f"env = UnityEnvironment({str(build)!r}, base_port={free_port()})\nenv.reset(); env.step()\n{ending}"
+    )
+    subprocess.run([sys.executable, "-c", code], timeout=30, stderr=subprocess.DEVNULL)
+    assert list((tmp_path / "notes").glob("*.end.json"))
+
+
 def test_imports_bring_neither_torch_nor_a_download():
     code = (
         "import sys, socket; socket.getaddrinfo = socket.create_connection = None\n"

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import socket
-from concurrent.futures import ThreadPoolExecutor
+import threading
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from functools import partial
 from queue import SimpleQueue
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import grpc
 
@@ -60,7 +63,7 @@ class Server:
     def __init__(self, copy: int, inbox: Inbox, port: int | None, *, bind: str | None = None, fixed: bool = False) -> None:
         """`port`: the one to take; where it is not free, one that the system picks, unless `fixed`. Raises EnvError."""
         self._copy, self._inbox = copy, inbox
-        self._threads = ThreadPoolExecutor(CALLS, thread_name_prefix=f"unity-{copy}")
+        self._threads = _Threads(CALLS, f"unity-{copy}")
         self.port = self._listen(port, LOOPBACK if bind is None else (bind,), fixed)
 
     def _listen(self, port: int | None, hosts: tuple[str, ...], fixed: bool) -> int:
@@ -81,7 +84,7 @@ class Server:
 
     def _start(self, hosts: tuple[str, ...], port: int) -> bool:
         options = [("grpc.so_reuseport", 0), ("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
-        self._server = grpc.server(self._threads, options=options)
+        self._server = grpc.server(self._threads, options=options)  # pyright: ignore[reportArgumentType] - any Executor will do
         self._server.add_generic_rpc_handlers((_Exchange(self._exchange),))
         try:
             for host in hosts:
@@ -114,6 +117,38 @@ class Server:
         """Every call must have been answered; answers still go out."""
         self._server.stop(SEND_OFF).wait(5)
         self._threads.shutdown()
+
+
+class _Threads(Executor):
+    """A fixed number of threads that let a program end: those of ThreadPoolExecutor are waited for before any `atexit` could close us."""
+
+    def __init__(self, count: int, name: str) -> None:
+        self._tasks: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
+        self._threads = [threading.Thread(target=self._work, name=f"{name}-{i}", daemon=True) for i in range(count)]
+        for thread in self._threads:
+            thread.start()
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Calls it as soon as a thread is free."""
+        future: Future[Any] = Future()
+        self._tasks.put((future, partial(fn, *args, **kwargs)))
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Ends the threads, after what was submitted. May be called again."""
+        for _ in self._threads:
+            self._tasks.put(None)
+        for thread in self._threads if wait else ():
+            thread.join()
+
+    def _work(self) -> None:
+        while (task := self._tasks.get()) is not None:
+            future, call = task
+            if future.set_running_or_notify_cancel():
+                try:
+                    future.set_result(call())
+                except Exception as error:
+                    future.set_exception(error)
 
 
 class _Exchange(grpc.GenericRpcHandler):
