@@ -85,15 +85,19 @@ class DemoRecorder:
 
     def close(self) -> list[Path]:
         """Gives the files their names, and these. The longest episode that is still open ends each file, without an end."""
+        named = []
         for side, writer in self.writers.items():
+            if writer.closed:  # it could not be written, and has said so
+                continue
             left = [take for takes in self._takes.values() for take in takes.values() if take.side == side]
             if left:
                 self._put(writer, max(left, key=lambda take: len(take.records)))
             if writer.records:
                 writer.close()
+                named.append(writer.path)
             else:
                 writer.discard()
-        return [writer.path for writer in self.writers.values() if writer.records]
+        return named
 
     def _note(self, behavior: str, step: TimeStep) -> None:
         spec, takes = self._env.behaviors[behavior], self._takes.setdefault(behavior, {})

@@ -1,7 +1,11 @@
+from pathlib import Path
+
 import numpy as np
+import pytest
 import torch
 from tiny_envs import Scripted, spec_of, table
 
+from palaestra.core.errors import DemoError
 from palaestra.core.timestep import Action, Ends, TimeStep
 from palaestra.envs.unity.demo import read_demo
 from palaestra.runtime.demo_recording import DemoRecorder, record_demo
@@ -150,3 +154,14 @@ def test_pairs_of_a_recording_are_what_the_agents_saw_and_did(tmp_path):
         for pairs in demo.pairs():
             both = np.concatenate([*pairs.obs, pairs.continuous, pairs.discrete], 1).astype(np.float32)
             assert {row.tobytes() for row in both} <= told
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is full")
+def test_a_full_disk_is_said_once_while_an_episode_is_still_open(tmp_path):
+    (tmp_path / "x.demo.part").symlink_to("/dev/full")
+    recorder = DemoRecorder(Scene(), tmp_path / "x.demo")  # type: ignore[arg-type]
+    recorder.note({"Ball": table(seen(1, 11))})
+    recorder.decided(did(0.1, 0.5))
+    with pytest.raises(DemoError, match="No space left on device"):
+        recorder.note({"Ball": table(seen(20, 12), terminated=[0], final_obs=(seen(3),))})
+    assert recorder.close() == []
