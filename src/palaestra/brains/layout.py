@@ -59,10 +59,8 @@ def read_layout(session: Session) -> Layout:
     shapes, outputs = _input_shapes(session), session.outputs
     missing = [needed for needed in ("version_number", "memory_size") if needed not in outputs]
     if missing:
-        raise PolicyError(
         there = ", ".join(outputs)
         raise PolicyError(f"{session.name} is no agent's policy: it has no output '{missing[0]}' (its outputs: {there}). {MAPPED}")
-        )
     answer = _probe(session, shapes)
     version, memory_size = (round(answer[key].item()) for key in ("version_number", "memory_size"))
     if version not in VERSIONS:
