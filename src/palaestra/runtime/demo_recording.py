@@ -84,12 +84,13 @@ class DemoRecorder:
             self._note(behavior, step)
 
     def close(self) -> list[Path]:
-        """Gives the files their names, and these. The longest episode that is still open ends each file, without an end."""
+        """Gives the files their names, and these. The longest open episode ends each file, without an end; one of no decision is left out."""
         named = []
         for side, writer in self.writers.items():
             if writer.closed:  # it could not be written, and has said so
                 continue
-            left = [take for takes in self._takes.values() for take in takes.values() if take.side == side]
+            open_takes = [take for takes in self._takes.values() for take in takes.values() if take.side == side]
+            left = [take for take in open_takes if len(take.records) > 1]  # a first view alone answers nothing
             if left:
                 self._put(writer, max(left, key=lambda take: len(take.records)))
             if writer.records:

@@ -100,6 +100,8 @@ def test_each_team_has_its_file(tmp_path):
     for out, names in ((tmp_path / "x.demo", ["x.demo", "x-Ball-team1.demo"]), (tmp_path / "all", ["Ball.demo", "Ball-team1.demo"])):
         recorder = DemoRecorder(Scene(), out)  # type: ignore[arg-type]
         recorder.note({"Ball": with_columns(table(seen(1, 11)), team=torch.tensor([0, 1]))})
+        recorder.decided(did(0, 0))
+        recorder.note({"Ball": with_columns(table(seen(2, 12)), team=torch.tensor([0, 1]))})
         paths = recorder.close()
         assert [path.name for path in paths] == names
         assert [read_demo(path).key for path in paths] == ["Ball?team=0", "Ball?team=1"]
@@ -165,3 +167,11 @@ def test_a_full_disk_is_said_once_while_an_episode_is_still_open(tmp_path):
     with pytest.raises(DemoError, match="No space left on device"):
         recorder.note({"Ball": table(seen(20, 12), terminated=[0], final_obs=(seen(3),))})
     assert recorder.close() == []
+
+
+def test_without_a_decision_no_file_takes_the_place_of_another(tmp_path):
+    (tmp_path / "x.demo").write_bytes(b"recorded before")
+    recorder = DemoRecorder(Scene(), tmp_path / "x.demo")  # type: ignore[arg-type]
+    recorder.note({"Ball": table(seen(1, 11))})
+    assert recorder.close() == []
+    assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"recorded before"]
