@@ -84,7 +84,7 @@ class DemoRecorder:
             self._note(behavior, step)
 
     def close(self) -> list[Path]:
-        """Gives the files their names, and these. The longest open episode ends each file, without an end; one of no decision is left out."""
+        """Gives the files their names, and these. The longest open episode ends each, without an end; one of no decision is left out."""
         named = []
         for side, writer in self.writers.items():
             if writer.closed:  # it could not be written, and has said so
