@@ -87,6 +87,7 @@ class Table:
 
     def __init__(self, spec: BehaviorSpec) -> None:
         self.spec = spec
+        self._no_ends = Ends(torch.zeros(0, dtype=torch.int64), tuple(torch.zeros(0, *obs.shape) for obs in spec.obs))
         self._seats = Slots()
         self._seen = np.zeros(0, np.int64)  # (S,) messages of its game that had come when the slot's agent was last heard of
         self._places = _places(0)
@@ -115,7 +116,7 @@ class Table:
             for arrival in strangers:
                 self._seat(arrival)
             found = [self._find(arrival) for arrival in arrivals]
-        rows, asked = _Rows(self.spec, len(self)), dict[tuple[int, str], Ids]()
+        rows, asked = _Rows(self.spec, len(self), self._no_ends), dict[tuple[int, str], Ids]()
         for arrival, slots in zip(arrivals, found, strict=True):
             assert slots is not None
             asked[arrival.copy, arrival.key] = rows.add(arrival, slots)
@@ -132,7 +133,7 @@ class Table:
     def _nothing(self) -> TimeStep:
         """The table where nothing came for this behavior."""
         if self._idle is None or self._idle.area is not self._places[0]:
-            self._idle = _Rows(self.spec, len(self)).step(self._places, [])
+            self._idle = _Rows(self.spec, len(self), self._no_ends).step(self._places, [])
         return self._idle
 
     def _find(self, arrival: Arrival) -> Ids | None:
@@ -203,8 +204,8 @@ class Table:
 class _Rows:
     """The columns of one tick while they are filled."""
 
-    def __init__(self, spec: BehaviorSpec, slots: int) -> None:
-        self._spec = spec
+    def __init__(self, spec: BehaviorSpec, slots: int, no_ends: Ends) -> None:
+        self._spec, self._no_ends = spec, no_ends
         self._slots = slots
         self._obs: list[NDArray[np.float32]] = []
         self._acting = np.zeros(slots, np.bool_)
@@ -275,7 +276,7 @@ class _Rows:
 
     def _ends(self) -> Ends:
         if not self._ended:
-            return Ends(torch.zeros(0, dtype=torch.int64), tuple(torch.zeros(0, *obs.shape) for obs in self._spec.obs))
+            return self._no_ends
         slots = np.concatenate(self._ended)
         shown = (self.terminated | self.truncated)[slots].nonzero()[0]
         order = shown[np.argsort(slots[shown])]
