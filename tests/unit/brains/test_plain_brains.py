@@ -48,7 +48,9 @@ def test_chance_with_the_same_seed_does_the_same():
 
 def test_the_rule_is_asked_for_the_rows_that_act():
     env = Duel(2)
-    env.heuristic = lambda behavior: type(Duel().heuristic(behavior))(torch.arange(4.0)[:, None] / 4, torch.zeros(4, 0, dtype=torch.int64))
+    env.heuristic = lambda behavior, slots: type(Duel().heuristic(behavior))(
+        torch.arange(4.0)[:, None] / 4, torch.zeros(4, 0, dtype=torch.int64)
+    )
     choice = RuleBrain(role(1, env=env)).decide(Seen(np.array([1, 3]), (np.zeros((2, 2), np.float32),), None, np.ones(2, np.int64)))
     assert choice.continuous.tolist() == [[0.25], [0.75]]
 
