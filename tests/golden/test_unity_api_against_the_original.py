@@ -1,6 +1,6 @@
 """The original's UnityEnvironment and ours, with the same random actions in the same game, report the same.
 
-Needs PALAESTRA_PEER: the folder of a virtual environment in which mlagents_envs 1.1.0 is installed.
+Needs PALAESTRA_ORIGINAL: the folder of a virtual environment in which mlagents_envs 1.1.0 is installed.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from unity_play import free_port
 
 DRIVE = Path(__file__).with_name("drive_unity_api.py")
 EXAMPLES = Path(__file__).parents[2] / "examples"
-PEER = os.environ.get("PALAESTRA_PEER", "")
+PEER = os.environ.get("PALAESTRA_ORIGINAL", "")
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(not PEER, reason="PALAESTRA_PEER names no environment with the original")]
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(not PEER, reason="PALAESTRA_ORIGINAL names no environment with the original")]
 
 
 def sdk_build(folder: Path, *game: str) -> Path:

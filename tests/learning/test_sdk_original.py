@@ -1,6 +1,6 @@
 """ML-Agents' own trainer trains games in Python of every kind, and has nothing to complain of.
 
-PALAESTRA_PEER is the folder of the virtual environment in which it is installed.
+PALAESTRA_ORIGINAL is the folder of the virtual environment in which it is installed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from unity_play import free_port
 
 from palaestra.sdk.pack import pack
 
-PEER = os.environ.get("PALAESTRA_PEER")
+PEER = os.environ.get("PALAESTRA_ORIGINAL")
 STEPS = 3000
 KINDS: dict[str, dict[str, Any]] = {
     "continuous": {},
@@ -70,7 +70,7 @@ def trained(folder: Path, kind: str, game: Path, *more: str) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(PEER is None or sys.platform != "linux", reason="PALAESTRA_PEER does not say where ML-Agents is installed")
+@pytest.mark.skipif(PEER is None or sys.platform != "linux", reason="PALAESTRA_ORIGINAL does not say where ML-Agents is installed")
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_original_trains_a_game_of_every_kind(tmp_path: Path, kind: str):
     printed = trained(tmp_path, kind, pack(Path(sdk_games.__file__), tmp_path / "Game.x86_64"))
@@ -80,7 +80,7 @@ def test_the_original_trains_a_game_of_every_kind(tmp_path: Path, kind: str):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(PEER is None or sys.platform != "linux", reason="PALAESTRA_PEER does not say where ML-Agents is installed")
+@pytest.mark.skipif(PEER is None or sys.platform != "linux", reason="PALAESTRA_ORIGINAL does not say where ML-Agents is installed")
 def test_the_original_trains_several_areas_in_several_copies(tmp_path: Path):
     printed = trained(tmp_path, "hybrid", pack(Path(sdk_games.__file__), tmp_path / "Game.x86_64"), "--num-envs=2", "--num-areas=3")
     assert re.search(r"Step: \d+\. Time Elapsed: [\d.]+ s\. Mean Reward", printed), printed

@@ -11,7 +11,7 @@ from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.envs.unity.demo import DemoWriter, free_path, read_demo
 from palaestra.envs.unity.messages import message_class
 
-PEER = os.environ.get("PALAESTRA_PEER")
+PEER = os.environ.get("PALAESTRA_ORIGINAL")
 VECTOR = ObsSpec("v", (2,))
 
 
@@ -115,7 +115,7 @@ for path in sys.argv[1:]:
 """
 
 
-@pytest.mark.skipif(not PEER, reason="PALAESTRA_PEER names no Python with the original toolkit")
+@pytest.mark.skipif(not PEER, reason="PALAESTRA_ORIGINAL names no Python with the original toolkit")
 def test_the_original_reads_what_we_write(tmp_path):
     images = BehaviorSpec((ObsSpec("eye", (3, 8, 8)), ObsSpec("grid", (5, 4, 4))), ActionSpec(0, (4,)))
     files = [
