@@ -1,5 +1,6 @@
 import os
 import subprocess
+from pathlib import Path
 
 import demo_files
 import numpy as np
@@ -115,7 +116,7 @@ for path in sys.argv[1:]:
 """
 
 
-@pytest.mark.skipif(not PEER, reason="PALAESTRA_ORIGINAL names no Python with the original toolkit")
+@pytest.mark.skipif(not PEER, reason="PALAESTRA_ORIGINAL names no environment with the original")
 def test_the_original_reads_what_we_write(tmp_path):
     images = BehaviorSpec((ObsSpec("eye", (3, 8, 8)), ObsSpec("grid", (5, 4, 4))), ActionSpec(0, (4,)))
     files = [
@@ -123,7 +124,7 @@ def test_the_original_reads_what_we_write(tmp_path):
         write(tmp_path / "b.demo", demo_files.episodes(3, spec=images), images, images=("eye", "grid")),
         write(tmp_path / "c.demo", demo_files.episodes(3, spec=images), images),
     ]
-    command = [str(PEER), "-c", READ, *map(str, files)]
+    command = [str(Path(PEER or "") / "bin/python"), "-c", READ, *map(str, files)]
     lines = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout.splitlines()
     assert lines[-3:] == [
         "9 9 8 [(3,), (2, 2), (2,)] 2 (3, 2)",
