@@ -33,7 +33,7 @@ SPECS = {
 
 @dataclass
 class Table:
-    """What a behavior's table must show, out of the messages alone: newcomers take the lowest free rows in the order of their ids."""
+    """What a behavior's table must show, out of the messages alone: newcomers take the lowest free rows, by team and then by id."""
 
     rows: list[tuple[str, int] | None] = field(default_factory=list)  # key and id of who sits there
 
@@ -46,7 +46,7 @@ class Table:
 
     def seat(self, said: Mapping[str, Any]) -> dict[str, list[tuple[int, Any]]]:
         """By key, the infos with their rows."""
-        for key, infos in said.items():
+        for key, infos in sorted(said.items(), key=lambda item: item[0]):  # the message itself has no order
             for id in sorted({one.id for one in infos.value}):
                 self.row((key, id))
         return {key: [(self.row((key, one.id)), one) for one in infos.value] for key, infos in said.items()}
