@@ -11,8 +11,9 @@ import warp as wp
 
 from palaestra.core.errors import EnvError
 from palaestra.core.registry import nearest
-from palaestra.core.timestep import Action, Ends, TimeStep
+from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.builtin.columns import allocate, quiet, resolve
+from palaestra.envs.builtin.tables import Tables
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,30 +26,44 @@ if TYPE_CHECKING:
 class Program:
     """The kernels of an environment and the Warp struct of columns that they work on.
 
-    Columns with these names have a meaning here: `action`, `obs...` and for each its
-    `final_obs...`, `reward`, `terminated`, `truncated`, `mask`, `pending` (parameters that
-    take hold at the next episode, (S, P) in the order of `parameter_ranges`).
+    Columns have a row a slot, and these names have a meaning here: `action` (of hybrid actions
+    `action_continuous` and `action_discrete`), `obs...` and for each its `final_obs...`, both in
+    the order of the spec, `reward`, `terminated`, `truncated` and `mask`.
+
+    Where there are several behaviors, `plays` holds the number of the one that the agent belongs
+    to from here on, `played` of that which its last decision, `reward` and end are of.
+
+    `pending` has a row an area: parameters that take hold at its next episode, (areas, P) in the
+    order of `parameter_ranges`.
     """
 
     world: Any
     begin: Any
-    """(world, seed): starts every area anew."""
+    """(world, seed), a thread an area: starts every area anew."""
     tick: Any
-    """(world, report): one decision, started anew where it ended the episode. Sets report[0] where an
-    episode ended, and report[1] to 1 + the row of an action that is no number or no choice."""
+    """(world, report), a thread an area: one decision of its agents, started anew where it ended the episode. Sets report[0]
+    where an episode ended, and report[1] to 1 + the slot of an action that is no number or no choice."""
     draw: Any = None
-    """(world), a thread for each row of `obs_image`: paints it after `begin` and `tick`. None: nothing to paint."""
+    """(world), a thread for each row of a slot's `obs_image`: paints it after `begin` and `tick`. None: nothing to paint."""
+    area_columns: tuple[str, ...] = ()
+    """Further columns with a row an area."""
 
 
 class WarpEnv:
-    """One agent an area, every row decides on every tick; a tick is one launch, whatever the number of areas.
+    """Every agent decides on every tick; a tick is one launch, whatever the number of areas.
 
-    Columns are written in place by the kernels and cloned into each TimeStep. On CUDA all runs on
+    Agent j of area i sits in slot i * agents + j. With several behaviors, of one spec, it may go over
+    from one to another as an episode starts. Columns are written in place by the kernels and cloned into each TimeStep. On CUDA all runs on
     torch's current stream and nothing waits for the device, so that a graph can hold a tick; there an
     action that is no number counts as doing nothing, where the CPU raises EnvError.
     """
 
     behavior: ClassVar[str]
+    """What messages call the environment; its one behavior, unless `behavior_names` has others."""
+    behavior_names: ClassVar[tuple[str, ...]] = ()
+    """In the order of their numbers in `plays`. Several are not steady: an agent acts in one of them."""
+    agents: ClassVar[int] = 1
+    """An area's."""
     summary: ClassVar[str]
     rewards: ClassVar[tuple[str, ...]]
     episode: ClassVar[str]
@@ -65,35 +80,27 @@ class WarpEnv:
         if isinstance(self.num_areas, bool) or not isinstance(self.num_areas, int) or self.num_areas < 1:
             raise EnvError(f"{self.behavior} with {areas!r} areas: expected a whole number of at least 1")
         self.device = resolve(device)
-        self.behaviors: dict[str, BehaviorSpec] = {self.behavior: spec}
-        self.parameters: dict[str, float] = {name: default for name, (default, _, _) in self.parameter_ranges.items()}
+        self.behaviors: Mapping[str, BehaviorSpec] = dict.fromkeys(self.behavior_names or (self.behavior,), spec)
+        self.parameters: Mapping[str, float] = {name: default for name, (default, _, _) in self.parameter_ranges.items()}
         self._spec, self._program, self._started = spec, program, False
-        self._world, self._columns = allocate(program.world, self.num_areas, self.device, pending=len(self.parameters), **sizes)
+        rows = dict.fromkeys(("pending", *program.area_columns), self.num_areas)
+        slots = self.num_areas * self.agents
+        self._world, self._columns = allocate(program.world, slots, self.device, rows, pending=len(self.parameters), **sizes)
         if self.parameters:
             self._columns["pending"].copy_(torch.tensor(list(self.parameters.values()), device=self.device))
-        self._obs = tuple(column for name, column in self._columns.items() if name.startswith("obs"))
-        self._final_obs = tuple(column for name, column in self._columns.items() if name.startswith("final_obs"))
+        self._tables = Tables(self._columns, self.behaviors, self.agents)
         self._report = torch.zeros(2, dtype=torch.int32, device=self.device)
         self._seen = self._report.numpy() if self.device.type == "cpu" else None  # None: reading it would wait
         self._streams: dict[int, wp.Stream] = {}
         with quiet():  # the first launch compiles the kernels, unless Warp finds them in its cache
-            self._begin = self._record(program.begin, 0)
-            self._tick = [self._record(program.tick, wp.from_torch(self._report))]
+            self._begin = self._record(program.begin, self.num_areas, 0)
+            self._tick = [self._record(program.tick, self.num_areas, wp.from_torch(self._report))]
             if program.draw is not None:
-                self._tick.append(self._record(program.draw, rows=self._columns["obs_image"].shape[2]))
-        self._constant_columns()
+                self._tick.append(self._record(program.draw, (slots, self._columns["obs_image"].shape[2])))
 
-    def _constant_columns(self) -> None:
-        rows = torch.arange(self.num_areas, device=self.device)
-        self._rows, self._team, self._alone = rows, torch.zeros_like(rows), torch.full_like(rows, -1)
-        self._acting = torch.ones(self.num_areas, dtype=torch.bool, device=self.device)
-        self._no_group_reward = torch.zeros(self.num_areas, device=self.device)
-        self._no_ends = Ends(rows[:0], tuple(column[:0].clone() for column in self._obs))
-
-    def _record(self, kernel: Any, *inputs: Any, rows: int = 1) -> Any:
+    def _record(self, kernel: Any, threads: int | tuple[int, int], *inputs: Any) -> Any:
         """A launch that can be repeated at a fifth of the cost of a new one."""
-        dim = self.num_areas if rows == 1 else (self.num_areas, rows)
-        return wp.launch(kernel, dim=dim, inputs=[self._world, *inputs], device=str(self.device), record_cmd=True)
+        return wp.launch(kernel, dim=threads, inputs=[self._world, *inputs], device=str(self.device), record_cmd=True)
 
     def reset(self, seed: int) -> dict[str, TimeStep]:
         """Starts every area anew; an area's stream depends on the seed and its own number alone."""
@@ -101,61 +108,56 @@ class WarpEnv:
         for launch in (self._begin, *self._tick[1:]):
             self._run(launch)
         self._started = True
-        return {self.behavior: self._table(self._no_ends)}
+        return self._tables.make(ended=False)
 
     def step(self, actions: Mapping[str, Action]) -> dict[str, TimeStep]:
         """One decision of every agent. Raises EnvError for actions that are missing or do not fit."""
-        self._take(actions)
+        if not self._started:
+            raise EnvError(f"{self.behavior}: step before reset; call reset(seed) first")
+        for number, name in enumerate(self.behaviors):
+            self._take(name, number, actions)
         if self._seen is not None:
             self._seen[:] = 0
         for launch in self._tick:
             self._run(launch)
-        return {self.behavior: self._table(self._ends())}
+        return self._tables.make(ended=self._has_ended())
 
-    def _ends(self) -> Ends:
+    def _has_ended(self) -> bool:
+        """Whether the tick ended an episode; False where that cannot be known without waiting."""
         if self._seen is None:
-            return Ends(self._rows, tuple([column.clone() for column in self._final_obs]))
+            return False
         ended, wrong = self._seen
         if wrong:
-            row = int(wrong) - 1
-            raise EnvError(f"behavior '{self.behavior}', agent {row}: action {self._columns['action'][row].tolist()} {self._what_fits()}")
-        if not ended:
-            return self._no_ends
-        slots = (self._columns["terminated"] | self._columns["truncated"]).nonzero()[:, 0]
-        return Ends(slots, tuple([column[slots] for column in self._final_obs]))
+            raise EnvError(self._misfit(int(wrong) - 1))
+        return bool(ended)
 
-    def _take(self, actions: Mapping[str, Action]) -> None:
-        column = self._columns["action"]
-        if not self._started:
-            raise EnvError(f"{self.behavior}: step before reset; call reset(seed) first")
-        if self.behavior not in actions:
-            raise EnvError(f"no actions for behavior '{self.behavior}' (there are some for: {', '.join(actions) or 'none'})")
-        action = actions[self.behavior]
-        taken = action.continuous if self._spec.action.continuous else action.discrete
-        if taken.shape != column.shape:
-            raise EnvError(f"behavior '{self.behavior}': actions have shape {tuple(taken.shape)}, expected {tuple(column.shape)}")
-        column.copy_(taken)
+    def _take(self, name: str, number: int, actions: Mapping[str, Action]) -> None:
+        """Writes the actions of one behavior to the slots that it plays."""
+        mine = self._columns["plays"] == number if len(self.behaviors) > 1 else None
+        if name not in actions:
+            if mine is not None and not mine.any():
+                return
+            raise EnvError(f"no actions for behavior '{name}' (there are some for: {', '.join(actions) or 'none'})")
+        for column, taken in self._parts(actions[name]):
+            if taken.shape != column.shape:
+                raise EnvError(f"behavior '{name}': actions have shape {tuple(taken.shape)}, expected {tuple(column.shape)}")
+            column.copy_(taken if mine is None else torch.where(mine[:, None], taken, column))
 
-    def _what_fits(self) -> str:
-        if self._spec.action.continuous:
-            return "must be finite numbers"
-        return f"must be choices of branches {self._spec.action.branches}, counted from 0"
-
-    def _table(self, ends: Ends) -> TimeStep:
+    def _parts(self, action: Action) -> list[tuple[Tensor, Tensor]]:
+        """Columns, each with what goes into it."""
         columns = self._columns
-        return TimeStep(
-            obs=tuple([column.clone() for column in self._obs]),
-            acting=self._acting,
-            reward=columns["reward"].clone(),
-            group_reward=self._no_group_reward,
-            terminated=columns["terminated"].clone(),
-            truncated=columns["truncated"].clone(),
-            ends=ends,
-            action_mask=columns["mask"].clone() if "mask" in columns else None,
-            area=self._rows,
-            team=self._team,
-            group=self._alone,
-        )
+        if "action" in columns:
+            return [(columns["action"], action.continuous if self._spec.action.continuous else action.discrete)]
+        return [(columns["action_continuous"], action.continuous), (columns["action_discrete"], action.discrete)]
+
+    def _misfit(self, slot: int) -> str:
+        spec, names = self._spec.action, list(self.behaviors)
+        name = names[int(self._columns["played"][slot])] if len(names) > 1 else names[0]
+        came = [column[slot].tolist() for key, column in self._columns.items() if key.startswith("action")]
+        numbers = "finite numbers" if spec.continuous else ""
+        choices = f"choices of branches {spec.branches}, counted from 0" if spec.branches else ""
+        expected = " and ".join(part for part in (numbers, choices) if part)
+        return f"behavior '{name}', agent {slot}: action {' and '.join(map(str, came))} must be {expected}"
 
     def set_parameters(self, values: Mapping[str, Tensor]) -> None:
         """One value an area, (num_areas,); each takes hold at that area's next episode. Raises EnvError where it cannot."""
@@ -197,10 +199,15 @@ class WarpEnv:
         """A picture of one area as it is now, (H, W, 3) uint8; waits for the device."""
         if not 0 <= area < self.num_areas:
             raise EnvError(f"{self.behavior} has no area {area}, only 0 to {self.num_areas - 1}")
-        return self._picture({name: column[area].cpu().numpy() for name, column in self._columns.items()})
+        return self._picture({name: self._rows_of(area, column).cpu().numpy() for name, column in self._columns.items()})
+
+    def _rows_of(self, area: int, column: Tensor) -> Tensor:
+        if len(column) == self.num_areas:
+            return column[area]
+        return column[area * self.agents : (area + 1) * self.agents]
 
     def _picture(self, row: dict[str, np.ndarray]) -> np.ndarray:
-        """Draws one area from its row of every column."""
+        """Draws one area from its row of every column; of several agents, from theirs (agents, ...)."""
         raise NotImplementedError
 
     def close(self) -> None:

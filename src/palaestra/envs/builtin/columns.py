@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
@@ -66,8 +66,10 @@ def _no_driver_warning() -> Iterator[None]:
         os.close(nowhere)
 
 
-def allocate(struct: Any, rows: int, device: torch.device, **sizes: int | tuple[int, ...]) -> tuple[Any, dict[str, torch.Tensor]]:
-    """An instance of the struct over zeros, and the tensors behind its arrays, (rows, ...) each.
+def allocate(
+    struct: Any, slots: int, device: torch.device, rows: Mapping[str, int], **sizes: int | tuple[int, ...]
+) -> tuple[Any, dict[str, torch.Tensor]]:
+    """An instance of the struct over zeros, and the tensors behind its arrays, (slots, ...) each, or as many as `rows` says.
 
     `sizes` gives the inner shape of each column of more than one dimension, and the value of each scalar.
     """
@@ -80,6 +82,6 @@ def allocate(struct: Any, rows: int, device: torch.device, **sizes: int | tuple[
         scalar = getattr(var.type.dtype, "_wp_scalar_type_", var.type.dtype)
         size = sizes[name] if var.type.ndim > 1 else ()
         outer = (size,) if isinstance(size, int) else size
-        columns[name] = torch.zeros((rows, *outer, *inner), dtype=_TORCH[scalar], device=device)
+        columns[name] = torch.zeros((rows.get(name, slots), *outer, *inner), dtype=_TORCH[scalar], device=device)
         setattr(world, name, wp.from_torch(columns[name], dtype=var.type.dtype))
     return world, columns

@@ -1,0 +1,76 @@
+"""The tables that a world's columns make: one a behavior, copied, since a returned TimeStep is never written to again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from palaestra.core.timestep import Ends, TimeStep
+
+
+class Tables:
+    """A table of all slots; where there are several behaviors, each one's share of it.
+
+    Agent j of area i sits in slot i * agents + j. They are on their own and on team 0.
+    """
+
+    def __init__(self, columns: Mapping[str, Tensor], names: Iterable[str], agents: int) -> None:
+        self._columns, self._names = columns, tuple(names)
+        self._obs = tuple(column for name, column in columns.items() if name.startswith("obs"))
+        self._final_obs = tuple(column for name, column in columns.items() if name.startswith("final_obs"))
+        self._slots = torch.arange(len(columns["reward"]), device=columns["reward"].device)
+        self._area, self._team, self._alone = self._slots // agents, torch.zeros_like(self._slots), torch.full_like(self._slots, -1)
+        self._acting = torch.ones_like(self._slots, dtype=torch.bool)
+        self._no_group_reward = torch.zeros_like(columns["reward"])
+        self._no_ends = Ends(self._slots[:0], tuple(column[:0].clone() for column in self._obs))
+        self._on_host = self._slots.device.type == "cpu"
+
+    def make(self, ended: bool) -> dict[str, TimeStep]:
+        """By behavior, as the columns stand. `ended`: whether an episode did, which on an accelerator goes unread."""
+        whole = self._whole(self._ends(ended))
+        if len(self._names) == 1:
+            return {self._names[0]: whole}
+        plays, played = self._columns["plays"], self._columns["played"]
+        return {name: self._share(whole, plays == k, played == k) for k, name in enumerate(self._names)}
+
+    def _ends(self, ended: bool) -> Ends:
+        if not self._on_host:
+            return Ends(self._slots, tuple([column.clone() for column in self._final_obs]))
+        if not ended:
+            return self._no_ends
+        slots = (self._columns["terminated"] | self._columns["truncated"]).nonzero()[:, 0]
+        return Ends(slots, tuple([column[slots] for column in self._final_obs]))
+
+    def _whole(self, ends: Ends) -> TimeStep:
+        columns = self._columns
+        return TimeStep(
+            obs=tuple([column.clone() for column in self._obs]),
+            acting=self._acting,
+            reward=columns["reward"].clone(),
+            group_reward=self._no_group_reward,
+            terminated=columns["terminated"].clone(),
+            truncated=columns["truncated"].clone(),
+            ends=ends,
+            action_mask=columns["mask"].clone() if "mask" in columns else None,
+            area=self._area,
+            team=self._team,
+            group=self._alone,
+        )
+
+    def _share(self, whole: TimeStep, plays: Tensor, played: Tensor) -> TimeStep:
+        """The slots stay; acting is who belongs to it now (S,), and what was earned and ended is that of who did so before (S,)."""
+        ends = whole.ends
+        if self._on_host:  # elsewhere there is a row for every slot
+            mine = played[ends.slots]
+            ends = Ends(ends.slots[mine], tuple(obs[mine] for obs in ends.obs))
+        return replace(
+            whole,
+            acting=plays,
+            reward=whole.reward * played,
+            terminated=whole.terminated & played,
+            truncated=whole.truncated & played,
+            ends=ends,
+        )

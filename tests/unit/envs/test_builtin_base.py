@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from envs.crowd_env import Crowd
+
+from palaestra.core.errors import EnvError
+from palaestra.core.timestep import Action, TimeStep
+from palaestra.testing import check_env
+
+MANY, FEW = [True, True, False] * 2, [False, False, True] * 2
+
+
+def actions(number: float, choice: int) -> Action:
+    return Action(torch.full((6, 1), number), torch.full((6, 1), choice, dtype=torch.int64))
+
+
+def crowd(lengths: tuple[float, float] = (1.0, 2.0)) -> tuple[Crowd, dict[str, TimeStep]]:
+    env = Crowd(2)
+    env.set_parameters({"length": torch.tensor(lengths)})
+    return env, env.reset(0)
+
+
+def test_an_environment_of_several_agents_and_behaviors_keeps_the_contract():
+    check_env(Crowd(3), ticks=20)
+
+
+def test_agents_of_an_area_sit_side_by_side_and_act_in_the_behavior_that_they_play():
+    _, steps = crowd()
+    assert steps["Many"].area.tolist() == [0, 0, 0, 1, 1, 1]
+    assert steps["Many"].acting.tolist() == MANY
+    assert steps["Few"].acting.tolist() == FEW
+    assert steps["Few"].obs[0][:, 1].tolist() == [0, 1, 2] * 2
+    assert steps["Few"].obs[1].shape == (6, 2, 1)
+
+
+def test_an_agent_gets_the_actions_of_its_behavior_and_its_rewards_stay_there():
+    env, _ = crowd((9, 9))
+    steps = env.step({"Many": actions(0.5, 1), "Few": actions(0.25, 3)})
+    assert steps["Many"].reward.tolist() == [1.5, 1.5, 0, 1.5, 1.5, 0]
+    assert steps["Few"].reward.tolist() == [0, 0, 3.25] * 2
+
+
+def test_ends_and_rewards_stand_where_the_agent_played_and_acting_where_it_plays_now():
+    env, _ = crowd((1, 2))
+    steps = env.step({"Many": actions(0.5, 0), "Few": actions(0.25, 0)})
+    many, few = steps["Many"], steps["Few"]
+    assert many.terminated.tolist() == [True, True, False, False, False, False]
+    assert few.truncated.tolist() == [False, False, True, False, False, False]
+    assert (many.ends.slots.tolist(), few.ends.slots.tolist()) == ([0, 1], [2])
+    assert many.ends.obs[0].tolist() == [[1, 0], [1, 1]]
+    assert few.ends.obs[1].tolist() == [[[1], [0]]]
+    assert many.reward.tolist() == [0.5, 0.5, 0, 0.5, 0.5, 0]
+    assert many.acting.tolist() == [False, False, True, True, True, False]
+    assert few.acting.tolist() == [True, True, False, False, False, True]
+
+
+def test_a_parameter_is_one_value_an_area_and_takes_hold_at_its_next_episode():
+    env, _ = crowd((1, 2))
+    env.set_parameters({"length": torch.tensor([2.0, 1.0])})
+    both = {"Many": actions(0, 0), "Few": actions(0, 0)}
+    areas = [sorted({slot // 3 for step in env.step(both).values() for slot in step.ends.slots.tolist()}) for _ in range(4)]
+    assert areas == [[0], [1], [0, 1], [1]]
+
+
+def test_actions_of_a_behavior_in_which_nobody_acts_may_be_left_out():
+    env, _ = crowd((1, 1))
+    state = env.state_dict()
+    env.load_state_dict({**state, "plays": torch.zeros_like(state["plays"])})
+    env.step({"Many": actions(0, 0)})
+    with pytest.raises(EnvError, match="no actions for behavior 'Few'"):
+        env.step({"Many": actions(0, 0)})
+
+
+def test_an_action_that_is_no_number_names_the_behavior_and_the_agent():
+    env, _ = crowd((9, 9))
+    with pytest.raises(
+        EnvError, match=r"'Few', agent [25]: action \[nan\] and \[1\] must be finite numbers and choices of branches \(4,\)"
+    ):
+        env.step({"Many": actions(0, 1), "Few": actions(float("nan"), 1)})
+
+
+def test_hybrid_actions_of_a_wrong_shape_are_refused():
+    env, _ = crowd()
+    with pytest.raises(EnvError, match=r"'Many': actions have shape \(6, 2\), expected \(6, 1\)"):
+        env.step({"Many": Action(torch.zeros(6, 1), torch.zeros(6, 2, dtype=torch.int64)), "Few": actions(0, 0)})
+
+
+def test_a_picture_is_drawn_from_the_rows_of_all_agents_of_the_area():
+    env, _ = crowd((9, 9))
+    env.step({"Many": actions(0, 0), "Few": actions(0, 0)})
+    picture = env.render(1)
+    assert picture.shape == (1, 3, 3)
+    assert picture.max() == 1
