@@ -1,0 +1,117 @@
+"""Ray perception in the plane: where a ray meets circles and boxes, and how an observation tells it.
+
+Angles are in radians, counterclockwise from the x axis. A ray never sees what it starts inside of,
+as Unity's do not. A kernel keeps the nearest of what its ray may meet:
+
+    nearest = ray_room(eye, direction, HALF)
+    tag = WALL
+    distance = ray_box(eye, direction, block, half, angle)
+    if distance < nearest:
+        nearest = distance
+        tag = BLOCK
+    if nearest > LENGTH:
+        tag = -1
+    write_ray(world.obs, row, at, TAGS, tag, nearest / LENGTH)
+"""
+
+# A kernel is Warp's language in Python's clothes; pyright reads it as Python.
+# pyright: reportArgumentType=false, reportOperatorIssue=false, reportInvalidTypeForm=false
+# pyright: reportAttributeAccessIssue=false, reportCallIssue=false, reportIndexIssue=false
+
+from __future__ import annotations
+
+import warp as wp
+
+MISS = wp.constant(1.0e9)
+"""The distance to what a ray does not meet."""
+
+
+@wp.func
+def turned(vector: wp.vec2, angle: float):
+    """The vector turned counterclockwise."""
+    c = wp.cos(angle)
+    s = wp.sin(angle)
+    return wp.vec2(c * vector[0] - s * vector[1], s * vector[0] + c * vector[1])
+
+
+@wp.func
+def heading(angle: float):
+    """The unit vector at this angle."""
+    return wp.vec2(wp.cos(angle), wp.sin(angle))
+
+
+@wp.func
+def ray_angle(ray: int, step: float):
+    """The angle of a sensor's ray from straight ahead, in the order of Unity's: ahead, then right and left in turns, `step` apart."""
+    if ray % 2 == 1:
+        return -float((ray + 1) // 2) * step
+    return float(ray // 2) * step
+
+
+@wp.func
+def ray_circle(origin: wp.vec2, direction: wp.vec2, center: wp.vec2, radius: float):
+    """The distance along a unit direction to a circle, or MISS."""
+    to = center - origin
+    along = wp.dot(to, direction)
+    if along <= 0.0 or wp.length_sq(to) <= radius * radius:
+        return MISS
+    beside = to - along * direction
+    depth = radius * radius - wp.length_sq(beside)
+    if depth < 0.0:
+        return MISS
+    return along - wp.sqrt(depth)
+
+
+@wp.func
+def ray_slabs(start: wp.vec2, way: wp.vec2, half: wp.vec2):
+    """The distance along a unit direction to a box about the origin with its sides along the axes, or MISS."""
+    first = float(0.0)  # noqa: UP018  Warp takes a literal for a constant
+    last = float(MISS)
+    for k in range(2):
+        if wp.abs(way[k]) < 1.0e-12:
+            if wp.abs(start[k]) > half[k]:
+                return MISS
+        else:
+            inverse = 1.0 / way[k]
+            middle = -start[k] * inverse
+            reach = wp.abs(half[k] * inverse)
+            first = wp.max(first, middle - reach)
+            last = wp.min(last, middle + reach)
+    if first <= 0.0 or first > last:
+        return MISS
+    return first
+
+
+@wp.func
+def ray_box(origin: wp.vec2, direction: wp.vec2, center: wp.vec2, half: wp.vec2, angle: float):
+    """The distance along a unit direction to a box with these half sides, turned by the angle, or MISS."""
+    to = origin - center
+    along = wp.dot(to, direction)
+    if along >= 0.0 and wp.length_sq(to) > wp.length_sq(half):
+        return MISS  # behind
+    if wp.length_sq(to) - along * along > 1.001 * wp.length_sq(half):
+        return MISS  # beside
+    return ray_slabs(turned(to, -angle), turned(direction, -angle), half)
+
+
+@wp.func
+def ray_room(origin: wp.vec2, direction: wp.vec2, half: wp.vec2):
+    """The distance along a unit direction from inside a room about the origin with these half sides to its walls."""
+    nearest = float(MISS)
+    for k in range(2):
+        if wp.abs(direction[k]) > 1.0e-12:
+            nearest = wp.min(nearest, (wp.sign(direction[k]) * half[k] - origin[k]) / direction[k])
+    return wp.max(nearest, 0.0)
+
+
+@wp.func
+def write_ray(obs: wp.array2d(dtype=wp.float32), row: int, at: int, tags: int, hit_tag: int, fraction: float):
+    """Writes the `tags` + 2 numbers of one ray from column `at` on.
+
+    A one-hot of what was hit, 1 where nothing was (`hit_tag` below 0), and the distance as a
+    fraction of the ray's length, 1 where nothing was hit.
+    """
+    for k in range(tags):
+        obs[row, at + k] = wp.where(k == hit_tag, 1.0, 0.0)
+    obs[row, at + tags] = wp.where(hit_tag < 0, 1.0, 0.0)
+    obs[row, at + tags + 1] = wp.where(hit_tag < 0, 1.0, fraction)
