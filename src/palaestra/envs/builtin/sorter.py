@@ -106,8 +106,8 @@ def lay(world: World, i: int, tiles: int):
     for tile in range(world.tiles[i]):
         for k in range(world.obs_tiles.shape[2]):
             world.obs_tiles[i, tile, k] = 0.0
-    laid = int(0)  # noqa: UP018  Warp takes a literal for a constant
-    taken = int(0)  # noqa: UP018  a bit a place
+    laid = int(0)  # noqa: RUF046, UP018  Warp takes a literal for a constant
+    taken = int(0)  # noqa: RUF046, UP018  a bit a place
     for number in range(world.number.shape[1]):
         # each number with the chance that leaves every choice of so many equally likely
         if wp.randi(state, 0, NUMBERS - number) < tiles - laid:
