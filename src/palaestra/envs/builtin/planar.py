@@ -44,6 +44,7 @@ __all__ = [
     "dragged",
     "driven",
     "grounded",
+    "is_still",
     "parted",
 ]
 
@@ -93,13 +94,13 @@ def dragged(body: Body, drag: float, angular_drag: float):
 
 
 @wp.func
-def grounded(body: Body, rested: bool, static: float, dynamic: float):
+def grounded(body: Body, rested: bool, sticking: float, sliding: float):
     """The body after one tick of friction with the ground that it stands on: call it after the contacts of a tick.
 
-    `rested`: whether it lay still before the tick (`is_still`); then what moves it must overcome the static
-    coefficient. Turning is braked at the mean distance of a square's points from its center.
+    `rested`: whether it lay still before the tick (`is_still`); then what moves it must overcome the coefficient
+    `sticking`, else `sliding` slows it. Turning is braked at the mean distance of a square's points from its center.
     """
-    share = wp.where(rested, wp.max(static, dynamic), dynamic) * GRAVITY * SECONDS
+    share = wp.where(rested, wp.max(sticking, sliding), sliding) * GRAVITY * SECONDS
     speed = wp.length(body.velocity)
     arm = 0.54 * wp.length(body.half)
     slip = speed + wp.abs(body.spin) * arm
@@ -107,7 +108,7 @@ def grounded(body: Body, rested: bool, static: float, dynamic: float):
         body.velocity = wp.vec2(0.0, 0.0)
         body.spin = 0.0
         return body
-    lost = wp.min(dynamic * GRAVITY * SECONDS / slip, 1.0)  # shared by moving and turning
+    lost = wp.min(sliding * GRAVITY * SECONDS / slip, 1.0)  # shared by moving and turning
     body.velocity *= 1.0 - lost
     if body.inverse_mass > 0.0:
         body.spin *= wp.max(1.0 - lost * arm * arm * body.inverse_inertia / body.inverse_mass, 0.0)
