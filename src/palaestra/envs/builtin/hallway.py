@@ -151,7 +151,7 @@ def drive(world: World, i: int, choice: int):
     """A decision's physics ticks, up to the goal that is touched: its mark, or -1."""
     body = circle_body(world.place[i], world.velocity[i], RADIUS, 1.0)
     body.angle = world.angle[i]
-    met = int(-1)
+    met = wp.int32(-1)  # a variable, which a literal would not be
     for _ in range(TICKS):
         if met < 0:
             body = moved(body, choice, TURN, PUSH, DRAG)
