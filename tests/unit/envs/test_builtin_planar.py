@@ -1,0 +1,212 @@
+# pyright: reportArgumentType=false, reportInvalidTypeForm=false, reportIndexIssue=false, reportCallIssue=false
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import warp as wp
+
+from palaestra.envs.builtin.planar import (
+    Body,
+    advanced,
+    box_box,
+    box_within,
+    circle_box,
+    circle_circle,
+    circle_off,
+    circle_within,
+    dragged,
+    driven,
+    grounded,
+    is_still,
+    parted,
+)
+
+wp.set_module_options({"enable_backward": False})
+
+DISC, BOX, ROOM = wp.constant(0), wp.constant(1), wp.constant(6.0)
+
+
+@wp.func
+def copied(body: Body):
+    return body
+
+
+@wp.kernel
+def collide(bodies: wp.array2d(dtype=Body), kinds: wp.vec2i, friction: float, ticks: int):
+    """Two free bodies, for some ticks."""
+    i = wp.tid()
+    a, b = copied(bodies[i, 0]), copied(bodies[i, 1])
+    for _ in range(ticks):
+        if kinds[0] == DISC and kinds[1] == DISC:
+            a, b = parted(a, b, circle_circle(a, b), friction)
+        elif kinds[0] == DISC:
+            a, b = parted(a, b, circle_box(a, b), friction)
+        else:
+            a, b = parted(a, b, box_box(a, b), friction)
+        a = advanced(a)
+        b = advanced(b)
+    bodies[i, 0] = a
+    bodies[i, 1] = b
+
+
+@wp.kernel
+def slide(bodies: wp.array2d(dtype=Body), sticking: float, sliding: float, push: float, ticks: int):
+    """One body on the ground, pushed by a little each tick."""
+    i = wp.tid()
+    body = copied(bodies[i, 0])
+    for _ in range(ticks):
+        rested = is_still(body)
+        body = driven(body, wp.vec2(1.0, 0.0), push)
+        body = grounded(body, rested, sticking, sliding)
+        body = advanced(body)
+    bodies[i, 0] = body
+
+
+@wp.kernel
+def roam(bodies: wp.array2d(dtype=Body), seed: int, ticks: int):
+    """A circle that a random force drives about a room with a turned static box in it, and a box that it pushes."""
+    i = wp.tid()
+    agent, block = copied(bodies[i, 0]), copied(bodies[i, 1])
+    state = wp.rand_init(seed, i)
+    way = wp.vec2(0.0, 0.0)
+    for k in range(ticks):
+        if k % 20 == 0:
+            way = wp.sample_unit_ring(state)
+        agent = driven(dragged(agent, 5.0, 0.0), way, 1.0)
+        agent, block = parted(agent, block, circle_box(agent, block), 0.3)
+        agent = advanced(agent)
+        block = advanced(dragged(block, 0.5, 0.5))
+        block = box_within(block, wp.vec2(ROOM, ROOM), 0.3)
+        agent = circle_off(agent, wp.vec2(1.0, 1.0), wp.vec2(2.0, 0.5), 0.5)
+        agent = circle_within(agent, wp.vec2(ROOM, ROOM))
+    bodies[i, 0] = agent
+    bodies[i, 1] = block
+
+
+def body(position=(0.0, 0.0), velocity=(0.0, 0.0), angle=0.0, spin=0.0, half=(0.5, 0.5), mass=1.0, turns=True) -> Any:
+    made = Body()
+    made.position, made.velocity, made.angle, made.spin = wp.vec2(*position), wp.vec2(*velocity), angle, spin
+    made.half = wp.vec2(*half)
+    made.inverse_mass = 1 / mass
+    made.inverse_inertia = 3 / mass / (half[0] ** 2 + half[1] ** 2) if turns else 0.0
+    return made
+
+
+def run(kernel: Any, pairs: list[tuple[Any, ...]], *inputs: Any) -> np.ndarray:
+    """(pairs, bodies of each) records of the bodies afterwards."""
+    bodies = wp.array([one for pair in pairs for one in pair], dtype=Body, device="cpu").reshape((len(pairs), len(pairs[0])))
+    wp.launch(kernel, dim=len(pairs), inputs=[bodies, *inputs], device="cpu")
+    return bodies.numpy().reshape(len(pairs), -1)
+
+
+def momenta(found: np.ndarray) -> np.ndarray:
+    """Linear and angular momentum of each pair, (pairs, 3)."""
+    mass = 1 / found["inverse_mass"][..., None]
+    turning = np.divide(1.0, found["inverse_inertia"], where=found["inverse_inertia"] > 0, out=np.zeros_like(found["inverse_inertia"]))
+    linear = mass * found["velocity"]
+    x, v = found["position"].astype(np.float64), linear.astype(np.float64)
+    angular = x[..., 0] * v[..., 1] - x[..., 1] * v[..., 0] + turning * found["spin"]
+    return np.concatenate([linear.sum(1), angular.sum(1)[:, None]], 1)
+
+
+def meetings(kind: int, count: int = 200) -> list[tuple[Any, Any]]:
+    """Bodies that fly at one another, off the middle and turned as chance has it."""
+    rng, pairs = np.random.default_rng(kind), []
+    for _ in range(count):
+        where, angles, masses = rng.uniform(-0.4, 0.4, (2, 2)), rng.uniform(-3, 3, 2), rng.uniform(0.5, 4, 2)
+        a = body(where[0] - [1.5, 0], (3, rng.normal()), angles[0], rng.normal(), (0.5, 0.5), masses[0], turns=kind == 2)
+        b = body(
+            where[1] + [1.5, 0], (-2, rng.normal()), angles[1], rng.normal(), (0.5, 0.5) if kind == 0 else (0.9, 0.6), masses[1], kind > 0
+        )
+        pairs.append((a, b))
+    return pairs
+
+
+@pytest.mark.parametrize("kind", [0, 1, 2], ids=["circles", "circle and box", "boxes"])
+def test_a_collision_of_free_bodies_keeps_their_momentum_and_wins_no_energy(kind: int):
+    kinds = wp.vec2i(int(kind == 2), int(kind > 0))
+    before = run(collide, meetings(kind), kinds, 0.5, 0)
+    after = run(collide, meetings(kind), kinds, 0.5, 60)
+    assert (np.abs(after["velocity"] - before["velocity"]).max((1, 2)) > 0.1).mean() > 0.6  # most did meet
+    np.testing.assert_allclose(momenta(after)[:, :2], momenta(before)[:, :2], atol=1e-4)
+
+    def energy(found: np.ndarray) -> np.ndarray:
+        inertia = np.where(found["inverse_inertia"] > 0, 1 / np.maximum(found["inverse_inertia"], 1e-9), 0)
+        return ((found["velocity"] ** 2).sum(-1) / found["inverse_mass"] + inertia * found["spin"] ** 2).sum(1)
+
+    assert (energy(after) <= energy(before) * 1.0001).all()
+
+
+def test_one_impulse_between_boxes_keeps_their_angular_momentum_too():
+    pairs = [(body((0, 0), (2, 0.5), 0.2, 1.0), body((1.0, 0.3), (-1, 0), 0.9, -0.5, (0.7, 0.4), 2.0))]
+    before = run(collide, pairs, wp.vec2i(1, 1), 0.5, 0)
+    after = run(collide, pairs, wp.vec2i(1, 1), 0.5, 1)
+    after["position"] = before["position"]  # overlap is moved apart, and a tick has moved them on
+    assert np.abs(after["velocity"] - before["velocity"]).max() > 0.1
+    np.testing.assert_allclose(momenta(after), momenta(before), atol=1e-5)
+
+
+def test_after_a_head_on_collision_equal_bodies_move_as_one():
+    found = run(collide, [(body((-1.0, 0), (4, 0)), body((1.0, 0), (0, 0)))], wp.vec2i(1, 1), 0.5, 30)[0]
+    np.testing.assert_allclose(found["velocity"], [[2, 0], [2, 0]], atol=1e-5)
+    np.testing.assert_allclose(found["spin"], 0, atol=1e-5)
+
+
+def test_boxes_that_met_do_not_overlap():
+    found = run(collide, [(body((0, 0), mass=1.0), body((0.8, 0.1), angle=0.3, half=(1.0, 0.5)))], wp.vec2i(1, 1), 0.0, 10)[0]
+    turn, gap = found["angle"], found["position"][1] - found["position"][0]
+    reach = 0.5 + abs(math.cos(turn[1] - turn[0])) * 1.0 + abs(math.sin(turn[1] - turn[0])) * 0.5
+    assert max(abs(gap)) > min(reach, 1.0) - 0.01
+
+
+@pytest.mark.parametrize(("aside", "sense"), [(0.8, -1), (-0.8, 1), (0.0, 0)])
+def test_a_box_that_is_pushed_off_its_middle_turns_the_right_way(aside: float, sense: int):
+    for kinds, turns in ((wp.vec2i(0, 1), False), (wp.vec2i(1, 1), False)):
+        pusher = body((-1.55, aside), (2, 0), mass=10.0, turns=turns)
+        found = run(collide, [(pusher, body(half=(1.0, 1.0)))], kinds, 0.3, 5)[0]
+        assert found["velocity"][1][0] > 0.5
+        assert found["spin"][1] * sense > 0.1 if sense else abs(found["spin"][1]) < 1e-4
+
+
+@pytest.mark.parametrize(("speed", "friction"), [(4.0, 0.5), (2.0, 1.0), (6.0, 0.3)])
+def test_friction_stops_a_sliding_box_after_v_squared_over_two_mu_g(speed: float, friction: float):
+    found = run(slide, [(body(velocity=(speed, 0)),)], friction, friction, 0.0, 500)[0, 0]
+    way = speed**2 / (2 * friction * 9.81)
+    assert found["velocity"].tolist() == [0, 0]
+    assert found["position"][0] == pytest.approx(way, abs=speed * 0.02)
+
+
+def test_static_friction_holds_what_dynamic_friction_would_let_go():
+    push = 0.6 * 9.81 * 0.02
+    held = run(slide, [(body(),)], 0.7, 0.5, push, 50)[0, 0]
+    sliding = run(slide, [(body(velocity=(0.5, 0)),)], 0.7, 0.5, push, 50)[0, 0]
+    assert held["position"].tolist() == [0, 0]
+    assert sliding["velocity"][0] == pytest.approx(0.5 + 50 * 0.1 * 9.81 * 0.02, abs=0.01)
+
+
+def test_a_circle_never_ends_inside_a_wall_and_a_box_never_leaves_the_room():
+    pairs = [(body((-4, -4), turns=False), body((-1.5, -3.0), half=(1.0, 1.0), mass=2.0)) for _ in range(64)]
+    for ticks in (10, 300, 301, 2000):
+        found = run(roam, pairs, 3, ticks)
+        agent, block = found[:, 0], found[:, 1]
+        assert np.abs(agent["position"]).max() <= 5.5 + 1e-5
+        local = agent["position"] - [1.0, 1.0]
+        local = np.abs(local @ np.array([[math.cos(0.5), -math.sin(0.5)], [math.sin(0.5), math.cos(0.5)]]))
+        gap = np.linalg.norm(np.maximum(local - [2.0, 0.5], 0), axis=1)
+        assert gap.min() >= 0.5 - 1e-4
+        c, s = np.abs(np.cos(block["angle"])), np.abs(np.sin(block["angle"]))
+        assert (np.abs(block["position"]) + (c + s)[:, None]).max() <= 6.0 + 1e-4
+    assert np.linalg.norm(found[:, 1]["position"] - [-1.5, -3.0], axis=1).max() > 1.0  # some was pushed about
+
+
+def test_drag_takes_the_share_that_physx_takes():
+    @wp.kernel(module="unique")
+    def drag(bodies: wp.array2d(dtype=Body), rate: float):
+        bodies[0, 0] = dragged(bodies[0, 0], rate, 2.0 * rate)
+
+    found = run(drag, [(body(velocity=(1, 2), spin=3.0),)], 5.0)[0, 0]
+    np.testing.assert_allclose([*found["velocity"], found["spin"]], [0.9, 1.8, 2.4], rtol=1e-6)
+    assert run(drag, [(body(velocity=(1, 2)),)], 2000.0)[0, 0]["velocity"].tolist() == [0, 0]
