@@ -1,0 +1,162 @@
+"""A grid sensor: cells around an agent that turn with it, a channel for each tag, 1 in every cell that a thing overlaps.
+
+Row 0 of the grid lies furthest ahead, column 0 furthest to the left; the agent stands in the middle, where
+four cells meet. As Unity's, a cell is marked where its square and the thing's outline overlap at all; `mark_point`
+marks that of a thing without extent. Angles are in radians, counterclockwise from the x axis.
+
+The work is done by things, not by cells: each is laid over the rows that it reaches into, and the cells marked are
+noted down, so that the next tick wipes those alone. A kernel writes
+
+    grid = grid_around(world.obs_grid, world.written, row, position, angle, CELL)
+    wipe(grid)
+    mark_circle(grid, GREEN, food, RADIUS)
+    mark_box(grid, WALL, center, half, 0.0)
+"""
+
+# A kernel is Warp's language in Python's clothes; pyright reads it as Python.
+# pyright: reportArgumentType=false, reportOperatorIssue=false, reportInvalidTypeForm=false
+# pyright: reportAttributeAccessIssue=false, reportCallIssue=false, reportIndexIssue=false
+# pyright: reportGeneralTypeIssues=false, reportAssignmentType=false
+
+from __future__ import annotations
+
+import warp as wp
+
+wp.set_module_options({"enable_backward": False})
+
+TAG, LINE = wp.constant(20), wp.constant(10)
+"""Where a note's bits of the tag and the row begin; a grid has at most 1,024 rows and columns."""
+LOW = wp.constant(1023)
+
+
+@wp.struct
+class Grid:
+    """One agent's cells, with where it stands."""
+
+    marks: wp.array4d(dtype=wp.float32)  # (rows, tags, height, width)
+    written: wp.array2d(dtype=wp.int32)  # (rows, 1 + most): how many cells are marked, and which; beyond `most` all are wiped
+    row: wp.int32
+    eye: wp.vec2
+    ahead: wp.vec2  # one cell forward, in cells a unit of length
+
+
+@wp.func
+def grid_around(
+    marks: wp.array4d(dtype=wp.float32), written: wp.array2d(dtype=wp.int32), row: int, eye: wp.vec2, angle: float, cell: float
+):
+    """The grid of the agent in this row, whose cells have edges of `cell`."""
+    grid = Grid()
+    grid.marks = marks
+    grid.written = written
+    grid.row = row
+    grid.eye = eye
+    grid.ahead = wp.vec2(wp.cos(angle), wp.sin(angle)) / cell
+    return grid
+
+
+@wp.func
+def in_cells(grid: Grid, point: wp.vec2):
+    """Where a point lies: columns from the left edge, rows from the far one."""
+    to = point - grid.eye
+    right = grid.ahead[1] * to[0] - grid.ahead[0] * to[1]
+    return wp.vec2(0.5 * float(grid.marks.shape[3]) + right, 0.5 * float(grid.marks.shape[2]) - wp.dot(grid.ahead, to))
+
+
+@wp.func
+def wipe(grid: Grid):
+    """Takes back all that was marked since the last wipe."""
+    row = grid.row
+    count = grid.written[row, 0]
+    grid.written[row, 0] = 0
+    if count < grid.written.shape[1]:
+        for k in range(1, count + 1):
+            note = grid.written[row, k]
+            grid.marks[row, note >> TAG, (note >> LINE) & LOW, note & LOW] = 0.0
+        return
+    for tag in range(grid.marks.shape[1]):
+        for y in range(grid.marks.shape[2]):
+            for x in range(grid.marks.shape[3]):
+                grid.marks[row, tag, y, x] = 0.0
+
+
+@wp.func
+def mark_span(grid: Grid, tag: int, y: int, left: float, right: float):
+    """Marks the cells of one row, which must be there, between two places along it."""
+    first = wp.max(int(wp.floor(left)), 0)
+    last = wp.min(int(wp.floor(right)), grid.marks.shape[3] - 1)
+    count = grid.written[grid.row, 0]
+    for x in range(first, last + 1):
+        grid.marks[grid.row, tag, y, x] = 1.0
+        count += 1
+        if count < grid.written.shape[1]:
+            grid.written[grid.row, count] = (tag << TAG) | (y << LINE) | x
+    grid.written[grid.row, 0] = count
+
+
+@wp.func
+def mark_point(grid: Grid, tag: int, point: wp.vec2):
+    """Marks the cell that a point lies in, if that is within the grid."""
+    at = in_cells(grid, point)
+    y = int(wp.floor(at[1]))
+    if y >= 0 and y < grid.marks.shape[2]:
+        mark_span(grid, tag, y, at[0], at[0])
+
+
+@wp.func
+def mark_circle(grid: Grid, tag: int, center: wp.vec2, radius: float):
+    """Marks the cells that a circle overlaps."""
+    at = in_cells(grid, center)
+    reach = radius * wp.length(grid.ahead)
+    if at[0] + reach < 0.0 or at[0] - reach > float(grid.marks.shape[3]):
+        return
+    first = wp.max(int(wp.floor(at[1] - reach)), 0)
+    last = wp.min(int(wp.floor(at[1] + reach)), grid.marks.shape[2] - 1)
+    for y in range(first, last + 1):
+        off = wp.max(wp.max(float(y) - at[1], at[1] - float(y + 1)), 0.0)
+        chord = reach * reach - off * off
+        if chord > 0.0:
+            half = wp.sqrt(chord)
+            mark_span(grid, tag, y, at[0] - half, at[0] + half)
+
+
+@wp.func
+def widened(span: wp.vec2, a: wp.vec2, b: wp.vec2, top: float):
+    """A span along a row, widened by the part of an edge from a to b that lies within the row."""
+    first = wp.max(wp.min(a[1], b[1]), top)
+    last = wp.min(wp.max(a[1], b[1]), top + 1.0)
+    if first > last:
+        return span
+    one = a[0]
+    two = b[0]
+    rise = b[1] - a[1]
+    if wp.abs(rise) > 1.0e-6:
+        slope = (b[0] - a[0]) / rise
+        one = a[0] + (first - a[1]) * slope
+        two = a[0] + (last - a[1]) * slope
+    return wp.vec2(wp.min(span[0], wp.min(one, two)), wp.max(span[1], wp.max(one, two)))
+
+
+@wp.func
+def mark_box(grid: Grid, tag: int, center: wp.vec2, half: wp.vec2, angle: float):
+    """Marks the cells that a box with these half sides, turned by the angle, overlaps."""
+    along = wp.vec2(wp.cos(angle), wp.sin(angle))
+    out = half[0] * along
+    up = half[1] * wp.vec2(-along[1], along[0])
+    a = in_cells(grid, center - out - up)
+    b = in_cells(grid, center + out - up)
+    c = in_cells(grid, center + out + up)
+    d = in_cells(grid, center - out + up)
+    low = wp.min(wp.min(a, b), wp.min(c, d))
+    high = wp.max(wp.max(a, b), wp.max(c, d))
+    if high[0] < 0.0 or low[0] > float(grid.marks.shape[3]):
+        return
+    first = wp.max(int(wp.floor(low[1])), 0)
+    last = wp.min(int(wp.floor(high[1])), grid.marks.shape[2] - 1)
+    for y in range(first, last + 1):
+        top = float(y)
+        span = wp.vec2(1.0e9, -1.0e9)
+        span = widened(span, a, b, top)
+        span = widened(span, b, c, top)
+        span = widened(span, c, d, top)
+        span = widened(span, d, a, top)
+        mark_span(grid, tag, y, span[0], span[1])
