@@ -22,11 +22,11 @@ Shape = tuple[int | str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One operator; every operator used here has one output."""
+    """One operator. An empty name stands for an input or output that is left out."""
 
     op: str
     inputs: tuple[str, ...]
-    output: str
+    outputs: tuple[str, ...]
     attributes: dict[str, Any]
 
 
@@ -62,7 +62,7 @@ class Graph:
     def add(self, op: str, *inputs: str, output: str = "", **attributes: Any) -> str:
         """Appends an operator and returns the name of its result: `output`, or a new one."""
         output = output or f"{op}_{len(self.nodes)}"
-        self.nodes.append(Node(op, inputs, output, attributes))
+        self.nodes.append(Node(op, inputs, (output,), attributes))
         return output
 
     def model(self) -> onnx.ModelProto:
@@ -73,7 +73,7 @@ class Graph:
             return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), shape)
 
         graph = helper.make_graph(
-            [helper.make_node(node.op, node.inputs, [node.output], **node.attributes) for node in self.nodes],
+            [helper.make_node(node.op, node.inputs, node.outputs, **node.attributes) for node in self.nodes],
             name="policy",
             inputs=[info(name, shape, np.float32) for name, shape in self.inputs.items()],
             outputs=[info(name, shape, dtype) for name, (shape, dtype) in self.outputs.items()],
