@@ -1,0 +1,237 @@
+"""The rules of Match3: lines of three or more are cleared, what lies above drops, and new pieces fill up from the top.
+
+A cell is row * COLUMNS + column, row 0 at the bottom. A move exchanges a cell with the one to its right (moves 0 to 62, row by
+row) or, after those, with the one above it; it is allowed where it makes a line. That is the order of Unity's moves too.
+"""
+
+# A kernel is Warp's language in Python's clothes; pyright reads it as Python.
+# pyright: reportArgumentType=false, reportOperatorIssue=false, reportInvalidTypeForm=false
+# pyright: reportAttributeAccessIssue=false, reportCallIssue=false, reportIndexIssue=false
+# pyright: reportGeneralTypeIssues=false, reportAssignmentType=false
+
+from __future__ import annotations
+
+import warp as wp
+
+wp.set_module_options({"enable_backward": False})
+
+ROWS = wp.constant(9)
+COLUMNS = wp.constant(8)
+CELLS = wp.constant(72)
+KINDS = wp.constant(6)  # colors of pieces
+WORTHS = wp.constant(3)  # plain, and two special types
+RIGHT_MOVES = wp.constant(63)
+MOVES = wp.constant(127)
+OUTSIDE = wp.constant(-1)
+NONE = wp.constant(-2)
+
+
+@wp.struct
+class World:
+    """The columns of Match3, one row an area."""
+
+    planes: wp.bool  # an observation is one board a type, as images are, rather than the types of one cell after the other
+    rng: wp.array(dtype=wp.uint32)
+    age: wp.array(dtype=wp.int32)  # decisions of this episode
+    kind: wp.array2d(dtype=wp.int32)  # the color in each cell
+    worth: wp.array2d(dtype=wp.int32)  # 0: plain, 1 and 2: special; it scores one more than that
+    marked: wp.array2d(dtype=wp.bool)  # in a line, about to be cleared
+    pending: wp.array2d(dtype=wp.float32)
+    action: wp.array2d(dtype=wp.int64)
+    obs_cells: wp.array2d(dtype=wp.float32)
+    obs_special: wp.array2d(dtype=wp.float32)
+    final_obs_cells: wp.array2d(dtype=wp.float32)
+    final_obs_special: wp.array2d(dtype=wp.float32)
+    mask: wp.array2d(dtype=wp.bool)
+    reward: wp.array(dtype=wp.float32)
+    terminated: wp.array(dtype=wp.bool)
+    truncated: wp.array(dtype=wp.bool)
+
+
+@wp.func
+def near_cell(move: int):
+    """The left or lower one of the two cells that a move exchanges."""
+    if move < RIGHT_MOVES:
+        return move // (COLUMNS - 1) * COLUMNS + move % (COLUMNS - 1)
+    return move - RIGHT_MOVES
+
+
+@wp.func
+def far_cell(move: int):
+    """The other one."""
+    return near_cell(move) + wp.where(move < RIGHT_MOVES, 1, COLUMNS)
+
+
+@wp.func
+def color(world: World, i: int, row: int, column: int):
+    """Of the piece there; OUTSIDE beyond the edges."""
+    if row < 0 or row >= ROWS or column < 0 or column >= COLUMNS:
+        return int(OUTSIDE)
+    return world.kind[i, row * COLUMNS + column]
+
+
+@wp.func
+def shared(a: int, b: int):
+    """The color that two pieces have in common, which a third may join; NONE where they differ."""
+    return wp.where(a == b, a, NONE)
+
+
+@wp.func
+def joins(kind: int, a: int, b: int, c: int, d: int):
+    """Whether a piece, if there is one, is of one of four colors."""
+    return kind >= 0 and (kind == a or kind == b or kind == c or kind == d)  # noqa: SIM109  Warp knows no tuples here
+
+
+@wp.func
+def allow_into(world: World, i: int, row: int, column: int):
+    """Allows the moves that bring a piece to this cell where it makes a line; whether there are any.
+
+    A piece makes one with the two next to the cell on any side but its own, or with the two on either side of it.
+    """
+    left = color(world, i, row, column - 1)
+    right = color(world, i, row, column + 1)
+    down = color(world, i, row - 1, column)
+    up = color(world, i, row + 1, column)
+    lefts = shared(left, color(world, i, row, column - 2))
+    rights = shared(right, color(world, i, row, column + 2))
+    downs = shared(down, color(world, i, row - 2, column))
+    ups = shared(up, color(world, i, row + 2, column))
+    across = shared(left, right)
+    along = shared(down, up)
+    to_right = row * (COLUMNS - 1) + column
+    to_up = RIGHT_MOVES + row * COLUMNS + column
+    before = joins(left, rights, downs, ups, along)
+    after = joins(right, lefts, downs, ups, along)
+    below = joins(down, ups, lefts, rights, across)
+    above = joins(up, downs, lefts, rights, across)
+    if before:
+        world.mask[i, to_right - 1] = True
+    if after:
+        world.mask[i, to_right] = True
+    if below:
+        world.mask[i, to_up - COLUMNS] = True
+    if above:
+        world.mask[i, to_up] = True
+    return before or after or below or above
+
+
+@wp.func
+def allow(world: World, i: int):
+    """Writes which moves are allowed on a settled board; False where none is."""
+    for move in range(MOVES):
+        world.mask[i, move] = False
+    found = bool(False)  # noqa: UP018  Warp takes a literal for a constant
+    for cell in range(CELLS):
+        if allow_into(world, i, cell // COLUMNS, cell % COLUMNS):
+            found = True
+    return found
+
+
+@wp.func
+def exchange(world: World, i: int, move: int):
+    """Two pieces change places."""
+    a = near_cell(move)
+    b = far_cell(move)
+    kind = world.kind[i, a]
+    worth = world.worth[i, a]
+    world.kind[i, a] = world.kind[i, b]
+    world.worth[i, a] = world.worth[i, b]
+    world.kind[i, b] = kind
+    world.worth[i, b] = worth
+
+
+@wp.func
+def mark_line(world: World, i: int, cell: int, step: int):
+    """Marks three cells on from `cell` where they hold one color."""
+    kind = world.kind[i, cell]
+    if world.kind[i, cell + step] != kind or world.kind[i, cell + 2 * step] != kind:
+        return False
+    for k in range(3):
+        world.marked[i, cell + k * step] = True
+    return True
+
+
+@wp.func
+def mark(world: World, i: int):
+    """Marks every piece in a line; False where there is none."""
+    found = bool(False)  # noqa: UP018
+    for cell in range(CELLS):
+        world.marked[i, cell] = False
+    for cell in range(CELLS):
+        if cell % COLUMNS < COLUMNS - 2 and mark_line(world, i, cell, 1):
+            found = True
+        if cell < CELLS - 2 * COLUMNS and mark_line(world, i, cell, COLUMNS):
+            found = True
+    return found
+
+
+@wp.func
+def put_new(world: World, i: int, cell: int):
+    """A piece of a random color; of ten pieces one scores three times and two score twice."""
+    state = world.rng[i]
+    world.kind[i, cell] = wp.randi(state, 0, KINDS)
+    draw = wp.randi(state, 0, 10)
+    world.worth[i, cell] = wp.where(draw == 0, 2, wp.where(draw < 3, 1, 0))
+    world.rng[i] = state
+
+
+@wp.func
+def clear(world: World, i: int):
+    """Takes what is marked off the board, column by column, and fills it up again; what that scores."""
+    points = int(0)  # noqa: RUF046, UP018
+    columns = int(COLUMNS)  # a number that Warp does not know: it unrolls short loops over constants
+    for column in range(columns):
+        to = column
+        at = column
+        while at < CELLS:
+            if world.marked[i, at]:
+                points += 1 + world.worth[i, at]
+            else:
+                world.kind[i, to] = world.kind[i, at]
+                world.worth[i, to] = world.worth[i, at]
+                to += COLUMNS
+            at += COLUMNS
+        while to < CELLS:
+            put_new(world, i, to)
+            to += COLUMNS
+    return points
+
+
+@wp.func
+def settle(world: World, i: int):
+    """Clears lines until none is left, those that fall into place included; what that scores."""
+    points = int(0)  # noqa: RUF046, UP018
+    while mark(world, i):
+        points += clear(world, i)
+    return points
+
+
+@wp.func
+def deal(world: World, i: int):
+    """A new board without lines, on which some move is allowed."""
+    stuck = bool(True)  # noqa: UP018
+    while stuck:
+        for cell in range(CELLS):
+            put_new(world, i, cell)
+        settle(world, i)
+        stuck = not allow(world, i)
+
+
+@wp.func
+def place(world: World, cell: int, which: int, types: int):
+    """Where in an observation the flag stands that a cell holds a type."""
+    if world.planes:
+        return which * CELLS + cell
+    return cell * types + which
+
+
+@wp.func
+def see(world: World, i: int):
+    """Writes the board as the agent sees it."""
+    for k in range(world.obs_cells.shape[1]):
+        world.obs_cells[i, k] = 0.0
+    for k in range(world.obs_special.shape[1]):
+        world.obs_special[i, k] = 0.0
+    for cell in range(CELLS):
+        world.obs_cells[i, place(world, cell, world.kind[i, cell], KINDS)] = 1.0
+        world.obs_special[i, place(world, cell, world.worth[i, cell], WORTHS)] = 1.0
