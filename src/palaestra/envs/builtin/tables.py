@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from palaestra.core.timestep import Ends, TimeStep
+from palaestra.envs.builtin.copies import Copies
 
 
 class Tables:
@@ -19,13 +20,14 @@ class Tables:
 
     def __init__(self, columns: Mapping[str, Tensor], names: Iterable[str], agents: int) -> None:
         self._columns, self._names = columns, tuple(names)
-        self._obs = tuple(column for name, column in columns.items() if name.startswith("obs"))
+        obs = tuple(column for name, column in columns.items() if name.startswith("obs"))
+        self._obs = tuple(Copies(column) for column in obs)
         self._final_obs = tuple(column for name, column in columns.items() if name.startswith("final_obs"))
         self._slots = torch.arange(len(columns["reward"]), device=columns["reward"].device)
         self._area, self._team, self._alone = self._slots // agents, torch.zeros_like(self._slots), torch.full_like(self._slots, -1)
         self._acting = torch.ones_like(self._slots, dtype=torch.bool)
         self._no_group_reward = torch.zeros_like(columns["reward"])
-        self._no_ends = Ends(self._slots[:0], tuple(column[:0].clone() for column in self._obs))
+        self._no_ends = Ends(self._slots[:0], tuple(column[:0].clone() for column in obs))
         self._on_host = self._slots.device.type == "cpu"
 
     def make(self, ended: bool) -> dict[str, TimeStep]:
@@ -47,7 +49,7 @@ class Tables:
     def _whole(self, ends: Ends) -> TimeStep:
         columns = self._columns
         return TimeStep(
-            obs=tuple([column.clone() for column in self._obs]),
+            obs=tuple([copies.take() for copies in self._obs]),
             acting=self._acting,
             reward=columns["reward"].clone(),
             group_reward=self._no_group_reward,
