@@ -1,0 +1,147 @@
+"""Palaestra and ML-Agents' own trainer on three small games over the wire: decisions and seconds until a mean reward.
+
+    PALAESTRA_ORIGINAL=FOLDER python benchmarks/peers/wire_games.py [--games recall spot ripest] [--seeds 3] [--json FILE]
+
+PALAESTRA_ORIGINAL is the folder of the virtual environment in which the original is installed. Both read the same settings and play
+the same game (benchmarks/games: one needs memory, one shows images, one has observations of variable length), one after the other, so
+that a busy machine is busy for both. A run counts up to its first summary at the bar, from the start of its process (wall, and CPU
+seconds with its game) and from its first answer to the game (`learning s`, so without starting up); then it is ended.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import resource
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from palaestra.sdk.pack import pack
+
+GAMES = Path(__file__).resolve().parents[1] / "games"
+BARS = {"recall": 0.8, "spot": 9.0, "ripest": 8.5}
+"""Mean reward of an episode; the best is 1, 10 and 10, and guessing gives 0, 2.5 and 2.5."""
+OURS, ORIGINAL = "palaestra", "original"
+SUMMARY = re.compile(r"Step: (\d+)\. Time Elapsed: ([\d.]+) s\. Mean Reward: (-?[\d.]+?)\. ")
+FIGURES = ("decisions", "wall_s", "cpu_s", "learning_s")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One run."""
+
+    game: str
+    trainer: str
+    seed: int
+    reached: bool
+    decisions: int
+    wall_s: float
+    cpu_s: float
+    learning_s: float
+    rewards: list[tuple[int, float]]  # at each summary
+
+
+def raced(trainer: str, command: list[str], game: str, seed: int, folder: Path) -> Outcome:
+    """Trains until the bar or the settings' `max_steps`."""
+    if trainer == OURS:
+        env = GAMES / f"{game}.py"
+    else:
+        env = pack(GAMES / f"{game}.py", folder / f"{game}.x86_64")
+        command = [*command, f"--base-port={free_port()}"]
+    words = [*command, str(GAMES / f"{game}.yaml"), f"--env={env}", "--run-id=run", f"--results-dir={folder}", f"--seed={seed}", "--force"]
+    used, began = cpu_seconds(), time.perf_counter()
+    variables = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=folder, env=variables)
+    assert process.stdout is not None
+    rewards, printed, wall, learning, reached = [], [], 0.0, 0.0, False
+    for line in process.stdout:
+        printed.append(line)
+        found = SUMMARY.search(line)
+        if found is None or reached:
+            continue
+        step, elapsed, reward = int(found[1]), float(found[2]), float(found[3])
+        rewards.append((step, reward))
+        wall, learning = time.perf_counter() - began, elapsed
+        if reward >= BARS[game]:
+            reached = True
+            process.send_signal(signal.SIGINT)
+    process.wait()
+    if not rewards:
+        sys.exit(f"{' '.join(words)} printed no summaries:\n{''.join(printed[-40:])}")
+    return Outcome(game, trainer, seed, reached, rewards[-1][0], wall, cpu_seconds() - used, learning, rewards)
+
+
+def cpu_seconds() -> float:
+    """Of all processes that were started here and have ended, and of theirs."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def free_port() -> int:
+    """The original takes no port from the system."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+def table(outcomes: Iterable[Outcome]) -> str:
+    """Medians over the seeds as Markdown, and ours in units of the original's."""
+    groups: dict[tuple[str, str], list[Outcome]] = {}
+    for outcome in outcomes:
+        groups.setdefault((outcome.game, outcome.trainer), []).append(outcome)
+    lines = ["| game | trainer | reached | " + " | ".join(FIGURES) + " |", "|" + " --- |" * (3 + len(FIGURES))]
+    for (game, trainer), runs in groups.items():
+        figures = [median(runs, name) for name in FIGURES]
+        lines.append(f"| {game} | {trainer} | {sum(run.reached for run in runs)} of {len(runs)} | {words(figures, 1)} |")
+        peer = groups.get((game, ORIGINAL))
+        if trainer == OURS and peer is not None:
+            lines.append(f"| {game} | ours / original | | {words([median(runs, name) / median(peer, name) for name in FIGURES], 2)} |")
+    return "\n".join(lines)
+
+
+def median(runs: Iterable[Outcome], name: str) -> float:
+    """Of one figure over runs."""
+    return statistics.median(getattr(run, name) for run in runs)
+
+
+def words(figures: Iterable[float], digits: int) -> str:
+    """Cells of a table."""
+    return " | ".join(f"{figure:,.{digits}f}" for figure in figures)
+
+
+def main() -> None:
+    """Runs what was asked for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--games", nargs="+", choices=list(BARS), default=list(BARS))
+    parser.add_argument("--trainers", nargs="+", choices=[ORIGINAL, OURS], default=[ORIGINAL, OURS])
+    parser.add_argument("--seeds", type=int, default=3, help="seeds 1 to this")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write every run to FILE")
+    options = parser.parse_args()
+    place = os.environ.get("PALAESTRA_ORIGINAL")
+    if ORIGINAL in options.trainers and place is None:
+        sys.exit("PALAESTRA_ORIGINAL does not say where ML-Agents is installed (the folder of its virtual environment)")
+    commands = {OURS: [str(Path(sys.executable).with_name("palaestra")), "learn"], ORIGINAL: [f"{place}/bin/mlagents-learn"]}
+    outcomes = []
+    for game in options.games:
+        for seed in range(1, options.seeds + 1):
+            for trainer in options.trainers:
+                with tempfile.TemporaryDirectory() as folder:
+                    outcomes.append(raced(trainer, commands[trainer], game, seed, Path(folder)))
+                print(f"{game}, {trainer}, seed {seed}: {asdict(outcomes[-1])}", file=sys.stderr, flush=True)
+                if options.json:  # each time, so that a run cut short leaves what it measured
+                    options.json.write_text(json.dumps([asdict(outcome) for outcome in outcomes], indent=1) + "\n")
+    print(table(outcomes))
+
+
+if __name__ == "__main__":
+    main()
