@@ -33,6 +33,13 @@ def test_a_trainer_keeps_the_contract(name: str):
     check_trainer(Registry("trainers").get(name), settings(name))
 
 
+@pytest.mark.parametrize("shared", [False, True])
+def test_ppo_with_memory_keeps_the_contract(shared: bool):
+    tree = settings(memory={"sequence_length": 5, "memory_size": 8}).model_dump(exclude_unset=True)
+    tree["hyperparameters"] |= {"shared_critic": shared}
+    check_trainer(PPO, BehaviorSettings.model_validate(tree))
+
+
 def test_ppo_keeps_the_contract_with_its_further_settings():
     tree = settings().model_dump(exclude_unset=True)
     tree["hyperparameters"] |= {"shared_critic": True, "clip_value": True, "max_grad_norm": 0.5}

@@ -7,10 +7,12 @@ import math
 import torch
 from torch import Tensor, nn
 
-from palaestra.core.errors import ConfigError
+from palaestra.core.sequences import Sequences
 from palaestra.core.specs import BehaviorSpec
+from palaestra.models.attention import EntityAttention, is_nothing
 from palaestra.models.conditioning import ConditionedMLP
 from palaestra.models.encoders import visual_encoder
+from palaestra.models.memory import Memory
 from palaestra.models.mlp import StackedMLP
 from palaestra.models.normalizer import Normalizer
 from palaestra.models.settings import NetworkSettings
@@ -20,7 +22,7 @@ ACTOR, CRITIC = 0, -1
 MEAN_GAIN, LOGIT_GAIN = 0.2, 0.1
 
 Inputs = tuple[Tensor, ...]
-"""Prepared observations: all vectors normalized and joined, (N, V), then each image, (N, C, H, W)."""
+"""Prepared observations: all vectors normalized and joined, (N, V), each image, (N, C, H, W), each kind of entity, (N, most, size)."""
 
 
 class ActorCritic(nn.Module):
@@ -28,6 +30,8 @@ class ActorCritic(nn.Module):
 
     `prepare` does what holds no weights (joining, normalizing), once a rollout; the rest takes
     its result. The actor's head gives means and logits side by side (see `models.distributions`).
+    With memory, a row of it belongs to every decision (see `models.memory`): `decide` takes one
+    decision further, and what learns says which rows follow one another.
     """
 
     log_std: Tensor
@@ -35,14 +39,12 @@ class ActorCritic(nn.Module):
 
     def __init__(self, spec: BehaviorSpec, settings: NetworkSettings, signals: int = 1, shared_critic: bool = False) -> None:
         super().__init__()
-        for obs in spec.obs:
-            if obs.is_entities:
-                raise ConfigError(f"observation '{obs.name}' has a variable length {obs.shape}: networks for it are not available yet")
         self.spec, self.signals = spec, signals
         self.networks = 1 if shared_critic else 2
         hidden = settings.hidden_units
         self.vectors = tuple(i for i, obs in enumerate(spec.obs) if obs.is_vector)
         self.images = tuple(i for i, obs in enumerate(spec.obs) if obs.is_visual)
+        self.entities = tuple(i for i, obs in enumerate(spec.obs) if obs.is_entities)
         width = sum(spec.obs[i].shape[0] for i in self.vectors)
         self.normalizer = Normalizer(width) if settings.normalize and width else None
         self.encoders = nn.ModuleList(
@@ -50,6 +52,11 @@ class ActorCritic(nn.Module):
             for _ in range(self.networks)
         )
         inputs = width + hidden * len(self.images)
+        self.attentions = nn.ModuleList()
+        if self.entities:
+            sizes = [spec.obs[i].shape[1] for i in self.entities]
+            self.attentions.extend(EntityAttention(inputs, sizes) for _ in range(self.networks))
+            inputs += EntityAttention.outputs
         goals = goal_columns(spec, hidden) if settings.goal_conditioning_type == "hyper" else []
         self.register_buffer("goal_columns", torch.tensor(goals, dtype=torch.int64), persistent=False)
         if goals:
@@ -57,7 +64,8 @@ class ActorCritic(nn.Module):
         else:
             self.body = StackedMLP(self.networks, inputs, hidden, settings.num_layers)
         self.conditioned = bool(goals)
-        features = hidden if settings.num_layers else inputs
+        self.memory = Memory(self.networks, hidden, settings.memory.memory_size) if settings.memory else None
+        features = hidden if self.memory is None else self.memory.outputs
         action = spec.action
         self.action_head = nn.Linear(features, action.continuous + action.choices)
         self.value_head = nn.Linear(features, signals)
@@ -78,15 +86,26 @@ class ActorCritic(nn.Module):
     @property
     def plain(self) -> bool:
         """Nothing but stacked layers between prepared inputs and heads: its gradient has a closed form."""
-        return not self.conditioned and not self.images
+        return not self.conditioned and not self.encoded and self.memory is None
+
+    @property
+    def encoded(self) -> bool:
+        """Weights lie between prepared inputs and bodies."""
+        return bool(self.images or self.entities)
+
+    @property
+    def memory_size(self) -> int:
+        """L: numbers in a row of memory, the actor's and then the critic's; 0 without."""
+        return 0 if self.memory is None else self.memory.size * self.networks
 
     def prepare(self, obs: tuple[Tensor, ...]) -> Inputs:
         """Observations (N, *shape) in the order of the spec to Inputs."""
         images = tuple(obs[i] for i in self.images)
+        entities = tuple(seen(obs[i]) for i in self.entities)
         if not self.vectors:
-            return (obs[0].new_empty((obs[0].shape[0], 0)), *images)
+            return (obs[0].new_empty((obs[0].shape[0], 0)), *images, *entities)
         vector = obs[self.vectors[0]] if len(self.vectors) == 1 else torch.cat([obs[i] for i in self.vectors], 1)
-        return (vector if self.normalizer is None else self.normalizer(vector), *images)
+        return (vector if self.normalizer is None else self.normalizer(vector), *images, *entities)
 
     def learn_statistics(self, obs: tuple[Tensor, ...]) -> None:
         """Takes rows of observations into the normalizer, where there is one."""
@@ -94,39 +113,76 @@ class ActorCritic(nn.Module):
             self.normalizer.update(torch.cat([obs[i] for i in self.vectors], 1))
 
     def act(self, inputs: Inputs) -> Tensor:
-        """The actor's packed output, (N, continuous + choices)."""
+        """The actor's packed output, (N, continuous + choices), where there is no memory."""
         return self.action_head(self._features(ACTOR, inputs))
 
-    def value(self, inputs: Inputs) -> Tensor:
-        """(N, signals)."""
-        return self.value_head(self._features(CRITIC, inputs))
+    def decide(self, inputs: Inputs, memory: Tensor) -> tuple[Tensor, Tensor]:
+        """The actor's packed output and the memory (N, L) after this decision, actor's and critic's."""
+        if self.memory is None:
+            return self.act(inputs), memory
+        features, after = zip(*(self._remember(i, inputs, memory) for i in range(self.networks)), strict=True)
+        return self.action_head(features[ACTOR]), torch.cat(after, 1)
 
-    def forward(self, inputs: Inputs) -> tuple[Tensor, Tensor]:
-        """Packed actor output and values, both from one pass."""
+    def value(self, inputs: Inputs, sequences: Sequences | None = None) -> Tensor:
+        """(N, signals). `sequences` as in `forward`."""
+        features = self._features(CRITIC, inputs)
+        if self.memory is not None:
+            assert sequences is not None
+            features = self.memory.unroll(CRITIC, features, sequences)
+        return self.value_head(features)
+
+    def value_with(self, inputs: Inputs, memory: Tensor) -> Tensor:
+        """(N, signals) of single decisions with this memory (N, L) before each."""
+        return self.value(inputs) if self.memory is None else self.value_head(self._remember(CRITIC, inputs, memory)[0])
+
+    def forward(self, inputs: Inputs, sequences: Sequences | None = None) -> tuple[Tensor, Tensor]:
+        """Packed actor output and values, both from one pass. With memory, `sequences` say which rows follow one another."""
         if self.conditioned:
             features = torch.stack([self._features(i, inputs) for i in range(self.networks)])
         else:
             features = self.body(self.stacked(inputs))
-        return self.action_head(features[ACTOR]), self.value_head(features[CRITIC])
+        if self.memory is None:
+            return self.action_head(features[ACTOR]), self.value_head(features[CRITIC])
+        assert sequences is not None
+        remembered = [self.memory.unroll(i, features[i], sequences) for i in range(self.networks)]
+        return self.action_head(remembered[ACTOR]), self.value_head(remembered[CRITIC])
 
     def stacked(self, inputs: Inputs) -> Tensor:
         """The encoding as each body sees it, (k, N, E)."""
-        if not self.images:
+        if not self.encoded:
             return inputs[0].unsqueeze(0).expand(self.networks, -1, -1)
         return torch.stack([self._encode(i, inputs) for i in range(self.networks)])
 
     def _encode(self, index: int, inputs: Inputs) -> Tensor:
-        if not self.images:
+        if not self.encoded:
             return inputs[0]
+        images, entities = inputs[1 : 1 + len(self.images)], inputs[1 + len(self.images) :]
         encoders = self.encoders[index]
         assert isinstance(encoders, nn.ModuleList)
-        return torch.cat([inputs[0], *(encoder(image) for encoder, image in zip(encoders, inputs[1:], strict=True))], 1)
+        encoding = torch.cat([inputs[0], *(encoder(image) for encoder, image in zip(encoders, images, strict=True))], 1)
+        return torch.cat([encoding, self.attentions[index](encoding, entities)], 1) if entities else encoding
 
     def _features(self, index: int, inputs: Inputs) -> Tensor:
         encoding = self._encode(index, inputs)
         if self.conditioned:
             return self.bodies[index](encoding, encoding.index_select(1, self.goal_columns))
         return self.body.one(index, encoding)
+
+    def _remember(self, index: int, inputs: Inputs, memory: Tensor) -> tuple[Tensor, Tensor]:
+        """One network's features after its memory, and that memory after this decision."""
+        assert self.memory is not None
+        return self.memory.step(index, self._features(index, inputs), self.memory.own(index, memory))
+
+
+def seen(entities: Tensor) -> Tensor:
+    """Entities (N, most, size) without the places in which none of the rows has one; at least one place is left.
+
+    Only on the CPU: an accelerator would have to be waited for.
+    """
+    if entities.device.type != "cpu" or not len(entities):
+        return entities
+    places = (~is_nothing(entities)).any(0).nonzero().squeeze(1)
+    return entities if len(places) == entities.shape[1] else entities.index_select(1, places if len(places) else places.new_zeros(1))
 
 
 def image_shape(spec: BehaviorSpec, index: int) -> tuple[int, int, int]:

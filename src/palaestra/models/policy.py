@@ -26,10 +26,16 @@ class Chosen:
 
 
 class Policy:
-    """An actor and the stream of random numbers that it draws from. Call it without gradients."""
+    """An actor, the stream of random numbers that it draws from, and what it remembers of each slot. Call it without gradients."""
 
     def __init__(self, network: ActorCritic, generator: torch.Generator, deterministic: bool = False) -> None:
         self.network, self.generator, self.deterministic = network, generator, deterministic
+        self.memory = torch.zeros((0, network.memory_size), device=generator.device)
+        """(S, L) of the slots of the table that was shown last; L is 0 without memory."""
+
+    def forget(self) -> None:
+        """Other agents sit in the slots from here on, as after a `reset` of the environment."""
+        self.memory = self.memory[:0]
 
     def act(self, step: TimeStep) -> Decision:
         """An action for every slot; those of slots that are not acting mean nothing."""
@@ -37,35 +43,58 @@ class Policy:
 
     def choose(self, step: TimeStep) -> Chosen:
         """The same with the actions first, for whoever waits for them."""
+        memory = self.see(step)
         if self.network.spec.steady or step.reward.device.type != "cpu":
-            return self._choose(step.obs, step.action_mask)
+            return self._of_all(step, memory)
         rows, slots = step.acting.nonzero().squeeze(1), len(step.acting)
         if len(rows) == slots:
-            return self._choose(step.obs, step.action_mask)
+            return self._of_all(step, memory)
         # where agents are few or take turns, only they cost anything; an accelerator would have to be waited for
         mask = None if step.action_mask is None else step.action_mask.index_select(0, rows)
-        few = self._choose(tuple(x.index_select(0, rows) for x in step.obs), mask)
+        few, after = self._choose(tuple(x.index_select(0, rows) for x in step.obs), mask, memory.index_select(0, rows))
+        if after.numel():
+            self.memory = memory.index_copy(0, rows, after)
         action = Action(spread(few.action.continuous, rows, slots), spread(few.action.discrete, rows, slots))
 
         def finish() -> Decision:
             decision = few.decision()
             sample = Action(spread(decision.sample.continuous, rows, slots), action.discrete)
             log_prob = spread(decision.log_prob, rows, slots)
-            return Decision(action, sample, log_prob, memory=log_prob[:, :0])
+            return Decision(action, sample, log_prob, memory)
 
         return Chosen(action, finish)
 
-    def _choose(self, obs: tuple[Tensor, ...], mask: Tensor | None) -> Chosen:
+    def see(self, step: TimeStep) -> Tensor:
+        """The memory (S, L) with which each slot of this table acts: of the episodes that ended or broke off nothing is left.
+
+        `choose` calls it; whoever has nothing to choose on a tick calls it alone.
+        """
+        slots = len(step.acting)
+        if len(self.memory) != slots:
+            self.memory = torch.cat([self.memory[:slots], self.memory.new_zeros((max(slots - len(self.memory), 0), self.memory.shape[1]))])
+        if self.memory.shape[1]:
+            over = step.terminated | step.truncated if step.lost is None else step.terminated | step.truncated | step.lost
+            self.memory = self.memory.masked_fill(over.unsqueeze(1), 0.0)
+        return self.memory
+
+    def _of_all(self, step: TimeStep, memory: Tensor) -> Chosen:
+        chosen, after = self._choose(step.obs, step.action_mask, memory)
+        if self.network.memory_size:
+            # an empty slot's memory stays as it is
+            self.memory = after if self.network.spec.steady else torch.where(step.acting.unsqueeze(1), after, memory)
+        return chosen
+
+    def _choose(self, obs: tuple[Tensor, ...], mask: Tensor | None, memory: Tensor) -> tuple[Chosen, Tensor]:
+        """The choice for these rows, and the memory after it."""
         network, spec = self.network, self.network.spec.action
-        output = network.act(network.prepare(obs))
+        output, after = network.decide(network.prepare(obs), memory)
         sample, branches = draw(output, network.log_std, mask, spec, self.generator, self.deterministic)
         action = for_environment(sample)
 
         def finish() -> Decision:
-            log_prob = drawn_log_prob(output, network.log_std, sample, branches, spec)
-            return Decision(action, sample, log_prob, memory=log_prob[:, :0])
+            return Decision(action, sample, drawn_log_prob(output, network.log_std, sample, branches, spec), memory)
 
-        return Chosen(action, finish)
+        return Chosen(action, finish), after
 
 
 def spread(values: Tensor, rows: Tensor, slots: int) -> Tensor:

@@ -96,6 +96,9 @@ class Collector:
         """Nothing that can be done while the environment works makes it wait: it gets its actions first."""
         start = perf_counter()
         chosen = {name: self.seats[name].policy.choose(step) for name, step in self.steps.items() if self._asks(name, step)}
+        for name, step in self.steps.items():
+            if name not in chosen:
+                self.seats[name].policy.see(step)
         actions = {name: choice.action for name, choice in chosen.items()}
         if self._apart is not None:
             self._apart.send(actions)
@@ -152,6 +155,7 @@ class Collector:
                 name: {
                     "decisions": seat.decisions,
                     "meter": seat.meter.state_dict(),
+                    "memory": seat.policy.memory,
                     "buffer": None if seat.buffer is None else seat.buffer.state_dict(),
                 }
                 for name, seat in self.seats.items()
@@ -180,6 +184,8 @@ class Collector:
             self.steps = {name: unpack(on(saved, self.env.device)) for name, saved in state["steps"].items()}
         else:
             self.steps = self.env.reset(seed)
+            for seat in self.seats.values():
+                seat.policy.forget()
         self._welcome()
         for name, step in self.steps.items():
             self.seats[name].meter.begin(step)
@@ -190,6 +196,7 @@ class Collector:
             seat.decisions = saved["decisions"]
             if restored:
                 seat.meter.load_state_dict(saved["meter"])
+                seat.policy.memory = on(saved.get("memory", seat.policy.memory), self.env.device)
             if restored and saved["buffer"] is not None and seat.rollout_size is not None:
                 seat.buffer = seat.make_buffer(self.steps[name], blank(self.steps[name], seat))
                 seat.buffer.load_state_dict(on(saved["buffer"], self.env.device))
@@ -198,10 +205,11 @@ class Collector:
 
 @torch.no_grad()
 def blank(step: TimeStep, seat: Seat) -> Decision:
-    """A decision that shows its columns' shapes; it leaves the policy's random numbers where they were."""
-    state = seat.policy.generator.get_state()
+    """A decision that shows its columns' shapes; it leaves the policy as it was, its random numbers and its memory."""
+    state, memory = seat.policy.generator.get_state(), seat.policy.memory
     decision = seat.policy.act(step)
     seat.policy.generator.set_state(state)
+    seat.policy.memory = memory
     return decision
 
 

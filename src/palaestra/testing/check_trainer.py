@@ -32,8 +32,9 @@ SPECS = (
     BehaviorSpec((ObsSpec("vector", (5,)),), ActionSpec(branches=(3, 2))),
     BehaviorSpec((ObsSpec("image", (1, 20, 20)), ObsSpec("vector", (5,))), ActionSpec(continuous=1, branches=(3,))),
     BehaviorSpec((ObsSpec("vector", (5,)), ObsSpec("goal", (2,), goal=True)), ActionSpec(branches=(3,)), steady=True),
+    BehaviorSpec((ObsSpec("vector", (5,)), ObsSpec("entities", (4, 3))), ActionSpec(continuous=2)),
 )
-"""Behaviors of every kind: steady or not, with numbers, branches or both, with an image, with a goal."""
+"""Behaviors of every kind: steady or not, with numbers, branches or both, with an image, with a goal, with entities."""
 
 
 def check_trainer(
@@ -139,6 +140,7 @@ def _learn(trainer: Trainer, tables: _Tables, update: int, where: str) -> None:
 @torch.no_grad()
 def _rollout(trainer: Trainer, tables: _Tables, where: str) -> Rollout:
     step = tables.next()
+    trainer.policy.forget()
     buffer: RolloutBuffer | None = None
     while buffer is None or buffer.decisions < trainer.rollout_size:
         decision = trainer.policy.act(step)

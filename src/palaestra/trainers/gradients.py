@@ -52,7 +52,7 @@ class Autograd:
     def __call__(self, rows: Rows, c: Coefficients) -> Losses:
         """Policy loss + value_coef * value loss - entropy_coef * entropy, differentiated by torch."""
         network = self.network
-        output, value = network(rows.inputs)
+        output, value = network(rows.inputs, rows.sequences)
         sample = Action(rows.continuous, rows.discrete)
         log_prob, entropy = log_prob_and_entropy(output, network.log_std, rows.mask, sample, network.spec.action)
         policy_loss = clipped_surrogate(log_prob, rows.log_prob, rows.advantage, clip_range=c.clip_range).mean()

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from palaestra.core.metrics import Metrics
 from palaestra.core.specs import BehaviorSpec
 from palaestra.data.minibatches import minibatches
 from palaestra.data.rollout import Rollout
 from palaestra.data.rows import Rows
+from palaestra.data.sequences import SequenceTable, sequence_minibatches
 from palaestra.losses.returns import gae, horizon_cuts, normalized
 from palaestra.models.actor_critic import ActorCritic
 from palaestra.models.flat import flatten
@@ -24,9 +25,7 @@ from palaestra.trainers.behavior import BehaviorSettings
 from palaestra.trainers.gradients import Autograd, ClosedForm, Coefficients
 from palaestra.trainers.schedules import LAST_BETA, LAST_EPSILON, LAST_LEARNING_RATE, scheduled
 from palaestra.trainers.settings import PPOSettings
-
-VALUE_ROWS = 8192
-"""Rows valued at once: enough to keep the cores busy, few enough to stay in the cache."""
+from palaestra.trainers.values import Critique, settled
 
 
 class PPO:
@@ -57,8 +56,10 @@ class PPO:
         hyper, metrics = self.hyper, Metrics()
         rate, c = self._scheduled(step)
         self.optimizer.learning_rate = rate
-        rows = self._rows(rollout, metrics)
-        for batch in minibatches(rows, size=hyper.batch_size, epochs=hyper.num_epoch, generator=self.shuffling):
+        memory = self.settings.network_settings.memory
+        table = None if memory is None else SequenceTable(rollout, memory.sequence_length)
+        rows = self._rows(rollout, table, metrics)
+        for batch in self._batches(rows, rollout, table):
             losses = self.gradient(batch, c)
             if hyper.max_grad_norm is not None:
                 nn.utils.clip_grad_norm_(self.parameters, hyper.max_grad_norm)
@@ -77,12 +78,12 @@ class PPO:
         return rate, Coefficients(epsilon, beta, h.value_coef, h.clip_value)
 
     @torch.no_grad()
-    def _rows(self, rollout: Rollout, metrics: Metrics) -> Rows:
+    def _rows(self, rollout: Rollout, table: SequenceTable | None, metrics: Metrics) -> Rows:
         """Values, advantages and targets of every signal; then the settled decisions, side by side."""
-        time, slots = rollout.shape
-        inputs = self.network.prepare(tuple(flat(obs) for obs in rollout.obs))
-        value = self._values(inputs).view(time, slots, -1)
-        following = self._following(rollout, value)
+        time, _ = rollout.shape
+        critique = Critique(self.network, rollout, table)
+        value = critique.value()
+        following = critique.following(value)
         ended = rollout.terminated | rollout.truncated
         cut = ended if self.settings.time_horizon >= time else ended | horizon_cuts(ended, self.settings.time_horizon)
         if rollout.lengths is not None:
@@ -95,30 +96,19 @@ class PPO:
             advantages.append(gae(signal(rollout), value[..., k], next_value, cut, gamma=signal.gamma, gae_lambda=self.hyper.lambd))
             metrics.add({f"Policy/{signal.name.title()} Value Estimate": settled(rollout, (value[..., k],))[0].mean()})
         advantage = torch.stack(advantages, -1)
-        inputs = settled(rollout, tuple(x.view(time, slots, *x.shape[1:]) for x in inputs))
         continuous, discrete, log_prob, mean_advantage, value, target = settled(
             rollout,
             (rollout.sample.continuous, rollout.sample.discrete, rollout.log_prob, advantage.mean(-1), value, advantage + value),
         )
         mask = None if rollout.action_mask is None else settled(rollout, (rollout.action_mask,))[0]
-        return Rows(inputs, continuous, discrete, log_prob, normalized(mean_advantage), value, target, mask)
+        return Rows(critique.inputs, continuous, discrete, log_prob, normalized(mean_advantage), value, target, mask)
 
-    def _values(self, inputs: tuple[Tensor, ...]) -> Tensor:
-        """(N, K)."""
-        return torch.cat([self.network.value(part) for part in zip(*(x.split(VALUE_ROWS) for x in inputs), strict=True)])
-
-    def _following(self, rollout: Rollout, value: Tensor) -> Tensor:
-        """Value of what each decision led to, (T, S, K): the slot's next view, or the last one of an episode that was cut."""
-        last = self._values(self.network.prepare(rollout.last_obs))
-        if rollout.lengths is None:
-            following = torch.cat([value[1:], last.unsqueeze(0)])
-        else:
-            following = torch.cat([value[1:], value[:1]])
-            slots = rollout.lengths.nonzero().squeeze(1)
-            following[rollout.lengths[slots] - 1, slots] = last[slots]
-        if len(rollout.final_rows):
-            flat(following)[rollout.final_rows] = self._values(self.network.prepare(rollout.final_obs))
-        return following
+    def _batches(self, rows: Rows, rollout: Rollout, table: SequenceTable | None) -> Iterator[Rows]:
+        size, epochs = self.hyper.batch_size, self.hyper.num_epoch
+        if table is None:
+            return minibatches(rows, size=size, epochs=epochs, generator=self.shuffling)
+        memory = settled(rollout, (rollout.memory,))[0]
+        return sequence_minibatches(rows, memory, table, size=size, epochs=epochs, generator=self.shuffling)
 
     def state_dict(self) -> dict[str, Any]:
         """Everything the next decision and update depend on."""
@@ -138,18 +128,3 @@ class PPO:
             signal.load_state_dict(state["signals"][signal.name])
         self.acting.set_state(state["acting"].cpu())
         self.shuffling.set_state(state["shuffling"].cpu())
-
-
-def flat(x: Tensor) -> Tensor:
-    """(T, S, ...) to (T * S, ...)."""
-    return x.flatten(0, 1)
-
-
-def settled(rollout: Rollout, columns: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    """The rows of (T, S, ...) columns in which a decision settled, (N, ...)."""
-    columns = tuple(x.flatten(0, 1) for x in columns)
-    if rollout.lengths is None:
-        return columns
-    time, _ = rollout.shape
-    rows = (torch.arange(time, device=rollout.lengths.device).unsqueeze(1) < rollout.lengths).flatten().nonzero().squeeze(1)
-    return tuple(x.index_select(0, rows) for x in columns)

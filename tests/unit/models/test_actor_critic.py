@@ -5,7 +5,6 @@ import torch
 from tiny_envs import network_settings, spec_of
 from torch.testing import assert_close
 
-from palaestra.core.errors import ConfigError
 from palaestra.core.specs import BehaviorSpec
 from palaestra.models.actor_critic import ActorCritic, goal_columns
 
@@ -106,11 +105,6 @@ def test_heads_start_small_for_actions_and_at_zero_for_values():
     assert not network.action_head.bias.any()
     assert not network.value_head.bias.any()
     assert not network.log_std.any()
-
-
-def test_an_observation_of_variable_length_is_refused_by_name():
-    with pytest.raises(ConfigError, match="'o1' has a variable length"):
-        ActorCritic(spec_of((4,), (5, 3), continuous=1), network_settings())
 
 
 def test_a_network_goes_on_from_its_state():

@@ -17,8 +17,6 @@ def _given(value: Any) -> bool:
 
 NOT_YET: list[tuple[str, Callable[[Any], bool], str]] = [
     ("BEHAVIOR.trainer_type", lambda name: name in ("sac", "poca"), "the trainer '{value}' is not available yet"),
-    ("BEHAVIOR.network_settings.memory", _given, "recurrent memory is not available yet"),
-    ("BEHAVIOR.network_settings.vis_encode_type", lambda name: name != "simple", "the encoder '{value}' is not available yet"),
     ("BEHAVIOR.reward_signals.curiosity", _given, "the reward signal 'curiosity' is not available yet"),
     ("BEHAVIOR.reward_signals.gail", _given, "the reward signal 'gail' is not available yet"),
     ("BEHAVIOR.reward_signals.rnd", _given, "the reward signal 'rnd' is not available yet"),

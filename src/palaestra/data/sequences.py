@@ -1,0 +1,69 @@
+"""Cuts a rollout into sequences of one slot's decisions each, and those into minibatches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from palaestra.core.sequences import Sequences
+from palaestra.data.rollout import Rollout
+from palaestra.data.rows import Rows
+
+
+class SequenceTable:
+    """Which settled decisions of a rollout follow one another: a row a sequence of at most `longest` decisions.
+
+    One begins where a slot's decisions do, after each end of an episode, and after `longest` decisions of it: an
+    episode that is no longer than that lies in one sequence, so that what is learned at its end reaches its beginning.
+    The table lives on the host, where its sizes are known without waiting; it takes one wait a rollout.
+    """
+
+    def __init__(self, rollout: Rollout, longest: int) -> None:
+        time, _ = rollout.shape
+        ended = (rollout.terminated | rollout.truncated).cpu().numpy()
+        ticks = np.arange(time)[:, None]
+        settled = np.ones_like(ended) if rollout.lengths is None else ticks < rollout.lengths.cpu().numpy()
+        first = np.concatenate([np.ones_like(ended[:1]), ended[:-1]])
+        age = ticks - np.maximum.accumulate(np.where(first, ticks, 0), axis=0)
+        begins = settled & (age % longest == 0)
+        row = np.cumsum(settled).reshape(settled.shape) - 1  # of each decision among the settled ones
+        sequence = np.cumsum(begins.T).reshape(begins.T.shape).T - 1  # a slot's lie side by side
+        self.rows: NDArray[np.int64] = np.full((int(begins.sum()), longest), -1, np.int64)  # (sequences, longest) -1: padding
+        self.rows[sequence[settled], (age % longest)[settled]] = row[settled]
+        self.lengths = (self.rows >= 0).sum(1)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def take(self, which: NDArray[np.int64], memory: Tensor) -> tuple[Tensor, Sequences]:
+        """Settled rows (N,) of these sequences, and how they follow one another. `memory` (all settled rows, L)."""
+        steps = int(self.lengths[which].max())
+        grid = self.rows[which, :steps].T
+        place = np.flatnonzero(grid >= 0)
+        rows = torch.from_numpy(grid.reshape(-1)[place]).to(memory.device)
+        starts = torch.from_numpy(np.ascontiguousarray(self.rows[which, 0])).to(memory.device)
+        return rows, Sequences(steps, torch.from_numpy(place).to(memory.device), memory.index_select(0, starts))
+
+    def in_parts(self, rows: int) -> Iterator[NDArray[np.int64]]:
+        """All sequences in their order, some `rows` decisions at a time."""
+        parts = max(1, -(-int(self.lengths.sum()) // rows))
+        yield from (part for part in np.array_split(np.arange(len(self)), parts) if len(part))
+
+
+def sequence_minibatches(
+    rows: Rows, memory: Tensor, table: SequenceTable, *, size: int, epochs: int, generator: torch.Generator
+) -> Iterator[Rows]:
+    """`epochs` passes over all sequences, each in a new order, whole sequences of some `size` decisions at a time.
+
+    `memory` (N, L): that of every row. Nothing of a pass is dropped: minibatches differ a little in size instead.
+    """
+    columns, parts = rows.columns(), max(1, int(table.lengths.sum()) // size)
+    for _ in range(epochs):
+        order = torch.randperm(len(table), generator=generator, device=generator.device).cpu().numpy()
+        for which in np.array_split(order, min(parts, len(table))):
+            chosen, sequences = table.take(which, memory)
+            yield rows.with_columns([column.index_select(0, chosen) for column in columns], sequences)

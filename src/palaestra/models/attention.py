@@ -1,0 +1,83 @@
+"""Observations of variable length: entities, each embedded in the light of what else the agent sees, that look at one another.
+
+Vaswani et al. 2017, https://arxiv.org/abs/1706.03762, section 3.2, over entities as in Baker et al. 2019,
+https://arxiv.org/abs/1909.07528, appendix B.6, in the shape ML-Agents gives it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+EMBEDDING, HEADS = 128, 4
+NOTHING = 1e-10
+"""An entity whose numbers' squares sum to less stands for nothing. ML-Agents' bound, 0.01, also takes small entities away."""
+FORBIDDEN = -1e6
+"""Score of what stands for nothing: its weight is exactly 0, and where all do, no 0 / 0 arises."""
+
+
+class EntityAttention(nn.Module):
+    """All entities an agent sees, of one or several kinds, as one encoding of fixed length.
+
+    Each kind is embedded by a layer of its own; then all attend to all, and their mean is taken. The order of
+    entities means nothing.
+    """
+
+    outputs = EMBEDDING
+
+    def __init__(self, itself: int, sizes: Sequence[int]) -> None:
+        """`itself`: length of the encoding of all other observations, 0 without any; `sizes`: numbers of an entity of each kind."""
+        super().__init__()
+        self.itself = linear(itself, EMBEDDING) if itself else None
+        known = EMBEDDING if itself else 0
+        self.embeddings = nn.ModuleList(linear(known + size, EMBEDDING) for size in sizes)
+        self.query, self.key, self.value, self.out = (linear(EMBEDDING, EMBEDDING, 0.125) for _ in range(4))
+
+    def forward(self, encoding: Tensor, entities: Sequence[Tensor]) -> Tensor:
+        """The other observations' encoding (N, itself) and each kind's entities (N, most, size) to (N, 128)."""
+        absent = torch.cat([is_nothing(kind) for kind in entities], 1)
+        embedded = functional.layer_norm(self._embedded(encoding, entities), (EMBEDDING,))
+        query, key, value = (heads(layer(embedded)) for layer in (self.query, self.key, self.value))
+        score = torch.matmul(query, key.transpose(2, 3)) / math.sqrt(EMBEDDING)
+        weight = torch.softmax(score.masked_fill(absent[:, None, None, :], FORBIDDEN), 3)
+        attended = torch.matmul(weight, value).transpose(1, 2).flatten(2)
+        rows = functional.layer_norm(self.out(attended) + embedded, (EMBEDDING,))
+        present = (~absent).to(rows.dtype)
+        # a product with the rows sums those that are present
+        total = torch.bmm(present.unsqueeze(1), rows).squeeze(1)
+        return total / (present.sum(1, keepdim=True) + 1e-7)
+
+    def _embedded(self, encoding: Tensor, entities: Sequence[Tensor]) -> Tensor:
+        """(N, entities of all kinds, 128)."""
+        if self.itself is None:
+            return torch.cat([functional.silu(layer(kind)) for layer, kind in zip(self.embeddings, entities, strict=True)], 1)
+        itself = functional.silu(self.itself(encoding))
+        parts = []
+        for layer, kind in zip(self.embeddings, entities, strict=True):
+            assert isinstance(layer, nn.Linear)
+            # the layer of [itself, entity], with itself's part worked out once instead of for each entity
+            about_itself = functional.linear(itself, layer.weight[:, :EMBEDDING], layer.bias).unsqueeze(1)
+            parts.append(functional.silu(about_itself + functional.linear(kind, layer.weight[:, EMBEDDING:])))
+        return torch.cat(parts, 1)
+
+
+def is_nothing(entities: Tensor) -> Tensor:
+    """(N, most, size) to (N, most) bool: which rows only fill up."""
+    return entities.square().sum(2) < NOTHING
+
+
+def heads(x: Tensor) -> Tensor:
+    """(N, M, 128) to (N, heads, M, 128 / heads)."""
+    return x.unflatten(2, (HEADS, EMBEDDING // HEADS)).transpose(1, 2)
+
+
+def linear(inputs: int, outputs: int, variance: float = 1.0) -> nn.Linear:
+    """Normal weights of variance `variance / inputs`, no bias to start with."""
+    layer = nn.Linear(inputs, outputs)
+    nn.init.normal_(layer.weight, std=math.sqrt(variance / inputs))
+    nn.init.zeros_(layer.bias)
+    return layer
