@@ -58,7 +58,7 @@ class PPO:
         self.optimizer.learning_rate = rate
         memory = self.settings.network_settings.memory
         table = None if memory is None else SequenceTable(rollout, memory.sequence_length)
-        rows = self._rows(rollout, table, metrics)
+        rows = self._rows(rollout, metrics, table)
         for batch in self._batches(rows, rollout, table):
             losses = self.gradient(batch, c)
             if hyper.max_grad_norm is not None:
@@ -78,7 +78,7 @@ class PPO:
         return rate, Coefficients(epsilon, beta, h.value_coef, h.clip_value)
 
     @torch.no_grad()
-    def _rows(self, rollout: Rollout, table: SequenceTable | None, metrics: Metrics) -> Rows:
+    def _rows(self, rollout: Rollout, metrics: Metrics, table: SequenceTable | None = None) -> Rows:
         """Values, advantages and targets of every signal; then the settled decisions, side by side."""
         time, _ = rollout.shape
         critique = Critique(self.network, rollout, table)
