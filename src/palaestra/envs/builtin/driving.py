@@ -36,13 +36,26 @@ def steered(place: torch.Tensor, angle: torch.Tensor, target: torch.Tensor, slac
     return torch.where(off.abs() <= slack, FORWARD, torch.where(off > 0, LEFT, RIGHT))[:, None]
 
 
-def detour(place: torch.Tensor, target: torch.Tensor, block: torch.Tensor, berth: float) -> torch.Tensor:
-    """Where to head for so as to pass a block (S, 2) by a `berth` on the way to a target (S, 2): the target where it is not in between."""
-    to, block = target - place, block - place
-    far = to.norm(dim=1, keepdim=True).clamp(min=1e-6)
-    way = to / far
-    left = torch.stack([-way[:, 1], way[:, 0]], 1)
-    depth, off = (block * way).sum(1, keepdim=True), (block * left).sum(1, keepdim=True)
-    is_between = (depth > 0) & (depth < far) & (off.abs() < berth)
-    beside = block - left * torch.where(off > 0, 1.2, -1.2) * berth
-    return place + torch.where(is_between, beside, to)
+def detour(place: torch.Tensor, target: torch.Tensor, block: torch.Tensor, half: float) -> torch.Tensor:
+    """Where to head for on the way from places (S, 2) to targets (S, 2) past a box along the axes at (S, 2) with this half side.
+
+    The target, or where the box is in between that corner of a berth around it which is in sight and makes the way shortest.
+    `half` is to have the agent's radius added to it.
+    """
+    around = torch.tensor([[-1.0, -1.0], [-1.0, 1.0], [1.0, 1.0], [1.0, -1.0]], device=place.device)
+    corners, to = block[:, None] + (half + 0.4) * around, target[:, None]
+    rest = torch.where(is_cut(corners, to, block[:, None], half), torch.inf, (to - corners).norm(dim=2))
+    rest = torch.minimum(rest, 2 * (half + 0.4) + torch.minimum(rest.roll(1, 1), rest.roll(-1, 1)))  # over the next corner
+    first = (corners - place[:, None]).norm(dim=2)
+    useless = is_cut(place[:, None], corners, block[:, None], half) | (first < 0.8)
+    best = corners[torch.arange(len(place), device=place.device), torch.where(useless, torch.inf, first + rest).argmin(1)]
+    return torch.where(is_cut(place, target, block, half)[:, None], best, target)
+
+
+def is_cut(start: torch.Tensor, end: torch.Tensor, block: torch.Tensor, half: float) -> torch.Tensor:
+    """Whether a box along the axes is between two places; all (..., 2)."""
+    way = end - start
+    way = torch.where(way.abs() < 1e-6, 1e-6, way)
+    one, two = (block - half - start) / way, (block + half - start) / way
+    begins, ends = torch.minimum(one, two).amax(-1), torch.maximum(one, two).amin(-1)
+    return (begins < ends) & (begins < 1) & (ends > 0)

@@ -27,6 +27,8 @@ from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
 from palaestra.envs.builtin.base import Program, WarpEnv
 from palaestra.envs.builtin.driving import CHOICES, detour, moved, steered
+from palaestra.envs.builtin.picture_plane import GREEN, RED, VIOLET, Plane
+from palaestra.envs.builtin.picture_rooms import marked
 from palaestra.envs.builtin.planar import Body, box_body, circle_body, circle_box, circle_off, circle_within
 from palaestra.envs.builtin.rays import heading, ray_angle, ray_box, ray_room, write_ray
 
@@ -196,7 +198,7 @@ def way(columns: Mapping[str, torch.Tensor]) -> Action:
     place, symbol = columns["place"], columns["symbol_place"]
     on_left = columns["left_goal"] == columns["symbol"]
     goal = torch.stack([torch.where(on_left, -float(GOAL_X), float(GOAL_X)), torch.full_like(place[:, 0], float(GOAL_Y))], 1)
-    target = detour(place, goal, symbol, 2.2)
+    target = detour(place, goal, symbol, 1.45)
     discrete = steered(place, columns["angle"], target, 0.14)
     return Action(torch.zeros(len(discrete), 0, device=discrete.device), discrete)
 
@@ -220,3 +222,14 @@ class Hallway(WarpEnv):
     def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
         """`way`; None for another behavior than its own."""
         return way(self._columns) if behavior == self.behavior else None
+
+    def _picture(self, row: dict[str, np.ndarray]) -> np.ndarray:
+        picture = Plane(11.0, 26.0, 480)
+        picture.floor((0, 0), tuple(HALL))
+        left = int(row["left_goal"])
+        for side, mark in ((-1, left), (1, 1 - left)):
+            is_right = mark == int(row["symbol"])
+            marked(picture, (side * float(GOAL_X), float(GOAL_Y)), tuple(GOAL), mark, GREEN if is_right else RED)
+        marked(picture, row["symbol_place"], tuple(SYMBOL), int(row["symbol"]), VIOLET)
+        picture.agent(row["place"], float(row["angle"]), 1.5 * float(RADIUS))
+        return picture.shown()
