@@ -76,12 +76,11 @@ def middle(column: int, row: int):
 @wp.func
 def half_side(thing: int, fan: int):
     """Of what stands in a room, at the height of a fan; 0: the fan sees over it."""
-    is_high = thing == BRICKS or thing == PYRAMID
-    if is_high or (thing == RUBBLE and fan == 0):
-        return 1.6 - 0.4 * float(fan)
-    if thing == SWITCH and fan < 2:
-        return 0.6
-    return 0.0
+    if thing == SWITCH:
+        return wp.where(fan < 2, 0.6, 0.0)
+    if thing == NOTHING or (thing == RUBBLE and fan > 0):
+        return 0.0
+    return 1.6 - 0.4 * float(fan)
 
 
 @wp.func
