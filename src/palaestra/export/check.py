@@ -14,13 +14,14 @@ from palaestra.core.errors import ExportError
 from palaestra.core.specs import ActionSpec, BehaviorSpec
 from palaestra.core.timestep import Action
 from palaestra.export.heads import PROBABILITIES
-from palaestra.models.actor_critic import ActorCritic
+from palaestra.models.actor_critic import ACTOR, ActorCritic
 from palaestra.models.distributions import branch_log_probs, for_environment
 
 if TYPE_CHECKING:
     import onnxruntime
 
 TOLERANCE = 1e-4
+DECISIONS = 20
 PART = 250
 """Rows at a time: a thousand large images would take hundreds of megabytes."""
 
@@ -32,16 +33,26 @@ def compare(network: ActorCritic, spec: BehaviorSpec, path: Path, rows: int = 10
 
     Masks are random too, with a choice left in each branch. Raises ExportError where the
     difference exceeds 1e-4, where a likeliest choice that is ahead by more than that differs,
-    and where a sample lies outside its range or on a forbidden choice.
+    and where a sample lies outside its range or on a forbidden choice. With memory, rows are agents that make
+    `DECISIONS` decisions each, and what file and network remember is compared too.
     """
     reference, session = copy.deepcopy(network).cpu(), _open(path, spec)
     rng, worst = torch.Generator().manual_seed(seed), 0.0
     for start in range(0, rows, PART):
-        obs, mask = _situations(reference, spec, min(PART, rows - start), rng)
-        answer = _run(session, obs, mask)
-        worst = max(worst, _difference(reference, spec.action, obs, mask, answer, path))
-        _check_samples(spec.action, mask, answer, path)
+        count = min(PART, rows - start)
+        mine, theirs = torch.zeros(count, reference.memory_size), None
+        for _ in range(DECISIONS if reference.memory_size else 1):
+            obs, mask = _situations(reference, spec, count, rng)
+            answer = _run(session, obs, mask, _zeros(reference, count) if theirs is None else theirs)
+            difference, mine = _difference(reference, (obs, mask, mine), answer, path)
+            worst, theirs = max(worst, difference), answer.get("recurrent_out")
+            _check_samples(spec.action, mask, answer, path)
     return worst
+
+
+def _zeros(network: ActorCritic, rows: int) -> np.ndarray | None:
+    """What the file remembers at an episode's start; None without memory."""
+    return None if network.memory is None else np.zeros((rows, 1, network.memory.size), np.float32)
 
 
 def _open(path: Path, spec: BehaviorSpec) -> onnxruntime.InferenceSession:
@@ -58,8 +69,11 @@ def _open(path: Path, spec: BehaviorSpec) -> onnxruntime.InferenceSession:
 
 
 def _situations(network: ActorCritic, spec: BehaviorSpec, rows: int, rng: torch.Generator) -> tuple[tuple[Tensor, ...], Tensor | None]:
-    """Observations spread as the normalizer has seen them (without one: as N(0, 1)), images within 0..1, and a mask."""
+    """Observations spread as the normalizer has seen them (without one: as N(0, 1)), images within 0..1, any number of entities, a mask."""
     obs = [torch.rand((rows, *o.shape), generator=rng) if o.is_visual else torch.randn((rows, *o.shape), generator=rng) for o in spec.obs]
+    for i in network.entities:
+        most = spec.obs[i].shape[0]
+        obs[i] *= (torch.randint(most + 1, (rows, 1), generator=rng) > torch.arange(most)).unsqueeze(2)
     if network.normalizer is not None:
         vectors = torch.cat([obs[i] for i in network.vectors], 1) / network.normalizer.scale + network.normalizer.shift
         parts = vectors.split([spec.obs[i].shape[0] for i in network.vectors], 1)
@@ -76,8 +90,10 @@ def _situations(network: ActorCritic, spec: BehaviorSpec, rows: int, rng: torch.
     return tuple(obs), mask
 
 
-def _run(session: onnxruntime.InferenceSession, obs: tuple[Tensor, ...], mask: Tensor | None) -> Answer:
+def _run(session: onnxruntime.InferenceSession, obs: tuple[Tensor, ...], mask: Tensor | None, memory: np.ndarray | None) -> Answer:
     feeds = {f"obs_{i}": one.numpy() for i, one in enumerate(obs)}
+    if memory is not None:
+        feeds["recurrent_in"] = memory
     if mask is not None:
         feeds["action_masks"] = mask.float().numpy()
     names = [output.name for output in session.get_outputs()]
@@ -85,8 +101,15 @@ def _run(session: onnxruntime.InferenceSession, obs: tuple[Tensor, ...], mask: T
 
 
 @torch.no_grad()
-def _difference(network: ActorCritic, spec: ActionSpec, obs: tuple[Tensor, ...], mask: Tensor | None, answer: Answer, path: Path) -> float:
-    output, gaps = network.act(network.prepare(obs)), [0.0]
+def _difference(
+    network: ActorCritic, situation: tuple[tuple[Tensor, ...], Tensor | None, Tensor], answer: Answer, path: Path
+) -> tuple[float, Tensor]:
+    """The largest difference, and the network's memory (N, L) after the decision. `situation`: observations, mask, memory before."""
+    obs, mask, memory = situation
+    spec, gaps = network.spec.action, [0.0]
+    output, memory = network.decide(network.prepare(obs), memory)
+    if network.memory is not None:
+        gaps.append(np.abs(network.memory.own(ACTOR, memory).numpy() - answer["recurrent_out"][:, 0]).max().item())
     if spec.continuous:
         expected = for_environment(Action(output[:, : spec.continuous], output.new_empty(0))).continuous
         gaps.append(np.abs(expected.numpy() - answer["deterministic_continuous_actions"]).max().item())
@@ -99,7 +122,7 @@ def _difference(network: ActorCritic, spec: ActionSpec, obs: tuple[Tensor, ...],
     worst = float(np.max(gaps))  # unlike `max`, never hides a NaN
     if not worst <= TOLERANCE:
         raise ExportError(f"{path} differs from its network by {worst:.2g} (at most {TOLERANCE} is expected); it should not be used")
-    return worst
+    return worst, memory
 
 
 def _check_samples(spec: ActionSpec, mask: Tensor | None, answer: Answer, path: Path) -> None:

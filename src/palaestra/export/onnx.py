@@ -15,10 +15,13 @@ from torch import nn
 
 from palaestra.core.errors import ExportError
 from palaestra.core.specs import BehaviorSpec
+from palaestra.export.attention import attention
 from palaestra.export.graph import BATCH, Graph
 from palaestra.export.heads import constant_output, discrete, gaussian
 from palaestra.export.layers import columns, join, write
+from palaestra.export.memory import remember
 from palaestra.models.actor_critic import ACTOR, ActorCritic
+from palaestra.models.attention import EntityAttention
 
 VERSION = 3.0
 
@@ -43,18 +46,24 @@ def policy_graph(network: ActorCritic, spec: BehaviorSpec) -> Graph:
     graph, action = Graph(), spec.action
     obs = [graph.input(f"obs_{i}", (BATCH, *one.shape)) for i, one in enumerate(spec.obs)]
     constant_output(graph, "version_number", np.array([VERSION], np.float32))
-    constant_output(graph, "memory_size", np.zeros(1, np.float32))
+    memory = network.memory
+    constant_output(graph, "memory_size", np.full(1, 0 if memory is None else memory.size, np.float32))
     features = actor_body(graph, network, obs)
+    # Unity's importers look inputs up by name; ML-Agents' files have the masks before the memory
+    mask = graph.input("action_masks", (BATCH, action.choices)) if action.branches else ""
+    if memory is not None:
+        features = remember(graph, memory, features)
     if action.continuous:
         gaussian(graph, network.action_head, network.log_std, action, features)
     if action.branches:
-        mask = graph.input("action_masks", (BATCH, action.choices))
         discrete(graph, network.action_head, action, features, mask)
+    if memory is not None:
+        graph.output("recurrent_out", (BATCH, 1, memory.size))
     return graph
 
 
 def actor_body(graph: Graph, network: ActorCritic, obs: list[str]) -> str:
-    """From observations to what the heads read: vectors joined and normalized, then each image's encoding, then the layers."""
+    """From observations to the body's features: vectors joined and normalized, each image's encoding, that of entities, then layers."""
     parts = []
     if network.vectors:
         vector = join(graph, [obs[i] for i in network.vectors])
@@ -63,7 +72,14 @@ def actor_body(graph: Graph, network: ActorCritic, obs: list[str]) -> str:
     assert isinstance(encoders, nn.ModuleList)
     for i, encoder in zip(network.images, encoders, strict=True):
         parts.append(write(graph, encoder, f"encoder_{i}", obs[i]))
-    encoding = join(graph, parts)
+    encoding = join(graph, parts) if parts else None
+    if network.entities:
+        attending = network.attentions[ACTOR]
+        assert isinstance(attending, EntityAttention)
+        entities = [(obs[i], network.spec.obs[i].shape[0]) for i in network.entities]
+        attended = attention(graph, attending, "attention", encoding, entities)
+        encoding = attended if encoding is None else join(graph, [encoding, attended])
+    assert encoding is not None
     if network.conditioned:
         goal = columns(graph, encoding, network.goal_columns.tolist())
         return write(graph, network.bodies[ACTOR], "body", encoding, goal)

@@ -30,7 +30,7 @@ class Memory(nn.Module):
     def step(self, index: int, features: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
         """One decision of one network: features (N, F) and its memory (N, size) to (N, size / 2) and the memory after it."""
         hidden, cell = memory.chunk(2, 1)
-        hidden, cell = torch.lstm_cell(features, (hidden, cell), *weights(self._lstm(index)))
+        hidden, cell = torch.lstm_cell(features, (hidden, cell), *weights(self.lstm(index)))
         return hidden, torch.cat([hidden, cell], 1)
 
     def unroll(self, index: int, features: Tensor, sequences: Sequences) -> Tensor:
@@ -42,7 +42,7 @@ class Memory(nn.Module):
             grid = features
         else:
             grid = features.new_zeros(cells, features.shape[1]).index_copy(0, sequences.place, features)
-        out, _ = self._lstm(index)(grid.view(sequences.steps, count, -1), (hidden.contiguous(), cell.contiguous()))
+        out, _ = self.lstm(index)(grid.view(sequences.steps, count, -1), (hidden.contiguous(), cell.contiguous()))
         out = out.flatten(0, 1)
         return out if cells == len(features) else out.index_select(0, sequences.place)
 
@@ -51,7 +51,8 @@ class Memory(nn.Module):
         at = index % len(self.lstms) * self.size
         return memory[:, at : at + self.size]
 
-    def _lstm(self, index: int) -> nn.LSTM:
+    def lstm(self, index: int) -> nn.LSTM:
+        """One network's."""
         lstm = self.lstms[index]
         assert isinstance(lstm, nn.LSTM)
         return lstm
