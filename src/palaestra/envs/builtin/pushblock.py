@@ -23,7 +23,7 @@ import warp as wp
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
 from palaestra.envs.builtin.base import Program, WarpEnv
-from palaestra.envs.builtin.picture_plane import GOLD, GREEN, Plane
+from palaestra.envs.builtin.picture_plane import BLUE, GOLD, GREEN, PAPER, Plane
 from palaestra.envs.builtin.planar import (
     Body,
     advanced,
@@ -248,13 +248,13 @@ def shove(columns: Mapping[str, torch.Tensor]) -> Action:
     """Faces the goal, goes around the block to its far side, and pushes it ahead; corrects sideways where it slips off."""
     agent, block, half = columns["agent_position"], columns["block_position"], 0.5 * columns["parameters"][:, 0]
     (x, y), reach = (agent - block).unbind(1), 1.2 * half + float(AGENT_HALF)
+    rest = x + columns["agent_velocity"][:, 0] / float(AGENT_DRAG)  # where it would come to
     off = torch.remainder(columns["agent_angle"] - 0.5 * torch.pi + torch.pi, 2 * torch.pi) - torch.pi
     is_below, is_beside = y < -half - 0.4, x.abs() > reach
     side = torch.where(block[:, 0].abs() + reach > float(ROOM) - 1, -block[:, 0].sign(), torch.where(x < 0, -1.0, 1.0))
     aside = torch.where(side < 0, 5, 6)
-    toward = torch.where(x > 0, 5, 6)
-    onward = torch.where(x.abs() < 0.3 * half + 0.1, 1, torch.where(y < -reach - 0.2, toward, 2))
-    around = torch.where(is_beside, 2, aside)
+    onward = torch.where(rest.abs() < 0.2 * half + 0.35, 1, torch.where(rest > 0, 5, 6))
+    around = torch.where(is_beside | (y < -half), 2, aside)
     choice = torch.where(is_below, onward, around)
     choice = torch.where(off > 0.2, 3, torch.where(off < -0.2, 4, choice))
     return Action(torch.zeros(len(choice), 0, device=choice.device), choice[:, None])
@@ -295,5 +295,6 @@ class PushBlock(WarpEnv):
             turn = (1 if k % 2 == 0 else -1) * ((k + 1) // 2) * float(RAY_STEP)
             picture.ray(eye, angle + turn, float(ray[-1]) * float(RAY_LENGTH))
         picture.box(row["block_position"], (side, side), float(row["block_angle"]), GOLD)
-        picture.agent(eye, angle, float(AGENT_HALF))
+        picture.box(eye, (float(AGENT_HALF),) * 2, angle, BLUE)
+        picture.ray(eye, angle, float(AGENT_HALF), PAPER)
         return picture.shown()
