@@ -1,0 +1,261 @@
+"""Two cameras for scenes in the plane: from above around an agent, and through its eyes.
+
+Both paint images (rows, 3, height, width) within 0..1, a thread for each row of pixels, as `Program.draw` is launched,
+and turn with the agent, whose heading is up or straight ahead. Angles are in radians, counterclockwise from the x axis.
+
+From above, things are painted over one another, a line of pixels at a time:
+
+    line = line_above(world.obs_image, row, y, position, angle, 0.5)
+    fill_line(line, GRASS)
+    box_across(line, center, half, 0.0, GRAY)
+    circle_across(line, food, RADIUS, LIME)
+
+Through its eyes, `tick` lays things over strips (rows, width + 1, STRIPS), of which each column of pixels has two: the
+room's wall, and the nearest thing before it, as high as it stands on the ground and darker the further away it is; the
+last one keeps how low and high any of them reach. `draw` paints them:
+
+    sight = sight_of(world.strips, row, position, angle, EYE)   # in tick
+    see_room(sight, HALF, HEIGHT, GRAY)
+    see_circle(sight, food, RADIUS, HEIGHT, LIME)
+
+    bare = is_bare(world.strips, world.obs_image, row, y)   # in draw
+    if not (bare and world.bare[row, y]):                   # what was bare and still is need not be painted again
+        paint_sight(world.strips, world.obs_image, row, y, SKY, GROUND)
+    world.bare[row, y] = bare
+"""
+
+# A kernel is Warp's language in Python's clothes; pyright reads it as Python.
+# pyright: reportArgumentType=false, reportOperatorIssue=false, reportInvalidTypeForm=false
+# pyright: reportAttributeAccessIssue=false, reportCallIssue=false, reportIndexIssue=false
+# pyright: reportGeneralTypeIssues=false, reportAssignmentType=false
+
+from __future__ import annotations
+
+import warp as wp
+
+from palaestra.envs.builtin.rays import MISS, ray_box, ray_circle, ray_room
+
+wp.set_module_options({"enable_backward": False})
+
+STRIPS = 12
+"""Numbers of a column of pixels: of the wall, then of the thing before it: depth, the slopes at which it begins and ends, color."""
+THING = wp.constant(6)
+DIM = wp.constant(30.0)  # depth at which a thing shows half its brightness
+TANGENT = wp.constant(1.0)  # of half the angle of view: 90 degrees across
+
+
+@wp.struct
+class Line:
+    """One row of an agent's pixels from above."""
+
+    image: wp.array4d(dtype=wp.float32)
+    row: wp.int32
+    y: wp.int32
+    eye: wp.vec2
+    ahead: wp.vec2  # one pixel forward, in pixels a unit of length
+
+
+@wp.func
+def line_above(image: wp.array4d(dtype=wp.float32), row: int, y: int, eye: wp.vec2, angle: float, pixel: float):
+    """Row y of the pixels, with edges of `pixel`, around an agent in the middle."""
+    line = Line()
+    line.image = image
+    line.row = row
+    line.y = y
+    line.eye = eye
+    line.ahead = wp.vec2(wp.cos(angle), wp.sin(angle)) / pixel
+    return line
+
+
+@wp.func
+def in_pixels(line: Line, point: wp.vec2):
+    """Where a point lies: columns from the left edge, and how far below the middle of the line."""
+    to = point - line.eye
+    right = line.ahead[1] * to[0] - line.ahead[0] * to[1]
+    below = 0.5 * float(line.image.shape[2]) - wp.dot(line.ahead, to) - float(line.y) - 0.5
+    return wp.vec2(0.5 * float(line.image.shape[3]) + right, below)
+
+
+@wp.func
+def span_across(line: Line, left: float, right: float, color: wp.vec3):
+    """Paints the pixels whose middles lie between two places along the line."""
+    first = wp.max(int(wp.ceil(left - 0.5)), 0)
+    last = wp.min(int(wp.floor(right - 0.5)), line.image.shape[3] - 1)
+    for x in range(first, last + 1):
+        for channel in range(3):
+            line.image[line.row, channel, line.y, x] = color[channel]
+
+
+@wp.func
+def fill_line(line: Line, color: wp.vec3):
+    """Paints all of it."""
+    span_across(line, 0.0, float(line.image.shape[3]), color)
+
+
+@wp.func
+def circle_across(line: Line, center: wp.vec2, radius: float, color: wp.vec3):
+    """Paints a circle where the line crosses it."""
+    at = in_pixels(line, center)
+    reach = radius * wp.length(line.ahead)
+    chord = reach * reach - at[1] * at[1]
+    if chord > 0.0:
+        half = wp.sqrt(chord)
+        span_across(line, at[0] - half, at[0] + half, color)
+
+
+@wp.func
+def crossed(span: wp.vec2, a: wp.vec2, b: wp.vec2):
+    """A span along the line, widened by where an edge from a to b crosses it."""
+    if (a[1] < 0.0) == (b[1] < 0.0):
+        return span
+    x = a[0] - a[1] * (b[0] - a[0]) / (b[1] - a[1])
+    return wp.vec2(wp.min(span[0], x), wp.max(span[1], x))
+
+
+@wp.func
+def box_across(line: Line, center: wp.vec2, half: wp.vec2, angle: float, color: wp.vec3):
+    """Paints a box with these half sides, turned by the angle, where the line crosses it."""
+    along = wp.vec2(wp.cos(angle), wp.sin(angle))
+    out = half[0] * along
+    up = half[1] * wp.vec2(-along[1], along[0])
+    a = in_pixels(line, center - out - up)
+    b = in_pixels(line, center + out - up)
+    c = in_pixels(line, center + out + up)
+    d = in_pixels(line, center - out + up)
+    span = crossed(crossed(crossed(crossed(wp.vec2(MISS, -MISS), a, b), b, c), c, d), d, a)
+    if span[0] <= span[1]:
+        span_across(line, span[0], span[1], color)
+
+
+@wp.struct
+class Sight:
+    """What an agent sees before it, by columns of pixels."""
+
+    strips: wp.array3d(dtype=wp.float32)  # (rows, width + 1, STRIPS)
+    width: wp.int32
+    row: wp.int32
+    eye: wp.vec2
+    ahead: wp.vec2
+    height: wp.float32  # of the eye above the ground
+
+
+@wp.func
+def sight_of(strips: wp.array3d(dtype=wp.float32), row: int, eye: wp.vec2, angle: float, height: float):
+    """The sight of the agent in this row; `see_room` comes first, things after it in any order."""
+    sight = Sight()
+    sight.strips = strips
+    sight.width = strips.shape[1] - 1
+    sight.row = row
+    sight.eye = eye
+    sight.ahead = wp.vec2(wp.cos(angle), wp.sin(angle))
+    sight.height = height
+    return sight
+
+
+@wp.func
+def ray_of(sight: Sight, x: int):
+    """The ray of a column, one unit of depth long."""
+    half = 0.5 * float(sight.width)
+    right = TANGENT * (float(x) + 0.5 - half) / half
+    return sight.ahead + right * wp.vec2(sight.ahead[1], -sight.ahead[0])
+
+
+@wp.func
+def stand(sight: Sight, x: int, layer: int, depth: float, height: float, color: wp.vec3):
+    """Puts a thing into a strip."""
+    low = -sight.height / depth
+    high = (height - sight.height) / depth
+    sight.strips[sight.row, x, layer] = depth
+    sight.strips[sight.row, x, layer + 1] = low
+    sight.strips[sight.row, x, layer + 2] = high
+    sight.strips[sight.row, sight.width, 0] = wp.min(sight.strips[sight.row, sight.width, 0], low)
+    sight.strips[sight.row, sight.width, 1] = wp.max(sight.strips[sight.row, sight.width, 1], high)
+    light = DIM / (DIM + depth)
+    for channel in range(3):
+        sight.strips[sight.row, x, layer + 3 + channel] = light * color[channel]
+
+
+@wp.func
+def see_room(sight: Sight, half: wp.vec2, height: float, color: wp.vec3):
+    """The walls of a room about the origin with these half sides, in which the agent is; clears what was seen before."""
+    sight.strips[sight.row, sight.width, 0] = 0.0
+    sight.strips[sight.row, sight.width, 1] = 0.0
+    for x in range(sight.width):
+        ray = ray_of(sight, x)
+        far = wp.length(ray)
+        stand(sight, x, 0, wp.max(ray_room(sight.eye, ray / far, half) / far, 1.0e-3), height, color)
+        sight.strips[sight.row, x, THING] = MISS
+
+
+@wp.func
+def columns_of(sight: Sight, center: wp.vec2, radius: float):
+    """The first and the last column in which a circle may show; none where the last is before the first."""
+    to = center - sight.eye
+    depth = wp.dot(sight.ahead, to)
+    right = sight.ahead[1] * to[0] - sight.ahead[0] * to[1]
+    last = sight.width - 1
+    if depth <= -radius:
+        return 0, -1
+    if depth <= radius:  # it may fill the view
+        return 0, last
+    middle = 0.5 * float(sight.width)
+    half = middle / TANGENT
+    # seen from the eye its outline lies within this square's
+    low = wp.min((right - radius) / (depth - radius), (right - radius) / (depth + radius))
+    high = wp.max((right + radius) / (depth - radius), (right + radius) / (depth + radius))
+    return wp.max(int(wp.floor(middle + half * low)), 0), wp.min(int(wp.floor(middle + half * high)), last)
+
+
+@wp.func
+def see_circle(sight: Sight, center: wp.vec2, radius: float, height: float, color: wp.vec3):
+    """An upright cylinder, where nothing nearer stands before it."""
+    first, last = columns_of(sight, center, radius)
+    for x in range(first, last + 1):
+        ray = ray_of(sight, x)
+        far = wp.length(ray)
+        depth = ray_circle(sight.eye, ray / far, center, radius) / far
+        if depth < wp.min(sight.strips[sight.row, x, THING], sight.strips[sight.row, x, 0]):
+            stand(sight, x, THING, depth, height, color)
+
+
+@wp.func
+def see_box(sight: Sight, center: wp.vec2, half: wp.vec2, angle: float, height: float, color: wp.vec3):
+    """An upright box with these half sides, turned by the angle, where nothing nearer stands before it."""
+    first, last = columns_of(sight, center, wp.length(half))
+    for x in range(first, last + 1):
+        ray = ray_of(sight, x)
+        far = wp.length(ray)
+        depth = ray_box(sight.eye, ray / far, center, half, angle) / far
+        if depth < wp.min(sight.strips[sight.row, x, THING], sight.strips[sight.row, x, 0]):
+            stand(sight, x, THING, depth, height, color)
+
+
+@wp.func
+def slope_of(image: wp.array4d(dtype=wp.float32), y: int):
+    """How steeply up row y of the pixels looks."""
+    return TANGENT * (0.5 * float(image.shape[2]) - float(y) - 0.5) / (0.5 * float(image.shape[3]))
+
+
+@wp.func
+def is_bare(strips: wp.array3d(dtype=wp.float32), image: wp.array4d(dtype=wp.float32), row: int, y: int):
+    """Whether row y of the pixels shows the sky or the ground alone."""
+    slope = slope_of(image, y)
+    return slope < strips[row, strips.shape[1] - 1, 0] or slope > strips[row, strips.shape[1] - 1, 1]
+
+
+@wp.func
+def paint_sight(strips: wp.array3d(dtype=wp.float32), image: wp.array4d(dtype=wp.float32), row: int, y: int, sky: wp.vec3, ground: wp.vec3):
+    """Row y of the pixels through an agent's eyes."""
+    slope = slope_of(image, y)
+    beyond = wp.where(slope > 0.0, sky, ground)
+    for x in range(image.shape[3]):
+        color = beyond
+        at = -1
+        if slope >= strips[row, x, 1] and slope <= strips[row, x, 2]:
+            at = 0
+        if strips[row, x, THING] < MISS and slope >= strips[row, x, THING + 1] and slope <= strips[row, x, THING + 2]:
+            at = THING
+        if at >= 0:
+            color = wp.vec3(strips[row, x, at + 3], strips[row, x, at + 4], strips[row, x, at + 5])
+        for channel in range(3):
+            image[row, channel, y, x] = color[channel]

@@ -1,0 +1,332 @@
+"""The rules of FoodCollector: how agents move, eat, fire and are frozen, and what they are shown.
+
+The documentation leaves sizes and speeds open. Ours are those of Unity's example where they are known: a floor of
+80 x 80 with 25 green and 25 red balls, a push of 2 m/s a physics tick, a brake above 5 m/s, turns of up to 300
+degrees a second, half the push and a braked agent while it fires, 4 seconds frozen. A drag of 4/s leaves a top
+speed of 14 m/s. Ours alone are: agents are discs of radius 1 (times agent_scale), balls have a radius of 0.5 and lie
+where they are; a beam is as thin as it looks and stops at the first agent within 25 (times laser_length).
+"""
+
+# A kernel is Warp's language in Python's clothes; pyright reads it as Python.
+# pyright: reportArgumentType=false, reportOperatorIssue=false, reportInvalidTypeForm=false
+# pyright: reportAttributeAccessIssue=false, reportCallIssue=false, reportIndexIssue=false
+# pyright: reportGeneralTypeIssues=false, reportAssignmentType=false
+
+from __future__ import annotations
+
+import warp as wp
+
+from palaestra.envs.builtin.base import Program
+from palaestra.envs.builtin.camera import is_bare, paint_sight, see_circle, see_room, sight_of
+from palaestra.envs.builtin.contacts import circle_circle
+from palaestra.envs.builtin.grid_sensor import grid_around, mark_box, mark_circle, wipe
+from palaestra.envs.builtin.planar import SECONDS, advanced, circle_body, circle_within, dragged, driven, parted
+from palaestra.envs.builtin.rays import heading, ray_circle
+
+wp.set_module_options({"enable_backward": False, "max_unroll": 1})
+
+AGENTS = wp.constant(5)
+TICKS = wp.constant(5)  # physics ticks a decision
+MOST_DECISIONS = wp.constant(1000)
+HALF = wp.constant(40.0)  # of the floor's side
+WALL = wp.constant(1.0)  # thickness
+GREENS, REDS = wp.constant(25), wp.constant(25)
+FOOD_RADIUS = wp.constant(0.5)
+AGENT_RADIUS = wp.constant(1.0)
+PUSH = wp.constant(2.0)  # m/s a physics tick
+DRAG = wp.constant(4.0)
+EASY = wp.constant(5.0)  # m/s, above which it is braked
+TURN = wp.constant(6.0 * 0.017453292519943295)  # a physics tick
+BEAM = wp.constant(25.0)
+FROZEN_TICKS = wp.constant(200)
+TAGS = 6
+GREEN_TAG, RED_TAG, WALL_TAG, AGENT_TAG, FROZEN_TAG, FIRING_TAG = (wp.constant(tag) for tag in range(TAGS))
+EYE = wp.constant(1.5)
+LIME, ROSE, GRAY = wp.vec3(0.3, 1.0, 0.3), wp.vec3(1.0, 0.3, 0.3), wp.vec3(0.6, 0.6, 0.6)
+BLUE, ICE, GOLD = wp.vec3(0.3, 0.5, 1.0), wp.vec3(0.7, 0.9, 1.0), wp.vec3(1.0, 0.9, 0.2)
+SKY, SAND = wp.vec3(0.05, 0.05, 0.15), wp.vec3(0.35, 0.3, 0.2)
+
+
+@wp.struct
+class World:
+    """The columns of FoodCollector, one row an agent or, of the first four, an area."""
+
+    rng: wp.array(dtype=wp.uint32)
+    age: wp.array(dtype=wp.int32)  # decisions of this episode
+    food: wp.array2d(dtype=wp.vec2)  # where each ball lies, the green ones first
+    parameters: wp.array2d(dtype=wp.float32)  # laser_length, agent_scale of this episode
+    pending: wp.array2d(dtype=wp.float32)
+    is_visual: wp.int32  # 1: obs_image is what the agent's eyes see, 0: its grid
+    position: wp.array(dtype=wp.vec2)
+    velocity: wp.array(dtype=wp.vec2)
+    angle: wp.array(dtype=wp.float32)
+    frozen: wp.array(dtype=wp.int32)  # physics ticks until it thaws
+    firing: wp.array(dtype=wp.bool)
+    action_continuous: wp.array2d(dtype=wp.float32)  # forward, to the right, turn to the left
+    action_discrete: wp.array2d(dtype=wp.int64)  # 1: fire
+    written: wp.array2d(dtype=wp.int32)
+    strips: wp.array3d(dtype=wp.float32)
+    bare: wp.array2d(dtype=wp.bool)  # rows of pixels in which nothing stood when they were painted
+    final_strips: wp.array3d(dtype=wp.float32)
+    obs_image: wp.array4d(dtype=wp.float32)
+    obs_vector: wp.array2d(dtype=wp.float32)
+    final_obs_image: wp.array4d(dtype=wp.float32)
+    final_obs_vector: wp.array2d(dtype=wp.float32)
+    reward: wp.array(dtype=wp.float32)
+    terminated: wp.array(dtype=wp.bool)
+    truncated: wp.array(dtype=wp.bool)
+
+
+@wp.func
+def somewhere(state: wp.uint32, margin: float):
+    """A place on the floor, this far from its walls."""
+    x = wp.randf(state, margin - HALF, HALF - margin)
+    y = wp.randf(state, margin - HALF, HALF - margin)
+    return state, wp.vec2(x, y)
+
+
+@wp.func
+def tag_of(world: World, slot: int):
+    """What an agent looks like to others."""
+    if world.frozen[slot] > 0:
+        return FROZEN_TAG
+    return wp.where(world.firing[slot], FIRING_TAG, AGENT_TAG)
+
+
+@wp.func
+def mark(world: World, i: int, slot: int):
+    """Lays all that is near over an agent's grid."""
+    grid = grid_around(world.obs_image, world.written, slot, world.position[slot], world.angle[slot], 1.0)
+    wipe(grid)
+    for k in range(world.food.shape[1]):
+        mark_circle(grid, wp.where(k < GREENS, GREEN_TAG, RED_TAG), world.food[i, k], FOOD_RADIUS)
+    radius = AGENT_RADIUS * world.parameters[i, 1]
+    for other in range(i * AGENTS, (i + 1) * AGENTS):
+        if other != slot:
+            mark_circle(grid, tag_of(world, other), world.position[other], radius)
+    for side in range(4):
+        out = (HALF + 0.5 * WALL) * wp.where(side < 2, 1.0, -1.0)
+        center = wp.where(side % 2 == 0, wp.vec2(out, 0.0), wp.vec2(0.0, out))
+        mark_box(grid, WALL_TAG, center, wp.vec2(0.5 * WALL, HALF + WALL), 0.5 * wp.pi * float(side % 2))
+
+
+@wp.func
+def look(world: World, i: int, slot: int):
+    """Stands all that is ahead in an agent's strips."""
+    sight = sight_of(world.strips, slot, world.position[slot], world.angle[slot], EYE)
+    see_room(sight, wp.vec2(HALF, HALF), 3.0, GRAY)
+    for k in range(world.food.shape[1]):
+        see_circle(sight, world.food[i, k], FOOD_RADIUS, 1.0, wp.where(k < GREENS, LIME, ROSE))
+    radius = AGENT_RADIUS * world.parameters[i, 1]
+    for other in range(i * AGENTS, (i + 1) * AGENTS):
+        if other != slot:
+            tag = tag_of(world, other)
+            color = wp.where(tag == FROZEN_TAG, ICE, wp.where(tag == FIRING_TAG, GOLD, BLUE))
+            see_circle(sight, world.position[other], radius, 2.0 * radius, color)
+
+
+@wp.func
+def show(world: World, i: int):
+    """Writes what each agent of an area is shown; `draw` paints the images."""
+    for slot in range(i * AGENTS, (i + 1) * AGENTS):
+        ahead = heading(world.angle[slot])
+        velocity = world.velocity[slot]
+        world.obs_vector[slot, 0] = ahead[1] * velocity[0] - ahead[0] * velocity[1]
+        world.obs_vector[slot, 1] = wp.dot(ahead, velocity)
+        world.obs_vector[slot, 2] = wp.where(world.frozen[slot] > 0, 1.0, 0.0)
+        world.obs_vector[slot, 3] = wp.where(world.firing[slot], 1.0, 0.0)
+        if world.is_visual == 1:
+            look(world, i, slot)
+        else:
+            mark(world, i, slot)
+
+
+@wp.func
+def start(world: World, i: int):
+    """Food and agents anywhere."""
+    for k in range(2):
+        world.parameters[i, k] = world.pending[i, k]
+    state = world.rng[i]
+    for k in range(world.food.shape[1]):
+        state, place = somewhere(state, 1.0)
+        world.food[i, k] = place
+    for slot in range(i * AGENTS, (i + 1) * AGENTS):
+        state, place = somewhere(state, AGENT_RADIUS * world.parameters[i, 1])
+        world.position[slot] = place
+        world.velocity[slot] = wp.vec2(0.0, 0.0)
+        world.angle[slot] = wp.randf(state, -wp.pi, wp.pi)
+        world.frozen[slot] = 0
+        world.firing[slot] = False
+    world.rng[i] = state
+    world.age[i] = 0
+
+
+@wp.func
+def moved(world: World, slot: int, radius: float):
+    """An agent after one physics tick of what it wants."""
+    body = circle_body(world.position[slot], world.velocity[slot], radius, 1.0)
+    frozen = world.frozen[slot] > 0
+    if frozen:
+        world.frozen[slot] -= 1
+    world.firing[slot] = world.action_discrete[slot, 0] == wp.int64(1) and not frozen
+    if not frozen:
+        fast = wp.length_sq(body.velocity) > EASY * EASY
+        ahead = heading(world.angle[slot])
+        forward = wp.clamp(world.action_continuous[slot, 0], -1.0, 1.0)
+        right = wp.clamp(world.action_continuous[slot, 1], -1.0, 1.0)
+        way = forward * ahead + right * wp.vec2(ahead[1], -ahead[0])
+        if world.firing[slot]:
+            body.velocity *= 0.75
+            way *= 0.5
+        if fast:
+            body.velocity *= 0.95
+        body = driven(body, way, PUSH)
+        angle = world.angle[slot] + TURN * wp.clamp(world.action_continuous[slot, 2], -1.0, 1.0)
+        world.angle[slot] = angle - 2.0 * wp.pi * wp.round(angle / (2.0 * wp.pi))
+    body = advanced(dragged(body, DRAG, 0.0))
+    world.position[slot] = body.position
+    world.velocity[slot] = body.velocity
+
+
+@wp.func
+def collide(world: World, slot: int, last: int, radius: float):
+    """Parts an agent from those after it, then from the walls."""
+    body = circle_body(world.position[slot], world.velocity[slot], radius, 1.0)
+    for other in range(slot + 1, last):
+        mate = circle_body(world.position[other], world.velocity[other], radius, 1.0)
+        contact = circle_circle(body, mate)
+        if contact.count > 0:
+            body, mate = parted(body, mate, contact, 0.0)
+            world.position[other] = mate.position
+            world.velocity[other] = mate.velocity
+    body = circle_within(body, wp.vec2(HALF, HALF))
+    world.position[slot] = body.position
+    world.velocity[slot] = body.velocity
+
+
+@wp.func
+def eat(world: World, i: int, slot: int, radius: float):
+    """Takes the balls that an agent touches; each comes up again elsewhere."""
+    position = world.position[slot]
+    reach = radius + FOOD_RADIUS
+    for k in range(world.food.shape[1]):
+        if wp.length_sq(world.food[i, k] - position) < reach * reach:
+            world.reward[slot] += wp.where(k < GREENS, 1.0, -1.0)
+            state, place = somewhere(world.rng[i], 1.0)
+            world.rng[i] = state
+            world.food[i, k] = place
+
+
+@wp.func
+def fire(world: World, slot: int, first: int, last: int, beam: wp.vec2):
+    """Freezes the nearest agent ahead; `beam` is its length and the agents' radius."""
+    nearest = beam[0]
+    hit = int(-1)
+    for other in range(first, last):
+        if other != slot:
+            distance = ray_circle(world.position[slot], heading(world.angle[slot]), world.position[other], beam[1])
+            if distance < nearest:
+                nearest = distance
+                hit = other
+    if hit >= 0:
+        world.frozen[hit] = FROZEN_TICKS
+
+
+@wp.func
+def live(world: World, i: int):
+    """Runs the physics of one decision."""
+    first = i * AGENTS
+    last = first + AGENTS
+    radius = AGENT_RADIUS * world.parameters[i, 1]
+    for slot in range(first, last):
+        world.reward[slot] = 0.0
+    for _ in range(TICKS):
+        for slot in range(first, last):
+            moved(world, slot, radius)
+        for slot in range(first, last):
+            collide(world, slot, last, radius)
+            eat(world, i, slot, radius)
+        for slot in range(first, last):
+            if world.firing[slot]:
+                fire(world, slot, first, last, wp.vec2(BEAM * world.parameters[i, 0], radius))
+
+
+@wp.func
+def keep_last_view(world: World, slot: int):
+    """Sets aside what an agent saw at the end of its episode."""
+    for k in range(world.obs_vector.shape[1]):
+        world.final_obs_vector[slot, k] = world.obs_vector[slot, k]
+    if world.is_visual == 1:
+        for x in range(world.strips.shape[1]):
+            for k in range(world.strips.shape[2]):
+                world.final_strips[slot, x, k] = world.strips[slot, x, k]
+        return
+    for tag in range(world.obs_image.shape[1]):
+        for y in range(world.obs_image.shape[2]):
+            for x in range(world.obs_image.shape[3]):
+                world.final_obs_image[slot, tag, y, x] = world.obs_image[slot, tag, y, x]
+
+
+@wp.kernel
+def begin(world: World, seed: int):
+    """Starts every area anew."""
+    i = wp.tid()
+    world.rng[i] = wp.rand_init(seed, i)
+    for slot in range(i * AGENTS, (i + 1) * AGENTS):
+        world.reward[slot] = 0.0
+        world.terminated[slot] = False
+        world.truncated[slot] = False
+    start(world, i)
+    show(world, i)
+
+
+@wp.func
+def fits(world: World, slot: int):
+    """Whether an agent's action is finite numbers and a choice; one that is not becomes nothing."""
+    numbers = wp.vec3(world.action_continuous[slot, 0], world.action_continuous[slot, 1], world.action_continuous[slot, 2])
+    choice = world.action_discrete[slot, 0]
+    if wp.isfinite(numbers) and choice >= wp.int64(0) and choice <= wp.int64(1):
+        return True
+    for k in range(3):
+        world.action_continuous[slot, k] = 0.0
+    world.action_discrete[slot, 0] = wp.int64(0)
+    return False
+
+
+@wp.kernel
+def tick(world: World, report: wp.array(dtype=wp.int32)):
+    """One decision of every area's agents."""
+    i = wp.tid()
+    for slot in range(i * AGENTS, (i + 1) * AGENTS):
+        if not fits(world, slot):
+            report[1] = slot + 1
+    live(world, i)
+    age = world.age[i] + 1
+    over = age >= MOST_DECISIONS
+    world.age[i] = age
+    for slot in range(i * AGENTS, (i + 1) * AGENTS):
+        world.truncated[slot] = over
+    show(world, i)
+    if over:
+        report[0] = 1
+        for slot in range(i * AGENTS, (i + 1) * AGENTS):
+            keep_last_view(world, slot)
+        start(world, i)
+        show(world, i)
+
+
+@wp.kernel
+def draw(world: World):
+    """A thread paints one row of an agent's image, and of its last one where an episode has ended."""
+    slot, y = wp.tid()
+    bare = is_bare(world.strips, world.obs_image, slot, y)
+    if not (bare and world.bare[slot, y]):
+        paint_sight(world.strips, world.obs_image, slot, y, SKY, SAND)
+    world.bare[slot, y] = bare
+    if world.truncated[slot]:
+        paint_sight(world.final_strips, world.final_obs_image, slot, y, SKY, SAND)
+
+
+BY_AREA = ("rng", "age", "food", "parameters")
+GRID = Program(World, begin, tick, area_columns=BY_AREA)
+VISUAL = Program(World, begin, tick, draw, area_columns=BY_AREA)
