@@ -1,6 +1,7 @@
 """Measures collecting, updating and both together, and prints a table and, with --json, a file.
 
 usage: python benchmarks/bench.py [--quick] [--threads N] [--device cuda] [--json FILE]
+       python benchmarks/bench.py --env PushBlock --env FoodCollector [--areas 1024]: these alone, with random actions
 
 Each figure is the median of several repetitions; small work is measured with one thread, wide work with one and with all.
 Machines are noisy: compare figures of one run, or a run before and after a change, not those of two machines.
@@ -25,7 +26,9 @@ import palaestra  # isort: skip  before torch, whose threads it tells how to wai
 import torch
 
 from palaestra.data.rows import Rows
+from palaestra.envs.base import Env
 from palaestra.runtime.collector import Collector
+from palaestra.runtime.doctor.examination import random_action
 from palaestra.runtime.learner import Learner
 from palaestra.runtime.settings import BehaviorSettings, load
 from palaestra.trainers.gradients import Coefficients
@@ -69,6 +72,32 @@ class Bench:
         if self.device.type == "cuda":
             tick = self.tick(65_536, wide, one)
             yield Figure("collect", "3DBall, 65,536 agents", one, 65_536 / tick, "agent-steps/s")
+
+    def alone(self, names: list[str], areas: int) -> Iterator[Figure]:
+        """Environments by themselves, on one thread."""
+        torch.set_num_threads(1)
+        for name in names:
+            env = palaestra.make(f"builtin:{name}", areas=areas, device=str(self.device))
+            rows = sum(int(step.acting.sum()) for step in env.reset(0).values())
+            rate = rows / self.playing(env, 200)
+            yield Figure("environment", f"{name}, {areas:,} areas, {rows:,} agents", 1, rate, "agent-steps/s")
+
+    def playing(self, env: Env, ticks: int) -> float:
+        """Seconds of one tick of an environment that random actions play; drawing them does not count."""
+        chance = torch.Generator().manual_seed(0)
+        steps = env.reset(0)
+        seconds = []
+        for _ in range(max(5, self.repetitions)):
+            spent = 0.0
+            for _ in range(ticks):
+                actions = {name: random_action(env.behaviors[name].action, step, chance) for name, step in steps.items()}
+                self._wait()
+                start = time.perf_counter()
+                steps = env.step(actions)
+                self._wait()
+                spent += time.perf_counter() - start
+            seconds.append(spent / ticks)
+        return statistics.median(seconds)
 
     def tick(self, agents: int, settings: BehaviorSettings, threads: int) -> float:
         """Seconds of one tick: environment, policy, checks and rollout together."""
@@ -160,6 +189,8 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="few repetitions")
     parser.add_argument("--threads", type=int, help="threads for wide work (default: one, then all cores)")
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
+    parser.add_argument("--env", action="append", metavar="NAME", help="this built-in environment alone; again for others")
+    parser.add_argument("--areas", type=int, default=1024, metavar="N", help="of --env (default: 1,024)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
     options = parser.parse_args()
     cores = os.cpu_count() or 1
@@ -168,7 +199,7 @@ def main() -> None:
     print(", ".join(f"{key} {value}" for key, value in about.items()), file=sys.stderr)
     print(f"{'what':<15}{'work':<42}{'threads':>8}{'figure':>14}  unit")
     figures = []
-    for figure in bench.run():
+    for figure in bench.alone(options.env, options.areas) if options.env else bench.run():
         figures.append(figure)
         number = f"{figure.value:,.0f}" if figure.value >= 100 else f"{figure.value:.3f}"
         print(f"{figure.what:<15}{figure.work:<42}{figure.threads:>8}{number:>14}  {figure.unit}", flush=True)
