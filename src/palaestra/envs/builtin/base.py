@@ -28,7 +28,7 @@ class Program:
 
     Columns have a row a slot, and these names have a meaning here: `action` (of hybrid actions
     `action_continuous` and `action_discrete`), `obs...` and for each its `final_obs...`, both in
-    the order of the spec, `reward`, `terminated`, `truncated` and `mask`.
+    the order of the spec (one of no width is not shown), `reward`, `terminated`, `truncated` and `mask`.
 
     Where there are several behaviors, `plays` holds the number of the one that the agent belongs
     to from here on, `played` of that which its last decision, `reward` and end are of.

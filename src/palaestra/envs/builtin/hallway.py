@@ -1,9 +1,13 @@
 """Hallway: remember a symbol seen on the way, and choose the goal that bears it at the far end.
 
 The documentation gives 30 numbers by ray casts of objects, goals and walls, and no more. Ours are 5 rays, straight
-ahead, then 35 and 70 degrees to the right and left, each of 4 tags (symbol X, symbol O, goal X, goal O), the flag
+ahead, then 35 and 70 degrees to the right and left, each of 4 tags (goal X, goal O, symbol X, symbol O), the flag
 that nothing was met, and the distance as a share of 20. A wall has no tag: a ray that meets one tells its distance
 and sets neither a tag nor the flag, as Unity's do.
+
+HallwayUnity is the same hall as Unity's later model of it knows it: the wall has a tag, the last (7 numbers a ray),
+the last three views and times are shown, and a fifth choice, the first, does nothing. Which tag is which was found by
+playing that model here with each of the 120 orders: in this one it goes to the right goal. (X and O may be swapped.)
 
 The rest is like Unity's example: a hall of 20 x 50, the agent within 5 of a line 15 before its middle, heading
 anywhere, the symbol (2 x 2, solid) within 5 of the middle, the goals 7 to the left and right of the far end in either
@@ -55,14 +59,18 @@ GOAL_Y = wp.constant(22.3)
 RAYS = wp.constant(5)
 BETWEEN = wp.constant(0.6108652381980153)  # rays, radians
 LENGTH = wp.constant(20.0)  # of a ray
-TAGS = wp.constant(4)  # symbol X, symbol O, goal X, goal O
-WALL = wp.constant(4)  # no tag: it is met, and its distance alone is told
+GOAL_TAG = wp.constant(0)  # X's; O's follows
+SYMBOL_TAG = wp.constant(2)
+WALL_TAG = wp.constant(4)  # past the last of four tags: it is met, and its distance alone is told
 
 
 @wp.struct
 class World:
     """The columns of Hallway, one row an area."""
 
+    tags: wp.int32  # 4, or 5 with the wall's
+    frames: wp.int32  # views in an observation
+    idle: wp.int32  # 1: the first choice does nothing
     rng: wp.array(dtype=wp.uint32)
     age: wp.array(dtype=wp.int32)  # decisions of this episode
     place: wp.array(dtype=wp.vec2)  # of the agent, from the middle of the hall; y is toward the goals
@@ -71,9 +79,11 @@ class World:
     symbol: wp.array(dtype=wp.int32)  # 0: X, 1: O
     symbol_place: wp.array(dtype=wp.vec2)
     left_goal: wp.array(dtype=wp.int32)  # the mark of the goal on the left, 0: X, 1: O; the other is on the right
-    action: wp.array2d(dtype=wp.int64)  # 0: forward, 1: back, 2: turn right, 3: turn left
-    obs: wp.array2d(dtype=wp.float32)
+    action: wp.array2d(dtype=wp.int64)  # from `idle` on: forward, back, turn right, turn left
+    obs: wp.array2d(dtype=wp.float32)  # rays of each view, oldest first
+    obs_time: wp.array2d(dtype=wp.float32)  # of each view, as a share of the longest episode; of no width: not shown
     final_obs: wp.array2d(dtype=wp.float32)
+    final_obs_time: wp.array2d(dtype=wp.float32)
     reward: wp.array(dtype=wp.float32)
     terminated: wp.array(dtype=wp.bool)
     truncated: wp.array(dtype=wp.bool)
@@ -86,29 +96,38 @@ def goal_place(side: int):
 
 
 @wp.func
-def cast(world: World, i: int, ray: int):
-    """Writes what one ray meets."""
+def cast(world: World, i: int, ray: int, at: int):
+    """Writes what one ray meets, from column `at` on."""
     place = world.place[i]
     direction = heading(world.angle[i] + ray_angle(ray, BETWEEN))
     nearest = ray_room(place, direction, HALL)
-    tag = int(WALL)
+    tag = int(WALL_TAG)
     distance = ray_box(place, direction, world.symbol_place[i], SYMBOL, 0.0)
     if distance < nearest:
         nearest = distance
-        tag = world.symbol[i]
+        tag = SYMBOL_TAG + world.symbol[i]
     for side in range(2):
         distance = ray_box(place, direction, goal_place(side), GOAL, 0.0)
         if distance < nearest:
             nearest = distance
-            tag = 2 + (world.left_goal[i] + side) % 2
-    write_ray(world.obs, i, ray * (TAGS + 2), TAGS, wp.where(nearest <= LENGTH, tag, -1), nearest / LENGTH)
+            tag = GOAL_TAG + (world.left_goal[i] + side) % 2
+    write_ray(world.obs, i, at, world.tags, wp.where(nearest <= LENGTH, tag, -1), nearest / LENGTH)
 
 
 @wp.func
 def see(world: World, i: int):
-    """Writes what the agent sees now."""
+    """Writes what the agent sees now, after moving older views back by one."""
+    width = world.tags + 2
+    last = (world.frames - 1) * RAYS * width
+    for k in range(last):
+        world.obs[i, k] = world.obs[i, k + RAYS * width]
     for ray in range(RAYS):
-        cast(world, i, ray)
+        cast(world, i, ray, last + ray * width)
+    times = world.obs_time.shape[1]
+    if times > 0:
+        for k in range(times - 1):
+            world.obs_time[i, k] = world.obs_time[i, k + 1]
+        world.obs_time[i, times - 1] = float(world.age[i]) / float(MOST_DECISIONS)
 
 
 @wp.func
@@ -123,6 +142,10 @@ def start(world: World, i: int):
     world.left_goal[i] = wp.where(wp.randf(state) < 0.5, 0, 1)
     world.rng[i] = state
     world.age[i] = 0
+    for k in range(world.obs.shape[1]):
+        world.obs[i, k] = 0.0
+    for k in range(world.obs_time.shape[1]):
+        world.obs_time[i, k] = 0.0
     see(world, i)
 
 
@@ -170,8 +193,8 @@ def drive(world: World, i: int, choice: int):
 def tick(world: World, report: wp.array(dtype=wp.int32)):
     """One decision of every area."""
     i = wp.tid()
-    choice = int(world.action[i, 0])
-    if world.action[i, 0] < wp.int64(0) or world.action[i, 0] > wp.int64(3):
+    choice = int(world.action[i, 0]) - world.idle
+    if world.action[i, 0] < wp.int64(0) or world.action[i, 0] > wp.int64(3 + world.idle):
         report[1] = i + 1
         choice = -1
     met = drive(world, i, choice)
@@ -186,21 +209,35 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
         report[0] = 1
         for k in range(world.obs.shape[1]):
             world.final_obs[i, k] = world.obs[i, k]
+        for k in range(world.obs_time.shape[1]):
+            world.final_obs_time[i, k] = world.obs_time[i, k]
         start(world, i)
 
 
 PROGRAM = Program(World, begin, tick)
-SIZE = int(RAYS) * (int(TAGS) + 2)
 
 
-def way(columns: Mapping[str, torch.Tensor]) -> Action:
-    """Around the symbol, then to the goal of its mark: a rule that knows what an agent must remember."""
+def way(columns: Mapping[str, torch.Tensor], idle: int) -> Action:
+    """Around the symbol, then to the goal of its mark: a rule that knows what an agent must remember. `idle` choices come first."""
     place, symbol = columns["place"], columns["symbol_place"]
     on_left = columns["left_goal"] == columns["symbol"]
     goal = torch.stack([torch.where(on_left, -float(GOAL_X), float(GOAL_X)), torch.full_like(place[:, 0], float(GOAL_Y))], 1)
     target = detour(place, goal, symbol, 1.45)
-    discrete = steered(place, columns["angle"], target, 0.14)
+    discrete = steered(place, columns["angle"], target, 0.14) + idle
     return Action(torch.zeros(len(discrete), 0, device=discrete.device), discrete)
+
+
+def picture(row: dict[str, np.ndarray]) -> np.ndarray:
+    """The hall from above; the right goal is green."""
+    plane = Plane(11.0, 26.0, 480)
+    plane.floor((0, 0), tuple(HALL))
+    left = int(row["left_goal"])
+    for side, mark in ((-1, left), (1, 1 - left)):
+        color = GREEN if mark == int(row["symbol"]) else RED
+        marked(plane, (side * float(GOAL_X), float(GOAL_Y)), tuple(GOAL), mark, color)
+    marked(plane, row["symbol_place"], tuple(SYMBOL), int(row["symbol"]), VIOLET)
+    plane.agent(row["place"], float(row["angle"]), 1.5 * float(RADIUS))
+    return plane.shown()
 
 
 class Hallway(WarpEnv):
@@ -216,20 +253,38 @@ class Hallway(WarpEnv):
     parameter_ranges: ClassVar = {}
 
     def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:
-        spec = BehaviorSpec((ObsSpec("rays", (SIZE,)),), ActionSpec(branches=(CHOICES,)), steady=True)
-        super().__init__(PROGRAM, spec, areas, device, obs=SIZE, final_obs=SIZE, action=1)
+        spec = BehaviorSpec((ObsSpec("rays", (30,)),), ActionSpec(branches=(CHOICES,)), steady=True)
+        views = {"obs": 30, "final_obs": 30, "obs_time": 0, "final_obs_time": 0}
+        super().__init__(PROGRAM, spec, areas, device, tags=4, frames=1, idle=0, action=1, **views)
 
     def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
         """`way`; None for another behavior than its own."""
-        return way(self._columns) if behavior == self.behavior else None
+        return way(self._columns, 0) if behavior == self.behavior else None
 
     def _picture(self, row: dict[str, np.ndarray]) -> np.ndarray:
-        picture = Plane(11.0, 26.0, 480)
-        picture.floor((0, 0), tuple(HALL))
-        left = int(row["left_goal"])
-        for side, mark in ((-1, left), (1, 1 - left)):
-            is_right = mark == int(row["symbol"])
-            marked(picture, (side * float(GOAL_X), float(GOAL_Y)), tuple(GOAL), mark, GREEN if is_right else RED)
-        marked(picture, row["symbol_place"], tuple(SYMBOL), int(row["symbol"]), VIOLET)
-        picture.agent(row["place"], float(row["angle"]), 1.5 * float(RADIUS))
-        return picture.shown()
+        return picture(row)
+
+
+class HallwayUnity(WarpEnv):
+    """HallwayUnity: rays 105 and time 3 (three views), discrete [5]: nothing, forward, back, turn right, turn left."""
+
+    behavior = "Hallway"
+    summary = "Hallway with the observations and choices of Unity's own model of it: three views, a clock, a choice to do nothing."
+    rewards = Hallway.rewards
+    episode = Hallway.episode
+    benchmark = 0.7
+    default_areas = 16
+    tick_seconds = 0.1
+    parameter_ranges: ClassVar = {}
+
+    def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:
+        spec = BehaviorSpec((ObsSpec("rays", (105,)), ObsSpec("time", (3,))), ActionSpec(branches=(CHOICES + 1,)), steady=True)
+        views = {"obs": 105, "final_obs": 105, "obs_time": 3, "final_obs_time": 3}
+        super().__init__(PROGRAM, spec, areas, device, tags=5, frames=3, idle=1, action=1, **views)
+
+    def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
+        """`way`; None for another behavior than its own."""
+        return way(self._columns, 1) if behavior == self.behavior else None
+
+    def _picture(self, row: dict[str, np.ndarray]) -> np.ndarray:
+        return picture(row)

@@ -20,9 +20,9 @@ class Tables:
 
     def __init__(self, columns: Mapping[str, Tensor], names: Iterable[str], agents: int) -> None:
         self._columns, self._names = columns, tuple(names)
-        obs = tuple(column for name, column in columns.items() if name.startswith("obs"))
+        obs = tuple(column for name, column in columns.items() if name.startswith("obs") and column.shape[1])
         self._obs = tuple(Copies(column) for column in obs)
-        self._final_obs = tuple(column for name, column in columns.items() if name.startswith("final_obs"))
+        self._final_obs = tuple(column for name, column in columns.items() if name.startswith("final_obs") and column.shape[1])
         self._slots = torch.arange(len(columns["reward"]), device=columns["reward"].device)
         self._area, self._team, self._alone = self._slots // agents, torch.zeros_like(self._slots), torch.full_like(self._slots, -1)
         self._acting = torch.ones_like(self._slots, dtype=torch.bool)
