@@ -20,7 +20,7 @@ from palaestra.envs.builtin.base import Program
 from palaestra.envs.builtin.camera import is_bare, paint_sight, see_circle, see_room, sight_of
 from palaestra.envs.builtin.contacts import circle_circle
 from palaestra.envs.builtin.grid_sensor import grid_around, mark_box, mark_circle, wipe
-from palaestra.envs.builtin.planar import SECONDS, advanced, circle_body, circle_within, dragged, driven, parted
+from palaestra.envs.builtin.planar import advanced, circle_body, circle_within, dragged, driven, parted
 from palaestra.envs.builtin.rays import heading, ray_circle
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 1})
@@ -221,14 +221,14 @@ def eat(world: World, i: int, slot: int, radius: float):
 def fire(world: World, slot: int, first: int, last: int, beam: wp.vec2):
     """Freezes the nearest agent ahead; `beam` is its length and the agents' radius."""
     nearest = beam[0]
-    hit = int(-1)
+    hit = slot
     for other in range(first, last):
         if other != slot:
             distance = ray_circle(world.position[slot], heading(world.angle[slot]), world.position[other], beam[1])
             if distance < nearest:
                 nearest = distance
                 hit = other
-    if hit >= 0:
+    if hit != slot:
         world.frozen[hit] = FROZEN_TICKS
 
 
