@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from palaestra.brains.base import Brain, Choice, Role, Seen
 from palaestra.brains.model import Policy, load_policy
 from palaestra.core.errors import PolicyError
-from palaestra.core.specs import BehaviorSpec, describe
+from palaestra.core.specs import BehaviorSpec
 
 NAMES = (".yaml", ".yml", ".json")
 
@@ -78,17 +78,12 @@ def arranged(policy: Policy, behavior: str, spec: BehaviorSpec) -> list[tuple[in
     if "vector_observation" in policy.obs_names and (vectors := tuple(i for i, obs in enumerate(spec.obs) if obs.is_vector)):
         groups = [group for group in groups if group[0] not in vectors]
         groups.insert(policy.obs_names.index("vector_observation"), vectors)
-    shown = tuple(_joined(spec, group) for group in groups)
-    if shown != policy.obs_shapes:
+    shown, action = tuple(_joined(spec, group) for group in groups), spec.action
+    if (shown, action.continuous, action.branches) != (policy.obs_shapes, policy.continuous_size, policy.branches):
         raise PolicyError(
-            f"{policy.path} was made for other agents than those of '{behavior}': it sees {_shapes(policy.obs_shapes)}, "
-            f"they see {_shapes(shown)}"
-        )
-    if (policy.continuous_size, policy.branches) != (spec.action.continuous, spec.action.branches):
-        raise PolicyError(
-            f"{policy.path} was made for other agents than those of '{behavior}': its actions are {policy.continuous_size} continuous "
-            f"numbers and branches {list(policy.branches)}; theirs are {spec.action.continuous} and {list(spec.action.branches)} "
-            f"({describe(spec)})"
+            f"{policy.path} was made for other agents than those of '{behavior}':\n"
+            f"  the model:  {_terms(policy.obs_shapes, policy.continuous_size, policy.branches)}\n"
+            f"  the agents: {_terms(shown, action.continuous, action.branches)}"
         )
     return groups
 
@@ -98,5 +93,9 @@ def _joined(spec: BehaviorSpec, group: tuple[int, ...]) -> tuple[int, ...]:
     return (sum(spec.obs[i].shape[0] for i in group),) if others else spec.obs[first].shape
 
 
-def _shapes(shapes: tuple[tuple[int, ...], ...]) -> str:
-    return ", ".join("x".join(map(str, shape)) for shape in shapes) or "nothing"
+def _terms(obs: tuple[tuple[int, ...], ...], continuous: int, branches: tuple[int, ...]) -> str:
+    """What is seen and done, such as 'sees 105 and 3; does 2 continuous, discrete 3 x 3'."""
+    seen = " and ".join("x".join(map(str, shape)) for shape in obs) or "nothing"
+    done = [f"{continuous} continuous"] if continuous else []
+    done += [f"discrete {' x '.join(map(str, branches))}"] if branches else []
+    return f"sees {seen}; does {', '.join(done) or 'nothing'}"

@@ -133,11 +133,17 @@ def test_a_model_of_version_2_sees_all_vectors_as_one():
 @pytest.mark.parametrize(
     ("action", "shapes", "message"),
     [
-        ((2, (3,)), ((28,), (7,)), r"it sees 28, 6, they see 28, 7"),
-        ((2, ()), ((28,), (6,)), r"its actions are 2 continuous numbers and branches \[3\]; theirs are 2 and \[\]"),
+        (
+            (2, (3,)),
+            ((28,), (7,)),
+            r"sees 28 and 6; does 2 continuous, discrete 3\n  the agents: sees 28 and 7; does 2 continuous, discrete 3$",
+        ),
+        ((2, ()), ((28,), (6,)), r"sees 28 and 6; does 2 continuous, discrete 3\n  the agents: sees 28 and 6; does 2 continuous$"),
     ],
 )
 def test_a_model_of_other_agents_is_refused(action, shapes, message):
     policy = palaestra.load_policy(MODELS / "runs" / "TTrain_ppo_hybrid.onnx")
-    with pytest.raises(PolicyError, match=r"TTrain_ppo_hybrid.onnx was made for other agents than those of 'Hero': " + message):
+    with pytest.raises(
+        PolicyError, match=r"TTrain_ppo_hybrid.onnx was made for other agents than those of 'Hero':\n  the model:  " + message
+    ):
         ModelBrain(policy, "Hero", role(*action, shapes=shapes).spec, deterministic=True)
