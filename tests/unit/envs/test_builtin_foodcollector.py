@@ -147,7 +147,7 @@ def test_the_grid_shows_everything_by_its_tag_where_it_lies():
     grid = acted(env, fire=(3,)).obs[0][0]
     # the cell of (x, y) is row 19 - y, column 20 + x, rounded down
     assert (19 - 10, 20 + 3) in cells(grid[GREEN])
-    assert (19 + 10, 20 - 4) in cells(grid[RED])
+    assert (19 + 11, 20 - 4) in cells(grid[RED])
     assert (19 - 5, 20 - 6) in cells(grid[AGENT])
     assert (19 - 5, 20 + 5) in cells(grid[FROZEN])
     assert (19 + 9, 20 + 8) in cells(grid[FIRING])
