@@ -1,0 +1,82 @@
+"""Cutting a rollout into sequences, on tables small enough to be read."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import torch
+from tiny_envs import Stream, decide, fill
+
+from palaestra.data.buffers import SlottedBuffer
+from palaestra.data.rollout import Rollout
+from palaestra.data.rows import Rows
+from palaestra.data.sequences import SequenceTable, sequence_minibatches
+
+
+def rollout(terminated: list[str], truncated: list[str] | None = None, lengths: list[int] | None = None) -> Rollout:
+    """One of as many ticks and slots as these lines have letters; an x is an end."""
+    ends = [torch.tensor([[letter == "x" for letter in line] for line in lines]) for lines in (terminated, truncated or terminated)]
+    stream, generator = Stream(0, slots=len(terminated[0])), torch.Generator()
+    step = stream.next()
+    buffer = SlottedBuffer(step, decide(step, generator), 4)
+    any_rollout = buffer.take(fill([buffer], stream, step, 4, generator))
+    return dataclasses.replace(
+        any_rollout,
+        reward=torch.zeros_like(ends[0], dtype=torch.float32),
+        terminated=ends[0],
+        truncated=ends[1] if truncated else torch.zeros_like(ends[0]),
+        lengths=None if lengths is None else torch.tensor(lengths),
+    )
+
+
+def test_a_sequence_ends_with_its_episode_and_after_the_longest():
+    table = SequenceTable(rollout(["..", "x.", "..", "..", ".x"], truncated=["..", "..", "..", ".x", ".."]), longest=3)
+    # rows are counted tick by tick: slot 0 has 0 2 4 6 8, slot 1 has 1 3 5 7 9
+    assert table.rows.tolist() == [[0, 2, -1], [4, 6, 8], [1, 3, 5], [7, -1, -1], [9, -1, -1]]
+    assert table.lengths.tolist() == [2, 3, 3, 1, 1]
+
+
+def test_rows_are_counted_among_the_settled_ones_alone():
+    table = SequenceTable(rollout(["...", "...", "..."], lengths=[3, 0, 1]), longest=2)
+    assert table.rows.tolist() == [[0, 2], [3, -1], [1, -1]]
+
+
+def test_a_grid_has_time_down_and_its_rows_in_rising_places():
+    table = SequenceTable(rollout(["..", "x.", "..", "..", ".x"], truncated=["..", "..", "..", ".x", ".."]), longest=3)
+    rows, sequences = table.take(np.array([1, 0]), torch.arange(10.0).unsqueeze(1))
+    assert rows.tolist() == [4, 0, 6, 2, 8]
+    assert sequences.steps == 3
+    assert sequences.place.tolist() == [0, 1, 2, 3, 4]
+    assert sequences.memory.tolist() == [[4], [0]]
+    rows, sequences = table.take(np.array([0, 1]), torch.arange(10.0).unsqueeze(1))
+    assert rows.tolist() == [0, 4, 2, 6, 8]
+    assert sequences.place.tolist() == [0, 1, 2, 3, 5]
+
+
+def test_every_decision_is_in_one_minibatch_of_each_pass_with_its_sequence_whole():
+    made, generator = Stream(3), torch.Generator().manual_seed(3)
+    step = made.next()
+    buffer = SlottedBuffer(step, decide(step, generator), 40)
+    taken = buffer.take(fill([buffer], made, step, 40, generator))
+    assert taken.lengths is not None
+    count, table = int(taken.lengths.sum()), SequenceTable(taken, 5)
+    assert sorted(table.rows[table.rows >= 0].tolist()) == list(range(count))
+    numbers = torch.arange(float(count)).unsqueeze(1)
+    rows = Rows((numbers,), numbers, numbers.long(), numbers, numbers.squeeze(1), numbers, numbers, None)
+    batches = list(sequence_minibatches(rows, numbers, table, size=16, epochs=2, generator=torch.Generator().manual_seed(0)))
+    per_pass = len(batches) // 2
+    assert per_pass == count // 16
+    orders = []
+    for batch_of_pass in (batches[:per_pass], batches[per_pass:]):
+        orders.append([number for batch in batch_of_pass for number in batch.advantage.tolist()])
+        assert sorted(orders[-1]) == list(range(count))
+    assert orders[0] != orders[1]
+    for batch in batches:
+        assert batch.sequences is not None
+        grid = torch.full((batch.sequences.steps * len(batch.sequences.memory),), -1.0)
+        grid[batch.sequences.place] = batch.advantage
+        columns = grid.view(batch.sequences.steps, -1).T
+        known = {tuple(number for number in sequence if number >= 0) for sequence in table.rows.tolist()}
+        assert {tuple(number for number in column if number >= 0) for column in columns.tolist()} <= known
+        assert torch.equal(columns[:, 0], batch.sequences.memory[:, 0])

@@ -1,0 +1,123 @@
+"""What the critic says of rollouts of a policy with memory, against one decision of one slot at a time."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+from tiny_envs import CPU, Stream, behavior_settings, spec_of
+from torch import Tensor
+from torch.testing import assert_close
+
+from palaestra.core.metrics import Metrics
+from palaestra.core.timestep import Action
+from palaestra.data.buffers import SlottedBuffer, SteadyBuffer
+from palaestra.data.rollout import Rollout
+from palaestra.data.sequences import SequenceTable
+from palaestra.models.distributions import log_prob_and_entropy
+from palaestra.trainers.ppo import PPO
+from palaestra.trainers.values import Critique
+
+MEMORY = {"sequence_length": 6, "memory_size": 8}
+SPEC = spec_of((2,), (1,), continuous=2, branches=(3, 2))
+
+
+def trainer(steady: bool, **hyper: object) -> PPO:
+    ppo = PPO(
+        dataclasses.replace(SPEC, steady=steady), behavior_settings(hyper=hyper, network={"memory": MEMORY, "normalize": True}), CPU, 0
+    )
+    torch.manual_seed(1)
+    with torch.no_grad():
+        ppo.network.value_head.weight.normal_()
+    return ppo
+
+
+@torch.no_grad()
+def played(ppo: PPO, stream: Stream, ticks: int = 30) -> list[Rollout]:
+    """Two rollouts in a row of the trainer's own decisions: the second begins in the middle of episodes."""
+    step, rollouts = stream.next(), []
+    ppo.policy.forget()
+    decision = ppo.policy.act(step)
+    ppo.policy.forget()
+    buffer = (SteadyBuffer if stream.steady else SlottedBuffer)(step, decision, ticks)
+    for _ in range(2):
+        for _ in range(ticks):
+            buffer.open(step, ppo.policy.act(step))
+            step = stream.next()
+            buffer.settle(step)
+        rollouts.append(copy.deepcopy(buffer.take(step)))  # the buffer writes over what it gave
+    return rollouts
+
+
+def told(rollout: Rollout, ppo: PPO) -> dict[tuple[int, int], tuple[Tensor, Tensor, Tensor]]:
+    """Memory before, value, and value of what followed, of each decision by time and slot, worked out one by one."""
+    network = ppo.network
+    final = {int(row): [x[i : i + 1] for x in rollout.final_obs] for i, row in enumerate(rollout.final_rows)}
+    time, slots = rollout.shape
+    rows = {}
+    for slot in range(slots):
+        memory = rollout.memory[:1, slot]
+        length = time if rollout.lengths is None else int(rollout.lengths[slot])
+        for t in range(length):
+            inputs = network.prepare(tuple(x[t, slot][None] for x in rollout.obs))
+            value, before = network.value_with(inputs, memory), memory
+            _, memory = network.decide(inputs, memory)
+            here = t * slots + slot
+            following = final.get(here) or [
+                x[slot][None] if t == length - 1 else x[t + 1, slot][None] for x in (rollout.last_obs if t == length - 1 else rollout.obs)
+            ]
+            after = network.value_with(network.prepare(tuple(following)), memory)
+            rows[t, slot] = (before[0], value[0], after[0])
+            if rollout.terminated[t, slot] or rollout.truncated[t, slot]:
+                memory = torch.zeros_like(memory)
+    return rows
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("stream", ["steady", "loose", "growing and lossy"])
+def test_a_rollout_is_valued_as_one_decision_at_a_time(stream: str, shared: bool):
+    ppo = trainer(stream == "steady", shared_critic=shared)
+    made = Stream(5, steady=stream == "steady", masked=True, **({"grows_at": 20, "losses": 0.05} if "lossy" in stream else {}))
+    for rollout in played(ppo, made):
+        critique = Critique(ppo.network, rollout, SequenceTable(rollout, 6))
+        value = critique.value()
+        following = critique.following(value)
+        assert len(rollout.final_rows)
+        for (t, slot), (memory, expected, after) in told(rollout, ppo).items():
+            assert_close(rollout.memory[t, slot], memory, rtol=0, atol=1e-5)
+            assert_close(value[t, slot], expected, rtol=0, atol=1e-5)
+            if not rollout.terminated[t, slot]:
+                assert_close(following[t, slot], after, rtol=0, atol=1e-5)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("steady", [True, False])
+def test_the_ratio_is_1_before_the_first_step(steady: bool):
+    ppo = trainer(steady)
+    for rollout in played(ppo, Stream(7, steady=steady, masked=True)):
+        table = SequenceTable(rollout, 6)
+        rows = ppo._rows(rollout, Metrics(), table)
+        for batch in ppo._batches(rows, rollout, table):
+            output, value = ppo.network(batch.inputs, batch.sequences)
+            sample = Action(batch.continuous, batch.discrete)
+            log_prob, _ = log_prob_and_entropy(output, ppo.network.log_std, batch.mask, sample, SPEC.action)
+            assert_close(log_prob, batch.log_prob, rtol=0, atol=1e-5)
+            assert_close(value, batch.value, rtol=0, atol=1e-5)
+
+
+@torch.no_grad()
+def test_an_episode_begins_without_memory():
+    ppo = trainer(steady=True)
+    first, second = played(ppo, Stream(9, steady=True))
+    ended = (first.terminated | first.truncated).numpy()
+    begins = np.argwhere(ended[:-1])
+    assert len(begins) > 5
+    for t, slot in begins:
+        assert not first.memory[t + 1, slot].any()
+    goes_on = ~ended[-1]
+    assert goes_on.any()
+    assert second.memory[0, goes_on].any(1).all()
