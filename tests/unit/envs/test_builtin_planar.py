@@ -187,6 +187,11 @@ def test_static_friction_holds_what_dynamic_friction_would_let_go():
     assert sliding["velocity"][0] == pytest.approx(0.5 + 50 * 0.1 * 9.81 * 0.02, abs=0.01)
 
 
+def test_friction_stops_a_turning_box_and_nothing_else_does():
+    assert run(slide, [(body(spin=3.0),)], 0.5, 0.5, 0.0, 200)[0, 0]["spin"] == 0
+    assert run(slide, [(body(spin=3.0),)], 0.0, 0.0, 0.0, 200)[0, 0]["spin"] == 3
+
+
 def test_a_circle_never_ends_inside_a_wall_and_a_box_never_leaves_the_room():
     pairs = [(body((-4, -4), turns=False), body((-1.5, -3.0), half=(1.0, 1.0), mass=2.0)) for _ in range(64)]
     for ticks in (10, 300, 301, 2000):

@@ -65,11 +65,6 @@ class Plane:
         self._draw.line([self._at(start), self._at(end)], fill=color, width=FINE)
         self.circle(end, 1.5 * FINE / self._scale, color)
 
-    def bar(self, share: float, color: Color = BLUE) -> None:
-        """How much is left or done, 0..1: a bar along the lower edge."""
-        height = 3 * FINE
-        self._draw.rectangle((0, self._image.height - height, share * self._image.width, self._image.height), fill=color)
-
     def shown(self) -> np.ndarray:
         """The picture, (H, W, 3) uint8."""
         size = self._image.width // FINE, self._image.height // FINE

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
 import torch
 import warp as wp
 
@@ -41,7 +42,6 @@ from palaestra.envs.builtin.rays import heading, ray_angle, ray_box, ray_room, w
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import numpy as np
     from numpy.typing import NDArray
 
 wp.set_module_options({"enable_backward": False})
@@ -296,5 +296,5 @@ class PushBlock(WarpEnv):
             picture.ray(eye, angle + turn, float(ray[-1]) * float(RAY_LENGTH))
         picture.box(row["block_position"], (side, side), float(row["block_angle"]), GOLD)
         picture.box(eye, (float(AGENT_HALF),) * 2, angle, BLUE)
-        picture.ray(eye, angle, float(AGENT_HALF), PAPER)
+        picture.circle(eye + 0.28 * np.array([np.cos(angle), np.sin(angle)]), 0.14, PAPER)
         return picture.shown()
