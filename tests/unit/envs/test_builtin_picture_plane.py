@@ -39,7 +39,8 @@ def test_an_agent_shows_where_it_faces_and_a_room_its_walls(plane: Plane):
     plane.agent((0, 0), math.pi / 2, 1.0)
     assert color(plane, 0, 0.55) == pytest.approx(PAPER, abs=25)  # small things are blurred
     assert color(plane, 0, -0.55) == BLUE
-    assert [color(plane, 3, 0), color(plane, 4.2, 0)] == [FLOOR, INK]
+    assert color(plane, 3, 0) == FLOOR
+    assert color(plane, 4.2, 0) == pytest.approx(INK, abs=25)
 
 
 def test_a_ray_ends_where_it_met_something(plane: Plane):
