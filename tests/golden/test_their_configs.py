@@ -15,7 +15,7 @@ CONFIGS = Path(__file__).parents[2] / "configs"
 
 MISSING: dict[str, set[str]] = {
     "imitation/Crawler": {"Crawler.reward_signals.gail", "Crawler.behavioral_cloning"},
-    "imitation/Hallway": {"Hallway.network_settings.memory", "Hallway.reward_signals.gail"},
+    "imitation/Hallway": {"Hallway.reward_signals.gail"},
     "imitation/PushBlock": {"PushBlock.reward_signals.gail", "PushBlock.behavioral_cloning"},
     "imitation/Pyramids": {"Pyramids.reward_signals.curiosity", "Pyramids.reward_signals.gail", "Pyramids.behavioral_cloning"},
     "poca/DungeonEscape": {"DungeonEscape.trainer_type"},
@@ -29,8 +29,8 @@ MISSING: dict[str, set[str]] = {
     "ppo/Crawler": set(),
     "ppo/FoodCollector": set(),
     "ppo/GridWorld": set(),
-    "ppo/Hallway": {"Hallway.network_settings.memory"},
-    "ppo/Match3": {"default_settings.network_settings.vis_encode_type"},
+    "ppo/Hallway": set(),
+    "ppo/Match3": set(),
     "ppo/PushBlock": set(),
     "ppo/Pyramids": {"Pyramids.reward_signals.curiosity"},
     "ppo/PyramidsRND": {"Pyramids.reward_signals.rnd"},
@@ -47,7 +47,7 @@ MISSING: dict[str, set[str]] = {
     "sac/Crawler": {"Crawler.trainer_type"},
     "sac/FoodCollector": {"FoodCollector.trainer_type"},
     "sac/GridWorld": {"GridWorld.trainer_type"},
-    "sac/Hallway": {"Hallway.trainer_type", "Hallway.network_settings.memory"},
+    "sac/Hallway": {"Hallway.trainer_type"},
     "sac/PushBlock": {"PushBlock.trainer_type"},
     "sac/Pyramids": {"Pyramids.trainer_type", "Pyramids.reward_signals.gail"},
     "sac/Walker": {"Walker.trainer_type"},
@@ -61,7 +61,7 @@ MISSING: dict[str, set[str]] = {
         "environment_parameters.existential",
         "environment_parameters.jump_power",
     },
-    "written/ppo_lstm_1.1.0": {"Hallway.network_settings.memory"},
+    "written/ppo_lstm_1.1.0": set(),
 }
 """What each file asks for that is not there yet; a behavior's path without `behaviors.`."""
 
@@ -90,9 +90,10 @@ def test_a_file_is_refused_with_exactly_what_is_missing(name: str):
     assert all(path.rpartition(".")[2] + ":" in lines[int(line) - 1] for line, path in named)
 
 
-def test_a_configuration_that_ml_agents_wrote_loads_once_its_memory_is_taken_out():
-    loaded = load(FOLDER / "written/ppo_lstm_1.1.0.yaml", sets=["behaviors.Hallway.network_settings.memory=null"])
+def test_a_configuration_that_ml_agents_wrote_loads_with_its_memory():
+    loaded = load(FOLDER / "written/ppo_lstm_1.1.0.yaml")
     assert loaded.warnings == ()
+    assert loaded.settings.behaviors["Hallway"].network_settings.memory is not None
     assert loaded.settings.behaviors["Hallway"].max_steps == 10_000_000
     assert loaded.settings.env_settings.num_areas == 1
     assert loaded.settings.checkpoint_settings.resume is True

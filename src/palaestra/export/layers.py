@@ -13,11 +13,22 @@ from torch import Tensor, nn
 
 from palaestra.core.errors import ExportError
 from palaestra.export.graph import Graph
+from palaestra.export.own import own_module
 from palaestra.models.actor_critic import ACTOR
 from palaestra.models.conditioning import ConditionedMLP, HyperLinear
-from palaestra.models.encoders import SimpleVisual
+from palaestra.models.encoders import (
+    ConvolutionalVisual,
+    FullyConnectedVisual,
+    Match3Visual,
+    NatureVisual,
+    ResidualBlock,
+    ResidualStack,
+    ResNetVisual,
+    SimpleVisual,
+)
 from palaestra.models.mlp import StackedMLP
 from palaestra.models.normalizer import LIMIT, Normalizer
+from palaestra.models.own import OwnModule
 
 LEAK = 0.01  # slope of torch's LeakyReLU
 EPSILON = 1e-5  # of torch's layer norm
@@ -70,23 +81,44 @@ def normalizer(graph: Graph, module: Normalizer, name: str, x: str) -> str:
     return graph.add("Clip", scaled, min=-LIMIT, max=LIMIT)
 
 
-def simple_visual(graph: Graph, module: SimpleVisual, name: str, image: str) -> str:
+def convolutional_visual(graph: Graph, module: ConvolutionalVisual, name: str, image: str) -> str:
     """An image (N, C, H, W) to (N, hidden)."""
-    hidden = convolution(graph, module.conv1, f"{name}.conv1", image)
-    hidden = convolution(graph, module.conv2, f"{name}.conv2", hidden)
-    shape = graph.constant(f"{name}.flat", np.array([-1, module.dense.in_features]))
-    flat = graph.add("Reshape", hidden, shape)
-    return graph.add("LeakyRelu", linear(graph, module.dense, f"{name}.dense", flat), alpha=LEAK)
+    for i, layer in enumerate(module.convolutions):
+        assert isinstance(layer, nn.Conv2d)
+        image = graph.add("LeakyRelu", convolution(graph, layer, f"{name}.convolution_{i}", image), alpha=LEAK)
+    return graph.add("LeakyRelu", flat_linear(graph, module.dense, f"{name}.dense", image), alpha=LEAK)
+
+
+def resnet_visual(graph: Graph, module: ResNetVisual, name: str, image: str) -> str:
+    """An image (N, C, H, W) to (N, hidden)."""
+    for i, stack in enumerate(module.stacks):
+        assert isinstance(stack, ResidualStack)
+        image = convolution(graph, stack.convolution, f"{name}.{i}", image)
+        image = graph.add("MaxPool", image, kernel_shape=[3, 3], pads=[0, 0, 0, 0], strides=[2, 2])
+        for j, block in enumerate(stack.blocks):
+            image = write(graph, block, f"{name}.{i}.{j}", image)
+    return graph.add("Relu", flat_linear(graph, module.dense, f"{name}.dense", swish(graph, image)))
+
+
+def residual_block(graph: Graph, module: ResidualBlock, name: str, x: str) -> str:
+    """(N, F, H, W) to the same."""
+    hidden = convolution(graph, module.first, f"{name}.first", swish(graph, x))
+    return graph.add("Add", x, convolution(graph, module.second, f"{name}.second", swish(graph, hidden)))
 
 
 def convolution(graph: Graph, module: nn.Conv2d, name: str, x: str) -> str:
-    """With its LeakyReLU."""
+    """x (N, C, H, W) to (N, F, _, _)."""
     assert module.bias is not None
-    assert module.padding == (0, 0)
     weights, biases = graph.constant(f"{name}.weight", module.weight), graph.constant(f"{name}.bias", module.bias)
-    kernel, strides = list(module.kernel_size), list(module.stride)
-    sums = graph.add("Conv", x, weights, biases, dilations=[1, 1], group=1, kernel_shape=kernel, pads=[0, 0, 0, 0], strides=strides)
-    return graph.add("LeakyRelu", sums, alpha=LEAK)
+    kernel, strides, (rows, columns) = list(module.kernel_size), list(module.stride), module.padding
+    pads = [rows, columns, rows, columns]
+    return graph.add("Conv", x, weights, biases, dilations=[1, 1], group=1, kernel_shape=kernel, pads=pads, strides=strides)
+
+
+def flat_linear(graph: Graph, module: nn.Linear, name: str, x: str) -> str:
+    """x (N, C, H, W) to (N, out)."""
+    shape = graph.constant(f"{name}.inputs", np.array([-1, module.in_features]))
+    return linear(graph, module, name, graph.add("Reshape", x, shape))
 
 
 def stacked_mlp(graph: Graph, module: StackedMLP, name: str, x: str) -> str:
@@ -124,7 +156,10 @@ def layer_norm(graph: Graph, name: str, x: str) -> str:
 WRITERS: dict[type[nn.Module], Callable[..., Any]] = {
     nn.Linear: linear,
     Normalizer: normalizer,
-    SimpleVisual: simple_visual,
+    **dict.fromkeys((SimpleVisual, NatureVisual, Match3Visual, FullyConnectedVisual), convolutional_visual),
+    ResNetVisual: resnet_visual,
+    ResidualBlock: residual_block,
+    OwnModule: own_module,
     StackedMLP: stacked_mlp,
     ConditionedMLP: conditioned_mlp,
     HyperLinear: hyper_linear,

@@ -1,50 +1,163 @@
-"""Images to flat encodings."""
+"""Images to flat encodings: the encoders of ML-Agents, and users' own."""
 
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from palaestra.core.errors import ConfigError
+from palaestra.models.own import find_class, make_own
 
 DENSE_GAIN = 1.41
 
+Shape = tuple[int, int, int]
+"""Of an image: (C, H, W)."""
 
-class SimpleVisual(nn.Module):
-    """ML-Agents' `simple` encoder: two convolutions and a dense layer, LeakyReLU after each. At least 20 pixels on each side."""
 
-    smallest = 20
+class ConvolutionalVisual(nn.Module):
+    """Convolutions without padding and a dense layer, a LeakyReLU after each."""
 
-    def __init__(self, shape: tuple[int, int, int], hidden: int) -> None:
+    layers: ClassVar[tuple[tuple[int, int, int], ...]] = ()
+    """Channels, kernel and stride of each convolution."""
+    smallest: ClassVar[int] = 1
+    """Pixels that an image must have on each side."""
+    order: ClassVar[torch.memory_format] = torch.channels_last
+    """Of weights in memory: the faster one on the CPU."""
+
+    def __init__(self, shape: Shape, hidden: int) -> None:
         super().__init__()
         channels, height, width = shape
-        self.conv1 = nn.Conv2d(channels, 16, kernel_size=8, stride=4)
-        self.conv2 = nn.Conv2d(16, 32, kernel_size=4, stride=2)
-        rows, columns = (conv_size(conv_size(side, 8, 4), 4, 2) for side in (height, width))
-        self.dense = nn.Linear(32 * rows * columns, hidden)
-        nn.init.normal_(self.dense.weight, std=DENSE_GAIN / math.sqrt(self.dense.in_features))
-        nn.init.zeros_(self.dense.bias)
+        self.convolutions = nn.ModuleList()
+        for filters, kernel, stride in self.layers:
+            self.convolutions.append(nn.Conv2d(channels, filters, kernel, stride))
+            channels, height, width = filters, conv_size(height, kernel, stride), conv_size(width, kernel, stride)
+        self.dense = dense(channels * height * width, hidden)
+        lay(self, self.order)
 
     def forward(self, image: Tensor) -> Tensor:
         """(N, C, H, W) to (N, hidden)."""
-        hidden = functional.leaky_relu(self.conv1(image))
-        hidden = functional.leaky_relu(self.conv2(hidden))
-        return functional.leaky_relu(self.dense(torch.flatten(hidden, 1)))
+        for convolution in self.convolutions:
+            image = functional.leaky_relu(convolution(image), inplace=True)
+        return functional.leaky_relu(self.dense(torch.flatten(image, 1)), inplace=True)
+
+
+class SimpleVisual(ConvolutionalVisual):
+    """`simple`: two convolutions."""
+
+    layers = ((16, 8, 4), (32, 4, 2))
+    smallest = 20
+    order = torch.contiguous_format
+
+
+class NatureVisual(ConvolutionalVisual):
+    """`nature_cnn`. Mnih et al. 2015, https://www.nature.com/articles/nature14236, methods."""
+
+    layers = ((32, 8, 4), (64, 4, 2), (64, 3, 1))
+    smallest = 36
+
+
+class Match3Visual(ConvolutionalVisual):
+    """`match3`: for grids of few cells, each of which counts."""
+
+    layers = ((35, 3, 1), (144, 3, 1))
+    smallest = 5
+
+
+class FullyConnectedVisual(ConvolutionalVisual):
+    """`fully_connected`: the dense layer alone."""
+
+
+class ResNetVisual(nn.Module):
+    """`resnet`. Espeholt et al. 2018 (IMPALA), https://arxiv.org/abs/1802.01561, figure 3 on the right; ML-Agents has Swish within."""
+
+    smallest: ClassVar[int] = 15
+
+    def __init__(self, shape: Shape, hidden: int) -> None:
+        super().__init__()
+        channels, height, width = shape
+        self.stacks = nn.ModuleList()
+        for filters in (16, 32, 32):
+            self.stacks.append(ResidualStack(channels, filters))
+            channels, height, width = filters, conv_size(height, 3, 2), conv_size(width, 3, 2)
+        self.dense = dense(channels * height * width, hidden)
+        lay(self, torch.channels_last)  # 1.5 times as fast on the CPU
+
+    def forward(self, image: Tensor) -> Tensor:
+        """(N, C, H, W) to (N, hidden)."""
+        for stack in self.stacks:
+            image = stack(image)
+        return functional.relu(self.dense(torch.flatten(functional.silu(image), 1)), inplace=True)
+
+
+class ResidualStack(nn.Module):
+    """A convolution, a pool that halves each side, and two residual blocks."""
+
+    def __init__(self, channels: int, filters: int) -> None:
+        super().__init__()
+        self.convolution = nn.Conv2d(channels, filters, 3, padding=1)
+        self.blocks = nn.ModuleList(ResidualBlock(filters) for _ in range(2))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(N, C, H, W) to (N, F, (H - 1) // 2, (W - 1) // 2)."""
+        x = functional.max_pool2d(self.convolution(x), 3, 2)
+        for block in self.blocks:
+            x = block(x)
+        return x
+
+
+class ResidualBlock(nn.Module):
+    """Twice Swish and a convolution, added to what comes in. He et al. 2016, https://arxiv.org/abs/1603.05027, figure 4 (e)."""
+
+    def __init__(self, filters: int) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(filters, filters, 3, padding=1)
+        self.second = nn.Conv2d(filters, filters, 3, padding=1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(N, F, H, W) to the same."""
+        return self.second(functional.silu(self.first(functional.silu(x)))).add_(x)
+
+
+OURS = (SimpleVisual, NatureVisual, ResNetVisual, Match3Visual, FullyConnectedVisual)
+
+
+def dense(inputs: int, hidden: int) -> nn.Linear:
+    """A layer as visual encoders of ML-Agents begin it: normal with std gain / sqrt(inputs), biases 0."""
+    layer = nn.Linear(inputs, hidden)
+    nn.init.normal_(layer.weight, std=DENSE_GAIN / math.sqrt(inputs))
+    nn.init.zeros_(layer.bias)
+    return layer
+
+
+def lay(module: nn.Module, order: torch.memory_format) -> None:
+    """Puts the weights of convolutions in that order in memory; what they compute and their shapes stay."""
+    for parameter in module.parameters():
+        if parameter.ndim == 4:
+            parameter.data = parameter.data.contiguous(memory_format=order)
 
 
 def conv_size(side: int, kernel: int, stride: int) -> int:
-    """Pixels left along one side after a convolution without padding."""
+    """Pixels left along one side after a convolution or a pool without padding."""
     return (side - kernel) // stride + 1
 
 
-def visual_encoder(kind: str, name: str, shape: tuple[int, int, int], hidden: int) -> nn.Module:
-    """The encoder that `vis_encode_type` names. Raises ConfigError where the image is too small for it."""
-    if min(shape[1:]) < SimpleVisual.smallest:
+def visual_encoder(kind: str, name: str, shape: Shape, hidden: int) -> nn.Module:
+    """The encoder that `vis_encode_type` names, for the observation `name`: (N, *shape) to (N, hidden).
+
+    Raises ConfigError where the image is too small for it, PluginError where it is a user's and cannot be used.
+    """
+    title = f"vis_encode_type '{kind}'"
+    encoder = find_class("encoders", title, kind)
+    smallest = getattr(encoder, "smallest", 1)
+    if min(shape[1:]) < smallest:
         raise ConfigError(
-            f"observation '{name}' is {shape[1]} x {shape[2]} pixels; vis_encode_type '{kind}' needs at least "
-            f"{SimpleVisual.smallest} on each side: make the image larger"
+            f"observation '{name}' is {shape[1]} x {shape[2]} pixels; {title} needs at least "
+            f"{smallest} on each side: make the image larger, or choose another encoder"
         )
-    return SimpleVisual(shape, hidden)
+    if encoder in OURS:
+        return encoder(shape, hidden)
+    return make_own(encoder, title, shape, hidden, (shape, hidden))

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, get_args
 
 from pydantic import Field, field_validator
 
+from palaestra.core.registry import Registry, nearest
 from palaestra.core.settings import Settings
+
+Encoder = Literal["fully_connected", "match3", "simple", "nature_cnn", "resnet"]
+"""Those of ML-Agents."""
 
 
 class MemorySettings(Settings):
@@ -38,11 +42,37 @@ class NetworkSettings(Settings):
     """Width of each hidden layer."""
     num_layers: int = Field(default=2, gt=0)
     """Hidden layers after the observation encoders."""
-    vis_encode_type: Literal["fully_connected", "match3", "simple", "nature_cnn", "resnet"] = "simple"
-    """Encoder of visual observations."""
+    vis_encode_type: Encoder | str = "simple"
+    """Encoder of visual observations; one of your own as `package.module:Class`, or the name of a plug-in."""
+    body: str | None = None
+    """Hidden layers of your own in place of `num_layers` of ours: `package.module:Class`, or the name of a plug-in."""
     memory: MemorySettings | None = None
     """Recurrent memory; null: none."""
     goal_conditioning_type: Literal["hyper", "none"] = "hyper"
     """What goal signals do: `hyper` generates the layers' weights from them, `none` reads them as any other observation."""
     deterministic: bool = False
     """Act by the most likely action instead of a drawn one, in training too."""
+
+    @field_validator("vis_encode_type")
+    @classmethod
+    def _encoder_exists(cls, name: str) -> str:
+        ours = get_args(Encoder)
+        return name if name in ours else _own(name, "encoder", ours)
+
+    @field_validator("body")
+    @classmethod
+    def _body_exists(cls, name: str | None) -> str | None:
+        return None if name is None else _own(name, "body", ())
+
+
+def _own(name: str, what: str, ours: tuple[str, ...]) -> str:
+    """Names of code are only read here: importing it waits until a network is made."""
+    module, colon, attribute = name.partition(":")
+    if module and attribute:
+        return name
+    group = "bodies" if what == "body" else "encoders"
+    known = [*ours, *(plugin for plugin in Registry(group).names() if plugin not in ours)]
+    if colon or name not in known:
+        there = f"there are: {', '.join(known)}; your own" if known else "your own"
+        raise ValueError(f"no {what} is named '{name}'{nearest(name, known)} ({there} as package.module:Class)")
+    return name

@@ -21,9 +21,9 @@ from palaestra.brains.checked import CheckedBrain
 from palaestra.brains.own import own_brain
 from palaestra.brains.trained import split_names
 from palaestra.core.errors import ConfigError, EnvError, PolicyError, RunError
+from palaestra.core.own_code import import_own
 from palaestra.core.registry import Registry, nearest
 from palaestra.envs.base import Env
-from palaestra.runtime.own_code import import_own
 from palaestra.runtime.playing import find_models
 
 PYTHON = "python"

@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from palaestra.core.errors import EnvError, PalaestraError, raised
+from palaestra.core.own_code import import_own, see_current_folder
 from palaestra.core.registry import Registry, nearest
 from palaestra.envs.base import Env
 from palaestra.envs.unity import executable
-from palaestra.runtime.own_code import import_own, see_current_folder
 
 if TYPE_CHECKING:
     from palaestra.runtime.games import GameSettings

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from palaestra.core.errors import EnvError, PalaestraError, raised
+from palaestra.core.own_code import import_own
 from palaestra.core.registry import nearest
 from palaestra.envs.unity.side_channels import SideChannel
-from palaestra.runtime.own_code import import_own
 
 
 def own_channels(names: Iterable[str]) -> list[SideChannel]:

@@ -8,7 +8,6 @@ from palaestra.runtime.settings.available import NOT_YET, not_available
 
 ASKS = {
     "trainer_type": "sac",
-    "network_settings": {"memory": {}, "vis_encode_type": "resnet"},
     "reward_signals": {"curiosity": {}, "gail": {"demo_path": "d"}, "rnd": {}},
     "threaded": True,
     "self_play": {},
@@ -42,6 +41,6 @@ def test_all_refusals_are_in_one_message():
 
 
 def test_what_default_settings_ask_for_is_refused_once_and_there():
-    tree = {"default_settings": {"network_settings": {"memory": {}}}, "behaviors": {"A": {}, "B": {"max_steps": 3}}}
-    with pytest.raises(ConfigError, match=r"^default_settings.network_settings.memory: recurrent memory is not available yet$"):
+    tree = {"default_settings": {"threaded": True}, "behaviors": {"A": {}, "B": {"max_steps": 3}}}
+    with pytest.raises(ConfigError, match=r"^default_settings.threaded: learning while collecting is not available yet$"):
         load(tree)

@@ -216,7 +216,7 @@ def test_a_key_that_ml_agents_ignores_is_left_out_with_one_warning(write: Write,
 
 @pytest.mark.parametrize(
     "section",
-    ["network_settings: {memory: {x: 1}}", "self_play: {x: 1}", "behavioral_cloning: {demo_path: d, x: 1}"],
+    ["self_play: {x: 1}", "behavioral_cloning: {demo_path: d, x: 1}"],
 )
 def test_a_key_that_ml_agents_ignores_is_no_error_in_sections_still_to_come(write: Write, section: str):
     message = refused(write(block(section)))

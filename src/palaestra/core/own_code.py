@@ -7,20 +7,20 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from palaestra.core.errors import EnvError, raised
+from palaestra.core.errors import EnvError, PalaestraError, raised
 
 
-def import_own(module: str, name: str) -> Any:
-    """A module of the user's, from the current folder or installed. Raises EnvError, which `name` begins."""
+def import_own(module: str, name: str, error_class: type[PalaestraError] = EnvError) -> Any:
+    """A module of the user's, from the current folder or installed. Raises `error_class` with a message that `name` begins."""
     see_current_folder()
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
         if error.name and (module == error.name or module.startswith(error.name + ".")):
-            raise EnvError(f"{name}: there is no module '{module}', neither in {Path.cwd()} nor installed") from error
-        raise EnvError(f"{name}: module '{module}' cannot be imported: {raised(error)}") from error
+            raise error_class(f"{name}: there is no module '{module}', neither in {Path.cwd()} nor installed") from error
+        raise error_class(f"{name}: module '{module}' cannot be imported: {raised(error)}") from error
     except Exception as error:  # whatever a user's module does when it is imported
-        raise EnvError(f"{name}: module '{module}' cannot be imported: {raised(error)}") from error
+        raise error_class(f"{name}: module '{module}' cannot be imported: {raised(error)}") from error
 
 
 def see_current_folder() -> None:
