@@ -42,6 +42,7 @@ def mean_reward(env: str, policy: Policy, *, deterministic: bool = False) -> flo
         ("3DBallHard.yaml", "builtin:3DBallHard", 95.0),
         ("GridWorld.yaml", "builtin:GridWorld", 0.8),
         ("CartPole-v1.yaml", "gymnasium:CartPole-v1", 475.0),
+        ("FoodCollector.yaml", "builtin:FoodCollector", 10.0),
         ("Sorter.yaml", "builtin:Sorter", 1.9),
         ("3DBall_4096.yaml", "builtin:3DBall", 99.0),
         ("PushBlock.yaml", "builtin:PushBlock", 4.5),
