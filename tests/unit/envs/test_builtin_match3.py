@@ -248,8 +248,8 @@ def test_the_simple_rule_takes_any_allowed_move():
 
 
 def test_greed_earns_more_than_chance():
-    """The documentation has 37.0 and 34.2; 2,000 episodes of each give 37.1 and 34.1 here."""
-    assert earned(Match3(200, greedy=False), 60) == pytest.approx(34.1, abs=0.8)
+    """The documentation has 37.0 and 34.2; 2,000 episodes of each gave 37.08 and 34.24 here."""
+    assert earned(Match3(200, greedy=False), 60) == pytest.approx(34.2, abs=0.8)
     assert earned(Match3Visual(200), 60) == pytest.approx(37.9, abs=1.2)  # more than later on: a new board has not been plundered yet
 
 
