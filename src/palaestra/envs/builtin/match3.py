@@ -2,8 +2,9 @@
 
 The documentation gives the rewards and what chance (34.2) and greed (37.0) earn. Unity's example has six colors, two special
 types and episodes of 500 moves; on a board of 9 rows and 8 columns, with a tenth of the pieces worth three points and a fifth worth
-two, chance earns 34.24 here and greed 37.08 (2,000 episodes each, +-0.03), so that is the board. As in Unity, special pieces come by chance from above alone, a
-decision lasts until nothing falls any more, and a board on which no move is allowed is dealt anew, at no reward.
+two, chance earns 34.24 here and greed 37.08 (2,000 episodes each, give or take 0.03), so that is the board. As in Unity, special
+pieces come by chance from above alone, a decision lasts until nothing falls any more, and a board on which no move is allowed is
+dealt anew, at no reward.
 In the long run all that falls is worth 1.4 points a piece: more is earned by clearing more pieces a move, and low on the board,
 where more pieces fall and more lines come of it.
 """
