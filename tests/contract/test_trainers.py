@@ -42,7 +42,7 @@ def test_ppo_with_memory_keeps_the_contract(shared: bool):
 
 def test_ppo_keeps_the_contract_with_its_further_settings():
     tree = settings().model_dump(exclude_unset=True)
-    tree["hyperparameters"] |= {"shared_critic": True, "clip_value": True, "max_grad_norm": 0.5}
+    tree["hyperparameters"] |= {"shared_critic": True, "clip_value": True, "joint_ratio": True, "max_grad_norm": 0.5}
     tree["reward_signals"] = {"extrinsic": {"normalize": True}}
     check_trainer(PPO, BehaviorSettings.model_validate(tree))
 

@@ -6,14 +6,15 @@ import torch
 from torch import Tensor
 
 
-def clipped_surrogate(log_prob: Tensor, old_log_prob: Tensor, advantage: Tensor, *, clip_range: float) -> Tensor:
+def clipped_surrogate(log_prob: Tensor, old_log_prob: Tensor, advantage: Tensor, *, clip_range: float, joint: bool = False) -> Tensor:
     """Policy loss of each row and component, (N, A). Schulman et al. 2017, https://arxiv.org/abs/1707.06347, eq. 7.
 
     The minimum makes the bound pessimistic: leaving the clip range never pays,
     coming back into it always does. As in ML-Agents, the ratio is that of each action
-    component on its own, not that of the whole action. `advantage` is (N,).
+    component on its own; `joint` takes that of the whole action, as the paper does, and gives (N, 1). `advantage` is (N,).
     """
-    ratio = (log_prob - old_log_prob).exp()
+    change = log_prob - old_log_prob
+    ratio = (change.sum(1, keepdim=True) if joint else change).exp()
     gain = advantage.unsqueeze(1)
     return -torch.minimum(ratio * gain, ratio.clamp(1 - clip_range, 1 + clip_range) * gain)
 

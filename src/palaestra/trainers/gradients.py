@@ -24,6 +24,7 @@ class Coefficients:
     entropy_coef: float
     value_coef: float
     clip_value: bool
+    joint_ratio: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,7 @@ class Autograd:
         output, value = network(rows.inputs, rows.sequences)
         sample = Action(rows.continuous, rows.discrete)
         log_prob, entropy = log_prob_and_entropy(output, network.log_std, rows.mask, sample, network.spec.action)
-        policy_loss = clipped_surrogate(log_prob, rows.log_prob, rows.advantage, clip_range=c.clip_range).mean()
+        policy_loss = clipped_surrogate(log_prob, rows.log_prob, rows.advantage, clip_range=c.clip_range, joint=c.joint_ratio).mean()
         if c.clip_value:
             value_loss = clipped_value(value, rows.value, rows.target, clip_range=c.clip_range).mean()
         else:
@@ -67,7 +68,10 @@ class Autograd:
 
 
 class ClosedForm:
-    """For plain networks (`ActorCritic.plain`): the chain rule written out, at half the time of a small minibatch."""
+    """For plain networks (`ActorCritic.plain`): the chain rule written out, at half the time of a small minibatch.
+
+    Only for a policy ratio of each component.
+    """
 
     def __init__(self, network: ActorCritic) -> None:
         self.network = network

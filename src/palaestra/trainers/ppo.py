@@ -41,7 +41,7 @@ class PPO:
         self.signals = [Extrinsic(extrinsic)]
         torch.manual_seed(seed)
         self.network = ActorCritic(spec, settings.network_settings, len(self.signals), self.hyper.shared_critic).to(device)
-        plain = self.network.plain
+        plain = self.network.plain and not self.hyper.joint_ratio
         # many small tensors are one call when they are one tensor; large ones gain nothing from it
         self.parameters = [flatten(self.network)] if plain else [p for p in self.network.parameters() if p.numel()]
         self.optimizer = Adam(self.parameters, self.hyper.learning_rate)
@@ -75,7 +75,7 @@ class PPO:
         epsilon = scheduled(h.epsilon_schedule, h.epsilon, LAST_EPSILON, step, end)
         beta = scheduled(h.beta_schedule, h.beta, LAST_BETA, step, end)
         rate = scheduled(h.learning_rate_schedule, h.learning_rate, LAST_LEARNING_RATE, step, end)
-        return rate, Coefficients(epsilon, beta, h.value_coef, h.clip_value)
+        return rate, Coefficients(epsilon, beta, h.value_coef, h.clip_value, h.joint_ratio)
 
     @torch.no_grad()
     def _rows(self, rollout: Rollout, metrics: Metrics, table: SequenceTable | None = None) -> Rows:

@@ -40,6 +40,8 @@ class PPOSettings(Settings):
     """Gradient clipping by the global norm; null: none."""
     value_coef: float = Field(default=0.5, ge=0)
     """Weight of the value loss."""
+    joint_ratio: bool = False
+    """One policy ratio for the whole action, instead of one for each of its components, as ML-Agents has it."""
     clip_value: bool = False
     """Value clipping: bound how far a value moves from the old one, by the clip range. ML-Agents' never takes hold."""
 

@@ -51,3 +51,10 @@ def test_value_loss_is_the_larger_of_the_error_and_that_of_the_value_kept_near()
 
 def test_squared_error_by_row_and_signal():
     assert_close(squared_error(torch.tensor([[1.0, 2.0]]), torch.tensor([[4.0, 0.0]])), torch.tensor([[9.0, 4.0]]))
+
+
+def test_a_joint_ratio_is_that_of_the_whole_action():
+    log_prob = torch.tensor([[1.1, 1.0], [0.5, 0.5]]).log()
+    loss = clipped_surrogate(log_prob, torch.zeros(2, 2), torch.tensor([2.0, -2.0]), clip_range=0.25, joint=True)
+    # 1.1 * 1 lies within the range; 0.5 * 0.5 below it, where a bad action gains nothing more
+    assert_close(loss, torch.tensor([[-2.2], [1.5]]))

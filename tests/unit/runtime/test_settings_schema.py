@@ -17,7 +17,7 @@ KEYS = {
     ),
     "PPOSettings": (
         "batch_size buffer_size learning_rate learning_rate_schedule beta beta_schedule epsilon "
-        "epsilon_schedule lambd num_epoch shared_critic max_grad_norm value_coef clip_value"
+        "epsilon_schedule lambd num_epoch shared_critic max_grad_norm value_coef joint_ratio clip_value"
     ),
     "POCASettings": (
         "batch_size buffer_size learning_rate learning_rate_schedule beta beta_schedule epsilon epsilon_schedule lambd num_epoch"
