@@ -83,20 +83,17 @@ class Bench:
             yield Figure("environment", f"{name}, {areas:,} areas, {rows:,} agents", 1, rate, "agent-steps/s")
 
     def playing(self, env: Env, ticks: int) -> float:
-        """Seconds of one tick of an environment that random actions play; drawing them does not count."""
+        """Median seconds of one tick of an environment that random actions play; drawing them does not count."""
         chance = torch.Generator().manual_seed(0)
         steps = env.reset(0)
         seconds = []
-        for _ in range(max(5, self.repetitions)):
-            spent = 0.0
-            for _ in range(ticks):
-                actions = {name: random_action(env.behaviors[name].action, step, chance) for name, step in steps.items()}
-                self._wait()
-                start = time.perf_counter()
-                steps = env.step(actions)
-                self._wait()
-                spent += time.perf_counter() - start
-            seconds.append(spent / ticks)
+        for _ in range(ticks * max(5, self.repetitions)):
+            actions = {name: random_action(env.behaviors[name].action, step, chance) for name, step in steps.items()}
+            self._wait()
+            start = time.perf_counter()
+            steps = env.step(actions)
+            self._wait()
+            seconds.append(time.perf_counter() - start)
         return statistics.median(seconds)
 
     def tick(self, agents: int, settings: BehaviorSettings, threads: int) -> float:
