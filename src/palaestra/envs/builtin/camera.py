@@ -185,6 +185,7 @@ def see_room(sight: Sight, half: wp.vec2, height: float, color: wp.vec3):
         far = wp.length(ray)
         stand(sight, x, 0, wp.max(ray_room(sight.eye, ray / far, half) / far, 1.0e-3), height, color)
         sight.strips[sight.row, x, THING] = MISS
+        sight.strips[sight.row, x, THING + 1] = MISS  # no slope is as steep
 
 
 @wp.func
@@ -247,15 +248,21 @@ def is_bare(strips: wp.array3d(dtype=wp.float32), image: wp.array4d(dtype=wp.flo
 def paint_sight(strips: wp.array3d(dtype=wp.float32), image: wp.array4d(dtype=wp.float32), row: int, y: int, sky: wp.vec3, ground: wp.vec3):
     """Row y of the pixels through an agent's eyes."""
     slope = slope_of(image, y)
-    beyond = wp.where(slope > 0.0, sky, ground)
+    color = wp.where(slope > 0.0, sky, ground)
+    red = image[row, 0, y]
+    green = image[row, 1, y]
+    blue = image[row, 2, y]
     for x in range(image.shape[3]):
-        color = beyond
+        red[x] = color[0]
+        green[x] = color[1]
+        blue[x] = color[2]
+        strip = strips[row, x]
         at = -1
-        if slope >= strips[row, x, 1] and slope <= strips[row, x, 2]:
+        if slope >= strip[1] and slope <= strip[2]:
             at = 0
-        if strips[row, x, THING] < MISS and slope >= strips[row, x, THING + 1] and slope <= strips[row, x, THING + 2]:
+        if slope >= strip[THING + 1] and slope <= strip[THING + 2]:
             at = THING
         if at >= 0:
-            color = wp.vec3(strips[row, x, at + 3], strips[row, x, at + 4], strips[row, x, at + 5])
-        for channel in range(3):
-            image[row, channel, y, x] = color[channel]
+            red[x] = strip[at + 3]
+            green[x] = strip[at + 4]
+            blue[x] = strip[at + 5]

@@ -41,7 +41,7 @@ BEAM = wp.constant(25.0)
 FROZEN_TICKS = wp.constant(200)
 TAGS = 6
 GREEN_TAG, RED_TAG, WALL_TAG, AGENT_TAG, FROZEN_TAG, FIRING_TAG = (wp.constant(tag) for tag in range(TAGS))
-EYE = wp.constant(1.5)
+EYE = wp.constant(3.0)  # a head above agents: what lies apart on the ground is apart in the image
 LIME, ROSE, GRAY = wp.vec3(0.3, 1.0, 0.3), wp.vec3(1.0, 0.3, 0.3), wp.vec3(0.6, 0.6, 0.6)
 BLUE, ICE, GOLD = wp.vec3(0.3, 0.5, 1.0), wp.vec3(0.7, 0.9, 1.0), wp.vec3(1.0, 0.9, 0.2)
 SKY, SAND = wp.vec3(0.05, 0.05, 0.15), wp.vec3(0.35, 0.3, 0.2)
@@ -114,7 +114,7 @@ def mark(world: World, i: int, slot: int):
 def look(world: World, i: int, slot: int):
     """Stands all that is ahead in an agent's strips."""
     sight = sight_of(world.strips, slot, world.position[slot], world.angle[slot], EYE)
-    see_room(sight, wp.vec2(HALF, HALF), 3.0, GRAY)
+    see_room(sight, wp.vec2(HALF, HALF), 4.0, GRAY)
     for k in range(world.food.shape[1]):
         see_circle(sight, world.food[i, k], FOOD_RADIUS, 1.0, wp.where(k < GREENS, LIME, ROSE))
     radius = AGENT_RADIUS * world.parameters[i, 1]
