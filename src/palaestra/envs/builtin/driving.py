@@ -36,24 +36,25 @@ def steered(place: torch.Tensor, angle: torch.Tensor, target: torch.Tensor, slac
     return torch.where(off.abs() <= slack, FORWARD, torch.where(off > 0, LEFT, RIGHT))[:, None]
 
 
-def detour(place: torch.Tensor, target: torch.Tensor, block: torch.Tensor, half: float) -> torch.Tensor:
-    """Where to head for on the way from places (S, 2) to targets (S, 2) past a box along the axes at (S, 2) with this half side.
+def detour(place: torch.Tensor, target: torch.Tensor, block: torch.Tensor, half: torch.Tensor) -> torch.Tensor:
+    """Where to head for on the way from places (S, 2) to targets (S, 2) past boxes along the axes at (S, 2) with half sides (S, 1).
 
     The target, or where the box is in between that corner of a berth around it which is in sight and makes the way shortest.
     `half` is to have the agent's radius added to it.
     """
     around = torch.tensor([[-1.0, -1.0], [-1.0, 1.0], [1.0, 1.0], [1.0, -1.0]], device=place.device)
-    corners, to = block[:, None] + (half + 0.4) * around, target[:, None]
-    rest = torch.where(is_cut(corners, to, block[:, None], half), torch.inf, (to - corners).norm(dim=2))
-    rest = torch.minimum(rest, 2 * (half + 0.4) + torch.minimum(rest.roll(1, 1), rest.roll(-1, 1)))  # over the next corner
-    first = (corners - place[:, None]).norm(dim=2)
-    useless = is_cut(place[:, None], corners, block[:, None], half) | (first < 0.8)
+    here, to, box, side = (column[:, None] for column in (place, target, block, half))
+    corners = box + (side + 0.6) * around
+    rest = torch.where(is_cut(corners, to, box, side), torch.inf, (to - corners).norm(dim=2))
+    rest = torch.minimum(rest, 2 * (half + 0.6) + torch.minimum(rest.roll(1, 1), rest.roll(-1, 1)))  # over the next corner
+    first = (corners - here).norm(dim=2)
+    useless = is_cut(here, corners, box, side) | (first < 0.5)  # there already
     best = corners[torch.arange(len(place), device=place.device), torch.where(useless, torch.inf, first + rest).argmin(1)]
     return torch.where(is_cut(place, target, block, half)[:, None], best, target)
 
 
-def is_cut(start: torch.Tensor, end: torch.Tensor, block: torch.Tensor, half: float) -> torch.Tensor:
-    """Whether a box along the axes is between two places; all (..., 2)."""
+def is_cut(start: torch.Tensor, end: torch.Tensor, block: torch.Tensor, half: torch.Tensor) -> torch.Tensor:
+    """Whether a box along the axes is between two places; all (..., 2), but `half` (..., 1)."""
     way = end - start
     way = torch.where(way.abs() < 1e-6, 1e-6, way)
     one, two = (block - half - start) / way, (block + half - start) / way

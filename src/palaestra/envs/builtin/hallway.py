@@ -222,7 +222,7 @@ def way(columns: Mapping[str, torch.Tensor], idle: int) -> Action:
     place, symbol = columns["place"], columns["symbol_place"]
     on_left = columns["left_goal"] == columns["symbol"]
     goal = torch.stack([torch.where(on_left, -float(GOAL_X), float(GOAL_X)), torch.full_like(place[:, 0], float(GOAL_Y))], 1)
-    target = detour(place, goal, symbol, 1.45)
+    target = detour(place, goal, symbol, torch.full_like(place[:, :1], 1.45))
     discrete = steered(place, columns["angle"], target, 0.14) + idle
     return Action(torch.zeros(len(discrete), 0, device=discrete.device), discrete)
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 HALF, EDGE = 6.5, 3  # of a room's side; rooms along a side
 SWITCH, RUBBLE = 1, 4
-HEAP = 2.05  # half of a heap's side and the agent's radius, a little less
+ROUND_HEAP, ROUND_SWITCH = 2.05, 1.05  # half of a thing's side and the agent's radius, a little less
 
 
 def way(columns: Mapping[str, Tensor]) -> Action:
@@ -28,9 +28,10 @@ def way(columns: Mapping[str, Tensor]) -> Action:
     is_here = (here == there).all(1, keepdim=True)
     number = (here[:, 1] * EDGE + here[:, 0]).long()
     block, thing = picked(columns["thing_place"], number), picked(columns["thing"], number)
+    half = torch.where(thing == SWITCH, ROUND_SWITCH, ROUND_HEAP)[:, None]
     is_in_the_way = (thing > 0) & ((target - block).norm(dim=1) > 0.1)
     target = torch.where(is_here, target, door(place, here, there))
-    target = torch.where(is_in_the_way[:, None], detour(place, target, block, HEAP), target)
+    target = torch.where(is_in_the_way[:, None], detour(place, target, block, half), target)
     discrete = steered(place, columns["angle"], target, 0.18)
     return Action(torch.zeros(len(discrete), 0, device=discrete.device), discrete)
 
