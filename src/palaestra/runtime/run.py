@@ -85,10 +85,12 @@ class Run:
         return learner.seat
 
     def set_threads(self) -> None:
-        """As many as asked for; else all cores where tables or minibatches are wide, one where they are small."""
+        """As many as asked for; else all cores (or OMP_NUM_THREADS) where tables or minibatches are wide, one where they are small."""
         if self.threads is None:
             sizes = [max(seat.slots, getattr(seat.settings.hyperparameters, "batch_size", 0)) for seat in self.learners.values()]
-            self.threads = os.cpu_count() or 1 if max(sizes, default=0) >= WIDE_ROWS else 1
+            told = os.environ.get("OMP_NUM_THREADS", "")
+            cores = int(told) if told.isdigit() else os.cpu_count()
+            self.threads = cores or 1 if max(sizes, default=0) >= WIDE_ROWS else 1
         torch.set_num_threads(self.threads)
 
     @property
