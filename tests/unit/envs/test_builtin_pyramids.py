@@ -41,10 +41,10 @@ def fans(step: TimeStep) -> torch.Tensor:
 
 
 def gone(env: Pyramids, decisions: int, choice: int = FORWARD) -> TimeStep:
-    for _ in range(decisions):
-        step = played(env, choice)
-        if step.terminated.any():
-            break
+    """After so many decisions of one choice, or the end of the episode."""
+    step = played(env, choice)
+    while decisions > 1 and not step.terminated.any():
+        step, decisions = played(env, choice), decisions - 1
     return step
 
 
