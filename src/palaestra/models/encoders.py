@@ -25,8 +25,8 @@ class ConvolutionalVisual(nn.Module):
     """Channels, kernel and stride of each convolution."""
     smallest: ClassVar[int] = 1
     """Pixels that an image must have on each side."""
-    order: ClassVar[torch.memory_format] = torch.channels_last
-    """Of weights in memory: the faster one on the CPU."""
+    order: ClassVar[torch.memory_format] = torch.contiguous_format
+    """In memory, of all between the first convolution and the dense layer: the faster one on the CPU."""
 
     def __init__(self, shape: Shape, hidden: int) -> None:
         super().__init__()
@@ -36,12 +36,12 @@ class ConvolutionalVisual(nn.Module):
             self.convolutions.append(nn.Conv2d(channels, filters, kernel, stride))
             channels, height, width = filters, conv_size(height, kernel, stride), conv_size(width, kernel, stride)
         self.dense = dense(channels * height * width, hidden)
-        lay(self, self.order)
+        lay(self.convolutions[1:], self.order)
 
     def forward(self, image: Tensor) -> Tensor:
         """(N, C, H, W) to (N, hidden)."""
         for convolution in self.convolutions:
-            image = functional.leaky_relu(convolution(image), inplace=True)
+            image = functional.leaky_relu(convolution(image).contiguous(memory_format=self.order), inplace=True)
         return functional.leaky_relu(self.dense(torch.flatten(image, 1)), inplace=True)
 
 
@@ -50,7 +50,6 @@ class SimpleVisual(ConvolutionalVisual):
 
     layers = ((16, 8, 4), (32, 4, 2))
     smallest = 20
-    order = torch.contiguous_format
 
 
 class NatureVisual(ConvolutionalVisual):
@@ -58,6 +57,7 @@ class NatureVisual(ConvolutionalVisual):
 
     layers = ((32, 8, 4), (64, 4, 2), (64, 3, 1))
     smallest = 36
+    order = torch.channels_last  # 1.2 times as fast; would the first convolution's few channels lie so too, it were as slow as without
 
 
 class Match3Visual(ConvolutionalVisual):
