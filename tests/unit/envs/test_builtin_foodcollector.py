@@ -206,9 +206,9 @@ def test_the_camera_shows_green_food_ahead_in_the_middle():
     env = laid(VisualFoodCollector(1))
     put_food(env, (0, 0.0, 4.0))
     image = acted(env).obs[0][0]
-    middle = image[:, 18:28, 17:19]
-    green = (middle[1] > 0.5) & (middle[0] < 0.4)
-    assert green.any()
+    middle = image[:, 27:34, 17:19]  # its front is 3.5 ahead, from 3 to 2 below the eye
+    green = (middle[1] > 0.8) & (middle[0] < 0.4)
+    assert green.sum() == 10  # five rows, from 0.57 to 0.86 of the half height
     assert 0 <= image.min() <= image.max() <= 1
 
 

@@ -18,9 +18,8 @@ import warp as wp
 
 from palaestra.envs.builtin.base import Program
 from palaestra.envs.builtin.camera import is_bare, paint_sight, see_circle, see_room, sight_of
-from palaestra.envs.builtin.contacts import circle_circle
 from palaestra.envs.builtin.grid_sensor import grid_around, mark_box, mark_circle, wipe
-from palaestra.envs.builtin.planar import advanced, circle_body, circle_within, dragged, driven, parted
+from palaestra.envs.builtin.planar import advanced, circle_body, circle_circle, circle_within, dragged, driven, parted
 from palaestra.envs.builtin.rays import heading, ray_circle
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 1})

@@ -33,11 +33,11 @@ LOW = wp.constant(1023)
 class Grid:
     """One agent's cells, with where it stands."""
 
-    marks: wp.array4d(dtype=wp.float32)  # (rows, tags, height, width)
-    written: wp.array2d(dtype=wp.int32)  # (rows, 1 + most): how many cells are marked, and which; beyond `most` all are wiped
-    row: wp.int32
+    marks: wp.array3d(dtype=wp.float32)  # (tags, height, width)
+    written: wp.array(dtype=wp.int32)  # (1 + most,): how many cells are marked, and which; beyond `most` all are wiped
     eye: wp.vec2
-    ahead: wp.vec2  # one cell forward, in cells a unit of length
+    fineness: wp.float32  # cells a unit of length
+    ahead: wp.vec2  # the unit vector of its heading, times that
 
 
 @wp.func
@@ -46,10 +46,10 @@ def grid_around(
 ):
     """The grid of the agent in this row, whose cells have edges of `cell`."""
     grid = Grid()
-    grid.marks = marks
-    grid.written = written
-    grid.row = row
+    grid.marks = marks[row]
+    grid.written = written[row]
     grid.eye = eye
+    grid.fineness = 1.0 / cell
     grid.ahead = wp.vec2(wp.cos(angle), wp.sin(angle)) / cell
     return grid
 
@@ -59,38 +59,37 @@ def in_cells(grid: Grid, point: wp.vec2):
     """Where a point lies: columns from the left edge, rows from the far one."""
     to = point - grid.eye
     right = grid.ahead[1] * to[0] - grid.ahead[0] * to[1]
-    return wp.vec2(0.5 * float(grid.marks.shape[3]) + right, 0.5 * float(grid.marks.shape[2]) - wp.dot(grid.ahead, to))
+    return wp.vec2(0.5 * float(grid.marks.shape[2]) + right, 0.5 * float(grid.marks.shape[1]) - wp.dot(grid.ahead, to))
 
 
 @wp.func
 def wipe(grid: Grid):
     """Takes back all that was marked since the last wipe."""
-    row = grid.row
-    count = grid.written[row, 0]
-    grid.written[row, 0] = 0
-    if count < grid.written.shape[1]:
+    count = grid.written[0]
+    grid.written[0] = 0
+    if count < grid.written.shape[0]:
         for k in range(1, count + 1):
-            note = grid.written[row, k]
-            grid.marks[row, note >> TAG, (note >> LINE) & LOW, note & LOW] = 0.0
+            note = grid.written[k]
+            grid.marks[note >> TAG, (note >> LINE) & LOW, note & LOW] = 0.0
         return
-    for tag in range(grid.marks.shape[1]):
-        for y in range(grid.marks.shape[2]):
-            for x in range(grid.marks.shape[3]):
-                grid.marks[row, tag, y, x] = 0.0
+    for tag in range(grid.marks.shape[0]):
+        for y in range(grid.marks.shape[1]):
+            for x in range(grid.marks.shape[2]):
+                grid.marks[tag, y, x] = 0.0
 
 
 @wp.func
 def mark_span(grid: Grid, tag: int, y: int, left: float, right: float):
     """Marks the cells of one row, which must be there, between two places along it."""
     first = wp.max(int(wp.floor(left)), 0)
-    last = wp.min(int(wp.floor(right)), grid.marks.shape[3] - 1)
-    count = grid.written[grid.row, 0]
+    last = wp.min(int(wp.floor(right)), grid.marks.shape[2] - 1)
+    count = grid.written[0]
     for x in range(first, last + 1):
-        grid.marks[grid.row, tag, y, x] = 1.0
+        grid.marks[tag, y, x] = 1.0
         count += 1
-        if count < grid.written.shape[1]:
-            grid.written[grid.row, count] = (tag << TAG) | (y << LINE) | x
-    grid.written[grid.row, 0] = count
+        if count < grid.written.shape[0]:
+            grid.written[count] = (tag << TAG) | (y << LINE) | x
+    grid.written[0] = count
 
 
 @wp.func
@@ -98,7 +97,7 @@ def mark_point(grid: Grid, tag: int, point: wp.vec2):
     """Marks the cell that a point lies in, if that is within the grid."""
     at = in_cells(grid, point)
     y = int(wp.floor(at[1]))
-    if y >= 0 and y < grid.marks.shape[2]:
+    if y >= 0 and y < grid.marks.shape[1]:
         mark_span(grid, tag, y, at[0], at[0])
 
 
@@ -106,11 +105,13 @@ def mark_point(grid: Grid, tag: int, point: wp.vec2):
 def mark_circle(grid: Grid, tag: int, center: wp.vec2, radius: float):
     """Marks the cells that a circle overlaps."""
     at = in_cells(grid, center)
-    reach = radius * wp.length(grid.ahead)
-    if at[0] + reach < 0.0 or at[0] - reach > float(grid.marks.shape[3]):
+    reach = radius * grid.fineness
+    if at[0] + reach < 0.0 or at[0] - reach > float(grid.marks.shape[2]):
+        return
+    if at[1] + reach < 0.0 or at[1] - reach > float(grid.marks.shape[1]):
         return
     first = wp.max(int(wp.floor(at[1] - reach)), 0)
-    last = wp.min(int(wp.floor(at[1] + reach)), grid.marks.shape[2] - 1)
+    last = wp.min(int(wp.floor(at[1] + reach)), grid.marks.shape[1] - 1)
     for y in range(first, last + 1):
         off = wp.max(wp.max(float(y) - at[1], at[1] - float(y + 1)), 0.0)
         chord = reach * reach - off * off
@@ -148,10 +149,10 @@ def mark_box(grid: Grid, tag: int, center: wp.vec2, half: wp.vec2, angle: float)
     d = in_cells(grid, center - out + up)
     low = wp.min(wp.min(a, b), wp.min(c, d))
     high = wp.max(wp.max(a, b), wp.max(c, d))
-    if high[0] < 0.0 or low[0] > float(grid.marks.shape[3]):
+    if high[0] < 0.0 or low[0] > float(grid.marks.shape[2]):
         return
     first = wp.max(int(wp.floor(low[1])), 0)
-    last = wp.min(int(wp.floor(high[1])), grid.marks.shape[2] - 1)
+    last = wp.min(int(wp.floor(high[1])), grid.marks.shape[1] - 1)
     for y in range(first, last + 1):
         top = float(y)
         span = wp.vec2(1.0e9, -1.0e9)
