@@ -9,7 +9,7 @@ import numpy as np
 from torch import Tensor, nn
 
 from palaestra.export.graph import Graph
-from palaestra.export.layers import EPSILON, linear, swish
+from palaestra.export.layers import join, layer_norm, linear, swish
 from palaestra.models.attention import EMBEDDING, FORBIDDEN, HEADS, NOTHING, EntityAttention
 
 FLOAT = 1  # of ONNX's TensorProto.DataType
@@ -18,8 +18,8 @@ FLOAT = 1  # of ONNX's TensorProto.DataType
 def attention(graph: Graph, module: EntityAttention, name: str, encoding: str | None, entities: Sequence[tuple[str, int]]) -> str:
     """The other observations' encoding (N, itself), or None, and each kind of entity (N, most, size) with its `most`, to (N, 128)."""
     most = sum(count for _, count in entities)
-    absent = _join(graph, [_is_nothing(graph, f"{name}.{i}", kind) for i, (kind, _) in enumerate(entities)])
-    embedded = _layer_norm(graph, f"{name}.embedded", _embedded(graph, module, name, encoding, entities))
+    absent = join(graph, [_is_nothing(graph, f"{name}.{i}", kind) for i, (kind, _) in enumerate(entities)])
+    embedded = layer_norm(graph, f"{name}.embedded", _embedded(graph, module, name, encoding, entities), axis=2)
     present = graph.add("Sub", graph.constant(f"{name}.one", 1.0), absent)  # (N, most)
 
     query = _heads(graph, _product(graph, module.query, f"{name}.query", embedded), f"{name}.query", most, [0, 2, 1, 3])
@@ -32,7 +32,7 @@ def attention(graph: Graph, module: EntityAttention, name: str, encoding: str | 
 
     attended = graph.add("Transpose", graph.add("MatMul", weight, value), perm=[0, 2, 1, 3])
     flat = graph.add("Reshape", attended, graph.constant(f"{name}.flat", np.array([-1, most, EMBEDDING])))
-    rows = _layer_norm(graph, f"{name}.attended", graph.add("Add", _product(graph, module.out, f"{name}.out", flat), embedded))
+    rows = layer_norm(graph, f"{name}.attended", graph.add("Add", _product(graph, module.out, f"{name}.out", flat), embedded), axis=2)
     total = graph.add("ReduceSum", graph.add("Mul", rows, graph.add("Unsqueeze", present, axes=[2])), axes=[1], keepdims=0)
     count = graph.add("ReduceSum", present, axes=[1], keepdims=1)
     return graph.add("Div", total, graph.add("Add", count, graph.constant(f"{name}.least", 1e-7)))
@@ -54,7 +54,7 @@ def _embedded(graph: Graph, module: EntityAttention, name: str, encoding: str | 
             about_itself = graph.add("MatMul", itself, graph.constant(f"{at}.itself", layer.weight[:, :known].t()))
             sums = graph.add("Add", sums, graph.add("Unsqueeze", about_itself, axes=[1]))
         parts.append(swish(graph, sums))
-    return _join(graph, parts)
+    return join(graph, parts)
 
 
 def _is_nothing(graph: Graph, name: str, kind: str) -> str:
@@ -75,16 +75,3 @@ def _heads(graph: Graph, x: str, name: str, most: int, order: list[int]) -> str:
     """(N, most, 128) to (N, most, heads, size of one), then transposed."""
     shape = graph.constant(f"{name}.heads", np.array([-1, most, HEADS, EMBEDDING // HEADS]))
     return graph.add("Transpose", graph.add("Reshape", x, shape), perm=order)
-
-
-def _layer_norm(graph: Graph, name: str, x: str) -> str:
-    """Each entity of x (N, most, 128) to mean 0 and variance 1."""
-    centered = graph.add("Sub", x, graph.add("ReduceMean", x, axes=[2], keepdims=1))
-    variance = graph.add("ReduceMean", graph.add("Mul", centered, centered), axes=[2], keepdims=1)
-    std = graph.add("Sqrt", graph.add("Add", variance, graph.constant(f"{name}.epsilon", EPSILON)))
-    return graph.add("Div", centered, std)
-
-
-def _join(graph: Graph, parts: Sequence[str]) -> str:
-    """One kind after another."""
-    return parts[0] if len(parts) == 1 else graph.add("Concat", *parts, axis=1)

@@ -145,10 +145,10 @@ def hyper_linear(graph: Graph, module: HyperLinear, name: str, x: str, goal: str
     return graph.add("Add", graph.add("Squeeze", product, axes=[1]), graph.constant(f"{name}.bias", module.bias))
 
 
-def layer_norm(graph: Graph, name: str, x: str) -> str:
-    """Each row of x (N, _) to mean 0 and variance 1; holds no weights."""
-    centered = graph.add("Sub", x, graph.add("ReduceMean", x, axes=[1], keepdims=1))
-    variance = graph.add("ReduceMean", graph.add("Mul", centered, centered), axes=[1], keepdims=1)
+def layer_norm(graph: Graph, name: str, x: str, axis: int = 1) -> str:
+    """x to mean 0 and variance 1 along its last axis, which is `axis`; holds no weights."""
+    centered = graph.add("Sub", x, graph.add("ReduceMean", x, axes=[axis], keepdims=1))
+    variance = graph.add("ReduceMean", graph.add("Mul", centered, centered), axes=[axis], keepdims=1)
     std = graph.add("Sqrt", graph.add("Add", variance, graph.constant(f"{name}.epsilon", EPSILON)))
     return graph.add("Div", centered, std)
 

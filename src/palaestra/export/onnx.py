@@ -83,4 +83,4 @@ def actor_body(graph: Graph, network: ActorCritic, obs: list[str]) -> str:
     if network.conditioned:
         goal = columns(graph, encoding, network.goal_columns.tolist())
         return write(graph, network.bodies[ACTOR], "body", encoding, goal)
-    return write(graph, network.body, "body", encoding)
+    return write(graph, network.bodies[ACTOR] if network.apart else network.body, "body", encoding)

@@ -15,6 +15,7 @@ from palaestra.models.encoders import visual_encoder
 from palaestra.models.memory import Memory
 from palaestra.models.mlp import StackedMLP
 from palaestra.models.normalizer import Normalizer
+from palaestra.models.own import own_body
 from palaestra.models.settings import NetworkSettings
 
 ACTOR, CRITIC = 0, -1
@@ -36,6 +37,8 @@ class ActorCritic(nn.Module):
 
     log_std: Tensor
     goal_columns: Tensor
+    apart: bool
+    """Bodies are modules of their own, not stacked in one: conditioned on goals, or a user's."""
 
     def __init__(self, spec: BehaviorSpec, settings: NetworkSettings, signals: int = 1, shared_critic: bool = False) -> None:
         super().__init__()
@@ -57,13 +60,16 @@ class ActorCritic(nn.Module):
             sizes = [spec.obs[i].shape[1] for i in self.entities]
             self.attentions.extend(EntityAttention(inputs, sizes) for _ in range(self.networks))
             inputs += EntityAttention.outputs
-        goals = goal_columns(spec, hidden) if settings.goal_conditioning_type == "hyper" else []
+        hyper = settings.goal_conditioning_type == "hyper" and settings.body is None
+        goals = goal_columns(spec, hidden) if hyper else []
         self.register_buffer("goal_columns", torch.tensor(goals, dtype=torch.int64), persistent=False)
-        if goals:
+        self.conditioned, self.apart = bool(goals), bool(goals) or settings.body is not None
+        if settings.body is not None:
+            self.bodies = nn.ModuleList(own_body(settings.body, inputs, hidden, settings.num_layers) for _ in range(self.networks))
+        elif goals:
             self.bodies = nn.ModuleList(ConditionedMLP(inputs, len(goals), hidden, settings.num_layers) for _ in range(self.networks))
         else:
             self.body = StackedMLP(self.networks, inputs, hidden, settings.num_layers)
-        self.conditioned = bool(goals)
         self.memory = Memory(self.networks, hidden, settings.memory.memory_size) if settings.memory else None
         features = hidden if self.memory is None else self.memory.outputs
         action = spec.action
@@ -86,7 +92,7 @@ class ActorCritic(nn.Module):
     @property
     def plain(self) -> bool:
         """Nothing but stacked layers between prepared inputs and heads: its gradient has a closed form."""
-        return not self.conditioned and not self.encoded and self.memory is None
+        return not self.apart and not self.encoded and self.memory is None
 
     @property
     def encoded(self) -> bool:
@@ -137,7 +143,7 @@ class ActorCritic(nn.Module):
 
     def forward(self, inputs: Inputs, sequences: Sequences | None = None) -> tuple[Tensor, Tensor]:
         """Packed actor output and values, both from one pass. With memory, `sequences` say which rows follow one another."""
-        if self.conditioned:
+        if self.apart:
             features = torch.stack([self._features(i, inputs) for i in range(self.networks)])
         else:
             features = self.body(self.stacked(inputs))
@@ -166,7 +172,7 @@ class ActorCritic(nn.Module):
         encoding = self._encode(index, inputs)
         if self.conditioned:
             return self.bodies[index](encoding, encoding.index_select(1, self.goal_columns))
-        return self.body.one(index, encoding)
+        return self.bodies[index](encoding) if self.apart else self.body.one(index, encoding)
 
     def _remember(self, index: int, inputs: Inputs, memory: Tensor) -> tuple[Tensor, Tensor]:
         """One network's features after its memory, and that memory after this decision."""

@@ -45,7 +45,7 @@ class NetworkSettings(Settings):
     vis_encode_type: Encoder | str = "simple"
     """Encoder of visual observations; one of your own as `package.module:Class`, or the name of a plug-in."""
     body: str | None = None
-    """Hidden layers of your own in place of `num_layers` of ours: `package.module:Class`, or the name of a plug-in."""
+    """Hidden layers of your own in place of ours: `package.module:Class`, or the name of a plug-in. They read goals as they do the rest."""
     memory: MemorySettings | None = None
     """Recurrent memory; null: none."""
     goal_conditioning_type: Literal["hyper", "none"] = "hyper"

@@ -12,6 +12,7 @@ from palaestra.core.errors import ConfigError
 from palaestra.core.registry import Registry
 from palaestra.core.specs import BehaviorSpec
 from palaestra.data.rollout import Rollout
+from palaestra.models.own import OwnModule
 from palaestra.runtime.collector import Seat
 from palaestra.runtime.settings import BehaviorSettings
 from palaestra.trainers.base import Trainer
@@ -23,6 +24,10 @@ class Learner:
     def __init__(self, name: str, spec: BehaviorSpec, settings: BehaviorSettings, device: torch.device, seed: int, inference: bool) -> None:
         self.name, self.spec, self.settings = name, spec, settings
         self.trainer: Trainer = Registry("trainers").get(settings.trainer_type)(spec, settings, device, seed)
+        if any(isinstance(module, OwnModule) for module in self.trainer.network.modules()):
+            from palaestra.export.own import check_exportable
+
+            check_exportable(self.trainer.network)  # better now than after an hour of training
         self.inference = inference
         self.seat = Seat(name, spec, self.trainer.policy, None if inference else self.trainer.rollout_size)
         self.next_summary, self.next_checkpoint = settings.summary_freq, settings.checkpoint_interval
