@@ -59,7 +59,7 @@ def test_the_first_choice_of_turning_and_sidestepping_is_left(choice: tuple[int,
     env = laid(wall=2.0, agent=(0, -6))
     played(env, choice)
     assert torch.tensor(place(env)[0]).sign() == x
-    assert env.state_dict()["angle"].item() == pytest.approx(AHEAD + angle * torch.pi / 6)
+    assert env.state_dict()["angle"].item() == pytest.approx(AHEAD + angle * torch.pi / 9)
 
 
 def test_a_jump_lifts_by_its_height_and_comes_down_again():

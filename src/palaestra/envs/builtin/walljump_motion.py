@@ -28,20 +28,20 @@ from palaestra.envs.builtin.planar import (
 )
 from palaestra.envs.builtin.rays import turned
 
-HALF_WIDTH = wp.constant(10.0)  # of the ground, which has no rim
+HALF_WIDTH = wp.constant(12.0)  # of the ground, which has no rim
 NEAR_END = wp.constant(-14.0)
-FAR_END = wp.constant(10.0)
-GOAL = wp.constant(7.0)  # from here to the far end
+FAR_END = wp.constant(8.0)
+GOAL = wp.constant(4.0)  # from here to the far end
 RADIUS = wp.constant(0.5)  # of the agent
 HALF_WALL = wp.constant(0.5)  # its thickness; it lies along y = 0, over the whole width
 HALF_BLOCK = wp.constant(1.5)
 BLOCK_TOP = wp.constant(2.4)  # lower than a jump, and with one on top higher than the highest wall
 AGENT_MASS = wp.constant(10.0)
 BLOCK_MASS = wp.constant(5.0)
-SPEED = wp.constant(1.5)  # m/s that a tick of running adds; with the drag 7.9 m/s in the end
+SPEED = wp.constant(2.0)  # m/s that a tick of running adds; with the drag 10.5 m/s in the end
 SIDEWAYS = wp.constant(0.6)
 DRAG = wp.constant(8.0)  # 1/s
-TURN = wp.constant(0.10471975511965977)  # radians a tick: 300 degrees a second
+TURN = wp.constant(0.06981317007977318)  # radians a tick: 200 degrees a second
 JUMP_TICKS = wp.constant(10)  # that a jump pulls upward
 JUMP_HEIGHT = wp.constant(2.75)
 JUMP_PULL = wp.constant(15.54)  # 1/s, toward that height

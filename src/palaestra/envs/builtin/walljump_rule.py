@@ -19,7 +19,7 @@ SAFE = 6.0
 def over_the_wall(columns: Mapping[str, Tensor]) -> Action:
     """Passes walls up to 10 high. Choices: 0 nothing, 1 forward or left, 2 backward or right; 1 jump."""
     place, angle = columns["agent"], columns["angle"]
-    # a decision turns by 30 degrees: nearer than half of that cannot be had
+    # a decision turns by 20 degrees: nearer than half of that cannot be had
     off = torch.remainder(angle - torch.pi / 2 + torch.pi, 2 * torch.pi) - torch.pi
     turn = choice(-off, 2.6 * float(TURN))
     way, jump = plan(columns)
