@@ -16,6 +16,7 @@ class Noting(sdk.Agent):
     """Ends its episodes by itself, after 12 and 7 decisions in turns."""
 
     decision_period = 1
+    seen: list[np.ndarray]
 
     def on_episode_begin(self) -> None:
         self.decisions: list[Decision] = []

@@ -75,9 +75,9 @@ def test_a_decision_turns_by_15_degrees_or_moves(choice: int, turn: float):
 @pytest.mark.parametrize(("symbol", "tag"), [(0, SYMBOL_X), (1, SYMBOL_O)])
 def test_rays_tell_the_symbol_and_how_far_untagged_walls_are(symbol: int, tag: int):
     seen = rays(played(stood((0.0, -10.0), UP + np.radians(15), symbol=symbol), RIGHT))
-    assert seen[0].tolist() == pytest.approx([*np.eye(4)[tag], 0, 9 / 20])
+    assert seen[0].tolist() == pytest.approx([*np.eye(4)[tag], 0, 9 / 15])
     for ray in (3, 4):  # 70 degrees to the sides
-        assert seen[ray].tolist() == pytest.approx([0, 0, 0, 0, 0, 10 / np.sin(np.radians(70)) / 20])
+        assert seen[ray].tolist() == pytest.approx([0, 0, 0, 0, 0, 10 / np.sin(np.radians(70)) / 15])
 
 
 @pytest.mark.parametrize("left_goal", [0, 1])
@@ -86,10 +86,10 @@ def test_rays_tell_the_goals_apart_and_right_comes_before_left(left_goal: int):
     right, left = seen[1], seen[2]  # 35 degrees to the sides
     assert right[:4].tolist() == np.eye(4)[1 - left_goal].tolist()
     assert left[:4].tolist() == np.eye(4)[left_goal].tolist()
-    assert right[5].item() == pytest.approx(left[5].item()) == pytest.approx(9.0 / np.cos(np.radians(35)) / 20)
+    assert right[5].item() == pytest.approx(left[5].item()) == pytest.approx(9.0 / np.cos(np.radians(35)) / 15)
 
 
-def test_a_ray_that_meets_nothing_within_20_says_so():
+def test_a_ray_that_meets_nothing_within_15_says_so():
     seen = rays(played(stood((8.0, -20.0), UP + np.radians(15)), RIGHT))
     assert seen[0].tolist() == [0, 0, 0, 0, 1, 1]
 
@@ -131,7 +131,7 @@ def test_unitys_layout_shows_three_views_and_times_oldest_first():
     assert first.obs[0].shape == (1, 105)
     assert torch.equal(second.obs[0][:, 35:70], first.obs[0][:, 70:])
     assert second.obs[1][0].tolist() == pytest.approx([0, 1 / 600, 2 / 600])
-    assert rays(second, 7)[0].tolist() == pytest.approx([*np.eye(5)[SYMBOL_X], 0, 9 / 20])
+    assert rays(second, 7)[0].tolist() == pytest.approx([*np.eye(5)[SYMBOL_X], 0, 9 / 15])
     assert rays(second, 7)[3, :5].tolist() == np.eye(5)[4].tolist()  # a wall has a tag there
 
 
