@@ -62,3 +62,15 @@ def test_basic_reaches_the_bar_sampled_and_deterministic(seed: int, tmp_path: Pa
     print(f"Basic.yaml seed {seed}: {sampled:.4f} sampled, {deterministic:.4f} deterministic")
     assert sampled >= 0.92
     assert deterministic >= 0.929
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", SEEDS)
+def test_both_behaviors_of_wall_jump_reach_the_bar(seed: int, tmp_path: Path):
+    result = palaestra.train(CONFIGS / "WallJump.yaml", env="builtin:WallJump", seed=seed, results_dir=str(tmp_path), quiet=True)
+    policies = {behavior: palaestra.load_policy(model, seed=0) for behavior, model in result.models.items()}
+    found = evaluate(palaestra.make("builtin:WallJump", areas=EPISODES), policies, EPISODES)
+    rewards = {behavior: evaluation.mean for behavior, evaluation in found.items()}
+    print(f"WallJump.yaml seed {seed}: {rewards} (bar 0.8)")
+    assert rewards.keys() == {"SmallWallJump", "BigWallJump"}
+    assert min(rewards.values()) >= 0.8

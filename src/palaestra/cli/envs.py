@@ -61,7 +61,7 @@ def _list(console: Console) -> None:
         except PalaestraError as error:  # a plug-in of someone else's must not hide the others
             table.add_row(escape(name), f"[red]{escape(str(error))}[/]")
             continue
-        actions = ", ".join(_actions(spec.action) for spec in env.behaviors.values())
+        actions = ", ".join(dict.fromkeys(_actions(spec.action) for spec in env.behaviors.values()))
         table.add_row(escape(name), escape(_summary(env)), actions, str(getattr(env, "default_areas", "")), _benchmark(env))
         env.close()
     console.print(table)
@@ -79,7 +79,7 @@ def _show(console: Console, name: str, env: Env) -> None:
         table.add_row("behavior", escape(behavior))
         _add_spec(table, spec)
     _add_facts(table, env)
-    config, hint = _config(env)
+    config, hint = _config(name, env)
     console.print(table)
     console.print(f"\n[bold]train it[/]  palaestra learn {config} --env={escape(name)} --run-id=first{hint}", soft_wrap=True)
 
@@ -123,11 +123,11 @@ def _actions(spec: ActionSpec) -> str:
     return " + ".join(continuous + discrete)
 
 
-def _config(env: Env) -> tuple[str, str]:
-    """A settings file that fits, and what to say where there is none at hand."""
+def _config(name: str, env: Env) -> tuple[str, str]:
+    """A settings file that fits, named for the environment or its behavior, and what to say where there is none at hand."""
     behaviors = list(env.behaviors)
-    for behavior in behaviors:
-        path = CONFIGS / f"{behavior}.yaml"
+    for file in (name.rpartition(":")[2], *behaviors):
+        path = CONFIGS / f"{file}.yaml"
         if path.is_file():
             return path.as_posix(), ""
     return "CONFIG.yaml", f"\n          (CONFIG.yaml: a settings file with a block under 'behaviors:' for {escape(', '.join(behaviors))})"

@@ -46,6 +46,14 @@ def test_a_built_in_shows_what_it_sees_does_and_earns_and_how_to_train_it(capsys
         assert part in out, out
 
 
+def test_behaviors_that_share_an_environment_share_the_settings_file_of_its_name(capsys: pytest.CaptureFixture[str]):
+    run("WallJump")
+    out = capsys.readouterr().out
+    assert "SmallWallJump" in out
+    assert "BigWallJump" in out
+    assert "palaestra learn configs/ppo/WallJump.yaml --env=WallJump" in out
+
+
 def test_a_gymnasium_environment_is_shown_with_its_settings_file(capsys: pytest.CaptureFixture[str]):
     run("gymnasium:CartPole-v1")
     out = capsys.readouterr().out
