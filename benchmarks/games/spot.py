@@ -1,4 +1,4 @@
-"""Image: a bright spot somewhere in a noisy picture tells which quarter to name. Usage: as examples/sdk_roll.py."""
+"""Image: the quarter in which a red spot lies must be named; a blue one lies elsewhere. Usage: as examples/sdk_roll.py."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import numpy as np
 
 from palaestra import sdk
 
-SIDE, SPOT, TURNS = 36, 6, 10
+SIDE, SPOT, TURNS = 20, 4, 10
 QUARTERS = 4
+RED, BLUE = (220, 60, 60), (60, 60, 220)
 
 
 class Looker(sdk.Agent):
@@ -18,23 +19,22 @@ class Looker(sdk.Agent):
 
     def initialize(self) -> None:
         self.camera = self.add_sensor(sdk.ImageSensor(SIDE, SIDE, 3))
-        self.noise = np.random.default_rng(self.academy.random.randrange(2**32))
 
     def on_episode_begin(self) -> None:
         self.turn = 0
         self.place()
 
     def place(self) -> None:
-        """Another spot: `quarter` counts left to right, then downwards."""
-        self.quarter = self.academy.random.randrange(QUARTERS)
-        room = SIDE // 2 - SPOT
-        self.row = self.quarter // 2 * SIDE // 2 + self.academy.random.randint(0, room)
-        self.column = self.quarter % 2 * SIDE // 2 + self.academy.random.randint(0, room)
+        """Other spots: quarters count left to right, then downwards."""
+        random, half = self.academy.random, SIDE // 2
+        self.quarter, other = random.sample(range(QUARTERS), 2)
+        self.picture = np.full((SIDE, SIDE, 3), random.randrange(200), np.uint8)
+        for quarter, color in ((self.quarter, RED), (other, BLUE)):
+            row, column = quarter // 2 * half + random.randint(0, half - SPOT), quarter % 2 * half + random.randint(0, half - SPOT)
+            self.picture[row : row + SPOT, column : column + SPOT] = color
 
     def collect_observations(self, sensor: sdk.VectorSensor) -> None:
-        picture = self.noise.integers(0, 100, (SIDE, SIDE, 3), np.uint8)
-        picture[self.row : self.row + SPOT, self.column : self.column + SPOT] = (250, 200, 50)
-        self.camera.write(picture)
+        self.camera.write(self.picture)
 
     def on_action_received(self, actions: sdk.Actions) -> None:
         self.add_reward(float(actions.discrete[0] == self.quarter))
