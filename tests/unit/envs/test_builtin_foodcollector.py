@@ -14,14 +14,14 @@ Env = FoodCollector | VisualFoodCollector
 AGENTS, GREENS, BALLS = 5, 25, 50
 GREEN, RED, WALL, AGENT, FROZEN, FIRING = range(6)
 UP = math.pi / 2
-CORNERS = torch.tensor([[-30.0, -30.0], [-30.0, 30.0], [30.0, -30.0], [30.0, 30.0]])
+CORNERS = torch.tensor([[-28.0, -28.0], [-28.0, 28.0], [28.0, -28.0], [28.0, 28.0]])
 
 
 def laid(env: Env, *, scale: float = 1.0, laser: float = 1.0, others: torch.Tensor = CORNERS) -> Env:
-    """One area: agent 0 in the middle looking up, the others away, all food far off in a corner."""
+    """One area: agent 0 in the middle looking up, the others in the corners, all food out of the world."""
     env.set_parameters({"agent_scale": torch.tensor([scale]), "laser_length": torch.tensor([laser])})
     env.reset(0)
-    put(env, position=torch.cat([torch.zeros(1, 2), others]), angle=torch.full((AGENTS,), UP), food=torch.full((1, BALLS, 2), 38.0))
+    put(env, position=torch.cat([torch.zeros(1, 2), others]), angle=torch.full((AGENTS,), UP), food=torch.full((1, BALLS, 2), 100.0))
     return env
 
 
@@ -95,7 +95,7 @@ def test_the_third_number_turns_by_up_to_30_degrees_a_decision_to_the_left():
 
 
 def test_the_laser_freezes_the_first_agent_ahead_for_4_seconds():
-    others = torch.tensor([[0.5, 20.0], [0.0, 24.0], [-30.0, 30.0], [30.0, 30.0]])
+    others = torch.tensor([[0.5, 20.0], [0.0, 24.0], [-28.0, 28.0], [28.0, 28.0]])
     env = laid(FoodCollector(1), others=others)
     step = acted(env, fire=(0,))
     assert step.obs[1][:, 2].tolist() == [0, 1, 0, 0, 0]
@@ -107,9 +107,9 @@ def test_the_laser_freezes_the_first_agent_ahead_for_4_seconds():
     assert counts == 40
 
 
-@pytest.mark.parametrize(("length", "frozen"), [(1.0, False), (1.3, True)])
+@pytest.mark.parametrize(("length", "frozen"), [(1.0, False), (1.1, True)])
 def test_the_laser_reaches_25_times_laser_length(length: float, frozen: bool):
-    env = laid(FoodCollector(1), laser=length, others=torch.tensor([[0.0, 31.0], [-30.0, -30.0], [-30.0, 30.0], [30.0, 30.0]]))
+    env = laid(FoodCollector(1), laser=length, others=torch.tensor([[0.0, 27.0], [-28.0, -28.0], [-28.0, 28.0], [28.0, 28.0]]))
     acted(env, fire=(0,))
     assert bool(env.state_dict()["frozen"][1] > 0) is frozen
 
@@ -134,13 +134,13 @@ def test_agents_stay_within_the_walls_and_out_of_one_another():
             continuous = 3 * torch.randn(2 * AGENTS, 3, generator=generator)
         env.step({env.behavior: Action(continuous, still)})
         position = env.state_dict()["position"].view(2, AGENTS, 2)
-        assert position.abs().max() <= 39.0 + 1e-4
+        assert position.abs().max() <= 29.0 + 1e-4
         apart = torch.cdist(position, position) + 100 * torch.eye(AGENTS)
         assert apart.min() > 1.9
 
 
 def test_the_grid_shows_everything_by_its_tag_where_it_lies():
-    others = torch.tensor([[-5.5, 5.5], [5.5, 5.5], [8.5, -8.5], [30.0, 30.0]])
+    others = torch.tensor([[-5.5, 5.5], [5.5, 5.5], [8.5, -8.5], [28.0, 28.0]])
     env = laid(FoodCollector(1), others=others)
     put(env, frozen=torch.tensor([0, 0, 100, 0, 0], dtype=torch.int32))
     put_food(env, (0, 3.5, 10.5), (GREENS, -3.5, -10.5))
@@ -163,9 +163,9 @@ def cells(channel: torch.Tensor) -> set[tuple[int, int]]:
 
 def test_the_walls_are_a_cell_thick_and_end_where_the_floor_does():
     env = laid(FoodCollector(1))
-    put(env, position=torch.cat([torch.tensor([[0.0, 30.5]]), CORNERS]))
+    put(env, position=torch.cat([torch.tensor([[0.0, 20.5]]), CORNERS]))
     wall = acted(env).obs[0][0, WALL]
-    assert wall.sum(1).nonzero()[:, 0].tolist() == [9, 10]  # 40 to 41 lies 9.5 to 10.5 ahead: in parts of two rows
+    assert wall.sum(1).nonzero()[:, 0].tolist() == [9, 10]  # 30 to 31 lies 9.5 to 10.5 ahead: in parts of two rows
     assert (wall.sum(1)[9:11] == 40).all()
 
 
