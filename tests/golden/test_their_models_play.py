@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 import their_games
 
@@ -39,19 +40,19 @@ def test_a_model_does_in_a_game_what_it_answers_when_asked(game: str, behavior: 
         for seen, chosen in episode:
             answer = policy.act(seen, deterministic=True, memory=memory)
             memory = answer.memory
-            assert answer.discrete.tolist() == chosen
+            assert np.array_equal(answer.discrete, chosen)
 
 
 def test_hallways_model_remembers_within_an_episode_and_forgets_at_its_end(log):
     assert ran("python:their_games:hall", "Hallway", "Hallway", "--episodes=6") == 0
     policy = palaestra.load_policy(MODELS / "Hallway.onnx")
-    forgetful = [policy.act(seen, deterministic=True).discrete.tolist() for episode in log[:6] for seen, _ in episode]
+    forgetful = [list(policy.act(seen, deterministic=True).discrete) for episode in log[:6] for seen, _ in episode]
     endless, memory = [], None
     for episode in log[:6]:
         for seen, _ in episode:
             answer = policy.act(seen, deterministic=True, memory=memory)
             memory = answer.memory
-            endless.append(answer.discrete.tolist())
+            endless.append(list(answer.discrete))
     chosen = [chosen for episode in log[:6] for _, chosen in episode]
     assert forgetful != chosen  # so the test above tells whether memory is kept
     assert endless != chosen  # ... and whether it is let go

@@ -41,10 +41,7 @@ def rays(step: TimeStep, width: int = 6) -> torch.Tensor:
 @pytest.mark.parametrize(("symbol", "left_goal", "reward"), [(0, 0, 1.0), (1, 1, 1.0), (0, 1, -0.1), (1, 0, -0.1)])
 def test_the_goal_of_the_symbols_mark_is_the_right_one(symbol: int, left_goal: int, reward: float):
     env = stood((-7.0, 20.0), symbol=symbol, left_goal=left_goal)
-    for _ in range(10):
-        step = played(env, FORWARD)
-        if step.terminated.item():
-            break
+    while not (step := played(env, FORWARD)).terminated.item():
         assert step.reward.item() == pytest.approx(-0.0003)
     assert step.reward.item() == pytest.approx(reward)
     assert not step.truncated.any()
