@@ -28,8 +28,8 @@ from palaestra.envs.builtin.planar import (
 )
 from palaestra.envs.builtin.rays import turned
 
-HALF_WIDTH = wp.constant(12.0)  # of the ground, which has no rim
-NEAR_END = wp.constant(-14.0)
+HALF_WIDTH = wp.constant(15.0)  # of the ground, which has no rim
+NEAR_END = wp.constant(-18.0)
 FAR_END = wp.constant(8.0)
 GOAL = wp.constant(4.0)  # from here to the far end
 RADIUS = wp.constant(0.5)  # of the agent
