@@ -1,6 +1,7 @@
 """What a game's own analytics are told of a run: its settings as JSON, and which features are in use.
 
-What a user named, and where it lies, is hashed: behaviors, parameters, lessons, the run and the one it starts from, files and folders.
+What a user named, and where it lies, is hashed: behaviors, parameters, lessons, the run and the one it starts from, files, folders and
+classes.
 (ML-Agents leaves the environment's path and arguments, run_id and the demonstrations of rewards as they are, and hashes results_dir
 by a function whose value differs from process to process.) What only Palaestra's own environments take is left out.
 """
@@ -22,6 +23,8 @@ from palaestra.trainers.behavior import BehaviorSettings
 
 NAMES = ("env_path", "env_args", "run_id", "initialize_from", "results_dir", "init_path", "demo_path")
 """Settings whose text is hashed, wherever they stand."""
+CODE = ("vis_encode_type", "body")
+"""Settings that may name code of the user's, as `package.module:Class`."""
 OURS = ("env_options", "side_channels")
 """Those of env_settings that may hold anything."""
 
@@ -53,7 +56,7 @@ def behavior_facts(name: str, behavior: BehaviorSettings, settings: RunSettings)
         rnd_reward_enabled="rnd" in signals,
         behavioral_cloning_enabled=behavior.behavioral_cloning is not None,
         recurrent_enabled=network.memory is not None,
-        visual_encoder=network.vis_encode_type,
+        visual_encoder=_sanitized(network.vis_encode_type, "vis_encode_type"),
         num_network_layers=network.num_layers,
         num_network_hidden_units=network.hidden_units,
         trainer_threaded=behavior.threaded,
@@ -84,7 +87,8 @@ def _sanitized(value: Any, key: str = "") -> Any:
         return {name: _sanitized(each, name) for name, each in value.items()}
     if isinstance(value, list):
         return [_sanitized(each, key) for each in value]
-    return hashed(value) if key in NAMES and isinstance(value, str) else value
+    own = isinstance(value, str) and (key in NAMES or (key in CODE and ":" in value))
+    return hashed(value) if own else value
 
 
 def _parameter(form: Any) -> Any:

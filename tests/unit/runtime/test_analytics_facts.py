@@ -24,13 +24,14 @@ PRIVATE = {
     "wind_strength": "a parameter",
     "Breeze": "a lesson",
     "token": "an option",
+    "secret_sauce": "code",
 }
 
 
 def settings() -> RunSettings:
     ball = {
         "trainer_type": "ppo",
-        "network_settings": {"memory": {}, "vis_encode_type": "resnet", "num_layers": 3, "hidden_units": 64},
+        "network_settings": {"memory": {}, "vis_encode_type": "resnet", "body": "secret_sauce:Body", "num_layers": 3, "hidden_units": 64},
         "reward_signals": {"extrinsic": {}, "gail": {"demo_path": "/games/a.demo"}},
         "behavioral_cloning": {"demo_path": "/games/b.demo"},
         "init_path": "/games/best.pt",
@@ -89,6 +90,11 @@ def test_a_behavior_is_told_with_the_features_it_uses():
     assert (facts.visual_encoder, facts.num_network_layers, facts.num_network_hidden_units) == ("resnet", 3, 64)
     assert json.loads(facts.config)["hyperparameters"]["buffer_size"] == 10240
     assert not behavior_facts("Other", run.behaviors["BallOfDoom"], run).curriculum_enabled
+
+
+def test_a_users_own_encoder_is_told_by_its_hash():
+    run = RunSettings.model_validate({"behaviors": {"Ball": {"network_settings": {"vis_encode_type": "secret_sauce:Mine"}}}})
+    assert behavior_facts("Ball", run.behaviors["Ball"], run).visual_encoder == hashed("secret_sauce:Mine")
 
 
 def test_names_that_are_also_those_of_settings_are_kept_apart():
