@@ -1,11 +1,11 @@
 """Encoders and bodies by name, and those of users held to their contract.
 
-=========  ==========================================  ==============================
-           made with                                   takes
-=========  ==========================================  ==============================
-encoder    `(shape, hidden)`, shape (C, H, W)          images (N, C, H, W) to (N, hidden)
-body       `(inputs, hidden, layers)`                  encodings (N, inputs) to (N, hidden)
-=========  ==========================================  ==============================
+=======  ==================================  ===================================
+         made with                           takes
+=======  ==================================  ===================================
+encoder  `(shape, hidden)`, shape (C, H, W)  images (N, C, H, W) to (N, hidden)
+body     `(inputs, hidden, layers)`          encodings (N, inputs) to (N, hidden)
+=======  ==================================  ===================================
 
 Both are classes of `torch.nn.Module`. An encoder may say as its attribute `smallest` how many pixels it needs on each side.
 """
