@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warp as wp
 
-from palaestra.envs.builtin.rays import MISS, heading, ray_angle, ray_room, ray_slabs, write_ray
+from palaestra.envs.builtin.rays import MISS, heading, ray_room, ray_slabs, write_ray
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 1})
 
@@ -30,6 +30,7 @@ RUBBLE = wp.constant(4)  # a pyramid that has fallen
 FANS = wp.constant(3)
 RAYS = wp.constant(7)  # of a fan
 BETWEEN = wp.constant(0.4072434921320105)  # rays of a fan, radians
+COS, SIN = wp.constant(0.9182161068802739), wp.constant(0.39607976603915707)  # of the angle between
 LENGTH = wp.constant(30.0)  # of a ray
 TAGS = wp.constant(5)
 SWITCH_OFF_TAG = wp.constant(0)
@@ -120,11 +121,9 @@ def look(world: World, i: int, room: int, fan: int, direction: wp.vec2):
 
 
 @wp.func
-def cast(world: World, i: int, fan: int, ray: int):
+def cast(world: World, i: int, fan: int, ray: int, direction: wp.vec2):
     """Writes what a ray meets on its way through one room after another."""
     place = world.place[i]
-    lean = float((fan % 2) - fan // 2) * BETWEEN / 3.0
-    direction = heading(world.angle[i] + ray_angle(ray, BETWEEN) + lean)
     column = row_of(place[0])
     row = row_of(place[1])
     sight = Sight()
@@ -149,8 +148,12 @@ def cast(world: World, i: int, fan: int, ray: int):
 
 @wp.func
 def see(world: World, i: int):
-    """Writes what the agent sees now."""
+    """Writes what the agent sees now, each fan's rays from the rightmost on: turning a direction costs less than making one anew."""
     for fan in range(FANS):
-        for ray in range(RAYS):
-            cast(world, i, fan, ray)
+        lean = float(fan % 2 - fan // 2) * BETWEEN / 3.0
+        direction = heading(world.angle[i] + lean - float(RAYS // 2) * BETWEEN)
+        for k in range(RAYS):
+            steps = k - RAYS // 2
+            cast(world, i, fan, wp.where(steps < 0, -2 * steps - 1, 2 * steps), direction)
+            direction = wp.vec2(COS * direction[0] - SIN * direction[1], SIN * direction[0] + COS * direction[1])
     world.obs[i, FANS * RAYS * (TAGS + 2)] = float(world.pressed[i])
