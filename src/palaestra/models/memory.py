@@ -7,9 +7,9 @@ from torch import Tensor, nn
 
 from palaestra.core.sequences import Sequences
 
-FORGET_BIAS = 1.0
+FORGET_BIAS = 2.0
 """A new memory rather keeps than forgets. Jozefowicz et al. 2015, https://proceedings.mlr.press/v37/jozefowicz15.html, section 2.2.
-ML-Agents sets it in both of torch's bias vectors, which makes it 2."""
+2 in all, as ML-Agents has it (1 in each of torch's two vectors): a bit kept for 50 decisions is learned with every seed, with 1 not."""
 
 
 class Memory(nn.Module):
