@@ -33,15 +33,17 @@ def compare(network: ActorCritic, spec: BehaviorSpec, path: Path, rows: int = 10
 
     Masks are random too, with a choice left in each branch. Raises ExportError where the
     difference exceeds 1e-4, where a likeliest choice that is ahead by more than that differs,
-    and where a sample lies outside its range or on a forbidden choice. With memory, rows are agents that make
-    `DECISIONS` decisions each, and what file and network remember is compared too.
+    and where a sample lies outside its range or on a forbidden choice. With memory, agents make `DECISIONS` of the
+    rows' decisions each, one after another, and what file and network remember is compared too.
     """
     reference, session = copy.deepcopy(network).cpu(), _open(path, spec)
     rng, worst = torch.Generator().manual_seed(seed), 0.0
-    for start in range(0, rows, PART):
-        count = min(PART, rows - start)
+    decisions = DECISIONS if reference.memory_size else 1
+    agents = -(-rows // decisions)
+    for start in range(0, agents, PART):
+        count = min(PART, agents - start)
         mine, theirs = torch.zeros(count, reference.memory_size), None
-        for _ in range(DECISIONS if reference.memory_size else 1):
+        for _ in range(decisions):
             obs, mask = _situations(reference, spec, count, rng)
             answer = _run(session, obs, mask, _zeros(reference, count) if theirs is None else theirs)
             difference, mine = _difference(reference, (obs, mask, mine), answer, path)
