@@ -43,6 +43,7 @@ def mean_reward(env: str, policy: Policy, *, deterministic: bool = False) -> flo
         ("GridWorld.yaml", "builtin:GridWorld", 0.8),
         ("CartPole-v1.yaml", "gymnasium:CartPole-v1", 475.0),
         ("FoodCollector.yaml", "builtin:FoodCollector", 10.0),
+        ("Hallway.yaml", "builtin:Hallway", 0.7),
         ("Sorter.yaml", "builtin:Sorter", 1.9),
         ("3DBall_4096.yaml", "builtin:3DBall", 99.0),
         ("PushBlock.yaml", "builtin:PushBlock", 4.5),
@@ -75,3 +76,12 @@ def test_both_behaviors_of_wall_jump_reach_the_bar(seed: int, tmp_path: Path):
     print(f"WallJump.yaml seed {seed}: {rewards} (bar 0.8)")
     assert rewards.keys() == {"SmallWallJump", "BigWallJump"}
     assert min(rewards.values()) >= 0.8
+
+
+@pytest.mark.slow
+def test_the_hall_takes_a_memory(tmp_path: Path):
+    without = ["behaviors.Hallway.network_settings.memory=null"]
+    result = palaestra.train(CONFIGS / "Hallway.yaml", env="builtin:Hallway", seed=1, results_dir=str(tmp_path), quiet=True, sets=without)
+    reward = mean_reward("builtin:Hallway", palaestra.load_policy(result.models["Hallway"], seed=0))
+    print(f"Hallway.yaml without memory: {reward:.3f}")
+    assert reward < 0.6
