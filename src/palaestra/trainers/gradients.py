@@ -8,6 +8,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from palaestra.core.errors import ConfigError
 from palaestra.core.timestep import Action
 from palaestra.data.rows import Rows
 from palaestra.losses.ppo import clipped_surrogate, clipped_value, squared_error
@@ -47,13 +48,16 @@ class Gradient(Protocol):
 class Autograd:
     """For any network."""
 
-    def __init__(self, network: ActorCritic) -> None:
-        self.network = network
+    def __init__(self, network: ActorCritic, *, bfloat16: bool = False, compiled: bool = False) -> None:
+        """`bfloat16`: the pass through the network is worked out in it; weights, losses and the optimizer stay in float32."""
+        self.network, self.bfloat16 = network, bfloat16
+        self._forward = torch.compile(network.forward, dynamic=True) if compiled else network.forward
+        self._compiles = compiled
 
     def __call__(self, rows: Rows, c: Coefficients) -> Losses:
         """Policy loss + value_coef * value loss - entropy_coef * entropy, differentiated by torch."""
         network = self.network
-        output, value = network(rows.inputs, rows.sequences)
+        output, value = self._pass(rows)
         sample = Action(rows.continuous, rows.discrete)
         log_prob, entropy = log_prob_and_entropy(output, network.log_std, rows.mask, sample, network.spec.action)
         policy_loss = clipped_surrogate(log_prob, rows.log_prob, rows.advantage, clip_range=c.clip_range, joint=c.joint_ratio).mean()
@@ -65,6 +69,20 @@ class Autograd:
         network.zero_grad()
         (policy_loss + c.value_coef * value_loss - c.entropy_coef * entropy).backward()
         return Losses(policy_loss.detach(), value_loss.detach(), entropy.detach())
+
+    def _pass(self, rows: Rows) -> tuple[Tensor, Tensor]:
+        """Packed actor output and values, in float32."""
+        try:
+            with torch.autocast(rows.advantage.device.type, torch.bfloat16, enabled=self.bfloat16):
+                output, value = self._forward(rows.inputs, rows.sequences)
+        except RuntimeError as error:
+            if not self._compiles:
+                raise
+            raise ConfigError(
+                f"network_settings.compile: torch.compile cannot compile this network here ({str(error).strip().splitlines()[0]}); "
+                f"it needs a C++ compiler on the machine; or set compile: false"
+            ) from error
+        return output.float(), value.float()
 
 
 class ClosedForm:

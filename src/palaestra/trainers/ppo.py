@@ -22,7 +22,8 @@ from palaestra.rewards.extrinsic import Extrinsic
 from palaestra.rewards.settings import ExtrinsicSettings
 from palaestra.trainers.adam import Adam
 from palaestra.trainers.behavior import BehaviorSettings
-from palaestra.trainers.gradients import Autograd, ClosedForm, Coefficients
+from palaestra.trainers.gradients import Autograd, ClosedForm, Coefficients, Gradient
+from palaestra.trainers.precision import pays
 from palaestra.trainers.schedules import LAST_BETA, LAST_EPSILON, LAST_LEARNING_RATE, scheduled
 from palaestra.trainers.settings import PPOSettings
 from palaestra.trainers.values import Critique, settled
@@ -41,11 +42,16 @@ class PPO:
         self.signals = [Extrinsic(extrinsic)]
         torch.manual_seed(seed)
         self.network = ActorCritic(spec, settings.network_settings, len(self.signals), self.hyper.shared_critic).to(device)
-        plain = self.network.plain and not self.hyper.joint_ratio
+        bfloat16, compiled = settings.network_settings.bfloat16, settings.network_settings.compile
+        plain = self.network.plain and not (self.hyper.joint_ratio or bfloat16 or compiled)
         # many small tensors are one call when they are one tensor; large ones gain nothing from it
         self.parameters = [flatten(self.network)] if plain else [p for p in self.network.parameters() if p.numel()]
         self.optimizer = Adam(self.parameters, self.hyper.learning_rate)
-        self.gradient = ClosedForm(self.network) if plain else Autograd(self.network)
+        self.gradient: Gradient = (
+            ClosedForm(self.network)
+            if plain
+            else Autograd(self.network, bfloat16=pays(self.network, device) if bfloat16 is None else bfloat16, compiled=compiled)
+        )
         self.acting = torch.Generator(device).manual_seed(seed + 1)
         self.shuffling = torch.Generator(device).manual_seed(seed + 2)
         self.policy = Policy(self.network, self.acting, settings.network_settings.deterministic)
