@@ -46,8 +46,8 @@ def settings(memory: dict[str, int] | None, max_steps: int) -> dict[str, Any]:
     }
 
 
-def best(env: Recall, memory: dict[str, int] | None, max_steps: int, seed: int, results: Path) -> float:
-    """The best mean return of a period; the training ends once it is solved."""
+def last(env: Recall, memory: dict[str, int] | None, max_steps: int, seed: int, results: Path) -> float:
+    """The mean return of the last period; the training ends once it is solved."""
     means: list[float] = []
 
     def solved(summary: Summary) -> bool:
@@ -58,17 +58,17 @@ def best(env: Recall, memory: dict[str, int] | None, max_steps: int, seed: int, 
     config = settings(memory, max_steps)
     palaestra.train(config, env=env, seed=seed, run_id="recall", results_dir=str(results), quiet=True, callbacks=[solved])
     print(f"mean returns: {', '.join(f'{mean:.2f}' for mean in means)}")
-    return max(means)
+    return means[-1]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize("name", ENVS)
 def test_a_bit_is_kept_for_fifty_decisions_by_a_memory(name: str, seed: int, tmp_path: Path):
-    assert best(ENVS[name](), MEMORY, 1_500_000, seed, tmp_path) > 0.95
+    assert last(ENVS[name](), MEMORY, 1_500_000, seed, tmp_path) > 0.95
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ENVS)
 def test_without_a_memory_a_bit_is_guessed(name: str, tmp_path: Path):
-    assert abs(best(ENVS[name](), None, 300_000, 1, tmp_path)) < 0.25
+    assert abs(last(ENVS[name](), None, 300_000, 1, tmp_path)) < 0.25
