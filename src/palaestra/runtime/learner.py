@@ -13,6 +13,7 @@ from palaestra.core.registry import Registry
 from palaestra.core.specs import BehaviorSpec
 from palaestra.data.rollout import Rollout
 from palaestra.models.own import OwnModule
+from palaestra.models.work import multiplications
 from palaestra.runtime.collector import Seat
 from palaestra.runtime.settings import BehaviorSettings
 from palaestra.trainers.base import Trainer
@@ -41,6 +42,12 @@ class Learner:
     def training(self) -> bool:
         """Whether it still learns."""
         return not self.inference and self.step < self.settings.max_steps
+
+    @property
+    def work(self) -> int:
+        """Multiplications in one pass of the largest number of rows that are worked on together."""
+        rows = max(self.slots, getattr(self.settings.hyperparameters, "batch_size", 0))
+        return rows * multiplications(self.trainer.network)
 
     def ticks_ahead(self) -> int:
         """Ticks until something is due, at the soonest."""

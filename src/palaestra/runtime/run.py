@@ -27,8 +27,8 @@ from palaestra.runtime.timers import Timers
 from palaestra.runtime.tracker import Tracker
 from palaestra.scenario.settings import constant
 
-WIDE_ROWS = 1024
-"""Rows at which a second core begins to pay: below, handing work over costs more than it saves."""
+MUCH_WORK = 30_000_000
+"""Multiplications in one pass at which a second core begins to pay: below, handing work over costs more than it saves."""
 RESERVED = ("run", "checkpoints", "run_logs")
 """Names in a run's folder and in its checkpoints that no behavior may take."""
 SAFETY_SECONDS = 60.0
@@ -85,12 +85,12 @@ class Run:
         return learner.seat
 
     def set_threads(self) -> None:
-        """As many as asked for; else all cores (or OMP_NUM_THREADS) where tables or minibatches are wide, one where they are small."""
+        """As many as asked for; else all cores where tables or minibatches are much work, one where they are little."""
         if self.threads is None:
-            sizes = [max(seat.slots, getattr(seat.settings.hyperparameters, "batch_size", 0)) for seat in self.learners.values()]
-            told = os.environ.get("OMP_NUM_THREADS", "")
-            cores = int(told) if told.isdigit() else os.cpu_count()
-            self.threads = cores or 1 if max(sizes, default=0) >= WIDE_ROWS else 1
+            most = max((learner.work for learner in self.learners.values()), default=0)
+            self.threads = os.cpu_count() or 1 if most >= MUCH_WORK else 1
+            why = f"{most / 1e6:,.0f} million multiplications in a pass of a minibatch or a tick; --torch-threads chooses"
+            self.console.info(f"Computing with {self.threads} {'thread' if self.threads == 1 else 'threads'}: {why}")
         torch.set_num_threads(self.threads)
 
     @property
