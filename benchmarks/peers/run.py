@@ -1,10 +1,10 @@
 """Runs the original toolkit, the peers and Palaestra on the same work, one at a time, and prints a table of medians.
 
-usage: python benchmarks/peers/run.py [--work cartpole|original|update|all] [--peers NAME ...] [--seeds 5] [--json FILE]
+usage: python benchmarks/peers/run.py [--work cartpole|original|update|lstm|cnn|all] [--peers NAME ...] [--seeds 5] [--json FILE]
 
 A work is a set of scripts <work>_<peer>.py in this folder, each printing one JSON line. They run in turn, every peer with the first
-seed, then every peer with the next, so that a busy machine slows all of them alike. A `palaestra` script runs in the project's own
-environment, each other one in its own (venvs.py).
+seed, then every peer with the next, so that a busy machine slows all of them alike. A `palaestra` or `lean` script runs in the
+project's own environment, each other one in its own (venvs.py).
 """
 
 from __future__ import annotations
@@ -26,8 +26,15 @@ from typing import Any
 from venvs import PEERS, ROOT, MissingPeerFilesError, ensure, peer_files_option
 
 HERE = Path(__file__).resolve().parent
-SCRIPTS = {"cartpole": "cartpole", "original": "ball", "update": "update"}  # work to the stem of its scripts
+SCRIPTS = {"cartpole": "cartpole", "original": "ball", "update": "update", "lstm": "lstm", "cnn": "cnn"}  # work to the stem of its scripts
 RUNS_IN = {"single_file": "sb3"}  # peers that share another's environment
+OWN = ("palaestra", "lean")  # run in the project's
+UPDATES = {  # minibatch, threads and, of an LSTM, networks: 2 are an actor and a critic apart, 1 is one for both
+    "update": [("64",), ("4096",)],
+    "lstm": [(size, threads, networks) for size in ("1024", "4096") for threads in "12" for networks in "21"],
+    "cnn": [("256", threads) for threads in "12"],
+}
+KEYS = ("agents", "minibatch", "threads", "networks")
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
 LIMIT_S = 600
 
@@ -49,7 +56,7 @@ def arguments_of(work: str, seeds: int, agents: Sequence[int], seconds: int) -> 
         return [(str(seed),) for seed in range(1, seeds + 1)]
     if work == "original":
         return [(str(count), str(seconds)) for count in agents]
-    return [(size,) for size in ("64", "4096")]
+    return UPDATES[work]
 
 
 def scripts_of(work: str, peer_files: Path) -> dict[str, Path]:
@@ -73,7 +80,7 @@ def interpreters(peers: set[str], options: argparse.Namespace) -> dict[str, Path
     found = {}
     for peer in sorted(peers):
         try:
-            found[peer] = (own if own.exists() else Path(sys.executable)) if peer == "palaestra" else _venv(peer, options)
+            found[peer] = (own if own.exists() else Path(sys.executable)) if peer in OWN else _venv(peer, options)
         except (MissingPeerFilesError, subprocess.CalledProcessError) as error:
             print(f"left out: {peer}: {error}", file=sys.stderr)
     return found
@@ -120,10 +127,11 @@ def table(results: Sequence[Result]) -> str:
         groups: dict[tuple[str, ...], list[Result]] = {}
         for result in results:
             if result["work"] == work:
-                key = tuple(str(result[name]) for name in ("agents", "minibatch") if name in result)
+                key = tuple(str(result[name]) for name in KEYS if name in result)
                 groups.setdefault((*key, result["peer"]), []).append(result)
         if groups:
-            rows = [{"peer": " ".join(reversed(key)), **columns(runs)} for key, runs in groups.items()]
+            named = [name for name in KEYS if name in next(iter(groups.values()))[0]]
+            rows = [{"peer": key[-1], **dict(zip(named, key, strict=False)), **columns(runs)} for key, runs in groups.items()]
             names = list(rows[0])
             lines = [names, ["---"] * len(names), *([str(row[name]) for name in names] for row in rows)]
             parts.append(f"{work}\n" + "\n".join(f"| {' | '.join(line)} |" for line in lines))
@@ -150,6 +158,9 @@ def _cartpole(runs: Sequence[Result]) -> dict[str, str]:
 COLUMNS = {
     "cartpole": _cartpole,
     "original": lambda runs: {"agent-steps/s": f"{_median(runs, 'median_sps'):,.0f}", "cycles": str(sum(run["cycles"] for run in runs))},
+    **dict.fromkeys(
+        ("lstm", "cnn"), lambda runs: {"rows/s": f"{_median(runs, 'rows_per_s'):,.0f}", "best": f"{_median(runs, 'best'):,.0f}"}
+    ),
     "update": lambda runs: {"samples a CPU s": f"{_median(runs, 'samples_per_cpu_s'):,.0f}"},
 }
 
@@ -157,7 +168,7 @@ COLUMNS = {
 def options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Compares the original toolkit, the peers and Palaestra on the same work.")
     parser.add_argument("--work", choices=[*SCRIPTS, "all"], default="all")
-    names = ["original", *PEERS, *RUNS_IN, "palaestra"]
+    names = ["original", *PEERS, *RUNS_IN, *OWN]
     parser.add_argument("--peers", nargs="+", metavar="NAME", choices=names, help=f"only these, of {', '.join(names)}")
     parser.add_argument("--seeds", type=int, default=5, help="CartPole: seeds 1 to this")
     parser.add_argument("--agents", type=int, nargs="+", default=[12, 256], help="original: agents of the 3DBall-like game")

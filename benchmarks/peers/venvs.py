@@ -86,7 +86,7 @@ PEERS: dict[str, Pins] = {
         build=build_pufferlib,
     ),
     "rsl_rl": Pins(packages=("numpy==2.4.6", "tensordict==0.13.0", "GitPython==3.2.1", "tensorboard==2.21.0"), bare=("rsl-rl-lib==5.5.1",)),
-    "sb3": Pins(packages=("numpy==2.4.6", "gymnasium==1.4.0", "stable-baselines3==2.9.2")),
+    "sb3": Pins(packages=("numpy==2.4.6", "gymnasium==1.4.0", "stable-baselines3==2.9.2", "sb3-contrib==2.9.0")),
     "skrl": Pins(
         packages=("numpy==2.4.6", "gymnasium==1.4.0", "tensorboard==2.21.0", "tqdm==4.70.1", "packaging==26.3"), bare=("skrl==2.1.1",)
     ),

@@ -1,0 +1,33 @@
+"""Palaestra's PPO gradient steps on images. usage: cnn_palaestra.py MINIBATCH THREADS"""
+
+from __future__ import annotations
+
+import sys
+
+from lstm_palaestra import COEFFICIENTS, made, random_rows
+from updates import EPOCHS, FEATURES, IMAGE, IMAGES, report
+
+import palaestra  # noqa: F401  # isort: skip  before torch, whose threads it tells how to wait
+import torch
+
+from palaestra.core.specs import ObsSpec
+from palaestra.data.minibatches import minibatches
+
+
+def main(minibatch: int, threads: int) -> None:
+    torch.set_num_threads(threads)
+    network = {"hidden_units": FEATURES, "num_layers": 1, "vis_encode_type": "nature_cnn"}
+    trainer = made(ObsSpec("camera", IMAGE), {"shared_critic": True}, network)
+    rows, shuffling = random_rows((torch.zeros(IMAGES, 0), torch.rand(IMAGES, *IMAGE))), torch.Generator().manual_seed(0)
+
+    def learn() -> None:
+        for batch in minibatches(rows, size=minibatch, epochs=EPOCHS, generator=shuffling):
+            trainer.gradient(batch, COEFFICIENTS)
+            torch.nn.utils.clip_grad_norm_(trainer.parameters, 0.5)
+            trainer.optimizer.step()
+
+    report("palaestra", learn, EPOCHS * IMAGES, minibatch=minibatch, threads=threads)
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))

@@ -1,0 +1,31 @@
+"""What the update works of large networks share: shapes, the loop that is timed, and the line that is printed.
+
+lstm: 128 numbers, actor and critic each a layer of 128 and an LSTM of 128 (`networks` 2), or one of them for both (1).
+cnn: images of 3 x 84 x 84, the convolutions of Mnih et al. 2015 (https://doi.org/10.1038/nature14236) for both, 512 units.
+All have two continuous actions. A sequence is 64 decisions without an end.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import time
+from collections.abc import Callable
+
+NUMBERS, UNITS, STEPS, SLOTS = 128, 128, 64, 256
+IMAGE, FEATURES, IMAGES = (3, 84, 84), 512, 1024
+ACTIONS, EPOCHS, ROUNDS = 2, 2, 5
+
+
+def report(peer: str, learn: Callable[[], object], rows: int, **settings: int) -> None:
+    """Times `learn`, which passes `rows` rows through the optimizer, and prints the median; the first round warms up.
+
+    One thread: CPU seconds, which other work on the machine disturbs less; several: those of the clock.
+    """
+    clock = time.process_time if settings["threads"] == 1 else time.perf_counter
+    rates = []
+    for _ in range(ROUNDS):
+        began = clock()
+        learn()
+        rates.append(rows / (clock() - began))
+    print(json.dumps({"peer": peer, **settings, "rows_per_s": round(statistics.median(rates[1:])), "best": round(max(rates[1:]))}))
