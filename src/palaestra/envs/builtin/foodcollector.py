@@ -17,7 +17,8 @@ from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
 from palaestra.envs.builtin.base import WarpEnv
 from palaestra.envs.builtin.camera import STRIPS
-from palaestra.envs.builtin.foodcollector_rules import AGENTS, BEAM, GREENS, GRID, HALF, REDS, TAGS, TICKS, VISUAL
+from palaestra.envs.builtin.foodcollector_rules import BEAM, GRID, TICKS, VISUAL
+from palaestra.envs.builtin.foodcollector_views import AGENTS, GREENS, HALF, REDS, TAGS
 from palaestra.envs.builtin.picture_plane import BLUE, GOLD, GRAY, GREEN, RED, Plane
 from palaestra.envs.builtin.planar import SECONDS
 
