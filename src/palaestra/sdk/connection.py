@@ -5,8 +5,8 @@ from __future__ import annotations
 import grpc
 
 from palaestra.core.errors import EnvError
+from palaestra.envs.unity.messages import EXCHANGE
 
-METHOD = "/communicator_objects.UnityToExternalProto/Exchange"
 PATIENCE = 10.0
 """Seconds for a trainer to begin listening."""
 _BROKEN = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED, grpc.StatusCode.INTERNAL)
@@ -30,7 +30,7 @@ class Connection:
         """Nothing is sent yet."""
         self.port, self._patience = port, patience
         self._channel = grpc.insecure_channel(f"{host}:{port}", options=_OPTIONS)
-        self._call = self._channel.unary_unary(METHOD)
+        self._call = self._channel.unary_unary(EXCHANGE)
         self._spoke = False
 
     def exchange(self, raw: bytes) -> bytes:

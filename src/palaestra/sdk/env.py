@@ -11,25 +11,18 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from palaestra.core.errors import EnvError
-from palaestra.core.metrics import Kind, Measurement
+from palaestra.core.metrics import Measurement
 from palaestra.core.registry import nearest
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.slots import Ids
+from palaestra.envs.unity.channels import KINDS
 from palaestra.envs.unity.table import Arrival, Table
 from palaestra.sdk.exchange import Said, Told
 from palaestra.sdk.stage import STEP_SECONDS, Stage
-from palaestra.sdk.stats import StatAggregationMethod
 
 if TYPE_CHECKING:
     from palaestra.sdk.game import Game
-
-KINDS: Mapping[StatAggregationMethod, Kind] = {
-    StatAggregationMethod.AVERAGE: "mean",
-    StatAggregationMethod.MOST_RECENT: "latest",
-    StatAggregationMethod.SUM: "total",
-    StatAggregationMethod.HISTOGRAM: "spread",
-}
 
 
 class SdkEnv:

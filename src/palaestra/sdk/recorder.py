@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import chain, count
 from pathlib import Path
 
 import numpy as np
 
 from palaestra.envs.unity.demo_format import DemoRecord, clean_name
-from palaestra.envs.unity.demo_writer import DemoWriter
+from palaestra.envs.unity.demo_writer import DemoWriter, free_path
 from palaestra.sdk.agent import Agent
 from palaestra.sdk.life import Life
 
@@ -69,12 +68,5 @@ class DemonstrationRecorder:
         if self._writer is None:
             crowd = life.crowd
             compressed = [sensor.name for sensor in life.sensors if len(sensor.shape) == 3 and getattr(sensor, "compressed", False)]
-            self._writer = DemoWriter(_free(self._folder, self._name), self._name, crowd.key, crowd.spec, compressed)
+            self._writer = DemoWriter(free_path(self._folder, clean_name(self._name)), self._name, crowd.key, crowd.spec, compressed)
         self._writer.write(record)
-
-
-def _free(folder: Path, name: str) -> Path:
-    """The first path that is neither written nor being written."""
-    name = clean_name(name)
-    paths = (folder / f"{name}{end}.demo" for end in chain([""], (f"_{number}" for number in count())))
-    return next(path for path in paths if not path.exists() and not path.with_name(path.name + ".part").exists())

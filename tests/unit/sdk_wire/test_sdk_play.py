@@ -17,8 +17,9 @@ from unity_play import free_port, opened
 from palaestra import sdk
 from palaestra.core.errors import EnvError
 from palaestra.envs.unity import encode
+from palaestra.envs.unity.messages import EXCHANGE
 from palaestra.sdk.__main__ import load, main
-from palaestra.sdk.connection import METHOD, Connection
+from palaestra.sdk.connection import Connection
 from palaestra.sdk.play import play, run
 
 GAMES = Path(sdk_games.__file__)
@@ -169,7 +170,7 @@ class Trainer:
     def __init__(self, *answers: bytes, limit: int = 1 << 22) -> None:
         self._answers = list(answers)
         self._server = grpc.server(futures.ThreadPoolExecutor(2), options=[("grpc.max_receive_message_length", limit)])
-        handlers = {METHOD.rpartition("/")[2]: grpc.unary_unary_rpc_method_handler(self._answer)}
+        handlers = {EXCHANGE.rpartition("/")[2]: grpc.unary_unary_rpc_method_handler(self._answer)}
         self._server.add_generic_rpc_handlers(
             (grpc.method_handlers_generic_handler("communicator_objects.UnityToExternalProto", handlers),)
         )

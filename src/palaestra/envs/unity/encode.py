@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palaestra.core.specs import ActionSpec
+from palaestra.envs.unity.demo_format import varint
 from palaestra.envs.unity.messages import Columns, message_class
 
 COMMUNICATION = "1.5.0"
@@ -109,12 +110,3 @@ class ActionWriter:
 def field(number: int, length: int) -> bytes:
     """Tag and length of a field of bytes that is as long as that; the bytes follow."""
     return varint(number << 3 | 2) + varint(length)
-
-
-def varint(value: int) -> bytes:
-    """A number of 0 or more as protobuf writes lengths."""
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*out, value])

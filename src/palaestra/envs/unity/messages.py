@@ -11,7 +11,10 @@ from typing import Any
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import DecodeError, Message
 
-__all__ = ["Any_", "Columns", "DecodeError", "Message", "Observation", "UnityMessage", "message_class"]
+__all__ = ["EXCHANGE", "Any_", "Columns", "DecodeError", "Message", "Observation", "UnityMessage", "message_class"]
+
+EXCHANGE = "/communicator_objects.UnityToExternalProto/Exchange"
+"""The one call that a game makes, again and again."""
 
 
 def _pool() -> descriptor_pool.DescriptorPool:

@@ -15,8 +15,8 @@ from typing import Any, TypeAlias
 import grpc
 
 from palaestra.core.errors import EnvError
+from palaestra.envs.unity.messages import EXCHANGE
 
-METHOD = "/communicator_objects.UnityToExternalProto/Exchange"
 CALLS = 4
 """At once: a game has one; more are those of a game that has just died, or of a stranger."""
 ATTEMPTS = 20
@@ -159,7 +159,7 @@ class _Exchange(grpc.GenericRpcHandler):
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler | None:
         """The protocol has one method."""
-        return self._handler if handler_call_details.method == METHOD else None
+        return self._handler if handler_call_details.method == EXCHANGE else None
 
 
 def find_port(hosts: tuple[str, ...], port: int | None) -> int | None:
