@@ -72,7 +72,7 @@ def test_a_decision_turns_by_15_degrees_or_moves(choice: int, turn: float):
 @pytest.mark.parametrize(("symbol", "tag"), [(0, SYMBOL_X), (1, SYMBOL_O)])
 def test_rays_tell_the_symbol_and_how_far_untagged_walls_are(symbol: int, tag: int):
     seen = rays(played(stood((0.0, -10.0), UP + np.radians(15), symbol=symbol), RIGHT))
-    assert seen[0].tolist() == pytest.approx([*np.eye(4)[tag], 0, 9 / 15])
+    assert seen[0].tolist() == pytest.approx([*np.eye(4)[tag], 0, 8 / 15])
     for ray in (3, 4):  # 70 degrees to the sides
         assert seen[ray].tolist() == pytest.approx([0, 0, 0, 0, 0, 10 / np.sin(np.radians(70)) / 15])
 
@@ -106,7 +106,7 @@ def test_the_symbol_and_the_walls_are_in_the_way():
     env = stood((0.0, -5.0))
     for _ in range(20):
         played(env, FORWARD)
-    assert env.state_dict()["place"][0].tolist() == pytest.approx([0.0, -1.5], abs=1e-4)
+    assert env.state_dict()["place"][0].tolist() == pytest.approx([0.0, -2.5], abs=1e-4)
     env = stood((0.0, -22.0))
     for _ in range(20):
         played(env, BACK)
@@ -128,7 +128,7 @@ def test_unitys_layout_shows_three_views_and_times_oldest_first():
     assert first.obs[0].shape == (1, 105)
     assert torch.equal(second.obs[0][:, 35:70], first.obs[0][:, 70:])
     assert second.obs[1][0].tolist() == pytest.approx([0, 1 / 600, 2 / 600])
-    assert rays(second, 7)[0].tolist() == pytest.approx([*np.eye(5)[SYMBOL_X], 0, 9 / 15])
+    assert rays(second, 7)[0].tolist() == pytest.approx([*np.eye(5)[SYMBOL_X], 0, 8 / 15])
     assert rays(second, 7)[3, :5].tolist() == np.eye(5)[4].tolist()  # a wall has a tag there
 
 

@@ -6,7 +6,7 @@ that nothing was met, and the distance as a share of 15. A wall has no tag: a ra
 and sets neither a tag nor the flag, as Unity's do.
 
 The rest is like Unity's example: a hall of 20 x 50, the agent within 5 of a line 15 before its middle, heading
-anywhere, the symbol (2 x 2, solid) within 5 of the middle, the goals 7 to the left and right of the far end in either
+anywhere, the symbol (4 x 4, solid) within 5 of the middle, the goals 7 to the left and right of the far end in either
 order. From where the goals come into sight, a ray ahead does not reach back to the symbol. A push of 2 m/s a tick
 against a drag of 4/s makes for 23 m/s; turns are 150 degrees/s.
 
@@ -53,7 +53,7 @@ DRAG = wp.constant(4.0)  # 1/s
 TURN = wp.constant(0.05235987755982988)  # radians a tick
 RADIUS = wp.constant(0.5)  # of the agent
 HALL = wp.constant(wp.vec2(10.0, 25.0))  # halves of its sides
-SYMBOL = wp.constant(wp.vec2(1.0, 1.0))
+SYMBOL = wp.constant(wp.vec2(2.0, 2.0))
 GOAL = wp.constant(wp.vec2(2.0, 1.0))
 GOAL_X = wp.constant(7.0)
 GOAL_Y = wp.constant(22.3)
@@ -223,7 +223,7 @@ def way(columns: Mapping[str, torch.Tensor], idle: int) -> Action:
     place, symbol = columns["place"], columns["symbol_place"]
     on_left = columns["left_goal"] == columns["symbol"]
     goal = torch.stack([torch.where(on_left, -float(GOAL_X), float(GOAL_X)), torch.full_like(place[:, 0], float(GOAL_Y))], 1)
-    target = detour(place, goal, symbol, torch.full_like(place[:, :1], 1.45))
+    target = detour(place, goal, symbol, torch.full_like(place[:, :1], 2.45))
     discrete = steered(place, columns["angle"], target, 0.14) + idle
     return Action(torch.zeros(len(discrete), 0, device=discrete.device), discrete)
 
