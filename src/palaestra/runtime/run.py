@@ -85,10 +85,12 @@ class Run:
         return learner.seat
 
     def set_threads(self) -> None:
-        """As many as asked for; else all cores where tables or minibatches are much work, one where they are little."""
+        """As many as asked for; else all cores (or OMP_NUM_THREADS) where tables or minibatches are much work, one where they are little."""
         if self.threads is None:
             most = max((learner.work for learner in self.learners.values()), default=0)
-            self.threads = os.cpu_count() or 1 if most >= MUCH_WORK else 1
+            told = os.environ.get("OMP_NUM_THREADS", "")
+            cores = int(told) if told.isdigit() else os.cpu_count()
+            self.threads = cores or 1 if most >= MUCH_WORK else 1
             why = f"{most / 1e6:,.0f} million multiplications in a pass of a minibatch or a tick; --torch-threads chooses"
             self.console.info(f"Computing with {self.threads} {'thread' if self.threads == 1 else 'threads'}: {why}")
         torch.set_num_threads(self.threads)
