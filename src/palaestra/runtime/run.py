@@ -85,7 +85,7 @@ class Run:
         return learner.seat
 
     def set_threads(self) -> None:
-        """As many as asked for; else all cores (or OMP_NUM_THREADS) where tables or minibatches are much work, one where they are little."""
+        """As many as asked for; else all cores (or OMP_NUM_THREADS) where tables or minibatches are much work, else one."""
         if self.threads is None:
             most = max((learner.work for learner in self.learners.values()), default=0)
             told = os.environ.get("OMP_NUM_THREADS", "")
