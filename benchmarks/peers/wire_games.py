@@ -130,7 +130,10 @@ def main() -> None:
     place = os.environ.get("PALAESTRA_ORIGINAL")
     if ORIGINAL in options.trainers and place is None:
         sys.exit("PALAESTRA_ORIGINAL does not say where ML-Agents is installed (the folder of its virtual environment)")
-    commands = {OURS: [str(Path(sys.executable).with_name("palaestra")), "learn"], ORIGINAL: [f"{place}/bin/mlagents-learn"]}
+    commands = {
+        OURS: [str(Path(sys.executable).with_name("palaestra")), "learn", "--torch-threads=1"],
+        ORIGINAL: [f"{place}/bin/mlagents-learn"],
+    }
     outcomes = []
     for game in options.games:
         for seed in range(1, options.seeds + 1):
