@@ -1,4 +1,4 @@
-"""PPO's update on images in plain torch, in the manner of the single-file libraries. usage: cnn_lean.py MINIBATCH THREADS"""
+"""PPO's update on images in plain torch, in the manner of the single-file libraries. usage: cnn_lean.py MINIBATCH THREADS BITS"""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Agent(nn.Module):
         return self.mean(features), self.value(features)
 
 
-def main(minibatch: int, threads: int) -> None:
+def main(minibatch: int, threads: int, bits: int) -> None:
     torch.set_num_threads(threads)
     torch.manual_seed(0)
     agent = Agent()
@@ -37,14 +37,15 @@ def main(minibatch: int, threads: int) -> None:
     def learn() -> None:
         for _ in range(EPOCHS):
             for rows in torch.randperm(IMAGES).split(minibatch):
-                mean, value = agent(obs[rows])
-                loss = loss_of(mean, agent.log_std, value, [column[rows] for column in (action, old, advantage, target)])
+                with torch.autocast("cpu", torch.bfloat16, enabled=bits == 16):
+                    mean, value = agent(obs[rows])
+                loss = loss_of(mean.float(), agent.log_std, value.float(), [column[rows] for column in (action, old, advantage, target)])
                 optimizer.zero_grad()
                 loss.backward()
                 nn.utils.clip_grad_norm_(agent.parameters(), 0.5)
                 optimizer.step()
 
-    report("lean", learn, EPOCHS * IMAGES, minibatch=minibatch, threads=threads)
+    report("lean", learn, EPOCHS * IMAGES, minibatch=minibatch, threads=threads, bits=bits)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Palaestra's PPO gradient steps on images. usage: cnn_palaestra.py MINIBATCH THREADS"""
+"""Palaestra's PPO gradient steps on images. usage: cnn_palaestra.py MINIBATCH THREADS BITS"""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from palaestra.core.specs import ObsSpec
 from palaestra.data.minibatches import minibatches
 
 
-def main(minibatch: int, threads: int) -> None:
+def main(minibatch: int, threads: int, bits: int) -> None:
     torch.set_num_threads(threads)
-    network = {"hidden_units": FEATURES, "num_layers": 1, "vis_encode_type": "nature_cnn"}
+    network = {"hidden_units": FEATURES, "num_layers": 1, "vis_encode_type": "nature_cnn", "bfloat16": bits == 16}
     trainer = made(ObsSpec("camera", IMAGE), {"shared_critic": True}, network)
     rows, shuffling = random_rows((torch.zeros(IMAGES, 0), torch.rand(IMAGES, *IMAGE))), torch.Generator().manual_seed(0)
 
@@ -26,7 +26,7 @@ def main(minibatch: int, threads: int) -> None:
             torch.nn.utils.clip_grad_norm_(trainer.parameters, 0.5)
             trainer.optimizer.step()
 
-    report("palaestra", learn, EPOCHS * IMAGES, minibatch=minibatch, threads=threads)
+    report("palaestra", learn, EPOCHS * IMAGES, minibatch=minibatch, threads=threads, bits=bits)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Stable-Baselines3's PPO update on images. usage: cnn_sb3.py MINIBATCH THREADS"""
+"""Stable-Baselines3's PPO update on images. usage: cnn_sb3.py MINIBATCH THREADS 32"""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ class Spaces(gymnasium.Env):
     action_space = gymnasium.spaces.Box(-1, 1, (ACTIONS,), np.float32)
 
 
-def main(minibatch: int, threads: int) -> None:
+def main(minibatch: int, threads: int, bits: int) -> None:
+    if bits != 32:
+        sys.exit("Stable-Baselines3 computes in 32 bits")
     torch.set_num_threads(threads)
     policy = {"net_arch": [], "features_extractor_kwargs": {"features_dim": FEATURES}}
     model = PPO("CnnPolicy", Spaces(), n_steps=IMAGES, batch_size=minibatch, n_epochs=EPOCHS, policy_kwargs=policy, seed=0, device="cpu")
@@ -38,7 +40,7 @@ def main(minibatch: int, threads: int) -> None:
         buffer.pos, buffer.full = IMAGES, True
         model.train()
 
-    report("sb3", learn, EPOCHS * IMAGES, minibatch=minibatch, threads=threads)
+    report("sb3", learn, EPOCHS * IMAGES, minibatch=minibatch, threads=threads, bits=bits)
 
 
 if __name__ == "__main__":

@@ -29,12 +29,12 @@ HERE = Path(__file__).resolve().parent
 SCRIPTS = {"cartpole": "cartpole", "original": "ball", "update": "update", "lstm": "lstm", "cnn": "cnn"}  # work to the stem of its scripts
 RUNS_IN = {"single_file": "sb3"}  # peers that share another's environment
 OWN = ("palaestra", "lean")  # run in the project's
-UPDATES = {  # minibatch, threads and, of an LSTM, networks: 2 are an actor and a critic apart, 1 is one for both
+UPDATES = {  # minibatch, threads; networks of an LSTM: 2 are actor and critic apart, 1 is one for both; bits of images
     "update": [("64",), ("4096",)],
     "lstm": [(size, threads, networks) for size in ("1024", "4096") for threads in "12" for networks in "21"],
-    "cnn": [("256", threads) for threads in "12"],
+    "cnn": [("256", threads, bits) for threads in "12" for bits in ("32", "16")],
 }
-KEYS = ("agents", "minibatch", "threads", "networks")
+KEYS = ("agents", "minibatch", "threads", "networks", "bits")
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
 LIMIT_S = 600
 
