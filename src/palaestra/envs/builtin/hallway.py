@@ -5,12 +5,15 @@ ahead, then 35 and 70 degrees to the right and left, each of 4 tags (goal X, goa
 that nothing was met, and the distance as a share of 15. A wall has no tag: a ray that meets one tells its distance
 and sets neither a tag nor the flag, as Unity's do.
 
-The rest is like Unity's example: a hall of 20 x 50, the agent within 5 of a line 15 before its middle, heading
-anywhere, the symbol (4 x 4, solid) within 5 of the middle, the goals 7 to the left and right of the far end in either
-order. From where the goals come into sight, a ray ahead does not reach back to the symbol. A push of 2 m/s a tick
+The rest is like Unity's example: a hall of 20 x 50, the agent within 5 of a line 15 before its middle and anywhere
+across it, heading anywhere, the symbol (4 x 4, solid) within 5 of the middle, the goals 5 to the left and right of the far end
+in either order. From where the goals come into sight, a ray ahead does not reach back to the symbol. (With agents that
+all start near the middle line and goals at the walls, 7 away, policies settled for one side before they had seen what
+the other has to do with the symbol.) A push of 2 m/s a tick
 against a drag of 4/s makes for 23 m/s; turns are 150 degrees/s.
 
-HallwayUnity is the same hall as Unity's later model of it knows it: the wall has a tag, the last (7 numbers a ray),
+HallwayUnity is the hall as Unity's later model of it knows it: agents start within 3 of the middle line, the goals are
+7 away from it, the wall has a tag, the last (7 numbers a ray),
 the last three views and times are shown, and a fifth choice, the first, does nothing. Which tag is which was found by
 playing that model here with each of the 120 orders, and the length of a ray by trying some: with these it goes to the
 right goal in every episode. (Only whether X or O comes first cannot be told so: nothing but the name depends on it.)
@@ -55,7 +58,6 @@ RADIUS = wp.constant(0.5)  # of the agent
 HALL = wp.constant(wp.vec2(10.0, 25.0))  # halves of its sides
 SYMBOL = wp.constant(wp.vec2(2.0, 2.0))
 GOAL = wp.constant(wp.vec2(2.0, 1.0))
-GOAL_X = wp.constant(7.0)
 GOAL_Y = wp.constant(22.3)
 RAYS = wp.constant(5)
 BETWEEN = wp.constant(0.6108652381980153)  # rays, radians
@@ -72,6 +74,8 @@ class World:
     tags: wp.int32  # 4, or 5 with the wall's
     frames: wp.int32  # views in an observation
     idle: wp.int32  # 1: the first choice does nothing
+    goal_x: wp.float32  # of the goals, either way from the middle line
+    start_x: wp.float32  # of the agent at most, likewise
     rng: wp.array(dtype=wp.uint32)
     age: wp.array(dtype=wp.int32)  # decisions of this episode
     place: wp.array(dtype=wp.vec2)  # of the agent, from the middle of the hall; y is toward the goals
@@ -91,9 +95,9 @@ class World:
 
 
 @wp.func
-def goal_place(side: int):
+def goal_place(world: World, side: int):
     """The left goal's (0) or the right one's (1)."""
-    return wp.vec2(GOAL_X * float(2 * side - 1), GOAL_Y)
+    return wp.vec2(world.goal_x * float(2 * side - 1), GOAL_Y)
 
 
 @wp.func
@@ -108,7 +112,7 @@ def cast(world: World, i: int, ray: int, at: int):
         nearest = distance
         tag = SYMBOL_TAG + world.symbol[i]
     for side in range(2):
-        distance = ray_box(place, direction, goal_place(side), GOAL, 0.0)
+        distance = ray_box(place, direction, goal_place(world, side), GOAL, 0.0)
         if distance < nearest:
             nearest = distance
             tag = GOAL_TAG + (world.left_goal[i] + side) % 2
@@ -135,7 +139,7 @@ def see(world: World, i: int):
 def start(world: World, i: int):
     """Everything at a place drawn anew, and a symbol."""
     state = world.rng[i]
-    world.place[i] = wp.vec2(wp.randf(state, -3.0, 3.0), wp.randf(state, -20.0, -10.0))
+    world.place[i] = wp.vec2(wp.randf(state, -world.start_x, world.start_x), wp.randf(state, -20.0, -10.0))
     world.angle[i] = wp.randf(state, -wp.pi, wp.pi)
     world.velocity[i] = wp.vec2(0.0, 0.0)
     world.symbol_place[i] = wp.vec2(wp.randf(state, -3.0, 3.0), wp.randf(state, -5.0, 5.0))
@@ -165,7 +169,7 @@ def begin(world: World, seed: int):
 def met_goal(world: World, i: int, body: Body):
     """The mark of the goal that the agent touches, 0: X, 1: O; -1: it touches none."""
     for side in range(2):
-        goal = box_body(goal_place(side), wp.vec2(0.0, 0.0), 0.0, 0.0, GOAL, 0.0)
+        goal = box_body(goal_place(world, side), wp.vec2(0.0, 0.0), 0.0, 0.0, GOAL, 0.0)
         contact = circle_box(body, goal)
         if contact.count > 0:
             return (world.left_goal[i] + side) % 2
@@ -218,24 +222,24 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
 PROGRAM = Program(World, begin, tick)
 
 
-def way(columns: Mapping[str, torch.Tensor], idle: int) -> Action:
+def way(columns: Mapping[str, torch.Tensor], goal_x: float, idle: int) -> Action:
     """Around the symbol, then to the goal of its mark: a rule that knows what an agent must remember. `idle` choices come first."""
     place, symbol = columns["place"], columns["symbol_place"]
     on_left = columns["left_goal"] == columns["symbol"]
-    goal = torch.stack([torch.where(on_left, -float(GOAL_X), float(GOAL_X)), torch.full_like(place[:, 0], float(GOAL_Y))], 1)
+    goal = torch.stack([torch.where(on_left, -goal_x, goal_x), torch.full_like(place[:, 0], float(GOAL_Y))], 1)
     target = detour(place, goal, symbol, torch.full_like(place[:, :1], 2.45))
     discrete = steered(place, columns["angle"], target, 0.14) + idle
     return Action(torch.zeros(len(discrete), 0, device=discrete.device), discrete)
 
 
-def picture(row: dict[str, np.ndarray]) -> np.ndarray:
+def picture(row: dict[str, np.ndarray], goal_x: float) -> np.ndarray:
     """The hall from above; the right goal is green."""
     plane = Plane(11.0, 26.0, 480)
     plane.floor((0, 0), tuple(HALL))
     left = int(row["left_goal"])
     for side, mark in ((-1, left), (1, 1 - left)):
         color = GREEN if mark == int(row["symbol"]) else RED
-        marked(plane, (side * float(GOAL_X), float(GOAL_Y)), tuple(GOAL), mark, color)
+        marked(plane, (side * goal_x, float(GOAL_Y)), tuple(GOAL), mark, color)
     marked(plane, row["symbol_place"], tuple(SYMBOL), int(row["symbol"]), VIOLET)
     plane.agent(row["place"], float(row["angle"]), 1.5 * float(RADIUS))
     return plane.shown()
@@ -256,14 +260,14 @@ class Hallway(WarpEnv):
     def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:
         spec = BehaviorSpec((ObsSpec("rays", (30,)),), ActionSpec(branches=(CHOICES,)), steady=True)
         views = {"obs": 30, "final_obs": 30, "obs_time": 0, "final_obs_time": 0}
-        super().__init__(PROGRAM, spec, areas, device, tags=4, frames=1, idle=0, action=1, **views)
+        super().__init__(PROGRAM, spec, areas, device, tags=4, frames=1, idle=0, goal_x=5, start_x=8, action=1, **views)
 
     def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
         """`way`; None for another behavior than its own."""
-        return way(self._columns, 0) if behavior == self.behavior else None
+        return way(self._columns, 5.0, 0) if behavior == self.behavior else None
 
     def _picture(self, row: dict[str, np.ndarray]) -> np.ndarray:
-        return picture(row)
+        return picture(row, 5.0)
 
 
 class HallwayUnity(WarpEnv):
@@ -281,11 +285,11 @@ class HallwayUnity(WarpEnv):
     def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:
         spec = BehaviorSpec((ObsSpec("rays", (105,)), ObsSpec("time", (3,))), ActionSpec(branches=(CHOICES + 1,)), steady=True)
         views = {"obs": 105, "final_obs": 105, "obs_time": 3, "final_obs_time": 3}
-        super().__init__(PROGRAM, spec, areas, device, tags=5, frames=3, idle=1, action=1, **views)
+        super().__init__(PROGRAM, spec, areas, device, tags=5, frames=3, idle=1, goal_x=7, start_x=3, action=1, **views)
 
     def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
         """`way`; None for another behavior than its own."""
-        return way(self._columns, 1) if behavior == self.behavior else None
+        return way(self._columns, 7.0, 1) if behavior == self.behavior else None
 
     def _picture(self, row: dict[str, np.ndarray]) -> np.ndarray:
-        return picture(row)
+        return picture(row, 7.0)
