@@ -54,7 +54,10 @@ def find_models(run: str, results: Path) -> Models:
     if not configuration.is_file():
         raise RunError(f"{folder.path} is no run: it has no {CONFIGURATION}")
     settings = load(configuration).settings
-    files = {name: newest(folder, name) for name in settings.behaviors}
+    status = TrainingStatus(folder.logs / "training_status.json")
+    status.load()
+    # not every behavior need be named in the settings: default_settings are enough
+    files = {name: newest(folder, name, status) for name in {**settings.behaviors, **dict.fromkeys(status.behaviors())}}
     found = {name: file for name, file in files.items() if file is not None}
     if not found:
         raise RunError(
@@ -63,11 +66,9 @@ def find_models(run: str, results: Path) -> Models:
     return Models(found, settings, folder.run_id)
 
 
-def newest(folder: RunFolder, behavior: str) -> Path | None:
+def newest(folder: RunFolder, behavior: str, status: TrainingStatus) -> Path | None:
     """The final model, or the last of a run that is still going on."""
     name = file_name(behavior)
-    status = TrainingStatus(folder.logs / "training_status.json")
-    status.load()
     listed = [folder.path / name / Path(model.file_path).name for model in status.models(behavior)]
     candidates = [path for path in (*listed, folder.path / f"{name}.onnx") if path.is_file()]
     return max(candidates, key=lambda path: path.stat().st_mtime, default=None)

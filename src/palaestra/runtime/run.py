@@ -45,7 +45,7 @@ class Run:
         self.device = env.device
         self.inference = settings.checkpoint_settings.inference
         self.learners: dict[str, Learner] = {}
-        self.checkpoints = Checkpoints(folder.checkpoints, max((b.keep_checkpoints for b in settings.behaviors.values()), default=5))
+        self.checkpoints = Checkpoints(folder.checkpoints, most_kept(settings))
         self.stopped = False
         """Set by a signal or a callback: the run ends at the next tick, saved."""
         self.learning = 0.0
@@ -273,3 +273,10 @@ def steps_in(checkpoint: Checkpoint) -> dict[str, int]:
     """Decisions of each behavior at a checkpoint."""
     run: Any = checkpoint.state["run"]
     return {name: seat["decisions"] for name, seat in run["collector"]["seats"].items()}
+
+
+def most_kept(settings: RunSettings) -> int:
+    """Checkpoints that stay: as many as the behavior that keeps the most; 0: all."""
+    blocks = [*settings.behaviors.values(), *([settings.default_settings] if settings.default_settings else [])]
+    kept = [block.keep_checkpoints for block in blocks]
+    return 0 if min(kept, default=5) <= 0 else max(kept, default=5)

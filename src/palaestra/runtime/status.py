@@ -66,6 +66,10 @@ class TrainingStatus:
         """Those listed, oldest first."""
         return _models(self._data.get(behavior, {}))
 
+    def behaviors(self) -> list[str]:
+        """Those that have models, in the order in which they first had one."""
+        return [name for name, section in self._data.items() if isinstance(section, dict) and section.get("checkpoints")]
+
     def final(self, behavior: str) -> Model | None:
         """The model of the end of training."""
         final = self._data.get(behavior, {}).get("final_checkpoint")

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from palaestra.core.allocator import keep_freed_memory
 from palaestra.core.metrics import Metrics
 from palaestra.core.specs import BehaviorSpec
 from palaestra.data.minibatches import minibatches
@@ -36,6 +37,7 @@ class PPO:
 
     def __init__(self, spec: BehaviorSpec, settings: BehaviorSettings, device: torch.device, seed: int) -> None:
         assert isinstance(settings.hyperparameters, PPOSettings)
+        keep_freed_memory()
         self.settings, self.hyper = settings, settings.hyperparameters
         extrinsic = settings.reward_signals["extrinsic"]
         assert isinstance(extrinsic, ExtrinsicSettings)

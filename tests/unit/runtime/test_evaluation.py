@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from small_runs import settings
 from tiny_envs import Bandit, Scripted, network_settings, slow_episodes, table
 
+import palaestra
 from palaestra.brains.model import Policy, load_policy
 from palaestra.core.errors import PolicyError
 from palaestra.envs.base import Env
@@ -16,6 +18,7 @@ from palaestra.export.onnx import export
 from palaestra.models.actor_critic import ActorCritic
 from palaestra.runtime.evaluation import evaluate, model_brains
 from palaestra.runtime.players import Players
+from palaestra.runtime.playing import find_models
 
 
 def policy_for(env: Env, behavior: str, folder: Path) -> Policy:
@@ -88,3 +91,11 @@ def test_episodes_that_are_lost_are_made_up_for_by_others(tmp_path: Path):
 def test_a_behavior_without_a_model_is_named():
     with pytest.raises(PolicyError, match="'Bandit'"):
         evaluate(Bandit(2, branches=(2,)), {}, 1)
+
+
+def test_a_run_of_default_settings_alone_has_its_models_found(tmp_path: Path):
+    tree = settings("Basic", 200)
+    result = palaestra.train(
+        {"default_settings": tree["behaviors"]["Basic"]}, env="Basic", results_dir=str(tmp_path), run_id="run", quiet=True
+    )
+    assert find_models("run", tmp_path).files == {"Basic": result.models["Basic"]}
