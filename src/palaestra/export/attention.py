@@ -13,6 +13,7 @@ from palaestra.export.layers import join, layer_norm, linear, swish
 from palaestra.models.attention import EMBEDDING, FORBIDDEN, HEADS, NOTHING, EntityAttention
 
 FLOAT = 1  # of ONNX's TensorProto.DataType
+_ORDER = {"query": [0, 2, 1, 3], "key": [0, 2, 3, 1], "value": [0, 2, 1, 3]}  # of (N, most, heads, size): keys lie across
 
 
 def attention(graph: Graph, module: EntityAttention, name: str, encoding: str | None, entities: Sequence[tuple[str, int]]) -> str:
@@ -22,9 +23,13 @@ def attention(graph: Graph, module: EntityAttention, name: str, encoding: str | 
     embedded = layer_norm(graph, f"{name}.embedded", _embedded(graph, module, name, encoding, entities), axis=2)
     present = graph.add("Sub", graph.constant(f"{name}.one", 1.0), absent)  # (N, most)
 
-    query = _heads(graph, _product(graph, module.query, f"{name}.query", embedded), f"{name}.query", most, [0, 2, 1, 3])
-    key = _heads(graph, _product(graph, module.key, f"{name}.key", embedded), f"{name}.key", most, [0, 2, 3, 1])
-    value = _heads(graph, _product(graph, module.value, f"{name}.value", embedded), f"{name}.value", most, [0, 2, 1, 3])
+    parts = zip(
+        ("query", "key", "value"), module.queries_keys_values.weight.chunk(3), module.queries_keys_values.bias.chunk(3), strict=True
+    )
+    query, key, value = (
+        _heads(graph, _product(graph, (weight, bias), f"{name}.{part}", embedded), f"{name}.{part}", most, _ORDER[part])
+        for part, weight, bias in parts
+    )
     score = graph.add("Div", graph.add("MatMul", query, key), graph.constant(f"{name}.scale", math.sqrt(EMBEDDING)))
     kept = graph.add("Mul", score, graph.add("Unsqueeze", present, axes=[1, 2]))
     penalty = graph.add("Mul", graph.add("Unsqueeze", absent, axes=[1, 2]), graph.constant(f"{name}.forbidden", FORBIDDEN))
@@ -32,7 +37,12 @@ def attention(graph: Graph, module: EntityAttention, name: str, encoding: str | 
 
     attended = graph.add("Transpose", graph.add("MatMul", weight, value), perm=[0, 2, 1, 3])
     flat = graph.add("Reshape", attended, graph.constant(f"{name}.flat", np.array([-1, most, EMBEDDING])))
-    rows = layer_norm(graph, f"{name}.attended", graph.add("Add", _product(graph, module.out, f"{name}.out", flat), embedded), axis=2)
+    rows = layer_norm(
+        graph,
+        f"{name}.attended",
+        graph.add("Add", _product(graph, (module.out.weight, module.out.bias), f"{name}.out", flat), embedded),
+        axis=2,
+    )
     total = graph.add("ReduceSum", graph.add("Mul", rows, graph.add("Unsqueeze", present, axes=[2])), axes=[1], keepdims=0)
     count = graph.add("ReduceSum", present, axes=[1], keepdims=1)
     return graph.add("Div", total, graph.add("Add", count, graph.constant(f"{name}.least", 1e-7)))
@@ -63,12 +73,10 @@ def _is_nothing(graph: Graph, name: str, kind: str) -> str:
     return graph.add("Cast", graph.add("Less", squares, graph.constant(f"{name}.nothing", NOTHING)), to=FLOAT)
 
 
-def _product(graph: Graph, layer: nn.Linear, name: str, x: str) -> str:
-    """A linear layer of each entity of x (N, most, 128)."""
-    weight: Tensor = layer.weight
-    return graph.add(
-        "Add", graph.add("MatMul", x, graph.constant(f"{name}.weight", weight.t())), graph.constant(f"{name}.bias", layer.bias)
-    )
+def _product(graph: Graph, layer: tuple[Tensor, Tensor], name: str, x: str) -> str:
+    """A linear layer, weight and bias, of each entity of x (N, most, 128)."""
+    weight, bias = layer
+    return graph.add("Add", graph.add("MatMul", x, graph.constant(f"{name}.weight", weight.t())), graph.constant(f"{name}.bias", bias))
 
 
 def _heads(graph: Graph, x: str, name: str, most: int, order: list[int]) -> str:

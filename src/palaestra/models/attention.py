@@ -35,16 +35,16 @@ class EntityAttention(nn.Module):
         self.itself = linear(itself, EMBEDDING) if itself else None
         known = EMBEDDING if itself else 0
         self.embeddings = nn.ModuleList(linear(known + size, EMBEDDING) for size in sizes)
-        self.query, self.key, self.value, self.out = (linear(EMBEDDING, EMBEDDING, 0.125) for _ in range(4))
+        self.queries_keys_values, self.out = linear(EMBEDDING, 3 * EMBEDDING, 0.125), linear(EMBEDDING, EMBEDDING, 0.125)
 
     def forward(self, encoding: Tensor, entities: Sequence[Tensor]) -> Tensor:
         """The other observations' encoding (N, itself) and each kind's entities (N, most, size) to (N, 128)."""
         absent = torch.cat([is_nothing(kind) for kind in entities], 1)
         embedded = functional.layer_norm(self._embedded(encoding, entities), (EMBEDDING,))
-        query, key, value = (heads(layer(embedded)) for layer in (self.query, self.key, self.value))
-        score = torch.matmul(query, key.transpose(2, 3)) / math.sqrt(EMBEDDING)
-        weight = torch.softmax(score.masked_fill(absent[:, None, None, :], FORBIDDEN), 3)
-        attended = torch.matmul(weight, value).transpose(1, 2).flatten(2)
+        query, key, value = heads(self.queries_keys_values(embedded))
+        bias = absent[:, None, None, :] * FORBIDDEN
+        attended = functional.scaled_dot_product_attention(query, key, value, attn_mask=bias, scale=1 / math.sqrt(EMBEDDING))
+        attended = attended.transpose(1, 2).flatten(2)
         rows = functional.layer_norm(self.out(attended) + embedded, (EMBEDDING,))
         present = (~absent).to(rows.dtype)
         # a product with the rows sums those that are present
@@ -70,9 +70,9 @@ def is_nothing(entities: Tensor) -> Tensor:
     return entities.square().sum(2) < NOTHING
 
 
-def heads(x: Tensor) -> Tensor:
-    """(N, M, 128) to (N, heads, M, 128 / heads)."""
-    return x.unflatten(2, (HEADS, EMBEDDING // HEADS)).transpose(1, 2)
+def heads(x: Tensor) -> tuple[Tensor, ...]:
+    """Queries, keys and values side by side, (N, M, 3 * 128), to each of them apart, (N, heads, M, 128 / heads)."""
+    return x.view(*x.shape[:2], 3, HEADS, EMBEDDING // HEADS).permute(2, 0, 3, 1, 4).unbind(0)
 
 
 def linear(inputs: int, outputs: int, variance: float = 1.0) -> nn.Linear:

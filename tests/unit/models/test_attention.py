@@ -31,8 +31,10 @@ def test_it_is_torchs_multi_head_attention_between_two_norms():
     embedded = functional.layer_norm(functional.silu(module.embeddings[0](torch.cat([itself, entities], 2))), (EMBEDDING,))
     theirs = torch.nn.MultiheadAttention(EMBEDDING, HEADS, batch_first=True)
     # torch divides by the root of a head's size, ML-Agents by that of the whole embedding's: twice as much
-    theirs.in_proj_weight.copy_(torch.cat([module.query.weight / math.sqrt(HEADS), module.key.weight, module.value.weight]))
-    theirs.in_proj_bias.copy_(torch.cat([module.query.bias / math.sqrt(HEADS), module.key.bias, module.value.bias]))
+    scale = torch.ones(3 * EMBEDDING)
+    scale[:EMBEDDING] /= math.sqrt(HEADS)
+    theirs.in_proj_weight.copy_(module.queries_keys_values.weight * scale.unsqueeze(1))
+    theirs.in_proj_bias.copy_(module.queries_keys_values.bias * scale)
     theirs.out_proj.weight.copy_(module.out.weight)
     theirs.out_proj.bias.copy_(module.out.bias)
     expected = functional.layer_norm(theirs(embedded, embedded, embedded)[0] + embedded, (EMBEDDING,)).mean(1)
