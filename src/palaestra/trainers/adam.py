@@ -25,14 +25,16 @@ class Adam:
 
     @torch.no_grad()
     def step(self) -> None:
-        """Moves every parameter by its gradient."""
+        """Moves every parameter by its gradient; those without one, such as frozen layers of a user's, stay."""
+        moving = [part for part in zip(self.parameters, self._first, self._second, self._steps, strict=True) if part[0].grad is not None]
+        parameters, first, second, steps = (list(column) for column in zip(*moving, strict=True))
         adam(
-            self.parameters,
-            [p.grad for p in self.parameters if p.grad is not None],
-            self._first,
-            self._second,
+            parameters,
+            [p.grad for p in parameters],
+            first,
+            second,
             [],
-            self._steps,
+            steps,
             fused=True,
             amsgrad=False,
             beta1=0.9,

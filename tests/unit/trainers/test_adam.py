@@ -25,6 +25,16 @@ def test_many_steps_are_those_of_torch():
     torch.testing.assert_close(mine, theirs)
 
 
+def test_what_has_no_gradient_stays_and_its_neighbors_move():
+    frozen, unused, moving = torch.nn.Parameter(torch.ones(2), requires_grad=False), *(torch.nn.Parameter(torch.ones(3)) for _ in range(2))
+    adam = Adam([frozen, unused, moving], learning_rate=0.1)
+    moving.grad = torch.tensor([4.0, -0.25, 0.0])
+    adam.step()
+    torch.testing.assert_close(moving.detach(), torch.tensor([0.9, 1.1, 1.0]))
+    assert torch.equal(frozen, torch.ones(2))
+    assert torch.equal(unused.detach(), torch.ones(3))
+
+
 def test_a_loaded_state_goes_on_with_the_same_digits():
     first, second = (torch.nn.Parameter(torch.ones(4)) for _ in range(2))
     one, two = Adam([first], 0.01), Adam([second], 0.01)
