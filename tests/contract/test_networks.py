@@ -73,10 +73,10 @@ def test_a_cell_learns_goes_on_and_leaves_a_model_that_answers_alike(encoder: st
         env = Anything(SEEN[encoder, seen], ACTIONS[action], steady=memory == "memory")
         stop: list[Callable[[Summary], object]] = [] if until is None else [lambda summary: summary.step >= until]
         given = {"callbacks": stop, "results_dir": str(tmp_path), "run_id": name, "seed": 3, "quiet": True, **more}
-        return palaestra.train(tree(encoder, memory, 6 * 96), env=env, **given)
+        return palaestra.train(tree(encoder, memory, 4 * 96), env=env, **given)
 
     whole = train("whole")
-    assert not train("parts", until=3 * 96).finished
+    assert not train("parts", until=2 * 96).finished
     resumed = train("parts", resume=True)
     assert differences(state(whole.folder), state(resumed.folder)) == []
     network, spec = load_networks(whole.folder)["Any"]
