@@ -26,7 +26,9 @@ def moved(body: Body, choice: int, turn: float, push: float, drag: float):
     angle = body.angle + wp.where(choice == 3, turn, 0.0) - wp.where(choice == 2, turn, 0.0)
     body.angle = angle - 2.0 * wp.pi * wp.round(angle / (2.0 * wp.pi))
     way = wp.where(choice == 0, push, 0.0) - wp.where(choice == 1, push, 0.0)
-    return advanced(dragged(driven(body, heading(body.angle), way), drag, 0.0))
+    if way != 0.0:  # a heading costs more than all else here
+        body = driven(body, heading(body.angle), way)
+    return advanced(dragged(body, drag, 0.0))
 
 
 def steered(place: torch.Tensor, angle: torch.Tensor, target: torch.Tensor, slack: float) -> torch.Tensor:

@@ -118,6 +118,8 @@ def off_walls(body: Body, column: int, row: int):
     """The agent kept out of those pieces of its room's walls that are next to it."""
     center = middle(column, row)
     local = body.position - center
+    if wp.max(wp.abs(local[0]), wp.abs(local[1])) < HALF - 1.01 * RADIUS:
+        return body
     for k in range(2):
         side = wp.where(local[k] < 0.0, -1, 1)
         beyond = wp.where(k == 0, column, row) + side
@@ -179,7 +181,7 @@ def drive(world: World, i: int, choice: int):
             room = row * EDGE + column
             won = meet(world, i, room, body)
             side = half_side(world.thing[i, room], 0)
-            if side > 0.0:
+            if side > 0.0 and touches(body, world.thing_place[i, room], 1.01 * side):
                 body = circle_off(body, world.thing_place[i, room], wp.vec2(side, side), 0.0)
             body = off_walls(body, column, row)
     world.place[i] = body.position
