@@ -102,15 +102,15 @@ class Learner:
         """Starts the network from another run's. Raises ConfigError where the networks differ in shape."""
         network = self.trainer.network
         saved = state["trainer"]["network"]
-        wanted = {key: tuple(value.shape) for key, value in network.state_dict().items()}
+        there, here = ({key: str(tuple(value.shape)) for key, value in tensors.items()} for tensors in (saved, network.state_dict()))
         differ = [
-            f"{key}: {tuple(saved[key].shape) if key in saved else 'missing'} there, {shape} here"
-            for key, shape in wanted.items()
-            if key not in saved or tuple(saved[key].shape) != shape
+            f"{key}: {there.get(key, 'missing')} there, {here.get(key, 'missing')} here"
+            for key in dict.fromkeys((*here, *there))  # a memory that is only there would be missed in play
+            if there.get(key) != here.get(key)
         ]
         if differ:
             raise ConfigError(
                 f"behavior '{self.name}' cannot start from {origin}: its network has another shape ({'; '.join(differ[:3])}); use the same "
                 f"network_settings, observations and actions"
             )
-        network.load_state_dict({key: saved[key] for key in wanted})
+        network.load_state_dict(saved)

@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tiny_envs import CPU, behavior_settings, spec_of
+
+from palaestra.core.errors import ConfigError
+from palaestra.runtime.learner import Learner
+
+MEMORY = {"memory": {"sequence_length": 4, "memory_size": 8}}
+
+
+def learner(network: dict[str, Any], seed: int = 0) -> Learner:
+    settings = behavior_settings(network={"hidden_units": 4, **network})
+    return Learner("Walker", spec_of((3,), continuous=2), settings, CPU, seed, inference=False)
+
+
+def test_a_network_starts_from_another_of_its_shape():
+    here, there = learner(MEMORY), learner(MEMORY, seed=1)
+    here.initialize(there.state_dict(), Path("results/first"))
+    theirs = there.trainer.network.state_dict()
+    assert all(torch.equal(value, theirs[key]) for key, value in here.trainer.network.state_dict().items())
+
+
+@pytest.mark.parametrize(
+    ("here", "there", "says"),
+    [
+        ({}, MEMORY, r"lstms.0.weight_ih_l0: \(16, 4\) there, missing here"),  # its heads have the same shape in both
+        (MEMORY, {}, r"lstms.0.weight_ih_l0: missing there, \(16, 4\) here"),
+        ({}, {"normalize": True}, "there, missing here"),
+        ({}, {"hidden_units": 5}, r"body.weights.0: \(2, 3, 5\) there, \(2, 3, 4\) here"),
+    ],
+)
+def test_a_network_of_another_shape_is_refused(here: dict[str, Any], there: dict[str, Any], says: str):
+    with pytest.raises(ConfigError, match=f"behavior 'Walker' cannot start from first: .*{says}"):
+        learner(here).initialize(learner(there).state_dict(), Path("first"))
