@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import torch
@@ -24,6 +24,7 @@ class SequenceTable:
 
     def __init__(self, rollout: Rollout, longest: int) -> None:
         time, _ = rollout.shape
+        longest = min(longest, time)
         ended = (rollout.terminated | rollout.truncated).cpu().numpy()
         ticks = np.arange(time)[:, None]
         settled = np.ones_like(ended) if rollout.lengths is None else ticks < rollout.lengths.cpu().numpy()
@@ -39,14 +40,23 @@ class SequenceTable:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def take(self, which: NDArray[np.int64], memory: Tensor) -> tuple[Tensor, Sequences]:
-        """Settled rows (N,) of these sequences, and how they follow one another. `memory` (all settled rows, L)."""
+    def take(self, parts: Iterable[NDArray[np.int64]], memory: Tensor) -> Iterator[tuple[Tensor, Sequences]]:
+        """Settled rows (N,) of the sequences of each part, and how they follow one another. `memory` (all settled rows, L).
+
+        All tables go to the device at once, before the first part: an accelerator is waited for once, not for each part.
+        """
+        layouts = [self._layout(which) for which in parts]
+        tables = torch.from_numpy(np.concatenate([table for _, *tables in layouts for table in tables])).to(memory.device)
+        pieces = iter(tables.split([len(table) for _, *tables in layouts for table in tables]))
+        for (steps, *_), rows, place, starts in zip(layouts, pieces, pieces, pieces, strict=True):
+            yield rows, Sequences(steps, place, memory.index_select(0, starts))
+
+    def _layout(self, which: NDArray[np.int64]) -> tuple[int, NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Of these sequences: the longest's decisions, all rows, where they lie in the grid, and the first row of each."""
         steps = int(self.lengths[which].max())
-        grid = self.rows[which, :steps].T
+        grid = self.rows[which, :steps].T.reshape(-1)
         place = np.flatnonzero(grid >= 0)
-        rows = torch.from_numpy(grid.reshape(-1)[place]).to(memory.device)
-        starts = torch.from_numpy(np.ascontiguousarray(self.rows[which, 0])).to(memory.device)
-        return rows, Sequences(steps, torch.from_numpy(place).to(memory.device), memory.index_select(0, starts))
+        return steps, grid[place], place, self.rows[which, 0]
 
     def in_parts(self, rows: int) -> Iterator[NDArray[np.int64]]:
         """All sequences in their order, some `rows` decisions at a time."""
@@ -64,6 +74,5 @@ def sequence_minibatches(
     columns, parts = rows.columns(), max(1, int(table.lengths.sum()) // size)
     for _ in range(epochs):
         order = torch.randperm(len(table), generator=generator, device=generator.device).cpu().numpy()
-        for which in np.array_split(order, min(parts, len(table))):
-            chosen, sequences = table.take(which, memory)
+        for chosen, sequences in table.take(np.array_split(order, min(parts, len(table))), memory):
             yield rows.with_columns([column.index_select(0, chosen) for column in columns], sequences)

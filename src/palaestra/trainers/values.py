@@ -63,8 +63,7 @@ class Critique:
         """(N, K) of the settled decisions."""
         memory = settled(self.rollout, (self.rollout.memory,))[0]
         value = memory.new_zeros((len(memory), self.network.signals))
-        for which in table.in_parts(VALUE_ROWS):
-            rows, sequences = table.take(which, memory)
+        for rows, sequences in table.take(table.in_parts(VALUE_ROWS), memory):
             value[rows] = self.network.value(tuple(x.index_select(0, rows) for x in self.inputs), sequences)
         return value
 

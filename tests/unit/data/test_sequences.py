@@ -42,14 +42,19 @@ def test_rows_are_counted_among_the_settled_ones_alone():
     assert table.rows.tolist() == [[0, 2], [3, -1], [1, -1]]
 
 
+def test_a_length_beyond_any_episode_makes_no_larger_table():
+    assert SequenceTable(rollout(["..", "x.", ".."]), longest=10**12).rows.tolist() == [[0, 2, -1], [4, -1, -1], [1, 3, 5]]
+
+
 def test_a_grid_has_time_down_and_its_rows_in_rising_places():
     table = SequenceTable(rollout(["..", "x.", "..", "..", ".x"], truncated=["..", "..", "..", ".x", ".."]), longest=3)
-    rows, sequences = table.take(np.array([1, 0]), torch.arange(10.0).unsqueeze(1))
+    parts = [np.array([1, 0]), np.array([0, 1])]
+    (rows, sequences), other = table.take(parts, torch.arange(10.0).unsqueeze(1))
     assert rows.tolist() == [4, 0, 6, 2, 8]
     assert sequences.steps == 3
     assert sequences.place.tolist() == [0, 1, 2, 3, 4]
     assert sequences.memory.tolist() == [[4], [0]]
-    rows, sequences = table.take(np.array([0, 1]), torch.arange(10.0).unsqueeze(1))
+    rows, sequences = other
     assert rows.tolist() == [0, 4, 2, 6, 8]
     assert sequences.place.tolist() == [0, 1, 2, 3, 5]
 
