@@ -47,7 +47,7 @@ def mean_reward(env: str, policy: Policy, *, deterministic: bool = False) -> flo
         ("Sorter.yaml", "builtin:Sorter", 1.9),
         ("3DBall_4096.yaml", "builtin:3DBall", 99.0),
         ("PushBlock.yaml", "builtin:PushBlock", 4.5),
-        ("Match3.yaml", "builtin:Match3", 37.5),  # its greedy rule: 37.08
+        ("Match3.yaml", "builtin:Match3", 38.5),  # its greedy rule: 37.08
     ],
 )
 def test_training_reaches_the_bar(config: str, env: str, bar: float, seed: int, tmp_path: Path):
