@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 from pydantic import Field, field_validator
 
@@ -57,10 +57,12 @@ class NetworkSettings(Settings):
     deterministic: bool = False
     """Act by the most likely action instead of a drawn one, in training too."""
 
-    @field_validator("vis_encode_type")
+    @field_validator("vis_encode_type", mode="before")
     @classmethod
-    def _encoder_exists(cls, name: str) -> str:
+    def _encoder_exists(cls, name: Any) -> str:
         ours = get_args(Encoder)
+        if not isinstance(name, str):  # one sentence, not one for each type that it might have had
+            raise ValueError(f"expected the name of an encoder ({', '.join(ours)}, or your own as package.module:Class)")
         return name if name in ours else _own(name, "encoder", ours)
 
     @field_validator("body")

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from palaestra.core.errors import ConfigError
+from palaestra.core.errors import ConfigError, ExportError, PluginError
 from palaestra.core.registry import Registry
 from palaestra.core.specs import BehaviorSpec
 from palaestra.data.rollout import Rollout
@@ -24,11 +24,14 @@ class Learner:
 
     def __init__(self, name: str, spec: BehaviorSpec, settings: BehaviorSettings, device: torch.device, seed: int, inference: bool) -> None:
         self.name, self.spec, self.settings = name, spec, settings
-        self.trainer: Trainer = Registry("trainers").get(settings.trainer_type)(spec, settings, device, seed)
-        if any(isinstance(module, OwnModule) for module in self.trainer.network.modules()):
-            from palaestra.export.own import check_exportable
+        try:
+            self.trainer: Trainer = Registry("trainers").get(settings.trainer_type)(spec, settings, device, seed)
+            if any(isinstance(module, OwnModule) for module in self.trainer.network.modules()):
+                from palaestra.export.own import check_exportable
 
-            check_exportable(self.trainer.network)  # better now than after an hour of training
+                check_exportable(self.trainer.network)  # better now than after an hour of training
+        except (ConfigError, PluginError, ExportError) as error:
+            raise type(error)(f"behavior '{name}': {error}") from error
         self.inference = inference
         self.seat = Seat(name, spec, self.trainer.policy, None if inference else self.trainer.rollout_size)
         self.next_summary, self.next_checkpoint = settings.summary_freq, settings.checkpoint_interval

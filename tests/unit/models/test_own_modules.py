@@ -159,6 +159,13 @@ def test_a_name_that_no_encoder_has_is_refused_with_those_there_are(name: str):
         NetworkSettings(vis_encode_type=name)
 
 
+@pytest.mark.parametrize("name", [None, 3, ["simple"]])
+def test_what_is_no_name_is_refused_in_one_sentence(name: object):
+    with pytest.raises(ValidationError, match="expected the name of an encoder") as refused:
+        NetworkSettings.model_validate({"vis_encode_type": name})
+    assert refused.value.error_count() == 1
+
+
 def test_the_nearest_encoder_is_named():
     with pytest.raises(ValidationError, match=r"no encoder is named 'nature_cn'; did you mean 'nature_cnn'\?"):
         NetworkSettings(vis_encode_type="nature_cn")

@@ -7,7 +7,7 @@ import pytest
 import torch
 from tiny_envs import CPU, behavior_settings, spec_of
 
-from palaestra.core.errors import ConfigError
+from palaestra.core.errors import ConfigError, PluginError
 from palaestra.runtime.learner import Learner
 
 MEMORY = {"memory": {"sequence_length": 4, "memory_size": 8}}
@@ -37,3 +37,10 @@ def test_a_network_starts_from_another_of_its_shape():
 def test_a_network_of_another_shape_is_refused(here: dict[str, Any], there: dict[str, Any], says: str):
     with pytest.raises(ConfigError, match=f"behavior 'Walker' cannot start from first: .*{says}"):
         learner(here).initialize(learner(there).state_dict(), Path("first"))
+
+
+@pytest.mark.parametrize("name", ["nature_cnn", "no_such_module:Encoder"])
+def test_what_a_network_cannot_be_made_of_names_the_behavior(name: str):
+    settings = behavior_settings(network={"vis_encode_type": name})
+    with pytest.raises((ConfigError, PluginError), match=f"^behavior 'Walker': .*vis_encode_type '{name}'"):
+        Learner("Walker", spec_of((3, 8, 8), continuous=1), settings, CPU, 0, inference=False)
