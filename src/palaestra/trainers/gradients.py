@@ -71,7 +71,7 @@ class Autograd:
         return Losses(policy_loss.detach(), value_loss.detach(), entropy.detach())
 
     def _pass(self, rows: Rows) -> tuple[Tensor, Tensor]:
-        """Packed actor output and values, in float32."""
+        """Packed actor output and values, as precise as the weights."""
         try:
             with torch.autocast(rows.advantage.device.type, torch.bfloat16, enabled=self.bfloat16):
                 output, value = self._forward(rows.inputs, rows.sequences)
@@ -82,7 +82,7 @@ class Autograd:
                 f"network_settings.compile: torch.compile cannot compile this network here ({str(error).strip().splitlines()[0]}); "
                 f"it needs a C++ compiler on the machine; or set compile: false"
             ) from error
-        return output.float(), value.float()
+        return output.to(rows.advantage.dtype), value.to(rows.advantage.dtype)
 
 
 class ClosedForm:
