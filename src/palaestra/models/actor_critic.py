@@ -113,10 +113,10 @@ class ActorCritic(nn.Module):
         vector = obs[self.vectors[0]] if len(self.vectors) == 1 else torch.cat([obs[i] for i in self.vectors], 1)
         return (vector if self.normalizer is None else self.normalizer(vector), *images, *entities)
 
-    def learn_statistics(self, obs: tuple[Tensor, ...]) -> None:
-        """Takes rows of observations into the normalizer, where there is one."""
+    def learn_statistics(self, vectors: tuple[Tensor, ...]) -> None:
+        """Takes rows of all vector observations, each (N, n), into the normalizer, where there is one."""
         if self.normalizer is not None:
-            self.normalizer.update(torch.cat([obs[i] for i in self.vectors], 1))
+            self.normalizer.update(torch.cat(vectors, 1))
 
     def act(self, inputs: Inputs) -> Tensor:
         """The actor's packed output, (N, continuous + choices), where there is no memory."""

@@ -73,7 +73,7 @@ class PPO:
                 nn.utils.clip_grad_norm_(self.parameters, hyper.max_grad_norm)
             self.optimizer.step()
             metrics.add({"Losses/Policy Loss": losses.policy.abs(), "Losses/Value Loss": losses.value, "Policy/Entropy": losses.entropy})
-        self.network.learn_statistics(settled(rollout, rollout.obs))
+        self.network.learn_statistics(settled(rollout, tuple(rollout.obs[i] for i in self.network.vectors)))
         metrics.add({"Policy/Learning Rate": rate, "Policy/Epsilon": c.clip_range, "Policy/Beta": c.entropy_coef})
         return metrics
 

@@ -64,7 +64,7 @@ def test_the_normalizer_works_on_the_joined_vectors_and_not_on_images():
     spec = spec_of((2,), (1, 20, 20), (3,), continuous=1)
     network = ActorCritic(spec, network_settings(normalize=True))
     obs = some_obs(spec, 40)
-    network.learn_statistics(obs)
+    network.learn_statistics((obs[0], obs[2]))
     vector, image = network.prepare(obs)
     assert network.normalizer is not None
     assert_close(vector, network.normalizer(torch.cat([obs[0], obs[2]], 1)))
@@ -74,7 +74,7 @@ def test_the_normalizer_works_on_the_joined_vectors_and_not_on_images():
 def test_images_alone_have_no_vector_and_no_normalizer():
     network = ActorCritic(SPECS["image"], network_settings(normalize=True))
     assert network.normalizer is None
-    network.learn_statistics((torch.rand(2, 3, 84, 84),))
+    network.learn_statistics(())
     assert network.prepare((torch.rand(2, 3, 84, 84),))[0].shape == (2, 0)
 
 
