@@ -163,16 +163,19 @@ def ray_of(sight: Sight, x: int):
 @wp.func
 def stand(sight: Sight, x: int, layer: int, depth: float, height: float, color: wp.vec3):
     """Puts a thing into a strip."""
-    low = -sight.height / depth
-    high = (height - sight.height) / depth
     sight.strips[sight.row, x, layer] = depth
-    sight.strips[sight.row, x, layer + 1] = low
-    sight.strips[sight.row, x, layer + 2] = high
-    sight.strips[sight.row, sight.width, 0] = wp.min(sight.strips[sight.row, sight.width, 0], low)
-    sight.strips[sight.row, sight.width, 1] = wp.max(sight.strips[sight.row, sight.width, 1], high)
+    sight.strips[sight.row, x, layer + 1] = -sight.height / depth
+    sight.strips[sight.row, x, layer + 2] = (height - sight.height) / depth
     light = DIM / (DIM + depth)
     for channel in range(3):
         sight.strips[sight.row, x, layer + 3 + channel] = light * color[channel]
+
+
+@wp.func
+def reach(sight: Sight, nearest: float, height: float):
+    """Keeps how low and high a thing reaches that is this near at its nearest."""
+    sight.strips[sight.row, sight.width, 0] = wp.min(sight.strips[sight.row, sight.width, 0], -sight.height / nearest)
+    sight.strips[sight.row, sight.width, 1] = wp.max(sight.strips[sight.row, sight.width, 1], (height - sight.height) / nearest)
 
 
 @wp.func
@@ -180,12 +183,16 @@ def see_room(sight: Sight, half: wp.vec2, height: float, color: wp.vec3):
     """The walls of a room about the origin with these half sides, in which the agent is; clears what was seen before."""
     sight.strips[sight.row, sight.width, 0] = 0.0
     sight.strips[sight.row, sight.width, 1] = 0.0
+    nearest = float(MISS)
     for x in range(sight.width):
         ray = ray_of(sight, x)
         far = wp.length(ray)
-        stand(sight, x, 0, wp.max(ray_room(sight.eye, ray / far, half) / far, 1.0e-3), height, color)
+        depth = wp.max(ray_room(sight.eye, ray / far, half) / far, 1.0e-3)
+        stand(sight, x, 0, depth, height, color)
+        nearest = wp.min(nearest, depth)
         sight.strips[sight.row, x, THING] = MISS
         sight.strips[sight.row, x, THING + 1] = MISS  # no slope is as steep
+    reach(sight, nearest, height)
 
 
 @wp.func
@@ -195,40 +202,51 @@ def columns_of(sight: Sight, center: wp.vec2, radius: float):
     depth = wp.dot(sight.ahead, to)
     right = sight.ahead[1] * to[0] - sight.ahead[0] * to[1]
     last = sight.width - 1
-    if depth <= -radius:
+    aside = wp.abs(right) - TANGENT * depth - 1.01 * wp.sqrt(1.0 + TANGENT * TANGENT) * radius
+    if wp.max(aside, -radius - depth) >= 0.0:
         return 0, -1
     if depth <= radius:  # it may fill the view
         return 0, last
     middle = 0.5 * float(sight.width)
     half = middle / TANGENT
-    # seen from the eye its outline lies within this square's
-    low = wp.min((right - radius) / (depth - radius), (right - radius) / (depth + radius))
-    high = wp.max((right + radius) / (depth - radius), (right + radius) / (depth + radius))
-    return wp.max(int(wp.floor(middle + half * low)), 0), wp.min(int(wp.floor(middle + half * high)), last)
+    # seen from the eye its outline lies within this square's; a ray goes through the middle of its column
+    left = right - radius
+    right += radius
+    low = left / wp.where(left > 0.0, depth + radius, depth - radius)
+    high = right / wp.where(right > 0.0, depth - radius, depth + radius)
+    return wp.max(int(wp.ceil(middle + half * low - 0.51)), 0), wp.min(int(wp.floor(middle + half * high - 0.49)), last)
 
 
 @wp.func
 def see_circle(sight: Sight, center: wp.vec2, radius: float, height: float, color: wp.vec3):
     """An upright cylinder, where nothing nearer stands before it."""
     first, last = columns_of(sight, center, radius)
+    nearest = float(MISS)
     for x in range(first, last + 1):
         ray = ray_of(sight, x)
         far = wp.length(ray)
         depth = ray_circle(sight.eye, ray / far, center, radius) / far
         if depth < wp.min(sight.strips[sight.row, x, THING], sight.strips[sight.row, x, 0]):
             stand(sight, x, THING, depth, height, color)
+            nearest = wp.min(nearest, depth)
+    if nearest < MISS:
+        reach(sight, nearest, height)
 
 
 @wp.func
 def see_box(sight: Sight, center: wp.vec2, half: wp.vec2, angle: float, height: float, color: wp.vec3):
     """An upright box with these half sides, turned by the angle, where nothing nearer stands before it."""
     first, last = columns_of(sight, center, wp.length(half))
+    nearest = float(MISS)
     for x in range(first, last + 1):
         ray = ray_of(sight, x)
         far = wp.length(ray)
         depth = ray_box(sight.eye, ray / far, center, half, angle) / far
         if depth < wp.min(sight.strips[sight.row, x, THING], sight.strips[sight.row, x, 0]):
             stand(sight, x, THING, depth, height, color)
+            nearest = wp.min(nearest, depth)
+    if nearest < MISS:
+        reach(sight, nearest, height)
 
 
 @wp.func
@@ -249,20 +267,12 @@ def paint_sight(strips: wp.array3d(dtype=wp.float32), image: wp.array4d(dtype=wp
     """Row y of the pixels through an agent's eyes."""
     slope = slope_of(image, y)
     color = wp.where(slope > 0.0, sky, ground)
-    red = image[row, 0, y]
-    green = image[row, 1, y]
-    blue = image[row, 2, y]
+    # no branches, which chance would take, and no views, which cost more than the pixels
     for x in range(image.shape[3]):
-        red[x] = color[0]
-        green[x] = color[1]
-        blue[x] = color[2]
-        strip = strips[row, x]
-        at = -1
-        if slope >= strip[1] and slope <= strip[2]:
-            at = 0
-        if slope >= strip[THING + 1] and slope <= strip[THING + 2]:
-            at = THING
-        if at >= 0:
-            red[x] = strip[at + 3]
-            green[x] = strip[at + 4]
-            blue[x] = strip[at + 5]
+        is_thing = int(slope >= strips[row, x, THING + 1]) * int(slope <= strips[row, x, THING + 2])
+        is_wall = int(slope >= strips[row, x, 1]) * int(slope <= strips[row, x, 2])
+        at = 3 + THING * is_thing
+        is_bare = is_thing + is_wall == 0
+        image[row, 0, y, x] = wp.where(is_bare, color[0], strips[row, x, at])
+        image[row, 1, y, x] = wp.where(is_bare, color[1], strips[row, x, at + 1])
+        image[row, 2, y, x] = wp.where(is_bare, color[2], strips[row, x, at + 2])

@@ -45,6 +45,13 @@ def somewhere(state: wp.uint32, margin: float):
 
 
 @wp.func
+def forget(world: World, i: int):
+    """Has every agent of an area look for food around it anew."""
+    for slot in range(i * AGENTS, (i + 1) * AGENTS):
+        world.scout[slot] = wp.vec3(0.0, 0.0, 0.0)
+
+
+@wp.func
 def start(world: World, i: int):
     """Food and agents anywhere."""
     for k in range(2):
@@ -60,6 +67,7 @@ def start(world: World, i: int):
         world.angle[slot] = wp.randf(state, -wp.pi, wp.pi)
         world.frozen[slot] = 0
         world.firing[slot] = False
+    forget(world, i)
     world.rng[i] = state
     world.age[i] = 0
 
@@ -108,15 +116,24 @@ def collide(world: World, slot: int, last: int, radius: float):
 
 @wp.func
 def eat(world: World, i: int, slot: int, radius: float):
-    """Takes the balls that an agent touches; each comes up again elsewhere."""
+    """Takes the balls that an agent touches; each comes up again elsewhere. It looks anew where it has gone far enough to touch one."""
     position = world.position[slot]
+    scout = world.scout[slot]
+    if wp.length(position - wp.vec2(scout[0], scout[1])) < scout[2]:
+        return
     reach = radius + FOOD_RADIUS
+    nearest = float(1.0e9)  # noqa: UP018  Warp takes a literal for a constant
     for k in range(world.food.shape[1]):
-        if wp.length_sq(world.food[i, k] - position) < reach * reach:
+        distance = wp.length_sq(world.food[i, k] - position)
+        nearest = wp.min(nearest, distance)
+        if distance < reach * reach:
             world.reward[slot] += wp.where(k < GREENS, 1.0, -1.0)
             state, place = somewhere(world.rng[i], 1.0)
             world.rng[i] = state
             world.food[i, k] = place
+    world.scout[slot] = wp.vec3(position[0], position[1], wp.sqrt(nearest) - reach - 0.01)
+    if nearest < reach * reach:  # what has come up may lie beside any agent
+        forget(world, i)
 
 
 @wp.func

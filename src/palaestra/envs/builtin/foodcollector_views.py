@@ -43,6 +43,7 @@ class World:
     angle: wp.array(dtype=wp.float32)
     frozen: wp.array(dtype=wp.int32)  # physics ticks until it thaws
     firing: wp.array(dtype=wp.bool)
+    scout: wp.array(dtype=wp.vec3)  # a place and how far around it the agent touches no food
     action_continuous: wp.array2d(dtype=wp.float32)  # forward, to the right, turn to the left
     action_discrete: wp.array2d(dtype=wp.int64)  # 1: fire
     written: wp.array2d(dtype=wp.int32)
