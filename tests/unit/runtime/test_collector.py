@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 import torch
+from any_env import Anything
 from tiny_envs import CPU, Bandit, PlainBuffer, Scripted, behavior_settings, episodes_of, plainly, same_episodes, slow_episodes
 from torch import Tensor
 
 from palaestra.core.errors import NotFinite
-from palaestra.core.specs import BehaviorSpec
+from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action, Decision, TimeStep
 from palaestra.data.rollout import Rollout
 from palaestra.envs.base import Env
@@ -62,6 +63,20 @@ def test_a_rollout_is_given_when_it_is_full():
 def test_a_rollout_has_at_least_as_many_decisions_as_asked_for():
     collector = collector_of(Scripted({"Walker": STEADY}), rollout_size=18)
     assert collector.collect(100, never)["Walker"].shape == (4, 5)
+
+
+def test_memory_goes_with_its_episode_though_nobody_acts_when_that_ends():
+    env = Anything((ObsSpec("vector", (3,)),), ActionSpec(2), areas=1, steady=False)  # often its one slot ends and does not act
+
+    def join(name: str, spec: BehaviorSpec) -> Seat:
+        network = {"memory": {"sequence_length": 4, "memory_size": 8}}
+        return Seat(name, spec, PPO(spec, behavior_settings(network=network), CPU, 0).policy, 30)
+
+    rollout = Collector(env, join, 0).collect(500, never)["Any"]
+    assert rollout.lengths is not None
+    ended = (rollout.terminated | rollout.truncated)[: int(rollout.lengths) - 1, 0]
+    assert 2 < ended.sum() < 20
+    assert torch.equal(rollout.memory[1 : int(rollout.lengths), 0].any(1), ~ended)
 
 
 class Apart(Scripted):
