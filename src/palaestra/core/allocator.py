@@ -9,6 +9,8 @@ from contextlib import suppress
 _MMAP_THRESHOLD, _TRIM_THRESHOLD = -3, -1  # of mallopt, from malloc.h
 KEPT = 1 << 30
 """Bytes that one piece may have, and bytes that may lie free, before they go back to the system."""
+OLD_LIMIT = 1 << 25
+"""The largest piece that glibc before 2.35 lets be set. Told of none, it would from then on ask the system for each from 128 KiB on."""
 
 
 def keep_freed_memory() -> None:
@@ -21,5 +23,6 @@ def keep_freed_memory() -> None:
         return
     with suppress(OSError, AttributeError):  # a C library without mallopt
         library = ctypes.CDLL(None)
-        library.mallopt(_MMAP_THRESHOLD, KEPT)
+        if not library.mallopt(_MMAP_THRESHOLD, KEPT):
+            library.mallopt(_MMAP_THRESHOLD, OLD_LIMIT)
         library.mallopt(_TRIM_THRESHOLD, KEPT)
