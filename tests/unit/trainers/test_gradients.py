@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tiny_envs import network_settings, spec_of
+from tiny_envs import CPU, behavior_settings, network_settings, spec_of
 from torch import Tensor
 
 from palaestra.core.specs import BehaviorSpec
@@ -14,6 +14,7 @@ from palaestra.models.actor_critic import ActorCritic
 from palaestra.models.distributions import log_prob_and_entropy
 from palaestra.models.flat import flatten
 from palaestra.trainers.gradients import Autograd, ClosedForm, Coefficients
+from palaestra.trainers.ppo import PPO
 
 ACTIONS = {
     "continuous": {"continuous": 3},
@@ -104,6 +105,17 @@ def test_the_experience_of_these_tests_lies_on_both_sides_of_the_clip_range():
     assert (ratio < 0.8).any()
     assert (ratio > 1.2).any()
     assert ((ratio > 0.8) & (ratio < 1.2)).any()
+
+
+def test_with_a_joint_ratio_the_loss_is_that_of_the_whole_action():
+    ppo = PPO(spec_of((5,), continuous=2, branches=(3,)), behavior_settings({"joint_ratio": True, "epsilon": 0.3}), CPU, 0)
+    torch.manual_seed(0)
+    rows, (_, c) = rows_of(ppo.network, 64, masked=False), ppo._scheduled(0)
+    sample = Action(rows.continuous, rows.discrete)
+    log_prob, _ = log_prob_and_entropy(ppo.network.act(rows.inputs), ppo.network.log_std, None, sample, ppo.network.spec.action)
+    ratio = (log_prob - rows.log_prob).sum(1).exp()
+    gain = torch.minimum(ratio * rows.advantage, ratio.clamp(0.7, 1.3) * rows.advantage)
+    torch.testing.assert_close(ppo.gradient(rows, c).policy, -gain.mean())
 
 
 def test_masked_choices_get_no_gradient():
