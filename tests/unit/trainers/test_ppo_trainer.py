@@ -272,6 +272,17 @@ def test_it_learns_what_is_best_in_a_bandit(action: dict[str, Any]):
 
 
 @torch.no_grad()
+@pytest.mark.parametrize("memory", [None, {"sequence_length": 4, "memory_size": 8}])
+def test_the_setting_deterministic_has_it_act_by_the_likeliest_action(memory: dict[str, int] | None):
+    step = Stream(0, slots=20, steady=True).next()
+    drawn, likeliest = (trainer(network={"memory": memory, "deterministic": chosen}).policy for chosen in (False, True))
+    means = likeliest.act(step).sample.continuous
+    likeliest.forget()
+    assert torch.equal(likeliest.act(step).sample.continuous, means)
+    assert not torch.equal(drawn.act(step).sample.continuous, means)
+
+
+@torch.no_grad()
 def mean_reward(ppo: PPO, env: Bandit, step: TimeStep) -> float:
     """Of the likeliest actions."""
     ppo.policy.deterministic = True
