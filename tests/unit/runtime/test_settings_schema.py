@@ -26,7 +26,8 @@ KEYS = {
         "batch_size buffer_size learning_rate learning_rate_schedule buffer_init_steps tau steps_per_update "
         "reward_signal_steps_per_update save_replay_buffer init_entcoef"
     ),
-    "NetworkSettings": "normalize hidden_units num_layers vis_encode_type goal_conditioning_type bfloat16 compile deterministic memory body",
+    "NetworkSettings": "normalize hidden_units num_layers vis_encode_type body memory goal_conditioning_type "
+    "bfloat16 compile deterministic",
     "MemorySettings": "sequence_length memory_size",
     "ExtrinsicSettings": "gamma strength network_settings normalize",
     "CuriositySettings": "gamma strength network_settings normalize learning_rate encoding_size",
