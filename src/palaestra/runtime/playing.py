@@ -17,6 +17,7 @@ from palaestra.runtime.border import guarded
 from palaestra.runtime.environments import EDITOR, is_game, make_env
 from palaestra.runtime.files import file_name
 from palaestra.runtime.folder import CONFIGURATION, RunFolder
+from palaestra.runtime.parameters import fix_parameters
 from palaestra.runtime.settings import RunSettings, load
 from palaestra.runtime.status import TrainingStatus
 
@@ -83,13 +84,16 @@ def env_name(models: Models, env: str | None) -> str:
 
 
 def open_for(models: Models, env: str | None, areas: int | None, usual: int, **options: Any) -> Env:
-    """The environment to play in: the one named, else the run's own.
+    """The environment to play in: the one named, else the run's own with the parameters that it was trained with.
 
     Where `areas` is not given it has the `usual` number, except that a Unity game has the run's, and one of the user's own
     (python:...) makes as many as it likes.
     """
     own = dict(models.settings.env_settings.env_options) if models.settings and not env else {}
-    return open_named(env_name(models, env), areas, usual, {**own, **options}, models.settings)
+    made = open_named(env_name(models, env), areas, usual, {**own, **options}, models.settings)
+    if models.settings and not env:
+        fix_parameters(made, models.settings)
+    return made
 
 
 def open_named(name: str, areas: int | None, usual: int, options: Mapping[str, Any], settings: RunSettings | None = None) -> Env:

@@ -21,11 +21,11 @@ from palaestra.runtime.console import Console
 from palaestra.runtime.folder import CONFIGURATION, RunFolder
 from palaestra.runtime.learner import Learner
 from palaestra.runtime.model_writer import ModelWriter
+from palaestra.runtime.parameters import fix_parameters
 from palaestra.runtime.settings import RunSettings, behavior
 from palaestra.runtime.status import MLAGENTS
 from palaestra.runtime.timers import Timers
 from palaestra.runtime.tracker import Tracker
-from palaestra.scenario.settings import constant
 
 MUCH_WORK = 30_000_000
 """Multiplications in one pass at which a second core begins to pay: below, handing work over costs more than it saves."""
@@ -57,17 +57,11 @@ class Run:
         self._seats: dict[str, Any] = {}
         self._specs: dict[str, Any] = {}
         """Of the checkpoint gone on from: what behaviors that have not been seen yet had learned, and decided; what all see and do."""
-        self._set_parameters()
+        fix_parameters(env, settings)
         if isinstance(env, Informed):
             env.training_starts(training_facts(settings, self.device))
         self.collector = Collector(env, self._join, settings.env_settings.seed)
         self.set_threads()
-
-    def _set_parameters(self) -> None:
-        """The environment parameters that the settings fix, in every area."""
-        fixed = {name: constant(value) for name, value in (self.settings.environment_parameters or {}).items()}
-        if fixed:
-            self.env.set_parameters({name: torch.full((self.env.num_areas,), value or 0.0) for name, value in fixed.items()})
 
     def _join(self, name: str, spec: BehaviorSpec) -> Seat:
         if name.casefold() in RESERVED:
@@ -91,7 +85,8 @@ class Run:
             told = os.environ.get("OMP_NUM_THREADS", "")
             cores = int(told) if told.isdigit() else os.cpu_count()
             self.threads = cores or 1 if most >= MUCH_WORK else 1
-            why = f"{most / 1e6:,.0f} million multiplications in a pass of a minibatch or a tick; --torch-threads chooses"
+            work = f"{most / 1e6:,.0f} million" if most >= 1e6 else "less than a million"
+            why = f"{work} multiplications in a pass of a minibatch or a tick; --torch-threads chooses"
             self.console.info(f"Computing with {self.threads} {'thread' if self.threads == 1 else 'threads'}: {why}")
         torch.set_num_threads(self.threads)
 

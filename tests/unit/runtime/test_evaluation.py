@@ -18,7 +18,7 @@ from palaestra.export.onnx import export
 from palaestra.models.actor_critic import ActorCritic
 from palaestra.runtime.evaluation import evaluate, model_brains
 from palaestra.runtime.players import Players
-from palaestra.runtime.playing import find_models
+from palaestra.runtime.playing import find_models, open_for
 
 
 def policy_for(env: Env, behavior: str, folder: Path) -> Policy:
@@ -99,3 +99,13 @@ def test_a_run_of_default_settings_alone_has_its_models_found(tmp_path: Path):
         {"default_settings": tree["behaviors"]["Basic"]}, env="Basic", results_dir=str(tmp_path), run_id="run", quiet=True
     )
     assert find_models("run", tmp_path).files == {"Basic": result.models["Basic"]}
+
+
+def test_a_run_is_played_with_the_parameters_it_was_trained_with(tmp_path: Path):
+    tree = settings("Sorter", 200) | {"environment_parameters": {"num_tiles": 5}}
+    palaestra.train(tree, env="Sorter", num_areas=2, results_dir=str(tmp_path), run_id="run", quiet=True)
+    models = find_models("run", tmp_path)
+    for env, tiles in ((None, 5), ("Sorter", 2)):  # one that is named has its own
+        game = open_for(models, env, 4, 4)
+        seen = game.reset(0)["Sorter"].obs[0]
+        assert seen.any(2).sum(1).tolist() == [tiles] * 4
