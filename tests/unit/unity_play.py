@@ -115,6 +115,9 @@ class EchoPolicy:
         made = self.decide(step)
         return Chosen(made.action, lambda: made)
 
+    def see(self, step: TimeStep) -> None:
+        """It remembers nothing."""
+
     def decide(self, step: TimeStep) -> Decision:
         x = step.obs[0][:, 0]
         continuous = x[:, None].repeat(1, self.action.continuous)
