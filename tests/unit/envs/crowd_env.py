@@ -48,7 +48,7 @@ def show(world: World, area: int, slot: int):
 
 
 @wp.kernel
-def begin(world: World, seed: int):
+def begin(world: World):
     """All agents but each area's last play the first behavior."""
     area = wp.tid()
     world.age[area] = 0
@@ -57,9 +57,6 @@ def begin(world: World, seed: int):
         slot = area * AGENTS + j
         world.plays[slot] = wp.where(j == AGENTS - 1, 1, 0)
         world.played[slot] = world.plays[slot]
-        world.reward[slot] = 0.0
-        world.terminated[slot] = False
-        world.truncated[slot] = False
         show(world, area, slot)
 
 

@@ -22,6 +22,7 @@ import warp as wp
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
 from palaestra.envs.builtin.base import Program, WarpEnv
+from palaestra.envs.builtin.columns import set_aside
 from palaestra.envs.builtin.picture import ball_on_block
 
 if TYPE_CHECKING:
@@ -169,14 +170,9 @@ def is_off(position: wp.vec3):
 
 
 @wp.kernel
-def begin(world: World, seed: int):
+def begin(world: World):
     """Starts every area anew."""
-    i = wp.tid()
-    world.rng[i] = wp.rand_init(seed, i)
-    world.reward[i] = 0.0
-    world.terminated[i] = False
-    world.truncated[i] = False
-    start(world, i)
+    start(world, wp.tid())
 
 
 @wp.func
@@ -223,8 +219,7 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
     world.truncated[i] = age >= MOST_DECISIONS and not fallen
     if fallen or age >= MOST_DECISIONS:
         report[0] = 1
-        for k in range(world.obs.shape[1]):
-            world.final_obs[i, k] = world.obs[i, k]
+        set_aside(world.obs, world.final_obs, i)
         start(world, i)
 
 

@@ -12,7 +12,7 @@ import warp as wp
 from palaestra.core.errors import EnvError
 from palaestra.core.registry import nearest
 from palaestra.core.timestep import Action, TimeStep
-from palaestra.envs.builtin.columns import allocate, quiet, resolve
+from palaestra.envs.builtin.columns import allocate, quiet, resolve, seed_streams
 from palaestra.envs.builtin.tables import Tables
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class Program:
 
     world: Any
     begin: Any
-    """(world, seed), a thread an area: starts every area anew."""
+    """(world), a thread an area: starts every area anew. `rng`, where there is such a column, has been seeded."""
     tick: Any
     """(world, report), a thread an area: one decision of its agents, started anew where it ended the episode. Sets report[0]
     where an episode ended, and report[1] to 1 + the slot of an action that is no number or no choice."""
@@ -93,18 +93,23 @@ class WarpEnv:
         self._seen = self._report.numpy() if self.device.type == "cpu" else None  # None: reading it would wait
         self._streams: dict[int, wp.Stream] = {}
         with quiet():  # the first launch compiles the kernels, unless Warp finds them in its cache
-            self._begin = self._record(program.begin, self.num_areas, 0)
-            self._tick = [self._record(program.tick, self.num_areas, wp.from_torch(self._report))]
+            self._seed = self._record(seed_streams, len(self._columns["rng"]), self._world.rng, 0) if "rng" in self._columns else None
+            self._begin = self._record(program.begin, self.num_areas, self._world)
+            self._tick = [self._record(program.tick, self.num_areas, self._world, wp.from_torch(self._report))]
             if program.draw is not None:
-                self._tick.append(self._record(program.draw, (slots, self._columns["obs_image"].shape[2])))
+                self._tick.append(self._record(program.draw, (slots, self._columns["obs_image"].shape[2]), self._world))
 
     def _record(self, kernel: Any, threads: int | tuple[int, int], *inputs: Any) -> Any:
         """A launch that can be repeated at a fifth of the cost of a new one."""
-        return wp.launch(kernel, dim=threads, inputs=[self._world, *inputs], device=str(self.device), record_cmd=True)
+        return wp.launch(kernel, dim=threads, inputs=inputs, device=str(self.device), record_cmd=True)
 
     def reset(self, seed: int) -> dict[str, TimeStep]:
         """Starts every area anew; an area's stream depends on the seed and its own number alone."""
-        self._begin.set_param_at_index(1, seed & 0x7FFFFFFF)
+        for name in ("reward", "terminated", "truncated"):
+            self._columns[name].zero_()
+        if self._seed is not None:
+            self._seed.set_param_at_index(1, seed & 0x7FFFFFFF)
+            self._run(self._seed)
         for launch in (self._begin, *self._tick[1:]):
             self._run(launch)
         self._started = True
@@ -208,7 +213,7 @@ class WarpEnv:
 
     def _picture(self, row: dict[str, np.ndarray]) -> np.ndarray:
         """Draws one area from its row of every column; of several agents, from theirs (agents, ...)."""
-        raise NotImplementedError
+        raise EnvError(f"{self.behavior} has no picture")
 
     def close(self) -> None:
         """Nothing to free: the columns go with the last reference to them."""

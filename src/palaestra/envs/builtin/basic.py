@@ -15,6 +15,7 @@ import warp as wp
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
 from palaestra.envs.builtin.base import Program, WarpEnv
+from palaestra.envs.builtin.columns import set_aside
 from palaestra.envs.builtin.picture import line
 
 if TYPE_CHECKING:
@@ -54,13 +55,9 @@ def start(world: World, i: int):
 
 
 @wp.kernel
-def begin(world: World, seed: int):
-    """Starts every area anew; there is no chance in it, so the seed decides nothing."""
-    i = wp.tid()
-    world.reward[i] = 0.0
-    world.terminated[i] = False
-    world.truncated[i] = False
-    start(world, i)
+def begin(world: World):
+    """Starts every area anew; there is no chance in it."""
+    start(world, wp.tid())
 
 
 @wp.kernel
@@ -88,8 +85,7 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
     world.truncated[i] = age >= MOST_DECISIONS and not arrived
     if arrived or age >= MOST_DECISIONS:
         report[0] = 1
-        for k in range(PLACES):
-            world.final_obs[i, k] = world.obs[i, k]
+        set_aside(world.obs, world.final_obs, i)
         start(world, i)
 
 

@@ -1,4 +1,7 @@
-"""The columns of a world: torch tensors that a Warp struct sees too, allocated once."""
+"""The columns of a world: torch tensors that a Warp struct sees too, allocated once, and what every environment does with them."""
+
+# A kernel is Warp's language in Python's clothes; pyright reads it as Python.
+# pyright: reportArgumentType=false, reportOperatorIssue=false, reportInvalidTypeForm=false, reportIndexIssue=false
 
 from __future__ import annotations
 
@@ -12,6 +15,8 @@ import torch
 import warp as wp
 
 from palaestra.core.errors import EnvError
+
+wp.set_module_options({"enable_backward": False, "max_unroll": 1})
 
 _TORCH = {
     wp.float32: torch.float32,
@@ -85,3 +90,17 @@ def allocate(
         columns[name] = torch.zeros((rows.get(name, slots), *outer, *inner), dtype=_TORCH[scalar], device=device)
         setattr(world, name, wp.from_torch(columns[name], dtype=var.type.dtype))
     return world, columns
+
+
+@wp.kernel
+def seed_streams(streams: wp.array(dtype=wp.uint32), seed: int):
+    """A stream of random numbers for each row, by the seed and the row's own number."""
+    i = wp.tid()
+    streams[i] = wp.rand_init(seed, i)
+
+
+@wp.func
+def set_aside(seen: wp.array2d(dtype=wp.float32), last: wp.array2d(dtype=wp.float32), i: int):
+    """Copies a row of an observation to that of last views, as an episode ends."""
+    for k in range(seen.shape[1]):
+        last[i, k] = seen[i, k]

@@ -19,6 +19,7 @@ import warp as wp
 
 from palaestra.envs.builtin.base import Program
 from palaestra.envs.builtin.camera import is_bare, paint_sight
+from palaestra.envs.builtin.columns import set_aside
 from palaestra.envs.builtin.foodcollector_views import AGENT_RADIUS, AGENTS, FOOD_RADIUS, GREENS, HALF, World, show
 from palaestra.envs.builtin.planar import advanced, circle_body, circle_circle, circle_within, dragged, driven, parted
 from palaestra.envs.builtin.rays import heading, ray_circle
@@ -173,8 +174,7 @@ def live(world: World, i: int):
 @wp.func
 def keep_last_view(world: World, slot: int):
     """Sets aside what an agent saw at the end of its episode."""
-    for k in range(world.obs_vector.shape[1]):
-        world.final_obs_vector[slot, k] = world.obs_vector[slot, k]
+    set_aside(world.obs_vector, world.final_obs_vector, slot)
     if world.is_visual == 1:
         for x in range(world.strips.shape[1]):
             for k in range(world.strips.shape[2]):
@@ -187,14 +187,9 @@ def keep_last_view(world: World, slot: int):
 
 
 @wp.kernel
-def begin(world: World, seed: int):
+def begin(world: World):
     """Starts every area anew."""
     i = wp.tid()
-    world.rng[i] = wp.rand_init(seed, i)
-    for slot in range(i * AGENTS, (i + 1) * AGENTS):
-        world.reward[slot] = 0.0
-        world.terminated[slot] = False
-        world.truncated[slot] = False
     start(world, i)
     show(world, i)
 

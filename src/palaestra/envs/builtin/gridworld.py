@@ -21,6 +21,7 @@ from palaestra.core.errors import EnvError
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
 from palaestra.envs.builtin.base import Program, WarpEnv
+from palaestra.envs.builtin.columns import set_aside
 from palaestra.envs.builtin.picture import board
 
 if TYPE_CHECKING:
@@ -120,14 +121,9 @@ def start(world: World, i: int):
 
 
 @wp.kernel
-def begin(world: World, seed: int):
+def begin(world: World):
     """Starts every area anew."""
-    i = wp.tid()
-    world.rng[i] = wp.rand_init(seed, i)
-    world.reward[i] = 0.0
-    world.terminated[i] = False
-    world.truncated[i] = False
-    start(world, i)
+    start(world, wp.tid())
 
 
 @wp.kernel
@@ -158,8 +154,7 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
         world.final_edge[i] = world.edge[i]
         for k in range(LONGEST * LONGEST):
             world.final_board[i, k] = world.board[i, k]
-        for k in range(2):
-            world.final_obs_goal[i, k] = world.obs_goal[i, k]
+        set_aside(world.obs_goal, world.final_obs_goal, i)
         start(world, i)
 
 

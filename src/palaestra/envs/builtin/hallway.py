@@ -34,6 +34,7 @@ import warp as wp
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
 from palaestra.envs.builtin.base import Program, WarpEnv
+from palaestra.envs.builtin.columns import set_aside
 from palaestra.envs.builtin.driving import CHOICES, detour, moved, steered
 from palaestra.envs.builtin.picture_plane import GREEN, RED, VIOLET, Plane
 from palaestra.envs.builtin.picture_rooms import marked
@@ -155,14 +156,9 @@ def start(world: World, i: int):
 
 
 @wp.kernel
-def begin(world: World, seed: int):
+def begin(world: World):
     """Starts every area anew."""
-    i = wp.tid()
-    world.rng[i] = wp.rand_init(seed, i)
-    world.reward[i] = 0.0
-    world.terminated[i] = False
-    world.truncated[i] = False
-    start(world, i)
+    start(world, wp.tid())
 
 
 @wp.func
@@ -212,10 +208,8 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
     see(world, i)
     if met >= 0 or age >= MOST_DECISIONS:
         report[0] = 1
-        for k in range(world.obs.shape[1]):
-            world.final_obs[i, k] = world.obs[i, k]
-        for k in range(world.obs_time.shape[1]):
-            world.final_obs_time[i, k] = world.obs_time[i, k]
+        set_aside(world.obs, world.final_obs, i)
+        set_aside(world.obs_time, world.final_obs_time, i)
         start(world, i)
 
 

@@ -25,6 +25,7 @@ from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
 from palaestra.envs.builtin import match3_rules as rules
 from palaestra.envs.builtin.base import Program, WarpEnv
+from palaestra.envs.builtin.columns import set_aside
 from palaestra.envs.builtin.match3_rules import CELLS, COLUMNS, KINDS, MOVES, ROWS, WORTHS, World
 from palaestra.envs.builtin.picture_match3 import gems
 from palaestra.envs.builtin.tables import Tables
@@ -51,14 +52,9 @@ def start(world: World, i: int):
 
 
 @wp.kernel
-def begin(world: World, seed: int):
+def begin(world: World):
     """Starts every area anew."""
-    i = wp.tid()
-    world.rng[i] = wp.rand_init(seed, i)
-    world.reward[i] = 0.0
-    world.terminated[i] = False
-    world.truncated[i] = False
-    start(world, i)
+    start(world, wp.tid())
 
 
 @wp.func
@@ -89,10 +85,8 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
     world.truncated[i] = age >= MOST_DECISIONS
     if age >= MOST_DECISIONS:
         report[0] = 1
-        for k in range(world.obs_cells.shape[1]):
-            world.final_obs_cells[i, k] = world.obs_cells[i, k]
-        for k in range(world.obs_special.shape[1]):
-            world.final_obs_special[i, k] = world.obs_special[i, k]
+        set_aside(world.obs_cells, world.final_obs_cells, i)
+        set_aside(world.obs_special, world.final_obs_special, i)
         start(world, i)
 
 

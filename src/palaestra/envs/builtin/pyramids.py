@@ -27,6 +27,7 @@ import warp as wp
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.envs.builtin.base import Program, WarpEnv
+from palaestra.envs.builtin.columns import set_aside
 from palaestra.envs.builtin.driving import CHOICES, moved
 from palaestra.envs.builtin.picture_plane import GOLD, GRAY, Plane
 from palaestra.envs.builtin.picture_rooms import SWITCH_COLORS, heap, rooms
@@ -103,14 +104,9 @@ def start(world: World, i: int):
 
 
 @wp.kernel
-def begin(world: World, seed: int):
+def begin(world: World):
     """Starts every area anew."""
-    i = wp.tid()
-    world.rng[i] = wp.rand_init(seed, i)
-    world.reward[i] = 0.0
-    world.terminated[i] = False
-    world.truncated[i] = False
-    start(world, i)
+    start(world, wp.tid())
 
 
 @wp.func
@@ -207,8 +203,7 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
     if won or age >= MOST_DECISIONS:
         report[0] = 1
         see(world, i)
-        for k in range(world.obs.shape[1]):
-            world.final_obs[i, k] = world.obs[i, k]
+        set_aside(world.obs, world.final_obs, i)
         start(world, i)
     else:
         see(world, i)

@@ -24,6 +24,7 @@ import warp as wp
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.envs.builtin.base import Program, WarpEnv
+from palaestra.envs.builtin.columns import set_aside
 from palaestra.envs.builtin.picture_sorter import numbered_room
 from palaestra.envs.builtin.sorter_rule import walk
 
@@ -138,14 +139,9 @@ def start(world: World, i: int):
 
 
 @wp.kernel
-def begin(world: World, seed: int):
+def begin(world: World):
     """Starts every area anew."""
-    i = wp.tid()
-    world.rng[i] = wp.rand_init(seed, i)
-    world.reward[i] = 0.0
-    world.terminated[i] = False
-    world.truncated[i] = False
-    start(world, i)
+    start(world, wp.tid())
 
 
 @wp.func
@@ -222,8 +218,7 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
     world.truncated[i] = age >= MOST_DECISIONS and not over
     if over or age >= MOST_DECISIONS:
         report[0] = 1
-        for k in range(world.obs_vector.shape[1]):
-            world.final_obs_vector[i, k] = world.obs_vector[i, k]
+        set_aside(world.obs_vector, world.final_obs_vector, i)
         for tile in range(world.obs_tiles.shape[1]):
             for k in range(world.obs_tiles.shape[2]):
                 world.final_obs_tiles[i, tile, k] = world.obs_tiles[i, tile, k]

@@ -36,6 +36,7 @@ from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
 from palaestra.envs.builtin import walljump_motion as motion
 from palaestra.envs.builtin.base import Program, WarpEnv
+from palaestra.envs.builtin.columns import set_aside
 from palaestra.envs.builtin.picture_walljump import from_above
 from palaestra.envs.builtin.rays import heading, ray_angle, ray_slabs, write_ray
 from palaestra.envs.builtin.walljump_rule import over_the_wall
@@ -159,13 +160,9 @@ def start(world: World, i: int):
 
 
 @wp.kernel
-def begin(world: World, seed: int):
+def begin(world: World):
     """Starts every area anew."""
     i = wp.tid()
-    world.rng[i] = wp.rand_init(seed, i)
-    world.reward[i] = 0.0
-    world.terminated[i] = False
-    world.truncated[i] = False
     start(world, i)
     world.played[i] = world.plays[i]
 
@@ -231,8 +228,7 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
     world.truncated[i] = age >= MOST_DECISIONS and outcome == 0
     if outcome != 0 or age >= MOST_DECISIONS:
         report[0] = 1
-        for k in range(world.obs.shape[1]):
-            world.final_obs[i, k] = world.obs[i, k]
+        set_aside(world.obs, world.final_obs, i)
         start(world, i)
 
 
