@@ -1,5 +1,5 @@
 # pyright: reportArgumentType=false, reportInvalidTypeForm=false, reportIndexIssue=false
-"""Both cameras against scenes whose pixels can be told by hand."""
+"""The camera against scenes whose pixels can be told by hand."""
 
 from __future__ import annotations
 
@@ -11,11 +11,7 @@ import warp as wp
 
 from palaestra.envs.builtin.camera import (
     STRIPS,
-    box_across,
-    circle_across,
-    fill_line,
     is_bare,
-    line_above,
     paint_sight,
     see_box,
     see_circle,
@@ -31,18 +27,8 @@ BLACK, RED, GREEN, BLUE = (0.0, 0.0, 0.0), (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.
 
 
 @wp.kernel
-def from_above(image: wp.array4d(dtype=wp.float32), pose: wp.vec3, circle: wp.vec3, box: wp.vec4, turn: float):
-    """Black ground, a red box (x, y, half sides), a green circle (x, y, radius) over it; pixels of 0.5."""
-    y = wp.tid()
-    line = line_above(image, 0, y, wp.vec2(pose[0], pose[1]), pose[2], 0.5)
-    fill_line(line, wp.vec3(0.0, 0.0, 0.0))
-    box_across(line, wp.vec2(box[0], box[1]), wp.vec2(box[2], box[3]), turn, wp.vec3(1.0, 0.0, 0.0))
-    circle_across(line, wp.vec2(circle[0], circle[1]), circle[2], wp.vec3(0.0, 1.0, 0.0))
-
-
-@wp.kernel
 def by_eye(strips: wp.array3d(dtype=wp.float32), pose: wp.vec3, circle: wp.vec3, box: wp.vec4, turn: float):
-    """A blue room with half sides of 30 and 20 and walls 2 high, the same box and circle, both 1 high; the eye is at 1."""
+    """A blue room, half sides 30 and 20, walls 2 high; a red box and a green circle, as high as the eye."""
     sight = sight_of(strips, 0, wp.vec2(pose[0], pose[1]), pose[2], 1.0)
     see_room(sight, wp.vec2(30.0, 20.0), 2.0, wp.vec3(0.0, 0.0, 1.0))
     see_circle(sight, wp.vec2(circle[0], circle[1]), circle[2], 1.0, wp.vec3(0.0, 1.0, 0.0))
@@ -61,12 +47,6 @@ NOWHERE = (500.0, 500.0, 1.0)
 NO_BOX = (500.0, 500.0, 1.0, 1.0)
 
 
-def above(pose=(0.0, 0.0, UP), circle=NOWHERE, box=NO_BOX, turn=0.0) -> np.ndarray:
-    image = wp.zeros((1, 3, HEIGHT, WIDTH), dtype=wp.float32, device="cpu")
-    wp.launch(from_above, dim=HEIGHT, inputs=[image, wp.vec3(*pose), wp.vec3(*circle), wp.vec4(*box), turn], device="cpu")
-    return image.numpy()[0].transpose(1, 2, 0)
-
-
 def ahead(pose=(0.0, 0.0, UP), circle=NOWHERE, box=NO_BOX, turn=0.0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The image (H, W, 3), the strips (W, STRIPS) and which rows are bare (H,)."""
     strips = wp.zeros((1, WIDTH + 1, STRIPS), dtype=wp.float32, device="cpu")
@@ -79,38 +59,6 @@ def ahead(pose=(0.0, 0.0, UP), circle=NOWHERE, box=NO_BOX, turn=0.0) -> tuple[np
 
 def places(image: np.ndarray, color: tuple[float, float, float]) -> set[tuple[int, int]]:
     return {(int(y), int(x)) for y, x in np.argwhere((image == color).all(2))}
-
-
-def middles() -> tuple[np.ndarray, np.ndarray]:
-    """How far right and ahead of the agent the middle of each pixel from above lies."""
-    right = (np.arange(WIDTH) + 0.5 - WIDTH / 2) * 0.5
-    forward = (HEIGHT / 2 - np.arange(HEIGHT) - 0.5) * 0.5
-    return np.meshgrid(right, forward)[0], np.meshgrid(right, forward)[1]
-
-
-def test_from_above_a_circle_has_the_pixels_whose_middles_lie_in_it():
-    image, (right, forward) = above(circle=(-2.0, 3.1, 1.6)), middles()
-    inside = (right + 2.0) ** 2 + (forward - 3.1) ** 2 < 1.6**2
-    assert places(image, GREEN) == {(int(y), int(x)) for y, x in np.argwhere(inside)}
-
-
-def test_from_above_a_turned_box_has_the_pixels_whose_middles_lie_in_it():
-    image, (right, forward) = above(box=(1.2, -0.7, 3.0, 1.0), turn=0.6), middles()
-    x, y = right - 1.2, forward + 0.7
-    along, across = np.cos(0.6) * x + np.sin(0.6) * y, np.cos(0.6) * y - np.sin(0.6) * x
-    inside = (np.abs(along) < 3.0) & (np.abs(across) < 1.0)
-    assert places(image, RED) == {(int(y), int(x)) for y, x in np.argwhere(inside)}
-
-
-def test_from_above_the_picture_turns_with_the_agent():
-    standing, turned = above(circle=(-2.0, 3.1, 1.6)), above((5.0, 5.0, 0.0), circle=(8.1, 7.0, 1.6))
-    np.testing.assert_array_equal(standing, turned)
-
-
-def test_from_above_what_is_painted_later_covers():
-    image = above(circle=(0.0, 0.0, 1.0), box=(0.0, 0.0, 3.0, 3.0))
-    assert tuple(image[HEIGHT // 2, WIDTH // 2]) == GREEN
-    assert len(places(image, RED)) > 0
 
 
 def test_the_wall_ahead_is_as_high_as_its_distance_says():

@@ -209,6 +209,8 @@ def test_the_editor_may_come_late():
     with in_thread(lambda: UnityEnvironment(base_port=port, timeout_wait=20)) as opened:
         time.sleep(0.4)
         player = Player(Scripted(asks(0.0)), Client(port))
+    opened.result.reset()
+    assert list(opened.result.behavior_specs) == [KEY]
     opened.result.close()
     player.wait()
 

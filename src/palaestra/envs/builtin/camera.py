@@ -1,16 +1,9 @@
-"""Two cameras for scenes in the plane: from above around an agent, and through its eyes.
+"""A camera for scenes in the plane: what an agent sees through its eyes.
 
-Both paint images (rows, 3, height, width) within 0..1, a thread for each row of pixels, as `Program.draw` is launched,
-and turn with the agent, whose heading is up or straight ahead. Angles are in radians, counterclockwise from the x axis.
+It paints images (rows, 3, height, width) within 0..1, a thread for each row of pixels, as `Program.draw` is launched.
+Angles are in radians, counterclockwise from the x axis.
 
-From above, things are painted over one another, a line of pixels at a time:
-
-    line = line_above(world.obs_image, row, y, position, angle, 0.5)
-    fill_line(line, GRASS)
-    box_across(line, center, half, 0.0, GRAY)
-    circle_across(line, food, RADIUS, LIME)
-
-Through its eyes, `tick` lays things over strips (rows, width + 1, STRIPS), of which each column of pixels has two: the
+`tick` lays things over strips (rows, width + 1, STRIPS), of which each column of pixels has two: the
 room's wall, and the nearest thing before it, as high as it stands on the ground and darker the further away it is; the
 last one keeps how low and high any of them reach. `draw` paints them:
 
@@ -42,89 +35,6 @@ STRIPS = 12
 THING = wp.constant(6)
 DIM = wp.constant(30.0)  # depth at which a thing shows half its brightness
 TANGENT = wp.constant(1.0)  # of half the angle of view: 90 degrees across
-
-
-@wp.struct
-class Line:
-    """One row of an agent's pixels from above."""
-
-    image: wp.array4d(dtype=wp.float32)
-    row: wp.int32
-    y: wp.int32
-    eye: wp.vec2
-    ahead: wp.vec2  # one pixel forward, in pixels a unit of length
-
-
-@wp.func
-def line_above(image: wp.array4d(dtype=wp.float32), row: int, y: int, eye: wp.vec2, angle: float, pixel: float):
-    """Row y of the pixels, with edges of `pixel`, around an agent in the middle."""
-    line = Line()
-    line.image = image
-    line.row = row
-    line.y = y
-    line.eye = eye
-    line.ahead = wp.vec2(wp.cos(angle), wp.sin(angle)) / pixel
-    return line
-
-
-@wp.func
-def in_pixels(line: Line, point: wp.vec2):
-    """Where a point lies: columns from the left edge, and how far below the middle of the line."""
-    to = point - line.eye
-    right = line.ahead[1] * to[0] - line.ahead[0] * to[1]
-    below = 0.5 * float(line.image.shape[2]) - wp.dot(line.ahead, to) - float(line.y) - 0.5
-    return wp.vec2(0.5 * float(line.image.shape[3]) + right, below)
-
-
-@wp.func
-def span_across(line: Line, left: float, right: float, color: wp.vec3):
-    """Paints the pixels whose middles lie between two places along the line."""
-    first = wp.max(int(wp.ceil(left - 0.5)), 0)
-    last = wp.min(int(wp.floor(right - 0.5)), line.image.shape[3] - 1)
-    for x in range(first, last + 1):
-        for channel in range(3):
-            line.image[line.row, channel, line.y, x] = color[channel]
-
-
-@wp.func
-def fill_line(line: Line, color: wp.vec3):
-    """Paints all of it."""
-    span_across(line, 0.0, float(line.image.shape[3]), color)
-
-
-@wp.func
-def circle_across(line: Line, center: wp.vec2, radius: float, color: wp.vec3):
-    """Paints a circle where the line crosses it."""
-    at = in_pixels(line, center)
-    reach = radius * wp.length(line.ahead)
-    chord = reach * reach - at[1] * at[1]
-    if chord > 0.0:
-        half = wp.sqrt(chord)
-        span_across(line, at[0] - half, at[0] + half, color)
-
-
-@wp.func
-def crossed(span: wp.vec2, a: wp.vec2, b: wp.vec2):
-    """A span along the line, widened by where an edge from a to b crosses it."""
-    if (a[1] < 0.0) == (b[1] < 0.0):
-        return span
-    x = a[0] - a[1] * (b[0] - a[0]) / (b[1] - a[1])
-    return wp.vec2(wp.min(span[0], x), wp.max(span[1], x))
-
-
-@wp.func
-def box_across(line: Line, center: wp.vec2, half: wp.vec2, angle: float, color: wp.vec3):
-    """Paints a box with these half sides, turned by the angle, where the line crosses it."""
-    along = wp.vec2(wp.cos(angle), wp.sin(angle))
-    out = half[0] * along
-    up = half[1] * wp.vec2(-along[1], along[0])
-    a = in_pixels(line, center - out - up)
-    b = in_pixels(line, center + out - up)
-    c = in_pixels(line, center + out + up)
-    d = in_pixels(line, center - out + up)
-    span = crossed(crossed(crossed(crossed(wp.vec2(MISS, -MISS), a, b), b, c), c, d), d, a)
-    if span[0] <= span[1]:
-        span_across(line, span[0], span[1], color)
 
 
 @wp.struct
