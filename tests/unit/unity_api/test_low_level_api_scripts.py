@@ -74,8 +74,11 @@ def test_engine_settings_and_parameters_reach_the_game(build: Path, tmp_path: Pa
     assert parameters[1] == struct.pack("<i", 7) + b"gravity" + struct.pack("<iiiff", 1, 3, 0, 1.0, 2.0)
 
 
-def test_parameters_reach_a_built_in_environment():
+def test_parameters_reach_a_built_in_environment(capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture):
     scripts.engine_and_parameters("builtin:3DBall", {"gravity": 5.0})
+    told = capfd.readouterr().err + caplog.text
+    assert "parameter 'gravity' is 1." in told  # what was drawn from 1 to 2 lies below its range
+    assert "parameter 'gravity' is 5" not in told
 
 
 def test_the_gym_loop_plays_a_game_and_a_built_in(lone: Path):
