@@ -28,7 +28,8 @@ class Program:
 
     Columns have a row a slot, and these names have a meaning here: `action` (of hybrid actions
     `action_continuous` and `action_discrete`), `obs...` and for each its `final_obs...`, both in
-    the order of the spec (one of no width is not shown), `reward`, `terminated`, `truncated` and `mask`.
+    the order of the spec (one of no width is not shown), `reward`, `group_reward`, `terminated`, `truncated` and `mask`.
+    `acting` says who awaits an action, where not all do: such a behavior is not steady.
 
     Where there are several behaviors, `plays` holds the number of the one that the agent belongs
     to from here on, `played` of that which its last decision, `reward` and end are of.
@@ -50,7 +51,7 @@ class Program:
 
 
 class WarpEnv:
-    """Every agent decides on every tick; a tick is one launch, whatever the number of areas.
+    """Every agent that is there decides on every tick; a tick is one launch, whatever the number of areas.
 
     Agent j of area i sits in slot i * agents + j. With several behaviors, of one spec, it may go over
     from one to another as an episode starts. Columns are written in place by the kernels and cloned into each TimeStep. On CUDA all runs on
@@ -105,8 +106,9 @@ class WarpEnv:
 
     def reset(self, seed: int) -> dict[str, TimeStep]:
         """Starts every area anew; an area's stream depends on the seed and its own number alone."""
-        for name in ("reward", "terminated", "truncated"):
-            self._columns[name].zero_()
+        for name in ("reward", "group_reward", "terminated", "truncated"):
+            if name in self._columns:
+                self._columns[name].zero_()
         if self._seed is not None:
             self._seed.set_param_at_index(1, seed & 0x7FFFFFFF)
             self._run(self._seed)

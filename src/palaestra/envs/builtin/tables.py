@@ -15,7 +15,8 @@ from palaestra.envs.builtin.copies import Copies
 class Tables:
     """A table of all slots; where there are several behaviors, each one's share of it.
 
-    Agent j of area i sits in slot i * agents + j. They are on their own and on team 0.
+    Agent j of area i sits in slot i * agents + j, on team 0. With a column `group_reward` those of an area are a
+    group, else they are on their own. With a column `acting` it says who awaits an action, else all do.
     """
 
     def __init__(self, columns: Mapping[str, Tensor], names: Iterable[str], agents: int) -> None:
@@ -24,7 +25,8 @@ class Tables:
         self._obs = tuple(Copies(column) for column in obs)
         self._final_obs = tuple(column for name, column in columns.items() if name.startswith("final_obs") and column.shape[1])
         self._slots = torch.arange(len(columns["reward"]), device=columns["reward"].device)
-        self._area, self._team, self._alone = self._slots // agents, torch.zeros_like(self._slots), torch.full_like(self._slots, -1)
+        self._area, self._team = self._slots // agents, torch.zeros_like(self._slots)
+        self._group = self._area if "group_reward" in columns else torch.full_like(self._slots, -1)
         self._acting = torch.ones_like(self._slots, dtype=torch.bool)
         self._no_group_reward = torch.zeros_like(columns["reward"])
         self._no_ends = Ends(self._slots[:0], tuple(column[:0].clone() for column in obs))
@@ -50,16 +52,16 @@ class Tables:
         columns = self._columns
         return TimeStep(
             obs=tuple([copies.take() for copies in self._obs]),
-            acting=self._acting,
+            acting=columns["acting"].clone() if "acting" in columns else self._acting,
             reward=columns["reward"].clone(),
-            group_reward=self._no_group_reward,
+            group_reward=columns["group_reward"].clone() if "group_reward" in columns else self._no_group_reward,
             terminated=columns["terminated"].clone(),
             truncated=columns["truncated"].clone(),
             ends=ends,
             action_mask=columns["mask"].clone() if "mask" in columns else None,
             area=self._area,
             team=self._team,
-            group=self._alone,
+            group=self._group,
         )
 
     def _share(self, whole: TimeStep, plays: Tensor, played: Tensor) -> TimeStep:
@@ -70,8 +72,9 @@ class Tables:
             ends = Ends(ends.slots[mine], tuple(obs[mine] for obs in ends.obs))
         return replace(
             whole,
-            acting=plays,
+            acting=whole.acting & plays,
             reward=whole.reward * played,
+            group_reward=whole.group_reward * played,
             terminated=whole.terminated & played,
             truncated=whole.truncated & played,
             ends=ends,
