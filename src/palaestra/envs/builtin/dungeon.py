@@ -1,0 +1,93 @@
+"""DungeonEscape: one agent must give its life for the key that lets the others out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+import torch
+
+from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
+from palaestra.core.timestep import Action
+from palaestra.envs.builtin.base import WarpEnv
+from palaestra.envs.builtin.driving import steered
+from palaestra.envs.builtin.dungeon_rules import PROGRAM, TICKS
+from palaestra.envs.builtin.dungeon_views import (
+    AGENT_RADIUS,
+    AGENTS,
+    DOOR_HALF,
+    DRAGON_RADIUS,
+    KEY_RADIUS,
+    OBS,
+    PORTAL_HALF,
+    RAY_LENGTH,
+    RAY_STEP,
+    RAYS,
+    ROOM,
+    TAGS,
+)
+from palaestra.envs.builtin.picture_plane import BLUE, GOLD, GREEN, RED, VIOLET, Plane
+from palaestra.envs.builtin.planar import SECONDS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+
+def escape(columns: Mapping[str, torch.Tensor]) -> Action:
+    """The living agent next to the dragon runs into it, the next to the key takes it to the door; the others wait."""
+    agents = int(AGENTS)
+    place, lives, holds = columns["position"], columns["acting"].view(-1, agents), columns["holds_key"].view(-1, agents)
+    door = torch.stack([columns["door"], torch.full_like(columns["door"], float(ROOM))], 1)
+    dragon_lives, is_held = columns["dragon_lives"][:, None], holds.any(1, keepdim=True)
+    goal = torch.where(dragon_lives, columns["dragon"], torch.where(is_held, door, columns["key"]))
+    far = (place.view(-1, agents, 2) - goal[:, None]).norm(dim=2).masked_fill(~lives, torch.inf)
+    far = torch.where(is_held & ~holds, torch.inf, far)
+    goes = torch.nn.functional.one_hot(far.argmin(1), agents).view(-1, 1)
+    choice = steered(place, columns["angle"], goal.repeat_interleave(agents, 0), 0.2) + 1  # PushBlock counts from nothing
+    return Action(torch.zeros(len(place), 0, device=place.device), choice * goes)
+
+
+class DungeonEscape(WarpEnv):
+    """DungeonEscape: 15 rays of 8 numbers (wall, agent, door, key, dragon, portal, nothing, distance) and holds the key, discrete [7]."""
+
+    behavior = "DungeonEscape"
+    agents = int(AGENTS)
+    summary = "Three agents slay a dragon, at the cost of one, and leave by the door that its key opens."
+    rewards = ("+1 to the group when the door is opened",)
+    episode = "ends when the door is opened or the dragon escapes, an agent's when it dies, and is cut after 300 decisions"
+    benchmark = 1.0
+    default_areas = 16
+    tick_seconds = float(TICKS) * float(SECONDS)
+    parameter_ranges: ClassVar = {}
+
+    def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:
+        spec = BehaviorSpec((ObsSpec("rays and key", (OBS,)),), ActionSpec(branches=(7,)))
+        super().__init__(PROGRAM, spec, areas, device, obs=OBS, final_obs=OBS, action=1)
+
+    def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
+        """`escape`; None for another behavior than its own."""
+        return escape(self._columns) if behavior == self.behavior else None
+
+    def _picture(self, row: dict[str, np.ndarray]) -> np.ndarray:
+        room = float(ROOM)
+        picture = Plane(room + 1, room + 1)
+        picture.floor((0, 0), (room, room))
+        picture.box((row["door"], room + 0.25), (float(DOOR_HALF), 0.25), 0.0, GREEN)
+        picture.box(row["portal"] * [1 + 0.25 / room, 1], (0.25, float(PORTAL_HALF)), 0.0, VIOLET)
+        living = np.flatnonzero(row["acting"])
+        for slot in living:
+            for k, ray in enumerate(row["obs"][slot][:-1].reshape(int(RAYS), int(TAGS) + 2)):
+                turn = (-1 if k % 2 else 1) * ((k + 1) // 2) * float(RAY_STEP)
+                picture.ray(row["position"][slot], row["angle"][slot] + turn, float(ray[-1]) * float(RAY_LENGTH))
+        if row["dragon_lives"]:
+            picture.circle(row["dragon"], float(DRAGON_RADIUS), RED)
+        if row["key_lies"]:
+            picture.circle(row["key"], float(KEY_RADIUS), GOLD)
+        for slot in range(self.agents):
+            if slot in living:
+                picture.agent(
+                    row["position"][slot], float(row["angle"][slot]), float(AGENT_RADIUS), GOLD if row["holds_key"][slot] else BLUE
+                )
+        return picture.shown()
