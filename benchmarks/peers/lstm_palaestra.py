@@ -42,7 +42,7 @@ def endless_rollout(time: int, slots: int) -> Rollout:
     zeros, none = torch.zeros(time, slots), torch.zeros(0, dtype=torch.int64)
     no, nobody, empty = zeros.bool(), torch.zeros(slots, dtype=torch.int64), torch.zeros(time, slots, 0)
     sample = Action(empty, empty.long())
-    return Rollout((), sample, empty, None, empty, zeros, zeros, no, no, None, (), none, (), nobody, nobody, nobody)
+    return Rollout((), sample, empty, None, empty, zeros, zeros, no, no, None, (), None, none, (), nobody, nobody, nobody)
 
 
 def main(minibatch: int, threads: int, networks: int) -> None:

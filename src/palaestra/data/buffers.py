@@ -11,7 +11,10 @@ from torch import Tensor
 from palaestra.core.errors import EnvError
 from palaestra.core.timestep import Action, Decision, TimeStep
 from palaestra.data.ends import EndsList, EndsTable, column
-from palaestra.data.rollout import Rollout
+from palaestra.data.rollout import Keeps, Rollout
+
+
+PLAIN = Keeps()
 
 
 class RolloutBuffer(Protocol):
@@ -76,6 +79,7 @@ class Layout:
         settled: list[Tensor],
         lengths: Tensor | None,
         last_obs: tuple[Tensor, ...],
+        last_mask: Tensor | None,
         ends: tuple[Tensor, tuple[Tensor, ...]],
         step: TimeStep,
     ) -> Rollout:
@@ -98,6 +102,7 @@ class Layout:
             truncated=truncated,
             lengths=lengths,
             last_obs=last_obs,
+            last_mask=last_mask,
             final_rows=ends[0],
             final_obs=ends[1],
             area=step.area,
@@ -109,13 +114,14 @@ class Layout:
 class SteadyBuffer:
     """For behaviors whose slots all act on every tick: a row is one tick, written whole."""
 
-    def __init__(self, step: TimeStep, decision: Decision, ticks: int) -> None:
+    def __init__(self, step: TimeStep, decision: Decision, ticks: int, keeps: Keeps = PLAIN) -> None:
         """`step` and `decision` show the columns' shapes, types and device."""
         self.decisions, self.tick = 0, 0
         self._layout = Layout(step, decision)
         self._make_columns(self._layout.opened(step, decision), self._layout.settled(step), ticks)
         self._slots = torch.arange(len(step.reward), device=step.reward.device)
-        self._ends = EndsList() if step.reward.device.type == "cpu" else EndsTable(step, ticks)
+        on_host = step.reward.device.type == "cpu"
+        self._ends = EndsList(keeps.terminal_views) if on_host else EndsTable(step, ticks, keeps.terminal_views)
 
     def _make_columns(self, opened: Sequence[Tensor], settled: Sequence[Tensor], ticks: int) -> None:
         self._opened, self._settled = [column(x, ticks) for x in opened], [column(x, ticks) for x in settled]
@@ -146,9 +152,9 @@ class SteadyBuffer:
     def take(self, step: TimeStep) -> Rollout:
         """Cuts all slots after the last tick."""
         opened, settled = [x[: self.tick] for x in self._opened], [x[: self.tick] for x in self._settled]
-        ends = self._ends.take(settled[3], step.obs)
+        ends = self._ends.take(settled[2], settled[3], step.obs)
         self.tick = self.decisions = 0
-        return self._layout.rollout(opened, settled, None, step.obs, ends, step)
+        return self._layout.rollout(opened, settled, None, step.obs, step.action_mask, ends, step)
 
     def state_dict(self) -> dict[str, Any]:
         """Rows written so far."""
@@ -178,12 +184,12 @@ class SlottedBuffer:
     that live on an accelerator are steady.
     """
 
-    def __init__(self, step: TimeStep, decision: Decision, ticks: int) -> None:
+    def __init__(self, step: TimeStep, decision: Decision, ticks: int, keeps: Keeps = PLAIN) -> None:
         """`step` and `decision` show the columns' shapes, types and device."""
         self.decisions = 0
         self._layout = Layout(step, decision)
         self._waiting = torch.zeros_like(step.acting)  # decided, not settled
-        self._ends = EndsList()
+        self._ends = EndsList(keeps.terminal_views)
         self._have(
             [column(x, ticks) for x in self._layout.opened(step, decision)],
             [column(x, ticks) for x in self._layout.settled(step)],
@@ -256,13 +262,16 @@ class SlottedBuffer:
         last = [obs.clone() for obs in step.obs]
         for obs, was in zip(last, waiting, strict=False):
             obs[slots] = was
+        last_mask = step.action_mask
+        if last_mask is not None:
+            last_mask = last_mask.index_copy(0, slots, waiting[-1])
         rows, lengths = self._furthest(), self._cursor
         opened, settled = [x[:rows].clone() for x in self._opened], [x[:rows].clone() for x in self._settled]
-        ends = self._ends.take(settled[3], step.obs)
+        ends = self._ends.take(settled[2], settled[3], step.obs)
         self._next, self._most, self.decisions = self._slots.clone(), 0, 0
         for x, value in zip(self._opened, waiting, strict=True):
             x[0, slots] = value
-        return self._layout.rollout(opened, settled, lengths, tuple(last), ends, step)
+        return self._layout.rollout(opened, settled, lengths, tuple(last), last_mask, ends, step)
 
     def _furthest(self) -> int:
         """The row that the slot which decided most will write next."""

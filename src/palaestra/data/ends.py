@@ -1,4 +1,4 @@
-"""Where an episode was truncated, the value of what it would have gone on to see: its last views, aside."""
+"""What an episode that was truncated would have gone on to see: its last views, aside; where asked for, those of every episode."""
 
 from __future__ import annotations
 
@@ -14,20 +14,22 @@ from palaestra.core.timestep import TimeStep
 class EndsList:
     """Last views of truncated episodes, kept one by one: their number is known at no cost on the CPU."""
 
-    def __init__(self) -> None:
+    def __init__(self, terminal_views: bool = False) -> None:
+        self.terminal_views = terminal_views
         self._rows: list[Tensor] = []
         self._obs: list[tuple[Tensor, ...]] = []
 
     def add(self, rows: Tensor, step: TimeStep, settled: Tensor | None = None) -> None:
         """`rows` (S,): the row of each slot's decision, in T * S counting; `settled` (S,): only where one was."""
         slots = step.ends.slots
-        cut = step.truncated[slots] if settled is None else (step.truncated & settled)[slots]
+        kept = step.truncated | step.terminated if self.terminal_views else step.truncated
+        cut = kept[slots] if settled is None else (kept & settled)[slots]
         if not cut.any():
             return
         self._rows.append(rows[slots[cut]])
         self._obs.append(tuple(obs[cut] for obs in step.ends.obs))
 
-    def take(self, truncated: Tensor, like: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
+    def take(self, terminated: Tensor, truncated: Tensor, like: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
         """Rows (E,) and views, each (E, *shape)."""
         rows = torch.cat([torch.empty(0, dtype=torch.int64, device=truncated.device), *self._rows])
         obs = tuple(torch.cat([x[:0], *(views[i] for views in self._obs)]) for i, x in enumerate(like))
@@ -53,7 +55,8 @@ class EndsTable:
     Costs a second copy of the observations there. Those of truncated episodes are picked out once a rollout.
     """
 
-    def __init__(self, step: TimeStep, ticks: int) -> None:
+    def __init__(self, step: TimeStep, ticks: int, terminal_views: bool = False) -> None:
+        self.terminal_views = terminal_views
         self._columns = [column(x, ticks) for x in step.obs]
 
     def add(self, rows: Tensor, step: TimeStep) -> None:
@@ -61,9 +64,9 @@ class EndsTable:
         for x, value in zip(self._columns, step.ends.obs, strict=True):
             x.view(-1, *x.shape[2:]).index_copy_(0, rows, value)
 
-    def take(self, truncated: Tensor, like: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
+    def take(self, terminated: Tensor, truncated: Tensor, like: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
         """Rows (E,) and views, each (E, *shape)."""
-        rows = truncated.flatten().nonzero().squeeze(1)
+        rows = (truncated | terminated if self.terminal_views else truncated).flatten().nonzero().squeeze(1)
         return rows, tuple(x.view(-1, *x.shape[2:])[rows] for x in self._columns)
 
     def state_dict(self) -> dict[str, Any]:

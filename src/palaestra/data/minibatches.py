@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import torch
+from torch import Tensor
 
 from palaestra.data.rows import Rows
 
@@ -18,9 +19,20 @@ def minibatches(rows: Rows, *, size: int, epochs: int, generator: torch.Generato
     columns = rows.columns()
     total = len(rows.advantage)
     size = min(size, total)
-    used = total // size * size
-    for _ in range(epochs):
-        order = torch.randperm(total, generator=generator, device=generator.device)[:used]
+    for order in _orders(total, size, epochs, generator):
         pieces = [column.index_select(0, order).split(size) for column in columns]
         for piece in zip(*pieces, strict=True):
             yield rows.with_columns(piece)
+
+
+def index_minibatches(total: int, *, size: int, epochs: int, generator: torch.Generator) -> Iterator[Tensor]:
+    """The same as numbers of rows, each (size,), for whoever lays out nothing."""
+    size = min(size, total)
+    for order in _orders(total, size, epochs, generator):
+        yield from order.split(size)
+
+
+def _orders(total: int, size: int, epochs: int, generator: torch.Generator) -> Iterator[Tensor]:
+    """For each pass, the rows it takes."""
+    for _ in range(epochs):
+        yield torch.randperm(total, generator=generator, device=generator.device)[: total // size * size]

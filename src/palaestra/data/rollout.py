@@ -13,6 +13,14 @@ from palaestra.core.timestep import Action
 
 
 @dataclass(frozen=True, slots=True)
+class Keeps:
+    """What a trainer needs of a rollout beyond what all do."""
+
+    terminal_views: bool = False
+    """`final_rows` and `final_obs` have terminated episodes too, not only truncated ones."""
+
+
+@dataclass(frozen=True, slots=True)
 class Rollout:
     """A table of decisions: a column of time for each slot, all starting in row 0.
 
@@ -31,7 +39,8 @@ class Rollout:
     truncated: Tensor  # (T, S) bool
     lengths: Tensor | None  # (S,) int64 decisions of each slot; None: T in every slot
     last_obs: tuple[Tensor, ...]  # each (S, *shape): what followed each slot's last decision
-    final_rows: Tensor  # (E,) int64 rows, in T * S counting, of the decisions that a truncation closed
+    last_mask: Tensor | None  # (S, choices) bool: what was allowed there
+    final_rows: Tensor  # (E,) int64 rows, in T * S counting, of the decisions that a truncation closed (or any end: `Keeps.terminal_views`)
     final_obs: tuple[Tensor, ...]  # each (E, *shape): the last views of those episodes
     area: Tensor  # (S,) int64
     team: Tensor  # (S,) int64

@@ -12,10 +12,10 @@ from torch import Tensor
 
 from palaestra.core.errors import ExportError
 from palaestra.core.specs import ActionSpec, BehaviorSpec
-from palaestra.core.timestep import Action
 from palaestra.export.heads import PROBABILITIES
-from palaestra.models.actor_critic import ACTOR, ActorCritic
-from palaestra.models.distributions import branch_log_probs, for_environment
+from palaestra.models.actor_critic import ACTOR
+from palaestra.models.policy import Actor
+from palaestra.models.trunk import Trunk
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -28,7 +28,7 @@ PART = 250
 Answer = dict[str, np.ndarray]
 
 
-def compare(network: ActorCritic, spec: BehaviorSpec, path: Path, rows: int = 1000, seed: int = 0) -> float:
+def compare(network: Trunk, spec: BehaviorSpec, path: Path, rows: int = 1000, seed: int = 0) -> float:
     """The largest difference between file and network: of deterministic continuous actions and of choices' probabilities.
 
     Masks are random too, with a choice left in each branch. Raises ExportError where the
@@ -52,7 +52,7 @@ def compare(network: ActorCritic, spec: BehaviorSpec, path: Path, rows: int = 10
     return worst
 
 
-def _zeros(network: ActorCritic, rows: int) -> np.ndarray | None:
+def _zeros(network: Trunk, rows: int) -> np.ndarray | None:
     """What the file remembers at an episode's start; None without memory."""
     return None if network.memory is None else np.zeros((rows, 1, network.memory.size), np.float32)
 
@@ -70,7 +70,7 @@ def _open(path: Path, spec: BehaviorSpec) -> onnxruntime.InferenceSession:
     return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
 
 
-def _situations(network: ActorCritic, spec: BehaviorSpec, rows: int, rng: torch.Generator) -> tuple[tuple[Tensor, ...], Tensor | None]:
+def _situations(network: Trunk, spec: BehaviorSpec, rows: int, rng: torch.Generator) -> tuple[tuple[Tensor, ...], Tensor | None]:
     """Observations spread as the normalizer has seen them (without one: as N(0, 1)), images within 0..1, any number of entities, a mask."""
     obs = [torch.rand((rows, *o.shape), generator=rng) if o.is_visual else torch.randn((rows, *o.shape), generator=rng) for o in spec.obs]
     for i in network.entities:
@@ -104,23 +104,24 @@ def _run(session: onnxruntime.InferenceSession, obs: tuple[Tensor, ...], mask: T
 
 @torch.no_grad()
 def _difference(
-    network: ActorCritic, situation: tuple[tuple[Tensor, ...], Tensor | None, Tensor], answer: Answer, path: Path
+    network: Trunk, situation: tuple[tuple[Tensor, ...], Tensor | None, Tensor], answer: Answer, path: Path
 ) -> tuple[float, Tensor]:
     """The largest difference, and the network's memory (N, L) after the decision. `situation`: observations, mask, memory before."""
     obs, mask, memory = situation
     spec, gaps = network.spec.action, [0.0]
-    output, memory = network.decide(network.prepare(obs), memory)
+    actor: Actor = network  # type: ignore[assignment]
+    output, memory = actor.decide(network.prepare(obs), memory)
+    sample, branches = actor.draw(output, mask, torch.Generator(), True)
     if network.memory is not None:
         gaps.append(np.abs(network.memory.own(ACTOR, memory).numpy() - answer["recurrent_out"][:, 0]).max().item())
     if spec.continuous:
-        expected = for_environment(Action(output[:, : spec.continuous], output.new_empty(0))).continuous
+        expected = actor.for_environment(sample).continuous
         gaps.append(np.abs(expected.numpy() - answer["deterministic_continuous_actions"]).max().item())
-    if spec.branches:
-        for i, log_probs in enumerate(branch_log_probs(output, mask, spec)):
-            chances = log_probs.exp().numpy()
-            gaps.append(np.abs(chances - answer[f"{PROBABILITIES}{i}"]).max().item())
-            taken = answer["deterministic_discrete_actions"][:, i : i + 1]
-            gaps.append((chances.max(1, keepdims=True) - np.take_along_axis(chances, taken, 1)).max().item())
+    for i, log_probs in enumerate(branches):
+        chances = log_probs.exp().numpy()
+        gaps.append(np.abs(chances - answer[f"{PROBABILITIES}{i}"]).max().item())
+        taken = answer["deterministic_discrete_actions"][:, i : i + 1]
+        gaps.append((chances.max(1, keepdims=True) - np.take_along_axis(chances, taken, 1)).max().item())
     worst = float(np.max(gaps))  # unlike `max`, never hides a NaN
     if not worst <= TOLERANCE:
         raise ExportError(f"{path} differs from its network by {worst:.2g} (at most {TOLERANCE} is expected); it should not be used")

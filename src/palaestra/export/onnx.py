@@ -20,13 +20,14 @@ from palaestra.export.graph import BATCH, Graph
 from palaestra.export.heads import constant_output, discrete, gaussian
 from palaestra.export.layers import columns, join, write
 from palaestra.export.memory import remember
-from palaestra.models.actor_critic import ACTOR, ActorCritic
+from palaestra.models.actor_critic import ACTOR
 from palaestra.models.attention import EntityAttention
+from palaestra.models.trunk import Trunk
 
 VERSION = 3.0
 
 
-def export(network: ActorCritic, spec: BehaviorSpec, path: Path) -> None:
+def export(network: Trunk, spec: BehaviorSpec, path: Path) -> None:
     """Writes the policy to `path`, whole or not at all. Raises ExportError."""
     content = policy_graph(network, spec).model().SerializeToString()
     beside = path.with_name(f".{path.name}.tmp-{os.getpid()}")
@@ -41,7 +42,7 @@ def export(network: ActorCritic, spec: BehaviorSpec, path: Path) -> None:
 
 
 @torch.no_grad()
-def policy_graph(network: ActorCritic, spec: BehaviorSpec) -> Graph:
+def policy_graph(network: Trunk, spec: BehaviorSpec) -> Graph:
     """Inputs and outputs in the order that ML-Agents gives them."""
     graph, action = Graph(), spec.action
     obs = [graph.input(f"obs_{i}", (BATCH, *one.shape)) for i, one in enumerate(spec.obs)]
@@ -53,16 +54,19 @@ def policy_graph(network: ActorCritic, spec: BehaviorSpec) -> Graph:
     mask = graph.input("action_masks", (BATCH, action.choices)) if action.branches else ""
     if memory is not None:
         features = remember(graph, memory, features)
+    head, log_std = network.action_head, network.log_std
+    assert isinstance(head, nn.Linear)
+    assert isinstance(log_std, torch.Tensor)
     if action.continuous:
-        gaussian(graph, network.action_head, network.log_std, action, features)
+        gaussian(graph, head, log_std, action, features)
     if action.branches:
-        discrete(graph, network.action_head, action, features, mask)
+        discrete(graph, head, action, features, mask)
     if memory is not None:
         graph.output("recurrent_out", (BATCH, 1, memory.size))
     return graph
 
 
-def actor_body(graph: Graph, network: ActorCritic, obs: list[str]) -> str:
+def actor_body(graph: Graph, network: Trunk, obs: list[str]) -> str:
     """From observations to the body's features: vectors joined and normalized, each image's encoding, that of entities, then layers."""
     parts = []
     if network.vectors:

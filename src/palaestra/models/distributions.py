@@ -68,6 +68,11 @@ def for_environment(sample: Action) -> Action:
     return Action(sample.continuous.clamp(-RANGE, RANGE).div_(RANGE), sample.discrete)
 
 
+def played(output: Tensor, spec: ActionSpec) -> Tensor:
+    """The continuous numbers (N, continuous) of a sample without noise, as the environment gets them but not clipped: differentiable."""
+    return output[:, : spec.continuous] / RANGE
+
+
 def log_prob_and_entropy(output: Tensor, log_std: Tensor, mask: Tensor | None, sample: Action, spec: ActionSpec) -> tuple[Tensor, Tensor]:
     """Log-probability of a sample, (N, A), and the policy's entropy, (N,) or () where it is the same for all rows.
 

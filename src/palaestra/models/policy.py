@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
+from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action, Decision, TimeStep
-from palaestra.models.actor_critic import ActorCritic
-from palaestra.models.distributions import draw, drawn_log_prob, for_environment
+from palaestra.models.trunk import Inputs
 
 
 class Chosen:
@@ -25,10 +26,41 @@ class Chosen:
         return self._finish()
 
 
+class Actor(Protocol):
+    """What a policy asks of a network. N rows, L memory, A action components."""
+
+    spec: BehaviorSpec
+
+    @property
+    def memory_size(self) -> int:
+        """L; 0 without memory."""
+        ...
+
+    def prepare(self, obs: tuple[Tensor, ...]) -> Inputs:
+        """Observations (N, *shape) in the order of the spec, ready for `decide`."""
+        ...
+
+    def decide(self, inputs: Inputs, memory: Tensor) -> tuple[Tensor, Tensor]:
+        """The packed output that actions are drawn from, (N, outputs), and the memory (N, L) after this decision."""
+        ...
+
+    def draw(self, output: Tensor, mask: Tensor | None, generator: torch.Generator, deterministic: bool) -> tuple[Action, list[Tensor]]:
+        """A sample (`deterministic`: without chance) and each branch's log-probabilities. `mask` (N, choices), True: allowed."""
+        ...
+
+    def drawn_log_prob(self, output: Tensor, sample: Action, branches: list[Tensor]) -> Tensor:
+        """Log-probability (N, A) of what `draw` gave; (N, 0) where nothing learns from it."""
+        ...
+
+    def for_environment(self, sample: Action) -> Action:
+        """A sample as the environment gets it: its numbers within -1..1."""
+        ...
+
+
 class Policy:
     """An actor, the stream of random numbers that it draws from, and what it remembers of each slot. Call it without gradients."""
 
-    def __init__(self, network: ActorCritic, generator: torch.Generator, deterministic: bool = False) -> None:
+    def __init__(self, network: Actor, generator: torch.Generator, deterministic: bool = False) -> None:
         self.network, self.generator, self.deterministic = network, generator, deterministic
         self.memory = torch.zeros((0, network.memory_size), device=generator.device)
         """(S, L) of the slots of the table that was shown last; L is 0 without memory."""
@@ -86,13 +118,13 @@ class Policy:
 
     def _choose(self, obs: tuple[Tensor, ...], mask: Tensor | None, memory: Tensor) -> tuple[Chosen, Tensor]:
         """The choice for these rows, and the memory after it."""
-        network, spec = self.network, self.network.spec.action
+        network = self.network
         output, after = network.decide(network.prepare(obs), memory)
-        sample, branches = draw(output, network.log_std, mask, spec, self.generator, self.deterministic)
-        action = for_environment(sample)
+        sample, branches = network.draw(output, mask, self.generator, self.deterministic)
+        action = network.for_environment(sample)
 
         def finish() -> Decision:
-            return Decision(action, sample, drawn_log_prob(output, network.log_std, sample, branches, spec), memory)
+            return Decision(action, sample, network.drawn_log_prob(output, sample, branches), memory)
 
         return Chosen(action, finish), after
 

@@ -11,8 +11,8 @@ import torch
 
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Decision, Ends, TimeStep
-from palaestra.data.buffers import RolloutBuffer, SlottedBuffer, SteadyBuffer
-from palaestra.data.rollout import Rollout
+from palaestra.data.buffers import PLAIN, RolloutBuffer, SlottedBuffer, SteadyBuffer
+from palaestra.data.rollout import Keeps, Rollout
 from palaestra.envs.base import Env, Sends
 from palaestra.models.policy import Chosen, Policy
 from palaestra.runtime.border import check_ends, check_rollout, check_shapes, check_step
@@ -25,9 +25,9 @@ TICKS_AT_ONCE = 256
 class Seat:
     """What the collector holds for one behavior."""
 
-    def __init__(self, name: str, spec: BehaviorSpec, policy: Policy, rollout_size: int | None) -> None:
-        """`rollout_size`: decisions to a rollout; None where nothing is learned."""
-        self.name, self.spec, self.policy, self.rollout_size = name, spec, policy, rollout_size
+    def __init__(self, name: str, spec: BehaviorSpec, policy: Policy, rollout_size: int | None, keeps: Keeps = PLAIN) -> None:
+        """`rollout_size`: decisions to a rollout; None where nothing is learned. `keeps`: what else its trainer needs of one."""
+        self.name, self.spec, self.policy, self.rollout_size, self.keeps = name, spec, policy, rollout_size, keeps
         self.buffer: RolloutBuffer | None = None
         self.meter = EpisodeMeter(0)
         self.decisions = 0
@@ -45,7 +45,7 @@ class Seat:
         """Room for one rollout of these slots."""
         assert self.rollout_size is not None
         ticks = math.ceil(self.rollout_size / max(len(step.reward), 1))
-        return (SteadyBuffer if self.spec.steady else SlottedBuffer)(step, decision, ticks)
+        return (SteadyBuffer if self.spec.steady else SlottedBuffer)(step, decision, ticks, self.keeps)
 
     @property
     def full(self) -> bool:

@@ -33,7 +33,7 @@ class Learner:
         except (ConfigError, PluginError, ExportError) as error:
             raise type(error)(f"behavior '{name}': {error}") from error
         self.inference = inference
-        self.seat = Seat(name, spec, self.trainer.policy, None if inference else self.trainer.rollout_size)
+        self.seat = Seat(name, spec, self.trainer.policy, None if inference else self.trainer.rollout_size, self.trainer.keeps)
         self.next_summary, self.next_checkpoint = settings.summary_freq, settings.checkpoint_interval
 
     @property

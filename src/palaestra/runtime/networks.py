@@ -6,18 +6,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from palaestra.core.errors import CheckpointError, RunError
 from palaestra.core.registry import Registry
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
-from palaestra.models.actor_critic import ActorCritic
+from palaestra.models.trunk import Trunk
 from palaestra.runtime.checkpoints import Checkpoints
 from palaestra.runtime.folder import CONFIGURATION
 from palaestra.runtime.settings import behavior, load
 
 
-def load_networks(run: Path, step: int | None = None) -> dict[str, tuple[ActorCritic, BehaviorSpec]]:
+def load_networks(run: Path, step: int | None = None) -> dict[str, tuple[Trunk, BehaviorSpec]]:
     """Network and spec of each behavior, on the CPU, from the checkpoint of `step` or the newest whole one.
 
     Raises RunError.
@@ -34,7 +32,7 @@ def load_networks(run: Path, step: int | None = None) -> dict[str, tuple[ActorCr
     networks = {}
     for name, spec in specs.items():
         own = behavior(settings, name, specs)
-        network = Registry("trainers").get(own.trainer_type)(spec, own, torch.device("cpu"), 0).network
+        network = Registry("trainers").get(own.trainer_type).make_network(spec, own)
         try:
             network.load_state_dict(checkpoint.state[name]["trainer"]["network"])
         except (KeyError, RuntimeError) as error:

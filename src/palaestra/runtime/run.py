@@ -139,7 +139,8 @@ class Run:
         for name, learner in self.learners.items():
             ended = learner.seat.meter.take()
             if len(ended.returns):
-                strength = learner.settings.reward_signals["extrinsic"].strength
+                rewards = learner.settings.reward_signals
+                strength = rewards["extrinsic"].strength if "extrinsic" in rewards else 0.0
                 extrinsic = (ended.returns + ended.group_returns) * strength
                 self.tracker.episodes(name, ended.returns.tolist(), ended.lengths.tolist(), extrinsic=extrinsic.tolist())
 

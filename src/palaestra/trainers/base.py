@@ -1,30 +1,48 @@
-"""The contract of a trainer."""
+"""The contract of a trainer. `palaestra.testing.check_trainer` tests it; docs/guides/own-trainer.md builds one."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from palaestra.core.metrics import Metrics
-from palaestra.data.rollout import Rollout
-from palaestra.models.actor_critic import ActorCritic
+from palaestra.core.settings import Settings
+from palaestra.core.specs import BehaviorSpec
+from palaestra.data.rollout import Keeps, Rollout
 from palaestra.models.policy import Policy
+from palaestra.models.trunk import Trunk
+from palaestra.trainers.behavior import BehaviorSettings
 
 
 class Trainer(Protocol):
-    """Improves the policy of one behavior. Constructed as Trainer(spec, settings, device, seed)."""
+    """Improves the policy of one behavior. Constructed as Trainer(spec, settings, device, seed); raises ConfigError where they do not fit.
 
-    network: ActorCritic
+    An entry point of the group `palaestra.trainers` names its class; the entry point's name is the `trainer_type` in the YAML.
+    """
+
+    Settings: ClassVar[type[Settings]]
+    """Its `hyperparameters`."""
+
+    network: Trunk
+    """What acts, and whatever else of it is learned: `--initialize-from` copies it, a model file is written from it."""
     policy: Policy
+    """Acts with the network."""
     rollout_size: int
     """Decisions that a rollout has when `update` is due."""
+    keeps: Keeps
+    """What else its rollouts must have."""
+
+    @staticmethod
+    def make_network(spec: BehaviorSpec, settings: BehaviorSettings) -> Trunk:
+        """A fresh network of the shape that `network` has, on the CPU: what a checkpoint's weights are loaded into for export."""
+        ...
 
     def update(self, rollout: Rollout, step: int) -> Metrics:
         """Learns from a rollout; `step` counts the behavior's decisions so far, for schedules. Metrics bear TensorBoard tags."""
         ...
 
     def state_dict(self) -> dict[str, Any]:
-        """Weights, optimizer, statistics, random streams: all that the next update depends on."""
+        """Weights (under `network`), optimizer, statistics, random streams: all that the next update depends on."""
         ...
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

@@ -6,21 +6,21 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from palaestra.core.allocator import keep_freed_memory
 from palaestra.core.metrics import Metrics
 from palaestra.core.specs import BehaviorSpec
-from palaestra.data.minibatches import minibatches
+from palaestra.data.minibatches import index_minibatches, minibatches
 from palaestra.data.rollout import Rollout
 from palaestra.data.rows import Rows
 from palaestra.data.sequences import SequenceTable, sequence_minibatches
+from palaestra.data.transitions import TransitionTable
 from palaestra.losses.returns import gae, horizon_cuts, normalized
 from palaestra.models.actor_critic import ActorCritic
 from palaestra.models.flat import flatten
 from palaestra.models.policy import Policy
-from palaestra.rewards.extrinsic import Extrinsic
-from palaestra.rewards.settings import ExtrinsicSettings
+from palaestra.rewards.signals import RewardSignals, title
 from palaestra.trainers.adam import Adam
 from palaestra.trainers.behavior import BehaviorSettings
 from palaestra.trainers.gradients import Autograd, ClosedForm, Coefficients, Gradient
@@ -39,11 +39,8 @@ class PPO:
         assert isinstance(settings.hyperparameters, PPOSettings)
         keep_freed_memory()
         self.settings, self.hyper = settings, settings.hyperparameters
-        extrinsic = settings.reward_signals["extrinsic"]
-        assert isinstance(extrinsic, ExtrinsicSettings)
-        self.signals = [Extrinsic(extrinsic)]
         torch.manual_seed(seed)
-        self.network = ActorCritic(spec, settings.network_settings, len(self.signals), self.hyper.shared_critic).to(device)
+        self.network = self.make_network(spec, settings).to(device)
         bfloat16, compiled = settings.network_settings.bfloat16, settings.network_settings.compile
         plain = self.network.plain and not (self.hyper.joint_ratio or bfloat16 or compiled)
         # many small tensors are one call when they are one tensor; large ones gain nothing from it
@@ -57,7 +54,14 @@ class PPO:
         self.acting = torch.Generator(device).manual_seed(seed + 1)
         self.shuffling = torch.Generator(device).manual_seed(seed + 2)
         self.policy = Policy(self.network, self.acting, settings.network_settings.deterministic)
-        self.rollout_size = self.hyper.buffer_size
+        self.signals = RewardSignals(spec, settings.reward_signals, device, seed + 3)
+        self.rollout_size, self.keeps = self.hyper.buffer_size, self.signals.keeps
+
+    @staticmethod
+    def make_network(spec: BehaviorSpec, settings: BehaviorSettings) -> ActorCritic:
+        """Actor and critic, a value for each reward signal."""
+        assert isinstance(settings.hyperparameters, PPOSettings)
+        return ActorCritic(spec, settings.network_settings, len(settings.reward_signals), settings.hyperparameters.shared_critic)
 
     def update(self, rollout: Rollout, step: int) -> Metrics:
         """`num_epoch` passes over the rollout, then its observations enter the normalizer."""
@@ -66,13 +70,20 @@ class PPO:
         self.optimizer.learning_rate = rate
         memory = self.settings.network_settings.memory
         table = None if memory is None else SequenceTable(rollout, memory.sequence_length)
-        rows = self._rows(rollout, metrics, table)
+        reward = rollout.reward + rollout.group_reward
+        seen = TransitionTable(rollout, self.network.for_environment(rollout.sample), reward) if self.signals.learned else None
+        rows = self._rows(rollout, self.signals.of_rollout(rollout, reward, seen), metrics, table)
         for batch in self._batches(rows, rollout, table):
             losses = self.gradient(batch, c)
             if hyper.max_grad_norm is not None:
                 nn.utils.clip_grad_norm_(self.parameters, hyper.max_grad_norm)
             self.optimizer.step()
             metrics.add({"Losses/Policy Loss": losses.policy.abs(), "Losses/Value Loss": losses.value, "Policy/Entropy": losses.entropy})
+        if seen is not None:
+            for part in index_minibatches(len(seen), size=hyper.batch_size, epochs=hyper.num_epoch, generator=self.shuffling):
+                metrics.add(self.signals.learn(seen.take(part)))
+            self.signals.learn_statistics(settled(rollout, rollout.obs))
+            metrics.add(self.signals.measured())
         self.network.learn_statistics(settled(rollout, tuple(rollout.obs[i] for i in self.network.vectors)))
         metrics.add({"Policy/Learning Rate": rate, "Policy/Epsilon": c.clip_range, "Policy/Beta": c.entropy_coef})
         return metrics
@@ -86,8 +97,8 @@ class PPO:
         return rate, Coefficients(epsilon, beta, h.value_coef, h.clip_value, h.joint_ratio)
 
     @torch.no_grad()
-    def _rows(self, rollout: Rollout, metrics: Metrics, table: SequenceTable | None = None) -> Rows:
-        """Values, advantages and targets of every signal; then the settled decisions, side by side."""
+    def _rows(self, rollout: Rollout, rewards: list[Tensor], metrics: Metrics, table: SequenceTable | None = None) -> Rows:
+        """Values, advantages and targets of every signal, whose `rewards` are each (T, S); then the settled decisions, side by side."""
         time, _ = rollout.shape
         critique = Critique(self.network, rollout, table)
         value = critique.value()
@@ -97,12 +108,10 @@ class PPO:
         if rollout.lengths is not None:
             cut = cut | (torch.arange(time, device=cut.device).unsqueeze(1) >= rollout.lengths - 1)
         advantages = []
-        for k, signal in enumerate(self.signals):
-            next_value = following[..., k]
-            if not signal.ignores_ends:
-                next_value = next_value * ~rollout.terminated
-            advantages.append(gae(signal(rollout), value[..., k], next_value, cut, gamma=signal.gamma, gae_lambda=self.hyper.lambd))
-            metrics.add({f"Policy/{signal.name.title()} Value Estimate": settled(rollout, (value[..., k],))[0].mean()})
+        for k, (name, gamma, endless) in enumerate(zip(self.signals.names, self.signals.gammas, self.signals.ignore_ends, strict=True)):
+            next_value = following[..., k] if endless else following[..., k] * ~rollout.terminated
+            advantages.append(gae(rewards[k], value[..., k], next_value, cut, gamma=gamma, gae_lambda=self.hyper.lambd))
+            metrics.add({f"Policy/{title(name)} Value Estimate": settled(rollout, (value[..., k],))[0].mean()})
         advantage = torch.stack(advantages, -1)
         continuous, discrete, log_prob, mean_advantage, value, target = settled(
             rollout,
@@ -123,7 +132,7 @@ class PPO:
         return {
             "network": dict(self.network.state_dict()),
             "optimizer": self.optimizer.state_dict(),
-            "signals": {signal.name: signal.state_dict() for signal in self.signals},
+            "signals": self.signals.state_dict(),
             "acting": self.acting.get_state(),
             "shuffling": self.shuffling.get_state(),
         }
@@ -132,7 +141,6 @@ class PPO:
         """Goes on as if it had never stopped."""
         self.network.load_state_dict(state["network"])
         self.optimizer.load_state_dict(state["optimizer"])
-        for signal in self.signals:
-            signal.load_state_dict(state["signals"][signal.name])
+        self.signals.load_state_dict(state["signals"])
         self.acting.set_state(state["acting"].cpu())
         self.shuffling.set_state(state["shuffling"].cpu())

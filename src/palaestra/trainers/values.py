@@ -7,7 +7,8 @@ from torch import Tensor
 
 from palaestra.data.rollout import Rollout
 from palaestra.data.sequences import SequenceTable
-from palaestra.models.actor_critic import ActorCritic, Inputs
+from palaestra.models.actor_critic import ActorCritic
+from palaestra.models.trunk import Inputs
 
 VALUE_ROWS = 8192
 """Rows valued at once: enough to keep the cores busy, few enough to stay in the cache."""

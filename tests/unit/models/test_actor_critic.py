@@ -6,7 +6,8 @@ from tiny_envs import network_settings, spec_of
 from torch.testing import assert_close
 
 from palaestra.core.specs import BehaviorSpec
-from palaestra.models.actor_critic import ActorCritic, goal_columns
+from palaestra.models.actor_critic import ActorCritic
+from palaestra.models.trunk import goal_columns
 
 SPECS = {
     "vector": spec_of((4,), continuous=2),

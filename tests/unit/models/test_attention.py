@@ -10,7 +10,8 @@ from tiny_envs import network_settings, spec_of
 from torch.nn import functional
 from torch.testing import assert_close
 
-from palaestra.models.actor_critic import ActorCritic, seen
+from palaestra.models.actor_critic import ActorCritic
+from palaestra.models.trunk import seen
 from palaestra.models.attention import EMBEDDING, HEADS, EntityAttention
 
 

@@ -1,4 +1,4 @@
-"""The reward that the environment gives."""
+"""Sums of rewards over episodes: for normalizing them, and for people to read."""
 
 from __future__ import annotations
 
@@ -9,35 +9,6 @@ import torch
 from torch import Tensor
 
 from palaestra.data.rollout import Rollout
-from palaestra.rewards.settings import ExtrinsicSettings
-
-
-class Extrinsic:
-    """An agent's own reward and its group's share, times `strength`."""
-
-    name = "extrinsic"
-    ignores_ends = False
-    """Whether a terminated episode is still worth something (curiosity is)."""
-
-    def __init__(self, settings: ExtrinsicSettings) -> None:
-        self.gamma, self.strength = settings.gamma, settings.strength
-        self._scale = ReturnScale(settings.gamma) if settings.normalize else None
-
-    def __call__(self, rollout: Rollout) -> Tensor:
-        """Rewards (T, S)."""
-        reward = rollout.reward + rollout.group_reward
-        if self._scale is not None:
-            reward = self._scale(reward, rollout.terminated | rollout.truncated, rollout.lengths)
-        return reward * self.strength
-
-    def state_dict(self) -> dict[str, Any]:
-        """Statistics of the normalized signal; nothing otherwise."""
-        return {} if self._scale is None else self._scale.state_dict()
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Statistics as they were."""
-        if self._scale is not None:
-            self._scale.load_state_dict(state)
 
 
 class ReturnScale:
@@ -62,7 +33,12 @@ class ReturnScale:
             running = going_on if counted is None else torch.where(counted[t], going_on, running)
         self._running = running.clone()
         self._take_in((returns if counted is None else returns[counted]).double())
-        return reward / max((self._m2 / max(self._count, 1.0)) ** 0.5, 1e-8)
+        return reward / self.deviation
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation of the returns so far."""
+        return max((self._m2 / max(self._count, 1.0)) ** 0.5, 1e-8)
 
     def _open_returns(self, reward: Tensor) -> Tensor:
         """Returns so far of the episodes that go on, (S,): 0 in slots that are new."""
@@ -85,3 +61,42 @@ class ReturnScale:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Sums and open returns as they were."""
         self._running, self._count, self._mean, self._m2 = state["running"].clone(), state["count"], state["mean"], state["m2"]
+
+
+class EpisodeSums:
+    """Sums a column of rewards over each episode, over any number of rollouts."""
+
+    def __init__(self) -> None:
+        self._open = torch.zeros(0)
+        self._total, self._episodes = torch.zeros(()), torch.zeros((), dtype=torch.int64)
+
+    def add(self, reward: Tensor, rollout: Rollout) -> None:
+        """Rewards (T, S) of the next rollout; rows that hold no decision must be 0."""
+        time, slots = reward.shape
+        ended = rollout.terminated | rollout.truncated
+        if rollout.lengths is not None:
+            ended = ended & (torch.arange(time, device=ended.device).unsqueeze(1) < rollout.lengths)
+        still = self._open.to(reward)[:slots]
+        still = torch.cat([still, still.new_zeros(slots - len(still))])
+        after = torch.cat([torch.zeros_like(reward[:1]), reward.cumsum(0)])  # (T + 1, S) earned by the rows before
+        rows = torch.arange(1, time + 1, device=ended.device).unsqueeze(1)
+        last = (ended * rows).amax(0, keepdim=True)  # how many rows belong to episodes that ended
+        closed = after.gather(0, last)[0]
+        any_ended = last[0] > 0
+        self._total = self._total.to(reward) + torch.where(any_ended, closed + still, 0.0).sum()
+        self._episodes = self._episodes.to(reward.device) + ended.sum()
+        self._open = after[-1] - closed + torch.where(any_ended, 0.0, still)
+
+    def take(self) -> float | None:
+        """The mean sum of the episodes that ended since the last call; None where none did."""
+        episodes, total = int(self._episodes), float(self._total)
+        self._total, self._episodes = torch.zeros(()), torch.zeros((), dtype=torch.int64)
+        return total / episodes if episodes else None
+
+    def state_dict(self) -> dict[str, Any]:
+        """Open sums."""
+        return {"open": self._open, "total": self._total, "episodes": self._episodes}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Open sums as they were."""
+        self._open, self._total, self._episodes = (state[name].clone() for name in ("open", "total", "episodes"))

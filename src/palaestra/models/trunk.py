@@ -1,0 +1,162 @@
+"""Observations in, features out: what every network of a behavior is made of, once or several times side by side."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from palaestra.core.sequences import Sequences
+from palaestra.core.specs import BehaviorSpec
+from palaestra.models.attention import EntityAttention, is_nothing
+from palaestra.models.conditioning import ConditionedMLP
+from palaestra.models.encoders import visual_encoder
+from palaestra.models.memory import Memory
+from palaestra.models.mlp import StackedMLP
+from palaestra.models.normalizer import Normalizer
+from palaestra.models.own import own_body
+from palaestra.models.settings import NetworkSettings
+
+Inputs = tuple[Tensor, ...]
+"""Prepared observations: all vectors normalized and joined, (N, V), each image, (N, C, H, W), each kind of entity, (N, most, size)."""
+
+
+class Trunk(nn.Module):
+    """Encoders, bodies and memory of k networks of one shape over the same observations: all but their heads.
+
+    `prepare` does what holds no weights (joining, normalizing), once a rollout; the rest takes its result. `extra`
+    numbers a row, such as an action, join the encoding before the bodies.
+    """
+
+    goal_columns: Tensor
+    apart: bool
+    """Bodies are modules of their own, not stacked in one: conditioned on goals, or a user's."""
+
+    def __init__(self, spec: BehaviorSpec, settings: NetworkSettings, networks: int, extra: int = 0) -> None:
+        super().__init__()
+        self.spec, self.networks = spec, networks
+        hidden = settings.hidden_units
+        self.vectors = tuple(i for i, obs in enumerate(spec.obs) if obs.is_vector)
+        self.images = tuple(i for i, obs in enumerate(spec.obs) if obs.is_visual)
+        self.entities = tuple(i for i, obs in enumerate(spec.obs) if obs.is_entities)
+        width = sum(spec.obs[i].shape[0] for i in self.vectors)
+        self.normalizer = Normalizer(width) if settings.normalize and width else None
+        self.encoders = nn.ModuleList(
+            nn.ModuleList(visual_encoder(settings.vis_encode_type, spec.obs[i].name, image_shape(spec, i), hidden) for i in self.images)
+            for _ in range(networks)
+        )
+        inputs = width + hidden * len(self.images)
+        self.attentions = nn.ModuleList()
+        if self.entities:
+            sizes = [spec.obs[i].shape[1] for i in self.entities]
+            self.attentions.extend(EntityAttention(inputs, sizes) for _ in range(networks))
+            inputs += EntityAttention.outputs
+        hyper = settings.goal_conditioning_type == "hyper" and settings.body is None
+        goals = goal_columns(spec, hidden) if hyper else []
+        self.register_buffer("goal_columns", torch.tensor(goals, dtype=torch.int64), persistent=False)
+        self.conditioned, self.apart = bool(goals), bool(goals) or settings.body is not None
+        inputs += extra
+        if settings.body is not None:
+            self.bodies = nn.ModuleList(own_body(settings.body, inputs, hidden, settings.num_layers) for _ in range(networks))
+        elif goals:
+            self.bodies = nn.ModuleList(ConditionedMLP(inputs, len(goals), hidden, settings.num_layers) for _ in range(networks))
+        else:
+            self.body = StackedMLP(networks, inputs, hidden, settings.num_layers)
+        self.memory = Memory(networks, hidden, settings.memory.memory_size) if settings.memory else None
+        self.width = hidden if self.memory is None else self.memory.outputs
+        """Numbers in a row of features."""
+
+    @property
+    def encoded(self) -> bool:
+        """Weights lie between prepared inputs and bodies."""
+        return bool(self.images or self.entities)
+
+    @property
+    def memory_size(self) -> int:
+        """L: numbers in a row of memory, one network's after the other; 0 without."""
+        return 0 if self.memory is None else self.memory.size * self.networks
+
+    def prepare(self, obs: tuple[Tensor, ...]) -> Inputs:
+        """Observations (N, *shape) in the order of the spec to Inputs."""
+        images = tuple(obs[i] for i in self.images)
+        entities = tuple(seen(obs[i]) for i in self.entities)
+        if not self.vectors:
+            return (obs[0].new_empty((obs[0].shape[0], 0)), *images, *entities)
+        vector = obs[self.vectors[0]] if len(self.vectors) == 1 else torch.cat([obs[i] for i in self.vectors], 1)
+        return (vector if self.normalizer is None else self.normalizer(vector), *images, *entities)
+
+    def learn_statistics(self, vectors: tuple[Tensor, ...]) -> None:
+        """Takes rows of all vector observations, each (N, n), into the normalizer, where there is one."""
+        if self.normalizer is not None:
+            self.normalizer.update(torch.cat(vectors, 1))
+
+    def features(self, index: int, inputs: Inputs, extra: Tensor | None = None) -> Tensor:
+        """One network's, (N, hidden), before its memory. `extra` (N, extra)."""
+        encoding = self._encode(index, inputs, extra)
+        if self.conditioned:
+            return self.bodies[index](encoding, encoding.index_select(1, self.goal_columns))
+        return self.bodies[index](encoding) if self.apart else self.body.one(index, encoding)
+
+    def all_features(self, inputs: Inputs, extra: Tensor | None = None) -> Tensor:
+        """Those of every network, (k, N, hidden), before their memory."""
+        if self.apart:
+            return torch.stack([self.features(i, inputs, extra) for i in range(self.networks)])
+        return self.body(self.stacked(inputs, extra))
+
+    def stacked(self, inputs: Inputs, extra: Tensor | None = None) -> Tensor:
+        """The encoding as each body sees it, (k, N, E)."""
+        if not self.encoded:
+            return self._encode(0, inputs, extra).unsqueeze(0).expand(self.networks, -1, -1)
+        return torch.stack([self._encode(i, inputs, extra) for i in range(self.networks)])
+
+    def remember(self, index: int, inputs: Inputs, memory: Tensor) -> tuple[Tensor, Tensor]:
+        """One network's features after its memory, (N, width), and that memory after this decision. `memory` (N, L) of all networks."""
+        assert self.memory is not None
+        return self.memory.step(index, self.features(index, inputs), self.memory.own(index, memory))
+
+    def unroll(self, index: int, features: Tensor, sequences: Sequences | None) -> Tensor:
+        """One network's features (N, hidden) after its memory, (N, width), along the sequences; unchanged without memory."""
+        if self.memory is None:
+            return features
+        assert sequences is not None
+        return self.memory.unroll(index, features, sequences)
+
+    def _encode(self, index: int, inputs: Inputs, extra: Tensor | None) -> Tensor:
+        if not self.encoded:
+            return inputs[0] if extra is None else torch.cat([inputs[0], extra], 1)
+        images, entities = inputs[1 : 1 + len(self.images)], inputs[1 + len(self.images) :]
+        encoders = self.encoders[index]
+        assert isinstance(encoders, nn.ModuleList)
+        parts = [inputs[0], *(encoder(image) for encoder, image in zip(encoders, images, strict=True))]
+        if entities:
+            encoding = torch.cat(parts, 1)
+            parts = [encoding, self.attentions[index](encoding, entities)]
+        return torch.cat(parts if extra is None else [*parts, extra], 1)
+
+
+def seen(entities: Tensor) -> Tensor:
+    """Entities (N, most, size) without the places in which none of the rows has one; at least one place is left.
+
+    Only on the CPU: an accelerator would have to be waited for.
+    """
+    if entities.device.type != "cpu" or not len(entities):
+        return entities
+    places = (~is_nothing(entities)).any(0).nonzero().squeeze(1)
+    return entities if len(places) == entities.shape[1] else entities.index_select(1, places if len(places) else places.new_zeros(1))
+
+
+def image_shape(spec: BehaviorSpec, index: int) -> tuple[int, int, int]:
+    """(C, H, W) of a visual observation."""
+    channels, height, width = spec.obs[index].shape
+    return channels, height, width
+
+
+def goal_columns(spec: BehaviorSpec, hidden: int) -> list[int]:
+    """Columns of the encoding that come from goal signals: vectors lie first, then `hidden` columns an image."""
+    columns, at = [], 0
+    vectors = [obs for obs in spec.obs if obs.is_vector]
+    for obs in vectors + [obs for obs in spec.obs if obs.is_visual]:
+        size = obs.shape[0] if obs.is_vector else hidden
+        if obs.goal:
+            columns += range(at, at + size)
+        at += size
+    return columns
