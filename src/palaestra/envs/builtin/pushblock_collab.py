@@ -1,0 +1,112 @@
+"""CooperativePushBlock: three agents push blocks into the goal; the larger ones take two of them, or all three.
+
+`pushblock_collab_rules` says how it is played. An agent sees a grid around itself that turns with it: 20 x 20 cells of a
+meter, which from the middle is the whole room, and the least that the `simple` encoder takes. Its channels are small,
+medium and large blocks, the goal, walls and mates. All that is earned is the group's. The documented bar is 11; twelve
+points less the time they take can be had.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+import torch
+
+from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
+from palaestra.core.timestep import Action
+from palaestra.envs.builtin.base import WarpEnv
+from palaestra.envs.builtin.picture_plane import GOLD, GREEN, RED, VIOLET, Plane
+from palaestra.envs.builtin.planar import SECONDS
+from palaestra.envs.builtin.pushblock import TICKS
+from palaestra.envs.builtin.pushblock_collab_layout import AGENTS, BLOCKS, GOAL_EDGE, LARGE, MEDIUM, RADIUS, ROOM, SMALL, TAGS
+from palaestra.envs.builtin.pushblock_collab_rules import PROGRAM
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+CELLS = 20
+MOST_WRITTEN = 320
+"""Marked cells of a grid that are wiped one by one; beyond, all are."""
+SIZES = torch.tensor([1] * int(SMALL) + [2] * int(MEDIUM) + [3] * int(LARGE))
+HALVES = 0.375 + 0.375 * SIZES  # of the blocks' sides
+STRIDE = 0.7  # how far an agent looks ahead for what is in its way
+WAYS = torch.tensor([[0.0, 1.0], [0.0, -1.0], [-1.0, 0.0], [1.0, 0.0]])  # of actions 1, 2, 5, 6 for who faces the goal
+
+
+def haul(columns: Mapping[str, Tensor]) -> Action:
+    """All three face the goal, go around the block nearest to it to their places behind it, and push."""
+    blocks, gone = columns["block_position"], columns["block_gone"]
+    areas, device = len(blocks), blocks.device
+    halves = HALVES.to(device)
+    place = columns["position"].view(areas, int(AGENTS), 2)
+    target = torch.where(gone, -torch.inf, blocks[:, :, 1] + halves).argmax(1)
+    block, half = blocks[torch.arange(areas, device=device), target][:, None], halves[target][:, None]
+    spread = (half - 0.1).clamp(max=1.05)
+    rank = (place[:, :, None, 0] > place[:, None, :, 0]).sum(2) - 1  # from left to right: -1, 0, 1
+    x, y = (place - block).unbind(2)
+    aside = rank * spread - x
+    is_behind, is_beside = y < -half - 0.4, x.abs() > half + float(RADIUS) + 0.1
+    onward = torch.stack([aside * 3, torch.where(aside.abs() < 0.3, 1.0, 0.05)], 2)
+    around = torch.stack([torch.where(is_beside, 0.0, torch.where(x < 0, -1.0, 1.0)), torch.where(is_beside, -1.0, -0.1)], 2)
+    wish = torch.where(is_behind[..., None], onward, around)
+    choice = _clear_way(place, wish, torch.where(gone[..., None], 1e3, blocks), target)
+    off = torch.remainder(columns["angle"] - 0.5 * torch.pi + torch.pi, 2 * torch.pi) - torch.pi
+    choice = torch.where(off > 0.2, 3, torch.where(off < -0.2, 4, choice.view(-1)))
+    return Action(torch.zeros(len(choice), 0, device=device), choice[:, None])
+
+
+def _clear_way(place: Tensor, wish: Tensor, blocks: Tensor, target: Tensor) -> Tensor:
+    """The move nearest to the wish (areas, agents, 2) that runs into no block but the target."""
+    ways = WAYS.to(place.device)
+    ahead = place[:, :, None] + STRIDE * ways  # (areas, agents, ways, 2)
+    reach = HALVES.to(place.device) + float(RADIUS)
+    meets = ((ahead[:, :, :, None] - blocks[:, None, None]).abs() < reach[:, None]).all(4)
+    meets &= torch.arange(int(BLOCKS), device=place.device) != target[:, None, None, None]
+    score = (wish[:, :, None] * ways).sum(3) - 10.0 * meets.any(3)
+    return torch.tensor([1, 2, 5, 6], device=place.device)[score.argmax(2)]
+
+
+class CooperativePushBlock(WarpEnv):
+    """PushBlockCollab: a grid (6, 20, 20), discrete [7]."""
+
+    behavior = "PushBlockCollab"
+    agents = int(AGENTS)
+    summary = "Three agents push blocks into the goal; the larger ones take two of them, or all three."
+    rewards = (
+        "of the group: -0.0001 a decision",
+        "of the group: +1, +2 and +3 when a small, medium and large block reaches the goal",
+    )
+    episode = "ends when all seven blocks are in the goal, and is cut after 1,000 decisions (5,000 physics ticks)"
+    benchmark = 11.0
+    default_areas = 16
+    tick_seconds = float(TICKS) * float(SECONDS)
+    parameter_ranges: ClassVar = {}
+
+    def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:
+        grid = ObsSpec("grid", (TAGS, CELLS, CELLS))
+        spec = BehaviorSpec((grid,), ActionSpec(branches=(7,)), steady=True)
+        blocks = dict.fromkeys(("block_position", "block_velocity", "block_gone"), int(BLOCKS))
+        super().__init__(
+            PROGRAM, spec, areas, device, **blocks, action=1, written=1 + MOST_WRITTEN, obs_grid=grid.shape, final_obs_grid=grid.shape
+        )
+
+    def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
+        """`haul`; None for another behavior than its own."""
+        return haul(self._columns) if behavior == self.behavior else None
+
+    def _picture(self, row: dict[str, np.ndarray]) -> np.ndarray:
+        room, edge = float(ROOM), float(GOAL_EDGE)
+        plane = Plane(room + 0.5, room + 0.5)
+        plane.floor((0, 0), (room, room))
+        plane.box((0, (room + edge) / 2), (room, (room - edge) / 2), 0.0, GREEN)
+        for place, gone, size in zip(row["block_position"], row["block_gone"], SIZES.tolist(), strict=True):
+            if not gone:
+                half = 0.375 + 0.375 * size
+                plane.box(place, (half, half), 0.0, (GOLD, RED, VIOLET)[size - 1])
+        for place, angle in zip(row["position"], row["angle"], strict=True):
+            plane.agent(place, float(angle), float(RADIUS))
+        return plane.shown()
