@@ -49,7 +49,8 @@ class RolloutBuffer(Protocol):
 class Layout:
     """Which columns a behavior's decisions have: those of no width are left out of every tick."""
 
-    def __init__(self, step: TimeStep, decision: Decision) -> None:
+    def __init__(self, step: TimeStep, decision: Decision, keeps: Keeps) -> None:
+        self.keeps = keeps
         self.views = len(step.obs)
         self.widths = (decision.sample.continuous.shape[1], decision.sample.discrete.shape[1], decision.memory.shape[1])
         self.masked = step.action_mask is not None
@@ -72,6 +73,10 @@ class Layout:
     def settled(step: TimeStep) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """What is known once a slot acts again or its episode ends."""
         return step.reward, step.group_reward, step.terminated, step.truncated
+
+    def kept(self, settled: list[Tensor]) -> Tensor:
+        """Of these columns, the episodes whose last views are kept, (T, S)."""
+        return settled[2] | settled[3] if self.keeps.terminal_views else settled[3]
 
     def rollout(
         self,
@@ -117,11 +122,11 @@ class SteadyBuffer:
     def __init__(self, step: TimeStep, decision: Decision, ticks: int, keeps: Keeps = PLAIN) -> None:
         """`step` and `decision` show the columns' shapes, types and device."""
         self.decisions, self.tick = 0, 0
-        self._layout = Layout(step, decision)
+        self._layout = Layout(step, decision, keeps)
         self._make_columns(self._layout.opened(step, decision), self._layout.settled(step), ticks)
         self._slots = torch.arange(len(step.reward), device=step.reward.device)
         on_host = step.reward.device.type == "cpu"
-        self._ends = EndsList(keeps.terminal_views) if on_host else EndsTable(step, ticks, keeps.terminal_views)
+        self._ends = EndsList(keeps.terminal_views) if on_host else EndsTable(step, ticks)
 
     def _make_columns(self, opened: Sequence[Tensor], settled: Sequence[Tensor], ticks: int) -> None:
         self._opened, self._settled = [column(x, ticks) for x in opened], [column(x, ticks) for x in settled]
@@ -152,7 +157,7 @@ class SteadyBuffer:
     def take(self, step: TimeStep) -> Rollout:
         """Cuts all slots after the last tick."""
         opened, settled = [x[: self.tick] for x in self._opened], [x[: self.tick] for x in self._settled]
-        ends = self._ends.take(settled[2], settled[3], step.obs)
+        ends = self._ends.take(self._layout.kept(settled), step.obs)
         self.tick = self.decisions = 0
         return self._layout.rollout(opened, settled, None, step.obs, step.action_mask, ends, step)
 
@@ -187,7 +192,7 @@ class SlottedBuffer:
     def __init__(self, step: TimeStep, decision: Decision, ticks: int, keeps: Keeps = PLAIN) -> None:
         """`step` and `decision` show the columns' shapes, types and device."""
         self.decisions = 0
-        self._layout = Layout(step, decision)
+        self._layout = Layout(step, decision, keeps)
         self._waiting = torch.zeros_like(step.acting)  # decided, not settled
         self._ends = EndsList(keeps.terminal_views)
         self._have(
@@ -267,7 +272,7 @@ class SlottedBuffer:
             last_mask = last_mask.index_copy(0, slots, waiting[-1])
         rows, lengths = self._furthest(), self._cursor
         opened, settled = [x[:rows].clone() for x in self._opened], [x[:rows].clone() for x in self._settled]
-        ends = self._ends.take(settled[2], settled[3], step.obs)
+        ends = self._ends.take(self._layout.kept(settled), step.obs)
         self._next, self._most, self.decisions = self._slots.clone(), 0, 0
         for x, value in zip(self._opened, waiting, strict=True):
             x[0, slots] = value

@@ -29,9 +29,9 @@ class EndsList:
         self._rows.append(rows[slots[cut]])
         self._obs.append(tuple(obs[cut] for obs in step.ends.obs))
 
-    def take(self, terminated: Tensor, truncated: Tensor, like: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """Rows (E,) and views, each (E, *shape)."""
-        rows = torch.cat([torch.empty(0, dtype=torch.int64, device=truncated.device), *self._rows])
+    def take(self, ended: Tensor, like: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """Rows (E,) and views, each (E, *shape), of the episodes whose views are kept: `ended` (T, S)."""
+        rows = torch.cat([torch.empty(0, dtype=torch.int64, device=ended.device), *self._rows])
         obs = tuple(torch.cat([x[:0], *(views[i] for views in self._obs)]) for i, x in enumerate(like))
         self._rows, self._obs = [], []
         return rows, obs
@@ -55,8 +55,7 @@ class EndsTable:
     Costs a second copy of the observations there. Those of truncated episodes are picked out once a rollout.
     """
 
-    def __init__(self, step: TimeStep, ticks: int, terminal_views: bool = False) -> None:
-        self.terminal_views = terminal_views
+    def __init__(self, step: TimeStep, ticks: int) -> None:
         self._columns = [column(x, ticks) for x in step.obs]
 
     def add(self, rows: Tensor, step: TimeStep) -> None:
@@ -64,9 +63,9 @@ class EndsTable:
         for x, value in zip(self._columns, step.ends.obs, strict=True):
             x.view(-1, *x.shape[2:]).index_copy_(0, rows, value)
 
-    def take(self, terminated: Tensor, truncated: Tensor, like: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """Rows (E,) and views, each (E, *shape)."""
-        rows = (truncated | terminated if self.terminal_views else truncated).flatten().nonzero().squeeze(1)
+    def take(self, ended: Tensor, like: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """Rows (E,) and views, each (E, *shape), of the episodes whose views are kept: `ended` (T, S)."""
+        rows = ended.flatten().nonzero().squeeze(1)
         return rows, tuple(x.view(-1, *x.shape[2:])[rows] for x in self._columns)
 
     def state_dict(self) -> dict[str, Any]:

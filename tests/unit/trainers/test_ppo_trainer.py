@@ -16,8 +16,8 @@ from palaestra.data.rollout import Rollout
 from palaestra.losses.returns import normalized
 from palaestra.models.actor_critic import ActorCritic
 from palaestra.models.distributions import log_prob_and_entropy
-from palaestra.rewards.extrinsic import Extrinsic
 from palaestra.rewards.settings import ExtrinsicSettings
+from palaestra.rewards.signals import RewardSignals
 from palaestra.trainers.ppo import PPO
 
 SPEC = spec_of((2,), (1,), continuous=2, branches=(2, 2))
@@ -63,6 +63,10 @@ def played(ppo: PPO, seed: int, ticks: int = 16) -> Rollout:
     return buffer.take(step)
 
 
+def rewarded(ppo: PPO, rollout: Rollout) -> tuple[Rollout, list[Tensor], Metrics]:
+    return rollout, ppo.signals.of_rollout(rollout, rollout.reward + rollout.group_reward, None), Metrics()
+
+
 def slow_rows(rollout: Rollout, horizon: int) -> dict[tuple[int, int], tuple[float, float]]:
     """Value and advantage of each decision, by time and slot, where V(obs) = obs[0][0]."""
     rows = {}
@@ -94,7 +98,7 @@ def test_truncations_bootstrap_from_the_last_view_terminations_from_0_and_open_e
     rollout = experience(seed, steady, 30)
     assert rollout.terminated.any()
     assert rollout.truncated.any()
-    rows = ppo._rows(rollout, Metrics())
+    rows = ppo._rows(*rewarded(ppo, rollout))
     value, advantage = torch.tensor(list(slow_rows(rollout, horizon).values())).unbind(1)
     assert_close(rows.value[:, 0], value, rtol=1e-4, atol=1e-3)
     assert_close(rows.target[:, 0], advantage + value, rtol=1e-4, atol=1e-3)
@@ -105,7 +109,7 @@ def test_the_rows_of_slots_that_grew_are_those_of_each_decision():
     ppo = values_first_number(trainer({"lambd": LAMBDA}, extrinsic={"gamma": GAMMA}, time_horizon=4))
     rollout = experience(5, False, 30, grows_at=9)
     expected = slow_rows(rollout, 4)
-    rows = ppo._rows(rollout, Metrics())
+    rows = ppo._rows(*rewarded(ppo, rollout))
     assert_close(rows.inputs[0][:, :2], torch.stack([rollout.obs[0][place] for place in expected]))
     assert_close(rows.target[:, 0], torch.tensor([sum(pair) for pair in expected.values()]), rtol=1e-4, atol=1e-3)
 
@@ -117,7 +121,7 @@ def test_steady_and_slotted_buffers_give_the_same_rows():
     steady, slotted = SteadyBuffer(step, decision, 12), SlottedBuffer(step, decision, 12)
     step = fill([steady, slotted], stream, step, 12, generator)
     ppo = trainer()
-    one, other = (ppo._rows(buffer.take(step), Metrics()).columns() for buffer in (steady, slotted))
+    one, other = (ppo._rows(*rewarded(ppo, buffer.take(step))).columns() for buffer in (steady, slotted))
     assert_close(one, other)
 
 
@@ -126,9 +130,9 @@ def test_each_signal_has_values_and_targets_of_its_own_and_the_advantage_is_thei
     rollout = experience(6, False)
     ppo.network = ActorCritic(SPEC, ppo.settings.network_settings, signals=2)
     values_first_number(ppo).network.value_head.weight.data[1, 0] = 0.5
-    plain, strong = ExtrinsicSettings(gamma=GAMMA), ExtrinsicSettings(gamma=0.5, strength=3.0)
-    ppo.signals = [Extrinsic(plain), Extrinsic(strong)]
-    rows = ppo._rows(rollout, Metrics())
+    ppo.signals = RewardSignals(SPEC, {"extrinsic": ExtrinsicSettings(gamma=GAMMA)}, CPU, 0)
+    ppo.signals.names, ppo.signals.gammas, ppo.signals._strengths = ("extrinsic",) * 2, (GAMMA, 0.5), (1.0, 3.0)
+    rows = ppo._rows(*rewarded(ppo, rollout))
     expected = torch.tensor([sum(pair) for pair in slow_rows(rollout, 64).values()])
     assert_close(rows.target[:, 0], expected, rtol=1e-4, atol=1e-3)
     assert_close(rows.value[:, 1], 0.5 * rows.value[:, 0] - 50, rtol=1e-4, atol=1e-3)
@@ -138,7 +142,8 @@ def test_each_signal_has_values_and_targets_of_its_own_and_the_advantage_is_thei
 
 def test_a_masked_rollout_gives_its_masks():
     spec = spec_of((2,), (1,), continuous=2, branches=(3, 2))
-    rows = PPO(spec, behavior_settings(), CPU, 0)._rows(experience(2, True, masked=True), Metrics())
+    ppo = PPO(spec, behavior_settings(), CPU, 0)
+    rows = ppo._rows(*rewarded(ppo, experience(2, True, masked=True)))
     assert rows.mask is not None
     assert rows.mask.shape == (64, 5)
     assert not rows.mask.all()
@@ -152,7 +157,7 @@ def test_the_normalizer_stands_still_while_collecting_and_the_ratio_is_1_at_the_
     before = copy.deepcopy(normalizer.state_dict())
     rollout = played(ppo, 2)
     assert all(torch.equal(value, before[name]) for name, value in normalizer.state_dict().items())
-    rows = ppo._rows(rollout, Metrics())
+    rows = ppo._rows(*rewarded(ppo, rollout))
     with torch.no_grad():
         output, value = ppo.network(rows.inputs)
         sample = Action(rows.continuous, rows.discrete)

@@ -100,7 +100,7 @@ def test_the_ratio_is_1_before_the_first_step(steady: bool):
     ppo = trainer(steady)
     for rollout in played(ppo, Stream(7, steady=steady, masked=True)):
         table = SequenceTable(rollout, 6)
-        rows = ppo._rows(rollout, Metrics(), table)
+        rows = ppo._rows(rollout, [rollout.reward], Metrics(), table)
         for batch in ppo._batches(rows, rollout, table):
             output, value = ppo.network(batch.inputs, batch.sequences)
             sample = Action(batch.continuous, batch.discrete)

@@ -10,8 +10,7 @@ from torch.testing import assert_close
 
 from palaestra.data.buffers import SlottedBuffer
 from palaestra.data.rollout import Rollout
-from palaestra.rewards.extrinsic import Extrinsic, ReturnScale
-from palaestra.rewards.settings import ExtrinsicSettings
+from palaestra.rewards.scale import EpisodeSums, ReturnScale
 
 REWARD = torch.tensor([[1.0, 4.0], [2.0, 0.0]])
 ENDED = torch.tensor([[False, True], [False, False]])
@@ -22,11 +21,6 @@ def slotted_rollout(seed: int, ticks: int = 20) -> Rollout:
     step = stream.next()
     buffer = SlottedBuffer(step, decide(step, generator), 4)
     return buffer.take(fill([buffer], stream, step, ticks, generator))
-
-
-def test_an_agents_reward_is_its_own_and_its_groups_times_strength():
-    rollout = slotted_rollout(0)
-    assert_close(Extrinsic(ExtrinsicSettings(strength=0.5))(rollout), (rollout.reward + rollout.group_reward) * 0.5)
 
 
 def test_rewards_are_divided_by_the_standard_deviation_of_discounted_returns():
@@ -85,11 +79,31 @@ def test_rewards_that_are_all_0_stay_0():
     assert ReturnScale(0.99)(torch.zeros(3, 2), torch.zeros(3, 2, dtype=torch.bool)).tolist() == [[0.0, 0.0]] * 3
 
 
-@pytest.mark.parametrize("normalize", [False, True])
-def test_it_goes_on_from_its_state(normalize: bool):
-    old, new = (Extrinsic(ExtrinsicSettings(normalize=normalize)) for _ in range(2))
-    old(slotted_rollout(3))
+def test_a_scale_goes_on_from_its_state():
+    old, new = ReturnScale(0.9), ReturnScale(0.9)
+    old(REWARD, ENDED)
     new.load_state_dict(copy.deepcopy(old.state_dict()))
-    for seed in (4, 5):
-        results: list[Tensor] = [signal(slotted_rollout(seed)) for signal in (old, new)]
-        assert torch.equal(*results)
+    results: list[Tensor] = [scale(REWARD + 1, ENDED) for scale in (old, new)]
+    assert torch.equal(*results)
+
+
+def test_sums_are_those_of_whole_episodes_over_several_rollouts():
+    sums, total, episodes, running = EpisodeSums(), 0.0, 0, [0.0] * 4
+    for seed in range(5):
+        rollout = slotted_rollout(seed)
+        assert rollout.lengths is not None
+        counted = torch.arange(len(rollout.reward)).unsqueeze(1) < rollout.lengths
+        sums.add(rollout.reward * counted, rollout)
+        for slot, length in enumerate(rollout.lengths.tolist()):
+            for t in range(length):
+                running[slot] += rollout.reward[t, slot].item()
+                if rollout.terminated[t, slot] or rollout.truncated[t, slot]:
+                    total, episodes, running[slot] = total + running[slot], episodes + 1, 0.0
+        if seed == 2:
+            state = copy.deepcopy(sums.state_dict())
+            sums = EpisodeSums()
+            sums.load_state_dict(state)
+    mean = sums.take()
+    assert mean is not None
+    assert mean == pytest.approx(total / episodes, rel=1e-4)
+    assert sums.take() is None
