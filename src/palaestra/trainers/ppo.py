@@ -18,10 +18,10 @@ from palaestra.data.sequences import SequenceTable, sequence_minibatches
 from palaestra.data.transitions import TransitionTable
 from palaestra.losses.returns import gae, horizon_cuts, normalized
 from palaestra.models.actor_critic import ActorCritic
+from palaestra.models.adam import Adam
 from palaestra.models.flat import flatten
 from palaestra.models.policy import Policy
 from palaestra.rewards.signals import RewardSignals, title
-from palaestra.trainers.adam import Adam
 from palaestra.trainers.behavior import BehaviorSettings
 from palaestra.trainers.gradients import Autograd, ClosedForm, Coefficients, Gradient
 from palaestra.trainers.precision import pays
