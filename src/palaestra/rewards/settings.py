@@ -80,8 +80,8 @@ class GAILSettings(Settings):
     """The discriminator sees actions too, not only observations."""
     use_vail: bool = False
     """A variational bottleneck in the discriminator. Peng et al. 2018, https://arxiv.org/abs/1810.00821."""
-    demo_path: str
-    """A demonstration file, or a folder of them."""
+    demo_path: str | tuple[str, ...]
+    """A demonstration file, a folder of them, or several of both: a list, or with commas between."""
 
     _encoding_size = model_validator(mode="before")(lambda data: _from_encoding_size(data))
 

@@ -111,8 +111,8 @@ class BehavioralCloningSettings(Settings):
 
     ignores_unknown: ClassVar[bool] = True
 
-    demo_path: str
-    """A demonstration file, or a folder of them."""
+    demo_path: str | tuple[str, ...]
+    """A demonstration file, a folder of them, or several of both: a list, or with commas between."""
     steps: int = Field(default=0, ge=0)
     """Decisions until its step size has fallen to zero; 0: it never falls."""
     strength: float = Field(default=1.0, ge=0)

@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import demo_files
+import numpy as np
+import pytest
+import torch
+from demo_files import HYBRID, episodes, record, write
+
+from palaestra.core.errors import DemoError
+from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
+from palaestra.rewards.demonstrations import Demonstrations, load_demonstrations
+
+CPU = torch.device("cpu")
+
+
+def load(demo_path: str | list[str], spec: BehaviorSpec = HYBRID) -> Demonstrations:
+    return load_demonstrations(demo_path, spec, CPU)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write(tmp_path / "a.demo", episodes(3, 2))
+    write(tmp_path / "b.demo", episodes(4, open_last=True), key="Other?team=0")
+    return tmp_path
+
+
+def test_a_view_comes_with_the_action_that_answered_it(folder: Path):
+    demo = load(str(folder / "a.demo"))
+    # what is seen at tick t is t everywhere, and its answer t / 100; ticks 4 and 7 are the episodes' last views, which nobody answers
+    assert demo.obs[0][:, 0].tolist() == [1, 2, 3, 5, 6]
+    torch.testing.assert_close(demo.action.continuous[:, 0], torch.tensor([0.01, 0.02, 0.03, 0.05, 0.06]))
+    assert demo.action.discrete[:, 1].tolist() == [1, 0, 1, 1, 0]
+    assert demo.episode.tolist() == [0, 0, 0, 1, 1]
+    assert demo.ended.tolist() == [False, False, True, False, True]
+    assert demo.reward.tolist() == [0.75] * 5
+
+
+def test_a_folder_is_all_of_its_files_with_episodes_counted_through(folder: Path):
+    demo = load(str(folder))
+    assert demo.episode.tolist() == [0, 0, 0, 1, 1, 2, 2, 2, 2]
+    assert not demo.ended[-1]
+    assert [tuple(view.shape) for view in demo.obs] == [(9, 3), (9, 2, 2), (9, 2)]
+
+
+@pytest.mark.parametrize("typed", ["{0}/a.demo,{0}/b.demo", "{0}/a.demo, {0}", ["{0}/a.demo", "{0}/b.demo"], ["{0}/a.demo", "{0}"]])
+def test_several_files_and_folders_are_read_once_each(folder: Path, typed: str | list[str]):
+    paths = typed.format(folder) if isinstance(typed, str) else [one.format(folder) for one in typed]
+    assert len(load(paths)) == 9
+
+
+def test_a_comma_in_a_name_is_no_border(tmp_path: Path):
+    assert len(load(str(write(tmp_path / "one,two.demo", episodes(3))))) == 3
+
+
+def test_what_was_done_counts_as_allowed(tmp_path: Path):
+    records = list(episodes(2, mask=True))
+    object.__setattr__(records[1], "discrete", np.array([0, 1]))  # its view's mask forbids the last choice
+    demo = load(str(write(tmp_path / "m.demo", records)))
+    assert demo.mask is not None
+    assert demo.mask.tolist() == [[True] * 5, [True] * 4 + [False]]
+
+
+def test_without_masks_there_is_none(folder: Path):
+    assert load(str(folder)).mask is None
+
+
+def test_numbers_beyond_the_bounds_are_what_the_environment_makes_of_them(tmp_path: Path):
+    records = [record(1, first=True), record(300), record(301, done=True)]
+    assert load(str(write(tmp_path / "x.demo", records))).action.continuous.tolist() == [[1.0, 1.0], [1.0, 1.0]]
+
+
+def test_other_agents_are_shown_beside_those_that_learn(folder: Path):
+    spec = BehaviorSpec((ObsSpec("eyes", (3,)), ObsSpec("map", (2, 3))), ActionSpec(2, (3, 3)))
+    with pytest.raises(DemoError) as error:
+        load(str(folder), spec)
+    first, *lines = str(error.value).splitlines()
+    assert first.startswith(f"{folder / 'a.demo'} was recorded from other agents ('Thing')")
+    assert [[cell.strip() for cell in line.split("   ") if cell.strip()] for line in lines] == [
+        ["the file", "the behavior"],
+        ["observation 0", "view (3)", "eyes (3)"],
+        ["observation 1", "things (2, 2)", "map (2, 3)", "<- differs"],
+        ["observation 2", "goal (2)", "none", "<- differs"],
+        ["actions", "2 continuous, discrete 3 x 2", "2 continuous, discrete 3 x 3", "<- differs"],
+    ]
+
+
+def test_observations_may_have_other_names(folder: Path):
+    renamed = BehaviorSpec(tuple(ObsSpec(f"obs_{i}", obs.shape) for i, obs in enumerate(HYBRID.obs)), HYBRID.action)
+    assert len(load(str(folder), renamed)) == 9
+
+
+def test_an_empty_recording_is_passed_over_beside_others(folder: Path):
+    write(folder / "0.demo", [])
+    assert len(load(str(folder))) == 9
+    with pytest.raises(DemoError, match=r"0\.demo is an empty recording"):
+        load(str(folder / "0.demo"))
+
+
+def test_what_is_missing_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(folder)
+    (folder / "none").mkdir()
+    with pytest.raises(DemoError, match=r"demo_path c.demo: there is no such file or folder in .*a path is relative"):
+        load("a.demo,c.demo")
+    with pytest.raises(DemoError, match=r"did you mean a.demo\?"):
+        load("a")
+    with pytest.raises(DemoError, match="demo_path none: the folder has no demonstration files"):
+        load("none")
+    with pytest.raises(DemoError, match="demo_path is empty"):
+        load("")
+    with pytest.raises(DemoError, match="not one decision"):
+        load(str(write(folder / "one.demo", [record(1, first=True)])))
+
+
+def test_a_choice_that_no_branch_has_is_named(tmp_path: Path):
+    records = list(demo_files.episodes(2))
+    object.__setattr__(records[1], "discrete", np.array([3, 1]))
+    with pytest.raises(DemoError, match="episode 0: branch 0 of an action is 3; expected 0 to 2"):
+        load(str(write(tmp_path / "x.demo", records)))
