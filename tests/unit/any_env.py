@@ -14,13 +14,16 @@ from palaestra.core.timestep import Action, Ends, TimeStep
 
 
 class Anything:
-    """Slots live 3 to 9 decisions, end or are cut at that, and with `steady=False` skip a tick now and then. Its state can be saved."""
+    """Slots live 3 to 9 decisions, end or are cut at that, and with `steady=False` skip a tick now and then. Its state can be saved.
+
+    With `mates`, so many areas in a row are a group, of which each leaves when it ends and comes back anew.
+    """
 
     device = torch.device("cpu")
     parameters: Mapping[str, float] = {}
 
-    def __init__(self, obs: tuple[ObsSpec, ...], action: ActionSpec, areas: int = 6, steady: bool = True) -> None:
-        self.num_areas = areas
+    def __init__(self, obs: tuple[ObsSpec, ...], action: ActionSpec, areas: int = 6, steady: bool = True, mates: int = 0) -> None:
+        self.num_areas, self.mates = areas, mates
         self.spec = BehaviorSpec(obs, action, steady=steady)
         self.behaviors: Mapping[str, BehaviorSpec] = {"Any": self.spec}
         self.generator = torch.Generator()
@@ -49,14 +52,14 @@ class Anything:
             obs=self._views(self.num_areas),
             acting=acting,
             reward=reward,
-            group_reward=torch.zeros_like(reward),
+            group_reward=torch.full_like(reward, 0.1 if self.mates else 0.0),
             terminated=ended & ~cut,
             truncated=cut,
             ends=Ends(where, self._views(len(where))),
             action_mask=self._mask(),
             area=rows,
             team=torch.zeros_like(rows),
-            group=torch.full_like(rows, -1),
+            group=rows // self.mates if self.mates else torch.full_like(rows, -1),
         )
 
     def _views(self, rows: int) -> tuple[Tensor, ...]:
