@@ -74,20 +74,18 @@ class DungeonEscape(WarpEnv):
         room = float(ROOM)
         picture = Plane(room + 1, room + 1)
         picture.floor((0, 0), (room, room))
-        picture.box((row["door"], room + 0.25), (float(DOOR_HALF), 0.25), 0.0, GREEN)
+        picture.box((float(row["door"]), room + 0.25), (float(DOOR_HALF), 0.25), 0.0, GREEN)
         picture.box(row["portal"] * [1 + 0.25 / room, 1], (0.25, float(PORTAL_HALF)), 0.0, VIOLET)
-        living = np.flatnonzero(row["acting"])
-        for slot in living:
+        mates = np.flatnonzero(row["acting"])
+        for slot in mates:
             for k, ray in enumerate(row["obs"][slot][:-1].reshape(int(RAYS), int(TAGS) + 2)):
                 turn = (-1 if k % 2 else 1) * ((k + 1) // 2) * float(RAY_STEP)
-                picture.ray(row["position"][slot], row["angle"][slot] + turn, float(ray[-1]) * float(RAY_LENGTH))
+                picture.ray(row["position"][slot], float(row["angle"][slot]) + turn, float(ray[-1]) * float(RAY_LENGTH))
         if row["dragon_lives"]:
             picture.circle(row["dragon"], float(DRAGON_RADIUS), RED)
         if row["key_lies"]:
             picture.circle(row["key"], float(KEY_RADIUS), GOLD)
-        for slot in range(self.agents):
-            if slot in living:
-                picture.agent(
-                    row["position"][slot], float(row["angle"][slot]), float(AGENT_RADIUS), GOLD if row["holds_key"][slot] else BLUE
-                )
+        for slot in mates:
+            color = GOLD if row["holds_key"][slot] else BLUE
+            picture.agent(row["position"][slot], float(row["angle"][slot]), float(AGENT_RADIUS), color)
         return picture.shown()

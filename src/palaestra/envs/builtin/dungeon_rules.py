@@ -23,7 +23,7 @@ from palaestra.envs.builtin.dungeon_views import (
     see,
     see_nothing,
 )
-from palaestra.envs.builtin.planar import SECONDS, advanced, circle_body, circle_circle, circle_within, dragged, driven, parted
+from palaestra.envs.builtin.planar import SECONDS, advanced, circle_body, circle_within, dragged, driven
 from palaestra.envs.builtin.pushblock import AGENT_DRAG, SPEED, TURN, way
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 1})
@@ -32,7 +32,7 @@ TICKS = wp.constant(5)  # physics ticks a decision
 MOST_DECISIONS = wp.constant(300)
 PACE = wp.constant(1.8)  # m/s, of the dragon
 BERTH = wp.constant(3.0)  # from the dragon, at least, at the start
-APART = wp.constant(1.5)  # agents from one another
+APART = wp.constant(1.5)  # agents from one another at the start
 TOUCH = wp.constant(0.01)  # as near counts as touching
 GOES_ON, OPENED, ESCAPED = (wp.constant(case) for case in range(3))
 
@@ -42,7 +42,7 @@ def is_free(world: World, i: int, slot: int, place: wp.vec2):
     """Whether an agent may start there: away from the dragon and those before it."""
     if wp.length(place - world.dragon[i]) < BERTH:
         return False
-    for mate in range(i * AGENTS, slot):
+    for mate in range(i * AGENTS, slot):  # noqa: SIM110  Warp knows no generators
         if wp.length(place - world.position[mate]) < APART:
             return False
     return True
@@ -83,28 +83,13 @@ def move(world: World, slot: int):
     choice = int(world.action[slot, 0])
     turn = wp.where(choice == 4, TURN, 0.0) - wp.where(choice == 3, TURN, 0.0)
     angle = world.angle[slot] + turn
-    world.angle[slot] = angle - 2.0 * wp.pi * wp.round(angle / (2.0 * wp.pi))
+    angle -= 2.0 * wp.pi * wp.round(angle / (2.0 * wp.pi))
     body = circle_body(world.position[slot], world.velocity[slot], AGENT_RADIUS, 1.0)
-    body = advanced(dragged(driven(body, way(world.angle[slot], choice), SPEED), AGENT_DRAG, 0.0))
-    world.position[slot] = body.position
-    world.velocity[slot] = body.velocity
-
-
-@wp.func
-def collide(world: World, i: int, slot: int):
-    """Parts an agent from those after it, then from the walls."""
-    body = circle_body(world.position[slot], world.velocity[slot], AGENT_RADIUS, 1.0)
-    for other in range(slot + 1, (i + 1) * AGENTS):
-        if world.acting[other]:
-            mate = circle_body(world.position[other], world.velocity[other], AGENT_RADIUS, 1.0)
-            contact = circle_circle(body, mate)
-            if contact.count > 0:
-                body, mate = parted(body, mate, contact, 0.0)
-                world.position[other] = mate.position
-                world.velocity[other] = mate.velocity
+    body = advanced(dragged(driven(body, way(angle, choice), SPEED), AGENT_DRAG, 0.0))
     body = circle_within(body, wp.vec2(ROOM, ROOM))
     world.position[slot] = body.position
     world.velocity[slot] = body.velocity
+    world.angle[slot] = angle
 
 
 @wp.func
@@ -145,9 +130,6 @@ def live(world: World, i: int):
         for slot in range(first, last):
             if world.acting[slot]:
                 move(world, slot)
-        for slot in range(first, last):
-            if world.acting[slot]:
-                collide(world, i, slot)
         for slot in range(first, last):
             if world.acting[slot] and outcome == GOES_ON:
                 outcome = touch(world, i, slot)
