@@ -17,9 +17,7 @@ def _given(value: Any) -> bool:
 
 NOT_YET: list[tuple[str, Callable[[Any], bool], str]] = [
     ("BEHAVIOR.trainer_type", lambda name: name in ("sac", "poca"), "the trainer '{value}' is not available yet"),
-    ("BEHAVIOR.reward_signals.curiosity", _given, "the reward signal 'curiosity' is not available yet"),
     ("BEHAVIOR.reward_signals.gail", _given, "the reward signal 'gail' is not available yet"),
-    ("BEHAVIOR.reward_signals.rnd", _given, "the reward signal 'rnd' is not available yet"),
     ("BEHAVIOR.threaded", bool, "learning while collecting is not available yet"),
     ("BEHAVIOR.self_play", _given, "self-play is not available yet"),
     ("BEHAVIOR.behavioral_cloning", _given, "behavioral cloning is not available yet"),

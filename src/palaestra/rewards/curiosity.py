@@ -1,0 +1,95 @@
+"""Curiosity: what a forward model fails to predict is worth seeing. Pathak et al. 2017, https://arxiv.org/abs/1705.05363."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from palaestra.core.specs import BehaviorSpec
+from palaestra.core.timestep import Action
+from palaestra.data.transitions import Transitions
+from palaestra.models.settings import NetworkSettings
+from palaestra.models.trunk import Trunk
+from palaestra.rewards.descent import Descent, flat, of_signal
+from palaestra.rewards.settings import CuriositySettings
+
+HIDDEN = 256
+"""Width of the one layer of the forward and the inverse model."""
+FORWARD_SHARE, LOSS_SCALE = 0.2, 10.0
+"""beta of eq. 7, and the factor on both losses: those of the paper, and of ML-Agents."""
+
+
+class CuriosityModel(nn.Module):
+    """Features phi of an observation, which the inverse model shapes: what tells one action from another, and little else."""
+
+    def __init__(self, spec: BehaviorSpec, settings: NetworkSettings) -> None:
+        super().__init__()
+        self.trunk = Trunk(spec, of_signal(settings), 1)
+        self.action = spec.action
+        numbers, width = spec.action.continuous + spec.action.choices, self.trunk.width
+        self.inverse = nn.Sequential(nn.Linear(2 * width, HIDDEN), nn.SiLU(), nn.Linear(HIDDEN, numbers))
+        self.forward_model = nn.Sequential(nn.Linear(width + numbers, HIDDEN), nn.SiLU(), nn.Linear(HIDDEN, width))
+
+    def features(self, batch: Transitions) -> tuple[Tensor, Tensor]:
+        """phi of what was seen and of what was seen next, each (N, width), from one pass."""
+        views = tuple(torch.cat(pair) for pair in zip(batch.obs, batch.next_obs, strict=True))
+        now, after = self.trunk.features(0, self.trunk.prepare(views)).chunk(2)
+        return now, after
+
+    def surprise(self, now: Tensor, after: Tensor, action: Action) -> Tensor:
+        """Half the squared distance (N,) from where the forward model expected the next features, eq. 5."""
+        expected = self.forward_model(torch.cat([now, flat(action, self.action)], 1))
+        return 0.5 * (after - expected).square().sum(1)
+
+    def inverse_loss(self, now: Tensor, after: Tensor, action: Action) -> Tensor:
+        """How badly (N,) the action is guessed from both views: the squared error of its numbers, the cross-entropy of its branches."""
+        guess = self.inverse(torch.cat([now, after], 1))
+        n = self.action.continuous
+        loss = (guess[:, :n] - action.continuous).square().sum(1)
+        for i, logits in enumerate(guess[:, n:].split(self.action.branches, 1) if self.action.branches else ()):
+            loss = loss + functional.cross_entropy(logits, action.discrete[:, i], reduction="none")
+        return loss
+
+
+class Curiosity:
+    """Pays for surprise, at most 1 a decision after `strength`; nothing before it has learned anything."""
+
+    ignores_ends = True
+
+    def __init__(self, settings: CuriositySettings, spec: BehaviorSpec, device: torch.device, seed: int) -> None:
+        self.limit = 1 / settings.strength if settings.strength > 0 else float("inf")
+        self.descent = Descent(lambda: CuriosityModel(spec, settings.network_settings), device, settings.learning_rate, seed)
+        self.model = self.descent.network
+        self._has_learned = False
+
+    def reward(self, batch: Transitions) -> Tensor:
+        """The surprise (N,), at most 1 / strength."""
+        if not self._has_learned:
+            return torch.zeros_like(batch.reward)
+        return self.model.surprise(*self.model.features(batch), batch.action).clamp(max=self.limit)
+
+    def learn(self, batch: Transitions) -> dict[str, Tensor]:
+        """A step of features and both models; their losses."""
+        now, after = self.model.features(batch)
+        forward = self.model.surprise(now, after, batch.action).mean()
+        inverse = self.model.inverse_loss(now, after, batch.action).mean()
+        self.descent.step(LOSS_SCALE * (FORWARD_SHARE * forward + (1 - FORWARD_SHARE) * inverse))
+        self._has_learned = True
+        return {"Losses/Curiosity Forward Loss": forward.detach(), "Losses/Curiosity Inverse Loss": inverse.detach()}
+
+    def learn_statistics(self, obs: tuple[Tensor, ...]) -> None:
+        """Takes all observations of a rollout into the normalizer, where there is one."""
+        self.model.trunk.learn_statistics(tuple(obs[i] for i in self.model.trunk.vectors))
+
+    def state_dict(self) -> dict[str, Any]:
+        """Weights, optimizer, statistics, and whether it pays yet."""
+        return {**self.descent.state_dict(), "has_learned": self._has_learned}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes on from there."""
+        self.descent.load_state_dict(state)
+        self._has_learned = state["has_learned"]
