@@ -1,4 +1,20 @@
-"""DungeonEscape: one agent must give its life for the key that lets the others out."""
+"""DungeonEscape: one agent must give its life for the key that lets the others out.
+
+A dragon walks from one side of a room to a portal in the other, through which it escapes. Who touches it dies with
+it, and nothing else slays it; it leaves a key. Who touches that key holds it, and opens the door by touching it: +1 to the group.
+Agents drive as in PushBlock, with its seven choices. The dead do not act, and nobody sees them, until the area starts anew.
+
+The documentation leaves the scene open. Ours is a bare room of 12 x 12. The portal is 3 wide and anywhere in the right or left
+wall, the dragon starts anywhere along the opposite one, and the door is 4 wide and anywhere in the wall toward y. The
+dragon has a radius of 1 and walks straight ahead at 1.8 m/s, a quarter of an agent's speed: it is there some 55 decisions, and who
+would live keeps out of its way with ease. An episode is cut after 300 decisions (1,500 physics ticks). Chance, drawing
+actions evenly, opens the door in one episode of 25, which is what learning begins from.
+
+Agents pass one another. With bodies that push, PPO learned to push a mate into the dragon, of which the pusher alone has
+something; nobody need give its own life then.
+
+15 rays look all around, 24 degrees apart in Unity's order, and tell agents, the dragon and the key before walls, door and portal.
+"""
 
 from __future__ import annotations
 
