@@ -29,10 +29,13 @@ from pathlib import Path
 from palaestra.sdk.pack import pack
 
 GAMES = Path(__file__).resolve().parents[1] / "games"
-BARS = {"recall": 0.8, "spot": 9.0, "ripest": 8.5}
+BARS = {"recall": 0.8, "spot": 9.0, "ripest": 8.5, "reach": 22.0, "maze": 0.8, "escape": 0.9, "errand": 0.8}
 """Mean reward of an episode; the best is 1, 10 and 10, and guessing gives 0, 2.5 and 2.5."""
+DEMONSTRATED = {"errand": 20}
+"""Episodes of the heuristic in GAME.demo, beside which a game is trained."""
+PALAESTRA = str(Path(sys.executable).with_name("palaestra"))
 OURS, ORIGINAL = "palaestra", "original"
-SUMMARY = re.compile(r"Step: (\d+)\. Time Elapsed: ([\d.]+) s\. Mean Reward: (-?[\d.]+?)\. ")
+SUMMARY = re.compile(r"Step: (\d+)\. Time Elapsed: ([\d.]+) s\. Mean Reward: (-?[\d.]+?)\. (?:Mean Group Reward: (-?[\d.]+?)\. )?")
 FIGURES = ("decisions", "wall_s", "cpu_s", "learning_s")
 
 
@@ -53,6 +56,8 @@ class Outcome:
 
 def raced(trainer: str, command: list[str], game: str, seed: int, folder: Path) -> Outcome:
     """Trains until the bar or the settings' `max_steps`."""
+    if game in DEMONSTRATED:
+        record(game, folder / f"{game}.demo")
     if trainer == OURS:
         env = GAMES / f"{game}.py"
     else:
@@ -69,7 +74,7 @@ def raced(trainer: str, command: list[str], game: str, seed: int, folder: Path) 
         found = SUMMARY.search(line)
         if found is None or reached:
             continue
-        step, elapsed, reward = int(found[1]), float(found[2]), float(found[3])
+        step, elapsed, reward = int(found[1]), float(found[2]), float(found[4] or found[3])
         rewards.append((step, reward))
         wall, learning = time.perf_counter() - began, elapsed
         if reward >= BARS[game]:
@@ -79,6 +84,12 @@ def raced(trainer: str, command: list[str], game: str, seed: int, folder: Path) 
     if not rewards:
         sys.exit(f"{' '.join(words)} printed no summaries:\n{''.join(printed[-40:])}")
     return Outcome(game, trainer, seed, reached, rewards[-1][0], wall, cpu_seconds() - used, learning, rewards)
+
+
+def record(game: str, path: Path) -> None:
+    """Episodes of a game's heuristic, the same each time."""
+    words = [PALAESTRA, "record", "--demo", f"--env=python:{game}:{game}", "--brain=heuristic", f"--demo-out={path}"]
+    subprocess.run([*words, f"--episodes={DEMONSTRATED[game]}", "--seed=0"], cwd=GAMES, check=True, stdout=subprocess.DEVNULL)
 
 
 def cpu_seconds() -> float:
@@ -131,7 +142,7 @@ def main() -> None:
     if ORIGINAL in options.trainers and place is None:
         sys.exit("PALAESTRA_ORIGINAL does not say where ML-Agents is installed (the folder of its virtual environment)")
     commands = {
-        OURS: [str(Path(sys.executable).with_name("palaestra")), "learn", "--torch-threads=1"],
+        OURS: [PALAESTRA, "learn", "--torch-threads=1"],
         ORIGINAL: [f"{place}/bin/mlagents-learn"],
     }
     outcomes = []

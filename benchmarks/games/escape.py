@@ -1,0 +1,76 @@
+"""Sacrifice: somebody must hold the gate, and is lost, so that the others come through. Usage: as examples/sdk_roll.py."""
+
+from __future__ import annotations
+
+from palaestra import sdk
+
+CREW, LENGTH, TURNS = 3, 5, 20
+
+
+class Sailor(sdk.Agent):
+    """Walks along a passage: the lever of the gate is at its left end, the gate at its right one."""
+
+    behavior = sdk.Behavior("Escape", observations=3 + 2 * (CREW - 1), branches=3)
+    decision_period = 1
+
+    def __init__(self, ship: Ship) -> None:
+        self.ship, self.at = ship, 0
+
+    def collect_observations(self, sensor: sdk.VectorSensor) -> None:
+        """Itself, the gate, and of each mate whether and where it still walks."""
+        sensor.add(self.at / LENGTH, self.ship.open, self.ship.turn / TURNS)
+        for mate in self.ship.crew:
+            if mate is not self:
+                sensor.add(mate.enabled, mate.at / LENGTH * mate.enabled)
+
+    def on_action_received(self, actions: sdk.Actions) -> None:
+        self.at = max(-LENGTH, min(LENGTH, self.at + actions.discrete[0] - 1))
+
+    def heuristic(self, actions: sdk.Actions) -> None:
+        first = min(self.ship.group.agents, key=lambda mate: mate.at)
+        actions.discrete[0] = 0 if self is first and not self.ship.open else 2
+
+
+class Ship:
+    """The world of one group."""
+
+    def __init__(self, academy: sdk.Academy) -> None:
+        self.academy, self.group = academy, sdk.Group()
+        self.crew = [academy.add(Sailor(self)) for _ in range(CREW)]
+        self.open, self.turn = False, 0
+
+    def board(self) -> None:
+        """All are there again, each somewhere else, and the gate is shut."""
+        self.open, self.turn = False, 0
+        places = self.academy.random.sample(range(1 - LENGTH, LENGTH), CREW)
+        for sailor, place in zip(self.crew, places, strict=True):
+            sailor.enable()
+            self.group.register_agent(sailor)
+            sailor.at = place
+
+    def judge(self) -> None:
+        """Whoever pulls the lever is lost, at once; the others win where all of them stand in the open gate."""
+        self.turn += 1
+        for sailor in self.group.agents:
+            if sailor.at == -LENGTH:
+                self.open = True
+                sailor.disable()
+        left = self.group.agents
+        won = self.open and bool(left) and all(sailor.at == LENGTH for sailor in left)
+        if won or not left or self.turn == TURNS:
+            self.group.add_group_reward(float(won))
+            self.group.end_group_episode()
+            self.board()
+
+
+@sdk.game
+def escape(academy: sdk.Academy, ships: int = 12) -> None:
+    """Groups of which one must stay behind."""
+    for _ in range(ships):
+        ship = Ship(academy)
+        academy.on_reset(ship.board)
+        academy.on_step(ship.judge)
+
+
+if __name__ == "__main__":
+    escape.play()
