@@ -8,7 +8,6 @@ from palaestra.runtime.settings.available import NOT_YET, not_available
 
 ASKS = {
     "trainer_type": "sac",
-    "reward_signals": {"gail": {"demo_path": "d"}},
     "threaded": True,
     "self_play": {},
     "behavioral_cloning": {"demo_path": "d"},

@@ -17,10 +17,8 @@ def _given(value: Any) -> bool:
 
 NOT_YET: list[tuple[str, Callable[[Any], bool], str]] = [
     ("BEHAVIOR.trainer_type", lambda name: name in ("sac", "poca"), "the trainer '{value}' is not available yet"),
-    ("BEHAVIOR.reward_signals.gail", _given, "the reward signal 'gail' is not available yet"),
     ("BEHAVIOR.threaded", bool, "learning while collecting is not available yet"),
     ("BEHAVIOR.self_play", _given, "self-play is not available yet"),
-    ("BEHAVIOR.behavioral_cloning", _given, "behavioral cloning is not available yet"),
     ("environment_parameters.*", lambda value: constant(value) is None, "samplers and curricula are not available yet, only numbers"),
 ]
 """Path, whether a value there asks for the feature, and the sentence. BEHAVIOR: default_settings and every listed behavior."""
