@@ -12,7 +12,6 @@ Both are classes of `torch.nn.Module`. An encoder may say as its attribute `smal
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 import torch
@@ -21,8 +20,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 
 from palaestra.core.errors import PalaestraError, PluginError, raised
-from palaestra.core.own_code import import_own
-from palaestra.core.registry import Registry, nearest
+from palaestra.core.own_code import find_own
 
 PROBE = 2
 """Rows of the first question: with one, a module that mixes rows would pass."""
@@ -48,23 +46,10 @@ def own_body(name: str, inputs: int, hidden: int, layers: int) -> OwnModule:
 
 def find_class(kind: str, title: str, name: str) -> type[nn.Module]:
     """The class that `package.module:Class`, or else an entry point of the group `palaestra.<kind>`, refers to. Raises PluginError."""
-    place, colon, attribute = name.partition(":")
-    if colon:
-        module = import_own(place, title, PluginError)
-        found = getattr(module, attribute, None)
-        if found is None:
-            raise PluginError(f"{title}: module '{place}' ({module.__file__}) has no '{attribute}'{nearest(attribute, vars(module))}")
-    else:
-        found = _registry(kind).get(name)
+    found = find_own(kind, title, name)
     if not (isinstance(found, type) and issubclass(found, nn.Module)):
         raise PluginError(f"{title} is {found!r}; expected a class that inherits from torch.nn.Module")
     return found
-
-
-@cache
-def _registry(kind: str) -> Registry:
-    """Reading entry points takes a tenth of a second."""
-    return Registry(kind)
 
 
 def make_own(cls: type[nn.Module], title: str, shape: tuple[int, ...], hidden: int, arguments: tuple[Any, ...]) -> OwnModule:

@@ -9,7 +9,6 @@ from typing import Any
 import torch
 
 from palaestra.core.errors import ConfigError, ExportError, PluginError
-from palaestra.core.registry import Registry
 from palaestra.core.specs import BehaviorSpec
 from palaestra.data.rollout import Rollout
 from palaestra.models.own import OwnModule
@@ -17,6 +16,7 @@ from palaestra.models.work import multiplications
 from palaestra.runtime.collector import Seat
 from palaestra.runtime.settings import BehaviorSettings
 from palaestra.trainers.base import Trainer
+from palaestra.trainers.registry import make_trainer
 
 
 class Learner:
@@ -25,7 +25,7 @@ class Learner:
     def __init__(self, name: str, spec: BehaviorSpec, settings: BehaviorSettings, device: torch.device, seed: int, inference: bool) -> None:
         self.name, self.spec, self.settings = name, spec, settings
         try:
-            self.trainer: Trainer = Registry("trainers").get(settings.trainer_type)(spec, settings, device, seed)
+            self.trainer: Trainer = make_trainer(spec, settings, device, seed)
             if any(isinstance(module, OwnModule) for module in self.trainer.network.modules()):
                 from palaestra.export.own import check_exportable
 

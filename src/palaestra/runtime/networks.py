@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from palaestra.core.errors import CheckpointError, RunError
-from palaestra.core.registry import Registry
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.models.trunk import Trunk
 from palaestra.runtime.checkpoints import Checkpoints
 from palaestra.runtime.folder import CONFIGURATION
 from palaestra.runtime.settings import behavior, load
+from palaestra.trainers.registry import trainer_class
 
 
 def load_networks(run: Path, step: int | None = None) -> dict[str, tuple[Trunk, BehaviorSpec]]:
@@ -32,7 +32,7 @@ def load_networks(run: Path, step: int | None = None) -> dict[str, tuple[Trunk, 
     networks = {}
     for name, spec in specs.items():
         own = behavior(settings, name, specs)
-        network = Registry("trainers").get(own.trainer_type).make_network(spec, own)
+        network = trainer_class(own.trainer_type).make_network(spec, own)
         try:
             network.load_state_dict(checkpoint.state[name]["trainer"]["network"])
         except (KeyError, RuntimeError) as error:

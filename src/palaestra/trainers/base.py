@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, Protocol
 
+import torch
+
 from palaestra.core.metrics import Metrics
 from palaestra.core.settings import Settings
 from palaestra.core.specs import BehaviorSpec
@@ -15,9 +17,9 @@ from palaestra.trainers.behavior import BehaviorSettings
 
 
 class Trainer(Protocol):
-    """Improves the policy of one behavior. Constructed as Trainer(spec, settings, device, seed); raises ConfigError where they do not fit.
+    """Improves the policy of one behavior.
 
-    An entry point of the group `palaestra.trainers` names its class; the entry point's name is the `trainer_type` in the YAML.
+    The `trainer_type` in the YAML names its class: as `package.module:Class`, or by an entry point of the group `palaestra.trainers`.
     """
 
     Settings: ClassVar[type[Settings]]
@@ -31,6 +33,10 @@ class Trainer(Protocol):
     """Decisions that a rollout has when `update` is due."""
     keeps: Keeps
     """What else its rollouts must have."""
+
+    def __init__(self, spec: BehaviorSpec, settings: BehaviorSettings, device: torch.device, seed: int) -> None:
+        """On a device, with all chance from the seed. Raises ConfigError for what it cannot do (`trainers.limits.refuse`)."""
+        ...
 
     @staticmethod
     def make_network(spec: BehaviorSpec, settings: BehaviorSettings) -> Trunk:

@@ -7,11 +7,14 @@ from typing import Any
 from pydantic import Field, SerializeAsAny, TypeAdapter, ValidationInfo, field_validator, model_validator
 from typing_extensions import TypedDict
 
-from palaestra.core.registry import Registry, nearest
+from palaestra.core.errors import PluginError
+from palaestra.core.own_code import registry
+from palaestra.core.registry import nearest
 from palaestra.core.settings import Settings, field_error
 from palaestra.models.settings import NetworkSettings
 from palaestra.rewards.settings import REWARDS, ExtrinsicSettings, RewardSettings
 from palaestra.scenario.settings import SelfPlaySettings
+from palaestra.trainers.registry import trainer_class
 from palaestra.trainers.settings import TRAINERS, BehavioralCloningSettings, POCASettings, PPOSettings, SACSettings
 
 Signals = TypeAdapter(TypedDict("Signals", REWARDS, total=False))  # type: ignore[misc]
@@ -21,7 +24,7 @@ class BehaviorSettings(Settings):
     """How the agents that share a policy learn."""
 
     trainer_type: str = "ppo"
-    """The algorithm: ppo, or the name of a plug-in."""
+    """The algorithm: ppo, sac, poca, bc, one of your own as `package.module:Class`, or the name of a plug-in."""
     hyperparameters: PPOSettings | SACSettings | POCASettings | SerializeAsAny[Settings] = PPOSettings()
     """The algorithm's own settings, which depend on trainer_type."""
     checkpoint_interval: int = Field(default=500000, gt=0)
@@ -62,9 +65,18 @@ class BehaviorSettings(Settings):
     @field_validator("trainer_type")
     @classmethod
     def _trainer_exists(cls, name: str) -> str:
-        known = [*TRAINERS, *(name for name in Registry("trainers").names() if name not in TRAINERS)]
-        if name not in known:
-            raise ValueError(f"no trainer is named '{name}'{nearest(name, known)} (there are: {', '.join(known)})")
+        if name in TRAINERS:
+            return name
+        module, colon, attribute = name.partition(":")
+        known = [*TRAINERS, *(plugin for plugin in registry("trainers").names() if plugin not in TRAINERS)]
+        if not (module and attribute) and (colon or name not in known):
+            raise ValueError(
+                f"no trainer is named '{name}'{nearest(name, known)} (there are: {', '.join(known)}; your own as package.module:Class)"
+            )
+        try:
+            trainer_class(name)  # which knows its hyperparameters
+        except PluginError as error:
+            raise ValueError(str(error)) from error
         return name
 
     @field_validator("hyperparameters", mode="before")
@@ -104,7 +116,5 @@ class BehaviorSettings(Settings):
 
 
 def hyperparameters_class(trainer_type: str) -> type[Settings]:
-    """The class of a trainer's hyperparameters. A plug-in's trainer names it as its attribute `Settings`."""
-    if trainer_type in TRAINERS:
-        return TRAINERS[trainer_type]
-    return getattr(Registry("trainers").get(trainer_type), "Settings", Settings)
+    """The class of a trainer's hyperparameters. Raises PluginError where it is not known what they are."""
+    return TRAINERS[trainer_type] if trainer_type in TRAINERS else trainer_class(trainer_type).Settings

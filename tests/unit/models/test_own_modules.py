@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from torch import Tensor, nn
 
 from palaestra.core.errors import ConfigError, PluginError
-from palaestra.models import own
+from palaestra.core.own_code import registry
 from palaestra.models.encoders import visual_encoder
 from palaestra.models.own import OwnModule, own_body
 from palaestra.models.settings import NetworkSettings
@@ -146,11 +146,11 @@ def test_an_installed_encoder_has_a_name(tmp_path: Path, monkeypatch: pytest.Mon
         f"[palaestra.encoders]\ntheir_mean = {__name__}:Mean\n[palaestra.bodies]\ntheir_wide = {__name__}:Wide\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    own._registry.cache_clear()
+    registry.cache_clear()
     settings = NetworkSettings(vis_encode_type="their_mean", body="their_wide")
     assert isinstance(visual_encoder(settings.vis_encode_type, "camera", SHAPE, 16), OwnModule)
     assert own_body("their_wide", 4, 16, 1).hidden == 16
-    own._registry.cache_clear()
+    registry.cache_clear()
 
 
 @pytest.mark.parametrize("name", ["nature_cn", "package.module:", ":Mine", ""])

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from palaestra.core.errors import ConfigError, PalaestraError
+from palaestra.core.own_code import registry
 from palaestra.runtime.settings import BehaviorSettings, Loaded, RunSettings, behavior, load, to_yaml
 from palaestra.trainers.settings import PPOSettings, SACSettings
 
@@ -386,18 +387,20 @@ def test_the_resolved_tree_stands_in_ml_agents_order():
 def test_a_plug_in_trainer_brings_its_own_hyperparameters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: Write):
     (tmp_path / "their_trainer.py").write_text(
         "from palaestra.core.settings import Settings\n\n\nclass TheirSettings(Settings):\n    depth: int = 3\n\n\n"
-        "class Their:\n    Settings = TheirSettings\n"
+        "class Their:\n    Settings = TheirSettings\n    make_network = update = state_dict = load_state_dict = print\n"
     )
     info = tmp_path / "their_trainer-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: their-trainer\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[palaestra.trainers]\ntheirs = their_trainer:Their\n")
     monkeypatch.syspath_prepend(tmp_path)
+    registry.cache_clear()
     path = write("behaviors: {Ball: {trainer_type: theirs, hyperparameters: {depth: 1e1}}}")
     settings = load(path).settings
     assert settings.behaviors["Ball"].hyperparameters.model_dump() == {"depth": 10}
     assert load(write(to_yaml(settings))).settings == settings
     assert "unknown key; did you mean 'depth'?" in refused(write("behaviors: {Ball: {trainer_type: theirs, hyperparameters: {dept: 1}}}"))
+    registry.cache_clear()
 
 
 def test_loading_settings_imports_no_torch():
