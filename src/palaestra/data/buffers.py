@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from palaestra.core.errors import EnvError
-from palaestra.core.timestep import Action, Decision, TimeStep
+from palaestra.core.timestep import Decision, TimeStep
 from palaestra.data.ends import EndsList, EndsTable, column
+from palaestra.data.layout import Layout, Waiting
 from palaestra.data.rollout import Keeps, Rollout
-
 
 PLAIN = Keeps()
 
@@ -46,76 +46,6 @@ class RolloutBuffer(Protocol):
         ...
 
 
-class Layout:
-    """Which columns a behavior's decisions have: those of no width are left out of every tick."""
-
-    def __init__(self, step: TimeStep, decision: Decision, keeps: Keeps) -> None:
-        self.keeps = keeps
-        self.views = len(step.obs)
-        self.widths = (decision.sample.continuous.shape[1], decision.sample.discrete.shape[1], decision.memory.shape[1])
-        self.masked = step.action_mask is not None
-
-    def opened(self, step: TimeStep, decision: Decision) -> list[Tensor]:
-        """What is known when a slot acts."""
-        continuous, discrete, memory = self.widths
-        parts = [*step.obs, decision.log_prob]
-        if continuous:
-            parts.append(decision.sample.continuous)
-        if discrete:
-            parts.append(decision.sample.discrete)
-        if memory:
-            parts.append(decision.memory)
-        if step.action_mask is not None:
-            parts.append(step.action_mask)
-        return parts
-
-    @staticmethod
-    def settled(step: TimeStep) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """What is known once a slot acts again or its episode ends."""
-        return step.reward, step.group_reward, step.terminated, step.truncated
-
-    def kept(self, settled: list[Tensor]) -> Tensor:
-        """Of these columns, the episodes whose last views are kept, (T, S)."""
-        return settled[2] | settled[3] if self.keeps.terminal_views else settled[3]
-
-    def rollout(
-        self,
-        opened: list[Tensor],
-        settled: list[Tensor],
-        lengths: Tensor | None,
-        last_obs: tuple[Tensor, ...],
-        last_mask: Tensor | None,
-        ends: tuple[Tensor, tuple[Tensor, ...]],
-        step: TimeStep,
-    ) -> Rollout:
-        """The columns, named."""
-        columns = iter(opened)
-        reward, group_reward, terminated, truncated = settled
-        obs = tuple(next(columns) for _ in range(self.views))
-        log_prob = next(columns)
-        none = log_prob[:, :, :0]
-        continuous, discrete, memory = (next(columns) if width else none for width in self.widths)
-        return Rollout(
-            obs=obs,
-            sample=Action(continuous, discrete),
-            log_prob=log_prob,
-            action_mask=next(columns) if self.masked else None,
-            memory=memory,
-            reward=reward,
-            group_reward=group_reward,
-            terminated=terminated,
-            truncated=truncated,
-            lengths=lengths,
-            last_obs=last_obs,
-            last_mask=last_mask,
-            final_rows=ends[0],
-            final_obs=ends[1],
-            area=step.area,
-            team=step.team,
-            group=step.group,
-        )
-
-
 class SteadyBuffer:
     """For behaviors whose slots all act on every tick: a row is one tick, written whole."""
 
@@ -123,7 +53,7 @@ class SteadyBuffer:
         """`step` and `decision` show the columns' shapes, types and device."""
         self.decisions, self.tick = 0, 0
         self._layout = Layout(step, decision, keeps)
-        self._make_columns(self._layout.opened(step, decision), self._layout.settled(step), ticks)
+        self._make_columns(self._layout.opened(step, decision, 0), self._layout.settled(step, 0), ticks)
         self._slots = torch.arange(len(step.reward), device=step.reward.device)
         on_host = step.reward.device.type == "cpu"
         self._ends = EndsList(keeps.terminal_views) if on_host else EndsTable(step, ticks)
@@ -136,7 +66,7 @@ class SteadyBuffer:
 
     def open(self, step: TimeStep, decision: Decision) -> None:
         """Writes row `tick`."""
-        for row, value in zip(self._opened_rows[self.tick], self._layout.opened(step, decision), strict=True):
+        for row, value in zip(self._opened_rows[self.tick], self._layout.opened(step, decision, self.tick), strict=True):
             row.copy_(value)
 
     def settle(self, step: TimeStep) -> int:
@@ -146,7 +76,7 @@ class SteadyBuffer:
                 "a steady behavior came with a column `lost`; expected None: its slots act on every tick, so none of its episodes "
                 "breaks off (set `steady=False` in its spec where one may)"
             )
-        for row, value in zip(self._settled_rows[self.tick], self._layout.settled(step), strict=True):
+        for row, value in zip(self._settled_rows[self.tick], self._layout.settled(step, self.tick + 1), strict=True):
             row.copy_(value)
         if len(step.ends.slots):
             self._ends.add(self._slots + self.tick * len(self._slots), step)
@@ -158,8 +88,8 @@ class SteadyBuffer:
         """Cuts all slots after the last tick."""
         opened, settled = [x[: self.tick] for x in self._opened], [x[: self.tick] for x in self._settled]
         ends = self._ends.take(self._layout.kept(settled), step.obs)
-        self.tick = self.decisions = 0
-        return self._layout.rollout(opened, settled, None, step.obs, step.action_mask, ends, step)
+        now, self.tick, self.decisions = self.tick, 0, 0
+        return self._layout.rollout(opened, settled, None, ends, step, now)
 
     def state_dict(self) -> dict[str, Any]:
         """Rows written so far."""
@@ -191,13 +121,13 @@ class SlottedBuffer:
 
     def __init__(self, step: TimeStep, decision: Decision, ticks: int, keeps: Keeps = PLAIN) -> None:
         """`step` and `decision` show the columns' shapes, types and device."""
-        self.decisions = 0
+        self.decisions, self._tick = 0, 0
         self._layout = Layout(step, decision, keeps)
         self._waiting = torch.zeros_like(step.acting)  # decided, not settled
         self._ends = EndsList(keeps.terminal_views)
         self._have(
-            [column(x, ticks) for x in self._layout.opened(step, decision)],
-            [column(x, ticks) for x in self._layout.settled(step)],
+            [column(x, ticks) for x in self._layout.opened(step, decision, 0)],
+            [column(x, ticks) for x in self._layout.settled(step, 0)],
             torch.zeros(len(step.reward), dtype=torch.int64, device=step.reward.device),
         )
 
@@ -218,7 +148,7 @@ class SlottedBuffer:
     def open(self, step: TimeStep, decision: Decision) -> None:
         """Writes each acting slot's next row."""
         self._make_room(len(step.reward))
-        columns = zip(self._flat_opened, self._layout.opened(step, decision), strict=True)
+        columns = zip(self._flat_opened, self._layout.opened(step, decision, self._tick), strict=True)
         slots = step.acting.nonzero().squeeze(1)
         if len(slots) == len(self._slots):
             for x, value in columns:
@@ -234,8 +164,9 @@ class SlottedBuffer:
         self._make_room(len(step.reward))
         if step.lost is not None:
             self._forget(step.lost)
+        self._tick += 1
         done = self._waiting & (step.acting | step.terminated | step.truncated)
-        for x, value in zip(self._flat_settled, self._layout.settled(step), strict=True):
+        for x, value in zip(self._flat_settled, self._layout.settled(step, self._tick), strict=True):
             x.index_copy_(0, self._next, value)  # of every slot: what has not settled is written again when it does
         if len(step.ends.slots):
             self._ends.add(self._next, step, done)
@@ -263,20 +194,14 @@ class SlottedBuffer:
     def take(self, step: TimeStep) -> Rollout:
         """Cuts every slot after its last settled decision; decisions still waiting go on in the next rollout."""
         slots = self._waiting.nonzero().squeeze(1)
-        waiting = [x[self._next[slots]] for x in self._flat_opened]
-        last = [obs.clone() for obs in step.obs]
-        for obs, was in zip(last, waiting, strict=False):
-            obs[slots] = was
-        last_mask = step.action_mask
-        if last_mask is not None:
-            last_mask = last_mask.index_copy(0, slots, waiting[-1])
+        waiting = Waiting(slots, [x[self._next[slots]] for x in self._flat_opened])
         rows, lengths = self._furthest(), self._cursor
         opened, settled = [x[:rows].clone() for x in self._opened], [x[:rows].clone() for x in self._settled]
         ends = self._ends.take(self._layout.kept(settled), step.obs)
         self._next, self._most, self.decisions = self._slots.clone(), 0, 0
-        for x, value in zip(self._opened, waiting, strict=True):
+        for x, value in zip(self._opened, waiting.opened, strict=True):
             x[0, slots] = value
-        return self._layout.rollout(opened, settled, lengths, tuple(last), last_mask, ends, step)
+        return self._layout.rollout(opened, settled, lengths, ends, step, self._tick, waiting)
 
     def _furthest(self) -> int:
         """The row that the slot which decided most will write next."""
@@ -310,6 +235,7 @@ class SlottedBuffer:
             "cursor": self._cursor,
             "waiting": self._waiting.clone(),
             "decisions": self.decisions,
+            "tick": self._tick,
             "ends": self._ends.state_dict(),
         }
 
@@ -317,5 +243,5 @@ class SlottedBuffer:
         """Goes on where the cursors stood."""
         opened, settled = ([x.clone().contiguous() for x in state[part]] for part in ("opened", "settled"))
         self._have(opened, settled, state["cursor"])
-        self._waiting, self.decisions = state["waiting"].clone(), state["decisions"]
+        self._waiting, self.decisions, self._tick = state["waiting"].clone(), state["decisions"], state.get("tick", 0)
         self._ends.load_state_dict(state["ends"])

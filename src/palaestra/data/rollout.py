@@ -18,6 +18,26 @@ class Keeps:
 
     terminal_views: bool = False
     """`final_rows` and `final_obs` have terminated episodes too, not only truncated ones."""
+    moments: bool = False
+    """`moments`: when decisions were made, and in which group."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """When decisions were made and settled, in ticks that count on from rollout to rollout, and whose group mates their agents were.
+
+    `last_obs` shows agents that wait: for an answer that they will get in the next rollout, or for what comes of one they have.
+    """
+
+    made: Tensor  # (T, S) int64
+    until: Tensor  # (T, S) int64: the tick on which the slot acted again or its episode ended
+    group: Tensor  # (T, S) int64: -1: on its own
+    last_made: Tensor  # (S,) int64: the tick of `last_obs`
+    last_group: Tensor  # (S,) int64
+    last_here: Tensor  # (S,) bool: `last_obs` is an agent's; False: the slot is empty
+    last_decided: Tensor  # (S,) bool: it has been answered
+    last_sample: Action  # (S, continuous), (S, branches): how, where it has
+    last_memory: Tensor  # (S, L) with which memory, where it has
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +65,7 @@ class Rollout:
     area: Tensor  # (S,) int64
     team: Tensor  # (S,) int64
     group: Tensor  # (S,) int64
+    moments: Moments | None = None  # where `Keeps.moments` asks for them
 
     @property
     def shape(self) -> tuple[int, int]:
