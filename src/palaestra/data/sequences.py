@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -10,8 +11,31 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from palaestra.core.sequences import Sequences
-from palaestra.data.rollout import Rollout
 from palaestra.data.rows import Rows
+
+
+class Streams(Protocol):
+    """Where the decisions of slots begin and end, as a Rollout tells it."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(T, S)."""
+        ...
+
+    @property
+    def terminated(self) -> Tensor:
+        """(T, S) bool."""
+        ...
+
+    @property
+    def truncated(self) -> Tensor:
+        """(T, S) bool."""
+        ...
+
+    @property
+    def lengths(self) -> Tensor | None:
+        """(S,) int64 decisions of each slot; None: T in every slot."""
+        ...
 
 
 class SequenceTable:
@@ -22,7 +46,7 @@ class SequenceTable:
     The table lives on the host, where its sizes are known without waiting; it takes one wait a rollout.
     """
 
-    def __init__(self, rollout: Rollout, longest: int) -> None:
+    def __init__(self, rollout: Streams, longest: int) -> None:
         time, _ = rollout.shape
         longest = min(longest, time)
         ended = (rollout.terminated | rollout.truncated).cpu().numpy()

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from palaestra.core.sequences import Sequences
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action
-from palaestra.models.distributions import draw, drawn_log_prob, for_environment, played
+from palaestra.models.distributions import branch_log_probs, draw, drawn_log_prob, for_environment, played
 from palaestra.models.settings import NetworkSettings
 from palaestra.models.trunk import Inputs, Trunk
 
@@ -98,3 +98,7 @@ class ActorCritic(Trunk):
     def played(self, output: Tensor) -> Tensor:
         """The continuous numbers (N, continuous) that the environment would get without noise, differentiable beyond its bounds too."""
         return played(output, self.spec.action)
+
+    def branch_log_probs(self, output: Tensor, mask: Tensor | None) -> list[Tensor]:
+        """Log-probabilities of each branch, (N, branch). `mask` (N, choices), True: allowed."""
+        return branch_log_probs(output, mask, self.spec.action) if self.spec.action.branches else []

@@ -23,6 +23,7 @@ from palaestra.models.flat import flatten
 from palaestra.models.policy import Policy
 from palaestra.rewards.signals import RewardSignals, title
 from palaestra.trainers.behavior import BehaviorSettings
+from palaestra.trainers.cloning import Cloning
 from palaestra.trainers.gradients import Autograd, ClosedForm, Coefficients, Gradient
 from palaestra.trainers.precision import pays
 from palaestra.trainers.schedules import LAST_BETA, LAST_EPSILON, LAST_LEARNING_RATE, scheduled
@@ -55,6 +56,8 @@ class PPO:
         self.shuffling = torch.Generator(device).manual_seed(seed + 2)
         self.policy = Policy(self.network, self.acting, settings.network_settings.deterministic)
         self.signals = RewardSignals(spec, settings.reward_signals, device, seed + 3)
+        imitates = settings.behavioral_cloning is not None
+        self.cloning = Cloning(self.network, self.parameters, settings, self.hyper, device, seed + 4) if imitates else None
         self.rollout_size, self.keeps = self.hyper.buffer_size, self.signals.keeps
 
     @staticmethod
@@ -79,6 +82,8 @@ class PPO:
                 nn.utils.clip_grad_norm_(self.parameters, hyper.max_grad_norm)
             self.optimizer.step()
             metrics.add({"Losses/Policy Loss": losses.policy.abs(), "Losses/Value Loss": losses.value, "Policy/Entropy": losses.entropy})
+        if self.cloning is not None:
+            metrics.add(self.cloning.update(step))
         if seen is not None:
             for part in index_minibatches(len(seen), size=hyper.batch_size, epochs=hyper.num_epoch, generator=self.shuffling):
                 metrics.add(self.signals.learn(seen.take(part)))
@@ -133,6 +138,7 @@ class PPO:
             "network": dict(self.network.state_dict()),
             "optimizer": self.optimizer.state_dict(),
             "signals": self.signals.state_dict(),
+            **({} if self.cloning is None else {"cloning": self.cloning.state_dict()}),
             "acting": self.acting.get_state(),
             "shuffling": self.shuffling.get_state(),
         }
@@ -142,5 +148,7 @@ class PPO:
         self.network.load_state_dict(state["network"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.signals.load_state_dict(state["signals"])
+        if self.cloning is not None and "cloning" in state:  # it may have been added since
+            self.cloning.load_state_dict(state["cloning"])
         self.acting.set_state(state["acting"].cpu())
         self.shuffling.set_state(state["shuffling"].cpu())
