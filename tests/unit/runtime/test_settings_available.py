@@ -7,10 +7,9 @@ from palaestra.runtime.settings import BehaviorSettings, RunSettings, load
 from palaestra.runtime.settings.available import NOT_YET, not_available
 
 ASKS = {
-    "trainer_type": "sac",
+    "trainer_type": "poca",
     "threaded": True,
     "self_play": {},
-    "behavioral_cloning": {"demo_path": "d"},
 }
 UNIFORM = {"sampler_type": "uniform", "sampler_parameters": {}}
 
