@@ -30,6 +30,8 @@ class Trunk(nn.Module):
     goal_columns: Tensor
     apart: bool
     """Bodies are modules of their own, not stacked in one: conditioned on goals, or a user's."""
+    greedy: bool = False
+    """Its outputs for branches are what choices are worth, not logits: a model file always takes the best."""
 
     def __init__(self, spec: BehaviorSpec, settings: NetworkSettings, networks: int, extra: int = 0) -> None:
         super().__init__()
