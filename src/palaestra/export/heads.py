@@ -12,6 +12,7 @@ from palaestra.core.specs import ActionSpec
 from palaestra.export.graph import BATCH, Graph
 from palaestra.export.layers import gemm
 from palaestra.models.distributions import FORBIDDEN, RANGE
+from palaestra.models.squashed import LEAST_LOG_STD, MOST_LOG_STD
 
 FLOAT, INT64 = 1, 7  # of ONNX's TensorProto.DataType
 PROBABILITIES = "probabilities_"
@@ -33,19 +34,33 @@ def gaussian(graph: Graph, head: nn.Linear, log_std: Tensor, spec: ActionSpec, f
     graph.output(names[1], (BATCH, size))
 
 
-def discrete(graph: Graph, head: nn.Linear, spec: ActionSpec, features: str, mask: str) -> None:
-    """The rows of the head after the means: logits of each branch, those of forbidden choices replaced."""
+def squashed(graph: Graph, head: nn.Linear, spec: ActionSpec, features: str) -> None:
+    """The first rows of the head: means, then logarithms of standard deviations. Both outputs lie within -1..1, unlike in ML-Agents."""
+    size = spec.continuous
+    mean = gemm(graph, "action.mean", features, head.weight[:size], head.bias[:size])
+    log_std = gemm(graph, "action.log_std", features, head.weight[size : 2 * size], head.bias[size : 2 * size])
+    std = graph.add("Exp", graph.add("Clip", log_std, min=LEAST_LOG_STD, max=MOST_LOG_STD))
+    spread = graph.add("Mul", graph.add("RandomNormalLike", mean, dtype=FLOAT), std)
+    graph.add("Tanh", graph.add("Add", mean, spread), output="continuous_actions")
+    graph.add("Tanh", mean, output="deterministic_continuous_actions")
+    graph.output("continuous_actions", (BATCH, size))
+    constant_output(graph, "continuous_action_output_shape", np.array([size], np.float32))
+    graph.output("deterministic_continuous_actions", (BATCH, size))
+
+
+def discrete(graph: Graph, head: nn.Linear, spec: ActionSpec, features: str, mask: str, greedy: bool = False) -> None:
+    """The last rows of the head: logits of each branch, those of forbidden choices replaced. `greedy`: none is drawn."""
     one, large = graph.constant("action.one", 1.0), graph.constant("action.forbidden", -FORBIDDEN)
-    drawn, likeliest, at = [], [], 0
+    drawn, likeliest, at, first = [], [], 0, head.out_features - spec.choices
     for i, size in enumerate(spec.branches):
-        rows = slice(spec.continuous + at, spec.continuous + at + size)
+        rows = slice(first + at, first + at + size)
         logits = gemm(graph, f"action.branch_{i}", features, head.weight[rows], head.bias[rows])
         allowed = graph.add("Slice", mask, axes=[1], starts=[at], ends=[at + size])
         penalty = graph.add("Mul", graph.add("Sub", one, allowed), large)
         masked = graph.add("Sub", graph.add("Mul", logits, allowed), penalty)
         chances = graph.add("Softmax", masked, axis=1, output=f"{PROBABILITIES}{i}")
-        drawn.append(graph.add("Multinomial", graph.add("Log", chances), dtype=INT64, sample_size=1))
         likeliest.append(graph.add("ArgMax", chances, axis=1, keepdims=1))
+        drawn.append(likeliest[i] if greedy else graph.add("Multinomial", graph.add("Log", chances), dtype=INT64, sample_size=1))
         at += size
     branches = len(spec.branches)
     graph.add("Concat", *drawn, axis=1, output="discrete_actions")

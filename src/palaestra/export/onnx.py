@@ -17,11 +17,12 @@ from palaestra.core.errors import ExportError
 from palaestra.core.specs import BehaviorSpec
 from palaestra.export.attention import attention
 from palaestra.export.graph import BATCH, Graph
-from palaestra.export.heads import constant_output, discrete, gaussian
+from palaestra.export.heads import constant_output, discrete, gaussian, squashed
 from palaestra.export.layers import columns, join, write
 from palaestra.export.memory import remember
 from palaestra.models.actor_critic import ACTOR
 from palaestra.models.attention import EntityAttention
+from palaestra.models.soft import SoftActorCritic
 from palaestra.models.trunk import Trunk
 
 VERSION = 3.0
@@ -54,13 +55,15 @@ def policy_graph(network: Trunk, spec: BehaviorSpec) -> Graph:
     mask = graph.input("action_masks", (BATCH, action.choices)) if action.branches else ""
     if memory is not None:
         features = remember(graph, memory, features)
-    head, log_std = network.action_head, network.log_std
+    head = network.action_head
     assert isinstance(head, nn.Linear)
-    assert isinstance(log_std, torch.Tensor)
-    if action.continuous:
-        gaussian(graph, head, log_std, action, features)
+    if action.continuous and isinstance(network, SoftActorCritic):
+        squashed(graph, head, action, features)
+    elif action.continuous:
+        assert isinstance(network.log_std, torch.Tensor)
+        gaussian(graph, head, network.log_std, action, features)
     if action.branches:
-        discrete(graph, head, action, features, mask)
+        discrete(graph, head, action, features, mask, network.greedy)
     if memory is not None:
         graph.output("recurrent_out", (BATCH, 1, memory.size))
     return graph

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import torch
 from torch import nn
 
 
-def flatten(network: nn.Module) -> nn.Parameter:
+def flatten(network: nn.Module | Iterable[nn.Parameter]) -> nn.Parameter:
     """Moves every parameter, and its gradient, into one flat tensor each, of which they become views.
 
     One tensor is one optimizer call, one norm, one sum over ranks. Call it once the network
     is on its device: moving it afterwards would part the views from the whole.
     """
-    parameters = list(network.parameters())
+    parameters = list(network.parameters() if isinstance(network, nn.Module) else network)
     whole = nn.Parameter(torch.cat([p.detach().reshape(-1) for p in parameters]))
     whole.grad = torch.zeros_like(whole)
     at = 0

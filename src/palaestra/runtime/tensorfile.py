@@ -124,4 +124,6 @@ def _short(tensor: Tensor) -> str:
 
 
 def _bytes(tensor: Tensor) -> memoryview:
+    if not tensor.numel():  # torch may give it a stride of 0, which no view of bytes can have
+        return memoryview(b"")
     return tensor.cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data

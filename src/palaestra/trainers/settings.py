@@ -90,8 +90,8 @@ class SACSettings(Settings):
     """Target smoothing (Polyak) coefficient."""
     steps_per_update: float = Field(default=1.0, gt=0)
     """Decisions for each gradient step: the inverse of the update-to-data ratio."""
-    save_replay_buffer: bool = False
-    """Keep the replay in checkpoints."""
+    save_replay_buffer: bool | None = None
+    """Keep the replay in checkpoints; null: where it takes at most 1 GiB. Without it a resumed run first collects anew."""
     init_entcoef: float = Field(default=1.0, gt=0)
     """Initial entropy coefficient (temperature alpha)."""
     reward_signal_steps_per_update: float = Field(default=1.0, gt=0)

@@ -1,0 +1,181 @@
+"""Which rows of a replay hold what: views, decisions, and what each decision led to. All of it lives on the host, in numpy.
+
+A row of views belongs to the decision that was made there, or to the slot that waits there, or, where an episode ended or broke
+off, to the decision that led there. Each has one owner, so no view is stored twice, and none is given up while anyone points at it.
+Decisions are numbered from 0 as they come; number n lies in place n % size, until n + size is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from palaestra.core.errors import ConfigError
+
+NONE = -1
+Ints = NDArray[np.int64]
+
+
+class Ledger:
+    """Of `size` decisions and `rows` views. `stretch`: decisions of a slot that make a sequence; 0 where none are asked for."""
+
+    def __init__(self, size: int, rows: int, stretch: int) -> None:
+        self.size, self.rows, self.stretch = size, rows, stretch
+        self.view, self.after = np.zeros(size, np.int32), np.zeros(size, np.int32)
+        """Rows of the view that each place's decision was made at, and of what it led to; after an end that was not kept, the same row."""
+        self.following = np.full(size, NONE, np.int64)  # number of the slot's next decision in the same episode
+        self._owns_after = np.zeros(size, np.bool_)
+        self._begins = np.zeros(size, np.bool_)  # a sequence
+        self.oldest, self.end = 0, 0
+        """Numbers of the oldest decision that is there, and of the next that will be."""
+        self._free, self._freed = np.arange(rows - 1, -1, -1, dtype=np.int32), rows  # a stack, and its height
+        self._starts = np.zeros(size, np.int64)  # numbers of decisions that begin a sequence, the n-th in place n % size
+        self._oldest_start, self._end_start = 0, 0
+        self.waiting = np.zeros(0, np.int32)
+        """(S,) row of the view that each slot's next decision is expected at; -1: none."""
+        self._last = np.zeros(0, np.int64)  # (S,) number of each slot's last decision; -1 where its episode ended with it
+        self._age = np.zeros(0, np.int64)  # (S,) decisions that each slot's episode has had
+        self.highest = 0
+        """Rows of views above this one have never held anything."""
+
+    def __len__(self) -> int:
+        return self.end - self.oldest
+
+    @property
+    def sequences(self) -> int:
+        """How many there are whose first decision is still there."""
+        return self._end_start - self._oldest_start
+
+    def sequence_starts(self, which: Ints) -> Ints:
+        """Numbers of the first decisions of some of them, counted from the oldest."""
+        return self._starts[(self._oldest_start + which) % self.size]
+
+    def seat(self, slots: int) -> None:
+        """Makes room for so many slots; those beyond them are gone. Raises ConfigError where there are more than decisions."""
+        if slots > self.size or 3 * slots > self.rows:  # each may wait somewhere, end somewhere, and wait anew
+            raise ConfigError(f"buffer_size is {self.size}, but {slots} agents may live at once; expected at least {3 * slots}")
+        if slots < len(self.waiting):
+            self.part(np.arange(slots, len(self.waiting)))
+        more = max(slots - len(self.waiting), 0)
+        self.waiting = np.concatenate([self.waiting[:slots], np.full(more, NONE, np.int32)])
+        self._last = np.concatenate([self._last[:slots], np.full(more, NONE, np.int64)])
+        self._age = np.concatenate([self._age[:slots], np.zeros(more, np.int64)])
+
+    def part(self, slots: Ints) -> None:
+        """These slots go on from elsewhere: where they waited is what their last decisions led to, and nobody's beginning."""
+        slots = slots[self.waiting[slots] != NONE]
+        rows, last = self.waiting[slots], self._last[slots]
+        led = last >= self.oldest
+        self._owns_after[last[led] % self.size] = True
+        self._release(rows[~led])
+        self.waiting[slots] = NONE
+        self._begin(slots)
+
+    def _begin(self, slots: Ints) -> None:
+        self._last[slots], self._age[slots] = NONE, 0
+
+    def begin(self, slots: Ints) -> None:
+        """New episodes begin where these slots wait, though nothing that was poured ended the old ones."""
+        self._begin(slots)
+
+    def welcome(self, slots: Ints) -> NDArray[np.int32]:
+        """Rows for the first views of slots that do not wait anywhere."""
+        self._reserve(0, len(slots))
+        rows = self.waiting[slots] = self._take(len(slots))
+        return rows
+
+    def decide(self, slots: Ints, ended: NDArray[np.bool_], kept: NDArray[np.bool_]) -> tuple[Ints, NDArray[np.int32], NDArray[np.int32]]:
+        """A decision of each of these slots (n,), made where it waited. `ended`: with it its episode; `kept`: whose last view is kept.
+
+        Places of the decisions, rows of what each slot sees next, and rows of last views, one where `kept`.
+        """
+        count = len(slots)
+        self._reserve(count, count + int(kept.sum()))
+        numbers = self.end + np.arange(count)
+        places = numbers % self.size
+        seen, final = self._take(count), self._take(int(kept.sum()))
+        self.view[places] = self.waiting[slots]
+        after = np.where(ended, self.waiting[slots], seen)
+        after[kept] = final
+        self.after[places], self._owns_after[places], self.following[places] = after, kept, NONE
+        last = self._last[slots]
+        follows = last >= self.oldest
+        self.following[last[follows] % self.size] = numbers[follows]
+        if self.stretch:
+            self._note_starts(slots, numbers, places)
+        self._age[slots] = np.where(ended, 0, self._age[slots] + 1)
+        self._last[slots] = np.where(ended, NONE, numbers)
+        self.waiting[slots] = seen
+        self.end += count
+        return places, seen, final
+
+    def _note_starts(self, slots: Ints, numbers: Ints, places: Ints) -> None:
+        begins = self._age[slots] % self.stretch == 0
+        self._begins[places] = begins
+        starts = numbers[begins]
+        self._starts[(self._end_start + np.arange(len(starts))) % self.size] = starts
+        self._end_start += len(starts)
+
+    def _reserve(self, decisions: int, rows: int) -> None:
+        """Gives up the oldest decisions until there is room."""
+        crowded = len(self) + decisions - self.size
+        if crowded > 0:
+            self._forget(crowded)
+        while self._freed < rows and len(self):
+            self._forget(min(rows - self._freed, len(self)))
+
+    def _forget(self, count: int) -> None:
+        places = np.arange(self.oldest, self.oldest + count) % self.size
+        self._release(self.view[places])
+        self._release(self.after[places[self._owns_after[places]]])
+        if self.stretch:
+            self._oldest_start += int(self._begins[places].sum())
+        self.oldest += count
+
+    def _take(self, count: int) -> NDArray[np.int32]:
+        assert self._freed >= count
+        self._freed -= count
+        rows = self._free[self._freed : self._freed + count].copy()
+        if count:
+            self.highest = max(self.highest, int(rows.max()) + 1)
+        return rows
+
+    def _release(self, rows: NDArray[np.int32]) -> None:
+        self._free[self._freed : self._freed + len(rows)] = rows
+        self._freed += len(rows)
+
+    def state_dict(self) -> dict[str, Any]:
+        """All of it, as tensors and numbers; of places, only those that were ever used."""
+        used = min(self.end, self.size)
+        arrays = {
+            "view": self.view[:used],
+            "after": self.after[:used],
+            "following": self.following[:used],
+            "owns_after": self._owns_after[:used],
+            "begins": self._begins[:used],
+            "starts": self._starts[: min(self._end_start, self.size)],
+            "free": self._free[: self._freed],
+            "waiting": self.waiting,
+            "last": self._last,
+            "age": self._age,
+        }
+        counts = {"oldest": self.oldest, "end": self.end, "starts": [self._oldest_start, self._end_start], "highest": self.highest}
+        return {"arrays": {name: torch.from_numpy(array.copy()) for name, array in arrays.items()}, "counts": counts}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes on from there: of a ledger of the same size."""
+        arrays = {name: tensor.cpu().numpy() for name, tensor in state["arrays"].items()}
+        used = len(arrays["view"])
+        self.view[:used], self.after[:used], self.following[:used] = arrays["view"], arrays["after"], arrays["following"]
+        self._owns_after[:used], self._begins[:used] = arrays["owns_after"], arrays["begins"]
+        self._starts[: len(arrays["starts"])] = arrays["starts"]
+        self._freed = len(arrays["free"])
+        self._free[: self._freed] = arrays["free"]
+        self.waiting, self._last, self._age = (arrays[name].copy() for name in ("waiting", "last", "age"))
+        counts = state["counts"]
+        self.oldest, self.end, self.highest = counts["oldest"], counts["end"], counts["highest"]
+        self._oldest_start, self._end_start = counts["starts"]

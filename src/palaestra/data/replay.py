@@ -1,0 +1,274 @@
+"""Past decisions of one behavior, from which a trainer draws at random.
+
+What was seen lies in a table of views, images as bytes; what was done, in a table of decisions. What a decision led to is the
+view of the slot's next one, so that it is not stored twice (see `data.ledger`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from palaestra.core.sequences import Sequences
+from palaestra.core.specs import BehaviorSpec
+from palaestra.core.timestep import Action
+from palaestra.data.ledger import NONE, Ledger
+from palaestra.data.rollout import Rollout
+from palaestra.data.transitions import Transitions
+
+SPARE, LEAST_SPARE = 8, 1024
+"""Views beyond one a decision, for last views of episodes and slots that wait: one in SPARE, and at least so many."""
+WHITE = 255.0
+
+Slots = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Memories:
+    """N decisions drawn from a replay, and E views: those they were made at, and what they led to."""
+
+    views: tuple[Tensor, ...]  # each (E, *shape)
+    masks: Tensor | None  # (E, choices) bool
+    now: slice | Tensor  # which views the decisions were made at, (N,)
+    after: slice | Tensor  # and which they led to, (N,)
+    sequences: Sequences | None
+    """Which of the views follow one another; None: they were drawn one by one."""
+    action: Action  # as the environment got it: (N, continuous), (N, branches)
+    reward: Tensor  # (N,)
+    terminated: Tensor  # (N,) bool
+    ended: Tensor  # (N,) bool
+
+    def transitions(self) -> Transitions:
+        """As reward signals see them."""
+        obs, next_obs = (tuple(view[at] for view in self.views) for at in (self.now, self.after))
+        return Transitions(obs, self.action, next_obs, self.reward, self.terminated, self.ended)
+
+
+class Replay:
+    """The last `size` decisions, or a few less where very many episodes end. Its tables are made when the first are poured in."""
+
+    def __init__(self, spec: BehaviorSpec, size: int, device: torch.device, *, memory: int = 0, stretch: int = 0) -> None:
+        """`memory`: numbers that an agent remembers; `stretch`: decisions of a sequence, 0 where they are drawn one by one."""
+        self.spec, self.size, self.device, self.memory = spec, size, device, memory
+        self._views: list[Tensor] = []
+        self._masks: Tensor | None = None
+        self._columns: list[Tensor] = []  # action, reward, terminated, ended, memory
+        self.rows = size + max(size // SPARE, LEAST_SPARE)
+        self._stretch, self._ledger = stretch, None
+
+    def __len__(self) -> int:
+        return 0 if self._ledger is None else len(self._ledger)
+
+    @property
+    def bytes_needed(self) -> int:
+        """Of all tables, known before anything is there."""
+        view = self.spec.action.choices + sum(math.prod(obs.shape) * (1 if obs.is_visual else 4) for obs in self.spec.obs)
+        action = self.spec.action
+        decision = 4 * (action.continuous + len(action.branches) + 1 + self.memory) + 2
+        on_host = 4 + 4 + 8 + 1 + 1 + 8
+        return self.rows * (view + 4) + self.size * (decision + on_host)
+
+    @torch.no_grad()
+    def pour(self, rollout: Rollout, action: Action, reward: Tensor) -> None:
+        """Takes in all decisions of a rollout. `action` (T, S, ...) as the environment got it, `reward` (T, S).
+
+        Waits for an accelerator once. Raises ConfigError where more agents live than decisions fit.
+        """
+        time, slots = rollout.shape
+        if self._ledger is None:
+            self._ledger = self._make(rollout)
+        ledger = self._ledger
+        ledger.seat(slots)
+        joins, ended, lengths = self._on_host(rollout, ledger)
+        last_views = np.full(time * slots, NONE, np.int64)
+        last_views[rollout.final_rows.cpu().numpy()] = np.arange(len(rollout.final_rows))
+        columns = self._decisions(rollout, action, reward)
+        for t in range(time):
+            acted = np.flatnonzero(lengths > t)
+            if t == 0:
+                self._continue(rollout, ledger, acted, joins)
+            final = last_views[t * slots + acted]
+            places, seen, kept = ledger.decide(acted, ended[t, acted], final != NONE)
+            self._put(self._columns, places, [column[t] for column in columns], acted)
+            self._see(kept, rollout.final_obs, None, final[final != NONE])
+            goes_on = lengths[acted] > t + 1
+            if goes_on.any():
+                mask = None if rollout.action_mask is None else rollout.action_mask[t + 1]
+                self._see(seen[goes_on], tuple(obs[t + 1] for obs in rollout.obs), mask, acted[goes_on])
+            if not goes_on.all():
+                self._see(seen[~goes_on], rollout.last_obs, rollout.last_mask, acted[~goes_on])
+
+    def _make(self, rollout: Rollout) -> Ledger:
+        """All tables, empty."""
+
+        def table(rows: int, like: Tensor, dtype: torch.dtype) -> Tensor:
+            return torch.empty((rows, *like.shape[2:]), dtype=dtype, device=self.device)
+
+        kinds = [torch.uint8 if obs.is_visual else torch.float32 for obs in self.spec.obs]
+        self._views = [table(self.rows, obs, kind) for obs, kind in zip(rollout.obs, kinds, strict=True)]
+        self._masks = None if rollout.action_mask is None else table(self.rows, rollout.action_mask, torch.bool)
+        columns = self._decisions(rollout, rollout.sample, rollout.reward)
+        self._columns = [table(self.size, column, column.dtype) for column in columns]
+        return Ledger(self.size, self.rows, self._stretch)
+
+    @staticmethod
+    def _decisions(rollout: Rollout, action: Action, reward: Tensor) -> list[Tensor]:
+        """What is kept of each decision, (T, S, ...)."""
+        ended = rollout.terminated | rollout.truncated
+        return [action.continuous, action.discrete.to(torch.int32), reward, rollout.terminated, ended, rollout.memory]
+
+    def _on_host(self, rollout: Rollout, ledger: Ledger) -> tuple[NDArray[np.int8], NDArray[np.bool_], Slots]:
+        """How each slot goes on from where it waited (S,), which decisions ended an episode (T, S), and how many each slot made (S,).
+
+        2: the same episode; 1: the same view, but a new episode begins; 0: it goes on from elsewhere, as where an episode broke off.
+        """
+        time, slots = rollout.shape
+        rows = torch.from_numpy(ledger.waiting.astype(np.int64).clip(0)).to(self.device)
+        same = torch.ones(slots, dtype=torch.bool, device=self.device)
+        for table, kind, obs in zip(self._views, self.spec.obs, rollout.obs, strict=True):
+            same &= (table.index_select(0, rows) == encoded(obs[0], kind.is_visual)).flatten(1).all(1)
+        if self._masks is not None and rollout.action_mask is not None:
+            same &= (self._masks.index_select(0, rows) == rollout.action_mask[0]).all(1)
+        # an episode that goes on remembers something
+        joins = same.to(torch.int8) if not self.memory else same.to(torch.int8) * (1 + (rollout.memory[0] != 0).any(1).to(torch.int8))
+        table = torch.cat([joins.unsqueeze(0), (rollout.terminated | rollout.truncated).to(torch.int8)]).cpu().numpy()
+        lengths = np.full(slots, time, np.int64) if rollout.lengths is None else rollout.lengths.cpu().numpy()
+        if not self.memory:
+            table[0] *= 2
+        return table[0], table[1:].astype(np.bool_), lengths
+
+    def _continue(self, rollout: Rollout, ledger: Ledger, acted: Slots, joins: NDArray[np.int8]) -> None:
+        """Slots whose first decision here was made at another view than the one they waited at begin anew."""
+        waits = ledger.waiting[acted] != NONE
+        ledger.part(acted[waits & (joins[acted] == 0)])
+        ledger.begin(acted[waits & (joins[acted] == 1)])
+        new = acted[ledger.waiting[acted] == NONE]
+        if len(new):
+            mask = None if rollout.action_mask is None else rollout.action_mask[0]
+            self._see(ledger.welcome(new), tuple(obs[0] for obs in rollout.obs), mask, new)
+
+    def _see(self, rows: NDArray[np.int32], obs: tuple[Tensor, ...], mask: Tensor | None, which: Slots) -> None:
+        """Writes views: these of `obs`, each (_, *shape), and of `mask`; without a mask all is allowed there."""
+        if not len(rows):
+            return
+        self._put(self._views, rows, list(obs), which, [kind.is_visual for kind in self.spec.obs])
+        if self._masks is not None:
+            allowed = self._masks.new_ones((len(which), self._masks.shape[1])) if mask is None else mask
+            self._put([self._masks], rows, [allowed], which if mask is not None else np.arange(len(which)))
+
+    def _put(self, tables: list[Tensor], rows: NDArray[Any], values: list[Tensor], which: Slots, visual: list[bool] | None = None) -> None:
+        at = torch.from_numpy(rows.astype(np.int64)).to(self.device)
+        whole = np.array_equal(which, np.arange(len(values[0])))
+        picked = None if whole else torch.from_numpy(which).to(self.device)
+        for i, (table, value) in enumerate(zip(tables, values, strict=True)):
+            if table.shape[1:].numel():
+                value = value if picked is None else value.index_select(0, picked)
+                table.index_copy_(0, at, encoded(value, visual is not None and visual[i]))
+
+    def draw(self, count: int, generator: torch.Generator) -> Memories:
+        """`count` decisions, each any of those that are there, with replacement; whole sequences of about as many, where asked for.
+
+        `generator` is one of the CPU: which they are is known without waiting for an accelerator.
+        """
+        ledger = self._ledger
+        assert ledger is not None
+        if self._stretch:
+            return self._draw_sequences(ledger, count, generator)
+        places = (ledger.oldest + randint(len(ledger), count, generator)) % ledger.size
+        chosen = np.concatenate([ledger.view[places], ledger.after[places], places])
+        rows, places = torch.from_numpy(chosen).to(self.device).split([2 * count, count])
+        return self._recall(rows, places, slice(0, count), slice(count, 2 * count), None)
+
+    def _draw_sequences(self, ledger: Ledger, count: int, generator: torch.Generator) -> Memories:
+        """Each with one view more than it has decisions, so that what a decision led to is the next view of its sequence."""
+        number = max(1, round(count * ledger.sequences / len(ledger)))
+        numbers = ledger.sequence_starts(randint(ledger.sequences, number, generator))
+        grid = np.full((self._stretch, number), NONE, np.int64)
+        for t in range(self._stretch):
+            grid[t] = numbers
+            if not (numbers != NONE).any():
+                break
+            numbers = np.where(numbers == NONE, NONE, ledger.following[numbers % ledger.size])
+        lengths = (grid != NONE).sum(0)
+        steps = int(lengths.max())
+        grid = grid[:steps] % ledger.size * (grid[:steps] != NONE) + NONE * (grid[:steps] == NONE)  # places now
+        views = np.full((steps + 1, number), NONE, np.int64)
+        views[:steps] = np.where(grid != NONE, ledger.view[grid], NONE)
+        ends = grid[lengths - 1, np.arange(number)]
+        views[lengths, np.arange(number)] = ledger.after[ends]
+        place = np.flatnonzero(views.ravel() != NONE)
+        row_of = np.cumsum(views.ravel() != NONE).reshape(views.shape) - 1
+        real = grid != NONE
+        parts = [views.ravel()[place], grid[real], row_of[:-1][real], row_of[1:][real], place, grid[0]]
+        rows, places, now, after, place, firsts = (
+            torch.from_numpy(np.concatenate(parts)).to(self.device).split([len(part) for part in parts])
+        )
+        memory = self._columns[-1].index_select(0, firsts)
+        return self._recall(rows, places, now, after, Sequences(steps + 1, place, memory))
+
+    def _recall(self, rows: Tensor, places: Tensor, now: slice | Tensor, after: slice | Tensor, sequences: Sequences | None) -> Memories:
+        views = tuple(decoded(table.index_select(0, rows)) for table in self._views)
+        masks = None if self._masks is None else self._masks.index_select(0, rows)
+        continuous, discrete, reward, terminated, ended = (column.index_select(0, places) for column in self._columns[:-1])
+        return Memories(views, masks, now, after, sequences, Action(continuous, discrete.long()), reward, terminated, ended)
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that was ever written, without a copy; empty where nothing was."""
+        ledger = self._ledger
+        if ledger is None:
+            return {}
+        used = min(ledger.end, self.size)
+        views = [*self._views, *([] if self._masks is None else [self._masks])]
+        return {
+            "size": self.size,
+            "stretch": self._stretch,
+            "masked": self._masks is not None,
+            "views": [table[: ledger.highest] for table in views],
+            "columns": [column[:used] for column in self._columns],
+            "ledger": ledger.state_dict(),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any] | None) -> bool:
+        """Goes on from there, and tells whether it could.
+
+        It is empty where nothing was saved, and where decisions or sequences were of another number then.
+        """
+        self._ledger = None
+        if not state:
+            return state is not None
+        if state["size"] != self.size or state["stretch"] != self._stretch:
+            return False
+        views = [self._like(table, self.rows) for table in state["views"]]
+        self._columns = [self._like(column, self.size) for column in state["columns"]]
+        self._masks = views.pop() if state["masked"] else None
+        self._views = views
+        self._ledger = Ledger(self.size, self.rows, self._stretch)
+        self._ledger.load_state_dict(state["ledger"])
+        return True
+
+    def _like(self, saved: Tensor, rows: int) -> Tensor:
+        table = torch.empty((rows, *saved.shape[1:]), dtype=saved.dtype, device=self.device)
+        table[: len(saved)].copy_(saved)
+        return table
+
+
+def encoded(obs: Tensor, visual: bool) -> Tensor:
+    """As it is stored: an image's numbers, within 0..1, as bytes."""
+    return (obs * WHITE).round_().to(torch.uint8) if visual else obs
+
+
+def decoded(stored: Tensor) -> Tensor:
+    """As it was seen, an image to within half of 1 / 255."""
+    return stored.float().div_(WHITE) if stored.dtype == torch.uint8 else stored
+
+
+def randint(most: int, count: int, generator: torch.Generator) -> Slots:
+    """`count` whole numbers from 0 to below `most`."""
+    return torch.randint(most, (count,), generator=generator).numpy()

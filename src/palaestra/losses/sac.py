@@ -1,0 +1,88 @@
+"""Soft actor-critic's losses. Haarnoja et al. 2018, https://arxiv.org/abs/1812.05905; for branches, Christodoulou 2019,
+https://arxiv.org/abs/1910.07207.
+
+Shapes: N rows, K reward signals, B branches. Values of actions are (..., N, K, outputs): one output where there are only
+continuous numbers, else one a choice, branch after branch. The value of a whole action is the mean over branches of what each
+choice is worth, so that a branch's share does not depend on how many others there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+TARGET_SHARE = 0.2
+"""Of the greatest entropy that a branch can have, how much it is held at. ML-Agents' figure; the paper has no branches."""
+
+
+def value_of_taken(values: Tensor, discrete: Tensor, branches: Sequence[int]) -> Tensor:
+    """What the action that was taken is worth, (..., N, K). `discrete` (N, B)."""
+    if not branches:
+        return values[..., 0]
+    parts = values.split(list(branches), -1)
+    rows = values.shape[:-1]
+    taken = [part.gather(-1, discrete[:, i].view(-1, 1, 1).expand(*rows, 1)) for i, part in enumerate(parts)]
+    return (taken[0] if len(taken) == 1 else torch.cat(taken, -1)).mean(-1)
+
+
+def soft_value(values: Tensor, log_prob: Tensor, branches: Sequence[Tensor], temperature: Tensor) -> Tensor:
+    """What a view is worth under the policy, its entropy included, (N, K): eq. 3, over choices in expectation.
+
+    `values` (N, K, outputs) of numbers that the policy drew, whose log-density is `log_prob` (N, continuous);
+    `branches`: log-probabilities (N, branch) of each; `temperature`: that of the numbers, where there are any, then the branches'.
+    Minus its mean is the policy's loss, eq. 7.
+    """
+    rest = iter(temperature)
+    bonus = -next(rest) * log_prob.sum(1) if log_prob.shape[1] else 0.0
+    if not branches:
+        return values[..., 0] + torch.as_tensor(bonus).unsqueeze(-1)
+    parts = values.split([log_probs.shape[1] for log_probs in branches], -1)
+    worth = torch.stack(
+        [
+            # an expectation over choices of what each is worth and how surprising it is
+            (log_probs.exp().unsqueeze(1) * (part - alpha * log_probs.unsqueeze(1))).sum(-1)
+            for log_probs, part, alpha in zip(branches, parts, rest, strict=True)
+        ]
+    ).mean(0)
+    return worth + bonus.unsqueeze(1) if isinstance(bonus, Tensor) else worth
+
+
+def backup(reward: Tensor, next_value: Tensor, terminated: Tensor, gamma: Tensor, ignores_ends: Tensor) -> Tensor:
+    """The critics' target (N, K), eq. 5 and 6: a terminated episode is worth nothing more, but to signals that ignore ends.
+
+    `reward` and `next_value` (N, K), `terminated` (N,), `gamma` and `ignores_ends` (K,). `next_value` of a truncated episode is that
+    of its last view.
+    """
+    goes_on = ~terminated.unsqueeze(1) | ignores_ends
+    return torch.addcmul(reward, gamma * next_value, goes_on.to(reward.dtype))
+
+
+def temperature_loss(log_temperature: Tensor, excess: Tensor, counts: Tensor) -> Tensor:
+    """(), eq. 18: falls where the policy has more entropy than its target, rises where it has less.
+
+    `excess` (N, 1 + B or as many as there are): entropy less its target, detached; `counts` the same: rows that have a say. The factor is
+    the temperature, as in the paper; in ML-Agents it is its logarithm, which turns around where the temperature passes 1.
+    """
+    mean = (excess * counts).sum(0) / counts.sum(0).clamp(min=1)
+    return (log_temperature.exp() * mean).sum()
+
+
+def entropy_excess(log_prob: Tensor, branches: Sequence[Tensor], mask: Tensor | None) -> tuple[Tensor, Tensor]:
+    """How much entropy lies above its target, and which rows have a say, each (N, temperatures).
+
+    Targets: -1 a continuous number; of each branch a share of the greatest entropy that the choices allowed in the row can have. A row with
+    one allowed choice has none to ask for: it has no say, or its temperature would rise without end.
+    """
+    excess, counts = [], []
+    if log_prob.shape[1]:
+        excess.append(log_prob.shape[1] - log_prob.sum(1))
+        counts.append(torch.ones_like(excess[0]))
+    sizes = [log_probs.shape[1] for log_probs in branches]
+    allowed: Sequence[Tensor | None] = [None] * len(sizes) if mask is None else mask.split(sizes, 1)
+    for log_probs, part in zip(branches, allowed, strict=True):
+        some = torch.full_like(log_probs[:, 0], log_probs.shape[1]) if part is None else part.sum(1).to(log_probs.dtype)
+        excess.append(-(log_probs.exp() * log_probs).sum(1) - TARGET_SHARE * some.log())
+        counts.append((some > 1).to(log_probs.dtype))
+    return torch.stack(excess, 1), torch.stack(counts, 1)

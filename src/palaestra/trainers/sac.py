@@ -1,0 +1,165 @@
+"""Soft actor-critic. Haarnoja et al. 2018, https://arxiv.org/abs/1812.05905, with ML-Agents' settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from palaestra.core.allocator import keep_freed_memory
+from palaestra.core.errors import ConfigError
+from palaestra.core.metrics import Metrics
+from palaestra.core.specs import BehaviorSpec
+from palaestra.data.replay import Replay
+from palaestra.data.rollout import Rollout
+from palaestra.data.transitions import TransitionTable
+from palaestra.models.policy import Policy
+from palaestra.models.soft import SoftActorCritic
+from palaestra.rewards.signals import RewardSignals, title
+from palaestra.trainers.behavior import BehaviorSettings
+from palaestra.trainers.cloning import Cloning
+from palaestra.trainers.precision import pays
+from palaestra.trainers.room import check_room, size_of
+from palaestra.trainers.sac_gradient import VALUES, SoftGradient
+from palaestra.trainers.schedules import LAST_LEARNING_RATE, scheduled
+from palaestra.trainers.settings import SACSettings
+from palaestra.trainers.values import settled
+
+SAVED_AT_MOST = 1 << 30
+"""Bytes of a replay that is kept in checkpoints unless told otherwise."""
+
+
+class SAC:
+    """Learns from decisions drawn out of a replay, one gradient step every `steps_per_update` of them.
+
+    Until `buffer_init_steps` decisions are there the policy acts as it is: a new one draws nearly evenly from all actions.
+    """
+
+    Settings = SACSettings
+
+    def __init__(self, spec: BehaviorSpec, settings: BehaviorSettings, device: torch.device, seed: int) -> None:
+        assert isinstance(settings.hyperparameters, SACSettings)
+        if settings.network_settings.compile:
+            raise ConfigError("network_settings.compile is not available with the trainer sac; set it to false")
+        keep_freed_memory()
+        self.settings, self.hyper, network = settings, settings.hyperparameters, settings.network_settings
+        torch.manual_seed(seed)
+        self.network = self.make_network(spec, settings).to(device)
+        self.acting = torch.Generator(device).manual_seed(seed + 1)
+        self.drawing = torch.Generator().manual_seed(seed + 2)
+        self.imagining = torch.Generator(device).manual_seed(seed + 4)
+        self.policy = Policy(self.network, self.acting, network.deterministic)
+        self.signals = RewardSignals(spec, settings.reward_signals, device, seed + 3)
+        bfloat16 = pays(self.network, device) if network.bfloat16 is None else network.bfloat16
+        self.gradient = SoftGradient(self.network, self.hyper.learning_rate, self.hyper.tau, self.imagining, bfloat16=bfloat16)
+        imitates = settings.behavioral_cloning is not None
+        self.cloning = Cloning(self.network, self.gradient.deciding, settings, self.hyper, device, seed + 5) if imitates else None
+        self._gammas = torch.tensor(self.signals.gammas, device=device)
+        self._ignore_ends = torch.tensor(self.signals.ignore_ends, device=device)
+        stretch = network.memory.sequence_length if network.memory else 0
+        self.replay = Replay(spec, self.hyper.buffer_size, device, memory=self.network.memory_size, stretch=stretch)
+        self.rollout_size, self.keeps = max(1, int(self.hyper.steps_per_update)), self.signals.keeps
+        self._to_collect = self._first_collect
+        self._owed, self._signals_owed = 0.0, 0.0
+        self._lacks_replay = False
+
+    @staticmethod
+    def make_network(spec: BehaviorSpec, settings: BehaviorSettings) -> SoftActorCritic:
+        """Actor, critics with a value for each reward signal, and their slow copies."""
+        assert isinstance(settings.hyperparameters, SACSettings)
+        return SoftActorCritic(spec, settings.network_settings, len(settings.reward_signals), settings.hyperparameters.init_entcoef)
+
+    @property
+    def _first_collect(self) -> int:
+        """Decisions before the first gradient step: a minibatch at least."""
+        return max(self.hyper.buffer_init_steps, self.hyper.batch_size)
+
+    @property
+    def saves_replay(self) -> bool:
+        """Checkpoints have it."""
+        saved = self.hyper.save_replay_buffer
+        return self.replay.bytes_needed <= SAVED_AT_MOST if saved is None else saved
+
+    def remarks(self) -> list[str]:
+        """What people should know now. Raises ConfigError where the replay cannot fit."""
+        if self._lacks_replay:
+            self._lacks_replay = False
+            return [f"The checkpoint has no replay that fits: {self._to_collect:,} decisions are collected anew before it learns again"]
+        check_room(self.replay)
+        kept = "saved" if self.saves_replay else "not saved"
+        size = size_of(self.replay.bytes_needed)
+        return [f"Its replay of {self.replay.size:,} decisions takes up to {size}; it is {kept} in checkpoints (save_replay_buffer)"]
+
+    def update(self, rollout: Rollout, step: int) -> Metrics:
+        """Pours the rollout into the replay, then makes the gradient steps that are due."""
+        metrics = Metrics()
+        reward = rollout.reward + rollout.group_reward
+        action = self.network.for_environment(rollout.sample)
+        self.replay.pour(rollout, action, reward)
+        self.network.learn_statistics(settled(rollout, tuple(rollout.obs[i] for i in self.network.vectors)))
+        if self.signals.learned:
+            self.signals.learn_statistics(settled(rollout, rollout.obs))
+        seen = TransitionTable(rollout, action, reward) if self.signals.learned else None
+        self.signals.of_rollout(rollout, reward, seen)
+        metrics.add(self.signals.measured())
+        decisions = reward.numel() if rollout.lengths is None else int(rollout.lengths.sum())
+        self._learn(decisions, step, metrics)
+        return metrics
+
+    def _learn(self, decisions: int, step: int, metrics: Metrics) -> None:
+        """The gradient steps that so many new decisions make due."""
+        early = min(decisions, self._to_collect)
+        self._to_collect -= early
+        self._owed += (decisions - early) / self.hyper.steps_per_update
+        self._signals_owed += (decisions - early) / self.hyper.reward_signal_steps_per_update
+        steps, signal_steps = int(self._owed), int(self._signals_owed)
+        self._owed, self._signals_owed = self._owed - steps, self._signals_owed - signal_steps
+        rate = scheduled(self.hyper.learning_rate_schedule, self.hyper.learning_rate, LAST_LEARNING_RATE, step, self.settings.max_steps)
+        self.gradient.optimizer.learning_rate = rate
+        for _ in range(steps):
+            batch = self.replay.draw(self.hyper.batch_size, self.drawing)
+            reward = self.signals.of_batch(batch.transitions())
+            measured = self.gradient(batch, reward, self._gammas, self._ignore_ends)
+            values = measured.pop(VALUES)
+            metrics.add(measured | {f"Policy/{title(name)} Value": values[k] for k, name in enumerate(self.signals.names)})
+            if self.cloning is not None:
+                metrics.add(self.cloning.update(step, most=1))
+        for _ in range(signal_steps if self.signals.learned else 0):
+            metrics.add(self.signals.learn(self.replay.draw(self.hyper.batch_size, self.drawing).transitions()))
+        if steps:
+            metrics.add(self._temperatures() | {"Policy/Learning Rate": rate})
+
+    def _temperatures(self) -> dict[str, torch.Tensor]:
+        """By tag: that of continuous numbers, and the mean of the branches'."""
+        temperature, numbers = self.network.log_temperature.detach().exp(), bool(self.network.spec.action.continuous)
+        measured = {"Policy/Continuous Entropy Coeff": temperature[0]} if numbers else {}
+        return measured if len(temperature) == numbers else measured | {"Policy/Discrete Entropy Coeff": temperature[numbers:].mean()}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything the next decision and update depend on; the replay where it is to be saved."""
+        return {
+            "network": dict(self.network.state_dict()),
+            "optimizer": self.gradient.optimizer.state_dict(),
+            "signals": self.signals.state_dict(),
+            **({} if self.cloning is None else {"cloning": self.cloning.state_dict()}),
+            "replay": self.replay.state_dict() if self.saves_replay else None,
+            "owed": [self._to_collect, self._owed, self._signals_owed],
+            "acting": self.acting.get_state(),
+            "drawing": self.drawing.get_state(),
+            "imagining": self.imagining.get_state(),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes on as if it had never stopped; without a replay, it collects `buffer_init_steps` decisions anew first."""
+        self.network.load_state_dict(state["network"])
+        self.gradient.optimizer.load_state_dict(state["optimizer"])
+        self.signals.load_state_dict(state["signals"])
+        if self.cloning is not None and "cloning" in state:  # it may have been added since
+            self.cloning.load_state_dict(state["cloning"])
+        self._to_collect, self._owed, self._signals_owed = state["owed"]
+        for name in ("acting", "drawing", "imagining"):
+            getattr(self, name).set_state(state[name].cpu())
+        self._lacks_replay = not self.replay.load_state_dict(state["replay"])
+        if self._lacks_replay:
+            self._to_collect = self._first_collect

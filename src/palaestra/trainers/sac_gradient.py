@@ -1,0 +1,99 @@
+"""One gradient step of soft actor-critic: actor, twin critics and temperatures, then the critics' slow copies."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from palaestra.data.replay import Memories
+from palaestra.losses.sac import backup, entropy_excess, soft_value, temperature_loss, value_of_taken
+from palaestra.models import squashed
+from palaestra.models.adam import Adam
+from palaestra.models.flat import flatten
+from palaestra.models.soft import SoftActorCritic
+
+Measured = dict[str, Tensor]
+VALUES = "values"
+"""What a view is worth, (K,), among what is measured."""
+
+
+class SoftGradient:
+    """Learns from drawn decisions. All losses are of the same weights; then all weights move."""
+
+    def __init__(self, network: SoftActorCritic, learning_rate: float, tau: float, generator: torch.Generator, *, bfloat16: bool) -> None:
+        """`generator`: of the actions that the policy would take. `bfloat16`: passes through networks are worked out in it."""
+        self.network, self.tau, self.generator, self.bfloat16 = network, tau, generator, bfloat16
+        parts = network.actor_parameters(), list(network.critics.parameters()), list(network.targets.parameters())
+        # many small tensors are one call when they are one tensor; those of encoders and memory are left as they are
+        actor, critics, targets = ([flatten(part)] if network.plain else [p for p in part if p.numel()] for part in parts)
+        self._deciding, self._valuing = ([p for p in part if p.requires_grad and p.numel()] for part in parts[:2])
+        self.deciding = actor
+        """What an optimizer of the actor moves."""
+        self._critics, self._targets = critics, targets
+        self._parameters = [*actor, *critics, network.log_temperature]
+        self.optimizer = Adam(self._parameters, learning_rate)
+
+    def __call__(self, batch: Memories, reward: Tensor, gamma: Tensor, ignores_ends: Tensor) -> Measured:
+        """A step along the gradient over these decisions, whose rewards are (N, K). What was measured before it, each (), by tag."""
+        for parameter in self._parameters:
+            if parameter.grad is not None:
+                parameter.grad.zero_()
+        with torch.autocast(reward.device.type, torch.bfloat16, enabled=self.bfloat16):
+            losses, measured = self._losses(batch, reward, gamma, ignores_ends)
+        for loss, weights in zip(losses, (self._valuing, self._deciding, [self.network.log_temperature]), strict=True):
+            loss.backward(inputs=weights, retain_graph=loss is losses[0])
+        self.optimizer.step()
+        with torch.no_grad():
+            torch._foreach_lerp_(self._targets, self._critics, self.tau)
+        return measured
+
+    def _losses(self, batch: Memories, reward: Tensor, gamma: Tensor, ignores_ends: Tensor) -> tuple[list[Tensor], Measured]:
+        """Of critics, actor and temperatures."""
+        network, temperature = self.network, self.network.log_temperature.detach().exp()
+        (output, encoding), (next_output, next_encoding) = self._passes(batch)
+        now, after = (None if batch.masks is None else batch.masks[at] for at in (batch.now, batch.after))
+        with torch.no_grad():
+            numbers, log_prob, branches = self._act(next_output, after)
+            next_values = network.targets(next_encoding, numbers).float().amin(0)
+            target = backup(reward, soft_value(next_values, log_prob, branches, temperature), batch.terminated, gamma, ignores_ends)
+        values = network.critics(encoding, batch.action.continuous).float()
+        taken = value_of_taken(values, batch.action.discrete, network.spec.action.branches)
+        twins = (taken - target).square().mean((1, 2)).mul(0.5)
+
+        numbers, log_prob, branches = self._act(output, now)
+        if numbers.shape[1]:
+            values = network.critics(encoding.detach(), numbers).float()
+        else:
+            values = values.detach()
+        value = soft_value(values.amin(0), log_prob, branches, temperature)
+        policy = -value.mean()
+        excess, counts = entropy_excess(log_prob.detach(), [x.detach() for x in branches], now)
+        heat = temperature_loss(network.log_temperature, excess, counts)
+        return [twins.sum(), policy, heat], self._measure(twins, policy, value, (log_prob, branches))
+
+    def _passes(self, batch: Memories) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
+        """The actor's output and the critics' encoding at each decision, and without gradients output and targets' encoding after it."""
+        network, inputs = self.network, self.network.prepare(batch.views)
+        if batch.sequences is not None:
+            output, encoding = network.outputs(inputs, batch.sequences).float(), network.critics.encoding(inputs, batch.sequences)
+            with torch.no_grad():
+                after = network.targets.encoding(inputs, batch.sequences)[:, batch.after]
+            return (output[batch.now], encoding[:, batch.now]), (output.detach()[batch.after], after)
+        here, there = (tuple(x[at] for x in inputs) for at in (batch.now, batch.after))
+        with torch.no_grad():
+            following = network.outputs(there).float(), network.targets.encoding(there)
+        return (network.outputs(here).float(), network.critics.encoding(here)), following
+
+    def _act(self, output: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor, list[Tensor]]:
+        """Numbers that the policy would take and their log-density, each (N, continuous), and log-probabilities of each branch."""
+        spec = self.network.spec.action
+        numbers, log_prob = squashed.reparametrized(output, spec, self.generator)
+        return numbers, log_prob, squashed.branch_log_probs(output, mask, spec)
+
+    def _measure(self, twins: Tensor, policy: Tensor, value: Tensor, drawn: tuple[Tensor, list[Tensor]]) -> Measured:
+        log_prob, branches = drawn[0].detach(), [x.detach() for x in drawn[1]]
+        twins = twins.detach()
+        entropy = -log_prob.sum(1).mean() - sum((x.exp() * x).sum(1).mean() for x in branches)
+        losses = {"Losses/Policy Loss": policy.detach(), "Losses/Value Loss": twins.mean()}
+        losses |= {"Losses/Q1 Loss": twins[0], "Losses/Q2 Loss": twins[1]}
+        return losses | {"Policy/Entropy": entropy, VALUES: value.detach().mean(0)}
