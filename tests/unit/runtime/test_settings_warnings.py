@@ -25,6 +25,16 @@ def test_encoding_size_is_deprecated_and_becomes_hidden_units():
     assert [signal.network_settings.hidden_units for signal in ball.reward_signals.values()] == [64, 128]
 
 
+def test_what_means_nothing_to_a_reward_signals_network_is_remarked():
+    network = {"memory": {}, "deterministic": True, "bfloat16": True, "compile": True, "normalize": True}
+    assert remarked(reward_signals={"gail": {"demo_path": "d", "network_settings": network}}) == {
+        "behaviors.Ball.reward_signals.gail.network_settings.memory": "not used: a reward signal judges each decision on its own",
+        "behaviors.Ball.reward_signals.gail.network_settings.deterministic": "not used: a reward signal does not act",
+        "behaviors.Ball.reward_signals.gail.network_settings.bfloat16": "not used: a reward signal works in float32",
+        "behaviors.Ball.reward_signals.gail.network_settings.compile": "not used: a reward signal's network is not compiled",
+    }
+
+
 def test_self_play_that_cannot_work_as_written_is_remarked():
     found = remarked(max_steps=1000, self_play={"save_steps": 300, "play_against_latest_model_ratio": 2})
     assert found == {

@@ -11,6 +11,14 @@ from palaestra.runtime.settings.yaml_file import Key
 from palaestra.scenario.settings import CurriculumSettings
 from palaestra.trainers.behavior import BehaviorSettings
 
+NOT_OF_SIGNALS = {
+    "memory": "a reward signal judges each decision on its own",
+    "deterministic": "a reward signal does not act",
+    "bfloat16": "a reward signal works in float32",
+    "compile": "a reward signal's network is not compiled",
+}
+"""Of network_settings, what means nothing to a reward signal, and why."""
+
 
 def remarks(settings: RunSettings) -> Iterator[tuple[Key, str]]:
     """Path and sentence of each."""
@@ -34,8 +42,12 @@ def _of_behavior(behavior: BehaviorSettings, at: Key) -> Iterator[tuple[Key, str
         if isinstance(signal, ExtrinsicSettings):
             if signal.network_settings != NetworkSettings():
                 yield (*path, "network_settings"), "not used: the environment's reward has no network"
-        elif signal.encoding_size is not None:
+            continue
+        if signal.encoding_size is not None:
             yield (*path, "encoding_size"), "deprecated: use network_settings.hidden_units"
+        for key, sentence in NOT_OF_SIGNALS.items():
+            if getattr(signal.network_settings, key):
+                yield (*path, "network_settings", key), f"not used: {sentence}"
     if play := behavior.self_play:
         if not 0 <= play.play_against_latest_model_ratio <= 1:
             ratio = play.play_against_latest_model_ratio
