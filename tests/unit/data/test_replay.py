@@ -1,0 +1,275 @@
+"""The replay against a list of what happened: agents that come, go, end, break off, take turns, in more slots than before."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from palaestra.core.errors import ConfigError
+from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
+from palaestra.core.timestep import Action, Decision, Ends, TimeStep
+from palaestra.data.buffers import SlottedBuffer, SteadyBuffer
+from palaestra.data.replay import Replay
+from palaestra.data.rollout import Keeps, Rollout
+
+SPEC = BehaviorSpec((ObsSpec("vector", (2,)), ObsSpec("image", (1, 2, 2))), ActionSpec(continuous=1, branches=(3,)))
+
+
+@dataclass
+class Happened:
+    """One decision, as a list would have it."""
+
+    view: tuple[float, float]
+    mask: list[bool]
+    slot: int
+    episode: int
+    reward: float = 0.0
+    terminated: bool = False
+    ended: bool = False
+    after: tuple[float, float] | None = None
+    """None: nothing follows that counts."""
+
+
+class World:
+    """Numbers its decisions: number n is the action n. Views are numbered too, or, where `few`, are one of three."""
+
+    def __init__(self, seed: int, slots: int, *, steady: bool, few: bool = False, memory: int = 0) -> None:
+        self.rng = np.random.default_rng(seed)
+        self.steady, self.few, self.memory = steady, few, memory
+        self.slots, self.views, self.episodes = slots, 0, 0
+        self.history: list[Happened] = []
+        self.open: dict[int, int] = {}  # the decision that each slot waits for
+        self.episode = np.zeros(slots, int) - 1
+        self.age = np.zeros(slots, int)
+        self.step = self.table(first=True)
+
+    def new_view(self) -> tuple[float, float]:
+        self.views += 1
+        number = float(self.rng.integers(3)) if self.few else float(self.views)
+        return number, float(self.rng.integers(2) if not self.few else number > 1)
+
+    def table(self, first: bool = False) -> TimeStep:
+        if not self.steady and not first and self.rng.random() < 0.05 and self.slots < 12:
+            more = int(self.rng.integers(1, 4))
+            self.slots += more
+            self.episode = np.concatenate([self.episode, np.zeros(more, int) - 1])
+            self.age = np.concatenate([self.age, np.zeros(more, int)])
+        n, rng = self.slots, self.rng
+        alive = self.episode >= 0
+        ended = alive & (rng.random(n) < 0.15)
+        lost = alive & ~ended & (rng.random(n) < 0.05) & (not self.steady)
+        acting = np.ones(n, bool) if self.steady else rng.random(n) < rng.choice([0.1, 0.5, 0.9])
+        terminated = ended & (rng.random(n) < 0.5)
+        self.now = [self.new_view() for _ in range(n)]
+        finals = {int(i): self.new_view() for i in np.flatnonzero(ended)}
+        masks = np.concatenate([np.ones((n, 1), bool), rng.random((n, 2)) < 0.5], 1)
+        rewards = rng.normal(size=n).astype(np.float32)
+        self.settle(acting, terminated, ended, lost, finals, rewards)
+        self.masks = masks
+        which = torch.tensor(sorted(finals), dtype=torch.int64)
+        zeros = torch.zeros(n, dtype=torch.int64)
+        return TimeStep(
+            obs=columns(self.now),
+            acting=torch.from_numpy(acting),
+            reward=torch.from_numpy(rewards),
+            group_reward=torch.zeros(n),
+            terminated=torch.from_numpy(terminated),
+            truncated=torch.from_numpy(ended & ~terminated),
+            ends=Ends(which, columns([finals[i] for i in sorted(finals)])),
+            action_mask=torch.from_numpy(masks),
+            area=zeros,
+            team=zeros,
+            group=zeros - 1,
+            lost=None if self.steady else torch.from_numpy(lost),
+        )
+
+    def settle(self, acting: Any, terminated: Any, ended: Any, lost: Any, finals: dict[int, Any], rewards: Any) -> None:
+        for slot in range(self.slots):
+            if lost[slot]:
+                self.open.pop(slot, None)
+            elif slot in self.open and (acting[slot] or ended[slot]):
+                done = self.history[self.open.pop(slot)]
+                done.reward, done.terminated, done.ended = float(rewards[slot]), bool(terminated[slot]), bool(ended[slot])
+                done.after = finals[slot] if ended[slot] else self.now[slot]
+            if ended[slot] or lost[slot]:
+                self.episode[slot] = -1
+            if acting[slot] and self.episode[slot] < 0:
+                self.episodes += 1
+                self.episode[slot], self.age[slot] = self.episodes, 0
+
+    def decide(self) -> Decision:
+        numbers = torch.zeros(self.slots)
+        memory = torch.zeros(self.slots, self.memory)
+        for slot in np.flatnonzero(self.step.acting.numpy()):
+            numbers[slot] = len(self.history)
+            memory[slot] = self.age[slot]
+            self.open[int(slot)] = len(self.history)
+            self.history.append(Happened(self.now[slot], self.masks[slot].tolist(), int(slot), int(self.episode[slot])))
+            self.age[slot] += 1
+        sample = Action(numbers.unsqueeze(1), (numbers.long() % 3).unsqueeze(1))
+        return Decision(sample, sample, torch.zeros(self.slots, 2), memory)
+
+    def rollouts(self, sizes: list[int], keeps: Keeps) -> Any:
+        buffer: Any = None
+        for size in sizes:
+            while buffer is None or buffer.decisions < size:
+                decision = self.decide()
+                if buffer is None:
+                    buffer = (SteadyBuffer if self.steady else SlottedBuffer)(self.step, decision, 400, keeps)
+                buffer.open(self.step, decision)
+                self.step = self.table()
+                buffer.settle(self.step)
+            yield buffer.take(self.step)
+
+
+def columns(views: list[tuple[float, float]]) -> tuple[Tensor, Tensor]:
+    table = torch.tensor(views).reshape(-1, 2)
+    image = torch.stack([(table[:, 0] % 256) / 255, table[:, 1], table[:, 1], table[:, 0] % 2], 1)
+    return table, image.view(-1, 1, 2, 2)
+
+
+def pour(replay: Replay, rollout: Rollout) -> list[int]:
+    """Pours it, and gives the numbers of its decisions in their order."""
+    replay.pour(rollout, rollout.sample, rollout.reward)
+    time, slots = rollout.shape
+    lengths = [time] * slots if rollout.lengths is None else rollout.lengths.tolist()
+    return [int(rollout.sample.continuous[t, s]) for t in range(time) for s in range(slots) if t < lengths[s]]
+
+
+def check_rows(world: World, views: list[Any], masks: Any, after: list[Any], batch: Any, keeps: Keeps) -> list[int]:
+    numbers = batch.action.continuous[:, 0].long().tolist()
+    for row, number in enumerate(numbers):
+        happened = world.history[number]
+        assert views[row] == happened.view
+        assert masks[row] == happened.mask
+        assert batch.action.discrete[row, 0] == number % 3
+        assert batch.reward[row] == np.float32(happened.reward)
+        assert bool(batch.terminated[row]) == happened.terminated
+        assert bool(batch.ended[row]) == happened.ended
+        if not happened.terminated or keeps.terminal_views:
+            assert after[row] == happened.after
+    return numbers
+
+
+def as_tuples(table: Tensor) -> list[tuple[float, float]]:
+    return [tuple(row) for row in table.tolist()]  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("steady", [True, False])
+@pytest.mark.parametrize("few", [False, True])
+@pytest.mark.parametrize("terminal_views", [False, True])
+def test_what_is_drawn_is_what_happened(steady: bool, few: bool, terminal_views: bool):
+    keeps = Keeps(terminal_views=terminal_views)
+    generator = torch.Generator().manual_seed(3)
+    for seed, size in ((1, 37), (2, 100)):
+        world = World(seed, 5, steady=steady, few=few)
+        replay, poured = Replay(SPEC, size, torch.device("cpu")), []
+        sizes = np.random.default_rng(seed).choice([1, 1, 1, 2, 7, 25, 200], 30).tolist()
+        for rollout in world.rollouts(sizes, keeps):
+            poured += pour(replay, rollout)
+            assert len(replay) == min(len(poured), size)
+            if len(poured):
+                batch = replay.draw(64, generator)
+                table = as_tuples(batch.views[0])
+                assert torch.equal(batch.views[1], columns(table)[1])
+                drawn = check_rows(world, table[:64], batch.masks[:64].tolist(), table[64:], batch, keeps)
+                assert set(drawn) <= set(poured[-size:])
+        assert len(poured) > 5 * size
+
+
+@pytest.mark.parametrize("steady", [True, False])
+@pytest.mark.parametrize("few", [False, True])
+def test_sequences_are_one_agents_decisions_in_one_episode(steady: bool, few: bool):
+    keeps, generator, stretch = Keeps(), torch.Generator().manual_seed(3), 4
+    world = World(5, 5, steady=steady, few=few, memory=2)
+    replay, poured = Replay(SPEC, 90, torch.device("cpu"), memory=2, stretch=stretch), []
+    longest = 0
+    for rollout in world.rollouts([1, 3, 1, 40, 1, 1] * 8, keeps):
+        poured += pour(replay, rollout)
+        batch = replay.draw(32, generator)
+        table, sequences = as_tuples(batch.views[0]), batch.sequences
+        numbers = check_rows(
+            world,
+            [table[i] for i in batch.now.tolist()],
+            batch.masks[batch.now].tolist(),
+            [table[i] for i in batch.after.tolist()],
+            batch,
+            keeps,
+        )
+        count = len(sequences.memory)
+        column = (sequences.place % count)[batch.now]
+        for c in range(count):
+            rows = (column == c).nonzero().squeeze(1).tolist()
+            mine = [world.history[numbers[row]] for row in rows]
+            assert len({(h.slot, h.episode) for h in mine}) == 1
+            of_it = [n for n in poured if world.history[n].episode == mine[0].episode]
+            begin = of_it.index(numbers[rows[0]])
+            assert begin % stretch == 0
+            assert [numbers[row] for row in rows] == of_it[begin : begin + stretch]
+            assert sequences.memory[c].tolist() == [float(begin)] * 2
+            longest = max(longest, len(rows))
+    assert longest == stretch
+
+
+@pytest.mark.parametrize("stretch", [0, 4])
+def test_a_replay_that_was_saved_goes_on_the_same(stretch: int):
+    world = World(7, 5, steady=False, memory=2)
+    replay = Replay(SPEC, 60, torch.device("cpu"), memory=2, stretch=stretch)
+    other = Replay(SPEC, 60, torch.device("cpu"), memory=2, stretch=stretch)
+    rollouts = world.rollouts([1, 1, 30] * 20, Keeps())
+    for i, rollout in enumerate(rollouts):
+        pour(replay, rollout)
+        if i == 20:
+            assert other.load_state_dict(replay.state_dict())
+        if i > 20:
+            pour(other, rollout)
+            drawn = [one.draw(16, torch.Generator().manual_seed(i)) for one in (replay, other)]
+            assert all(torch.equal(a, b) for a, b in zip(drawn[0].views, drawn[1].views, strict=True))
+            assert torch.equal(drawn[0].action.continuous, drawn[1].action.continuous)
+
+
+def test_each_decision_is_drawn_as_often_as_any_other():
+    world = World(1, 5, steady=True)
+    replay = Replay(SPEC, 50, torch.device("cpu"))
+    poured = [number for rollout in world.rollouts([1] * 30, Keeps()) for number in pour(replay, rollout)]
+    drawn = replay.draw(50_000, torch.Generator().manual_seed(0)).action.continuous[:, 0].long()
+    counts = torch.bincount(drawn, minlength=len(poured))[-50:]
+    assert counts.sum() == 50_000
+    assert 850 < counts.min() < counts.max() < 1150
+
+
+def test_views_are_stored_once_and_images_as_bytes():
+    world = World(1, 5, steady=True)
+    replay = Replay(SPEC, 2000, torch.device("cpu"))
+    ends = 0
+    for rollout in world.rollouts([1] * 300, Keeps()):
+        pour(replay, rollout)
+        ends += len(rollout.final_rows)
+    saved = replay.state_dict()
+    assert [table.dtype for table in saved["views"]] == [torch.float32, torch.uint8, torch.bool]
+    assert len(saved["views"][0]) == 300 * 5 + 5 + ends
+
+
+def test_more_agents_than_fit_are_refused():
+    world = World(1, 400, steady=True)
+    replay = Replay(SPEC, 50, torch.device("cpu"))
+    with pytest.raises(ConfigError, match="buffer_size is 50, but 400 agents may live at once; expected at least 1200"):
+        replay.pour(next(iter(world.rollouts([1], Keeps()))), Action(torch.zeros(1, 400, 1), torch.zeros(1, 400, 1)), torch.zeros(1, 400))
+
+
+def test_another_size_starts_empty():
+    world = World(1, 5, steady=True)
+    replay, other = (Replay(SPEC, size, torch.device("cpu")) for size in (50, 51))
+    pour(replay, next(iter(world.rollouts([1], Keeps()))))
+    assert not other.load_state_dict(replay.state_dict())
+    assert len(other) == 0
+
+
+def test_bytes_are_known_before_anything_is_there():
+    replay = Replay(SPEC, 8192, torch.device("cpu"))
+    assert replay.bytes_needed == 9216 * (2 * 4 + 4 + 3 + 4) + 8192 * (4 + 4 + 4 + 2 + 26)
