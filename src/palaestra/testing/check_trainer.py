@@ -2,30 +2,36 @@
 
 It plays random tables, so that nothing can be learned from them, and looks at what the trainer
 does with the rules of `palaestra.trainers.base.Trainer`: valid decisions, an update that gives
-numbers, and a state from which another trainer goes on with the same digits. The first rule that is broken is raised.
+numbers, a state from which another trainer goes on with the same digits, and a network that can
+be made anew and exported. The first rule that is broken is raised.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import tempfile
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from palaestra.core.errors import PluginError
+from palaestra.core.errors import ConfigError, ExportError, PluginError, raised
 from palaestra.core.metrics import Metrics
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Decision, Ends, TimeStep
 from palaestra.data.buffers import RolloutBuffer, SlottedBuffer, SteadyBuffer
 from palaestra.data.rollout import Rollout
+from palaestra.export.check import compare
+from palaestra.export.onnx import export
 from palaestra.runtime.tensorfile import flatten, restore
 from palaestra.trainers.base import Trainer
 from palaestra.trainers.behavior import BehaviorSettings
+from palaestra.trainers.registry import GUIDE, check_members
 
-SLOTS = 16
+SLOTS, EXPORT_ROWS = 16, 50
 
 SPECS = (
     BehaviorSpec((ObsSpec("vector", (5,)),), ActionSpec(continuous=2), steady=True),
@@ -42,25 +48,31 @@ def check_trainer(
     settings: BehaviorSettings,
     *specs: BehaviorSpec,
     device: str | torch.device = "cpu",
-) -> None:
+) -> tuple[str, ...]:
     """Raises PluginError for the first rule that `trainer`, a class or what makes one, breaks.
 
-    Played are six rollouts for each of `specs` (by default `SPECS`): a small `buffer_size` keeps them short.
+    Played are six rollouts for each of `specs` (by default `SPECS`): a small `rollout_size` keeps them short. A trainer may
+    refuse some of them with ConfigError, but not all. Gives its sentences.
     """
-    place = torch.device(device)
-
-    def make(spec: BehaviorSpec, seed: int) -> Trainer:
-        return trainer(spec, settings, place, seed)
-
+    place, refusals = torch.device(device), []
     for spec in specs or SPECS:
         names = ", ".join(f"{obs.name} {obs.shape}" for obs in spec.obs)
         where = f"{getattr(trainer, '__name__', 'trainer')}, observations {names}, {spec.action}"
-        _check(lambda seed, spec=spec: make(spec, seed), spec, place, where)
+        try:
+            trainer(spec, settings, place, 0)
+        except ConfigError as refusal:
+            refusals.append(str(refusal))
+            if len(refusals) == len(specs or SPECS):
+                raise PluginError(f"{where}: refused, as are all others: {refusal}") from refusal
+            continue
+        _check(lambda seed, spec=spec: trainer(spec, settings, place, seed), spec, settings, where)
+    return tuple(refusals)
 
 
-def _check(make: Callable[[int], Trainer], spec: BehaviorSpec, device: torch.device, where: str) -> None:
+def _check(make: Callable[[int], Trainer], spec: BehaviorSpec, settings: BehaviorSettings, where: str) -> None:
     first, same = make(0), make(0)
-    _check_members(first, where)
+    check_members(first, where)
+    device = first.policy.generator.device
     for trainer in (first, same):
         _learn(trainer, _Tables(spec, device, seed=1), 0, where)
     _compare(_saved(same, where), _saved(first, where), f"{where}: the same seed and experience give the same state")
@@ -71,13 +83,26 @@ def _check(make: Callable[[int], Trainer], spec: BehaviorSpec, device: torch.dev
         for trainer in (first, other):
             _learn(trainer, _Tables(spec, device, seed=1 + update), update, where)
         _compare(_saved(other, where), _saved(first, where), f"{where}: update {update} after loading goes on as without a stop")
+    _check_network(first, spec, settings, where)
 
 
-def _check_members(trainer: Any, where: str) -> None:
-    if missing := [name for name in ("network", "policy", "rollout_size", "update", "state_dict") if not hasattr(trainer, name)]:
-        raise PluginError(f"{where}: lacks {', '.join(missing)}; palaestra.trainers.base.Trainer says what they are")
-    if isinstance(trainer.rollout_size, bool) or not isinstance(trainer.rollout_size, int) or trainer.rollout_size < 1:
-        raise PluginError(f"{where}: rollout_size is {trainer.rollout_size!r}; expected a whole number of at least 1")
+def _check_network(trainer: Trainer, spec: BehaviorSpec, settings: BehaviorSettings, where: str) -> None:
+    """A fresh one takes what was saved under `network`, and what is exported from it answers as it does."""
+    network, saved = trainer.make_network(spec, settings), trainer.state_dict().get("network")
+    if not isinstance(saved, Mapping):
+        raise PluginError(f"{where}: state_dict has no map of weights under 'network', from which models are exported")
+    there, here = ({name: tuple(x.shape) for name, x in weights.items()} for weights in (network.state_dict(), saved))
+    for name in {**here, **there}:
+        if there.get(name) != here.get(name):
+            shapes = f"{there.get(name, 'missing')}; the trainer's network has {here.get(name, 'none')}"
+            raise PluginError(f"{where}: make_network gives a network whose {name} is {shapes}")
+    network.load_state_dict({name: weights.cpu() for name, weights in saved.items()})
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            export(network, spec, Path(folder, "model.onnx"))
+            compare(network, spec, Path(folder, "model.onnx"), rows=EXPORT_ROWS)
+    except (ExportError, AttributeError, AssertionError) as error:
+        raise PluginError(f"{where}: its network cannot be exported: {raised(error)}; {GUIDE}") from error
 
 
 class _Tables:
@@ -147,7 +172,7 @@ def _rollout(trainer: Trainer, tables: _Tables, where: str) -> Rollout:
         _check_decision(decision, step, tables.spec.action, where)
         if buffer is None:
             ticks = math.ceil(trainer.rollout_size / SLOTS)
-            buffer = (SteadyBuffer if tables.spec.steady else SlottedBuffer)(step, decision, ticks)
+            buffer = (SteadyBuffer if tables.spec.steady else SlottedBuffer)(step, decision, ticks, trainer.keeps)
         buffer.open(step, decision)
         step = tables.next()
         buffer.settle(step)
@@ -157,7 +182,8 @@ def _rollout(trainer: Trainer, tables: _Tables, where: str) -> Rollout:
 def _check_decision(decision: Decision, step: TimeStep, spec: ActionSpec, where: str) -> None:
     continuous, discrete = decision.action.continuous, decision.action.discrete
     shapes = {"action.continuous": (continuous, spec.continuous), "action.discrete": (discrete, len(spec.branches))}
-    for name, (column, width) in {**shapes, "log_prob": (decision.log_prob, spec.components)}.items():
+    log_probs = spec.components if decision.log_prob.shape[1:].numel() else 0  # none where nothing learns from them
+    for name, (column, width) in {**shapes, "log_prob": (decision.log_prob, log_probs)}.items():
         if column.shape != (SLOTS, width):
             raise PluginError(f"{where}: {name} of a decision has shape {tuple(column.shape)}; expected {(SLOTS, width)}")
     if not bool((continuous.abs() <= 1).all()):
