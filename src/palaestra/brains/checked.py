@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palaestra.brains.base import Brain, Choice, Seen
+from palaestra.brains.trained import ModelBrain
 from palaestra.core.errors import PalaestraError, PolicyError, raised
 from palaestra.core.specs import BehaviorSpec
 
@@ -19,6 +20,16 @@ class CheckedBrain:
         """`name` is what the brain is called on the command line."""
         self.brain, self._action = brain, spec.action
         self._where = f"behavior '{behavior}', brain {name}"
+
+    @property
+    def memory(self) -> NDArray[np.float32]:
+        """(S, L) what a model remembers of each slot; nothing of any other brain."""
+        return self.brain.memory if isinstance(self.brain, ModelBrain) else np.zeros((0, 0), np.float32)
+
+    @memory.setter
+    def memory(self, memory: NDArray[np.float32]) -> None:
+        if isinstance(self.brain, ModelBrain):
+            self.brain.memory = memory
 
     def begin(self, slots: NDArray[np.int64]) -> None:
         """New episodes in these slots."""

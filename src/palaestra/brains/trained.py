@@ -40,12 +40,13 @@ class ModelBrain:
         """Raises PolicyError where the policy was made for agents that see or do something else."""
         self.policy, self._deterministic = policy, deterministic
         self._inputs = arranged(policy, behavior, spec)
-        self._memory = np.zeros((0, policy.memory_size), np.float32)  # (S, L)
+        self.memory = np.zeros((0, policy.memory_size), np.float32)
+        """(S, L) of each slot."""
 
     def begin(self, slots: NDArray[np.int64]) -> None:
         """Zeros are the memory of a new episode."""
         self._widen(slots)
-        self._memory[slots] = 0
+        self.memory[slots] = 0
 
     def decide(self, seen: Seen) -> Choice:
         """Continuous numbers are clipped to -1..1, which some files leave to the game."""
@@ -54,19 +55,19 @@ class ModelBrain:
         obs = [
             seen.obs[first] if not others else np.concatenate([seen.obs[i] for i in (first, *others)], 1) for first, *others in self._inputs
         ]
-        memory = self._memory[seen.slots] if policy.memory_size else None
+        memory = self.memory[seen.slots] if policy.memory_size else None
         action = policy.act(obs, seen.mask, deterministic=self._deterministic, memory=memory)
         if action.memory is not None:
-            self._memory[seen.slots] = action.memory
+            self.memory[seen.slots] = action.memory
         return Choice(
             np.zeros((rows, 0), np.float32) if action.continuous is None else action.continuous.clip(-1, 1),
             np.zeros((rows, 0), np.int64) if action.discrete is None else action.discrete,
         )
 
     def _widen(self, slots: NDArray[np.int64]) -> None:
-        more = int(slots.max(initial=-1)) + 1 - len(self._memory)
+        more = int(slots.max(initial=-1)) + 1 - len(self.memory)
         if more > 0:
-            self._memory = np.pad(self._memory, ((0, more), (0, 0)))
+            self.memory = np.pad(self.memory, ((0, more), (0, 0)))
 
 
 def arranged(policy: Policy, behavior: str, spec: BehaviorSpec) -> list[tuple[int, ...]]:

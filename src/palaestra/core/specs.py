@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import zip_longest
 
 from palaestra.core.errors import EnvError
 
@@ -107,3 +108,26 @@ def describe(spec: BehaviorSpec) -> str:
     if spec.action.branches:
         action.append("discrete " + " x ".join(map(str, spec.action.branches)))
     return f"observations: {obs}; actions: {', '.join(action)}"
+
+
+def differences(there: BehaviorSpec, here: BehaviorSpec, titles: tuple[str, str]) -> str:
+    """Both side by side in a table for people, with a mark where they differ; empty where they see and do the same, names aside."""
+    pairs = list(zip_longest(there.obs, here.obs))
+    differs = [a is None or b is None or a.shape != b.shape for a, b in pairs] + [there.action != here.action]
+    if not any(differs):
+        return ""
+    rows = [(f"observation {i}", _seen(a), _seen(b)) for i, (a, b) in enumerate(pairs)]
+    rows = [("", *titles), *rows, ("actions", _done(there.action), _done(here.action))]
+    marks = ["", *("   <- differs" if each else "" for each in differs)]
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    cells = ["   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
+    return "\n".join(f"  {line}{mark}".rstrip() for line, mark in zip(cells, marks, strict=True))
+
+
+def _seen(obs: ObsSpec | None) -> str:
+    return "none" if obs is None else f"{obs.name} ({', '.join(map(str, obs.shape))})"
+
+
+def _done(action: ActionSpec) -> str:
+    numbers = [f"{action.continuous} continuous"] if action.continuous else []
+    return ", ".join(numbers + ([f"discrete {' x '.join(map(str, action.branches))}"] if action.branches else []))

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from palaestra.core.metrics import Measurement
@@ -41,6 +42,11 @@ class Transfer:
     def set_parameters(self, values: Mapping[str, Tensor]) -> None:
         """As the environment."""
         self._env.set_parameters(values)
+
+    def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
+        """As the environment, on its own device; None where it has no rule."""
+        ask = getattr(self._env, "heuristic", None)
+        return None if ask is None else ask(behavior, slots)
 
     def render(self, area: int) -> np.ndarray:
         """As the environment."""

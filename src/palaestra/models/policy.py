@@ -96,6 +96,15 @@ class Policy:
 
         return Chosen(action, finish)
 
+    @torch.no_grad()
+    def blank(self, step: TimeStep) -> Decision:
+        """A decision that shows its columns' shapes; it leaves the policy as it was, its random numbers and its memory."""
+        state, memory = self.generator.get_state(), self.memory
+        decision = self.act(step)
+        self.generator.set_state(state)
+        self.memory = memory
+        return decision
+
     def see(self, step: TimeStep) -> Tensor:
         """The memory (S, L) with which each slot of this table acts: of the episodes that ended or broke off nothing is left.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from palaestra.core.errors import DemoError, EmptyDemo
-from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
+from palaestra.core.specs import ActionSpec, BehaviorSpec, differences
 from palaestra.core.timestep import Action
 from palaestra.envs.unity.demo import Demo, Pairs, read_demo
 
@@ -80,20 +79,8 @@ def demo_files(demo_path: str | Sequence[str]) -> list[Path]:
 
 def must_fit(demo: Demo, spec: BehaviorSpec) -> None:
     """Raises DemoError, with both side by side, where a demonstration's agents see or do something else. Names may differ."""
-    rows = [(f"observation {i}", *map(_seen, pair)) for i, pair in enumerate(zip_longest(demo.spec.obs, spec.obs))]
-    rows.append(("actions", _done(demo.spec.action), _done(spec.action)))
-    shapes = [tuple(obs.shape for obs in side.obs) for side in (demo.spec, spec)]
-    if shapes[0] == shapes[1] and demo.spec.action == spec.action:
-        return
-    differs = [there is None or here is None or there.shape != here.shape for there, here in zip_longest(demo.spec.obs, spec.obs)]
-    differs.append(demo.spec.action != spec.action)
-    widths = [max(len(row[column]) for row in (*rows, ("", "the file", "the behavior"))) for column in range(3)]
-    lines = [
-        ("", "the file", "the behavior", ""),
-        *((*row, "   <- differs" if other else "") for row, other in zip(rows, differs, strict=True)),
-    ]
-    table = "\n".join("  " + "   ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=False)) + line[3] for line in lines)
-    raise DemoError(f"{demo.path} was recorded from other agents ('{demo.behavior}') than those that are to learn from it:\n{table}")
+    if table := differences(demo.spec, spec, ("the file", "the behavior")):
+        raise DemoError(f"{demo.path} was recorded from other agents ('{demo.behavior}') than those that are to learn from it:\n{table}")
 
 
 def _must_be_choices(pairs: Pairs, action: ActionSpec, demo: Demo) -> None:
@@ -124,15 +111,6 @@ def _hint(path: Path) -> str:
 
 def _typed(demo_path: str | Sequence[str]) -> str:
     return demo_path if isinstance(demo_path, str) else ", ".join(demo_path)
-
-
-def _seen(obs: ObsSpec | None) -> str:
-    return "none" if obs is None else f"{obs.name} ({', '.join(map(str, obs.shape))})"
-
-
-def _done(action: ActionSpec) -> str:
-    numbers = [f"{action.continuous} continuous"] if action.continuous else []
-    return ", ".join(numbers + ([f"discrete {' x '.join(map(str, action.branches))}"] if action.branches else []))
 
 
 def _on(device: torch.device, parts: Sequence[Pairs], action: ActionSpec) -> Demonstrations:

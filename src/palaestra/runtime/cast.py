@@ -116,7 +116,7 @@ class Cast:
         """`results` is the folder of the runs that `model:RUN` means."""
         self._parts, self._env, self._results = parts, env, results
         self._seed, self._deterministic = seed, deterministic
-        self._made: dict[tuple[Part, str], Brain] = {}
+        self._made: dict[tuple[Part, str], CheckedBrain] = {}
         self._played: set[tuple[str, int]] = set()
 
     def part(self, behavior: str, team: int) -> Part | None:
@@ -127,7 +127,7 @@ class Cast:
                     return part
         return None
 
-    def brain(self, behavior: str, team: int) -> Brain:
+    def brain(self, behavior: str, team: int) -> CheckedBrain:
         """The same one for all teams that one part plays. Raises PolicyError where there is none, or it cannot be made."""
         part = self.part(behavior, team)
         if part is None:
@@ -151,7 +151,7 @@ class Cast:
         """Those of a behavior that have been given a brain so far."""
         return sorted(team for name, team in self._played if name == behavior)
 
-    def _make(self, part: Part, behavior: str) -> Brain:
+    def _make(self, part: Part, behavior: str) -> CheckedBrain:
         spec, seed = self._env.behaviors[behavior], self._seed + len(self._made)
         role = Role(behavior, spec, self._argument(part, behavior), self._env, seed, self._deterministic)
         brain = self._own(part, role) if part.kind == PYTHON else Registry("brains").get(part.kind)(role)

@@ -5,16 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from time import perf_counter
-from typing import Any
+from typing import Any, Protocol
 
 import torch
+from torch import Tensor
 
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Decision, Ends, TimeStep
 from palaestra.data.buffers import PLAIN, RolloutBuffer, SlottedBuffer, SteadyBuffer
 from palaestra.data.rollout import Keeps, Rollout
 from palaestra.envs.base import Env, Sends
-from palaestra.models.policy import Chosen, Policy
+from palaestra.models.policy import Chosen
 from palaestra.runtime.border import check_ends, check_rollout, check_shapes, check_step
 from palaestra.runtime.episodes import EpisodeMeter
 
@@ -22,10 +23,38 @@ TICKS_AT_ONCE = 256
 """Ticks between two sums of episode returns."""
 
 
+class Decides(Protocol):
+    """Who answers for the agents of a behavior: a `models.policy.Policy`, or a teacher."""
+
+    @property
+    def memory(self) -> Tensor:
+        """(S, ...) all that it remembers of the slots: what a checkpoint holds of it."""
+        ...
+
+    @memory.setter
+    def memory(self, memory: Tensor) -> None: ...
+
+    def choose(self, step: TimeStep) -> Chosen:
+        """An action for every slot; those of slots that are not acting mean nothing."""
+        ...
+
+    def see(self, step: TimeStep) -> object:
+        """Takes in a table that asks nothing."""
+        ...
+
+    def forget(self) -> None:
+        """Other agents sit in the slots from here on."""
+        ...
+
+    def blank(self, step: TimeStep) -> Decision:
+        """A decision that shows its columns' shapes, and changes nothing."""
+        ...
+
+
 class Seat:
     """What the collector holds for one behavior."""
 
-    def __init__(self, name: str, spec: BehaviorSpec, policy: Policy, rollout_size: int | None, keeps: Keeps = PLAIN) -> None:
+    def __init__(self, name: str, spec: BehaviorSpec, policy: Decides, rollout_size: int | None, keeps: Keeps = PLAIN) -> None:
         """`rollout_size`: decisions to a rollout; None where nothing is learned. `keeps`: what else its trainer needs of one."""
         self.name, self.spec, self.policy, self.rollout_size, self.keeps = name, spec, policy, rollout_size, keeps
         self.buffer: RolloutBuffer | None = None
@@ -198,19 +227,9 @@ class Collector:
                 seat.meter.load_state_dict(saved["meter"])
                 seat.policy.memory = on(saved.get("memory", seat.policy.memory), self.env.device)
             if restored and saved["buffer"] is not None and seat.rollout_size is not None:
-                seat.buffer = seat.make_buffer(self.steps[name], blank(self.steps[name], seat))
+                seat.buffer = seat.make_buffer(self.steps[name], seat.policy.blank(self.steps[name]))
                 seat.buffer.load_state_dict(on(saved["buffer"], self.env.device))
         return restored
-
-
-@torch.no_grad()
-def blank(step: TimeStep, seat: Seat) -> Decision:
-    """A decision that shows its columns' shapes; it leaves the policy as it was, its random numbers and its memory."""
-    state, memory = seat.policy.generator.get_state(), seat.policy.memory
-    decision = seat.policy.act(step)
-    seat.policy.generator.set_state(state)
-    seat.policy.memory = memory
-    return decision
 
 
 def on(state: Any, device: torch.device) -> Any:

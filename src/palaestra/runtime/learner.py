@@ -8,14 +8,14 @@ from typing import Any
 
 import torch
 
-from palaestra.core.errors import ConfigError, ExportError, PluginError
+from palaestra.core.errors import ConfigError, DemoError, ExportError, PluginError
 from palaestra.core.specs import BehaviorSpec
 from palaestra.data.rollout import Rollout
 from palaestra.models.own import OwnModule
 from palaestra.models.work import multiplications
 from palaestra.runtime.collector import Seat
 from palaestra.runtime.settings import BehaviorSettings
-from palaestra.trainers.base import Trainer
+from palaestra.trainers.base import Remarks, Trainer
 from palaestra.trainers.registry import make_trainer
 
 
@@ -30,11 +30,20 @@ class Learner:
                 from palaestra.export.own import check_exportable
 
                 check_exportable(self.trainer.network)  # better now than after an hour of training
-        except (ConfigError, PluginError, ExportError) as error:
+        except (ConfigError, PluginError, ExportError, DemoError) as error:
             raise type(error)(f"behavior '{name}': {error}") from error
         self.inference = inference
         self.seat = Seat(name, spec, self.trainer.policy, None if inference else self.trainer.rollout_size, self.trainer.keeps)
         self.next_summary, self.next_checkpoint = settings.summary_freq, settings.checkpoint_interval
+
+    def remarks(self) -> list[str]:
+        """What its trainer has to say before it learns. Raises ConfigError where it cannot have what it needs."""
+        if self.inference or not isinstance(self.trainer, Remarks):
+            return []
+        try:
+            return self.trainer.remarks()
+        except ConfigError as error:
+            raise ConfigError(f"behavior '{self.name}': {error}") from error
 
     @property
     def step(self) -> int:

@@ -24,6 +24,7 @@ from palaestra.runtime.model_writer import ModelWriter
 from palaestra.runtime.parameters import fix_parameters
 from palaestra.runtime.settings import RunSettings, behavior
 from palaestra.runtime.status import MLAGENTS
+from palaestra.runtime.teaching import Teachers
 from palaestra.runtime.timers import Timers
 from palaestra.runtime.tracker import Tracker
 
@@ -60,22 +61,31 @@ class Run:
         fix_parameters(env, settings)
         if isinstance(env, Informed):
             env.training_starts(training_facts(settings, self.device))
+        self.teachers = Teachers(settings, env)
         self.collector = Collector(env, self._join, settings.env_settings.seed)
         self.set_threads()
 
     def _join(self, name: str, spec: BehaviorSpec) -> Seat:
         if name.casefold() in RESERVED:
             raise EnvError(f"a behavior cannot be named '{name}': a run keeps files of its own under that name; rename the behavior")
+        if (seat := self.teachers.seat(name, spec)) is not None:
+            self.teachers.must_fit(self.learners)
+            return seat
         settings = behavior(self.settings, name, self.env.behaviors)
         seed = self.settings.env_settings.seed + 1000 * len(self.learners)
         learner = Learner(name, spec, settings, self.device, seed, self.inference)
         self.learners[name] = learner
+        taught = self.teachers.attend(learner)
         if name in self._seats:  # of a checkpoint, and seen only now
             learner.seat.decisions = self._seats[name]["decisions"]
             self._restore(learner)
         if isinstance(self.env, Informed):
             self.env.behavior_joins(behavior_facts(name, settings, self.settings))
         self.console.info(f"New behavior '{name}': {describe(spec)}")
+        self._tell(learner)
+        if taught is not None:
+            self.console.info(taught)
+            self.teachers.must_fit(self.learners)
         return learner.seat
 
     def set_threads(self) -> None:
@@ -136,6 +146,10 @@ class Run:
 
     def note_episodes(self) -> None:
         """Sums the episodes that ended and tells the tracker."""
+        for name, seat in self.teachers.seats.items():
+            returns = seat.meter.take()
+            for pupil in self.teachers.pupils(name, self.learners) if len(returns.returns) else []:
+                self.tracker.add(pupil.name, "Imitation/Teacher Reward", float((returns.returns + returns.group_returns).mean()))
         for name, learner in self.learners.items():
             ended = learner.seat.meter.take()
             if len(ended.returns):
@@ -161,19 +175,21 @@ class Run:
                         self.tracker.spread(name, tag, (value,))
 
     def update(self, name: str, rollout: Rollout) -> None:
-        """A behavior learns from a rollout, and the tracker hears what was measured."""
-        start = time.perf_counter()
-        metrics = self.learners[name].update(rollout)
-        self.learning += time.perf_counter() - start
-        for tag, value in metrics.items():
-            self.tracker.add(name, tag, value)
-        self.tracker.policy_updated(name)
+        """Whoever a rollout is for learns from it, and the tracker hears what was measured."""
+        for learner in self.teachers.pupils(name, self.learners):
+            start = time.perf_counter()
+            metrics = learner.update(rollout)
+            self.learning += time.perf_counter() - start
+            for tag, value in metrics.items():
+                self.tracker.add(learner.name, tag, value)
+            self.tracker.policy_updated(learner.name)
 
     def retire(self) -> None:
         """Behaviors that have reached max_steps go on acting, and keep no more experience."""
         for learner in self.learners.values():
             if not learner.training and not self.inference:
                 learner.seat.rollout_size, learner.seat.buffer = None, None
+        self.teachers.retire(self.learners)
 
     def checkpoint_due(self) -> bool:
         """A behavior's checkpoint_interval has passed, or so much time that losing it would hurt."""
@@ -238,6 +254,11 @@ class Run:
         self._seats.pop(learner.name, None)
         if learner.name in self._state:
             learner.load_state_dict(self._state.pop(learner.name))
+            self._tell(learner)
+
+    def _tell(self, learner: Learner) -> None:
+        for remark in learner.remarks():
+            self.console.info(f"{learner.name}: {remark}")
 
     def _must_share_behaviors(self, checkpoint: Checkpoint) -> None:
         """Behaviors may come later; none in common means another environment."""

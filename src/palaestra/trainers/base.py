@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import torch
 
@@ -53,4 +53,16 @@ class Trainer(Protocol):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on from a saved state."""
+        ...
+
+
+@runtime_checkable
+class Remarks(Protocol):
+    """A trainer that has something to say to whoever started the run."""
+
+    def remarks(self) -> list[str]:
+        """What is worth knowing, a sentence each: asked before it learns, and after a state was loaded.
+
+        Raises ConfigError where what it will need while learning cannot be had, such as memory.
+        """
         ...

@@ -15,7 +15,7 @@ from palaestra.models.settings import NetworkSettings
 from palaestra.rewards.settings import REWARDS, ExtrinsicSettings, RewardSettings
 from palaestra.scenario.settings import SelfPlaySettings
 from palaestra.trainers.registry import trainer_class
-from palaestra.trainers.settings import TRAINERS, BehavioralCloningSettings, POCASettings, PPOSettings, SACSettings
+from palaestra.trainers.settings import TRAINERS, BCSettings, BehavioralCloningSettings, POCASettings, PPOSettings, SACSettings
 
 Signals = TypeAdapter(TypedDict("Signals", REWARDS, total=False))  # type: ignore[misc]
 
@@ -25,7 +25,7 @@ class BehaviorSettings(Settings):
 
     trainer_type: str = "ppo"
     """The algorithm: ppo, sac, poca, bc, one of your own as `package.module:Class`, or the name of a plug-in."""
-    hyperparameters: PPOSettings | SACSettings | POCASettings | SerializeAsAny[Settings] = PPOSettings()
+    hyperparameters: PPOSettings | SACSettings | POCASettings | BCSettings | SerializeAsAny[Settings] = PPOSettings()
     """The algorithm's own settings, which depend on trainer_type."""
     checkpoint_interval: int = Field(default=500000, gt=0)
     """Decisions between checkpoints."""

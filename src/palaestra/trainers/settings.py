@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from palaestra.core.settings import Settings
+from palaestra.core.settings import Settings, field_error
 
 Schedule = Literal["constant", "linear"]
 
@@ -71,6 +71,12 @@ class POCASettings(Settings):
     """How the entropy coefficient falls. Unset: as learning_rate_schedule says, where that is set."""
     epsilon_schedule: Schedule = "linear"
     """How the clip range falls, to 0.1. Unset: as learning_rate_schedule says, where that is set."""
+    max_grad_norm: float | None = Field(default=None, gt=0)
+    """Gradient clipping by the global norm; null: none."""
+    value_coef: float = Field(default=0.5, ge=0)
+    """Weight of the value loss; the baseline's weighs half of it."""
+    joint_ratio: bool = False
+    """One policy ratio for the whole action, instead of one for each of its components, as ML-Agents has it."""
 
     _schedules = model_validator(mode="before")(lambda data: _follow_learning_rate(data))
 
@@ -106,6 +112,47 @@ class SACSettings(Settings):
         return self
 
 
+class BCSettings(Settings):
+    """Imitation alone: behavioral cloning, from files or from a teacher in the same environment. No reward is learned from."""
+
+    batch_size: int = Field(default=256, gt=0)
+    """Minibatch size: decisions in one gradient step."""
+    buffer_size: int = Field(default=4096, gt=0)
+    """Rollout size: decisions collected before each update."""
+    learning_rate: float = Field(default=1e-3, ge=0)
+    """Adam's step size."""
+    num_epoch: int = Field(default=3, gt=0)
+    """Passes over each rollout of the teacher's; from files, as many gradient steps as these would take."""
+    learning_rate_schedule: Schedule = "linear"
+    """How the step size falls until max_steps; `linear` ends near zero."""
+    demo_path: str | tuple[str, ...] | None = None
+    """What to learn from: a demonstration file, a folder of them, or several of both: a list, or with commas between."""
+    teacher: str | None = None
+    """Or whom: `heuristic`, `FILE.onnx`, `model:RUN`, `package.module:Class`, or any other brain of `palaestra run`."""
+    teacher_behavior: str | None = None
+    """The behavior whose agents the teacher plays (ML-Agents once called it brain_to_imitate); null: the student's own."""
+    teacher_plays: bool = False
+    """In the student's own behavior: whether the teacher acts; if not, the student does, and is told what the teacher would have done."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _was_named_otherwise(cls, data: Any) -> Any:
+        if not isinstance(data, dict) or "brain_to_imitate" not in data:
+            return data
+        rest = {key: value for key, value in data.items() if key != "brain_to_imitate"}
+        return {"teacher_behavior": data["brain_to_imitate"], **rest}
+
+    @model_validator(mode="after")
+    def _has_one_teacher(self) -> BCSettings:
+        if self.teacher_behavior is not None and self.teacher is None:
+            object.__setattr__(self, "teacher", "heuristic")
+        if (self.demo_path is None) == (self.teacher is None):
+            wanted = "either `demo_path`, demonstrations to learn from, or `teacher`, who shows it in the environment"
+            got = "neither" if self.teacher is None else "both"
+            raise field_error(BCSettings, "demo_path" if self.teacher else "teacher", f"expected {wanted}; got {got}", self.teacher)
+        return self
+
+
 class BehavioralCloningSettings(Settings):
     """Imitate demonstrations beside the trainer's own objective."""
 
@@ -125,7 +172,7 @@ class BehavioralCloningSettings(Settings):
     """Minibatch size; null: the policy's."""
 
 
-TRAINERS: dict[str, type[Settings]] = {"ppo": PPOSettings, "sac": SACSettings, "poca": POCASettings}
+TRAINERS: dict[str, type[Settings]] = {"ppo": PPOSettings, "sac": SACSettings, "poca": POCASettings, "bc": BCSettings}
 """The class of each trainer's hyperparameters, by its name in the YAML."""
 
 

@@ -26,6 +26,9 @@ KEYS = {
         "batch_size buffer_size learning_rate learning_rate_schedule buffer_init_steps tau steps_per_update "
         "reward_signal_steps_per_update save_replay_buffer init_entcoef"
     ),
+    "BCSettings": (
+        "batch_size buffer_size learning_rate learning_rate_schedule num_epoch demo_path teacher teacher_behavior teacher_plays"
+    ),
     "NetworkSettings": "normalize hidden_units num_layers vis_encode_type body memory goal_conditioning_type "
     "bfloat16 compile deterministic",
     "MemorySettings": "sequence_length memory_size",

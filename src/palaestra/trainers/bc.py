@@ -1,0 +1,119 @@
+"""Imitation alone: behavioral cloning. From a teacher that labels what the student meets, Ross et al. 2011,
+https://arxiv.org/abs/1011.0686 (DAgger, of which only the newest rollout is kept)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from palaestra.core.allocator import keep_freed_memory
+from palaestra.core.errors import ConfigError
+from palaestra.core.metrics import Metrics
+from palaestra.core.specs import BehaviorSpec
+from palaestra.core.timestep import Action
+from palaestra.data.rollout import Keeps, Rollout
+from palaestra.data.sequences import SequenceTable
+from palaestra.models.actor_critic import ActorCritic
+from palaestra.models.distributions import RANGE
+from palaestra.models.flat import flatten
+from palaestra.models.policy import Policy
+from palaestra.rewards.demonstrations import load_demonstrations
+from palaestra.trainers.behavior import BehaviorSettings
+from palaestra.trainers.lessons import Imitation, Lessons, lessons_of
+from palaestra.trainers.limits import refuse
+from palaestra.trainers.schedules import LAST_LEARNING_RATE, scheduled
+from palaestra.trainers.settings import BCSettings
+from palaestra.trainers.values import settled
+
+LEAST_DEVIATION = 0.02
+"""Of the actions drawn, as the environment gets them: a teacher without noise would leave none to explore with afterwards."""
+
+
+class BC:
+    """Learns from demonstrations where it has some, whatever its rollouts hold; else from rollouts, whose samples are a teacher's."""
+
+    Settings = BCSettings
+
+    def __init__(self, spec: BehaviorSpec, settings: BehaviorSettings, device: torch.device, seed: int) -> None:
+        """Raises ConfigError, DemoError where the settings or the demonstrations do not fit."""
+        assert isinstance(settings.hyperparameters, BCSettings)
+        if settings.behavioral_cloning or settings.self_play:
+            wrong = "behavioral_cloning" if settings.behavioral_cloning else "self_play"
+            raise ConfigError(
+                f"bc does nothing but imitate: leave out {wrong}; what it imitates is its hyperparameters' demo_path or teacher"
+            )
+        refuse("bc", spec, settings, memory=True)
+        keep_freed_memory()
+        self.settings, self.hyper = settings, settings.hyperparameters
+        torch.manual_seed(seed)
+        self.network = self.make_network(spec, settings).to(device)
+        parameters = [flatten(self.network)] if self.network.plain else [p for p in self.network.parameters() if p.numel()]
+        self.acting = torch.Generator(device).manual_seed(seed + 1)
+        self.shuffling = torch.Generator(device).manual_seed(seed + 2)
+        self.policy = Policy(self.network, self.acting, settings.network_settings.deterministic)
+        self.imitation = Imitation(self.network, parameters, self.shuffling)
+        self.rollout_size, self.keeps = self.hyper.buffer_size, Keeps()
+        memory = settings.network_settings.memory
+        self._sequence_length = None if memory is None else memory.sequence_length
+        self._demonstrated: Lessons | None = None
+        if self.hyper.demo_path is not None:
+            self._demonstrated = lessons_of(load_demonstrations(self.hyper.demo_path, spec, device), self.network, self._sequence_length)
+            self._look_at(self._demonstrated)
+
+    @staticmethod
+    def make_network(spec: BehaviorSpec, settings: BehaviorSettings) -> ActorCritic:
+        """The network of PPO, which may be started from it; its critic is left as it was born."""
+        return ActorCritic(spec, settings.network_settings)
+
+    def update(self, rollout: Rollout, step: int) -> Metrics:
+        """`num_epoch` passes over the rollout, or as many gradient steps on the demonstrations."""
+        hyper = self.hyper
+        rate = scheduled(hyper.learning_rate_schedule, hyper.learning_rate, LAST_LEARNING_RATE, step, self.settings.max_steps)
+        shown = self._demonstrated
+        if shown is None:
+            shown = self._lessons(rollout)
+            self._look_at(shown)
+        decisions = rollout.reward.numel() if rollout.lengths is None else int(rollout.lengths.sum())
+        count = hyper.num_epoch * max(1, decisions // hyper.batch_size)
+        loss, errors = self.imitation.learn(shown, size=hyper.batch_size, count=count, rate=rate)
+        self._spread(errors)
+        metrics = Metrics()
+        metrics.add({"Losses/Cloning Loss": loss, "Policy/Learning Rate": rate})
+        return metrics
+
+    def _lessons(self, rollout: Rollout) -> Lessons:
+        columns = (*rollout.obs, rollout.sample.continuous, rollout.sample.discrete, rollout.memory)
+        *obs, continuous, discrete, memory = settled(rollout, columns)
+        mask = None if rollout.action_mask is None else settled(rollout, (rollout.action_mask,))[0]
+        table = None if self._sequence_length is None else SequenceTable(rollout, self._sequence_length)
+        if not memory.shape[1]:  # a teacher knows nothing of what its pupils would have remembered
+            memory = memory.new_zeros((1, self.network.memory_size)).expand(len(memory), -1)
+        return Lessons(tuple(obs), Action(continuous, discrete), mask, memory, table)
+
+    def _look_at(self, lessons: Lessons) -> None:
+        """What teachers see is what the normalizer is to know."""
+        self.network.learn_statistics(tuple(lessons.obs[i] for i in self.network.vectors))
+
+    @torch.no_grad()
+    def _spread(self, errors: Tensor) -> None:
+        """The standard deviation that makes what was done the most likely: the root of the mean squared error, but not too little."""
+        self.network.log_std.copy_((errors.sqrt().clamp(min=LEAST_DEVIATION) * RANGE).log())
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything the next decision and update depend on; demonstrations stay in their files."""
+        return {
+            "network": dict(self.network.state_dict()),
+            "optimizer": self.imitation.optimizer.state_dict(),
+            "acting": self.acting.get_state(),
+            "shuffling": self.shuffling.get_state(),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes on as if it had never stopped."""
+        self.network.load_state_dict(state["network"])
+        self.imitation.optimizer.load_state_dict(state["optimizer"])
+        self.acting.set_state(state["acting"].cpu())
+        self.shuffling.set_state(state["shuffling"].cpu())
