@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
@@ -29,12 +30,20 @@ class ActorCritic(Trunk):
 
     log_std: Tensor
 
-    def __init__(self, spec: BehaviorSpec, settings: NetworkSettings, signals: int = 1, shared_critic: bool = False) -> None:
+    def __init__(
+        self,
+        spec: BehaviorSpec,
+        settings: NetworkSettings,
+        signals: int = 1,
+        shared_critic: bool = False,
+        value_head: Callable[[int, int], nn.Module] = nn.Linear,
+    ) -> None:
+        """`value_head`: makes what turns the critic's features into values, of the numbers of both; its last weights are 0."""
         super().__init__(spec, settings, 1 if shared_critic else 2)
         self.signals = signals
         action = spec.action
         self.action_head = nn.Linear(self.width, action.continuous + action.choices)
-        self.value_head = nn.Linear(self.width, signals)
+        self.value_head = value_head(self.width, signals)
         self.log_std = nn.Parameter(torch.zeros(action.continuous))
         self._start_heads(self.width)
 
@@ -44,15 +53,16 @@ class ActorCritic(Trunk):
             self.action_head.weight[:continuous].normal_(std=MEAN_GAIN / math.sqrt(features))
             self.action_head.weight[continuous:].normal_(std=LOGIT_GAIN / math.sqrt(features))
             self.action_head.bias.zero_()
-            # values start at 0, not at random as in ML-Agents: where streams are short, a policy follows
-            # what its critic was born with before rewards reach it, and one run of Basic in ten never comes back
-            self.value_head.weight.zero_()
-            self.value_head.bias.zero_()
+            if isinstance(self.value_head, nn.Linear):
+                # values start at 0, not at random as in ML-Agents: where streams are short, a policy follows
+                # what its critic was born with before rewards reach it, and one run of Basic in ten never comes back
+                self.value_head.weight.zero_()
+                self.value_head.bias.zero_()
 
     @property
     def plain(self) -> bool:
         """Nothing but stacked layers between prepared inputs and heads: its gradient has a closed form."""
-        return not self.apart and not self.encoded and self.memory is None
+        return not self.apart and not self.encoded and self.memory is None and isinstance(self.value_head, nn.Linear)
 
     def act(self, inputs: Inputs) -> Tensor:
         """The actor's packed output, (N, continuous + choices), where there is no memory."""
@@ -79,9 +89,14 @@ class ActorCritic(Trunk):
 
     def forward(self, inputs: Inputs, sequences: Sequences | None = None) -> tuple[Tensor, Tensor]:
         """Packed actor output and values, both from one pass. With memory, `sequences` say which rows follow one another."""
+        output, features = self.output_and_features(inputs, sequences)
+        return output, self.value_head(features)
+
+    def output_and_features(self, inputs: Inputs, sequences: Sequences | None = None) -> tuple[Tensor, Tensor]:
+        """Packed actor output, and the critic's features (N, width) before its head. `sequences` as in `forward`."""
         features = self.all_features(inputs)
         actor, critic = (self.unroll(i % self.networks, features[i], sequences) for i in (ACTOR, CRITIC))
-        return self.action_head(actor), self.value_head(critic)
+        return self.action_head(actor), critic
 
     def draw(self, output: Tensor, mask: Tensor | None, generator: torch.Generator, deterministic: bool) -> tuple[Action, list[Tensor]]:
         """A sample as `models.distributions.draw` gives it."""

@@ -124,14 +124,14 @@ class _Tables:
             obs=self._views(SLOTS),
             acting=acting.to(self.device),
             reward=torch.randn(SLOTS, generator=self._generator).to(self.device),
-            group_reward=torch.zeros(SLOTS, device=self.device),
+            group_reward=torch.randn(SLOTS, generator=self._generator).to(self.device),
             terminated=terminated.to(self.device),
             truncated=(ended & ~terminated).to(self.device),
             ends=Ends(where.to(self.device), self._views(len(where))),
             action_mask=self._mask(),
             area=none,
             team=none,
-            group=none - 1,
+            group=torch.arange(SLOTS, device=self.device) // 4 - 1,  # some on their own, the rest in groups of four
         )
 
     def _chance(self, probability: float) -> Tensor:

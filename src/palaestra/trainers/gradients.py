@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from palaestra.core.errors import ConfigError
+from palaestra.core.sequences import Sequences
 from palaestra.core.timestep import Action
 from palaestra.data.rows import Rows
 from palaestra.losses.ppo import clipped_surrogate, clipped_value, squared_error
 from palaestra.losses.ppo_gradient import branch_part, gaussian_part, value_part
 from palaestra.models.actor_critic import ACTOR, CRITIC, ActorCritic
 from palaestra.models.distributions import branch_log_probs, log_prob_and_entropy
+from palaestra.models.trunk import Inputs
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,36 +48,19 @@ class Gradient(Protocol):
         ...
 
 
-class Autograd:
-    """For any network."""
+class Forward:
+    """A pass through a network, in bfloat16 or compiled where that is asked for; what it gives is as precise as the weights."""
 
-    def __init__(self, network: ActorCritic, *, bfloat16: bool = False, compiled: bool = False) -> None:
-        """`bfloat16`: the pass through the network is worked out in it; weights, losses and the optimizer stay in float32."""
-        self.network, self.bfloat16 = network, bfloat16
-        self._forward = torch.compile(network.forward, dynamic=True) if compiled else network.forward
-        self._compiles = compiled
+    def __init__(self, forward: Callable[[Inputs, Sequences | None], tuple[Tensor, Tensor]], *, bfloat16: bool, compiled: bool) -> None:
+        """`bfloat16`: the pass is worked out in it; weights, losses and the optimizer stay in float32."""
+        self._forward = torch.compile(forward, dynamic=True) if compiled else forward
+        self._compiles, self._bfloat16 = compiled, bfloat16
 
-    def __call__(self, rows: Rows, c: Coefficients) -> Losses:
-        """Policy loss + value_coef * value loss - entropy_coef * entropy, differentiated by torch."""
-        network = self.network
-        output, value = self._pass(rows)
-        sample = Action(rows.continuous, rows.discrete)
-        log_prob, entropy = log_prob_and_entropy(output, network.log_std, rows.mask, sample, network.spec.action)
-        policy_loss = clipped_surrogate(log_prob, rows.log_prob, rows.advantage, clip_range=c.clip_range, joint=c.joint_ratio).mean()
-        if c.clip_value:
-            value_loss = clipped_value(value, rows.value, rows.target, clip_range=c.clip_range).mean()
-        else:
-            value_loss = squared_error(value, rows.target).mean()
-        entropy = entropy.mean()
-        network.zero_grad()
-        (policy_loss + c.value_coef * value_loss - c.entropy_coef * entropy).backward()
-        return Losses(policy_loss.detach(), value_loss.detach(), entropy.detach())
-
-    def _pass(self, rows: Rows) -> tuple[Tensor, Tensor]:
-        """Packed actor output and values, as precise as the weights."""
+    def __call__(self, inputs: Inputs, sequences: Sequences | None) -> tuple[Tensor, Tensor]:
+        """As the function it was made of. Raises ConfigError where the network cannot be compiled here."""
         try:
-            with torch.autocast(rows.advantage.device.type, torch.bfloat16, enabled=self.bfloat16):
-                output, value = self._forward(rows.inputs, rows.sequences)
+            with torch.autocast(inputs[0].device.type, torch.bfloat16, enabled=self._bfloat16):
+                first, second = self._forward(inputs, sequences)
         except RuntimeError as error:
             if not self._compiles:
                 raise
@@ -82,7 +68,36 @@ class Autograd:
                 f"network_settings.compile: torch.compile cannot compile this network here ({str(error).strip().splitlines()[0]}); "
                 f"it needs a C++ compiler on the machine; or set compile: false"
             ) from error
-        return output.to(rows.advantage.dtype), value.to(rows.advantage.dtype)
+        return first.to(inputs[0].dtype), second.to(inputs[0].dtype)
+
+
+class Autograd:
+    """For any network."""
+
+    def __init__(self, network: ActorCritic, *, bfloat16: bool = False, compiled: bool = False) -> None:
+        """As `Forward`."""
+        self.network, self.bfloat16 = network, bfloat16
+        self._forward = Forward(network.forward, bfloat16=bfloat16, compiled=compiled)
+
+    def __call__(self, rows: Rows, c: Coefficients) -> Losses:
+        """Policy loss + value_coef * value loss - entropy_coef * entropy, differentiated by torch."""
+        output, value = self._forward(rows.inputs, rows.sequences)
+        policy_loss, entropy = policy_loss_and_entropy(self.network, output, rows, c)
+        if c.clip_value:
+            value_loss = clipped_value(value, rows.value, rows.target, clip_range=c.clip_range).mean()
+        else:
+            value_loss = squared_error(value, rows.target).mean()
+        self.network.zero_grad()
+        (policy_loss + c.value_coef * value_loss - c.entropy_coef * entropy).backward()
+        return Losses(policy_loss.detach(), value_loss.detach(), entropy.detach())
+
+
+def policy_loss_and_entropy(network: ActorCritic, output: Tensor, rows: Rows, c: Coefficients) -> tuple[Tensor, Tensor]:
+    """Means over rows of the packed actor output (N, ...), each ()."""
+    sample = Action(rows.continuous, rows.discrete)
+    log_prob, entropy = log_prob_and_entropy(output, network.log_std, rows.mask, sample, network.spec.action)
+    surrogate = clipped_surrogate(log_prob, rows.log_prob, rows.advantage, clip_range=c.clip_range, joint=c.joint_ratio)
+    return surrogate.mean(), entropy.mean()
 
 
 class ClosedForm:
@@ -100,6 +115,7 @@ class ClosedForm:
         network = self.network
         features, trace = network.body.trace(network.stacked(rows.inputs))
         actor, critic = network.action_head, network.value_head
+        assert isinstance(critic, nn.Linear)
         output = torch.addmm(actor.bias, features[ACTOR], actor.weight.t())
         value = torch.addmm(critic.bias, features[CRITIC], critic.weight.t())
 

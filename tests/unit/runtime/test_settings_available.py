@@ -29,11 +29,11 @@ def test_defaults_written_out_are_not_refused():
 
 def test_all_refusals_are_in_one_message():
     with pytest.raises(ConfigError) as caught:
-        load({"behaviors": {"Ball": {"trainer_type": "poca", "threaded": True}}, "environment_parameters": {"mass": UNIFORM}})
+        load({"behaviors": {"Ball": {"trainer_type": "poca", "threaded": True, "self_play": {}}}, "environment_parameters": {"mass": UNIFORM}})
     assert str(caught.value) == (
         "3 settings ask for what is not available yet:\n"
-        "  behaviors.Ball.trainer_type: the trainer 'poca' is not available yet\n"
         "  behaviors.Ball.threaded: learning while collecting is not available yet\n"
+        "  behaviors.Ball.self_play: self-play is not available yet\n"
         "  environment_parameters.mass: samplers and curricula are not available yet, only numbers"
     )
 

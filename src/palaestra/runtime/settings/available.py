@@ -16,7 +16,6 @@ def _given(value: Any) -> bool:
 
 
 NOT_YET: list[tuple[str, Callable[[Any], bool], str]] = [
-    ("BEHAVIOR.trainer_type", lambda name: name in ("poca",), "the trainer '{value}' is not available yet"),
     ("BEHAVIOR.threaded", bool, "learning while collecting is not available yet"),
     ("BEHAVIOR.self_play", _given, "self-play is not available yet"),
     ("environment_parameters.*", lambda value: constant(value) is None, "samplers and curricula are not available yet, only numbers"),

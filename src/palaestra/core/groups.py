@@ -1,0 +1,21 @@
+"""Who is there at a moment, for critics that see all agents of a group at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """The agents of M moments, in P places, as numbers of N views."""
+
+    members: Tensor  # (M, P) int64; any number where nobody is
+    here: Tensor  # (M, P) bool
+
+    def of(self, column: Tensor) -> Tensor:
+        """A column (N, ...) of the views as (M, P, ...)."""
+        return column.index_select(0, self.members.flatten()).unflatten(0, self.members.shape)

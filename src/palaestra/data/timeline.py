@@ -1,0 +1,100 @@
+"""When the agents of a rollout decided, and from when to when each view was an agent's last: arrays on the host."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from palaestra.data.rollout import Rollout
+
+Numbers = NDArray[np.int64]
+Marks = NDArray[np.bool_]
+NOBODY = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """N settled decisions in their order, S slots, E last views of episodes, V = N + S views before decisions.
+
+    Ticks count from the earliest, groups are counted through; an agent on its own is a group.
+    """
+
+    slot: Numbers  # (N,)
+    made: Numbers  # (N,) ticks
+    until: Numbers  # (N,)
+    terminated: Marks  # (N,)
+    goes_on: Marks  # (N,) the episode did not end
+    next: Numbers  # (N,) the slot's next decision in the same episode; NOBODY: not in this rollout
+    group: Numbers  # (V,)
+    begin: Numbers  # (V,) the tick from which a view is its agent's last
+    end: Numbers  # (V,) and the first from which it is not
+    begins: Marks  # (V,) the first of its episode
+    final: Numbers  # (E,) the decision that each last view followed
+    was_cut: Marks  # (E,) by a truncation
+    width: int  # more than the last tick
+
+    @property
+    def decisions(self) -> int:
+        """N."""
+        return len(self.slot)
+
+    @property
+    def views(self) -> int:
+        """V."""
+        return len(self.group)
+
+    def key(self, group: Numbers, tick: Numbers) -> Numbers:
+        """One number for both, rising with the group, then the tick."""
+        return group * self.width + tick
+
+    @classmethod
+    def of(cls, rollout: Rollout) -> Timeline:
+        """Of a rollout with `moments`; waits for the device."""
+        when = rollout.moments
+        assert when is not None
+        time, slots = rollout.shape
+        lengths = np.full(slots, time) if rollout.lengths is None else host(rollout.lengths)
+        rows = np.flatnonzero(np.arange(time)[:, None] < lengths)
+        slot, of_slot = rows % slots, np.arange(slots)
+        position = np.full((time + 1) * slots, NOBODY)  # a row more: what would follow the last
+        position[rows] = np.arange(len(rows))
+        made, until, group, terminated, truncated = (
+            host(column).reshape(-1)[rows] for column in (when.made, when.until, when.group, rollout.terminated, rollout.truncated)
+        )
+        last_made, last_group, here = (host(column) for column in (when.last_made, when.last_group, when.last_here))
+        begin, ended = np.concatenate([made, last_made]), terminated | truncated
+        first, never = begin.min(initial=0 if not len(begin) else begin[0]), max(until.max(initial=0), last_made.max(initial=0)) + 1
+        group = np.concatenate([np.where(group < 0, NOBODY - slot, group), np.where(last_group < 0, NOBODY - of_slot, last_group)])
+        over = np.ones((time + 1) * slots, np.bool_)  # by row: the slot's decision before it ended an episode, or there was none
+        over[rows + slots] = ended
+        final = position[host(rollout.final_rows)]
+        return cls(
+            slot=slot,
+            made=made - first,
+            until=until - first,
+            terminated=terminated,
+            goes_on=~ended,
+            next=np.where(ended, NOBODY, position[rows + slots]),
+            group=np.unique(group, return_inverse=True)[1],
+            begin=begin - first,
+            end=np.concatenate([until, np.where(here, never, last_made)]) - first,
+            begins=np.concatenate([over[rows], over[lengths * slots + of_slot]]),
+            final=final,
+            was_cut=truncated[final],
+            width=int(never - first) + 1,
+        )
+
+
+def host(column: Tensor) -> NDArray[Any]:
+    """As an array."""
+    return column.cpu().numpy()
+
+
+def ranges(begins: Numbers, ends: Numbers) -> Numbers:
+    """The numbers from each of these to before the other, one range after the other."""
+    count = ends - begins
+    return np.arange(count.sum()) + np.repeat(begins - (np.cumsum(count) - count), count)

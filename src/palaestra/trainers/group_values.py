@@ -1,0 +1,107 @@
+"""What a critic of groups says of a rollout: of every moment, of every decision, and of what each led to."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from palaestra.core.timestep import Action
+from palaestra.data.moment_batches import MomentBatches
+from palaestra.data.moments import groups_of
+from palaestra.data.rollout import Rollout
+from palaestra.models.actor_critic import CRITIC, ActorCritic
+from palaestra.models.group_critic import GroupCritic
+from palaestra.models.trunk import Inputs
+from palaestra.trainers.values import VALUE_ROWS, settled, settled_rows
+
+
+class GroupCritique:
+    """Values and baselines of a rollout, each in large batches. N settled decisions, V views before decisions, K reward signals.
+
+    The critic's body sees each view once, whoever's mate it is. With memory that is along the sequences of the batches,
+    from what was remembered at their starts; last views come after their agent's last decision.
+    """
+
+    def __init__(self, network: ActorCritic, rollout: Rollout, batches: MomentBatches) -> None:
+        """`batches` of the rollout's table; the network has a `GroupCritic` for a value head."""
+        when, critic = rollout.moments, network.value_head
+        assert when is not None
+        assert isinstance(critic, GroupCritic)
+        self.network, self.rollout, self.batches, self.critic, self.when = network, rollout, batches, critic, when
+        self.device = rollout.reward.device
+        self.rows = settled_rows(rollout)
+        self._last, self._final = network.prepare(rollout.last_obs), network.prepare(rollout.final_obs)
+        sample, last = settled(rollout, (rollout.sample.continuous, rollout.sample.discrete, rollout.memory)), when.last_sample
+        obs = settled(rollout, rollout.obs)
+        if (batches.table.members >= len(batches.table.moment)).any():  # some mates wait for what comes of a decision
+            obs = tuple(map(torch.cat, zip(obs, rollout.last_obs, strict=True)))
+        self.inputs = network.prepare(obs)
+        """Prepared observations of the views that are there at decisions: of all before decisions, (V, ...), or only (N, ...)."""
+        done = Action(torch.cat([sample[0], last.continuous]), torch.cat([sample[1], last.discrete]))
+        self.action = network.for_environment(done)
+        """(V, ...) what was done about each view."""
+        self.memory = torch.cat([sample[2], when.last_memory])
+        """(V, L) with what memory."""
+
+    def __call__(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Values (N, K), baselines (N, K), and values of what followed, (N, K), twice: for rewards that end with an episode or not."""
+        table = self.batches.table
+        features = self._features()
+        value, baseline = self._of_moments(features)
+        later = [
+            self.critic.value(features, groups_of(part, self.device))
+            for part in (table.later[i : i + VALUE_ROWS] for i in range(0, len(table.later), VALUE_ROWS))
+        ]
+        known = torch.cat([value, *later, torch.zeros_like(value[:1])])  # the last, at -1, is that of nothing
+        moment, following, endless = (
+            torch.from_numpy(where % len(known)).to(self.device) for where in (table.moment, table.following, table.following_endless)
+        )
+        return known[moment], baseline, known[following], known[endless]
+
+    def _of_moments(self, features: Tensor) -> tuple[Tensor, Tensor]:
+        """Values (M, K) and baselines (N, K)."""
+        table = self.batches.table
+        value = features.new_zeros((len(table), self.network.signals))
+        baseline = features.new_zeros((len(table.moment), self.network.signals))
+        for batch in self.batches.in_order(VALUE_ROWS, self.device):
+            action = Action(*(column.index_select(0, batch.chosen) for column in (self.action.continuous, self.action.discrete)))
+            seen = features.index_select(0, batch.chosen)
+            value[batch.moments], baseline[batch.decisions] = self.critic.value_and_baseline(
+                seen, action, batch.groups, batch.views, batch.places
+            )
+        return value, baseline
+
+    def _features(self) -> Tensor:
+        """Of all views, (V + E, width)."""
+        if not self.network.memory_size:
+            last = [self._last] if len(self.inputs[0]) == len(self.batches.table.moment) else []
+            return torch.cat([self._alone(inputs) for inputs in (self.inputs, *last, self._final)])
+        own = self.memory.new_zeros((len(self.batches.table.moment), self.network.width))
+        for batch in self.batches.in_order(VALUE_ROWS, self.device):
+            inputs = tuple(x.index_select(0, batch.chosen) for x in self.inputs)
+            features = self.network.unroll(CRITIC, self.network.features(CRITIC, inputs), batch.sequences_with(self.memory))
+            here = batch.chosen < len(own)
+            own[batch.chosen[here]] = features[here]
+        final, _ = self.network.remember(CRITIC, self._final, self._memory_after(self.rollout.final_rows))
+        last, _ = self.network.remember(CRITIC, self._last, self._last_memory())
+        return torch.cat([own, last, final])
+
+    def _alone(self, inputs: Inputs) -> Tensor:
+        """(X, width), each view on its own."""
+        parts = zip(*(x.split(VALUE_ROWS) for x in inputs), strict=True)
+        return torch.cat([self.network.features(CRITIC, part) for part in parts])
+
+    def _last_memory(self) -> Tensor:
+        """(S, L) with which each slot sees `last_obs`: nothing is left of an episode that ended."""
+        rollout, memory = self.rollout, self.when.last_memory
+        time, slots = rollout.shape
+        lengths = torch.full_like(rollout.area, time) if rollout.lengths is None else rollout.lengths
+        rows = (lengths - 1).clamp(min=0) * slots + torch.arange(slots, device=lengths.device)
+        ended = (rollout.terminated | rollout.truncated).flatten().index_select(0, rows)
+        after = self._memory_after(rows).masked_fill((ended | (lengths == 0)).unsqueeze(1), 0.0)
+        return torch.where(self.when.last_decided.unsqueeze(1), memory, after)
+
+    def _memory_after(self, rows: Tensor) -> Tensor:
+        """(R, L) after the decisions of these rows, in T * S counting."""
+        inputs = self.network.prepare(tuple(obs.flatten(0, 1).index_select(0, rows) for obs in self.rollout.obs))
+        return self.network.decide(inputs, self.rollout.memory.flatten(0, 1).index_select(0, rows))[1]

@@ -1,0 +1,175 @@
+"""Multi-agent posthumous credit assignment: PPO for groups. Cohen et al. 2022, https://arxiv.org/abs/2111.05992."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from palaestra.core.allocator import keep_freed_memory
+from palaestra.core.metrics import Metrics
+from palaestra.core.specs import BehaviorSpec
+from palaestra.core.timestep import Action
+from palaestra.data.minibatches import index_minibatches
+from palaestra.data.moment_batches import MomentBatches
+from palaestra.data.moments import MomentTable
+from palaestra.data.rollout import Keeps, Rollout
+from palaestra.data.rows import Rows
+from palaestra.data.timeline import NOBODY
+from palaestra.data.transitions import TransitionTable
+from palaestra.losses.poca import group_returns
+from palaestra.losses.returns import horizon_cuts, normalized
+from palaestra.models.actor_critic import ActorCritic
+from palaestra.models.adam import Adam
+from palaestra.models.group_critic import GroupCritic
+from palaestra.models.policy import Policy
+from palaestra.rewards.signals import RewardSignals, title
+from palaestra.trainers.behavior import BehaviorSettings
+from palaestra.trainers.cloning import Cloning
+from palaestra.trainers.gradients import Coefficients
+from palaestra.trainers.group_gradient import GroupGradient, GroupRows
+from palaestra.trainers.group_values import GroupCritique
+from palaestra.trainers.precision import pays
+from palaestra.trainers.schedules import LAST_BETA, LAST_EPSILON, LAST_LEARNING_RATE, scheduled
+from palaestra.trainers.settings import POCASettings
+from palaestra.trainers.values import settled
+
+
+class POCA:
+    """Learns from one rollout at a time, then throws it away.
+
+    An agent's reward is its own, that of its mates and that of the group. Its returns go on after its death with
+    what its mates earn; its advantage is what came of its own action, given what its mates did.
+    """
+
+    Settings = POCASettings
+
+    def __init__(self, spec: BehaviorSpec, settings: BehaviorSettings, device: torch.device, seed: int) -> None:
+        assert isinstance(settings.hyperparameters, POCASettings)
+        keep_freed_memory()
+        self.settings, self.hyper = settings, settings.hyperparameters
+        torch.manual_seed(seed)
+        self.network = self.make_network(spec, settings).to(device)
+        self.parameters = [p for p in self.network.parameters() if p.numel()]
+        self.optimizer = Adam(self.parameters, self.hyper.learning_rate)
+        bfloat16, compiled = settings.network_settings.bfloat16, settings.network_settings.compile
+        self.gradient = GroupGradient(
+            self.network, bfloat16=pays(self.network, device) if bfloat16 is None else bfloat16, compiled=compiled
+        )
+        self.acting = torch.Generator(device).manual_seed(seed + 1)
+        self.shuffling = torch.Generator(device).manual_seed(seed + 2)
+        self.policy = Policy(self.network, self.acting, settings.network_settings.deterministic)
+        self.signals = RewardSignals(spec, settings.reward_signals, device, seed + 3)
+        imitates = settings.behavioral_cloning is not None
+        self.cloning = Cloning(self.network, self.parameters, settings, self.hyper, device, seed + 4) if imitates else None
+        self.rollout_size = self.hyper.buffer_size
+        self.keeps = Keeps(terminal_views=self.signals.keeps.terminal_views, moments=True)
+
+    @staticmethod
+    def make_network(spec: BehaviorSpec, settings: BehaviorSettings) -> ActorCritic:
+        """An actor, and a critic of groups with a value and a baseline for each reward signal."""
+        head = partial(GroupCritic, action=spec.action)
+        return ActorCritic(spec, settings.network_settings, len(settings.reward_signals), value_head=head)
+
+    def update(self, rollout: Rollout, step: int) -> Metrics:
+        """`num_epoch` passes over the rollout, then its observations enter the normalizer."""
+        hyper, metrics = self.hyper, Metrics()
+        rate, c = self._scheduled(step)
+        self.optimizer.learning_rate = rate
+        memory = self.settings.network_settings.memory
+        table = MomentTable(rollout)
+        batches = MomentBatches(table, None if memory is None else memory.sequence_length)
+        critique = GroupCritique(self.network, rollout, batches)
+        reward = self._reward(critique)
+        seen = TransitionTable(rollout, self.network.for_environment(rollout.sample), reward) if self.signals.learned else None
+        rewards = torch.stack([settled(rollout, (one,))[0] for one in self.signals.of_rollout(rollout, reward, seen)], 1)
+        for batch in self._batches(self._rows(critique, rewards, metrics), critique):
+            losses = self.gradient(batch, c)
+            if hyper.max_grad_norm is not None:
+                nn.utils.clip_grad_norm_(self.parameters, hyper.max_grad_norm)
+            self.optimizer.step()
+            metrics.add({"Losses/Policy Loss": losses.policy.abs(), "Losses/Value Loss": losses.value})
+            metrics.add({"Losses/Baseline Loss": losses.baseline, "Policy/Entropy": losses.entropy})
+        if self.cloning is not None:
+            metrics.add(self.cloning.update(step))
+        if seen is not None:
+            for part in index_minibatches(len(seen), size=hyper.batch_size, epochs=hyper.num_epoch, generator=self.shuffling):
+                metrics.add(self.signals.learn(seen.take(part)))
+            self.signals.learn_statistics(settled(rollout, rollout.obs))
+            metrics.add(self.signals.measured())
+        self.network.learn_statistics(settled(rollout, tuple(rollout.obs[i] for i in self.network.vectors)))
+        metrics.add({"Policy/Learning Rate": rate, "Policy/Epsilon": c.clip_range, "Policy/Beta": c.entropy_coef})
+        return metrics
+
+    def _scheduled(self, step: int) -> tuple[float, Coefficients]:
+        """Learning rate and loss coefficients at this step."""
+        h, end = self.hyper, self.settings.max_steps
+        epsilon = scheduled(h.epsilon_schedule, h.epsilon, LAST_EPSILON, step, end)
+        beta = scheduled(h.beta_schedule, h.beta, LAST_BETA, step, end)
+        rate = scheduled(h.learning_rate_schedule, h.learning_rate, LAST_LEARNING_RATE, step, end)
+        return rate, Coefficients(epsilon, beta, h.value_coef, clip_value=False, joint_ratio=h.joint_ratio)
+
+    @staticmethod
+    def _reward(critique: GroupCritique) -> Tensor:
+        """The environment's, (T, S): an agent's own, its mates', and its group's."""
+        rollout = critique.rollout
+        own, group = settled(rollout, (rollout.reward, rollout.group_reward))
+        shared = torch.from_numpy(critique.batches.table.shared(own.cpu().numpy())).to(own.device) + group
+        if critique.rows is None:
+            return shared.view_as(rollout.reward)
+        return torch.zeros_like(rollout.reward).view(-1).index_copy_(0, critique.rows, shared).view_as(rollout.reward)
+
+    @torch.no_grad()
+    def _rows(self, critique: GroupCritique, rewards: Tensor, metrics: Metrics) -> Rows:
+        """The settled decisions with advantages and targets, of `rewards` (N, K)."""
+        rollout, table = critique.rollout, critique.batches.table
+        ended = rollout.terminated | rollout.truncated
+        stops = settled(rollout, (horizon_cuts(ended, self.settings.time_horizon) & ~ended,))[0]
+        dead = settled(rollout, (rollout.terminated,))[0]
+        heir = torch.from_numpy(table.heir).to(stops.device).masked_fill(stops, NOBODY)
+        value, baseline, following, following_endless = critique()
+        targets = []
+        for k, (name, gamma, endless) in enumerate(zip(self.signals.names, self.signals.gammas, self.signals.ignore_ends, strict=True)):
+            next_value = (following_endless if endless else following)[:, k]
+            heirs = heir.masked_fill(dead, NOBODY) if endless else heir
+            targets.append(group_returns(rewards[:, k], next_value, heirs, gamma=gamma, gae_lambda=self.hyper.lambd))
+            metrics.add({f"Policy/{title(name)} Value Estimate": value[:, k].mean()})
+            metrics.add({f"Policy/{title(name)} Baseline Estimate": baseline[:, k].mean()})
+        target = torch.stack(targets, 1)
+        continuous, discrete, log_prob = settled(rollout, (rollout.sample.continuous, rollout.sample.discrete, rollout.log_prob))
+        mask = None if rollout.action_mask is None else settled(rollout, (rollout.action_mask,))[0]
+        return Rows((), continuous, discrete, log_prob, normalized((target - baseline).mean(1)), value, target, mask)
+
+    def _batches(self, rows: Rows, critique: GroupCritique) -> Iterator[GroupRows]:
+        """Whole moments, their decisions' rows and their views' inputs."""
+        action = critique.action
+        for batch in critique.batches.shuffled(self.hyper.batch_size, self.hyper.num_epoch, self.shuffling):
+            chosen = rows.with_columns([x.index_select(0, batch.decisions) for x in rows.columns()], batch.sequences_with(critique.memory))
+            chosen = replace(chosen, inputs=tuple(x.index_select(0, batch.chosen) for x in critique.inputs))
+            done = Action(action.continuous.index_select(0, batch.chosen), action.discrete.index_select(0, batch.chosen))
+            yield GroupRows(chosen, done, batch.groups, batch.views, batch.places)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything the next decision and update depend on."""
+        return {
+            "network": dict(self.network.state_dict()),
+            "optimizer": self.optimizer.state_dict(),
+            "signals": self.signals.state_dict(),
+            **({} if self.cloning is None else {"cloning": self.cloning.state_dict()}),
+            "acting": self.acting.get_state(),
+            "shuffling": self.shuffling.get_state(),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes on as if it had never stopped."""
+        self.network.load_state_dict(state["network"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.signals.load_state_dict(state["signals"])
+        if self.cloning is not None and "cloning" in state:  # it may have been added since
+            self.cloning.load_state_dict(state["cloning"])
+        self.acting.set_state(state["acting"].cpu())
+        self.shuffling.set_state(state["shuffling"].cpu())
