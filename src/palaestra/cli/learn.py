@@ -1,6 +1,7 @@
 """Train the agents of an environment from a settings file, or go on with a run.
 
 The settings are ML-Agents' YAML. Precedence: default < YAML < flag < --set.
+Their trainer_type is ppo, sac, poca, bc, or a class of your own as package.module:Class.
 A first Ctrl-C (or SIGTERM) saves everything and ends; a second one ends at once.
 """
 

@@ -1,0 +1,222 @@
+"""Trainers of one's own: the examples and the guide's learn, resume to the same digits and leave models; what is wrong is told in words."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+import yaml
+from small_runs import differences, settings, state
+from tiny_envs import CPU, Bandit, spec_of
+
+import palaestra
+from palaestra.core.errors import ConfigError, PluginError
+from palaestra.core.own_code import import_own
+from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
+from palaestra.runtime.networks import load_networks
+from palaestra.runtime.settings import load
+from palaestra.runtime.tracker import Summary
+from palaestra.testing import check_trainer
+from palaestra.testing.check_trainer import SPECS
+from palaestra.trainers.behavior import BehaviorSettings
+from palaestra.trainers.registry import make_trainer, trainer_class
+
+ROOT = Path(__file__).parents[3]
+GUIDE = ROOT / "docs" / "guides" / "own-trainer.md"
+SMALL = {
+    "examples.dqn:DQN": {"rollout_size": 64, "batch_size": 16, "buffer_size": 500, "epsilon_steps": 500, "learning_rate": 5e-3},
+    "examples.a2c:A2C": {"rollout_size": 32, "learning_rate": 2e-2},
+}
+EVERYTHING = BehaviorSpec(
+    (ObsSpec("image", (3, 20, 20)), ObsSpec("vector", (5,)), ObsSpec("goal", (2,), goal=True), ObsSpec("entities", (4, 3))),
+    ActionSpec(branches=(4, 2, 3)),
+)
+
+pytestmark = pytest.mark.usefixtures("at_root")
+
+
+@pytest.fixture
+def at_root(monkeypatch: pytest.MonkeyPatch):
+    """Examples are named from the project's root."""
+    monkeypatch.chdir(ROOT)
+    monkeypatch.syspath_prepend(str(ROOT))
+
+
+def behavior_settings(name: str, **network: Any) -> BehaviorSettings:
+    network = {"hidden_units": 16, "normalize": True, **network}
+    return BehaviorSettings.model_validate({"trainer_type": name, "hyperparameters": SMALL[name], "network_settings": network})
+
+
+def test_the_dqn_keeps_the_contract_and_refuses_numbers():
+    trainer, given = trainer_class("examples.dqn:DQN"), behavior_settings("examples.dqn:DQN")
+    refused = check_trainer(trainer, given, SPECS[0], SPECS[1], EVERYTHING)
+    assert refused == ("DQN cannot learn this: it takes discrete actions alone, and the behavior has 2 continuous",)
+
+
+def test_the_a2c_keeps_the_contract():
+    assert check_trainer(trainer_class("examples.a2c:A2C"), behavior_settings("examples.a2c:A2C"), *SPECS[:3], EVERYTHING) == ()
+
+
+def test_the_a2c_with_memory_keeps_the_contract():
+    given = behavior_settings("examples.a2c:A2C", memory={"sequence_length": 5, "memory_size": 8})
+    check_trainer(trainer_class("examples.a2c:A2C"), given, SPECS[1], SPECS[4])
+
+
+def play(
+    name: str, results: Path, run_id: str, until: int | None = None, branches: tuple[int, ...] = (3,), **more: Any
+) -> palaestra.Result:
+    """A game of single decisions; stops at the first summary from `until` on."""
+    stop: list[Callable[[Summary], object]] = [] if until is None else [lambda summary: summary.step >= until]
+    tree = settings("Bandit", 1024, trainer_type=name, hyperparameters=SMALL[name], summary_freq=256)
+    env = Bandit(16, branches=(3, 2))
+    return palaestra.train(tree, env=env, results_dir=str(results), run_id=run_id, seed=1, quiet=True, callbacks=stop, **more)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_an_example_resumes_to_the_same_digits_and_its_model_plays_well(name: str, tmp_path: Path):
+    whole = play(name, tmp_path, "whole")
+    assert not play(name, tmp_path, "parts", until=512).finished
+    resumed = play(name, tmp_path, "parts", resume=True)
+    assert differences(state(whole.folder), state(resumed.folder)) == []
+    network, spec = load_networks(resumed.folder)["Bandit"]
+    assert spec.action == ActionSpec(branches=(3, 2))
+    assert network.state_dict().keys() == state(whole.folder)["Bandit"]["trainer"]["network"].keys()
+    policy = palaestra.load_policy(resumed.models["Bandit"], seed=0)
+    for side in (1.0, -1.0):
+        choices = policy.act([torch.tensor([[side, 1.0]] * 50).numpy()]).discrete
+        assert ((choices == (side > 0)).mean(0) > 0.7).all()  # chance: a third and a half
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_an_example_is_shorter_than_150_lines_and_shows_settings_that_load(name: str):
+    file = ROOT / (name.partition(":")[0].replace(".", "/") + ".py")
+    assert len(file.read_text(encoding="utf-8").splitlines()) < 150
+    (block,) = load(file.with_suffix(".yaml")).settings.behaviors.values()
+    assert block.trainer_type == name
+    given = yaml.safe_load(file.with_suffix(".yaml").read_text())["behaviors"]["CartPole-v1"]["hyperparameters"]
+    assert given.items() <= block.hyperparameters.model_dump().items()
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"network_settings": {"memory": {}}}, "it has no memory: leave out network_settings.memory$"),
+        ({"reward_signals": {"extrinsic": {}, "rnd": {}}}, "it does not learn from the reward signals rnd, only from extrinsic$"),
+        ({"behavioral_cloning": {"demo_path": "x"}}, "it does not imitate: leave out behavioral_cloning$"),
+    ],
+)
+def test_what_a_trainer_cannot_do_is_refused_in_one_line(more: dict[str, Any], message: str):
+    given = BehaviorSettings.model_validate({"trainer_type": "examples.dqn:DQN", **more})
+    with pytest.raises(ConfigError, match=f"^DQN cannot learn this: {message}"):
+        make_trainer(spec_of((2,), branches=(2,)), given, CPU, 0)
+
+
+def test_the_refusal_of_a_run_names_the_behavior(tmp_path: Path):
+    tree = settings("Bandit", trainer_type="examples.dqn:DQN", hyperparameters={})
+    with pytest.raises(ConfigError, match=r"^behavior 'Bandit': DQN cannot learn this: it takes discrete .* has 2 continuous, discrete 3$"):
+        palaestra.train(tree, env=Bandit(4, continuous=2, branches=(3,)), results_dir=str(tmp_path), run_id="refused", quiet=True)
+
+
+def refused(name: str, hyper: str = "{}") -> str:
+    Path("own.yaml").write_text(f"behaviors:\n  Ball:\n    trainer_type: {name}\n    hyperparameters: {hyper}\n", encoding="utf-8")
+    with pytest.raises(ConfigError) as error:
+        load(Path("own.yaml"))
+    return str(error.value)
+
+
+NUMBER = 3
+
+
+class Half:
+    """Neither Settings nor what saves it."""
+
+    def update(self) -> None: ...
+
+
+class Unset(Half):
+    Settings = dict
+    make_network = state_dict = load_state_dict = print
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("no_such:Mine", "trainer 'no_such:Mine': there is no module 'no_such', neither in"),
+        (f"{__name__}:Hal", f"trainer '{__name__}:Hal': module '{__name__}' .* has no 'Hal'; did you mean 'Half'?"),
+        (f"{__name__}:Half", "lacks Settings, make_network, state_dict, load_state_dict; docs/guides/own-trainer.md says"),
+        (f"{__name__}:Unset", "its Settings is <class 'dict'>; expected a class that inherits from palaestra.core.settings.Settings"),
+        (f"{__name__}:NUMBER", "is 3; expected a class"),
+        ("pp", r"no trainer is named 'pp'; did you mean 'ppo'\? \(there are: ppo, .*; your own as package.module:Class\)"),
+        ("'examples.dqn:'", "no trainer is named 'examples.dqn:'"),
+    ],
+)
+def test_a_class_that_is_no_trainer_is_refused_with_file_and_line(name: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    assert re.search(rf"^own.yaml:3: behaviors.Ball.trainer_type: .*{message}", refused(name))
+
+
+def test_hyperparameters_are_checked_by_the_trainers_own_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    told = refused("examples.dqn:DQN", "{n_step: 3, tau: 2}")
+    assert "own.yaml:4: behaviors.Ball.hyperparameters.n_step: unknown key; did you mean 'n_steps'?" in told
+    assert "own.yaml:4: behaviors.Ball.hyperparameters.tau: expected a number of at most 1, got 2" not in told  # keys come first
+    assert "expected a number" in refused("examples.dqn:DQN", "{tau: 2}")
+
+
+class Bare:
+    """Has no policy, and a rollout of no size."""
+
+    Settings, rollout_size, keeps, network = type(BehaviorSettings()), 0, None, None
+    make_network = update = state_dict = load_state_dict = print
+
+    def __init__(self, *_: Any) -> None: ...
+
+
+class Empty(Bare):
+    policy = None
+
+
+@pytest.mark.parametrize(("cls", "message"), [(Bare, "lacks policy; docs/guides"), (Empty, "rollout_size is 0; expected a whole number")])
+def test_an_instance_without_its_members_is_refused(cls: type, message: str):
+    given = BehaviorSettings.model_validate({"trainer_type": f"{__name__}:{cls.__name__}", "hyperparameters": {}})
+    with pytest.raises(PluginError, match=message):
+        make_trainer(spec_of((2,), branches=(2,)), given, CPU, 0)
+
+
+@pytest.fixture
+def guide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[ModuleType, str]:
+    """The module that the guide builds, saved in the current folder, and what it says to test it with."""
+    *blocks, last = re.findall(r"^```python\n(.*?)^```", GUIDE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "reinforce.py").write_text("\n".join(blocks), encoding="utf-8")
+    file = re.search(r"`reinforce.yaml`:\n```yaml\n(.*?)^```", GUIDE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    assert file is not None
+    (tmp_path / "reinforce.yaml").write_text(file[1], encoding="utf-8")
+    return import_own("reinforce", "guide"), last
+
+
+def test_the_trainer_of_the_guide_keeps_the_contract(guide: tuple[ModuleType, str]):
+    module, test = guide
+    names = {**vars(module)}
+    exec(compile(textwrap.dedent(test), "guide", "exec"), names)
+    assert names["refused"] == ()
+
+
+def test_the_trainer_of_the_guide_learns(guide: tuple[ModuleType, str], tmp_path: Path):
+    rewards = list[float]()
+
+    def note(summary: Summary) -> None:
+        rewards.append(summary.mean)
+
+    small = {"max_steps": 16000, "summary_freq": 4000, "hyperparameters.rollout_size": 1024}
+    sets = [f"behaviors.*.{key}={value}" for key, value in small.items()]
+    result = palaestra.train("reinforce.yaml", seed=1, quiet=True, results_dir=str(tmp_path), run_id="first", callbacks=[note], sets=sets)
+    assert result.finished
+    assert rewards[-1] > 1.5 * rewards[0]
