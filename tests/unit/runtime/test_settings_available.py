@@ -7,7 +7,6 @@ from palaestra.runtime.settings import BehaviorSettings, RunSettings, load
 from palaestra.runtime.settings.available import NOT_YET, not_available
 
 ASKS = {
-    "trainer_type": "poca",
     "threaded": True,
     "self_play": {},
 }
@@ -29,7 +28,7 @@ def test_defaults_written_out_are_not_refused():
 
 def test_all_refusals_are_in_one_message():
     with pytest.raises(ConfigError) as caught:
-        load({"behaviors": {"Ball": {"trainer_type": "poca", "threaded": True, "self_play": {}}}, "environment_parameters": {"mass": UNIFORM}})
+        load({"behaviors": {"Ball": {"threaded": True, "self_play": {}}}, "environment_parameters": {"mass": UNIFORM}})
     assert str(caught.value) == (
         "3 settings ask for what is not available yet:\n"
         "  behaviors.Ball.threaded: learning while collecting is not available yet\n"

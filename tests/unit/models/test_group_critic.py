@@ -1,0 +1,124 @@
+"""The critic of groups: what it depends on, and what it would give one moment, one head and one pair at a time."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional
+from torch.testing import assert_close
+
+from palaestra.core.groups import Groups
+from palaestra.core.specs import ActionSpec
+from palaestra.core.timestep import Action
+from palaestra.models.attention import HEADS
+from palaestra.models.group_critic import GroupCritic
+
+SPEC = ActionSpec(continuous=2, branches=(3, 2))
+VIEWS, INPUTS, SIGNALS = 7, 10, 2
+GROUPS = [[0, 1, 2], [3], [4, 5, 6]]
+
+
+def critic(inputs: int = INPUTS) -> GroupCritic:
+    torch.manual_seed(0)
+    made = GroupCritic(inputs, SIGNALS, SPEC)
+    for parameter in made.parameters():
+        torch.nn.init.normal_(parameter, std=0.3)
+    return made
+
+
+def seen(inputs: int = INPUTS) -> tuple[Tensor, Action]:
+    generator = torch.Generator().manual_seed(1)
+    choices = torch.stack([torch.randint(0, size, (VIEWS,), generator=generator) for size in SPEC.branches], 1)
+    return torch.randn(VIEWS, inputs, generator=generator), Action(torch.rand(VIEWS, 2, generator=generator), choices)
+
+
+def groups_of(members: list[list[int]], most: int | None = None, filler: int = 0) -> Groups:
+    most = most or max(map(len, members))
+    return Groups(
+        torch.tensor([row + [filler] * (most - len(row)) for row in members]),
+        torch.tensor([[True] * len(row) + [False] * (most - len(row)) for row in members]),
+    )
+
+
+def asked(made: GroupCritic, features: Tensor, action: Action, members: list[list[int]], **more: int) -> tuple[Tensor, Tensor]:
+    """Values of the moments, and baselines of all views in their order."""
+    groups = groups_of(members, **more)
+    most = groups.members.shape[1]
+    place = {view: row * most + at for row, views in enumerate(members) for at, view in enumerate(views)}
+    return made.value_and_baseline(features, action, groups, torch.arange(VIEWS), torch.tensor([place[view] for view in range(VIEWS)]))
+
+
+def plainly(made: GroupCritic, features: Tensor, action: Action, members: list[int], asks: int | None) -> Tensor:
+    """The value of one moment, or the baseline of one of its agents."""
+
+    def embedded(view: int, acts: bool) -> Tensor:
+        sums = made.seen(features[view])
+        if acts:
+            sums = sums + made.done(made.encoded(Action(action.continuous[view : view + 1], action.discrete[view : view + 1]))[0])
+        return functional.layer_norm(functional.silu(sums), (features.shape[1],))
+
+    entities = torch.stack([embedded(view, asks is not None and view != asks) for view in members])
+    queries = torch.stack([embedded(view, False) for view in members])
+    keys, values = made.key_value(entities).chunk(2, 1)
+    rows = []
+    for query in made.query(queries):
+        heads = []
+        for head in range(HEADS):
+            part = slice(head * made.size, (head + 1) * made.size)
+            weight = torch.softmax(keys[:, part] @ query[part] / math.sqrt(made.size), 0)
+            heads.append(weight @ values[:, part])
+        rows.append(torch.cat(heads))
+    attended, itself = torch.stack(rows), queries
+    if asks is None:
+        attended, itself = attended.mean(0), itself.mean(0)
+    else:
+        attended, itself = attended[members.index(asks)], itself[members.index(asks)]
+    features = functional.layer_norm(made.out(attended) + itself, itself.shape)
+    features = functional.silu(made.body(torch.cat([features, torch.tensor([1 - 1 / len(members)])])))
+    return (made.value_head if asks is None else made.baseline_head)(features)
+
+
+@pytest.mark.parametrize("inputs", [1, 7, 10, 32])
+def test_values_and_baselines_are_those_of_one_moment_at_a_time(inputs: int):
+    made, (features, action) = critic(inputs), seen(inputs)
+    value, baseline = asked(made, features, action, GROUPS)
+    assert_close(value, torch.stack([plainly(made, features, action, members, None) for members in GROUPS]))
+    expected = {view: plainly(made, features, action, members, view) for members in GROUPS for view in members}
+    assert_close(baseline, torch.stack([expected[view] for view in range(VIEWS)]))
+    assert_close(made.value(features, groups_of(GROUPS)), value)
+
+
+def test_the_order_of_agents_and_empty_places_mean_nothing():
+    made, (features, action) = critic(), seen()
+    value, baseline = asked(made, features, action, GROUPS)
+    other_value, other_baseline = asked(made, features, action, [[2, 0, 1], [3], [6, 5, 4]], most=5, filler=3)
+    assert_close(other_value, value)
+    assert_close(other_baseline, baseline)
+
+
+def test_a_baseline_knows_what_mates_do_but_not_what_its_own_agent_does():
+    made, (features, action) = critic(), seen()
+    value, baseline = asked(made, features, action, GROUPS)
+    other = Action(action.continuous.clone(), action.discrete.clone())
+    other.continuous[1] += 1
+    other.discrete[1, 0] = (other.discrete[1, 0] + 1) % 3
+    other_value, other_baseline = asked(made, features, other, GROUPS)
+    assert_close(other_value, value)
+    changed = (other_baseline - baseline).abs().sum(1) > 1e-4
+    assert changed.tolist() == [True, False, True, False, False, False, False]
+
+
+def test_an_agent_on_its_own_is_a_group():
+    made, (features, action) = critic(), seen()
+    alone = [[view] for view in range(VIEWS)]
+    assert_close(made(features), torch.stack([plainly(made, features, action, members, None) for members in alone]))
+
+
+def test_values_and_baselines_start_at_zero():
+    made, (features, action) = GroupCritic(INPUTS, SIGNALS, SPEC), seen()
+    value, baseline = asked(made, features, action, GROUPS)
+    assert value.eq(0).all()
+    assert baseline.eq(0).all()

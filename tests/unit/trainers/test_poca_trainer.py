@@ -1,0 +1,260 @@
+"""MA-POCA: who is credited with what, and that it learns what PPO cannot."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from itertools import pairwise
+
+import pytest
+import torch
+from grouped_stream import Grouped
+from sacrifice_env import Sacrifice
+from tiny_envs import CPU, Stream, behavior_settings, spec_of, table
+from torch import Tensor
+from torch.testing import assert_close
+
+from palaestra.core.metrics import Metrics
+from palaestra.core.specs import BehaviorSpec
+from palaestra.core.timestep import Action, Decision, TimeStep
+from palaestra.data.buffers import RolloutBuffer, SlottedBuffer, SteadyBuffer
+from palaestra.data.moment_batches import MomentBatches
+from palaestra.data.moments import MomentTable
+from palaestra.data.rollout import Rollout
+from palaestra.data.rows import Rows
+from palaestra.data.sequences import SequenceTable
+from palaestra.losses.returns import gae
+from palaestra.models.distributions import log_prob_and_entropy
+from palaestra.models.group_critic import GroupCritic
+from palaestra.runtime.collector import Collector, Seat
+from palaestra.trainers.group_values import GroupCritique
+from palaestra.trainers.poca import POCA
+from palaestra.trainers.ppo import PPO
+from palaestra.trainers.values import Critique, settled
+
+MEMORY = {"sequence_length": 6, "memory_size": 8}
+MIXED = spec_of((2,), (1,), continuous=2, branches=(3, 2))
+
+
+def poca(spec: BehaviorSpec, hyper: dict[str, object] | None = None, gamma: float = 0.9, **network: object) -> POCA:
+    settings = behavior_settings(hyper, network, {"gamma": gamma}, trainer_type="poca")
+    return POCA(spec, settings, CPU, 0)
+
+
+def group_critic(trainer: POCA) -> GroupCritic:
+    assert isinstance(trainer.network.value_head, GroupCritic)
+    return trainer.network.value_head
+
+
+def critique_of(trainer: POCA, rollout: Rollout) -> GroupCritique:
+    memory = trainer.settings.network_settings.memory
+    return GroupCritique(trainer.network, rollout, MomentBatches(MomentTable(rollout), memory and memory.sequence_length))
+
+
+def rows_of(trainer: POCA, rollout: Rollout) -> Rows:
+    critique = critique_of(trainer, rollout)
+    return trainer._rows(critique, settled(rollout, (trainer._reward(critique),))[0].unsqueeze(1), Metrics())
+
+
+@torch.no_grad()
+def played(trainer: POCA, stream: Grouped | Stream, ticks: int = 30) -> list[Rollout]:
+    """Two rollouts in a row of the trainer's own decisions: the second begins in the middle of episodes."""
+    step, rollouts = stream.next(), list[Rollout]()
+    buffer: RolloutBuffer | None = None
+    for _ in range(2):
+        for _ in range(ticks):
+            decision = trainer.policy.act(step)
+            if buffer is None:
+                buffer = (SteadyBuffer if trainer.network.spec.steady else SlottedBuffer)(step, decision, ticks, trainer.keeps)
+            buffer.open(step, decision)
+            step = stream.next()
+            buffer.settle(step)
+        assert buffer is not None
+        rollouts.append(copy.deepcopy(buffer.take(step)))  # the buffer writes over what it gave
+    return rollouts
+
+
+def steps_to_rollout(trainer: POCA, steps: list[TimeStep]) -> Rollout:
+    """The rollout of agents that do nothing."""
+    buffer: RolloutBuffer | None = None
+    for step, after in pairwise(steps):
+        slots = len(step.reward)
+        sample = Action(torch.zeros(slots, 0), torch.zeros(slots, 1, dtype=torch.int64))
+        decision = Decision(sample, sample, torch.zeros(slots, 1), torch.zeros(slots, 0))
+        buffer = buffer or SlottedBuffer(step, decision, 8, trainer.keeps)
+        buffer.open(step, decision)
+        buffer.settle(after)
+    assert buffer is not None
+    return buffer.take(steps[-1])
+
+
+def mates(step: TimeStep, group_reward: list[float] | None = None) -> TimeStep:
+    """All of one group."""
+    group_reward = group_reward or [0.0] * len(step.reward)
+    return dataclasses.replace(step, group=torch.zeros(len(step.reward), dtype=torch.int64), group_reward=torch.tensor(group_reward))
+
+
+def targets_with_constant_value(trainer: POCA, rollout: Rollout, value: float) -> dict[tuple[int, int], float]:
+    """By row and slot, where the critic says this of every group."""
+    with torch.no_grad():
+        group_critic(trainer).value_head.bias.fill_(value)
+    target = rows_of(trainer, rollout).target[:, 0]
+    assert rollout.lengths is not None
+    time, slots = rollout.shape
+    return dict(zip([(t, s) for t in range(time) for s in range(slots) if t < rollout.lengths[s]], target.tolist(), strict=True))
+
+
+VECTOR = dataclasses.replace(spec_of((1,), branches=(2,)), steady=False)
+NOTHING = torch.zeros(2, 1)
+
+
+def test_a_dead_mate_is_credited_with_what_the_group_earns_later():
+    trainer = poca(VECTOR, {"lambd": 0.5}, gamma=0.5)
+    steps = [
+        mates(table(NOTHING)),
+        mates(table(NOTHING, acting=[False, True], terminated=[0])),  # dies for the other
+        mates(table(NOTHING, acting=[False, True])),
+        mates(table(NOTHING, acting=[True, True], terminated=[1]), [0.0, 1.0]),  # which earns 1 two decisions later
+    ]
+    found = targets_with_constant_value(trainer, steps_to_rollout(trainer, steps), 2.0)
+    # the survivor: 1 at its end, 0.5 (0.5 * 2 + 0.5 * 1) = 0.75 before, 0.5 (0.5 * 2 + 0.5 * 0.75) = 0.6875 at first; the dead as it
+    assert found == pytest.approx({(2, 1): 1.0, (1, 1): 0.75, (0, 1): 0.6875, (0, 0): 0.6875})
+
+
+def test_the_last_to_end_has_nothing_left_to_earn_and_all_share_what_each_earns():
+    trainer = poca(VECTOR, {"lambd": 1.0}, gamma=0.5)
+    steps = [
+        mates(table(NOTHING)),
+        mates(table(NOTHING, reward=[1.0, 2.0])),
+        mates(table(NOTHING, reward=[4.0, 8.0], terminated=[0, 1]), [16.0, 16.0]),
+    ]
+    found = targets_with_constant_value(trainer, steps_to_rollout(trainer, steps), 100.0)
+    assert found == pytest.approx({(1, 0): 28.0, (1, 1): 28.0, (0, 0): 17.0, (0, 1): 17.0})
+
+
+def test_who_is_cut_goes_on_with_the_value_of_the_last_views():
+    trainer = poca(VECTOR, {"lambd": 1.0}, gamma=0.5)
+    steps = [mates(table(NOTHING)), mates(table(NOTHING, reward=[1.0, 2.0], truncated=[0, 1]))]
+    found = targets_with_constant_value(trainer, steps_to_rollout(trainer, steps), 10.0)
+    assert found == pytest.approx({(0, 0): 8.0, (0, 1): 8.0})
+
+
+def test_who_dies_when_mates_are_cut_leaves_them_their_future():
+    trainer = poca(VECTOR, {"lambd": 1.0}, gamma=0.5)
+    steps = [mates(table(NOTHING)), mates(table(NOTHING, truncated=[1], terminated=[0]))]
+    found = targets_with_constant_value(trainer, steps_to_rollout(trainer, steps), 10.0)
+    assert found == pytest.approx({(0, 0): 5.0, (0, 1): 5.0})
+
+
+def test_who_decides_less_often_shares_what_mates_earn_in_between():
+    trainer = poca(VECTOR, {"lambd": 1.0}, gamma=0.5)
+    steps = [
+        mates(table(NOTHING)),
+        mates(table(NOTHING, acting=[False, True], reward=[0.0, 1.0])),
+        mates(table(NOTHING, acting=[True, True], reward=[4.0, 2.0])),
+        mates(table(NOTHING, terminated=[0, 1], reward=[0.0, 0.0])),
+    ]
+    found = targets_with_constant_value(trainer, steps_to_rollout(trainer, steps), 0.0)
+    # slot 0 decides once in the time of slot 1's first two decisions: 4 of its own, 1 and 2 of its mate's
+    assert found == pytest.approx({(0, 0): 7.0, (1, 0): 0.0, (0, 1): 4.0, (1, 1): 6.0, (2, 1): 0.0})
+
+
+@pytest.mark.parametrize("steady", [True, False])
+@pytest.mark.parametrize("memory", [None, MEMORY], ids=("no memory", "memory"))
+def test_without_groups_targets_are_those_of_ppo(memory: dict[str, int] | None, steady: bool):
+    trainer = poca(dataclasses.replace(MIXED, steady=steady), normalize=True, memory=memory)
+    torch.manual_seed(1)
+    with torch.no_grad():
+        group_critic(trainer).value_head.weight.normal_()
+    rollout = played(trainer, Stream(3, slots=5, steady=steady))[1]
+    ended = rollout.terminated | rollout.truncated
+    time, _ = rollout.shape
+    lengths = torch.full((5,), time) if rollout.lengths is None else rollout.lengths
+    cut = ended | (torch.arange(time).unsqueeze(1) >= lengths - 1)
+    with torch.no_grad():
+        critique = Critique(trainer.network, rollout, SequenceTable(rollout, 6) if memory else None)
+        value = critique.value()
+        following = critique.following(value)[..., 0] * ~rollout.terminated
+    reward = rollout.reward + rollout.group_reward
+    expected = gae(reward, value[..., 0], following, cut, gamma=0.9, gae_lambda=0.95) + value[..., 0]
+    found = rows_of(trainer, rollout)
+    assert_close(found.value, settled(rollout, (value,))[0], rtol=1e-4, atol=1e-5)
+    assert_close(found.target[:, 0], settled(rollout, (expected,))[0], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("steady", [True, False])
+@pytest.mark.parametrize("memory", [None, MEMORY], ids=("no memory", "memory"))
+def test_the_ratio_is_1_before_the_first_step(memory: dict[str, int] | None, steady: bool):
+    trainer = poca(dataclasses.replace(MIXED, steady=steady), normalize=True, memory=memory)
+    losses = 0.0 if steady else 0.03
+    rollout = played(trainer, Grouped(5, Stream(5, slots=6, steady=steady, losses=losses)))[1]
+    seen, rows = 0, rows_of(trainer, rollout)
+    for batch in trainer._batches(rows, critique_of(trainer, rollout)):
+        output, _ = trainer.network.output_and_features(batch.rows.inputs, batch.rows.sequences)
+        sample = Action(batch.rows.continuous, batch.rows.discrete)
+        own = output.index_select(0, batch.views)
+        log_prob, _ = log_prob_and_entropy(own, trainer.network.log_std, batch.rows.mask, sample, MIXED.action)
+        assert_close(log_prob, batch.rows.log_prob)
+        seen += len(sample.discrete)
+    assert seen == len(rows.advantage) * trainer.hyper.num_epoch
+
+
+GIVES = torch.tensor([[1.0, -2.0], [4.0, 3.0]])
+LIKELY = torch.tensor([0.3, 0.7])
+
+
+def matrix_game(trainer: POCA) -> tuple[Rollout, Tensor]:
+    """Each of two agents makes one of two choices, of these probabilities; both get what stands where they meet.
+
+    A hundred pairs, each outcome as often as is likely, and what they chose, (100, 2).
+    """
+    outcomes, times = torch.cartesian_prod(torch.arange(2), torch.arange(2)), torch.tensor([9, 21, 21, 49])
+    pairs = outcomes.repeat_interleave(times, 0)
+    chosen, earned = pairs.flatten(), GIVES[pairs[:, 0], pairs[:, 1]].repeat_interleave(2)
+    obs, group = torch.eye(2).repeat(len(pairs), 1), torch.arange(len(pairs)).repeat_interleave(2)
+    step = dataclasses.replace(table(obs), group=group)
+    after = dataclasses.replace(table(obs, terminated=list(range(len(chosen)))), group=group, group_reward=earned)
+    sample = Action(torch.zeros(len(chosen), 0), chosen.unsqueeze(1))
+    decision = Decision(sample, sample, LIKELY[chosen].log().unsqueeze(1), torch.zeros(len(chosen), 0))
+    buffer = SteadyBuffer(step, decision, 1, trainer.keeps)
+    buffer.open(step, decision)
+    buffer.settle(after)
+    return buffer.take(after), pairs
+
+
+def test_value_and_baseline_learn_what_a_matrix_game_says():
+    trainer = poca(spec_of((2,), branches=(2,)), {"batch_size": 200, "learning_rate": 3e-3, "num_epoch": 5})
+    rollout, pairs = matrix_game(trainer)
+    for _ in range(100):
+        trainer.update(rollout, 0)
+    with torch.no_grad():
+        value, baseline, _, _ = critique_of(trainer, rollout)()
+    first, second = baseline[:, 0].view(-1, 2).unbind(1)
+    assert_close(value[:, 0], (LIKELY @ GIVES @ LIKELY).expand(len(value)), atol=0.02, rtol=0)
+    assert_close(first, (LIKELY @ GIVES)[pairs[:, 1]], atol=0.02, rtol=0)
+    assert_close(second, (GIVES @ LIKELY)[pairs[:, 0]], atol=0.02, rtol=0)
+
+
+def learned(kind: type[POCA] | type[PPO], name: str) -> float:
+    """What groups earn together at the end of a training."""
+    hyper = {"batch_size": 256, "buffer_size": 2048, "learning_rate": 1e-3, "beta": 0.01}
+    settings = behavior_settings(hyper, {"hidden_units": 32, "num_layers": 1}, trainer_type=name, max_steps=30_000)
+    trainers: list[POCA | PPO] = []
+
+    def join(behavior: str, spec: BehaviorSpec) -> Seat:
+        trainers.append(kind(spec, settings, CPU, 0))
+        return Seat(behavior, spec, trainers[0].policy, trainers[0].rollout_size, trainers[0].keeps)
+
+    collector = Collector(Sacrifice(32), join, 0)
+    seat = collector.seats["Sacrifice"]
+    earned = 0.0
+    while seat.decisions < settings.max_steps:
+        for rollout in collector.collect(1000, lambda: False).values():
+            trainers[0].update(rollout, seat.decisions)
+        earned = float(seat.meter.take().group_returns.mean())
+    return earned
+
+
+def test_someone_learns_to_die_for_its_mates_and_with_ppo_nobody_does():
+    assert learned(POCA, "poca") > 0.5  # at best two of three earn 1
+    assert learned(PPO, "ppo") < 0.3
