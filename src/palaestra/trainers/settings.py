@@ -131,8 +131,8 @@ class BCSettings(Settings):
     """Or whom: `heuristic`, `FILE.onnx`, `model:RUN`, `package.module:Class`, or any other brain of `palaestra run`."""
     teacher_behavior: str | None = None
     """The behavior whose agents the teacher plays (ML-Agents once called it brain_to_imitate); null: the student's own."""
-    teacher_plays: bool = False
-    """In the student's own behavior: whether the teacher acts; if not, the student does, and is told what the teacher would have done."""
+    teacher_plays: bool = True
+    """In the student's own behavior: the teacher acts. If not, the student does, and is told what the teacher would have done."""
 
     @model_validator(mode="before")
     @classmethod
