@@ -18,9 +18,9 @@ from palaestra.core.timestep import Action
 from palaestra.envs.builtin.base import WarpEnv
 from palaestra.envs.builtin.picture_plane import GOLD, GREEN, RED, VIOLET, Plane
 from palaestra.envs.builtin.planar import SECONDS
-from palaestra.envs.builtin.pushblock import TICKS
-from palaestra.envs.builtin.pushblock_collab_layout import AGENTS, BLOCKS, GOAL_EDGE, LARGE, MEDIUM, RADIUS, ROOM, SMALL, TAGS
-from palaestra.envs.builtin.pushblock_collab_rules import PROGRAM
+from palaestra.envs.builtin.pushblock import AGENT_DRAG, TICKS
+from palaestra.envs.builtin.pushblock_collab_layout import AGENTS, BLOCKS, DEEP, GOAL_EDGE, LARGE, MEDIUM, RADIUS, SMALL, TAGS, WIDE
+from palaestra.envs.builtin.pushblock_collab_rules import PROGRAM, SPEED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,40 +32,43 @@ CELLS = 20
 MOST_WRITTEN = 320
 """Marked cells of a grid that are wiped one by one; beyond, all are."""
 SIZES = torch.tensor([1] * int(SMALL) + [2] * int(MEDIUM) + [3] * int(LARGE))
-HALVES = 0.375 + 0.375 * SIZES  # of the blocks' sides
-STRIDE = 0.7  # how far an agent looks ahead for what is in its way
+HALVES = 0.5 + 0.25 * SIZES  # of the blocks' sides
+PATIENCE = 50  # decisions
+COAST = 1.0 / float(AGENT_DRAG) - float(SECONDS)
+TAP = float(TICKS) * float(SPEED) * COAST  # how far a move of one decision carries an agent until it rests
+FAR = torch.tensor([0.0, -1e3])
 WAYS = torch.tensor([[0.0, 1.0], [0.0, -1.0], [-1.0, 0.0], [1.0, 0.0]])  # of actions 1, 2, 5, 6 for who faces the goal
 
 
 def haul(columns: Mapping[str, Tensor]) -> Action:
-    """All three face the goal, go around the block nearest to it to their places behind it, and push."""
-    blocks, gone = columns["block_position"], columns["block_gone"]
+    """All three face the goal, go around a block to their places behind it, and push; after a while, to break a jam, around another."""
+    blocks = torch.where(columns["block_gone"][..., None], FAR.to(columns["age"].device), columns["block_position"])
     areas, device = len(blocks), blocks.device
-    halves = HALVES.to(device)
-    place = columns["position"].view(areas, int(AGENTS), 2)
-    target = torch.where(gone, -torch.inf, blocks[:, :, 1] + halves).argmax(1)
+    halves, numbers = HALVES.to(device), torch.arange(int(BLOCKS), device=device)
+    place = (columns["position"] + columns["velocity"] * COAST).view(areas, int(AGENTS), 2)  # where they would come to rest
+    period = columns["age"][:, None] // PATIENCE
+    favored = (period % 2 == 1) & (period // 2 % int(BLOCKS) == numbers)
+    target = (blocks[:, :, 1] + halves + 2.0 * float(DEEP) * favored).argmax(1)
     block, half = blocks[torch.arange(areas, device=device), target][:, None], halves[target][:, None]
-    spread = (half - 0.1).clamp(max=1.05)
     rank = (place[:, :, None, 0] > place[:, None, :, 0]).sum(2) - 1  # from left to right: -1, 0, 1
-    x, y = (place - block).unbind(2)
-    aside = rank * spread - x
-    is_behind, is_beside = y < -half - 0.4, x.abs() > half + float(RADIUS) + 0.1
-    onward = torch.stack([aside * 3, torch.where(aside.abs() < 0.3, 1.0, 0.05)], 2)
-    around = torch.stack([torch.where(is_beside, 0.0, torch.where(x < 0, -1.0, 1.0)), torch.where(is_beside, -1.0, -0.1)], 2)
-    wish = torch.where(is_behind[..., None], onward, around)
-    choice = _clear_way(place, wish, torch.where(gone[..., None], 1e3, blocks), target)
+    x = place[:, :, 0] - block[:, :, 0]
+    aside = rank * (half - 0.1).clamp(max=1.05) - x
+    below = columns["position"].view_as(place)[:, :, 1] - block[:, :, 1]
+    is_behind, is_beside, is_in_line = below < 0.1 - half - float(RADIUS), x.abs() > half + float(RADIUS), aside.abs() < 0.4 * TAP
+    outward = torch.where(x < 0, -1.0, 1.0)
+    onward = torch.stack([aside, torch.where(is_in_line, 100.0, -0.1)], 2)
+    around = torch.stack([torch.where(is_beside, 0.1, 1.0) * outward, torch.where(is_beside, -1.0, -0.1)], 2)
+    choice = _clear_way(place, torch.where(is_behind[..., None], onward, around), blocks)
     off = torch.remainder(columns["angle"] - 0.5 * torch.pi + torch.pi, 2 * torch.pi) - torch.pi
     choice = torch.where(off > 0.2, 3, torch.where(off < -0.2, 4, choice.view(-1)))
     return Action(torch.zeros(len(choice), 0, device=device), choice[:, None])
 
 
-def _clear_way(place: Tensor, wish: Tensor, blocks: Tensor, target: Tensor) -> Tensor:
-    """The move nearest to the wish (areas, agents, 2) that runs into no block but the target."""
+def _clear_way(place: Tensor, wish: Tensor, blocks: Tensor) -> Tensor:
+    """The move nearest to the wish (areas, agents, 2) that runs into no block, unless the wish is longer than ten."""
     ways = WAYS.to(place.device)
-    ahead = place[:, :, None] + STRIDE * ways  # (areas, agents, ways, 2)
-    reach = HALVES.to(place.device) + float(RADIUS)
-    meets = ((ahead[:, :, :, None] - blocks[:, None, None]).abs() < reach[:, None]).all(4)
-    meets &= torch.arange(int(BLOCKS), device=place.device) != target[:, None, None, None]
+    ahead = place[:, :, None] + TAP * ways  # (areas, agents, ways, 2)
+    meets = ((ahead[:, :, :, None] - blocks[:, None, None]).abs() < (HALVES.to(place.device) + float(RADIUS))[:, None]).all(4)
     score = (wish[:, :, None] * ways).sum(3) - 10.0 * meets.any(3)
     return torch.tensor([1, 2, 5, 6], device=place.device)[score.argmax(2)]
 
@@ -99,13 +102,13 @@ class CooperativePushBlock(WarpEnv):
         return haul(self._columns) if behavior == self.behavior else None
 
     def _picture(self, row: dict[str, np.ndarray]) -> np.ndarray:
-        room, edge = float(ROOM), float(GOAL_EDGE)
-        plane = Plane(room + 0.5, room + 0.5)
-        plane.floor((0, 0), (room, room))
-        plane.box((0, (room + edge) / 2), (room, (room - edge) / 2), 0.0, GREEN)
+        wide, deep, edge = float(WIDE), float(DEEP), float(GOAL_EDGE)
+        plane = Plane(wide + 0.5, deep + 0.5)
+        plane.floor((0, 0), (wide, deep))
+        plane.box((0, (deep + edge) / 2), (wide, (deep - edge) / 2), 0.0, GREEN)
         for place, gone, size in zip(row["block_position"], row["block_gone"], SIZES.tolist(), strict=True):
             if not gone:
-                half = 0.375 + 0.375 * size
+                half = 0.5 + 0.25 * size
                 plane.box(place, (half, half), 0.0, (GOLD, RED, VIOLET)[size - 1])
         for place, angle in zip(row["position"], row["angle"], strict=True):
             plane.agent(place, float(angle), float(RADIUS))

@@ -16,11 +16,12 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 1})
 AGENTS = wp.constant(3)
 SMALL, MEDIUM, LARGE = wp.constant(3), wp.constant(3), wp.constant(1)
 BLOCKS = wp.constant(7)
-ROOM = wp.constant(8.0)
+WIDE, DEEP = wp.constant(8.0), wp.constant(8.0)  # half the sides of the room
 GOAL_EDGE = wp.constant(5.0)  # the goal lies above it
 RIM = wp.constant(1.25)  # along the other walls, where no block goes
 RADIUS = wp.constant(0.5)
 APART = wp.constant(0.75)
+FAR = wp.constant(9.0)  # how far from the goal a small block may start; a larger one, a share of it
 TRIES = wp.constant(64)
 WALL = wp.constant(1.0)  # thickness
 CELL = wp.constant(1.0)
@@ -58,8 +59,8 @@ def size_of(block: int):
 
 @wp.func
 def half_of(block: int):
-    """Half the side of a block: of 1.5, 2.25 or 3 m."""
-    return 0.375 + 0.375 * float(size_of(block))
+    """Half the side of a block: of 1.5, 2 or 2.5 m."""
+    return 0.5 + 0.25 * float(size_of(block))
 
 
 @wp.func
@@ -87,12 +88,11 @@ def show(world: World, i: int):
         for other in range(i * AGENTS, (i + 1) * AGENTS):
             if other != slot:
                 mark_circle(grid, AGENT_TAG, world.position[other], RADIUS)
-        mark_box(grid, GOAL_TAG, wp.vec2(0.0, 0.5 * (ROOM + GOAL_EDGE)), wp.vec2(ROOM, 0.5 * (ROOM - GOAL_EDGE)), 0.0)
-        for side in range(4):
-            out = (ROOM + 0.5 * WALL) * wp.where(side < 2, 1.0, -1.0)
-            center = wp.where(side % 2 == 0, wp.vec2(out, 0.0), wp.vec2(0.0, out))
-            half_size = wp.where(side % 2 == 0, wp.vec2(0.5 * WALL, ROOM + WALL), wp.vec2(ROOM + WALL, 0.5 * WALL))
-            mark_box(grid, WALL_TAG, center, half_size, 0.0)
+        mark_box(grid, GOAL_TAG, wp.vec2(0.0, 0.5 * (DEEP + GOAL_EDGE)), wp.vec2(WIDE, 0.5 * (DEEP - GOAL_EDGE)), 0.0)
+        for side in range(2):
+            out = 2.0 * float(side) - 1.0
+            mark_box(grid, WALL_TAG, wp.vec2(out * (WIDE + 0.5 * WALL), 0.0), wp.vec2(0.5 * WALL, DEEP + WALL), 0.0)
+            mark_box(grid, WALL_TAG, wp.vec2(0.0, out * (DEEP + 0.5 * WALL)), wp.vec2(WIDE + WALL, 0.5 * WALL), 0.0)
 
 
 @wp.func
@@ -111,11 +111,13 @@ def put_blocks(world: World, i: int):
     for n in range(BLOCKS):
         k = BLOCKS - 1 - n
         half = half_of(k)
-        side = ROOM - RIM - half
+        side = WIDE - RIM - half
+        nearest = GOAL_EDGE - 0.25 - half
+        farthest = wp.max(GOAL_EDGE - FAR / float(size_of(k)) - half, RIM + half - DEEP)
         place = wp.vec2(0.0, 0.0)
         left = int(TRIES)
         while left > 0:
-            place = wp.vec2(wp.randf(state, -side, side), wp.randf(state, -side, GOAL_EDGE - 0.25 - half))
+            place = wp.vec2(wp.randf(state, -side, side), wp.randf(state, farthest, nearest))
             left = wp.where(is_free(world, i, place, half + APART, k + 1), 0, left - 1)
         world.block_position[i, k] = place
         world.block_velocity[i, k] = wp.vec2(0.0, 0.0)
@@ -128,12 +130,11 @@ def start(world: World, i: int):
     """Blocks and agents as chance has it."""
     put_blocks(world, i)
     state = world.rng[i]
-    side = ROOM - RADIUS
     for slot in range(i * AGENTS, (i + 1) * AGENTS):
         place = wp.vec2(0.0, 0.0)
         left = int(TRIES)
         while left > 0:
-            place = wp.vec2(wp.randf(state, -side, side), wp.randf(state, -side, GOAL_EDGE - RADIUS))
+            place = wp.vec2(wp.randf(state, RADIUS - WIDE, WIDE - RADIUS), wp.randf(state, RADIUS - DEEP, GOAL_EDGE - RADIUS))
             free = is_free(world, i, place, RADIUS, 0)
             for mate in range(i * AGENTS, slot):
                 free = free and not is_near(world.position[mate] - place, 2.0 * RADIUS)

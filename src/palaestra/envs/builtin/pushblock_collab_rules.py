@@ -1,13 +1,14 @@
 """The rules of CooperativePushBlock: how three agents move, and what it takes to move a block.
 
-The documentation leaves sizes, numbers and speeds open. Ours: a room of 20 x 20 m, whose last 3 m are the goal; three small
-blocks, three medium and one large, 12 points in all. Agents are discs of 1 m that move as PushBlock's do: 2 m/s more a physics
-tick against a drag of 10, turns of 200 degrees a second. One that leans on a block gives it about 15 Ns a tick, and the
-ground takes 15 Ns for each pusher that the block needs, less three quarters of one: so many suffice if they push alike, one fewer never do.
+The documentation leaves sizes, numbers and speeds open. Ours: a room of 16 x 16 m, whose last 3 m are the goal; three small
+blocks of 1.5 m, three medium of 2 m and one large of 2.5 m: 12 points in all. Agents are discs of 1 m that move as PushBlock's
+do, but gain 3 m/s a physics tick, not 2: chance then meets rewards more often. One that leans on a block gives it some 20 Ns a
+tick, and the ground takes 22 Ns for each pusher that the block needs, less 0.9 of one: so many suffice, one fewer never do.
 
 Blocks stand square to the room and do not turn, so that mates can push side by side. They keep 1.25 m off every wall
 but the goal's, which leaves an agent room to get behind them: none is ever lost in a corner. One that touches the goal
-is gone. Blocks start at least 0.75 m apart and 1 m from the goal, agents anywhere before the goal.
+is gone. Small blocks start up to 9 m from the goal, medium up to 4.5 m, the large one up to 3 m, at least 0.75 m apart: two who
+push the same block by chance then have not far to go, and PPO was measured to learn it where it otherwise stood still at the small ones.
 """
 
 # A kernel is Warp's language in Python's clothes; pyright reads it as Python.
@@ -36,10 +37,11 @@ from palaestra.envs.builtin.pushblock import AGENT_DRAG, TICKS, TURN, way
 from palaestra.envs.builtin.pushblock_collab_layout import (
     AGENTS,
     BLOCKS,
+    DEEP,
     GOAL_EDGE,
     RADIUS,
     RIM,
-    ROOM,
+    WIDE,
     World,
     half_of,
     is_near,
@@ -53,7 +55,7 @@ from palaestra.envs.builtin.pushblock_collab_layout import (
 wp.set_module_options({"enable_backward": False, "max_unroll": 1})
 
 MOST_DECISIONS = wp.constant(1000)  # 5,000 physics ticks
-SPEED = wp.constant(3.0)
+SPEED = wp.constant(3.0)  # m/s that a tick of moving adds
 MASS = wp.constant(10.0)  # of an agent
 PUSH = wp.constant(22.0)  # Ns that an agent gives a block in a tick, about
 
@@ -103,7 +105,7 @@ def lean(world: World, i: int, slot: int):
             contact.depth = 0.0
             agent, block = parted(agent, block, contact, 0.0)
             world.block_velocity[i, k] = block.velocity
-    agent = circle_within(advanced(agent), wp.vec2(ROOM, ROOM))
+    agent = circle_within(advanced(agent), wp.vec2(WIDE, DEEP))
     world.position[slot] = agent.position
     world.velocity[slot] = agent.velocity
 
@@ -134,8 +136,8 @@ def slide(world: World, i: int, k: int):
     kept = wp.max(1.0 - (size - 0.9) * PUSH / mass_of(k) / wp.max(speed, 1.0e-6), 0.0)
     velocity = kept * world.block_velocity[i, k]
     place = world.block_position[i, k] + velocity * SECONDS
-    side = ROOM - RIM - half_of(k)
-    held = wp.vec2(wp.clamp(place[0], -side, side), wp.max(place[1], -side))
+    margin = RIM + half_of(k)
+    held = wp.vec2(wp.clamp(place[0], margin - WIDE, WIDE - margin), wp.max(place[1], margin - DEEP))
     for axis in range(2):
         if held[axis] != place[axis]:
             velocity[axis] = 0.0
