@@ -15,7 +15,11 @@ class Groups:
 
     members: Tensor  # (M, P) int64; any number where nobody is
     here: Tensor  # (M, P) bool
+    in_order: bool = False
+    """All places are taken, by the views in their order."""
 
     def of(self, column: Tensor) -> Tensor:
         """A column (N, ...) of the views as (M, P, ...)."""
+        if self.in_order:
+            return column.unflatten(0, self.members.shape)
         return column.index_select(0, self.members.flatten()).unflatten(0, self.members.shape)

@@ -76,16 +76,16 @@ class MomentBatches:
     def _laid_out(self, parts: Iterable[Numbers], device: torch.device) -> Iterator[MomentBatch]:
         """Their tables go to the device at once, so that an accelerator is waited for once."""
         layouts = [self._layout(part) for part in parts]
-        sizes = [len(table) for tables, _, _ in layouts for table in tables]
-        pieces = iter(torch.from_numpy(np.concatenate([table for tables, _, _ in layouts for table in tables])).to(device).split(sizes))
-        for tables, most, steps in layouts:
+        sizes = [len(table) for tables, *_ in layouts for table in tables]
+        pieces = iter(torch.from_numpy(np.concatenate([table for tables, *_ in layouts for table in tables])).to(device).split(sizes))
+        for tables, most, steps, in_order in layouts:
             chosen, members, here, decisions, moments, views, places, *rest = (next(pieces) for _ in tables)
-            groups = Groups(members.view(-1, most), here.view(-1, most).bool())
+            groups = Groups(members.view(-1, most), here.view(-1, most).bool(), in_order)
             sequences = (steps, rest[0], rest[1]) if rest else None
             yield MomentBatch(chosen, groups, decisions, moments, views, places, sequences)
 
-    def _layout(self, blocks: Numbers) -> tuple[list[Numbers], int, int]:
-        """The columns of a batch, its places, and the decisions of its longest sequence."""
+    def _layout(self, blocks: Numbers) -> tuple[list[Numbers], int, int, bool]:
+        """The columns of a batch, its places, the decisions of its longest sequence, and `Groups.in_order`."""
         table = self.table
         moments = ranges(self._moments[blocks], self._moments[blocks + 1])
         counts = self._of_moment[moments + 1] - self._of_moment[moments]
@@ -98,14 +98,15 @@ class MomentBatches:
         places = np.repeat(np.arange(len(moments)), counts) * most + table.place[decisions]
         local = self._place_of[np.where(here, members, members[:, :1])].reshape(-1)
         flat = here.reshape(-1).astype(np.int64)
-        return [chosen, local, flat, decisions, moments, self._place_of[decisions], places, *rest], most, steps
+        in_order = len(local) == len(chosen) and bool((local[1:] > local[:-1]).all())
+        return [chosen, local, flat, decisions, moments, self._place_of[decisions], places, *rest], most, steps, in_order
 
     def _views(self, blocks: Numbers, members: Numbers) -> tuple[Numbers, int, list[Numbers]]:
-        """The views that are there; with memory in the order of their sequences, and those."""
+        """The views that are there, in the order of the moments; with memory in that of their sequences, and those."""
+        if self._sequences is None or self._of_block is None:
+            return _once(members), 1, []
         there = np.zeros(self.table.timeline.views, np.bool_)
         there[members] = True
-        if self._sequences is None or self._of_block is None:
-            return np.flatnonzero(there), 1, []
         sequences = self._sequences[ranges(self._of_block[blocks], self._of_block[blocks + 1])]
         there[sequences[sequences != NOBODY]] = False
         before = np.flatnonzero(there)
@@ -138,3 +139,9 @@ def _blocks(table: MomentTable, longest: int) -> Numbers:
     fresh[:1] = True
     age = moments - np.maximum.accumulate(np.where(fresh, moments, 0))
     return np.flatnonzero(age % longest == 0)
+
+
+def _once(views: Numbers) -> Numbers:
+    """Each of them where it occurs first."""
+    _, first = np.unique(views, return_index=True)
+    return views[np.sort(first)]

@@ -75,11 +75,12 @@ class GroupCritic(nn.Module):
 
     def _value(self, view: Tensor, query: Tensor, key_value: Tensor, groups: Groups) -> Tensor:
         (asks,), (key, worth) = self._heads(query, groups), self._heads(key_value, groups)
-        attended = (self._softmax(asks @ key.transpose(2, 3), groups) @ worth).transpose(1, 2).flatten(2)
         share = groups.here.to(view.dtype)
         agents = share.sum(1)
-        share = (share / agents.clamp(min=1).unsqueeze(1)).unsqueeze(1)
-        return self.value_head(self._judged((share @ attended).squeeze(1), (share @ groups.of(view)).squeeze(1), agents))
+        share = (share / agents.clamp(min=1).unsqueeze(1)).unsqueeze(1)  # (M, 1, P)
+        weight = share.unsqueeze(1) @ self._softmax(asks @ key.transpose(2, 3), groups)  # of all who ask
+        attended = (weight @ worth).flatten(1)
+        return self.value_head(self._judged(attended, (share @ groups.of(view)).squeeze(1), agents))
 
     def _heads(self, x: Tensor, groups: Groups) -> tuple[Tensor, ...]:
         """Rows (N, parts * HEADS * size) of the views as (M, HEADS, P, size) each."""
