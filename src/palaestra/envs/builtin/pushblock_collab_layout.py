@@ -106,18 +106,19 @@ def is_free(world: World, i: int, place: wp.vec2, reach: float, first: int):
 
 @wp.func
 def put_blocks(world: World, i: int):
-    """Lays the blocks out, the largest first; where chance finds no free place in many tries, the last one tried."""
+    """Lays the blocks out, the largest first, each as near to the goal as its size asks; where no free place is found there, anywhere."""
     state = world.rng[i]
     for n in range(BLOCKS):
         k = BLOCKS - 1 - n
         half = half_of(k)
         side = WIDE - RIM - half
         nearest = GOAL_EDGE - 0.25 - half
-        farthest = wp.max(GOAL_EDGE - FAR / float(size_of(k)) - half, RIM + half - DEEP)
+        end = RIM + half - DEEP
+        farthest = wp.max(GOAL_EDGE - FAR / float(size_of(k)) - half, end)
         place = wp.vec2(0.0, 0.0)
         left = int(TRIES)
         while left > 0:
-            place = wp.vec2(wp.randf(state, -side, side), wp.randf(state, farthest, nearest))
+            place = wp.vec2(wp.randf(state, -side, side), wp.randf(state, wp.where(2 * left > TRIES, farthest, end), nearest))
             left = wp.where(is_free(world, i, place, half + APART, k + 1), 0, left - 1)
         world.block_position[i, k] = place
         world.block_velocity[i, k] = wp.vec2(0.0, 0.0)
