@@ -1,7 +1,7 @@
 """A trainer of one's own that learns on-policy: advantage actor-critic, for any actions, with memory or without: `examples/a2c.yaml`.
 
-Mnih et al. 2016, https://arxiv.org/abs/1602.01783, all actors in step with one another; advantages by GAE, of which lambd: 1 is
-the paper's. What a trainer must have stands in docs/guides/own-trainer.md.
+Mnih et al. 2016, https://arxiv.org/abs/1602.01783, all actors in step with one another; advantages by GAE (lambd: 1 is
+the paper's), and normalized, which it does not do. What a trainer must have stands in docs/guides/own-trainer.md.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action
 from palaestra.data.rollout import Keeps, Rollout
 from palaestra.data.sequences import SequenceTable
-from palaestra.losses.returns import gae, horizon_cuts
+from palaestra.losses.returns import gae, horizon_cuts, normalized
 from palaestra.models.actor_critic import ActorCritic
 from palaestra.models.adam import Adam
 from palaestra.models.distributions import log_prob_and_entropy
@@ -85,7 +85,7 @@ class A2C:
             mask = None if mask is None else mask[rows]
         output, value = network(inputs, sequences)
         log_prob, entropy = log_prob_and_entropy(output, network.log_std, mask, Action(continuous, discrete), network.spec.action)
-        policy_loss = -(log_prob.sum(1) * advantage).mean()
+        policy_loss = -(log_prob.sum(1) * normalized(advantage)).mean()
         value_loss = (value.squeeze(1) - target).square().mean()
         self._step(policy_loss + hyper.value_coef * value_loss - hyper.beta * entropy.mean(), step)
         network.learn_statistics(settled(rollout, tuple(rollout.obs[i] for i in network.vectors)))
