@@ -29,7 +29,7 @@ class SoftCritics(Trunk):
     """Twins of one shape that value actions: for each reward signal one number, or one a choice of every branch.
 
     Continuous numbers join the encoding before the bodies. With memory they join after it, so that what is remembered
-    depends on what was seen alone; such critics remember nothing of what came before a sequence.
+    depends on what was seen alone.
     """
 
     def __init__(self, spec: BehaviorSpec, settings: NetworkSettings, signals: int) -> None:
@@ -44,13 +44,15 @@ class SoftCritics(Trunk):
         self.head_bias = nn.Parameter(torch.zeros(TWINS, 1, self.head_weight.shape[2]))
 
     def encoding(self, inputs: Inputs, sequences: Sequences | None = None) -> Tensor:
-        """What both make of the views alone, (2, N, width). With memory, `sequences` say which rows follow one another."""
+        """What both make of the views alone, (2, N, width). With memory, `sequences` of their memory say which rows follow one another."""
         if self.memory is None:
             return self.stacked(inputs)
-        assert sequences is not None
-        fresh = Sequences(sequences.steps, sequences.place, sequences.memory.new_zeros((len(sequences.memory), self.memory_size)))
         features = self.all_features(inputs)
-        return torch.stack([self.unroll(i, features[i], fresh) for i in range(TWINS)])
+        return torch.stack([self.unroll(i, features[i], sequences) for i in range(TWINS)])
+
+    def after(self, inputs: Inputs, memory: Tensor) -> Tensor:
+        """The memory (N, L) after these views, where it was `memory` before."""
+        return torch.cat([self.remember(i, inputs, memory)[1] for i in range(TWINS)], 1)
 
     def forward(self, encoding: Tensor, numbers: Tensor) -> Tensor:
         """Values (2, N, K, outputs) of these numbers (N, continuous): one output, or one a choice of every branch."""
@@ -75,6 +77,8 @@ class SoftActorCritic(Trunk):
     """The actor, and beside it `critics` and their slow copies `targets`, which share its normalizer.
 
     The actor's head gives means, logarithms of standard deviations and logits side by side (see `models.squashed`).
+    With memory, a row of it has the actor's part and then the critics'. Theirs is worked out while acting too: a sequence cut out of an
+    episode begins with what they remembered, so what they say at the end of one was learned at the beginning of another.
     """
 
     def __init__(self, spec: BehaviorSpec, settings: NetworkSettings, signals: int = 1, temperature: float = 1.0) -> None:
@@ -92,6 +96,11 @@ class SoftActorCritic(Trunk):
             self.action_head.bias.zero_()
 
     @property
+    def memory_size(self) -> int:
+        """L: numbers in a row of memory, the actor's and then the critics'; 0 without."""
+        return super().memory_size + self.critics.memory_size
+
+    @property
     def plain(self) -> bool:
         """Nothing but stacked layers between prepared inputs and heads."""
         return not self.apart and not self.encoded and self.memory is None
@@ -106,7 +115,11 @@ class SoftActorCritic(Trunk):
         if self.memory is None:
             return self.outputs(inputs), memory
         features, after = self.remember(ACTOR, inputs, memory)
-        return self.action_head(features), after
+        return self.action_head(features), torch.cat([after, self.critics.after(inputs, self.of_critics(memory))], 1)
+
+    def of_critics(self, memory: Tensor) -> Tensor:
+        """The critics' part of rows of memory (N, L)."""
+        return memory[:, super().memory_size :]
 
     def outputs(self, inputs: Inputs, sequences: Sequences | None = None) -> Tensor:
         """The packed output. With memory, `sequences` say which rows follow one another."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from palaestra.models.actor_critic import ActorCritic
 from palaestra.models.encoders import NatureVisual, ResNetVisual
+from palaestra.models.trunk import Trunk
 
 LARGE = (NatureVisual, ResNetVisual)
 """Encoders whose convolutions take most of an update: measured, bfloat16 takes 0.57 of float32's time there."""
@@ -19,6 +19,6 @@ def has_bfloat16(device: torch.device) -> bool:
     return device.type == "cpu" and any(check is not None and check() for check in checks)
 
 
-def pays(network: ActorCritic, device: torch.device) -> bool:
+def pays(network: Trunk, device: torch.device) -> bool:
     """Whether gradients in bfloat16 were measured to be faster for a network like this one, on a processor like this one."""
     return has_bfloat16(device) and any(isinstance(module, LARGE) for module in network.modules())

@@ -62,7 +62,7 @@ class SAC:
         self.rollout_size, self.keeps = max(1, int(self.hyper.steps_per_update)), self.signals.keeps
         self._to_collect = self._first_collect
         self._owed, self._signals_owed = 0.0, 0.0
-        self._lacks_replay = False
+        self._told, self._lacks_replay = False, False
 
     @staticmethod
     def make_network(spec: BehaviorSpec, settings: BehaviorSettings) -> SoftActorCritic:
@@ -85,11 +85,13 @@ class SAC:
         """What people should know now. Raises ConfigError where the replay cannot fit."""
         if self._lacks_replay:
             self._lacks_replay = False
-            return [f"The checkpoint has no replay that fits: {self._to_collect:,} decisions are collected anew before it learns again"]
+            return [f"The checkpoint has no replay that fits; {self._to_collect:,} decisions are collected anew before it learns again"]
+        if self._told:
+            return []
         check_room(self.replay)
-        kept = "saved" if self.saves_replay else "not saved"
+        self._told, kept = True, "is" if self.saves_replay else "is not"
         size = size_of(self.replay.bytes_needed)
-        return [f"Its replay of {self.replay.size:,} decisions takes up to {size}; it is {kept} in checkpoints (save_replay_buffer)"]
+        return [f"Its replay of {self.replay.size:,} decisions takes up to {size} and {kept} saved in checkpoints (save_replay_buffer)"]
 
     def update(self, rollout: Rollout, step: int) -> Metrics:
         """Pours the rollout into the replay, then makes the gradient steps that are due."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 
@@ -44,7 +46,8 @@ class SoftGradient:
             loss.backward(inputs=weights, retain_graph=loss is losses[0])
         self.optimizer.step()
         with torch.no_grad():
-            torch._foreach_lerp_(self._targets, self._critics, self.tau)
+            for target, critic in zip(self._targets, self._critics, strict=True):
+                target.lerp_(critic, self.tau)
         return measured
 
     def _losses(self, batch: Memories, reward: Tensor, gamma: Tensor, ignores_ends: Tensor) -> tuple[list[Tensor], Measured]:
@@ -75,9 +78,11 @@ class SoftGradient:
         """The actor's output and the critics' encoding at each decision, and without gradients output and targets' encoding after it."""
         network, inputs = self.network, self.network.prepare(batch.views)
         if batch.sequences is not None:
-            output, encoding = network.outputs(inputs, batch.sequences).float(), network.critics.encoding(inputs, batch.sequences)
+            output = network.outputs(inputs, batch.sequences).float()
+            of_critics = replace(batch.sequences, memory=network.of_critics(batch.sequences.memory))
+            encoding = network.critics.encoding(inputs, of_critics)
             with torch.no_grad():
-                after = network.targets.encoding(inputs, batch.sequences)[:, batch.after]
+                after = network.targets.encoding(inputs, of_critics)[:, batch.after]
             return (output[batch.now], encoding[:, batch.now]), (output.detach()[batch.after], after)
         here, there = (tuple(x[at] for x in inputs) for at in (batch.now, batch.after))
         with torch.no_grad():

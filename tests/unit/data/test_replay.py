@@ -175,9 +175,10 @@ def test_what_is_drawn_is_what_happened(steady: bool, few: bool, terminal_views:
             assert len(replay) == min(len(poured), size)
             if len(poured):
                 batch = replay.draw(64, generator)
-                table = as_tuples(batch.views[0])
+                table, masks = as_tuples(batch.views[0]), batch.masks
+                assert masks is not None
                 assert torch.equal(batch.views[1], columns(table)[1])
-                drawn = check_rows(world, table[:64], batch.masks[:64].tolist(), table[64:], batch, keeps)
+                drawn = check_rows(world, table[:64], masks[:64].tolist(), table[64:], batch, keeps)
                 assert set(drawn) <= set(poured[-size:])
         assert len(poured) > 5 * size
 
@@ -192,17 +193,21 @@ def test_sequences_are_one_agents_decisions_in_one_episode(steady: bool, few: bo
     for rollout in world.rollouts([1, 3, 1, 40, 1, 1] * 8, keeps):
         poured += pour(replay, rollout)
         batch = replay.draw(32, generator)
-        table, sequences = as_tuples(batch.views[0]), batch.sequences
+        table, sequences, masks, now, after = as_tuples(batch.views[0]), batch.sequences, batch.masks, batch.now, batch.after
+        assert sequences is not None
+        assert masks is not None
+        assert isinstance(now, Tensor)
+        assert isinstance(after, Tensor)
         numbers = check_rows(
             world,
-            [table[i] for i in batch.now.tolist()],
-            batch.masks[batch.now].tolist(),
-            [table[i] for i in batch.after.tolist()],
+            [table[i] for i in now.tolist()],
+            masks[now].tolist(),
+            [table[i] for i in after.tolist()],
             batch,
             keeps,
         )
         count = len(sequences.memory)
-        column = (sequences.place % count)[batch.now]
+        column = (sequences.place % count)[now]
         for c in range(count):
             rows = (column == c).nonzero().squeeze(1).tolist()
             mine = [world.history[numbers[row]] for row in rows]

@@ -1,0 +1,201 @@
+"""Soft actor-critic on problems whose answer is known."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from tiny_envs import CPU, spec_of
+from torch import Tensor
+
+from palaestra.core.errors import ConfigError
+from palaestra.core.sequences import Sequences
+from palaestra.core.specs import BehaviorSpec
+from palaestra.core.timestep import Ends, TimeStep
+from palaestra.data.buffers import SteadyBuffer
+from palaestra.data.rollout import Rollout
+from palaestra.trainers import room
+from palaestra.trainers.behavior import BehaviorSettings
+from palaestra.trainers.sac import SAC
+
+LENGTH, GAMMA = 10, 0.9
+
+
+def settings(hyper: dict[str, Any] | None = None, gamma: float = GAMMA, **network: Any) -> BehaviorSettings:
+    return BehaviorSettings.model_validate(
+        {
+            "trainer_type": "sac",
+            "hyperparameters": {"batch_size": 64, "buffer_size": 2000, "learning_rate": 3e-3, "tau": 0.05, **(hyper or {})},
+            "network_settings": {"hidden_units": 32, **network},
+            "reward_signals": {"extrinsic": {"gamma": gamma}},
+        }
+    )
+
+
+def tick(obs: Tensor, reward: Tensor, terminated: Tensor, truncated: Tensor, final: Tensor, mask: Tensor | None = None) -> TimeStep:
+    slots = len(reward)
+    none, ends = torch.zeros(slots, dtype=torch.int64), (terminated | truncated).nonzero().squeeze(1)
+    return TimeStep(
+        obs=(obs,),
+        acting=torch.ones(slots, dtype=torch.bool),
+        reward=reward,
+        group_reward=torch.zeros(slots),
+        terminated=terminated,
+        truncated=truncated,
+        ends=Ends(ends, (final[ends],)),
+        action_mask=mask,
+        area=none,
+        team=none,
+        group=none - 1,
+    )
+
+
+@torch.no_grad()
+def chain(sac: SAC, ticks: int, ends: str) -> Rollout:
+    """A reward of 1 a tick; after `LENGTH` of them it ends. An agent sees how many have passed, or only noise where they never end."""
+    slots, noise = 4, torch.Generator().manual_seed(ticks)
+
+    def seen(age: Tensor) -> Tensor:
+        return (age / LENGTH if ends == "terminated" else torch.rand(slots, generator=noise)).unsqueeze(1)
+
+    age = torch.zeros(slots)
+    no = torch.zeros(slots, dtype=torch.bool)
+    step = tick(seen(age), torch.zeros(slots), no, no, seen(age))
+    buffer = SteadyBuffer(step, sac.policy.act(step), ticks)
+    for _ in range(ticks):
+        buffer.open(step, sac.policy.act(step))
+        age = age + 1
+        over, final = age == LENGTH, seen(age)
+        age = torch.where(over, 0.0, age)
+        terminated, truncated = (over, no) if ends == "terminated" else (no, over)
+        step = tick(seen(age), torch.ones(slots), terminated, truncated, final)
+        buffer.settle(step)
+    return buffer.take(step)
+
+
+def values_along(sac: SAC, obs: Tensor) -> Tensor:
+    """What the first critic says of views (N, 1) that follow one another."""
+    count = len(obs)
+    sequences = Sequences(count, torch.arange(count), torch.zeros(1, sac.network.critics.memory_size)) if sac.network.memory else None
+    encoding = sac.network.critics.encoding(sac.network.prepare((obs,)), sequences)
+    return sac.network.critics(encoding, torch.zeros(count, 0))[0, :, 0, 0].detach()
+
+
+@pytest.mark.parametrize(("memory", "gamma"), [(None, 0.9), ({"sequence_length": 5, "memory_size": 16}, 0.5)])
+def test_a_truncated_chain_has_its_infinite_horizon_value(memory: Any, gamma: float):
+    hyper = {"steps_per_update": 4, "batch_size": 40, "tau": 0.3}
+    sac = SAC(spec_of((1,), branches=(1,)), settings(hyper, gamma, memory=memory), CPU, 0)
+    for _ in range(3):
+        sac.update(chain(sac, 200, "truncated"), 0)
+    value = 1 / (1 - gamma)
+    assert abs(values_along(sac, torch.rand(LENGTH, 1)).mean() - value) < 0.05 * value
+
+
+def test_a_terminated_chain_is_worth_what_is_left_of_it():
+    sac = SAC(spec_of((1,), branches=(1,)), settings({"steps_per_update": 4, "tau": 0.3}), CPU, 0)
+    for _ in range(3):
+        sac.update(chain(sac, 200, "terminated"), 0)
+    left = torch.tensor([(1 - GAMMA ** (LENGTH - t)) / (1 - GAMMA) for t in range(LENGTH)])
+    assert (values_along(sac, torch.arange(LENGTH).unsqueeze(1) / LENGTH) - left).abs().max() < 0.5
+
+
+@torch.no_grad()
+def bandit(sac: SAC, ticks: int) -> Rollout:
+    """One decision an episode: numbers are paid the less the further from 0 they are, choices by their number."""
+    slots = 16
+    yes, no = torch.ones(slots, dtype=torch.bool), torch.zeros(slots, dtype=torch.bool)
+    view = torch.zeros(slots, 1)
+    step = tick(view, torch.zeros(slots), no, no, view)
+    buffer = SteadyBuffer(step, sac.policy.act(step), ticks)
+    for _ in range(ticks):
+        decision = sac.policy.act(step)
+        buffer.open(step, decision)
+        reward = decision.action.discrete.float().sum(1) - 4 * decision.action.continuous.square().sum(1)
+        step = tick(view, reward, yes, no, view)
+        buffer.settle(step)
+    return buffer.take(step)
+
+
+@pytest.mark.parametrize(
+    ("spec", "target"),
+    [(spec_of((1,), continuous=1), -1.0), (spec_of((1,), branches=(3,)), 0.2 * math.log(3))],
+)
+def test_temperature_brings_entropy_to_its_target(spec: BehaviorSpec, target: float):
+    sac = SAC(spec, settings({"steps_per_update": 6, "learning_rate": 1e-2}), CPU, 0)
+    metrics = [sac.update(bandit(sac, 40), 0).read() for _ in range(10)][-1]
+    assert abs(metrics["Policy/Entropy"] - target) < 0.2
+    assert 0.01 < metrics["Policy/Continuous Entropy Coeff" if spec.action.continuous else "Policy/Discrete Entropy Coeff"] < 0.6
+
+
+def test_gradient_steps_are_those_that_decisions_make_due_whatever_the_rollouts():
+    counts = []
+    for ticks in (1, 7):
+        sac, steps = SAC(spec_of((1,), continuous=1), settings({"steps_per_update": 5, "buffer_init_steps": 100}), CPU, 0), 0
+        for _ in range(56 // ticks):
+            sac.update(bandit(sac, ticks), 0)
+            steps = int(sac.gradient.optimizer.state_dict()["steps"][0])
+        counts.append(steps)
+    assert counts == [(56 * 16 - 100) // 5] * 2
+
+
+def test_targets_follow_by_tau_and_nothing_else():
+    sac = SAC(spec_of((1,), continuous=1), settings({"steps_per_update": 64, "tau": 0.25}), CPU, 0)
+    sac.update(bandit(sac, 4), 0)
+    before = [p.clone() for p in sac.network.targets.parameters()]
+    sac.update(bandit(sac, 4), 0)  # one gradient step
+    for old, new, critic in zip(before, sac.network.targets.parameters(), sac.network.critics.parameters(), strict=True):
+        torch.testing.assert_close(new, old + 0.25 * (critic - old))
+    assert any(not torch.equal(p, old) for p, old in zip(sac.network.targets.parameters(), before, strict=True))
+
+
+def test_a_replay_that_cannot_fit_is_refused_with_sizes():
+    sac = SAC(spec_of((1,), continuous=1), settings({"buffer_size": 10**13}), CPU, 0)
+    with pytest.raises(ConfigError, match=r"buffer_size: a replay of 10,000,000,000,000 decisions takes .* GiB, but .* GiB of memory are"):
+        sac.remarks()
+
+
+def test_sizes_are_written_for_people():
+    assert [room.size_of(n) for n in (512, 3 << 20, 5 << 30)] == ["0.5 KiB", "3.0 MiB", "5.0 GiB"]
+
+
+@pytest.mark.parametrize(("asked", "saved"), [(None, True), (True, True), (False, False)])
+def test_the_replay_is_saved_where_it_is_small_or_asked_for(asked: bool | None, saved: bool):
+    spec = spec_of((1,), continuous=1)
+    sac, other = (SAC(spec, settings({"save_replay_buffer": asked, "buffer_init_steps": 300}), CPU, 0) for _ in range(2))
+    assert ("is saved" if saved else "is not saved") in sac.remarks()[0]
+    assert sac.remarks() == other.remarks()[1:]
+    sac.update(bandit(sac, 30), 0)
+    other.load_state_dict(sac.state_dict())
+    assert other.remarks() == (
+        [] if saved else ["The checkpoint has no replay that fits; 300 decisions are collected anew before it learns again"]
+    )
+    assert len(other.replay) == (480 if saved else 0)
+
+
+def test_a_large_replay_is_not_saved_unless_asked_for():
+    spec, large = spec_of((1,), continuous=1), {"buffer_size": 50_000_000}
+    assert not SAC(spec, settings(large), CPU, 0).saves_replay
+    assert SAC(spec, settings({**large, "save_replay_buffer": True}), CPU, 0).saves_replay
+
+
+def test_what_it_measures_has_the_tags_of_mlagents():
+    sac = SAC(spec_of((1,), continuous=1, branches=(2,)), settings(), CPU, 0)
+    metrics = sac.update(bandit(sac, 8), 0).read()
+    assert set(metrics) == {
+        "Losses/Policy Loss",
+        "Losses/Value Loss",
+        "Losses/Q1 Loss",
+        "Losses/Q2 Loss",
+        "Policy/Entropy",
+        "Policy/Extrinsic Value",
+        "Policy/Continuous Entropy Coeff",
+        "Policy/Discrete Entropy Coeff",
+        "Policy/Learning Rate",
+    }
+
+
+def test_compiling_is_refused():
+    with pytest.raises(ConfigError, match="compile is not available with the trainer sac"):
+        SAC(spec_of((1,), continuous=1), settings(compile=True), CPU, 0)
