@@ -41,7 +41,9 @@ def main(options: argparse.Namespace) -> None:
         env.close()
     if options.json:
         report = {
-            n: {"mean": r.mean, "std": float(r.returns.std()), "error": r.error, "episodes": len(r.returns)} for n, r in results.items()
+            n: {"mean": r.mean, "std": float(r.returns.std()), "error": r.error, "episodes": len(r.returns)}
+            | ({"group_mean": float(r.group_returns.mean()), "groups": len(r.group_returns)} if len(r.group_returns) else {})
+            for n, r in results.items()
         }
         print(json.dumps(report))
         return
@@ -50,3 +52,5 @@ def main(options: argparse.Namespace) -> None:
             f"{name}: mean reward {result.mean:.3f} ± {result.error:.3f} over {len(result.returns)} episodes "
             f"(least {result.returns.min():.3f}, greatest {result.returns.max():.3f}; {result.lengths.mean():.1f} decisions each)"
         )
+        if len(result.group_returns):
+            print(f"{name}: mean group reward {result.group_returns.mean():.3f} over {len(result.group_returns)} groups")

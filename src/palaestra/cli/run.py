@@ -266,10 +266,13 @@ def _report(plays: Cast, players: Players, seconds: float, *, as_json: bool) -> 
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("behavior", style="cyan")
     table.add_column("brain", overflow="fold")
-    for head in ("episodes", "mean reward", "least", "greatest", "decisions", *(("won", "drawn", "lost") if compete else ())):
+    grouped = any(len(result.group_returns) for result in found.values())
+    heads = ["episodes", "mean reward", "least", "greatest", "decisions", *(("won", "drawn", "lost") if compete else ())]
+    for head in [*heads, *(["group reward"] if grouped else [])]:
         table.add_column(head, justify="right", no_wrap=True)
     for name, result in found.items():
-        table.add_row(name, brains[name], *_cells(result, compete))
+        group = f"{result.group_returns.mean():.3f}" if len(result.group_returns) else "-"
+        table.add_row(name, brains[name], *_cells(result, compete), *([group] if grouped else []))
     console = Console(highlight=False)
     if not console.is_terminal:
         console.width = 160  # a file has no edge to fit into
@@ -292,6 +295,8 @@ def _numbers(result: Evaluation, compete: bool) -> dict[str, Any]:
     if len(returns):
         numbers |= {"mean": result.mean, "error": result.error, "std": float(returns.std())}
         numbers |= {"min": float(returns.min()), "max": float(returns.max()), "length": float(result.lengths.mean())}
+    if len(result.group_returns):
+        numbers |= {"group_mean": float(result.group_returns.mean()), "groups": len(result.group_returns)}
     if compete:
         numbers |= dict(zip(("won", "drawn", "lost"), result.outcomes, strict=True))
     return numbers

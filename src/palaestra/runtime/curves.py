@@ -14,13 +14,13 @@ import numpy as np
 from palaestra.core.errors import RunError
 from palaestra.runtime.files import explain
 from palaestra.runtime.history import History, Points, read_history, tags
-from palaestra.runtime.tracker import LENGTH, REWARD
+from palaestra.runtime.tracker import GROUP_REWARD, LENGTH, REWARD
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-OVERVIEW = (REWARD, LENGTH, "Policy/Entropy", "Losses/Policy Loss", "Losses/Value Loss", "Policy/Learning Rate")
+OVERVIEW = (REWARD, GROUP_REWARD, LENGTH, "Policy/Entropy", "Losses/Policy Loss", "Losses/Value Loss", "Policy/Learning Rate")
 """Panels of the picture that a run ends with."""
 COLORS = ("#2f6fd0", "#d1495b", "#2a9d6f", "#e08e1b", "#7b52ab", "#0f9bb0", "#8c6d46", "#c2569b")
 INK, SOFT, GRID = "#22262b", "#6d757e", "#e4e7eb"
@@ -60,6 +60,8 @@ def learning_curves(runs: Mapping[str, History], metric: str, *, by_time: bool =
 def overview(history: History) -> Figure:
     """The most telling metrics of one run in a small grid."""
     panels = [tag for tag in OVERVIEW if any(tag in tagged for tagged in history.values())] or tags([history])[:6]
+    if GROUP_REWARD in panels:
+        panels.remove(REWARD)  # of agents that are rewarded as a group it is 0 all along, or little
     columns = min(3, len(panels))
     rows = math.ceil(len(panels) / columns)
     figure = _figure(3.9 * columns, 2.6 * rows)

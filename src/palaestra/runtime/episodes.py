@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from palaestra.core.timestep import TimeStep
+from palaestra.runtime.groups import last_of_groups
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,8 @@ class Episodes:
     returns: NDArray[np.float64]  # (E,) sum of the agent's own rewards
     group_returns: NDArray[np.float64]  # (E,) sum of its group's
     lengths: NDArray[np.int64]  # (E,) decisions
+    mates: NDArray[np.bool_]  # (E,) it played in a group
+    last: NDArray[np.bool_]  # (E,) which ended with it: its group_returns are what the whole group earned
 
 
 class EpisodeMeter:
@@ -38,17 +41,19 @@ class EpisodeMeter:
     def _resize(self, slots: int) -> None:
         self._returns, self._group = np.zeros(slots), np.zeros(slots)
         self._lengths, self._waiting = np.zeros(slots, np.int64), np.zeros(slots, bool)
+        self._living, self._groups = np.zeros(slots, bool), np.full(slots, -1, np.int64)
 
     def begin(self, step: TimeStep) -> None:
         """The first tables after a reset: every open episode is dropped."""
         self._ticks.clear()
         self._lost.clear()
         self._resize(len(step.reward))
-        self._waiting = step.acting.cpu().numpy()
+        self._waiting = step.acting.cpu().numpy().copy()
+        self._living, self._groups = self._waiting.copy(), step.group.cpu().numpy().copy()
 
     def add(self, step: TimeStep) -> None:
         """One tick."""
-        self._ticks.append((step.reward, step.group_reward, step.acting, step.terminated, step.truncated))
+        self._ticks.append((step.reward, step.group_reward, step.acting, step.terminated, step.truncated, step.group))
         self._lost.append(step.lost)
 
     @property
@@ -62,11 +67,11 @@ class EpisodeMeter:
 
     def take(self) -> Episodes:
         """Sums the ticks since the last call; waits for the device once."""
-        returns, groups, lengths = [], [], []
+        returns, groups, lengths, mates, last = [], [], [], [], []
         ticks, self._ticks = self._ticks, []
         lost, self._lost = self._lost, []
-        columns = [[] if not ticks else host(column) for column in zip(*ticks, strict=True)] or [[]] * 5
-        for reward, group, acting, terminated, truncated, gone in zip(*columns, lost, strict=True):
+        columns = [[] if not ticks else host(column) for column in zip(*ticks, strict=True)] or [[]] * 6
+        for reward, group, acting, terminated, truncated, plays_in, gone in zip(*columns, lost, strict=True):
             self._widen(len(reward))
             if gone is not None:
                 self._forget(gone.cpu().numpy())
@@ -81,27 +86,38 @@ class EpisodeMeter:
                 returns.append(self._returns[slots])
                 groups.append(self._group[slots])
                 lengths.append(self._lengths[slots])
+                mates.append(self._groups[slots] >= 0)
+                last.append(np.isin(slots, last_of_groups(ended, self._living, self._groups, self._lengths)))
                 self._returns[slots] = self._group[slots] = self._lengths[slots] = 0
+            self._living = (self._living & ~ended) | acting
+            self._groups = np.where(acting, plays_in, self._groups)
         nothing = np.zeros(0)
         return Episodes(
-            np.concatenate([nothing, *returns]), np.concatenate([nothing, *groups]), np.concatenate([nothing.astype(np.int64), *lengths])
+            np.concatenate([nothing, *returns]),
+            np.concatenate([nothing, *groups]),
+            np.concatenate([nothing.astype(np.int64), *lengths]),
+            np.concatenate([nothing.astype(np.bool_), *mates]),
+            np.concatenate([nothing.astype(np.bool_), *last]),
         )
 
     def _forget(self, lost: NDArray[np.bool_]) -> None:
         """Their episodes are none."""
         self._returns[lost] = self._group[lost] = self._lengths[lost] = 0
         self._waiting &= ~lost
+        self._living &= ~lost
 
     def _widen(self, slots: int) -> None:
         more = slots - len(self._returns)
         if more > 0:
             self._returns, self._group = np.pad(self._returns, (0, more)), np.pad(self._group, (0, more))
             self._lengths, self._waiting = np.pad(self._lengths, (0, more)), np.pad(self._waiting, (0, more))
+            self._living, self._groups = np.pad(self._living, (0, more)), np.pad(self._groups, (0, more), constant_values=-1)
 
     def state_dict(self) -> dict[str, Any]:
         """Open sums. Call `take` first."""
         assert not self._ticks
         arrays = {"returns": self._returns, "group": self._group, "lengths": self._lengths, "waiting": self._waiting}
+        arrays |= {"living": self._living, "groups": self._groups}
         return {name: torch.from_numpy(array.copy()) for name, array in arrays.items()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -111,6 +127,10 @@ class EpisodeMeter:
         self._returns, self._group, self._lengths, self._waiting = (
             state[name].numpy().copy() for name in ("returns", "group", "lengths", "waiting")
         )
+        if "living" in state:  # not in checkpoints of earlier versions
+            self._living, self._groups = state["living"].numpy().copy(), state["groups"].numpy().copy()
+        else:
+            self._living, self._groups = self._waiting.copy(), np.full(len(self._waiting), -1, np.int64)
 
 
 def host(column: tuple[Tensor, ...]) -> list[NDArray[Any]]:

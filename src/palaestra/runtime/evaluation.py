@@ -25,6 +25,7 @@ class Evaluation:
     returns: NDArray[np.float64]  # (E,)
     lengths: NDArray[np.int64]  # (E,) decisions
     finals: NDArray[np.float64]  # (E,) what the last decision earned: between teams its sign says who won
+    group_returns: NDArray[np.float64]  # (G,) what each group earned as one, over an episode of all its members
 
     @property
     def mean(self) -> float:
@@ -60,7 +61,7 @@ def results(players: Players) -> dict[str, Evaluation]:
 
 
 def _result(tally: Tally) -> Evaluation:
-    return Evaluation(np.array(tally.returns), np.array(tally.lengths, np.int64), np.array(tally.finals))
+    return Evaluation(np.array(tally.returns), np.array(tally.lengths, np.int64), np.array(tally.finals), np.array(tally.group_returns))
 
 
 def model_brains(env: Env, policies: Mapping[str, Policy], *, deterministic: bool) -> BrainOf:

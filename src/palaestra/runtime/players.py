@@ -13,6 +13,7 @@ from palaestra.brains.base import Brain, Seen
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.base import Env
+from palaestra.runtime.groups import last_of_groups
 
 BrainOf = Callable[[str, int], Brain]
 """The brain of a behavior's team. Raises PolicyError where there is none."""
@@ -27,7 +28,9 @@ class Shown:
     acting: NDArray[np.bool_]  # (S,)
     ended: NDArray[np.bool_]
     reward: NDArray[np.float32]  # its own and its group's
+    group_reward: NDArray[np.float32]
     team: NDArray[np.int64]
+    group: NDArray[np.int64]
     lost: NDArray[np.bool_] | None
 
 
@@ -37,7 +40,9 @@ def shown(step: TimeStep) -> Shown:
         acting=step.acting.cpu().numpy(),
         ended=(step.terminated | step.truncated).cpu().numpy(),
         reward=(step.reward + step.group_reward).cpu().numpy(),
+        group_reward=step.group_reward.cpu().numpy(),
         team=step.team.cpu().numpy(),
+        group=step.group.cpu().numpy(),
         lost=None if step.lost is None else step.lost.cpu().numpy(),
     )
 
@@ -52,9 +57,11 @@ class Tally:
         self._team, self._episodes, self._begun = team, episodes, 0
         self._return, self._length = np.zeros(0), np.zeros(0, np.int64)
         self._playing, self._counted, self._waiting = (np.zeros(0, bool) for _ in range(3))  # waiting: decided, not settled
+        self._group_return, self._group = np.zeros(0), np.zeros(0, np.int64)
         self.returns: list[float] = []
         self.lengths: list[int] = []
         self.finals: list[float] = []  # what each episode's last decision earned
+        self.group_returns: list[float] = []  # what each group earned as one, whose last member's episode counts
 
     @property
     def done(self) -> bool:
@@ -72,27 +79,30 @@ class Tally:
             self._forget(now.lost)
         settled = self._waiting & (now.acting | now.ended)
         self._return[settled] += now.reward[settled]
+        self._group_return[settled] += now.group_reward[settled]
         self._length[settled] += 1
         self._waiting &= ~settled
         for slot in (now.ended & self._counted).nonzero()[0]:
             self.returns.append(float(self._return[slot]))
             self.lengths.append(int(self._length[slot]))
             self.finals.append(float(now.reward[slot]))
-        self._return[now.ended] = self._length[now.ended] = 0
+        last = last_of_groups(now.ended & self._playing, self._playing, self._group, self._length)
+        self.group_returns += self._group_return[last[self._counted[last]]].tolist()
+        self._return[now.ended] = self._length[now.ended] = self._group_return[now.ended] = 0
         self._playing[now.ended] = self._counted[now.ended] = False
         self._seat(now)
 
     def _forget(self, lost: NDArray[np.bool_]) -> None:
         """Episodes that broke off say nothing of the brain: others are counted in their stead."""
         self._begun -= int((lost & self._counted).sum())
-        self._return[lost] = self._length[lost] = 0
+        self._return[lost] = self._length[lost] = self._group_return[lost] = 0
         for flags in (self._playing, self._counted, self._waiting):
             flags &= ~lost
 
     def _seat(self, now: Shown) -> None:
         """Episodes that begin on this tick; the lowest slots count where not all do."""
         new = (now.acting & (now.team == self._team) & ~self._playing).nonzero()[0]
-        self._playing[new] = True
+        self._playing[new], self._group[new] = True, now.group[new]
         self._counted[new[: self._episodes - self._begun]] = True
         self._begun = min(self._begun + len(new), self._episodes)
 
@@ -100,6 +110,7 @@ class Tally:
         more = slots - len(self._return)
         if more > 0:
             self._return, self._length = np.pad(self._return, (0, more)), np.pad(self._length, (0, more))
+            self._group_return, self._group = np.pad(self._group_return, (0, more)), np.pad(self._group, (0, more), constant_values=-1)
             self._playing, self._counted = np.pad(self._playing, (0, more)), np.pad(self._counted, (0, more))
             self._waiting = np.pad(self._waiting, (0, more))
 

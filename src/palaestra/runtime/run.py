@@ -26,7 +26,7 @@ from palaestra.runtime.settings import RunSettings, behavior
 from palaestra.runtime.status import MLAGENTS
 from palaestra.runtime.teaching import Teachers
 from palaestra.runtime.timers import Timers
-from palaestra.runtime.tracker import Tracker
+from palaestra.runtime.tracker import GROUP_REWARD, Tracker
 
 MUCH_WORK = 30_000_000
 """Multiplications in one pass at which a second core begins to pay: below, handing work over costs more than it saves."""
@@ -156,7 +156,11 @@ class Run:
                 rewards = learner.settings.reward_signals
                 strength = rewards["extrinsic"].strength if "extrinsic" in rewards else 0.0
                 extrinsic = (ended.returns + ended.group_returns) * strength
-                self.tracker.episodes(name, ended.returns.tolist(), ended.lengths.tolist(), extrinsic=extrinsic.tolist())
+                told = {"extrinsic": extrinsic.tolist()}
+                if ended.mates.any():
+                    told["judged"] = (ended.returns + ended.group_returns)[ended.last | ~ended.mates].tolist()
+                self.tracker.episodes(name, ended.returns.tolist(), ended.lengths.tolist(), **told)
+                self.tracker.spread(name, GROUP_REWARD, ended.group_returns[ended.last].tolist())
 
     def note_measurements(self) -> None:
         """Tells the tracker what the environment measured itself: once a behavior, as none is known to be meant."""

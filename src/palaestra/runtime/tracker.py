@@ -100,17 +100,24 @@ class Tracker:
             self._periods[behavior].spreads.setdefault(tag, []).extend(numbers)
 
     def episodes(
-        self, behavior: str, returns: Sequence[float], lengths: Sequence[int], *, extrinsic: Sequence[float] | None = None
+        self,
+        behavior: str,
+        returns: Sequence[float],
+        lengths: Sequence[int],
+        *,
+        extrinsic: Sequence[float] | None = None,
+        judged: Sequence[float] | None = None,
     ) -> None:
         """Episodes that ended: each one's sum of rewards and count of decisions.
 
-        `extrinsic` is the return as learned from (strength and group reward in it), where that differs.
+        `extrinsic` is the return as learned from (strength and group reward in it), where that differs; `judged` are the returns by which
+        `recent_reward` and `mean_reward` go, where they are others, as those of whole groups.
         The length recorded is one less than the decisions, as users' plots have always had it.
         """
         self.spread(behavior, REWARD, returns)
         self.extend(behavior, LENGTH, [length - 1 for length in lengths])
         self.extend(behavior, EXTRINSIC, returns if extrinsic is None else extrinsic)
-        numbers = _numbers(returns)
+        numbers = _numbers(returns if judged is None else judged)
         _add(self._since_update[behavior], numbers)
         self._recent[behavior].extend(numbers)
 
