@@ -115,7 +115,7 @@ def test_the_grid_shows_blocks_by_size_and_what_else_is_near():
     assert grid[2].nonzero().amax(0).tolist() == [7, 11]
     assert grid[3].nonzero()[:, 0].unique().tolist() == [0, 1]  # the goal begins 8.5 m ahead
     assert grid[4].nonzero()[:, 0].unique().tolist() == [*range(16)]  # walls on both sides, as far as they go
-    assert grid[4].nonzero()[:, 1].unique().tolist() == [*range(1, 19)]  # and behind
+    assert grid[4].nonzero()[:, 1].unique().tolist() == [*range(1, 20)]  # and behind
     assert grid[5, 9, 14] == 1  # a mate, half a meter ahead, 4.5 m to the right
     assert grid[5, 9:11, 9:11].sum() == 0  # it does not see itself
 
