@@ -39,9 +39,8 @@ class Asked:
 
     def answer(self, step: TimeStep) -> Action:
         """What it would do in each acting slot; zeros elsewhere. Call `see` first."""
-        slots, device = len(step.reward), step.reward.device
-        continuous = np.zeros((slots, self._action.continuous), np.float32)
-        discrete = np.zeros((slots, len(self._action.branches)), np.int64)
+        device = step.reward.device
+        continuous, discrete = self._zeros(len(step.reward))
         rows = step.acting.cpu().numpy().nonzero()[0]
         new = rows[self._fresh[rows]]
         if len(new):
@@ -53,6 +52,11 @@ class Asked:
             choice = self._brain.decide(seen)
             continuous[rows], discrete[rows] = choice.continuous, choice.discrete
         return Action(torch.from_numpy(continuous).to(device), torch.from_numpy(discrete).to(device))
+
+    def nothing(self, step: TimeStep) -> Action:
+        """Zeros in every slot; the brain is not asked."""
+        continuous, discrete = self._zeros(len(step.reward))
+        return Action(torch.from_numpy(continuous).to(step.reward.device), torch.from_numpy(discrete).to(step.reward.device))
 
     def forget(self) -> None:
         """Other agents sit in the slots from here on."""
@@ -70,6 +74,9 @@ class Asked:
         self._fresh = columns[:, 0] > 0
         if columns.shape[1] > 1:
             self._brain.memory = columns[:, 1:].copy()
+
+    def _zeros(self, slots: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        return np.zeros((slots, self._action.continuous), np.float32), np.zeros((slots, len(self._action.branches)), np.int64)
 
     def _remembered(self, slots: int) -> NDArray[np.float32]:
         memory = self._brain.memory
@@ -107,7 +114,7 @@ class Playing:
 
     def blank(self, step: TimeStep) -> Decision:
         """A decision that shows its columns' shapes."""
-        return _drawn_nowhere(self._asked.answer(step))
+        return _drawn_nowhere(self._asked.nothing(step))
 
 
 class Told:

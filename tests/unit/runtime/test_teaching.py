@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from recall_env import Recall
+from small_runs import differences, settings, state
+
+import palaestra
+from palaestra.brains.base import Choice, Seen
+from palaestra.core.errors import ConfigError, EnvError, PolicyError
+from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
+from palaestra.core.timestep import Action, TimeStep
+from palaestra.envs.builtin.ball import Ball
+from palaestra.runtime.cast import Part
+from palaestra.runtime.evaluation import evaluate
+from palaestra.runtime.history import read_history
+from palaestra.runtime.teaching import teacher_part
+from palaestra.runtime.tracker import Summary
+
+
+class School:
+    """Two 3DBalls as one environment: in one the teacher balances, in the other the pupil."""
+
+    device = torch.device("cpu")
+    parameters: Mapping[str, float] = {}
+
+    def __init__(self, areas: int = 4) -> None:
+        self.num_areas = areas
+        self.rooms = {name: Ball(areas) for name in ("Expert", "Pupil")}
+        self.behaviors: Mapping[str, BehaviorSpec] = {name: room.behaviors["3DBall"] for name, room in self.rooms.items()}
+
+    def reset(self, seed: int) -> dict[str, TimeStep]:
+        return {name: room.reset(seed + i)["3DBall"] for i, (name, room) in enumerate(self.rooms.items())}
+
+    def step(self, actions: Mapping[str, Action]) -> dict[str, TimeStep]:
+        return {name: room.step({"3DBall": actions[name]})["3DBall"] for name, room in self.rooms.items()}
+
+    def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
+        return self.rooms[behavior].heuristic("3DBall", slots)
+
+    def set_parameters(self, values: Mapping[str, torch.Tensor]) -> None: ...
+
+    def state_dict(self) -> dict[str, torch.Tensor]:
+        return {f"{name}/{key}": value for name, room in self.rooms.items() for key, value in room.state_dict().items()}
+
+    def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:
+        for name, room in self.rooms.items():
+            room.load_state_dict({key.removeprefix(f"{name}/"): value for key, value in state.items() if key.startswith(f"{name}/")})
+
+    def close(self) -> None: ...
+
+
+class Tilts:
+    """A teacher of a user's own: always the same."""
+
+    def decide(self, seen: Seen) -> Choice:
+        return Choice(np.full((len(seen.slots), 2), 0.25, np.float32), np.zeros((len(seen.slots), 0), np.int64))
+
+
+def tree(behavior: str, max_steps: int = 2000, **hyper: Any) -> dict[str, Any]:
+    hyper = {"batch_size": 64, "buffer_size": 500, "learning_rate": 3e-3, **hyper}
+    network = {"hidden_units": 32, "num_layers": 1, "normalize": True}
+    return settings(behavior, max_steps, trainer_type="bc", hyperparameters=hyper, network_settings=network, summary_freq=500)
+
+
+def train(config: dict[str, Any], env: Any, results: Path, name: str = "run", until: int | None = None, **more: Any) -> palaestra.Result:
+    callbacks: list[Callable[[Summary], object]] = [] if until is None else [lambda summary: summary.step >= until]
+    given = {"results_dir": str(results), "run_id": name, "seed": 3, "num_areas": 4, **more}
+    return palaestra.train(config, env=env, callbacks=callbacks, **given)
+
+
+@pytest.mark.parametrize("plays", [True, False])
+def test_a_student_becomes_its_teacher_in_its_own_behavior(plays: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    done = train(tree("3DBall", 24000, teacher="heuristic", teacher_plays=plays), "3DBall", tmp_path, num_areas=16)
+    said = "heuristic plays '3DBall'" if plays else "'3DBall' plays, and learns what heuristic would have done"
+    assert said in capsys.readouterr().out
+    # the reward that is seen is that of whoever plays; the model is the student's
+    returns = evaluate(Ball(20), {"3DBall": palaestra.load_policy(done.models["3DBall"])}, 20)["3DBall"].returns
+    assert returns.mean() > 90
+
+
+def test_a_pupil_learns_from_another_behavior(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    done = train(tree("Pupil", 6000, teacher_behavior="Expert"), School(), tmp_path)
+    out = capsys.readouterr().out
+    assert "heuristic plays 'Expert', from which 'Pupil' learns" in out
+    assert list(done.models) == ["Pupil"]
+    losses = read_history(done.folder)["Pupil"]["Losses/Cloning Loss"].value
+    assert losses[-1] < 0.1 * losses[0]
+
+
+def test_the_teacher_is_whoever_is_named(tmp_path: Path):
+    done = train(tree("Pupil", 4000, teacher="test_teaching:Tilts", teacher_behavior="Expert", num_epoch=6), School(), tmp_path, quiet=True)
+    view = School(3).reset(0)["Pupil"].obs[0].numpy()
+    action = palaestra.load_policy(done.models["Pupil"]).act([view], deterministic=True)
+    assert action.continuous == pytest.approx(np.full((3, 2), 0.25), abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("hyper", "env"),
+    [
+        ({"teacher": "heuristic"}, "3DBall"),
+        ({"teacher": "heuristic", "teacher_plays": False}, "3DBall"),
+        ({"teacher_behavior": "Expert"}, None),
+    ],
+)
+def test_an_interrupted_lesson_goes_on_as_one_that_never_stopped(hyper: dict[str, Any], env: str | None, tmp_path: Path):
+    config = tree("3DBall" if env else "Pupil", **hyper)
+    whole = train(config, env or School(), tmp_path, "whole", quiet=True)
+    assert not train(config, env or School(), tmp_path, "parts", until=1000, quiet=True).finished
+    resumed = train(config, env or School(), tmp_path, "parts", resume=True, quiet=True)
+    assert differences(state(whole.folder), state(resumed.folder)) == []
+
+
+@pytest.mark.parametrize("plays", [True, False])
+def test_a_model_that_remembers_teaches_on_after_a_stop(plays: bool, tmp_path: Path):
+    memory = {"memory": {"sequence_length": 8, "memory_size": 8}, "hidden_units": 8, "num_layers": 1}
+    master = train(settings("Recall", network_settings=memory), Recall(6, (3, 5)), tmp_path, "master", quiet=True).models["Recall"]
+    hyper = {"batch_size": 32, "buffer_size": 100, "teacher": str(master), "teacher_plays": plays}
+    config = settings("Recall", 400, trainer_type="bc", hyperparameters=hyper, network_settings=memory, summary_freq=100)
+    whole = train(config, Recall(6, (3, 5)), tmp_path, "whole", quiet=True)
+    assert not train(config, Recall(6, (3, 5)), tmp_path, "parts", until=200, quiet=True).finished
+    resumed = train(config, Recall(6, (3, 5)), tmp_path, "parts", resume=True, quiet=True)
+    assert differences(state(whole.folder), state(resumed.folder)) == []
+
+
+def test_a_teacher_that_sees_something_else_is_shown_beside_its_pupil(tmp_path: Path):
+    school = School()
+    school.behaviors = {**school.behaviors, "Pupil": BehaviorSpec((ObsSpec("vector", (8,)),), ActionSpec(branches=(3,)), steady=True)}
+    with pytest.raises(EnvError) as error:
+        train(tree("Pupil", teacher_behavior="Expert"), school, tmp_path, quiet=True)
+    assert [line.split("   ")[0].strip() for line in str(error.value).splitlines()] == [
+        "'Pupil' cannot learn from the agents of 'Expert':",
+        "",
+        "observation 0",
+        "actions",
+    ]
+    assert str(error.value).endswith("<- differs")
+
+
+def test_a_behavior_that_is_played_by_a_teacher_does_not_learn(tmp_path: Path):
+    config = tree("Pupil", teacher_behavior="Expert")
+    config["behaviors"]["Expert"] = {"trainer_type": "ppo"}
+    with pytest.raises(ConfigError, match=r"behaviors.Expert: another behavior has it for its teacher_behavior"):
+        train(config, School(), tmp_path, quiet=True)
+
+
+def test_a_teacher_is_typed_as_a_brain_a_file_or_a_class(tmp_path: Path):
+    assert teacher_part("heuristic") == Part("heuristic")
+    assert teacher_part("model:first") == Part("model", "first")
+    assert teacher_part("a/Ball.onnx") == Part("model", "a/Ball.onnx")
+    assert teacher_part("mine:Brain") == teacher_part("python:mine:Brain") == Part("python", "mine:Brain")
+    with pytest.raises(ConfigError, match="teacher 'nobody' is nobody; expected heuristic"):
+        teacher_part("nobody")
+    with pytest.raises(PolicyError, match=r"none\.onnx"):
+        train(tree("3DBall", teacher="none.onnx"), "3DBall", tmp_path, quiet=True)
