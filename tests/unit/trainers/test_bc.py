@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,13 @@ def shown(seed: int = 0) -> Rollout:
     rollout.sample.discrete[..., 0] = 1
     rollout.sample.discrete[..., 1] = 0
     return rollout
+
+
+def masked(rollout: Rollout) -> Rollout:
+    """All that was not done may be forbidden."""
+    mask = torch.rand(*rollout.shape, 4, generator=torch.Generator().manual_seed(0)) < 0.5
+    columns = rollout.sample.discrete + torch.tensor([0, 2])
+    return replace(rollout, action_mask=mask.scatter(2, columns, True))
 
 
 def test_a_rollout_is_learned_as_what_its_teacher_did():
@@ -92,13 +100,26 @@ def test_with_demonstrations_the_rollout_only_counts(tmp_path: Path):
 @pytest.mark.parametrize("network", [{"normalize": True}, {"memory": {"sequence_length": 4, "memory_size": 8}}])
 def test_it_goes_on_as_without_a_stop(tmp_path: Path, network: dict[str, Any], steady: bool):
     path = demonstrated(tmp_path, HYBRID, [(0.1 * i, 0.3, i % 2) for i in range(40)])
-    for source in ({"demo_path": path}, {"teacher": "heuristic"}):
+    sources: list[dict[str, Any]] = [{"demo_path": path}, {"teacher": "heuristic"}]
+    for source in sources:
         whole, resumed = trainer(network=network, **source), trainer(network=network, seed=7, **source)
-        whole.update(experience(1, steady), 64)
+        whole.update(masked(experience(1, steady)), 64)
         resumed.load_state_dict(whole.state_dict())
         for bc in (whole, resumed):
-            bc.update(experience(2, steady), 128)
+            bc.update(masked(experience(2, steady)), 128)
         assert differences(whole.state_dict(), resumed.state_dict()) == []
+
+
+def test_what_a_mask_forbids_is_not_learned_against():
+    """The teacher takes what is left: there is nothing to learn."""
+    rollout = shown()
+    rollout.sample.discrete.fill_(0)
+    rollout = replace(rollout, action_mask=torch.tensor([True, False, True, False]).expand(*rollout.shape, 4))
+    rollout.sample.continuous.fill_(0.0)
+    bc = trainer(teacher="heuristic", learning_rate=0.0)
+    with torch.no_grad():
+        bc.network.action_head.weight.zero_()
+    assert bc.update(rollout, 0).read()["Losses/Cloning Loss"] == pytest.approx(0, abs=1e-6)
 
 
 def test_the_normalizer_knows_what_teachers_see(tmp_path: Path):
