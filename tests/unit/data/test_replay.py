@@ -185,10 +185,11 @@ def test_what_is_drawn_is_what_happened(steady: bool, few: bool, terminal_views:
 
 @pytest.mark.parametrize("steady", [True, False])
 @pytest.mark.parametrize("few", [False, True])
-def test_sequences_are_one_agents_decisions_in_one_episode(steady: bool, few: bool):
+@pytest.mark.parametrize("size", [20, 90])
+def test_sequences_are_one_agents_decisions_in_one_episode(steady: bool, few: bool, size: int):
     keeps, generator, stretch = Keeps(), torch.Generator().manual_seed(3), 4
     world = World(5, 5, steady=steady, few=few, memory=2)
-    replay, poured = Replay(SPEC, 90, torch.device("cpu"), memory=2, stretch=stretch), []
+    replay, poured = Replay(SPEC, size, torch.device("cpu"), memory=2, stretch=stretch), []
     longest = 0
     for rollout in world.rollouts([1, 3, 1, 40, 1, 1] * 8, keeps):
         poured += pour(replay, rollout)
@@ -213,12 +214,27 @@ def test_sequences_are_one_agents_decisions_in_one_episode(steady: bool, few: bo
             mine = [world.history[numbers[row]] for row in rows]
             assert len({(h.slot, h.episode) for h in mine}) == 1
             of_it = [n for n in poured if world.history[n].episode == mine[0].episode]
+            assert numbers[rows[0]] in poured[-size:]
             begin = of_it.index(numbers[rows[0]])
             assert begin % stretch == 0
             assert [numbers[row] for row in rows] == of_it[begin : begin + stretch]
             assert sequences.memory[c].tolist() == [float(begin)] * 2
             longest = max(longest, len(rows))
     assert longest == stretch
+
+
+@pytest.mark.parametrize("steady", [True, False])
+def test_no_row_of_views_is_lost_or_has_two_uses(steady: bool):
+    world = World(9, 5, steady=steady)
+    replay = Replay(SPEC, 40, torch.device("cpu"))
+    for rollout in world.rollouts([1, 1, 9] * 20, Keeps(terminal_views=True)):
+        pour(replay, rollout)
+        arrays = {name: array.numpy() for name, array in replay.state_dict()["ledger"]["arrays"].items()}
+        counts = replay.state_dict()["ledger"]["counts"]
+        here = np.arange(counts["oldest"], counts["end"]) % 40
+        owned = arrays["after"][here][arrays["owns_after"][here]]
+        rows = np.concatenate([arrays["view"][here], owned, arrays["waiting"][arrays["waiting"] >= 0], arrays["free"]])
+        assert sorted(rows) == list(range(replay.rows))
 
 
 @pytest.mark.parametrize("stretch", [0, 4])
