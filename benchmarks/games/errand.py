@@ -1,10 +1,13 @@
-"""Imitation: fetch the key, then open the chest; nothing before that earns anything. Usage: as examples/sdk_roll.py."""
+"""Imitation: fetch the key, then open the chest; nothing before that earns anything. Usage: as examples/sdk_roll.py.
+
+The ways are long and straight, since ML-Agents takes from a demonstration what was done one decision before.
+"""
 
 from __future__ import annotations
 
 from palaestra import sdk
 
-SIDE, TURNS = 7, 30
+SIDE, LEG, TURNS = 10, 4, 40
 MOVES = ((0, -1), (0, 1), (-1, 0), (1, 0))  # up, down, left, right
 
 
@@ -16,8 +19,10 @@ class Servant(sdk.Agent):
     max_step = TURNS
 
     def on_episode_begin(self) -> None:
-        squares = self.academy.random.sample(range(SIDE * SIDE), 3)
-        (self.x, self.y), *self.goals = ((square % SIDE, square // SIDE) for square in squares)
+        random = self.academy.random
+        self.x, self.y = random.randrange(SIDE), random.randrange(SIDE)
+        x, y = (random.choice([to for to in range(SIDE) if abs(to - at) >= LEG]) for at in (self.x, self.y))
+        self.goals = [(x, self.y), (x, y)]
 
     def collect_observations(self, sensor: sdk.VectorSensor) -> None:
         sensor.add(len(self.goals) < 2)

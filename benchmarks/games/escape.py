@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from palaestra import sdk
 
-CREW, LENGTH, TURNS = 3, 5, 20
+CREW, LENGTH, TURNS = 2, 5, 20
 
 
 class Sailor(sdk.Agent):
