@@ -30,7 +30,8 @@ class GroupCritic(nn.Module):
         self.seen, self.done = linear(inputs, inputs), linear(action.continuous + action.choices, inputs)
         self.query = linear(inputs, HEADS * self.size, 0.125)
         self.key_value = linear(inputs, 2 * HEADS * self.size, 0.125)
-        self.out, self.body = linear(HEADS * self.size, inputs, 0.125), linear(inputs + 1, inputs)
+        self.out, self.body = linear(HEADS * self.size, inputs, 0.125), linear(inputs, inputs)
+        self.crowd = nn.Parameter(torch.zeros(inputs))
         self.value_head, self.baseline_head = nn.Linear(inputs, signals), nn.Linear(inputs, signals)
         for head in (self.value_head, self.baseline_head):
             nn.init.zeros_(head.weight)
@@ -53,7 +54,7 @@ class GroupCritic(nn.Module):
         """
         seen = self.seen(features)
         view, deed = self._embedded(seen), self._embedded(seen + self.done(self.encoded(action)))
-        query, (own, others) = self.query(view), self.key_value(torch.cat([view, deed])).chunk(2)
+        query, own, others = self.query(view), self.key_value(view), self.key_value(deed)
         value = self._value(view, query, own, groups)
         asks, (key, worth), (keys, worths) = self._heads(query, groups)[0], self._heads(own, groups), self._heads(others, groups)
         diagonal = torch.eye(groups.members.shape[1], dtype=torch.bool, device=view.device)
@@ -94,5 +95,5 @@ class GroupCritic(nn.Module):
     def _judged(self, attended: Tensor, itself: Tensor, agents: Tensor) -> Tensor:
         """What was attended to and who asked, (X, ...), and how many agents there are (X,), as features (X, inputs)."""
         features = functional.layer_norm(self.out(attended) + itself, itself.shape[1:])
-        alone = 1 / agents.clamp(min=1).to(features.dtype)
-        return functional.silu(self.body(torch.cat([features, 1 - alone.unsqueeze(1)], 1)))
+        mates = 1 - 1 / agents.clamp(min=1).to(features.dtype)
+        return functional.silu(torch.addcmul(self.body(features), mates.unsqueeze(1), self.crowd))

@@ -77,7 +77,7 @@ def plainly(made: GroupCritic, features: Tensor, action: Action, members: list[i
     else:
         attended, itself = attended[members.index(asks)], itself[members.index(asks)]
     features = functional.layer_norm(made.out(attended) + itself, itself.shape)
-    features = functional.silu(made.body(torch.cat([features, torch.tensor([1 - 1 / len(members)])])))
+    features = functional.silu(made.body(features) + (1 - 1 / len(members)) * made.crowd)
     return (made.value_head if asks is None else made.baseline_head)(features)
 
 

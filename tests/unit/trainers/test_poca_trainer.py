@@ -27,6 +27,7 @@ from palaestra.losses.returns import gae
 from palaestra.models.distributions import log_prob_and_entropy
 from palaestra.models.group_critic import GroupCritic
 from palaestra.runtime.collector import Collector, Seat
+from palaestra.testing import check_trainer
 from palaestra.trainers.group_values import GroupCritique
 from palaestra.trainers.poca import POCA
 from palaestra.trainers.ppo import PPO
@@ -258,3 +259,11 @@ def learned(kind: type[POCA] | type[PPO], name: str) -> float:
 def test_someone_learns_to_die_for_its_mates_and_with_ppo_nobody_does():
     assert learned(POCA, "poca") > 0.5  # at best two of three earn 1
     assert learned(PPO, "ppo") < 0.3
+
+
+@pytest.mark.parametrize(
+    "network", [{"hidden_units": 13}, {"memory": MEMORY}, {"bfloat16": True}, {"normalize": True, "num_layers": 1}], ids=str
+)
+def test_it_keeps_the_contract_of_a_trainer(network: dict[str, object]):
+    hyper = {"max_grad_norm": 0.5, "value_coef": 1.0, "joint_ratio": True}
+    check_trainer(POCA, behavior_settings(hyper, network, {"normalize": True}, trainer_type="poca"))
