@@ -266,13 +266,16 @@ def _report(plays: Cast, players: Players, seconds: float, *, as_json: bool) -> 
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("behavior", style="cyan")
     table.add_column("brain", overflow="fold")
-    grouped = any(len(result.group_returns) for result in found.values())
-    heads = ["episodes", "mean reward", "least", "greatest", "decisions", *(("won", "drawn", "lost") if compete else ())]
-    for head in [*heads, *(["group reward"] if grouped else [])]:
+    groups = ("group reward",) if any(result.group_returns.size for result in found.values()) else ()
+    for head in ("episodes", "mean reward", "least", "greatest", "decisions", *(("won", "drawn", "lost") if compete else ()), *groups):
         table.add_column(head, justify="right", no_wrap=True)
     for name, result in found.items():
-        group = f"{result.group_returns.mean():.3f}" if len(result.group_returns) else "-"
-        table.add_row(name, brains[name], *_cells(result, compete), *([group] if grouped else []))
+        table.add_row(
+            name,
+            brains[name],
+            *_cells(result, compete),
+            *(f"{result.group_returns.mean() if result.group_returns.size else 0:.3f}" for _ in groups),
+        )
     console = Console(highlight=False)
     if not console.is_terminal:
         console.width = 160  # a file has no edge to fit into

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -25,11 +24,10 @@ from palaestra.runtime.parameters import fix_parameters
 from palaestra.runtime.settings import RunSettings, behavior
 from palaestra.runtime.status import MLAGENTS
 from palaestra.runtime.teaching import Teachers
+from palaestra.runtime.threads import threads_for
 from palaestra.runtime.timers import Timers
 from palaestra.runtime.tracker import GROUP_REWARD, Tracker
 
-MUCH_WORK = 30_000_000
-"""Multiplications in one pass at which a second core begins to pay: below, handing work over costs more than it saves."""
 RESERVED = ("run", "checkpoints", "run_logs")
 """Names in a run's folder and in its checkpoints that no behavior may take."""
 SAFETY_SECONDS = 60.0
@@ -89,15 +87,10 @@ class Run:
         return learner.seat
 
     def set_threads(self) -> None:
-        """As many as asked for; else all cores (or OMP_NUM_THREADS) where tables or minibatches are much work, else one."""
+        """As many as asked for, else as many as the work is worth."""
         if self.threads is None:
-            most = max((learner.work for learner in self.learners.values()), default=0)
-            told = os.environ.get("OMP_NUM_THREADS", "")
-            cores = int(told) if told.isdigit() else os.cpu_count()
-            self.threads = cores or 1 if most >= MUCH_WORK else 1
-            work = f"{most / 1e6:,.0f} million" if most >= 1e6 else "less than a million"
-            why = f"{work} multiplications in a pass of a minibatch or a tick; --torch-threads chooses"
-            self.console.info(f"Computing with {self.threads} {'thread' if self.threads == 1 else 'threads'}: {why}")
+            self.threads, why = threads_for(max((learner.work for learner in self.learners.values()), default=0))
+            self.console.info(why)
         torch.set_num_threads(self.threads)
 
     @property
