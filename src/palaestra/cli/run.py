@@ -270,18 +270,18 @@ def _report(plays: Cast, players: Players, seconds: float, *, as_json: bool) -> 
     for head in ("episodes", "mean reward", "least", "greatest", "decisions", *(("won", "drawn", "lost") if compete else ()), *groups):
         table.add_column(head, justify="right", no_wrap=True)
     for name, result in found.items():
-        table.add_row(
+        earned = result.group_returns
+        group = [f"{earned.mean():.3f}" if earned.size else "-"] if groups else []
+        table.add_row(name, brains[name], *_cells(result, compete), *group)
             name,
             brains[name],
             *_cells(result, compete),
             *(f"{result.group_returns.mean() if result.group_returns.size else 0:.3f}" for _ in groups),
         )
     console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = 160  # a file has no edge to fit into
+    console.width = console.width if console.is_terminal else 160  # a file has no edge to fit into
     console.print(table)
-    rate = players.decisions / max(seconds, 1e-9)
-    console.print(f"{players.decisions:,} decisions in {seconds:.1f} s ({rate:,.0f} a second)")
+    console.print(f"{players.decisions:,} decisions in {seconds:.1f} s ({players.decisions / max(seconds, 1e-9):,.0f} a second)")
 
 
 def _cells(result: Evaluation, compete: bool) -> list[str]:
