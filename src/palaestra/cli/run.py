@@ -273,11 +273,6 @@ def _report(plays: Cast, players: Players, seconds: float, *, as_json: bool) -> 
         earned = result.group_returns
         group = [f"{earned.mean():.3f}" if earned.size else "-"] if groups else []
         table.add_row(name, brains[name], *_cells(result, compete), *group)
-            name,
-            brains[name],
-            *_cells(result, compete),
-            *(f"{result.group_returns.mean() if result.group_returns.size else 0:.3f}" for _ in groups),
-        )
     console = Console(highlight=False)
     console.width = console.width if console.is_terminal else 160  # a file has no edge to fit into
     console.print(table)
