@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any, Protocol
 
 import torch
@@ -12,7 +13,7 @@ from palaestra.core.errors import EnvError
 from palaestra.core.timestep import Decision, TimeStep
 from palaestra.data.ends import EndsList, EndsTable, column
 from palaestra.data.layout import Layout, Waiting
-from palaestra.data.rollout import Keeps, Rollout
+from palaestra.data.rollout import Earned, Keeps, Rollout
 
 PLAIN = Keeps()
 
@@ -125,6 +126,7 @@ class SlottedBuffer:
         self._layout = Layout(step, decision, keeps)
         self._waiting = torch.zeros_like(step.acting)  # decided, not settled
         self._ends = EndsList(keeps.terminal_views)
+        self._earned: Earned | None = None
         self._have(
             [column(x, ticks) for x in self._layout.opened(step, decision, 0)],
             [column(x, ticks) for x in self._layout.settled(step, 0)],
@@ -194,10 +196,11 @@ class SlottedBuffer:
     def take(self, step: TimeStep) -> Rollout:
         """Cuts every slot after its last settled decision; decisions still waiting go on in the next rollout."""
         slots = self._waiting.nonzero().squeeze(1)
-        waiting = Waiting(slots, [x[self._next[slots]] for x in self._flat_opened])
+        waiting = Waiting(slots, [x[self._next[slots]] for x in self._flat_opened], self._earned)
         rows, lengths = self._furthest(), self._cursor
         opened, settled = [x[:rows].clone() for x in self._opened], [x[:rows].clone() for x in self._settled]
         ends = self._ends.take(self._layout.kept(settled), step.obs)
+        self._earned = self._layout.earned(opened, settled, lengths, waiting)
         self._next, self._most, self.decisions = self._slots.clone(), 0, 0
         for x, value in zip(self._opened, waiting.opened, strict=True):
             x[0, slots] = value
@@ -236,6 +239,7 @@ class SlottedBuffer:
             "waiting": self._waiting.clone(),
             "decisions": self.decisions,
             "tick": self._tick,
+            "earned": None if self._earned is None else asdict(self._earned),
             "ends": self._ends.state_dict(),
         }
 
@@ -244,4 +248,6 @@ class SlottedBuffer:
         opened, settled = ([x.clone().contiguous() for x in state[part]] for part in ("opened", "settled"))
         self._have(opened, settled, state["cursor"])
         self._waiting, self.decisions, self._tick = state["waiting"].clone(), state["decisions"], state.get("tick", 0)
+        earned = state.get("earned")
+        self._earned = None if earned is None else Earned(**earned)
         self._ends.load_state_dict(state["ends"])

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from palaestra.core.timestep import Action, Decision, TimeStep
-from palaestra.data.rollout import Keeps, Moments, Rollout
+from palaestra.data.rollout import Earned, Keeps, Moments, Rollout
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +17,7 @@ class Waiting:
 
     slots: Tensor  # (W,) int64
     opened: list[Tensor]  # as `Layout.opened`, each (W, ...)
+    earlier: Earned | None  # of the rollouts before this one, where moments are kept
 
 
 class Layout:
@@ -114,4 +115,21 @@ class Layout:
             parts = (then, was, yes, yes, sample.continuous, sample.discrete, memory)
             last = [x.index_copy(0, waiting.slots, value) for x, value in zip(last, parts, strict=True)]
         last_made, last_group, here, decided, continuous, discrete, memory = last
-        return Moments(made, until, group, last_made, last_group, here, decided, Action(continuous, discrete), memory)
+        none = made[:0, 0]
+        earlier = None if waiting is None else waiting.earlier
+        earlier = earlier or Earned(none, none, step.reward[:0])
+        return Moments(made, until, group, last_made, last_group, here, decided, Action(continuous, discrete), memory, earlier)
+
+    def earned(self, opened: list[Tensor], settled: list[Tensor], lengths: Tensor, waiting: Waiting) -> Earned | None:
+        """What agents of groups have earned since the first of the decisions that wait was made; None where moments are not kept."""
+        if not self.keeps.moments:
+            return None
+        group, until, reward = opened[-1], settled[-1], settled[0]
+        rows = (torch.arange(len(until), device=until.device).unsqueeze(1) < lengths) & (group >= 0)
+        rows = rows.flatten()
+        whole = Earned(*(column.flatten()[rows] for column in (group, until, reward)))
+        if waiting.earlier is not None:
+            pairs = ((waiting.earlier.group, whole.group), (waiting.earlier.until, whole.until), (waiting.earlier.reward, whole.reward))
+            whole = Earned(*(torch.cat(pair) for pair in pairs))
+        made = waiting.opened[-2]
+        return whole.after(int(made.min()) if len(made) else 1 << 62)

@@ -122,9 +122,11 @@ class MomentTable:
         """What each agent and its mates earned from its decision to its next, (N,), of what each earned itself, (N,)."""
         line = self.timeline
         settled, made = line.key(self._group, line.until), line.key(self._group, line.made)
-        order = np.argsort(settled, kind="stable")
-        sums = np.concatenate([[0.0], np.cumsum(reward[order], dtype=np.float64)])
-        to, after = (np.searchsorted(settled[order], key, side="right") for key in (settled, made))
+        group, until, earlier = line.earlier
+        keys = np.concatenate([settled, line.key(group, until)])
+        order = np.argsort(keys, kind="stable")
+        sums = np.concatenate([[0.0], np.cumsum(np.concatenate([reward, earlier])[order], dtype=np.float64)])
+        to, after = (np.searchsorted(keys[order], key, side="right") for key in (settled, made))
         return (sums[to] - sums[after]).astype(np.float32)
 
 

@@ -23,6 +23,20 @@ class Keeps:
 
 
 @dataclass(frozen=True, slots=True)
+class Earned:
+    """Rewards of agents of groups, X of them."""
+
+    group: Tensor  # (X,) int64
+    until: Tensor  # (X,) int64: the tick on which it was earned
+    reward: Tensor  # (X,) its own
+
+    def after(self, tick: int) -> Earned:
+        """Those of later ticks."""
+        late = self.until > tick
+        return Earned(self.group[late], self.until[late], self.reward[late])
+
+
+@dataclass(frozen=True, slots=True)
 class Moments:
     """When decisions were made and settled, in ticks that count on from rollout to rollout, and whose group mates their agents were.
 
@@ -38,6 +52,7 @@ class Moments:
     last_decided: Tensor  # (S,) bool: it has been answered
     last_sample: Action  # (S, continuous), (S, branches): how, where it has
     last_memory: Tensor  # (S, L) with which memory, where it has
+    earlier: Earned  # in the rollouts before, since the decisions that this one begins with were made
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,7 @@ class Timeline:
     begins: Marks  # (V,) the first of its episode
     final: Numbers  # (E,) the decision that each last view followed
     was_cut: Marks  # (E,) by a truncation
+    earlier: tuple[Numbers, Numbers, NDArray[np.float32]]  # `Moments.earlier`: group, until, reward
     width: int  # more than the last tick
 
     @property
@@ -68,7 +69,10 @@ class Timeline:
         last_made, last_group, here = (host(column) for column in (when.last_made, when.last_group, when.last_here))
         begin, ended = np.concatenate([made, last_made]), terminated | truncated
         first, never = begin.min(initial=0 if not len(begin) else begin[0]), max(until.max(initial=0), last_made.max(initial=0)) + 1
-        group = np.concatenate([np.where(group < 0, NOBODY - slot, group), np.where(last_group < 0, NOBODY - of_slot, last_group)])
+        earlier = tuple(host(column) for column in (when.earlier.group, when.earlier.until, when.earlier.reward))
+        own = np.where(group < 0, NOBODY - slot, group), np.where(last_group < 0, NOBODY - of_slot, last_group)
+        group = np.unique(np.concatenate([*own, earlier[0]]), return_inverse=True)[1]
+        views = len(slot) + slots
         over = np.ones((time + 1) * slots, np.bool_)  # by row: the slot's decision before it ended an episode, or there was none
         over[rows + slots] = ended
         final = position[host(rollout.final_rows)]
@@ -79,12 +83,13 @@ class Timeline:
             terminated=terminated,
             goes_on=~ended,
             next=np.where(ended, NOBODY, position[rows + slots]),
-            group=np.unique(group, return_inverse=True)[1],
+            group=group[:views],
             begin=begin - first,
             end=np.concatenate([until, np.where(here, never, last_made)]) - first,
             begins=np.concatenate([over[rows], over[lengths * slots + of_slot]]),
             final=final,
             was_cut=truncated[final],
+            earlier=(group[views:], np.maximum(earlier[1] - first, 0), earlier[2]),
             width=int(never - first) + 1,
         )
 
