@@ -13,6 +13,7 @@ from torch import Tensor
 from palaestra.brains.base import Seen
 from palaestra.brains.checked import CheckedBrain
 from palaestra.core.errors import ConfigError, EnvError
+from palaestra.core.registry import nearest
 from palaestra.core.specs import ActionSpec, BehaviorSpec, differences
 from palaestra.core.timestep import Action, Decision, TimeStep
 from palaestra.envs.base import Env
@@ -233,7 +234,11 @@ class Teachers:
 
     def _asked(self, lesson: BCSettings, behavior: str, spec: BehaviorSpec) -> Asked:
         assert lesson.teacher is not None
-        cast = Cast([teacher_part(lesson.teacher)], self._env, seed=self._seed, deterministic=True, results=self._results)
+        try:
+            part = teacher_part(lesson.teacher)
+        except ConfigError as error:
+            raise ConfigError(f"behavior '{behavior}': {error}") from error
+        cast = Cast([part], self._env, seed=self._seed, deterministic=True, results=self._results)
         return Asked(cast.brain(behavior, 0), spec.action)
 
 
@@ -246,7 +251,9 @@ def teacher_part(text: str) -> Part:
         return Part("model", text)
     if argument:
         return Part(PYTHON, text)
-    raise ConfigError(f"teacher '{text}' is nobody; expected heuristic, FILE.onnx, model:RUN or package.module:Class")
+    raise ConfigError(
+        f"there is no teacher '{text}'{nearest(text, kinds())}; expected heuristic, FILE.onnx, model:RUN or package.module:Class"
+    )
 
 
 def lesson_of(settings: BehaviorSettings) -> BCSettings | None:

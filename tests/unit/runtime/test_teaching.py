@@ -155,7 +155,7 @@ def test_a_teacher_is_typed_as_a_brain_a_file_or_a_class(tmp_path: Path):
     assert teacher_part("model:first") == Part("model", "first")
     assert teacher_part("a/Ball.onnx") == Part("model", "a/Ball.onnx")
     assert teacher_part("mine:Brain") == teacher_part("python:mine:Brain") == Part("python", "mine:Brain")
-    with pytest.raises(ConfigError, match="teacher 'nobody' is nobody; expected heuristic"):
-        teacher_part("nobody")
+    with pytest.raises(ConfigError, match="there is no teacher 'heuristik'; did you mean 'heuristic'"):
+        teacher_part("heuristik")
     with pytest.raises(PolicyError, match=r"none\.onnx"):
         train(tree("3DBall", teacher="none.onnx"), "3DBall", tmp_path, quiet=True)
