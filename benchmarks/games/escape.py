@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from palaestra import sdk
 
-CREW, LENGTH, TURNS = 2, 5, 20
+CREW, LENGTH, TURNS = 3, 5, 20
 
 
 class Sailor(sdk.Agent):
@@ -40,9 +40,9 @@ class Ship:
         self.open, self.turn = False, 0
 
     def board(self) -> None:
-        """All are there again, each somewhere else, and the gate is shut."""
+        """All are there again, each somewhere else and two steps from the lever at least, and the gate is shut."""
         self.open, self.turn = False, 0
-        places = self.academy.random.sample(range(1 - LENGTH, LENGTH), CREW)
+        places = self.academy.random.sample(range(2 - LENGTH, LENGTH), CREW)
         for sailor, place in zip(self.crew, places, strict=True):
             sailor.enable()
             self.group.register_agent(sailor)
