@@ -87,3 +87,13 @@ def test_episodes_that_broke_off_are_so_in_a_transfer_too():
     lost = moved(replace(step, lost=torch.tensor([False, True, False])), CPU).lost
     assert lost is not None
     assert lost.tolist() == [False, True, False]
+
+
+def test_the_rule_of_an_environment_is_asked_through_a_transfer():
+    env = palaestra.make("builtin:Basic", areas=2)
+    transfer = Transfer(env, CPU)
+    transfer.reset(0)
+    action = transfer.heuristic("Basic")
+    assert action is not None
+    assert action.discrete.shape == (2, 1)
+    assert Transfer(Bandit(2), CPU).heuristic("Bandit") is None
