@@ -96,4 +96,4 @@ def test_the_rule_of_an_environment_is_asked_through_a_transfer():
     action = transfer.heuristic("Basic")
     assert action is not None
     assert action.discrete.shape == (2, 1)
-    assert Transfer(Bandit(2), CPU).heuristic("Bandit") is None
+    assert Transfer(Bandit(2, continuous=1), CPU).heuristic("Bandit") is None
