@@ -72,8 +72,9 @@ class POCA:
     @staticmethod
     def make_network(spec: BehaviorSpec, settings: BehaviorSettings) -> ActorCritic:
         """An actor, and a critic of groups with a value and a baseline for each reward signal."""
-        head = partial(GroupCritic, action=spec.action)
-        return ActorCritic(spec, settings.network_settings, len(settings.reward_signals), value_head=head)
+        hyper, head = settings.hyperparameters, partial(GroupCritic, action=spec.action)
+        assert isinstance(hyper, POCASettings)
+        return ActorCritic(spec, settings.network_settings, len(settings.reward_signals), hyper.shared_critic, head)
 
     def update(self, rollout: Rollout, step: int) -> Metrics:
         """`num_epoch` passes over the rollout, then its observations enter the normalizer."""

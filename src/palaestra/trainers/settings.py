@@ -65,6 +65,8 @@ class POCASettings(Settings):
     """Lambda of the lambda-return."""
     num_epoch: int = Field(default=3, gt=0)
     """Passes over each rollout."""
+    shared_critic: bool = False
+    """The critic looks at groups through the actor's encoders and layers instead of some of its own."""
     learning_rate_schedule: Schedule = "linear"
     """How the step size falls until max_steps; `linear` ends near zero."""
     beta_schedule: Schedule = "linear"

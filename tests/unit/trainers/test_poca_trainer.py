@@ -267,3 +267,8 @@ def test_someone_learns_to_die_for_its_mates_and_with_ppo_nobody_does():
 def test_it_keeps_the_contract_of_a_trainer(network: dict[str, object]):
     hyper = {"max_grad_norm": 0.5, "value_coef": 1.0, "joint_ratio": True}
     check_trainer(POCA, behavior_settings(hyper, network, {"normalize": True}, trainer_type="poca"))
+
+
+@pytest.mark.parametrize("memory", [None, MEMORY], ids=("no memory", "memory"))
+def test_it_keeps_the_contract_with_one_body_for_actor_and_critic(memory: dict[str, int] | None):
+    check_trainer(POCA, behavior_settings({"shared_critic": True}, {"memory": memory}, trainer_type="poca"))
