@@ -117,13 +117,13 @@ class SACSettings(Settings):
 class BCSettings(Settings):
     """Imitation alone: behavioral cloning, from files or from a teacher in the same environment. No reward is learned from."""
 
-    batch_size: int = Field(default=256, gt=0)
+    batch_size: int = Field(default=128, gt=0)
     """Minibatch size: decisions in one gradient step."""
-    buffer_size: int = Field(default=4096, gt=0)
+    buffer_size: int = Field(default=2048, gt=0)
     """Rollout size: decisions collected before each update."""
-    learning_rate: float = Field(default=1e-3, ge=0)
+    learning_rate: float = Field(default=2e-3, ge=0)
     """Adam's step size."""
-    num_epoch: int = Field(default=3, gt=0)
+    num_epoch: int = Field(default=10, gt=0)
     """Passes over each rollout of the teacher's; from files, as many gradient steps as these would take."""
     learning_rate_schedule: Schedule = "linear"
     """How the step size falls until max_steps; `linear` ends near zero."""
