@@ -21,6 +21,9 @@ class GroupCritic(nn.Module):
     the agent's own view and what its mates see and do. Only views ask; the order of agents and places where nobody is
     mean nothing. Keys and values of an agent are worked out once, not once for each mate that looks at it; how many
     there are is said as 1 - 1 / agents, without the original's running maximum.
+
+    A baseline is the value and what mates' actions change about it: what is wrong about the value is in the return
+    too, and cancels out of the advantage, where two opinions of their own would add their errors to it as noise.
     """
 
     def __init__(self, inputs: int, signals: int, action: ActionSpec) -> None:
@@ -32,8 +35,8 @@ class GroupCritic(nn.Module):
         self.key_value = linear(inputs, 2 * HEADS * self.size, 0.125)
         self.out, self.body = linear(HEADS * self.size, inputs, 0.125), linear(inputs, inputs)
         self.crowd = nn.Parameter(torch.zeros(inputs))
-        self.value_head, self.baseline_head = nn.Linear(inputs, signals), nn.Linear(inputs, signals)
-        for head in (self.value_head, self.baseline_head):
+        self.value_head, self.change_head = nn.Linear(inputs, signals), nn.Linear(inputs, signals)
+        for head in (self.value_head, self.change_head):
             nn.init.zeros_(head.weight)
             nn.init.zeros_(head.bias)
 
@@ -62,8 +65,9 @@ class GroupCritic(nn.Module):
         weight = self._softmax(score, groups)
         attended = weight.masked_fill(diagonal, 0.0) @ worths + weight.diagonal(dim1=2, dim2=3).unsqueeze(3) * worth
         attended = attended.transpose(1, 2).flatten(2).flatten(0, 1).index_select(0, places)
-        agents = groups.here.sum(1, keepdim=True).expand(-1, groups.here.shape[1]).reshape(-1).index_select(0, places)
-        return value, self.baseline_head(self._judged(attended, view.index_select(0, views), agents))
+        moments = places // groups.here.shape[1]
+        change = self.change_head(self._judged(attended, view.index_select(0, views), groups.here.sum(1).index_select(0, moments)))
+        return value, value.detach().index_select(0, moments) + change
 
     def encoded(self, action: Action) -> Tensor:
         """Numbers and choices side by side, (N, continuous + choices), each choice as one of its branch's."""

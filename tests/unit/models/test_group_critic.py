@@ -76,9 +76,9 @@ def plainly(made: GroupCritic, features: Tensor, action: Action, members: list[i
         attended, itself = attended.mean(0), itself.mean(0)
     else:
         attended, itself = attended[members.index(asks)], itself[members.index(asks)]
-    features = functional.layer_norm(made.out(attended) + itself, itself.shape)
+    views, features = features, functional.layer_norm(made.out(attended) + itself, itself.shape)
     features = functional.silu(made.body(features) + (1 - 1 / len(members)) * made.crowd)
-    return (made.value_head if asks is None else made.baseline_head)(features)
+    return made.value_head(features) if asks is None else plainly(made, views, action, members, None) + made.change_head(features)
 
 
 @pytest.mark.parametrize("inputs", [1, 7, 10, 32])
