@@ -121,9 +121,9 @@ class BCSettings(Settings):
     """Minibatch size: decisions in one gradient step."""
     buffer_size: int = Field(default=2048, gt=0)
     """Rollout size: decisions collected before each update."""
-    learning_rate: float = Field(default=2e-3, ge=0)
+    learning_rate: float = Field(default=1e-3, ge=0)
     """Adam's step size."""
-    num_epoch: int = Field(default=10, gt=0)
+    num_epoch: int = Field(default=5, gt=0)
     """Passes over each rollout of the teacher's; from files, as many gradient steps as these would take."""
     learning_rate_schedule: Schedule = "linear"
     """How the step size falls until max_steps; `linear` ends near zero."""
