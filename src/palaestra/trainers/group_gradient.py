@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from palaestra.core.groups import Groups
@@ -43,8 +44,8 @@ class GroupGradient:
     """Fills every parameter's `.grad` with the gradient over one minibatch."""
 
     def __init__(self, network: ActorCritic, *, bfloat16: bool, compiled: bool) -> None:
-        """`network` has a `GroupCritic` for a value head; `bfloat16` and `compiled`: all that comes before it, as `Forward`."""
-        self.network = network
+        """`network` has a `GroupCritic` for a value head; as `Forward`, but that head is never compiled."""
+        self.network, self.bfloat16 = network, bfloat16
         self._forward = Forward(network.output_and_features, bfloat16=bfloat16, compiled=compiled)
 
     def __call__(self, batch: GroupRows, c: Coefficients) -> GroupLosses:
@@ -52,7 +53,9 @@ class GroupGradient:
         rows, critic = batch.rows, self.network.value_head
         assert isinstance(critic, GroupCritic)
         output, features = self._forward(rows.inputs, rows.sequences)
-        value, baseline = critic.value_and_baseline(features, batch.action, batch.groups, batch.views, batch.places)
+        with torch.autocast(features.device.type, torch.bfloat16, enabled=self.bfloat16):
+            judged = critic.value_and_baseline(features, batch.action, batch.groups, batch.views, batch.places)
+        value, baseline = (x.to(features.dtype) for x in judged)
         policy_loss, entropy = policy_loss_and_entropy(self.network, output.index_select(0, batch.views), rows, c)
         moments = batch.places // batch.groups.members.shape[1]
         value_loss = squared_error(value.index_select(0, moments), rows.target).mean()

@@ -33,7 +33,7 @@ from palaestra.trainers.cloning import Cloning
 from palaestra.trainers.gradients import Coefficients
 from palaestra.trainers.group_gradient import GroupGradient, GroupRows
 from palaestra.trainers.group_values import GroupCritique
-from palaestra.trainers.precision import pays
+from palaestra.trainers.precision import pays, pays_for_groups
 from palaestra.trainers.schedules import LAST_BETA, LAST_EPSILON, LAST_LEARNING_RATE, scheduled
 from palaestra.trainers.settings import POCASettings
 from palaestra.trainers.values import settled
