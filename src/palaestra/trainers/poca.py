@@ -56,10 +56,10 @@ class POCA:
         self.network = self.make_network(spec, settings).to(device)
         self.parameters = [p for p in self.network.parameters() if p.numel()]
         self.optimizer = Adam(self.parameters, self.hyper.learning_rate)
-        bfloat16, compiled = settings.network_settings.bfloat16, settings.network_settings.compile
-        self.gradient = GroupGradient(
-            self.network, bfloat16=pays(self.network, device) if bfloat16 is None else bfloat16, compiled=compiled
-        )
+        bfloat16 = settings.network_settings.bfloat16
+        if bfloat16 is None:
+            bfloat16 = pays(self.network, device) or pays_for_groups(self.network.width, self.hyper.batch_size, device)
+        self.gradient = GroupGradient(self.network, bfloat16=bfloat16, compiled=settings.network_settings.compile)
         self.acting = torch.Generator(device).manual_seed(seed + 1)
         self.shuffling = torch.Generator(device).manual_seed(seed + 2)
         self.policy = Policy(self.network, self.acting, settings.network_settings.deterministic)
