@@ -20,7 +20,8 @@ KEYS = {
         "epsilon_schedule lambd num_epoch shared_critic max_grad_norm value_coef joint_ratio clip_value"
     ),
     "POCASettings": (
-        "batch_size buffer_size learning_rate learning_rate_schedule beta beta_schedule epsilon epsilon_schedule lambd num_epoch"
+        "batch_size buffer_size learning_rate learning_rate_schedule beta beta_schedule epsilon epsilon_schedule lambd num_epoch "
+        "shared_critic max_grad_norm value_coef joint_ratio"
     ),
     "SACSettings": (
         "batch_size buffer_size learning_rate learning_rate_schedule buffer_init_steps tau steps_per_update "
@@ -83,7 +84,7 @@ def test_every_group_is_closed_and_every_key_explained(schema: dict[str, Any]):
 def test_hyperparameters_go_by_the_trainer(schema: dict[str, Any]):
     rules = schema["$defs"]["BehaviorSettings"]["allOf"]
     chosen = {rule["if"]["properties"]["trainer_type"]["const"]: rule["then"]["properties"]["hyperparameters"]["$ref"] for rule in rules}
-    assert chosen == {"ppo": "#/$defs/PPOSettings", "sac": "#/$defs/SACSettings", "poca": "#/$defs/POCASettings"}
+    assert chosen == {name: f"#/$defs/{name.upper()}Settings" for name in ("ppo", "sac", "poca", "bc")}
 
 
 def test_reward_signals_go_by_their_names(schema: dict[str, Any]):

@@ -159,3 +159,10 @@ def test_a_teacher_is_typed_as_a_brain_a_file_or_a_class(tmp_path: Path):
         teacher_part("heuristik")
     with pytest.raises(PolicyError, match=r"none\.onnx"):
         train(tree("3DBall", teacher="none.onnx"), "3DBall", tmp_path, quiet=True)
+
+
+def test_ppo_goes_on_from_what_was_imitated(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    train(tree("3DBall", 500, teacher="heuristic"), "3DBall", tmp_path, "clone", quiet=True)
+    network = {"hidden_units": 32, "num_layers": 1, "normalize": True}
+    train(settings("3DBall", network_settings=network), "3DBall", tmp_path, "ppo", initialize_from="clone")
+    assert "Initialized '3DBall' from" in capsys.readouterr().out

@@ -93,7 +93,7 @@ def test_with_demonstrations_the_rollout_only_counts(tmp_path: Path):
     other.update(shown(2), 64)
     assert differences(one.state_dict(), other.state_dict()) == []
     steps = max(int(count) for count in one.state_dict()["optimizer"]["steps"])
-    assert steps == 3 * 64 // 16
+    assert steps == 5 * 64 // 16
 
 
 @pytest.mark.parametrize("steady", [True, False])
