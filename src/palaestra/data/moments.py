@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from palaestra.core.groups import Groups
 from palaestra.data.rollout import Rollout
@@ -130,10 +131,11 @@ class MomentTable:
         return (sums[to] - sums[after]).astype(np.float32)
 
 
-def groups_of(table: Numbers, device: torch.device) -> Groups:
-    """A table of views, each row of which begins with those that are there."""
-    members = torch.from_numpy(table).to(device)
-    return Groups(members.clamp(min=0), members != NOBODY)
+def groups_of(table: Numbers, device: torch.device) -> tuple[Tensor, Groups]:
+    """The views in a table, each row of which begins with those that are there, and the moments as numbers of those views."""
+    views, places = np.unique(table, return_inverse=True)
+    members, here = (torch.from_numpy(column.reshape(table.shape)).to(device) for column in (places, table != NOBODY))
+    return torch.from_numpy(np.maximum(views, 0)).to(device), Groups(members, here)
 
 
 def _joined(some: Presences, others: Presences) -> Presences:

@@ -48,11 +48,9 @@ class GroupCritique:
         table = self.batches.table
         features = self._features()
         value, baseline = self._of_moments(features)
-        later = [
-            self.critic.value(features, groups_of(part, self.device))
-            for part in (table.later[i : i + VALUE_ROWS] for i in range(0, len(table.later), VALUE_ROWS))
-        ]
-        known = torch.cat([value, *later, torch.zeros_like(value[:1])])  # the last, at -1, is that of nothing
+        views, groups = groups_of(table.later, self.device)
+        later = self.critic.value(features.index_select(0, views), groups)
+        known = torch.cat([value, later, torch.zeros_like(value[:1])])  # the last, at -1, is that of nothing
         moment, following, endless = (
             torch.from_numpy(where % len(known)).to(self.device) for where in (table.moment, table.following, table.following_endless)
         )
