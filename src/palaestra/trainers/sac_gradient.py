@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 
 import torch
@@ -12,7 +13,7 @@ from palaestra.losses.sac import backup, entropy_excess, soft_value, temperature
 from palaestra.models import squashed
 from palaestra.models.adam import Adam
 from palaestra.models.flat import flatten
-from palaestra.models.soft import SoftActorCritic
+from palaestra.models.soft import SoftActorCritic, SoftCritics
 
 Measured = dict[str, Tensor]
 VALUES = "values"
@@ -28,7 +29,8 @@ class SoftGradient:
         parts = network.actor_parameters(), list(network.critics.parameters()), list(network.targets.parameters())
         # many small tensors are one call when they are one tensor; those of encoders and memory are left as they are
         actor, critics, targets = ([flatten(part)] if network.plain else [p for p in part if p.numel()] for part in parts)
-        self._deciding, self._valuing = ([p for p in part if p.requires_grad and p.numel()] for part in parts[:2])
+        # the policy's loss goes through the critics, but moves the actor alone: one backward pass does for all losses
+        self._held_critics = held(network.critics)
         self.deciding = actor
         """What an optimizer of the actor moves."""
         self._critics, self._targets = critics, targets
@@ -41,17 +43,16 @@ class SoftGradient:
             if parameter.grad is not None:
                 parameter.grad.zero_()
         with torch.autocast(reward.device.type, torch.bfloat16, enabled=self.bfloat16):
-            losses, measured = self._losses(batch, reward, gamma, ignores_ends)
-        for loss, weights in zip(losses, (self._valuing, self._deciding, [self.network.log_temperature]), strict=True):
-            loss.backward(inputs=weights, retain_graph=loss is losses[0])
+            loss, measured = self._losses(batch, reward, gamma, ignores_ends)
+        loss.backward()
         self.optimizer.step()
         with torch.no_grad():
             for target, critic in zip(self._targets, self._critics, strict=True):
                 target.lerp_(critic, self.tau)
         return measured
 
-    def _losses(self, batch: Memories, reward: Tensor, gamma: Tensor, ignores_ends: Tensor) -> tuple[list[Tensor], Measured]:
-        """Of critics, actor and temperatures."""
+    def _losses(self, batch: Memories, reward: Tensor, gamma: Tensor, ignores_ends: Tensor) -> tuple[Tensor, Measured]:
+        """Of critics, actor and temperatures, summed: no weight has a part in two of them."""
         network, temperature = self.network, self.network.log_temperature.detach().exp()
         (output, encoding), (next_output, next_encoding) = self._passes(batch)
         now, after = (None if batch.masks is None else batch.masks[at] for at in (batch.now, batch.after))
@@ -65,14 +66,14 @@ class SoftGradient:
 
         numbers, log_prob, branches = self._act(output, now)
         if numbers.shape[1]:
-            values = network.critics(encoding.detach(), numbers).float()
+            values = self._held_critics(encoding.detach(), numbers).float()
         else:
             values = values.detach()
         value = soft_value(values.amin(0), log_prob, branches, temperature)
         policy = -value.mean()
         excess, counts = entropy_excess(log_prob.detach(), [x.detach() for x in branches], now)
         heat = temperature_loss(network.log_temperature, excess, counts)
-        return [twins.sum(), policy, heat], self._measure(twins, policy, value, (log_prob, branches))
+        return twins.sum() + policy + heat, self._measure(twins, policy, value, (log_prob, branches))
 
     def _passes(self, batch: Memories) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
         """The actor's output and the critics' encoding at each decision, and without gradients output and targets' encoding after it."""
@@ -102,3 +103,11 @@ class SoftGradient:
         losses = {"Losses/Policy Loss": policy.detach(), "Losses/Value Loss": twins.mean()}
         losses |= {"Losses/Q1 Loss": twins[0], "Losses/Q2 Loss": twins[1]}
         return losses | {"Policy/Entropy": entropy, VALUES: value.detach().mean(0)}
+
+
+def held(critics: SoftCritics) -> SoftCritics:
+    """The same critics, whose weights move with these, but let gradients through only."""
+    same = copy.deepcopy(critics).requires_grad_(False)
+    for copied, weight in zip(same.parameters(), critics.parameters(), strict=True):
+        copied.data = weight.data
+    return same
