@@ -14,7 +14,6 @@ import argparse
 import json
 import os
 import re
-import resource
 import signal
 import socket
 import statistics
@@ -25,6 +24,8 @@ import time
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
+
+import psutil
 
 from palaestra.sdk.pack import pack
 
@@ -64,11 +65,11 @@ def raced(trainer: str, command: list[str], game: str, seed: int, folder: Path) 
         env = pack(GAMES / f"{game}.py", folder / f"{game}.x86_64")
         command = [*command, f"--base-port={free_port()}"]
     words = [*command, str(GAMES / f"{game}.yaml"), f"--env={env}", "--run-id=run", f"--results-dir={folder}", f"--seed={seed}", "--force"]
-    used, began = cpu_seconds(), time.perf_counter()
+    began = time.perf_counter()
     variables = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=folder, env=variables)
     assert process.stdout is not None
-    rewards, printed, wall, learning, reached = [], [], 0.0, 0.0, False
+    rewards, printed, wall, cpu, learning, reached = [], [], 0.0, 0.0, 0.0, False
     for line in process.stdout:
         printed.append(line)
         found = SUMMARY.search(line)
@@ -76,14 +77,14 @@ def raced(trainer: str, command: list[str], game: str, seed: int, folder: Path) 
             continue
         step, elapsed, reward = int(found[1]), float(found[2]), float(found[4] or found[3])
         rewards.append((step, reward))
-        wall, learning = time.perf_counter() - began, elapsed
+        wall, cpu, learning = time.perf_counter() - began, cpu_seconds(process.pid), elapsed
         if reward >= BARS[game]:
             reached = True
             process.send_signal(signal.SIGINT)
     process.wait()
     if not rewards:
         sys.exit(f"{' '.join(words)} printed no summaries:\n{''.join(printed[-40:])}")
-    return Outcome(game, trainer, seed, reached, rewards[-1][0], wall, cpu_seconds() - used, learning, rewards)
+    return Outcome(game, trainer, seed, reached, rewards[-1][0], wall, cpu, learning, rewards)
 
 
 def record(game: str, path: Path) -> None:
@@ -92,10 +93,10 @@ def record(game: str, path: Path) -> None:
     subprocess.run([*words, f"--episodes={DEMONSTRATED[game]}", "--seed=0"], cwd=GAMES, check=True, stdout=subprocess.DEVNULL)
 
 
-def cpu_seconds() -> float:
-    """Of all processes that were started here and have ended, and of theirs."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+def cpu_seconds(root: int) -> float:
+    """Of a process and of those that it started, as they run."""
+    processes = [psutil.Process(root), *psutil.Process(root).children(recursive=True)]
+    return sum(times.user + times.system for times in (process.cpu_times() for process in processes))
 
 
 def free_port() -> int:
