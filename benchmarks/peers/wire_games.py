@@ -1,11 +1,12 @@
-"""Palaestra and ML-Agents' own trainer on three small games over the wire: decisions and seconds until a mean reward.
+"""Palaestra and ML-Agents' own trainer on small games over the wire: decisions and seconds until a mean reward.
 
     PALAESTRA_ORIGINAL=FOLDER python benchmarks/peers/wire_games.py [--games recall spot ripest] [--seeds 3] [--json FILE]
 
 PALAESTRA_ORIGINAL is the folder of the virtual environment in which the original is installed. Both read the same settings and play
-the same game (benchmarks/games: one needs memory, one shows images, one has observations of variable length), one after the other, so
-that a busy machine is busy for both. A run counts up to its first summary at the bar, from the start of its process (wall, and CPU
-seconds with its game) and from its first answer to the game (`learning s`, so without starting up); then it is ended.
+the same game, one after the other, so that a busy machine is busy for both. The games are in benchmarks/games: PPO with memory (recall),
+images (spot), observations of variable length (ripest), curiosity (maze), GAIL and cloning (errand); SAC (reach); POCA (escape).
+A run counts up to its first summary at the bar, from the start of its process (wall, and CPU seconds with its game) and from its first
+answer to the game (`learning s`, so without starting up); then it is ended.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from palaestra.sdk.pack import pack
 
 GAMES = Path(__file__).resolve().parents[1] / "games"
 BARS = {"recall": 0.8, "spot": 9.0, "ripest": 8.5, "reach": 22.0, "maze": 0.8, "escape": 0.85, "errand": 0.8}
-"""Mean reward of an episode; the best is 1, 10 and 10, and guessing gives 0, 2.5 and 2.5."""
+"""Mean reward of an episode, or of a group's. By their rules the games earn 1, 10, 10, 25, 1, 1 and 1, by chance 0, 2.5, 2.5, -11 and 0."""
 DEMONSTRATED = {"errand": 60}
 """Episodes of the heuristic in GAME.demo, beside which a game is trained."""
 PALAESTRA = str(Path(sys.executable).with_name("palaestra"))
