@@ -31,7 +31,7 @@ import psutil
 from palaestra.sdk.pack import pack
 
 GAMES = Path(__file__).resolve().parents[1] / "games"
-BARS = {"recall": 0.8, "spot": 9.0, "ripest": 8.5, "reach": 22.0, "maze": 0.8, "escape": 0.85, "errand": 0.8}
+BARS = {"recall": 0.8, "spot": 9.0, "ripest": 8.5, "reach": 22.0, "maze": 0.8, "escape": 0.7, "errand": 0.8}
 """Mean reward of an episode, or of a group's. By their rules the games earn 1, 10, 10, 25, 1, 1 and 1, by chance 0, 2.5, 2.5, -11 and 0."""
 DEMONSTRATED = {"errand": 60}
 """Episodes of the heuristic in GAME.demo, beside which a game is trained."""
