@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -11,18 +12,20 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from palaestra.brains.base import Seen
-from palaestra.brains.checked import CheckedBrain
 from palaestra.core.errors import ConfigError, EnvError
 from palaestra.core.registry import nearest
 from palaestra.core.specs import ActionSpec, BehaviorSpec, differences
 from palaestra.core.timestep import Action, Decision, TimeStep
 from palaestra.envs.base import Env
 from palaestra.models.policy import Chosen, Policy
-from palaestra.runtime.cast import PYTHON, Cast, Part, kinds
 from palaestra.runtime.collector import Seat
 from palaestra.runtime.learner import Learner
 from palaestra.runtime.settings import BehaviorSettings, RunSettings
 from palaestra.trainers.settings import BCSettings
+
+if TYPE_CHECKING:
+    from palaestra.brains.checked import CheckedBrain
+    from palaestra.runtime.cast import Part
 
 
 class Asked:
@@ -238,12 +241,16 @@ class Teachers:
             part = teacher_part(lesson.teacher)
         except ConfigError as error:
             raise ConfigError(f"behavior '{behavior}': {error}") from error
+        from palaestra.runtime.cast import Cast  # brings onnxruntime, which most runs never need
+
         cast = Cast([part], self._env, seed=self._seed, deterministic=True, results=self._results)
         return Asked(cast.brain(behavior, 0), spec.action)
 
 
 def teacher_part(text: str) -> Part:
     """Who `teacher` means: a brain as `--brain` has it, a model's file, or a class as `package.module:Class`. Raises ConfigError."""
+    from palaestra.runtime.cast import PYTHON, Part, kinds
+
     kind, _, argument = text.partition(":")
     if kind in kinds():
         return Part(kind, argument)
