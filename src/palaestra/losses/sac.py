@@ -63,7 +63,7 @@ def temperature_loss(log_temperature: Tensor, excess: Tensor, counts: Tensor) ->
     """(), eq. 18: falls where the policy has more entropy than its target, rises where it has less.
 
     `excess` (N, 1 + B or as many as there are): entropy less its target, detached; `counts` the same: rows that have a say. The factor is
-    the temperature, as in the paper; in ML-Agents it is its logarithm, which turns around where the temperature passes 1.
+    the temperature, as in the paper; in ML-Agents it is its logarithm.
     """
     mean = (excess * counts).sum(0) / counts.sum(0).clamp(min=1)
     return (log_temperature.exp() * mean).sum()
