@@ -55,9 +55,14 @@ class Ledger:
         return self._starts[(self._oldest_start + which) % self.size]
 
     def seat(self, slots: int) -> None:
-        """Makes room for so many slots; those beyond them are gone. Raises ConfigError where there are more than decisions."""
+        """Makes room for so many slots; those beyond them are gone. Raises ConfigError where the replay is too small for them."""
         if slots > self.size or 3 * slots > self.rows:  # each may wait somewhere, end somewhere, and wait anew
             raise ConfigError(f"buffer_size is {self.size}, but {slots} agents may live at once; expected at least {3 * slots}")
+        if slots * self.stretch > self.size:  # where all begin at once, none of their sequences' beginnings may be left
+            raise ConfigError(
+                f"buffer_size is {self.size}, but {slots} agents may live at once, each with sequences of {self.stretch} decisions; "
+                f"expected at least {slots * self.stretch}, or a shorter memory.sequence_length"
+            )
         if slots < len(self.waiting):
             self.part(np.arange(slots, len(self.waiting)))
         more = max(slots - len(self.waiting), 0)

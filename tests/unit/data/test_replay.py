@@ -283,6 +283,13 @@ def test_more_agents_than_fit_are_refused():
         replay.pour(next(iter(world.rollouts([1], Keeps()))), Action(torch.zeros(1, 400, 1), torch.zeros(1, 400, 1)), torch.zeros(1, 400))
 
 
+def test_a_replay_too_short_for_a_sequence_of_every_agent_is_refused():
+    world = World(1, 10, steady=True)
+    replay = Replay(SPEC, 50, torch.device("cpu"), stretch=8)
+    with pytest.raises(ConfigError, match="10 agents may live at once, each with sequences of 8 decisions; expected at least 80"):
+        pour(replay, next(iter(world.rollouts([1], Keeps()))))
+
+
 def test_another_size_starts_empty():
     world = World(1, 5, steady=True)
     replay, other = (Replay(SPEC, size, torch.device("cpu")) for size in (50, 51))
