@@ -185,7 +185,7 @@ def test_what_is_drawn_is_what_happened(steady: bool, few: bool, terminal_views:
 
 @pytest.mark.parametrize("steady", [True, False])
 @pytest.mark.parametrize("few", [False, True])
-@pytest.mark.parametrize("size", [30, 90])
+@pytest.mark.parametrize("size", [50, 90])
 def test_sequences_are_one_agents_decisions_in_one_episode(steady: bool, few: bool, size: int):
     keeps, generator, stretch = Keeps(), torch.Generator().manual_seed(3), 4
     world = World(5, 5, steady=steady, few=few, memory=2)
