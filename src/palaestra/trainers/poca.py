@@ -30,11 +30,10 @@ from palaestra.models.policy import Policy
 from palaestra.rewards.signals import RewardSignals, title
 from palaestra.trainers.behavior import BehaviorSettings
 from palaestra.trainers.cloning import Cloning
-from palaestra.trainers.gradients import Coefficients
 from palaestra.trainers.group_gradient import GroupGradient, GroupRows
 from palaestra.trainers.group_values import GroupCritique
+from palaestra.trainers.on_policy import coefficients, restore, state_of
 from palaestra.trainers.precision import pays, pays_for_groups
-from palaestra.trainers.schedules import LAST_BETA, LAST_EPSILON, LAST_LEARNING_RATE, scheduled
 from palaestra.trainers.settings import POCASettings
 from palaestra.trainers.values import settled
 
@@ -79,7 +78,7 @@ class POCA:
     def update(self, rollout: Rollout, step: int) -> Metrics:
         """`num_epoch` passes over the rollout, then its observations enter the normalizer."""
         hyper, metrics = self.hyper, Metrics()
-        rate, c = self._scheduled(step)
+        rate, c = coefficients(hyper, step, self.settings.max_steps)
         self.optimizer.learning_rate = rate
         memory = self.settings.network_settings.memory
         table = MomentTable(rollout)
@@ -105,14 +104,6 @@ class POCA:
         self.network.learn_statistics(settled(rollout, tuple(rollout.obs[i] for i in self.network.vectors)))
         metrics.add({"Policy/Learning Rate": rate, "Policy/Epsilon": c.clip_range, "Policy/Beta": c.entropy_coef})
         return metrics
-
-    def _scheduled(self, step: int) -> tuple[float, Coefficients]:
-        """Learning rate and loss coefficients at this step."""
-        h, end = self.hyper, self.settings.max_steps
-        epsilon = scheduled(h.epsilon_schedule, h.epsilon, LAST_EPSILON, step, end)
-        beta = scheduled(h.beta_schedule, h.beta, LAST_BETA, step, end)
-        rate = scheduled(h.learning_rate_schedule, h.learning_rate, LAST_LEARNING_RATE, step, end)
-        return rate, Coefficients(epsilon, beta, h.value_coef, clip_value=False, joint_ratio=h.joint_ratio)
 
     @staticmethod
     def _reward(critique: GroupCritique) -> Tensor:
@@ -156,21 +147,8 @@ class POCA:
 
     def state_dict(self) -> dict[str, Any]:
         """Everything the next decision and update depend on."""
-        return {
-            "network": dict(self.network.state_dict()),
-            "optimizer": self.optimizer.state_dict(),
-            "signals": self.signals.state_dict(),
-            **({} if self.cloning is None else {"cloning": self.cloning.state_dict()}),
-            "acting": self.acting.get_state(),
-            "shuffling": self.shuffling.get_state(),
-        }
+        return state_of(self)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on as if it had never stopped."""
-        self.network.load_state_dict(state["network"])
-        self.optimizer.load_state_dict(state["optimizer"])
-        self.signals.load_state_dict(state["signals"])
-        if self.cloning is not None and "cloning" in state:  # it may have been added since
-            self.cloning.load_state_dict(state["cloning"])
-        self.acting.set_state(state["acting"].cpu())
-        self.shuffling.set_state(state["shuffling"].cpu())
+        restore(self, state)

@@ -24,9 +24,9 @@ from palaestra.models.policy import Policy
 from palaestra.rewards.signals import RewardSignals, title
 from palaestra.trainers.behavior import BehaviorSettings
 from palaestra.trainers.cloning import Cloning
-from palaestra.trainers.gradients import Autograd, ClosedForm, Coefficients, Gradient
+from palaestra.trainers.gradients import Autograd, ClosedForm, Gradient
+from palaestra.trainers.on_policy import coefficients, restore, state_of
 from palaestra.trainers.precision import pays
-from palaestra.trainers.schedules import LAST_BETA, LAST_EPSILON, LAST_LEARNING_RATE, scheduled
 from palaestra.trainers.settings import PPOSettings
 from palaestra.trainers.values import Critique, settled
 
@@ -69,7 +69,7 @@ class PPO:
     def update(self, rollout: Rollout, step: int) -> Metrics:
         """`num_epoch` passes over the rollout, then its observations enter the normalizer."""
         hyper, metrics = self.hyper, Metrics()
-        rate, c = self._scheduled(step)
+        rate, c = coefficients(hyper, step, self.settings.max_steps)
         self.optimizer.learning_rate = rate
         memory = self.settings.network_settings.memory
         table = None if memory is None else SequenceTable(rollout, memory.sequence_length)
@@ -92,14 +92,6 @@ class PPO:
         self.network.learn_statistics(settled(rollout, tuple(rollout.obs[i] for i in self.network.vectors)))
         metrics.add({"Policy/Learning Rate": rate, "Policy/Epsilon": c.clip_range, "Policy/Beta": c.entropy_coef})
         return metrics
-
-    def _scheduled(self, step: int) -> tuple[float, Coefficients]:
-        """Learning rate and loss coefficients at this step."""
-        h, end = self.hyper, self.settings.max_steps
-        epsilon = scheduled(h.epsilon_schedule, h.epsilon, LAST_EPSILON, step, end)
-        beta = scheduled(h.beta_schedule, h.beta, LAST_BETA, step, end)
-        rate = scheduled(h.learning_rate_schedule, h.learning_rate, LAST_LEARNING_RATE, step, end)
-        return rate, Coefficients(epsilon, beta, h.value_coef, h.clip_value, h.joint_ratio)
 
     @torch.no_grad()
     def _rows(self, rollout: Rollout, rewards: list[Tensor], metrics: Metrics, table: SequenceTable | None = None) -> Rows:
@@ -134,21 +126,8 @@ class PPO:
 
     def state_dict(self) -> dict[str, Any]:
         """Everything the next decision and update depend on."""
-        return {
-            "network": dict(self.network.state_dict()),
-            "optimizer": self.optimizer.state_dict(),
-            "signals": self.signals.state_dict(),
-            **({} if self.cloning is None else {"cloning": self.cloning.state_dict()}),
-            "acting": self.acting.get_state(),
-            "shuffling": self.shuffling.get_state(),
-        }
+        return state_of(self)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on as if it had never stopped."""
-        self.network.load_state_dict(state["network"])
-        self.optimizer.load_state_dict(state["optimizer"])
-        self.signals.load_state_dict(state["signals"])
-        if self.cloning is not None and "cloning" in state:  # it may have been added since
-            self.cloning.load_state_dict(state["cloning"])
-        self.acting.set_state(state["acting"].cpu())
-        self.shuffling.set_state(state["shuffling"].cpu())
+        restore(self, state)

@@ -79,7 +79,9 @@ def test_judging_changes_nothing(name: str, tmp_path: Path):
 
 @pytest.mark.parametrize("name", LEARNED)
 def test_memory_in_its_network_settings_is_left_out(name: str, tmp_path: Path):
-    signal(name, EVERYTHING, tmp_path, memory={"memory_size": 8}).learn(transitions(EVERYTHING, 12))
+    one, plain = (signal(name, EVERYTHING, tmp_path, **more) for more in ({"memory": {"memory_size": 8}}, {}))
+    assert one.state_dict()["weights"].keys() == plain.state_dict()["weights"].keys()
+    one.learn(transitions(EVERYTHING, 12))
 
 
 def test_all_of_them_at_once_keep_the_contract_of_a_trainer(tmp_path: Path):

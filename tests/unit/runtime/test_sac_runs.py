@@ -68,4 +68,6 @@ def test_playing_needs_no_replay(tmp_path: Path):
     config = tree("Basic", 200)
     train(config, "Basic", tmp_path, quiet=True)
     large = tree("Basic", 200, {"buffer_size": 10**12})
-    train(large, "Basic", tmp_path, inference=True, resume=True, until=0, quiet=True)
+    with pytest.raises(ConfigError, match="buffer_size"):
+        train(large, "Basic", tmp_path, resume=True, quiet=True)
+    assert not train(large, "Basic", tmp_path, inference=True, resume=True, until=0, quiet=True).finished

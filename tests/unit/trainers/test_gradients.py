@@ -14,6 +14,7 @@ from palaestra.models.actor_critic import ActorCritic
 from palaestra.models.distributions import log_prob_and_entropy
 from palaestra.models.flat import flatten
 from palaestra.trainers.gradients import Autograd, ClosedForm, Coefficients
+from palaestra.trainers.on_policy import coefficients
 from palaestra.trainers.ppo import PPO
 
 ACTIONS = {
@@ -110,7 +111,7 @@ def test_the_experience_of_these_tests_lies_on_both_sides_of_the_clip_range():
 def test_with_a_joint_ratio_the_loss_is_that_of_the_whole_action():
     ppo = PPO(spec_of((5,), continuous=2, branches=(3,)), behavior_settings({"joint_ratio": True, "epsilon": 0.3}), CPU, 0)
     torch.manual_seed(0)
-    rows, (_, c) = rows_of(ppo.network, 64, masked=False), ppo._scheduled(0)
+    rows, (_, c) = rows_of(ppo.network, 64, masked=False), coefficients(ppo.hyper, 0, ppo.settings.max_steps)
     sample = Action(rows.continuous, rows.discrete)
     log_prob, _ = log_prob_and_entropy(ppo.network.act(rows.inputs), ppo.network.log_std, None, sample, ppo.network.spec.action)
     ratio = (log_prob - rows.log_prob).sum(1).exp()

@@ -1,0 +1,59 @@
+"""What PPO and MA-POCA share: how their step size and coefficients fall, and what of them is saved."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import torch
+
+from palaestra.models.actor_critic import ActorCritic
+from palaestra.models.adam import Adam
+from palaestra.rewards.signals import RewardSignals
+from palaestra.trainers.cloning import Cloning
+from palaestra.trainers.gradients import Coefficients
+from palaestra.trainers.schedules import LAST_BETA, LAST_EPSILON, LAST_LEARNING_RATE, scheduled
+from palaestra.trainers.settings import POCASettings, PPOSettings
+
+
+class OnPolicy(Protocol):
+    """The parts of a trainer that learns from one rollout at a time."""
+
+    network: ActorCritic
+    optimizer: Adam
+    signals: RewardSignals
+    cloning: Cloning | None
+    acting: torch.Generator
+    shuffling: torch.Generator
+
+
+def coefficients(hyper: PPOSettings | POCASettings, step: int, max_steps: int) -> tuple[float, Coefficients]:
+    """Learning rate and loss coefficients at this step."""
+    epsilon = scheduled(hyper.epsilon_schedule, hyper.epsilon, LAST_EPSILON, step, max_steps)
+    beta = scheduled(hyper.beta_schedule, hyper.beta, LAST_BETA, step, max_steps)
+    rate = scheduled(hyper.learning_rate_schedule, hyper.learning_rate, LAST_LEARNING_RATE, step, max_steps)
+    clip_value = isinstance(hyper, PPOSettings) and hyper.clip_value
+    return rate, Coefficients(epsilon, beta, hyper.value_coef, clip_value, hyper.joint_ratio)
+
+
+def state_of(trainer: OnPolicy) -> dict[str, Any]:
+    """Everything the next decision and update depend on."""
+    return {
+        "network": dict(trainer.network.state_dict()),
+        "optimizer": trainer.optimizer.state_dict(),
+        "signals": trainer.signals.state_dict(),
+        **({} if trainer.cloning is None else {"cloning": trainer.cloning.state_dict()}),
+        "acting": trainer.acting.get_state(),
+        "shuffling": trainer.shuffling.get_state(),
+    }
+
+
+def restore(trainer: OnPolicy, state: Mapping[str, Any]) -> None:
+    """Goes on as if it had never stopped."""
+    trainer.network.load_state_dict(state["network"])
+    trainer.optimizer.load_state_dict(state["optimizer"])
+    trainer.signals.load_state_dict(state["signals"])
+    if trainer.cloning is not None and "cloning" in state:  # it may have been added since
+        trainer.cloning.load_state_dict(state["cloning"])
+    trainer.acting.set_state(state["acting"].cpu())
+    trainer.shuffling.set_state(state["shuffling"].cpu())
