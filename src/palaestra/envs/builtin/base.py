@@ -65,6 +65,8 @@ class WarpEnv:
     """In the order of their numbers in `plays`. Several are not steady: an agent acts in one of them."""
     agents: ClassVar[int] = 1
     """An area's."""
+    teams: ClassVar[tuple[int, ...]] = ()
+    """Of each of an area's agents; empty: all are of team 0."""
     summary: ClassVar[str]
     rewards: ClassVar[tuple[str, ...]]
     episode: ClassVar[str]
@@ -89,7 +91,7 @@ class WarpEnv:
         self._world, self._columns = allocate(program.world, slots, self.device, rows, pending=len(self.parameters), **sizes)
         if self.parameters:
             self._columns["pending"].copy_(torch.tensor(list(self.parameters.values()), device=self.device))
-        self._tables = Tables(self._columns, self.behaviors, self.agents)
+        self._tables = Tables(self._columns, self.behaviors, self.teams or (0,) * self.agents)
         self._report = torch.zeros(2, dtype=torch.int32, device=self.device)
         self._seen = self._report.numpy() if self.device.type == "cpu" else None  # None: reading it would wait
         self._streams: dict[int, wp.Stream] = {}

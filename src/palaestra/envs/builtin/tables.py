@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import torch
@@ -15,18 +15,20 @@ from palaestra.envs.builtin.copies import Copies
 class Tables:
     """A table of all slots; where there are several behaviors, each one's share of it.
 
-    Agent j of area i sits in slot i * agents + j, on team 0. With a column `group_reward` those of an area are a
-    group, else they are on their own. With a column `acting` it says who awaits an action, else all do.
+    Agent j of area i sits in slot i * agents + j, on team `teams[j]`. With a column `group_reward` those of a team in an
+    area are a group, else they are on their own. With a column `acting` it says who awaits an action, else all do.
     """
 
-    def __init__(self, columns: Mapping[str, Tensor], names: Iterable[str], agents: int) -> None:
+    def __init__(self, columns: Mapping[str, Tensor], names: Iterable[str], teams: Sequence[int]) -> None:
         self._columns, self._names = columns, tuple(names)
         obs = tuple(column for name, column in columns.items() if name.startswith("obs") and column.shape[1])
         self._obs = tuple(Copies(column) for column in obs)
         self._final_obs = tuple(column for name, column in columns.items() if name.startswith("final_obs") and column.shape[1])
         self._slots = torch.arange(len(columns["reward"]), device=columns["reward"].device)
-        self._area, self._team = self._slots // agents, torch.zeros_like(self._slots)
-        self._group = self._area if "group_reward" in columns else torch.full_like(self._slots, -1)
+        self._area = self._slots // len(teams)
+        self._team = torch.tensor(teams, device=self._slots.device).repeat(len(self._slots) // len(teams))
+        in_groups = "group_reward" in columns
+        self._group = self._area * (max(teams) + 1) + self._team if in_groups else torch.full_like(self._slots, -1)
         self._acting = torch.ones_like(self._slots, dtype=torch.bool)
         self._no_group_reward = torch.zeros_like(columns["reward"])
         self._no_ends = Ends(self._slots[:0], tuple(column[:0].clone() for column in obs))
