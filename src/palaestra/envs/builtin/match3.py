@@ -185,7 +185,7 @@ class Match3Visual(WarpEnv):
             for when in ("", "final_")
             for obs in (cells, special)
         }
-        self._tables = Tables({**self._columns, **images}, self.behaviors, self.agents)
+        self._tables = Tables({**self._columns, **images}, self.behaviors, (0,) * self.agents)
         self._greedy = greedy
 
     def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
