@@ -187,6 +187,12 @@ class SelfPlaySettings(Settings):
     """Chance that the opponent is the latest policy rather than one of the pool."""
     initial_elo: float = 1200.0
     """Rating to start from."""
+    elo_k: float = Field(default=1.0, gt=0)
+    """How much a single game may change a rating: Elo's K. 1, as in ML-Agents, moves slowly; chess uses 10 to 40."""
+    opponents: tuple[str, ...] = ()
+    """Opponents that never learn: heuristic, FILE.onnx, model:RUN or package.module:Class."""
+    play_against_opponents_ratio: float = Field(default=1.0, ge=0, le=1)
+    """Chance that the opponent is one of `opponents`, where there are any, rather than a copy of the policy."""
 
     @model_validator(mode="after")
     def _teams_change_rarely(self) -> SelfPlaySettings:
