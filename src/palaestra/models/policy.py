@@ -16,10 +16,11 @@ from palaestra.models.trunk import Inputs
 class Chosen:
     """Actions for a table, ready for the environment. What else belongs to the decision is worked out once that has them."""
 
-    __slots__ = ("_finish", "action")
+    __slots__ = ("_finish", "action", "learned")
 
-    def __init__(self, action: Action, finish: Callable[[], Decision]) -> None:
-        self.action, self._finish = action, finish
+    def __init__(self, action: Action, finish: Callable[[], Decision], learned: Tensor | None = None) -> None:
+        """`learned` (S,): from whose decisions anything is learned; None: from all. Those of others mean nothing."""
+        self.action, self._finish, self.learned = action, finish, learned
 
     def decision(self) -> Decision:
         """The whole decision. Call it once, without gradients, before the policy learns."""
@@ -82,19 +83,16 @@ class Policy:
         if len(rows) == slots:
             return self._of_all(step, memory)
         # where agents are few or take turns, only they cost anything; an accelerator would have to be waited for
-        mask = None if step.action_mask is None else step.action_mask.index_select(0, rows)
-        few, after = self._choose(tuple(x.index_select(0, rows) for x in step.obs), mask, memory.index_select(0, rows))
+        few, after = self.choose_rows(step, rows, memory, self.network)
         if after.numel():
             self.memory = memory.index_copy(0, rows, after)
         action = Action(spread(few.action.continuous, rows, slots), spread(few.action.discrete, rows, slots))
+        return Chosen(action, lambda: whole(few, rows, action, memory))
 
-        def finish() -> Decision:
-            decision = few.decision()
-            sample = Action(spread(decision.sample.continuous, rows, slots), action.discrete)
-            log_prob = spread(decision.log_prob, rows, slots)
-            return Decision(action, sample, log_prob, memory)
-
-        return Chosen(action, finish)
+    def choose_rows(self, step: TimeStep, rows: Tensor, memory: Tensor, network: Actor) -> tuple[Chosen, Tensor]:
+        """The choice of this or another network for some rows (R,) of a table alone, and its memory (R, L) after it; `memory` is all's."""
+        mask = None if step.action_mask is None else step.action_mask.index_select(0, rows)
+        return self._choose(tuple(x.index_select(0, rows) for x in step.obs), mask, memory.index_select(0, rows), network)
 
     @torch.no_grad()
     def blank(self, step: TimeStep) -> Decision:
@@ -119,15 +117,14 @@ class Policy:
         return self.memory
 
     def _of_all(self, step: TimeStep, memory: Tensor) -> Chosen:
-        chosen, after = self._choose(step.obs, step.action_mask, memory)
+        chosen, after = self._choose(step.obs, step.action_mask, memory, self.network)
         if self.network.memory_size:
             # an empty slot's memory stays as it is
             self.memory = after if self.network.spec.steady else torch.where(step.acting.unsqueeze(1), after, memory)
         return chosen
 
-    def _choose(self, obs: tuple[Tensor, ...], mask: Tensor | None, memory: Tensor) -> tuple[Chosen, Tensor]:
+    def _choose(self, obs: tuple[Tensor, ...], mask: Tensor | None, memory: Tensor, network: Actor) -> tuple[Chosen, Tensor]:
         """The choice for these rows, and the memory after it."""
-        network = self.network
         output, after = network.decide(network.prepare(obs), memory)
         sample, branches = network.draw(output, mask, self.generator, self.deterministic)
         action = network.for_environment(sample)
@@ -136,6 +133,13 @@ class Policy:
             return Decision(action, sample, network.drawn_log_prob(output, sample, branches), memory)
 
         return Chosen(action, finish), after
+
+
+def whole(few: Chosen, rows: Tensor, action: Action, memory: Tensor) -> Decision:
+    """The decision of these rows in a table of all slots, of which `action` is what the environment got and `memory` (S, L) what was known."""
+    decision, slots = few.decision(), len(memory)
+    sample = Action(spread(decision.sample.continuous, rows, slots), spread(decision.sample.discrete, rows, slots))
+    return Decision(action, sample, spread(decision.log_prob, rows, slots), memory)
 
 
 def spread(values: Tensor, rows: Tensor, slots: int) -> Tensor:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from time import perf_counter
 from typing import Any, Protocol
 
@@ -61,6 +62,8 @@ class Seat:
         self.meter = EpisodeMeter(0)
         self.decisions = 0
         """Settled decisions since the run began, those of lost episodes too; while nothing is learned, all that were asked for."""
+        self.shared = False
+        """Agents of fixed policies sit in some of its slots."""
 
     def open(self, step: TimeStep, chosen: Chosen) -> None:
         """Notes a decision, where anything is learned from it."""
@@ -68,13 +71,20 @@ class Seat:
             decision = chosen.decision()
             if self.buffer is None:
                 self.buffer = self.make_buffer(step, decision)
+            if chosen.learned is not None:
+                step = replace(step, acting=step.acting & chosen.learned)
             self.buffer.open(step, decision)
 
     def make_buffer(self, step: TimeStep, decision: Decision) -> RolloutBuffer:
         """Room for one rollout of these slots."""
         assert self.rollout_size is not None
         ticks = math.ceil(self.rollout_size / max(len(step.reward), 1))
-        return (SteadyBuffer if self.spec.steady else SlottedBuffer)(step, decision, ticks, self.keeps)
+        return (SteadyBuffer if self.steady else SlottedBuffer)(step, decision, ticks, self.keeps)
+
+    @property
+    def steady(self) -> bool:
+        """Something is learned from every slot on every tick."""
+        return self.spec.steady and not self.shared
 
     @property
     def full(self) -> bool:
@@ -86,23 +96,41 @@ class Seat:
         return self.rollout_size is not None and self.buffer is not None and self.buffer.decisions + more >= self.rollout_size
 
 
+class Watcher(Protocol):
+    """Who looks at every tick's tables before they are answered."""
+
+    def begin(self, steps: Mapping[str, TimeStep]) -> None:
+        """The first tables after a reset."""
+        ...
+
+    def watch(self, steps: Mapping[str, TimeStep]) -> None:
+        """What a tick gave."""
+        ...
+
+
 class Collector:
     """One environment, and a seat for each of its behaviors.
 
     `join(name, spec)` is asked for the policy of a behavior when it first appears.
     """
 
-    def __init__(self, env: Env, join: Callable[[str, BehaviorSpec], Seat], seed: int) -> None:
-        self.env, self.seats, self._join = env, dict[str, Seat](), join
+    def __init__(self, env: Env, join: Callable[[str, BehaviorSpec], Seat], seed: int, watchers: Sequence[Watcher] = ()) -> None:
+        self.env, self.seats, self._join, self.watchers = env, dict[str, Seat](), join, watchers
         self.seconds = {"environment": 0.0, "inference": 0.0}
         self._on_host = env.device.type == "cpu"
         self._apart = env if isinstance(env, Sends) else None
         self._settled = True
         """The buffers know of the tables that stand in `steps`."""
         self.steps: dict[str, TimeStep] = env.reset(seed)
+        self._begin()
+
+    def _begin(self) -> None:
+        """Takes in the first tables after a reset."""
         self._welcome()
         for name, step in self.steps.items():
             self.seats[name].meter.begin(step)
+        for watcher in self.watchers:
+            watcher.begin(self.steps)
 
     def _welcome(self) -> None:
         for name in self.steps:
@@ -139,6 +167,8 @@ class Collector:
         stepped = perf_counter()
         if not self.seats.keys() >= self.steps.keys():
             self._welcome()
+        for watcher in self.watchers:
+            watcher.watch(self.steps)
         self._settled = False
         if any(self.seats[name].may_be_full(len(step.acting)) for name, step in self.steps.items()):
             self._settle()  # the next decisions may be those of another policy
@@ -215,9 +245,7 @@ class Collector:
             self.steps = self.env.reset(seed)
             for seat in self.seats.values():
                 seat.policy.forget()
-        self._welcome()
-        for name, step in self.steps.items():
-            self.seats[name].meter.begin(step)
+        self._begin()
         for name, saved in state["seats"].items():
             if name not in self.seats:
                 continue
