@@ -64,6 +64,8 @@ class Seat:
         """Settled decisions since the run began, those of lost episodes too; while nothing is learned, all that were asked for."""
         self.shared = False
         """Agents of fixed policies sit in some of its slots."""
+        self.counted: Tensor | None = None
+        """(S,) whose episodes, where they end with the tables that stand now, were those of the policy that learns; None: all."""
 
     def open(self, step: TimeStep, chosen: Chosen) -> None:
         """Notes a decision, where anything is learned from it."""
@@ -189,7 +191,7 @@ class Collector:
     def _settle_seat(self, seat: Seat, step: TimeStep) -> None:
         if self._on_host:
             check_step(seat.name, seat.spec, step)
-        seat.meter.add(step)
+        seat.meter.add(step, seat.counted)
         if seat.buffer is not None:
             seat.decisions += seat.buffer.settle(step)
         elif seat.rollout_size is None:

@@ -36,6 +36,7 @@ class EpisodeMeter:
     def __init__(self, slots: int) -> None:
         self._ticks: list[tuple[Tensor, ...]] = []
         self._lost: list[Tensor | None] = []
+        self._counted: list[Tensor | None] = []
         self._resize(slots)
 
     def _resize(self, slots: int) -> None:
@@ -47,14 +48,16 @@ class EpisodeMeter:
         """The first tables after a reset: every open episode is dropped."""
         self._ticks.clear()
         self._lost.clear()
+        self._counted.clear()
         self._resize(len(step.reward))
         self._waiting = step.acting.cpu().numpy().copy()
         self._living, self._groups = self._waiting.copy(), step.group.cpu().numpy().copy()
 
-    def add(self, step: TimeStep) -> None:
-        """One tick."""
+    def add(self, step: TimeStep, counted: Tensor | None = None) -> None:
+        """One tick. `counted` (S,): whose episodes are told of where they end; None: all."""
         self._ticks.append((step.reward, step.group_reward, step.acting, step.terminated, step.truncated, step.group))
         self._lost.append(step.lost)
+        self._counted.append(counted)
 
     @property
     def slots(self) -> int:
@@ -70,8 +73,9 @@ class EpisodeMeter:
         returns, groups, lengths, mates, last = [], [], [], [], []
         ticks, self._ticks = self._ticks, []
         lost, self._lost = self._lost, []
+        counted, self._counted = self._counted, []
         columns = [[] if not ticks else host(column) for column in zip(*ticks, strict=True)] or [[]] * 6
-        for reward, group, acting, terminated, truncated, plays_in, gone in zip(*columns, lost, strict=True):
+        for reward, group, acting, terminated, truncated, plays_in, gone, told in zip(*columns, lost, counted, strict=True):
             self._widen(len(reward))
             if gone is not None:
                 self._forget(gone.cpu().numpy())
@@ -82,13 +86,14 @@ class EpisodeMeter:
             self._lengths += settled
             self._waiting = (self._waiting & ~settled) | acting
             if ended.any():
-                slots = (ended & (self._lengths > 0)).nonzero()[0]  # one that ends before its first decision is none
+                own = ended if told is None else ended & told.cpu().numpy()
+                slots = (own & (self._lengths > 0)).nonzero()[0]  # one that ends before its first decision is none
                 returns.append(self._returns[slots])
                 groups.append(self._group[slots])
                 lengths.append(self._lengths[slots])
                 mates.append(self._groups[slots] >= 0)
                 last.append(np.isin(slots, last_of_groups(ended, self._living, self._groups, self._lengths)))
-                self._returns[slots] = self._group[slots] = self._lengths[slots] = 0
+                self._returns[ended] = self._group[ended] = self._lengths[ended] = 0
             self._living = (self._living & ~ended) | acting
             self._groups = np.where(acting, plays_in, self._groups)
         nothing = np.zeros(0)
@@ -124,6 +129,7 @@ class EpisodeMeter:
         """Open sums as they were."""
         self._ticks.clear()
         self._lost.clear()
+        self._counted.clear()
         self._returns, self._group, self._lengths, self._waiting = (
             state[name].numpy().copy() for name in ("returns", "group", "lengths", "waiting")
         )
