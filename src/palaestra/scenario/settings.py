@@ -93,6 +93,10 @@ class SamplerSettings(Settings):
         return SAMPLERS[info.data["sampler_type"]].model_validate({} if value is None else value)
 
 
+ELO = "Elo"
+"""The measure that is the rating of a behavior which plays against itself."""
+
+
 class CompletionCriteriaSettings(Settings):
     """When a lesson has been learned."""
 
@@ -100,16 +104,23 @@ class CompletionCriteriaSettings(Settings):
 
     behavior: str
     """The behavior that is measured."""
-    measure: Literal["reward", "progress"] = "reward"
-    """What is measured: the mean episode reward, or the share of max_steps that has passed."""
+    measure: str = Field(default="reward", min_length=1)
+    """What is measured: reward (mean episode reward), progress (share of max_steps that has passed), Elo, or any metric by its tag."""
     min_lesson_length: int = Field(default=0, ge=0)
-    """Episodes a lesson lasts at least."""
+    """Episodes of the lesson that must have ended before it can."""
     signal_smoothing: bool = True
-    """Average the measure with its last value, a quarter being new."""
+    """Average the measure (progress aside) with its last value, which counts a quarter."""
     threshold: float = 0.0
-    """The measure that must be reached."""
+    """What the measure must exceed."""
+    below: bool = False
+    """The measure must fall below the threshold instead, as a loss does."""
     require_reset: bool = False
     """Reset the environment when the lesson changes."""
+
+    @field_validator("measure")
+    @classmethod
+    def _in_its_spelling(cls, measure: str) -> str:
+        return {"reward": "reward", "progress": "progress", "elo": ELO}.get(measure.lower(), measure)
 
     @model_validator(mode="after")
     def _progress_is_a_share(self) -> CompletionCriteriaSettings:

@@ -1,0 +1,170 @@
+"""Curricula: lessons of environment parameters, each of which lasts until a behavior has met its criterion."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from palaestra.scenario.settings import ELO, CompletionCriteriaSettings, CurriculumSettings, LessonSettings
+
+OLD = 0.25
+"""What the last value of a smoothed measure counts."""
+PROGRESS, REWARD = "progress", "reward"
+_WORDS = {PROGRESS: "progress", REWARD: "mean reward", ELO: "Elo"}
+
+
+class Curriculum:
+    """The lessons of one parameter, and which of them it is in."""
+
+    def __init__(self, parameter: str, settings: CurriculumSettings) -> None:
+        self.parameter, self.lessons, self.number = parameter, settings.curriculum, 0
+        self.measured: float | None = None
+        """The criterion's measure, smoothed where it is to be; None: nothing was measured in this lesson yet."""
+
+    @property
+    def lesson(self) -> LessonSettings:
+        """The present one."""
+        return self.lessons[self.number]
+
+    @property
+    def criterion(self) -> CompletionCriteriaSettings | None:
+        """What ends the lesson; None: it is the last."""
+        return self.lesson.completion_criteria if self.number + 1 < len(self.lessons) else None
+
+    def measure(self, value: float) -> None:
+        """Takes in a new value of what is measured."""
+        criterion = self.criterion
+        smoothed = criterion is not None and criterion.signal_smoothing and criterion.measure != PROGRESS
+        self.measured = OLD * self.measured + (1 - OLD) * value if smoothed and self.measured is not None else value
+
+    def met(self, episodes: int) -> bool:
+        """Whether the lesson is over, after so many episodes of it."""
+        criterion = self.criterion
+        if criterion is None or self.measured is None or episodes < criterion.min_lesson_length:
+            return False
+        return self.measured < criterion.threshold if criterion.below else self.measured > criterion.threshold
+
+    def status(self, episodes: int) -> str:
+        """Where it is and what is missing, for people."""
+        place = f"{self.parameter} lesson {self.number + 1}/{len(self.lessons)} ({self.lesson.name})"
+        criterion = self.criterion
+        if criterion is None:
+            return f"{place}: the last"
+        what = _WORDS.get(criterion.measure, criterion.measure)
+        now = "not measured yet" if self.measured is None else f"{self.measured:.3g}"
+        needs = f"needs {'less' if criterion.below else 'more'} than {criterion.threshold:g}"
+        length = f", {min(episodes, criterion.min_lesson_length)}/{criterion.min_lesson_length} episodes" * (
+            criterion.min_lesson_length > 0
+        )
+        return f"{place}: {what} of {criterion.behavior} {now}, {needs}{length}"
+
+
+class Curricula:
+    """All curricula of a run, and what is measured for them since a lesson last began; names and numbers only.
+
+    As ML-Agents does, any change of a lesson has all measuring begin anew: what agents earned before says little of the world now.
+    """
+
+    def __init__(self, curricula: Mapping[str, CurriculumSettings]) -> None:
+        self.all = {name: Curriculum(name, settings) for name, settings in curricula.items()}
+        criteria = [lesson.completion_criteria for each in self.all.values() for lesson in each.lessons[:-1]]
+        lengths: defaultdict[str, int] = defaultdict(lambda: 1)
+        for criterion in criteria:
+            if criterion is not None:
+                lengths[criterion.behavior] = max(lengths[criterion.behavior], criterion.min_lesson_length)
+        self._returns = {behavior: deque[float](maxlen=length) for behavior, length in lengths.items()}
+        self._episodes = dict.fromkeys(lengths, 0)
+        self._new: set[str] = set()
+        """Behaviors of which episodes have ended since the last look."""
+        self._metrics: dict[str, Mapping[str, float]] = {}
+        """By behavior: the values of its newest summary, until they are looked at."""
+        self._mixed: set[str] = set()
+        """Behaviors whose open summary began in an earlier lesson."""
+
+    @property
+    def over(self) -> bool:
+        """No lesson can end any more."""
+        return all(each.criterion is None for each in self.all.values())
+
+    def episodes(self, behavior: str, returns: Iterable[float]) -> None:
+        """Returns of episodes that began since a lesson last did, in the order of their ends."""
+        if behavior in self._returns and (numbers := list(returns)):
+            self._returns[behavior].extend(numbers)
+            self._episodes[behavior] += len(numbers)
+            self._new.add(behavior)
+
+    def summary(self, behavior: str, values: Mapping[str, float]) -> None:
+        """Values of a summary, by tag. One that began in an earlier lesson says nothing of this one."""
+        if behavior in self._mixed:
+            self._mixed.discard(behavior)
+        elif behavior in self._returns:
+            self._metrics[behavior] = values
+
+    def look(self, progress: Mapping[str, float], ratings: Mapping[str, float]) -> list[Curriculum]:
+        """Those that are in another lesson from now on. `progress` is each behavior's, within 0..1; `ratings` those who have one."""
+        for each in self.all.values():
+            value = self._value(each.criterion, progress, ratings)
+            if value is not None:
+                each.measure(value)
+        self._new.clear()
+        self._metrics.clear()
+        changed = [each for each in self.all.values() if each.criterion is not None and each.met(self._episodes[each.criterion.behavior])]
+        for each in changed:
+            each.number += 1
+        if changed:
+            self._begin(progress)
+        return changed
+
+    def _value(
+        self, criterion: CompletionCriteriaSettings | None, progress: Mapping[str, float], ratings: Mapping[str, float]
+    ) -> float | None:
+        """What its measure says now; None where it says nothing new."""
+        if criterion is None:
+            return None
+        behavior = criterion.behavior
+        if criterion.measure == PROGRESS:
+            return progress.get(behavior)
+        if criterion.measure == REWARD:
+            returns = self._returns[behavior]
+            return sum(returns) / len(returns) if behavior in self._new else None
+        if criterion.measure == ELO:
+            return ratings.get(behavior) if behavior in self._new else None
+        return self._metrics.get(behavior, {}).get(criterion.measure)
+
+    def _begin(self, behaviors: Iterable[str]) -> None:
+        for each in self.all.values():
+            each.measured = None
+        for behavior, returns in self._returns.items():
+            returns.clear()
+            self._episodes[behavior] = 0
+        self._mixed = set(behaviors)
+
+    def status(self) -> list[str]:
+        """A line for each that has a lesson to come."""
+        return [each.status(self._episodes[each.criterion.behavior]) for each in self.all.values() if each.criterion is not None]
+
+    def state_dict(self) -> dict[str, Any]:
+        """In plain types. Between looks."""
+        return {
+            "lessons": {name: each.number for name, each in self.all.items()},
+            "measured": {name: each.measured for name, each in self.all.items()},
+            "returns": {behavior: list(returns) for behavior, returns in self._returns.items()},
+            "episodes": dict(self._episodes),
+            "new": sorted(self._new),
+            "metrics": {behavior: dict(values) for behavior, values in self._metrics.items()},
+            "mixed": sorted(self._mixed),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes on from there. Curricula that it does not know begin anew; of shorter ones it is the last lesson."""
+        for name, each in self.all.items():
+            if name in state["lessons"]:
+                each.number = min(state["lessons"][name], len(each.lessons) - 1)
+                each.measured = state["measured"].get(name)
+        for behavior, returns in self._returns.items():
+            returns.clear()
+            returns.extend(state["returns"].get(behavior, ()))
+            self._episodes[behavior] = state["episodes"].get(behavior, 0)
+        self._new, self._mixed = set(state["new"]), set(state["mixed"])
+        self._metrics = dict(state["metrics"])
