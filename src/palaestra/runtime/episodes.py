@@ -24,6 +24,7 @@ class Episodes:
     lengths: NDArray[np.int64]  # (E,) decisions
     mates: NDArray[np.bool_]  # (E,) it played in a group
     last: NDArray[np.bool_]  # (E,) which ended with it: its group_returns are what the whole group earned
+    older: NDArray[np.bool_]  # (E,) it had begun when `mark` was last called
 
 
 class EpisodeMeter:
@@ -43,6 +44,12 @@ class EpisodeMeter:
         self._returns, self._group = np.zeros(slots), np.zeros(slots)
         self._lengths, self._waiting = np.zeros(slots, np.int64), np.zeros(slots, bool)
         self._living, self._groups = np.zeros(slots, bool), np.full(slots, -1, np.int64)
+        self._older = np.zeros(slots, bool)
+
+    def mark(self) -> None:
+        """Notes whose episodes are under way. Call `take` first."""
+        assert not self._ticks
+        self._older = self._waiting | (self._lengths > 0)
 
     def begin(self, step: TimeStep) -> None:
         """The first tables after a reset: every open episode is dropped."""
@@ -70,7 +77,7 @@ class EpisodeMeter:
 
     def take(self) -> Episodes:
         """Sums the ticks since the last call; waits for the device once."""
-        returns, groups, lengths, mates, last = [], [], [], [], []
+        returns, groups, lengths, mates, last, older = [], [], [], [], [], []
         ticks, self._ticks = self._ticks, []
         lost, self._lost = self._lost, []
         counted, self._counted = self._counted, []
@@ -93,7 +100,8 @@ class EpisodeMeter:
                 lengths.append(self._lengths[slots])
                 mates.append(self._groups[slots] >= 0)
                 last.append(np.isin(slots, last_of_groups(ended, self._living, self._groups, self._lengths)))
-                self._returns[ended] = self._group[ended] = self._lengths[ended] = 0
+                older.append(self._older[slots])
+                self._returns[ended] = self._group[ended] = self._lengths[ended] = self._older[ended] = 0
             self._living = (self._living & ~ended) | acting
             self._groups = np.where(acting, plays_in, self._groups)
         nothing = np.zeros(0)
@@ -103,11 +111,12 @@ class EpisodeMeter:
             np.concatenate([nothing.astype(np.int64), *lengths]),
             np.concatenate([nothing.astype(np.bool_), *mates]),
             np.concatenate([nothing.astype(np.bool_), *last]),
+            np.concatenate([nothing.astype(np.bool_), *older]),
         )
 
     def _forget(self, lost: NDArray[np.bool_]) -> None:
         """Their episodes are none."""
-        self._returns[lost] = self._group[lost] = self._lengths[lost] = 0
+        self._returns[lost] = self._group[lost] = self._lengths[lost] = self._older[lost] = 0
         self._waiting &= ~lost
         self._living &= ~lost
 
@@ -117,12 +126,13 @@ class EpisodeMeter:
             self._returns, self._group = np.pad(self._returns, (0, more)), np.pad(self._group, (0, more))
             self._lengths, self._waiting = np.pad(self._lengths, (0, more)), np.pad(self._waiting, (0, more))
             self._living, self._groups = np.pad(self._living, (0, more)), np.pad(self._groups, (0, more), constant_values=-1)
+            self._older = np.pad(self._older, (0, more))
 
     def state_dict(self) -> dict[str, Any]:
         """Open sums. Call `take` first."""
         assert not self._ticks
         arrays = {"returns": self._returns, "group": self._group, "lengths": self._lengths, "waiting": self._waiting}
-        arrays |= {"living": self._living, "groups": self._groups}
+        arrays |= {"living": self._living, "groups": self._groups, "older": self._older}
         return {name: torch.from_numpy(array.copy()) for name, array in arrays.items()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -137,6 +147,7 @@ class EpisodeMeter:
             self._living, self._groups = state["living"].numpy().copy(), state["groups"].numpy().copy()
         else:
             self._living, self._groups = self._waiting.copy(), np.full(len(self._waiting), -1, np.int64)
+        self._older = state["older"].numpy().copy() if "older" in state else np.zeros(len(self._waiting), bool)
 
 
 def host(column: tuple[Tensor, ...]) -> list[NDArray[Any]]:
