@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from palaestra.core.specs import BehaviorSpec
     from palaestra.core.timestep import Action, TimeStep
     from palaestra.envs.facts import BehaviorFacts, TrainingFacts
+
+Distribution = Literal["uniform", "gaussian", "multirangeuniform"]
+"""Kinds of distributions that parameters are drawn from, by their names in settings."""
 
 
 @runtime_checkable
@@ -68,6 +71,19 @@ class Measures(Protocol):
 
     def take_measurements(self) -> list[Measurement]:
         """All since the last call, in the order in which they came."""
+        ...
+
+
+@runtime_checkable
+class Draws(Protocol):
+    """What an environment may do besides: draw parameters by itself, a number whenever it reads one, as games do."""
+
+    def draw_parameter(self, name: str, kind: Distribution, numbers: Sequence[float], seeds: Sequence[int]) -> None:
+        """From now on. Seeds of 31 bits, one an area; an area that is several within draws with those that follow its own.
+
+        `numbers`: least and greatest; mean and standard deviation; of several ranges both ends of each. Raises EnvError for an unknown
+        name.
+        """
         ...
 
 

@@ -21,6 +21,8 @@ class Transfer:
 
     def __init__(self, env: Env, device: torch.device) -> None:
         self._env, self.device = env, device
+        self.behind = env
+        """The environment."""
         self.num_areas: int = env.num_areas
         self.parameters: Mapping[str, float] = env.parameters
 
@@ -41,7 +43,8 @@ class Transfer:
 
     def set_parameters(self, values: Mapping[str, Tensor]) -> None:
         """As the environment."""
-        self._env.set_parameters(values)
+        there = self._env.device
+        self._env.set_parameters({name: value.to(there) for name, value in values.items()})
 
     def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
         """As the environment, on its own device; None where it has no rule."""

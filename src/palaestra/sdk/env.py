@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,10 +15,12 @@ from palaestra.core.metrics import Measurement
 from palaestra.core.registry import nearest
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action, TimeStep
+from palaestra.envs.base import Distribution
 from palaestra.envs.slots import Ids
 from palaestra.envs.unity.channels import KINDS
 from palaestra.envs.unity.table import Arrival, Table
 from palaestra.sdk.exchange import Said, Told
+from palaestra.sdk.parameters import EnvironmentParameters
 from palaestra.sdk.stage import STEP_SECONDS, Stage
 
 if TYPE_CHECKING:
@@ -35,7 +37,8 @@ class SdkEnv:
         self.game, self.num_areas, self.device = game, areas, torch.device("cpu")
         self.summary, self.parameters = game.summary, game.parameters
         self._options = dict(options)
-        self._values: dict[str, list[float]] = {}
+        self._said: dict[str, Callable[[EnvironmentParameters, int], None]] = {}
+        """By parameter: tells an area, which has a number, what was said of it."""
         self._tables: dict[str, Table] = {}
         self._asked: dict[str, dict[str, Ids]] = {}
         self._ticks = np.zeros(areas, np.int64)
@@ -59,8 +62,8 @@ class SdkEnv:
             self._stage.close()
             self._stage = self._made(seed)
         self._fresh_for = None
-        for key, values in self._values.items():
-            self._set(key, values)
+        for say in self._said.values():
+            self._tell(say)
         self._tables, self._asked = {}, {}
         self._ticks[:] = 0
         return self._show(self._stage.advance())
@@ -104,16 +107,30 @@ class SdkEnv:
     def set_parameters(self, values: Mapping[str, Tensor]) -> None:
         """Of each area one value. Raises EnvError for a name that the game does not declare, where it declares any."""
         for key, column in values.items():
-            if self.parameters and key not in self.parameters:
-                known = ", ".join(self.parameters)
-                raise EnvError(f"game '{self.game.name}' has no parameter '{key}'{nearest(key, self.parameters)} (it declares: {known})")
-            self._values[key] = column.tolist()
-            if self._fresh_for is None:
-                self._set(key, self._values[key])
+            self._say(key, lambda area, at, key=key, numbers=column.tolist(): area.set(key, numbers[at]))
 
-    def _set(self, key: str, values: list[float]) -> None:
-        for academy, value in zip(self._stage.academies, values, strict=True):
-            academy.environment_parameters.set(key, value)
+    def draw_parameter(self, name: str, kind: Distribution, numbers: Sequence[float], seeds: Sequence[int]) -> None:
+        """Each area draws a number where the game asks for one. Raises EnvError as `set_parameters` does."""
+        match kind:
+            case "uniform":
+                self._say(name, lambda area, at: area.set_uniform(name, numbers[0], numbers[1], seeds[at]))
+            case "gaussian":
+                self._say(name, lambda area, at: area.set_gaussian(name, numbers[0], numbers[1], seeds[at]))
+            case "multirangeuniform":
+                intervals = [*zip(numbers[::2], numbers[1::2], strict=True)]
+                self._say(name, lambda area, at: area.set_multirange_uniform(name, intervals, seeds[at]))
+
+    def _say(self, key: str, say: Callable[[EnvironmentParameters, int], None]) -> None:
+        if self.parameters and key not in self.parameters:
+            known = ", ".join(self.parameters)
+            raise EnvError(f"game '{self.game.name}' has no parameter '{key}'{nearest(key, self.parameters)} (it declares: {known})")
+        self._said[key] = say
+        if self._fresh_for is None:
+            self._tell(say)
+
+    def _tell(self, say: Callable[[EnvironmentParameters, int], None]) -> None:
+        for at, academy in enumerate(self._stage.academies):
+            say(academy.environment_parameters, at)
 
     def take_measurements(self) -> list[Measurement]:
         """What the game's StatsRecorders were given since the last call, area after area."""

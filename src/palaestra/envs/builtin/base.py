@@ -70,7 +70,8 @@ class WarpEnv:
     summary: ClassVar[str]
     rewards: ClassVar[tuple[str, ...]]
     episode: ClassVar[str]
-    benchmark: ClassVar[float]
+    benchmark: ClassVar[float | None]
+    """Mean reward of an episode that a good policy earns; None where agents play one another and no mean tells."""
     default_areas: ClassVar[int]
     parameter_ranges: ClassVar[dict[str, tuple[float, float, float]]]
     """Default, least and most of each."""
@@ -85,6 +86,7 @@ class WarpEnv:
         self.device = resolve(device)
         self.behaviors: Mapping[str, BehaviorSpec] = dict.fromkeys(self.behavior_names or (self.behavior,), spec)
         self.parameters: Mapping[str, float] = {name: default for name, (default, _, _) in self.parameter_ranges.items()}
+        self._places = {name: k for k, name in enumerate(self.parameters)}
         self._spec, self._program, self._started = spec, program, False
         rows = dict.fromkeys(("pending", *program.area_columns), self.num_areas)
         slots = self.num_areas * self.agents
@@ -169,10 +171,13 @@ class WarpEnv:
         return f"behavior '{name}', agent {slot}: action {' and '.join(map(str, came))} must be {expected}"
 
     def set_parameters(self, values: Mapping[str, Tensor]) -> None:
-        """One value an area, (num_areas,); each takes hold at that area's next episode. Raises EnvError where it cannot."""
+        """One value an area, (num_areas,); each takes hold at that area's next episode. Raises EnvError where it cannot.
+
+        Values that are on an accelerator, where nobody looks at them, are moved into their range.
+        """
         checked = {name: self._checked(name, value) for name, value in values.items()}
         for name, value in checked.items():
-            self._columns["pending"][:, list(self.parameters).index(name)] = value
+            self._columns["pending"][:, self._places[name]] = value
 
     def _checked(self, name: str, value: Tensor) -> Tensor:
         if name not in self.parameter_ranges:
@@ -183,10 +188,14 @@ class WarpEnv:
                 f"{self.behavior}, parameter '{name}': shape {tuple(value.shape)}, expected one value an area, ({self.num_areas},)"
             )
         _, least, most = self.parameter_ranges[name]
-        for number in value.tolist():
-            if not least <= number <= most:
-                raise EnvError(f"{self.behavior}, parameter '{name}' is {number:g}, expected a number within {least:g}..{most:g}")
-        return value.to(self.device, torch.float32)
+        if value.device.type != "cpu":  # looking at it would wait
+            return value.to(torch.float32).clamp(least, most)
+        value = value.to(torch.float32)
+        within = (value >= least) & (value <= most)
+        if not within.all():
+            wrong = value[~within][0].item()
+            raise EnvError(f"{self.behavior}, parameter '{name}' is {wrong:g}, expected a number within {least:g}..{most:g}")
+        return value.to(self.device)
 
     def state_dict(self) -> dict[str, Tensor]:
         """A copy of every column."""

@@ -21,6 +21,7 @@ from palaestra.core.errors import EnvError, GameGone, NotFinite, ProtocolError
 from palaestra.core.metrics import Measurement
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action, TimeStep
+from palaestra.envs.base import Distribution
 from palaestra.envs.facts import BehaviorFacts, TrainingFacts
 from palaestra.envs.slots import Ids
 from palaestra.envs.unity import executable
@@ -291,6 +292,17 @@ class UnityEnv:
         for name, column in values.items():
             for copy, value in enumerate(column.tolist()):
                 self._parameters.set(name, value, copy)
+
+    def draw_parameter(self, name: str, kind: Distribution, numbers: Sequence[float], seeds: Sequence[int]) -> None:
+        """Has each copy draw with its own seed; told once, as telling it again would begin its random numbers anew."""
+        for copy, seed in enumerate(seeds):
+            match kind:
+                case "uniform":
+                    self._parameters.set_uniform(name, numbers[0], numbers[1], seed, copy)
+                case "gaussian":
+                    self._parameters.set_gaussian(name, numbers[0], numbers[1], seed, copy)
+                case "multirangeuniform":
+                    self._parameters.set_multirange_uniform(name, [*zip(numbers[::2], numbers[1::2], strict=True)], seed, copy)
 
     def training_starts(self, facts: TrainingFacts) -> None:
         """Passed on to the first copy, where the game asks for it."""
