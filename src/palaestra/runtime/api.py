@@ -248,6 +248,7 @@ def initialize(run: Run, origin: RunFolder | None) -> None:
             there = ", ".join(f"'{other}'" for other in state if other != "run")
             raise RunError(f"behavior '{name}' cannot start from {place[0].parent}: it has {there} only")
         learner.initialize(state[name], place[0].parent)
+        run.self_play.initialized(name)
         run.console.info(f"Initialized '{name}' from {place[0].parent}")
 
 

@@ -18,6 +18,8 @@ class AreaEpisodes:
         self.areas = areas
         self._living: dict[str, Tensor] = {}
         """(S,) of each behavior: whose episode goes on."""
+        self.going: dict[str, Tensor] = {}
+        """(S,) of each behavior: who was there before the last tables and has not ended with them."""
 
     def begin(self, steps: Mapping[str, TimeStep]) -> None:
         """The first tables after a reset."""
@@ -31,17 +33,16 @@ class AreaEpisodes:
         on_host = all(step.reward.device.type == "cpu" for step in steps.values())
         ended = {name: _ended(step) for name, step in steps.items()}
         anyone = not on_host or any(bool(column.any()) for column in ended.values())
-        over = self._over(steps, ended) if anyone else None
-        for name, step in steps.items():
-            self._living[name] = (self._widened(name, step) & ~ended[name]) | step.acting
-        return over
+        self.going = {name: self._widened(name, step) & ~ended[name] for name, step in steps.items()}
+        self._living.update((name, self.going[name] | step.acting) for name, step in steps.items())
+        return self._over(steps, ended) if anyone else None
 
     def _over(self, steps: Mapping[str, TimeStep], ended: Mapping[str, Tensor]) -> Tensor:
         device = next(iter(steps.values())).reward.device
         some, others = torch.zeros(self.areas, device=device), torch.zeros(self.areas, device=device)
         for name, step in steps.items():
             some.index_add_(0, step.area, ended[name].float())
-            others.index_add_(0, step.area, (self._widened(name, step) & ~ended[name]).float())
+            others.index_add_(0, step.area, self.going[name].float())
         return (some > 0) & (others == 0)
 
     def _widened(self, name: str, step: TimeStep) -> Tensor:

@@ -67,7 +67,7 @@ class RunFolder:
     def create(self, settings: RunSettings) -> None:
         """Makes the folder with the resolved settings in it, both or neither.
 
-        Where one is there (`force`), what an earlier run left stays, but for its checkpoints and its metrics, which
+        Where one is there (`force`), what an earlier run left stays, but for its checkpoints, snapshots and metrics, which
         would mix with the new ones. Raises RunError.
         """
         beside = self.path.with_name(f".{self.path.name}.new")
@@ -86,7 +86,8 @@ class RunFolder:
             shutil.rmtree(beside, ignore_errors=True)
 
     def _clear(self) -> None:
-        shutil.rmtree(self.checkpoints, ignore_errors=True)
+        for folder in (self.checkpoints, *self.path.glob("*/snapshots")):
+            shutil.rmtree(folder, ignore_errors=True)
         for name in ("metrics.jsonl", "run_logs/training_status.json"):
             (self.path / name).unlink(missing_ok=True)
 

@@ -20,13 +20,18 @@ from palaestra.runtime.console import Console
 from palaestra.runtime.folder import CONFIGURATION, RunFolder
 from palaestra.runtime.learner import Learner
 from palaestra.runtime.model_writer import ModelWriter
+from palaestra.runtime.opponents import UNSTEADY, contend
 from palaestra.runtime.parameters import fix_parameters
+from palaestra.runtime.results import Results
+from palaestra.runtime.self_play import SelfPlay
 from palaestra.runtime.settings import RunSettings, behavior
+from palaestra.runtime.snapshots import SnapshotFiles
 from palaestra.runtime.status import MLAGENTS
 from palaestra.runtime.teaching import Teachers
 from palaestra.runtime.threads import threads_for
 from palaestra.runtime.timers import Timers
 from palaestra.runtime.tracker import GROUP_REWARD, Tracker
+from palaestra.trainers.settings import SACSettings
 
 RESERVED = ("run", "checkpoints", "run_logs")
 """Names in a run's folder and in its checkpoints that no behavior may take."""
@@ -60,7 +65,8 @@ class Run:
         if isinstance(env, Informed):
             env.training_starts(training_facts(settings, self.device))
         self.teachers = Teachers(settings, env)
-        self.collector = Collector(env, self._join, settings.env_settings.seed)
+        self.self_play = SelfPlay(env, Results(tracker, console))
+        self.collector = Collector(env, self._join, settings.env_settings.seed, [self.self_play])
         self.set_threads()
 
     def _join(self, name: str, spec: BehaviorSpec) -> Seat:
@@ -74,6 +80,10 @@ class Run:
         learner = Learner(name, spec, settings, self.device, seed, self.inference)
         self.learners[name] = learner
         taught = self.teachers.attend(learner)
+        if settings.self_play is not None and not self.inference:
+            self.self_play.join(contend(learner, self.env, self.settings, SnapshotFiles(self.folder.path)))
+            if isinstance(settings.hyperparameters, SACSettings):
+                self.console.warning(f"{name}: {UNSTEADY}")
         if name in self._seats:  # of a checkpoint, and seen only now
             learner.seat.decisions = self._seats[name]["decisions"]
             self._restore(learner)
@@ -180,6 +190,7 @@ class Run:
             for tag, value in metrics.items():
                 self.tracker.add(learner.name, tag, value)
             self.tracker.policy_updated(learner.name)
+            self.self_play.updated(learner.name)
 
     def retire(self) -> None:
         """Behaviors that have reached max_steps go on acting, and keep no more experience."""
@@ -203,6 +214,8 @@ class Run:
             return
         with self.timers("save"):
             self.checkpoints.save(self.step, self.state_dict())
+            for name, contender in self.self_play.contenders.items():
+                self.models.status.set_elo(name, contender.elo)
             self.models.write_status()
         self._saved = time.perf_counter()
 
@@ -214,6 +227,7 @@ class Run:
         whole = {
             "collector": {**collector, "seats": {**self._seats, **collector["seats"]}},
             "tracker": self.tracker.state_dict(),
+            "self_play": self.self_play.state_dict(),
             "elapsed": self.elapsed,
             "threads": self.threads,
             "seed": self.settings.env_settings.seed,
@@ -231,6 +245,8 @@ class Run:
             restored = self.collector.load_state_dict(whole["collector"], self.settings.env_settings.seed + checkpoint.step)
             for learner in self.learners.values():
                 self._restore(learner)
+            if "self_play" in whole:  # not in checkpoints of earlier versions
+                self.self_play.load_state_dict(whole["self_play"], self.collector.steps, restored=restored)
         except (KeyError, RuntimeError, ValueError, TypeError) as error:
             reason = str(error).strip().splitlines()[-1].strip() if str(error).strip() else type(error).__name__
             raise CheckpointError(

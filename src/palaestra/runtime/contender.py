@@ -1,0 +1,149 @@
+"""One behavior that plays itself: its snapshots, who of them is drawn, and what they are rated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from palaestra.core.timestep import TimeStep
+from palaestra.runtime.learner import Learner
+from palaestra.runtime.rivals import Rivals
+from palaestra.runtime.snapshots import SnapshotFiles
+from palaestra.scenario.ratings import Skill
+from palaestra.scenario.self_play import LEARNING, Pool, Schedule
+from palaestra.scenario.settings import SelfPlaySettings
+
+
+class Contender:
+    """Numbers its snapshots as they are taken. A copy of the policy as it was at a swap is one too, but stays out of the pool."""
+
+    def __init__(self, learner: Learner, rivals: Rivals, settings: SelfPlaySettings, seed: int, files: SnapshotFiles) -> None:
+        self.learner, self.rivals, self.settings, self._files = learner, rivals, settings, files
+        self.name, self.seat, self.steady = learner.name, learner.seat, learner.spec.steady
+        self.schedule, self.pool = Schedule(), Pool(settings, seed)
+        self.ghost_step = 0
+        """Decisions of agents that followed a fixed policy."""
+        self.elo = settings.initial_elo
+        self.elos: dict[int, float] = {}
+        self.skills: dict[int, Skill] = {LEARNING: Skill()}
+        self._next, self._copy, self._updates = 0, (LEARNING, -1), 0
+        self._first_written = False
+        self.first = self._take()
+        """Whom every side plays at the beginning that is not learning."""
+        self._admit(self.first)
+
+    def retake_first(self) -> None:
+        """Another network has taken the place of the one that the run began with."""
+        self.rivals.snapshot(self.first)
+
+    @property
+    def step(self) -> int:
+        """Its decisions that were learned from."""
+        return self.learner.step
+
+    @property
+    def training(self) -> bool:
+        """Whether it still learns."""
+        return self.learner.training
+
+    def updated(self) -> None:
+        """Its policy is another than before."""
+        self._updates += 1
+
+    def opponent(self) -> int:
+        """Whom to play next: a number of the pool, of a fixed opponent, or of a copy made now."""
+        number = self.pool.draw()
+        if number != LEARNING:
+            return number
+        if self._copy[1] != self._updates:
+            self._copy = self._take(), self._updates
+        return self._copy[0]
+
+    def save_if_due(self) -> None:
+        """A snapshot joins the pool where it is time. The first is written only now, when no other network can take its place."""
+        if not self._first_written and not self.schedule.saves and self.training:
+            self._files.add(self.name, 0, self.rivals.weights(self.first))
+        self._first_written = True
+        if self.training and self.schedule.save_due(self.step, self.settings):
+            self._admit(self._take())
+            self._files.add(self.name, self.step, self.rivals.weights(self.pool.numbers[-1]))
+
+    def swap_due(self) -> bool:
+        """Whether its sides that do not learn draw anew."""
+        return self.schedule.swap_due(self.ghost_step, self.settings)
+
+    def change_due(self) -> bool:
+        """Whether another team has its turn."""
+        return self.schedule.change_due(self.step, self.settings) or not self.training
+
+    def count_ghosts(self, step: TimeStep) -> None:
+        """Counts those who are about to act by a fixed policy."""
+        learned = self.rivals.learned
+        if learned is not None:
+            self.ghost_step += self.rivals.ghosts if self.steady else int((step.acting & ~learned).sum())
+
+    def is_current(self, number: int) -> bool:
+        """Whether this player is rated as the policy that learns: that one, and copies of it outside the pool."""
+        return number == LEARNING or (number >= 0 and number not in self.elos)
+
+    def rating(self, number: int) -> float:
+        """A player's."""
+        return self.elo if self.is_current(number) else self.elos.get(number, self.settings.initial_elo)
+
+    def change_rating(self, number: int, change: float) -> None:
+        """After a game."""
+        if self.is_current(number):
+            self.elo += change
+        else:
+            self.elos[number] = self.rating(number) + change
+
+    def skill(self, number: int) -> Skill:
+        """A player's."""
+        return self.skills.get(LEARNING if self.is_current(number) else number, Skill())
+
+    def set_skill(self, number: int, skill: Skill) -> None:
+        """After a game."""
+        self.skills[LEARNING if self.is_current(number) else number] = skill
+
+    def keep(self, seated: set[int]) -> None:
+        """Lets go of snapshots outside the pool that are not among those who play or will."""
+        self.rivals.keep({*self.pool.numbers, *seated, self._copy[0]})
+        there = set(self.rivals.numbers)
+        for known in (self.elos, self.skills):
+            for number in [number for number in known if number >= 0 and number not in there]:
+                del known[number]
+
+    def _take(self) -> int:
+        number, self._next = self._next, self._next + 1
+        self.rivals.snapshot(number)
+        return number
+
+    def _admit(self, number: int) -> None:
+        self.pool.admit(number)
+        self.elos[number], self.skills[number] = self.elo, self.skills[LEARNING]
+
+    def state_dict(self) -> dict[str, Any]:
+        """Counters, pool, snapshots and ratings."""
+        return {
+            "schedule": self.schedule.state_dict(),
+            "pool": self.pool.state_dict(),
+            "snapshots": self.rivals.state_dict(),
+            "ghost_step": self.ghost_step,
+            "elo": self.elo,
+            "elos": {str(number): elo for number, elo in self.elos.items()},
+            "skills": {str(number): asdict(skill) for number, skill in self.skills.items()},
+            "numbers": [self._next, *self._copy, self._updates, self.first],
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes on from there."""
+        self.schedule = Schedule.of(state["schedule"])
+        self.pool.load_state_dict(state["pool"])
+        self.rivals.load_state_dict(state["snapshots"])
+        self.ghost_step, self.elo = state["ghost_step"], state["elo"]
+        self.elos = {int(number): elo for number, elo in state["elos"].items()}
+        self.skills = {int(number): Skill(**skill) for number, skill in state["skills"].items()}
+        self._next, *copy, self._updates, self.first = state["numbers"]
+        self._copy = (copy[0], copy[1])
+        self._files.drop_after(self.name, self.step)
