@@ -26,6 +26,7 @@ COMMANDS = {
     "envs": "list the built-in environments, or show one",
     "config": "check a settings file and print it with every default",
     "schema": "write a JSON schema of the settings, for editors",
+    "upgrade": "turn settings files of old ML-Agents into a current one",
 }
 """Each is a module of this package, imported when it is asked for."""
 

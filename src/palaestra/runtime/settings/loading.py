@@ -21,6 +21,7 @@ from palaestra.runtime.settings import yaml_file
 from palaestra.runtime.settings.available import not_available
 from palaestra.runtime.settings.draft import Draft
 from palaestra.runtime.settings.errors import config_error, problem, warning
+from palaestra.runtime.settings.generations import refuse_old
 from palaestra.runtime.settings.tree import RunSettings
 from palaestra.runtime.settings.warnings import remarks
 from palaestra.trainers.behavior import BehaviorSettings
@@ -90,6 +91,8 @@ def _draft(config: Path | Mapping[str, Any] | None) -> tuple[yaml_file.Document,
         raise ConfigError("is empty; expected settings with a map `behaviors`", file)
     if not isinstance(tree, dict):
         raise ConfigError(f"holds {'a list' if isinstance(tree, list) else repr(tree)}; expected a map with the key `behaviors`", file)
+    if file is not None:
+        refuse_old(tree, file)
     return document, Draft(document, file)
 
 

@@ -44,8 +44,8 @@ class Document:
     lines: dict[Key, int] = field(default_factory=dict)  # line of each key and list item, the first being 1
 
 
-def read(path: Path) -> Document:
-    """Raises ConfigError for a file that is not there, not a file, not UTF-8 or not YAML."""
+def read(path: Path, repeats: list[tuple[str, int]] | None = None) -> Document:
+    """Raises ConfigError for a file that is not there, not a file, not UTF-8 or not YAML. For `repeats` see `parse`."""
     try:
         text = path.read_bytes().decode("utf-8-sig")
     except FileNotFoundError:
@@ -56,16 +56,17 @@ def read(path: Path) -> Document:
         raise ConfigError(f"is not UTF-8 text (byte {error.start}); save it as UTF-8", path) from None
     except OSError as error:
         raise ConfigError(f"cannot be read: {error.strerror}", path) from None
-    return parse(text, path)
+    return parse(text.replace("\t", " ") if path.suffix == ".json" else text, path, repeats)
 
 
-def parse(text: str, file: Path | None = None) -> Document:
-    """Raises ConfigError with line and column."""
+def parse(text: str, file: Path | None = None, repeats: list[tuple[str, int]] | None = None) -> Document:
+    """Raises ConfigError with line and column. A key that is given twice is an error, or else goes into `repeats`, with the
+    line where it stands last, which then counts."""
     try:
         loader = _Loader(text)
         node = loader.get_single_node()
         lines: dict[Key, int] = {}
-        return Document(text, None if node is None else _Reader(loader, lines, file).value(node, ()), lines)
+        return Document(text, None if node is None else _Reader(loader, lines, file, repeats).value(node, ()), lines)
     except yaml.MarkedYAMLError as error:
         raise _syntax_error(error, file) from None
     except yaml.YAMLError as error:
@@ -76,9 +77,9 @@ def parse(text: str, file: Path | None = None) -> Document:
         raise ConfigError(f"is not YAML: {error}", file) from None
 
 
-def dump(tree: Any) -> str:
-    """YAML in the order of the keys, which `parse` reads back to the same values."""
-    return yaml.dump(tree, Dumper=_Dumper, sort_keys=False, allow_unicode=True, default_flow_style=False)
+def dump(tree: Any, width: int = 80) -> str:
+    """YAML in the order of the keys, which `parse` reads back to the same values. Text is folded beyond `width` columns."""
+    return yaml.dump(tree, Dumper=_Dumper, sort_keys=False, allow_unicode=True, default_flow_style=False, width=width)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +89,7 @@ class _Reader:
     loader: _Loader
     lines: dict[Key, int]
     file: Path | None
+    repeats: list[tuple[str, int]] | None
 
     def value(self, node: yaml.Node, at: Key) -> Any:
         if isinstance(node, yaml.MappingNode):
@@ -116,8 +118,10 @@ class _Reader:
         first: dict[Hashable, int] = {}
         for key, _ in node.value:
             name, line = self._name(key), key.start_mark.line + 1
-            if name in first:
+            if name in first and self.repeats is None:
                 raise ConfigError(f"the key '{name}' is given twice (first in line {first[name]})", self.file, line)
+            if name in first and self.repeats is not None:
+                self.repeats.append((name, line))
             first[name] = line
 
     def _name(self, key: yaml.Node) -> str:

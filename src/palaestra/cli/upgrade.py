@@ -1,0 +1,49 @@
+"""Turn settings files of old ML-Agents into one current file: trainer YAML, curricula and samplers.
+
+What became what is printed, with a warning for all that has no counterpart or needs to be filled in.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+EPILOG = """\
+examples:
+  palaestra upgrade trainer_config.yaml new.yaml
+  palaestra upgrade trainer_config.yaml new.yaml --curriculum curricula/wall-jump --sampler generalize.yaml
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Old files, and the new one."""
+    parser.add_argument("old", type=Path, metavar="IN", help="trainer file of any age (YAML)")
+    parser.add_argument("new", type=Path, metavar="OUT", help="file to write; -: print it")
+    parser.add_argument(
+        "--curriculum", type=Path, metavar="PATH", help="curriculum: a file (JSON or YAML), or a folder with one for each behavior"
+    )
+    parser.add_argument("--sampler", type=Path, metavar="FILE", help="samplers of environment parameters (YAML)")
+    parser.add_argument("--force", action="store_true", help="write over OUT if it exists")
+
+
+def main(options: argparse.Namespace) -> None:
+    """Writes OUT. Raises ConfigError for what cannot be read, and RunError for what cannot be written."""
+    from palaestra.core.errors import RunError
+    from palaestra.runtime.files import explain, write_whole
+    from palaestra.runtime.upgrade import upgrade
+
+    printed = str(options.new) == "-"
+    if not printed and options.new.exists() and not options.force:
+        raise RunError(f"{options.new} exists; --force writes over it")
+    upgraded = upgrade(options.old, options.curriculum, options.sampler)
+    said = upgraded.report.text() if upgraded.changed else f"{options.old} is current: nothing had to be done"
+    print(said, file=sys.stderr if printed else sys.stdout)
+    if printed:
+        sys.stdout.write(upgraded.text)
+        return
+    try:
+        write_whole(options.new, upgraded.text.encode())
+    except OSError as error:
+        raise RunError(f"{options.new} cannot be written: {explain(error)}") from None
+    print(f"wrote {options.new}" if upgraded.changed else f"wrote {options.new}, the same file")

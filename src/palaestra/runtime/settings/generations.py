@@ -1,0 +1,76 @@
+"""Which generation of ML-Agents a settings file is of. Those before the current one are for `palaestra upgrade`."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from palaestra.core.errors import ConfigError
+from palaestra.trainers.behavior import BehaviorSettings
+
+Generation = Literal["current", "nested", "flat", "samplers", "curricula"]
+"""`nested`: behaviors, with `curriculum` or `parameter_randomization` beside them. `flat`: every key of a behavior on one level,
+with `behaviors` above (release 2) or without (release 1 and before). The others hold one of the two files that once stood alone."""
+
+_OLD = (
+    "trainer batch_size buffer_size buffer_init_steps learning_rate beta epsilon lambd gamma tau num_epoch hidden_units num_layers "
+    "normalize use_recurrent memory_size sequence_length vis_encode_type use_curiosity curiosity_strength init_entcoef train_interval "
+    "num_update brain_to_imitate batches_per_epoch pretraining"
+)
+
+OLD_KEYS = frozenset(_OLD.split())
+"""Keys that stood in a flat section, and stand elsewhere or nowhere in a behavior's block of today."""
+
+_WORDS = {
+    "nested": "has `curriculum` or `parameter_randomization` of ML-Agents before release 8",
+    "flat": "is a trainer file of ML-Agents before release 3",
+    "samplers": "holds samplers of ML-Agents before release 3, which stand in the trainer file now",
+    "curricula": "holds curricula of ML-Agents before release 3, which stand in the trainer file now",
+}
+
+
+def generation(tree: Mapping[str, Any]) -> Generation:
+    """That of a file's tree; what no generation would have is `current`, whose errors say most."""
+    blocks = tree.get("behaviors")
+    if isinstance(blocks, Mapping):
+        if any(is_flat(block) for block in blocks.values()):
+            return "flat"
+        return "nested" if "curriculum" in tree or "parameter_randomization" in tree else "current"
+    if "behaviors" in tree or "default_settings" in tree:
+        return "current"
+    maps = [value for value in tree.values() if isinstance(value, Mapping)]
+    if "thresholds" in tree or (maps and all("thresholds" in value for value in maps)):
+        return "curricula"
+    if "resampling-interval" in tree or any(is_sampler(value) for value in maps):
+        return "samplers"
+    return "flat" if isinstance(tree.get("default"), Mapping) or any(map(is_flat, maps)) else "current"
+
+
+def is_sampler(value: Any) -> bool:
+    """A parameter as samplers were once written: type and numbers side by side."""
+    return isinstance(value, Mapping) and ("sampler-type" in value or ("sampler_type" in value and "sampler_parameters" not in value))
+
+
+def refuse_old(tree: Mapping[str, Any], file: Path) -> None:
+    """Raises ConfigError with the command that turns the file into a current one."""
+    old = generation(tree)
+    if old == "current":
+        return
+    before, new = shlex.quote(str(file)), shlex.quote(str(file.with_suffix(".new.yaml")))
+    flag = {"samplers": "--sampler", "curricula": "--curriculum"}.get(old)
+    command = f"palaestra upgrade TRAINER_FILE NEW_FILE {flag} {before}" if flag else f"palaestra upgrade {before} {new}"
+    raise ConfigError(f"{_WORDS[old]}; bring it up to date with `{command}`", file)
+
+
+def is_flat(block: Any) -> bool:
+    """A block with the keys of all its parts on one level."""
+    return isinstance(block, Mapping) and "trainer_type" not in block and any(_keys(block))
+
+
+def _keys(block: Mapping[str, Any]) -> Iterator[bool]:
+    if "trainer" in block:
+        yield True
+    elif not {"hyperparameters", "network_settings"} & set(block):
+        yield from (key in OLD_KEYS and key not in BehaviorSettings.model_fields for key in block)

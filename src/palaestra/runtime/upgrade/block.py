@@ -1,0 +1,68 @@
+"""A section on its way to a block of today."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from palaestra.core.registry import nearest
+from palaestra.core.settings import Settings
+from palaestra.runtime.settings.yaml_file import Key
+from palaestra.runtime.upgrade.new_tree import NewTree, plain
+from palaestra.runtime.upgrade.report import Report
+from palaestra.runtime.upgrade.sections import Section
+
+RATIO = "play_against_latest_model_ratio"
+RENAMED = {"play_against_current_self_ratio": RATIO, "play_against_current_best_ratio": RATIO}
+"""Keys of self_play that had other names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Where values come from and go to. Paths are those within the block."""
+
+    section: Section
+    new: NewTree
+    at: Key  # of the block in the new file
+    report: Report
+
+    def put(self, path: Key, value: Any, place: str, remark: str = "") -> None:
+        """Writes a value."""
+        self.new.put((*self.at, *path), value, place, remark)
+
+    def move(self, key: str, settings: type[Settings], *above: str) -> None:
+        """Writes a value of the section, if it is given, under `above`."""
+        if key in self.section:
+            place, value = self.section.place(key), self.section.take(key)
+            self.put((*above, key), plain(value, settings, key), place)
+            if above:
+                self.report.became(key, ".".join(above))
+
+    def move_map(self, key: str, settings: type[Settings], name: str) -> None:
+        """Writes a map of the section, if it is given, key by key; unknown ones are left out with a warning."""
+        if key not in self.section:
+            return
+        value = self.section.take(key)
+        if not isinstance(value, Mapping) or not value:
+            self.put((name,), value, self.section.place(key))
+        if name != key:
+            self.report.became(key, name)
+        for inner, item in value.items() if isinstance(value, Mapping) else ():
+            place, now = self.section.place(key, inner), RENAMED.get(inner, inner)
+            if now not in settings.model_fields:
+                self.unknown(inner, settings.model_fields, place)
+                continue
+            self.put((name, now), plain(item, settings, now), place, f"was {inner}" if now != inner else "")
+            self.ask_for(item, place)
+            if now != inner:
+                self.report.became(f"{key}.{inner}", f"{name}.{now}")
+
+    def unknown(self, key: str, known: Any, place: str) -> None:
+        """Warns of a key that is left out."""
+        self.report.warn(place, f"unknown key '{key}'{nearest(key, known)}: left out")
+
+    def ask_for(self, value: Any, place: str) -> None:
+        """Warns of what only stands for a name."""
+        if isinstance(value, str) and "<" in value:
+            self.report.warn(place, f"fill in: '{value}' only stands for a name")

@@ -1,0 +1,104 @@
+"""A flat section as a block of today: each key where it belongs, by the trainer that reads it."""
+
+from __future__ import annotations
+
+from palaestra.core.errors import PluginError
+from palaestra.core.settings import Settings
+from palaestra.models.settings import MemorySettings, NetworkSettings
+from palaestra.runtime.settings import BehaviorSettings
+from palaestra.runtime.settings.generations import OLD_KEYS
+from palaestra.runtime.upgrade.block import Block
+from palaestra.runtime.upgrade.cloning import CLONING, convert_cloning
+from palaestra.runtime.upgrade.replay import convert_updates
+from palaestra.runtime.upgrade.signals import convert_signals
+from palaestra.scenario.settings import SelfPlaySettings
+from palaestra.trainers.behavior import hyperparameters_class
+from palaestra.trainers.settings import TRAINERS, BehavioralCloningSettings
+
+NETWORK = ("normalize", "hidden_units", "num_layers", "vis_encode_type")
+MEMORY = ("sequence_length", "memory_size")
+WHOLE_RUN = ("max_steps", "time_horizon", "summary_freq", "checkpoint_interval", "keep_checkpoints", "even_checkpoints", "threaded")
+WHOM = ("demo_path", "teacher", "teacher_behavior", "teacher_plays")
+FOLDERS = ("model_path", "summary_path", "output_path", "trainer_path")
+CURIOSITY = ("curiosity_strength", "curiosity_enc_size")
+GONE = {
+    "init_path": "networks of that time cannot be read",
+    "batches_per_epoch": "buffer_size, num_epoch and batch_size say how much is learned",
+    **dict.fromkeys(FOLDERS, "a run's folder has its own layout"),
+    **dict.fromkeys(CURIOSITY, "use_curiosity is not set"),
+}
+"""Keys that have no counterpart, and why."""
+
+
+def convert(block: Block) -> None:
+    """Writes all that the section says. What no one reads is warned of, unless it is `default` that says it for others."""
+    trainer = _trainer(block)
+    try:
+        hyperparameters = hyperparameters_class(trainer)
+    except PluginError:
+        hyperparameters = Settings  # checking names the unknown trainer
+    recurrent = str(block.section.take("use_recurrent")).lower() in ("true", "1")
+    if recurrent:
+        _make_batches_of_sequences(block)
+    for key in hyperparameters.model_fields:
+        if key not in WHOM:
+            block.move(key, hyperparameters, "hyperparameters")
+    if trainer == "sac":
+        convert_updates(block)
+    for key in NETWORK:
+        block.move(key, NetworkSettings, "network_settings")
+    _memory(block, recurrent)
+    convert_signals(block, trainer)
+    for key in WHOLE_RUN:
+        block.move(key, BehaviorSettings)
+    block.move_map("self_play", SelfPlaySettings, "self_play")
+    for key in ("pretraining", "behavioral_cloning"):
+        block.move_map(key, BehavioralCloningSettings, "behavioral_cloning")
+    _what_is_left(block, trainer)
+
+
+def _trainer(block: Block) -> str:
+    section = block.section
+    place, old = section.place("trainer"), section.take("trainer")
+    if old is None:
+        old = "sac" if "init_entcoef" in section or "tau" in section else "online_bc" if "brain_to_imitate" in section else "ppo"
+        block.report.warn(section.place(), f"no `trainer` is named: taken for {old}")
+    if old in CLONING:
+        return convert_cloning(block, old, place)
+    block.put(("trainer_type",), old, place)
+    block.report.became("trainer", "trainer_type")
+    return str(old)
+
+
+def _make_batches_of_sequences(block: Block) -> None:
+    """A minibatch of less than a sequence came to one sequence, and has to say so now."""
+    batch, length = block.section.peek("batch_size"), block.section.peek("sequence_length")
+    if isinstance(batch, int | float) and isinstance(length, int | float) and batch < length:
+        place = block.section.place("batch_size")
+        block.section.take("batch_size")
+        block.put(("hyperparameters", "batch_size"), int(length), place, f"was {batch}, which came to one sequence")
+        block.report.became("batch_size", "hyperparameters")
+        block.report.warn(place, f"batch_size {batch} is less than a sequence of {length}; it came to one sequence, and is {length} now")
+
+
+def _memory(block: Block, recurrent: bool) -> None:
+    if recurrent:
+        block.put(("network_settings", "memory"), {}, block.section.place("use_recurrent"))
+        block.report.became("use_recurrent", "network_settings.memory")
+        for key in MEMORY:
+            block.move(key, MemorySettings, "network_settings", "memory")
+    for key in MEMORY:
+        if block.section.take(key) is not None:
+            block.report.became(key, "left out where use_recurrent is not true")
+
+
+def _what_is_left(block: Block, trainer: str) -> None:
+    known = OLD_KEYS | set(BehaviorSettings.model_fields) | {key for settings in TRAINERS.values() for key in settings.model_fields}
+    for key in block.section:
+        place = block.section.place(key)
+        if key in GONE:
+            block.report.became(key, f"left out: {GONE[key]}")
+        elif key not in known:
+            block.unknown(key, known, place)
+        elif block.section.has_own(key):
+            block.report.warn(place, f"'{key}' is left out: {trainer} does not use it")

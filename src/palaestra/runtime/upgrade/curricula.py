@@ -1,0 +1,134 @@
+"""Curricula: of each behavior the thresholds, and every parameter's values; now of each parameter the lessons."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from palaestra.core.errors import ConfigError
+from palaestra.core.registry import nearest
+from palaestra.runtime.settings.yaml_file import Key
+from palaestra.runtime.upgrade.new_tree import NewTree
+from palaestra.runtime.upgrade.old_file import OldFile, read
+from palaestra.runtime.upgrade.report import Report
+from palaestra.runtime.upgrade.samplers import PARAMETERS
+
+CRITERION = {"measure": None, "min_lesson_length": 1, "signal_smoothing": False}
+"""Keys that all lessons of a curriculum share, and what they were when not given."""
+
+
+@dataclass(frozen=True, slots=True)
+class Curriculum:
+    """That of one behavior."""
+
+    behavior: str
+    old: OldFile
+    at: Key  # within the file
+
+    @property
+    def values(self) -> Any:
+        """What stands there."""
+        value: Any = self.old.tree
+        for key in self.at:
+            value = value[key]
+        return value
+
+
+def read_curricula(path: Path, new: NewTree, report: Report) -> list[Curriculum]:
+    """Of a folder with a file a behavior, a file of all behaviors, or a file of one. Raises ConfigError."""
+    if not path.is_dir():
+        return _of_file(read(path, report), new, report)
+    files = sorted(file for file in path.iterdir() if file.suffix in (".json", ".yaml", ".yml"))
+    if not files:
+        raise ConfigError("holds no curricula: expected .json or .yaml files, each named as its behavior", path)
+    olds = [read(file, report) for file in files]
+    return [found for old in olds for found in ([Curriculum(old.file.stem, old, ())] if _is_one(old.tree) else in_map(old, ()))]
+
+
+def in_map(old: OldFile, at: Key) -> list[Curriculum]:
+    """Those of a map by behavior."""
+    curricula: Any = old.tree
+    for key in at:
+        curricula = curricula[key]
+    if not isinstance(curricula, Mapping):
+        raise old.error(f"expected a map of behaviors, got {curricula!r}", *at)
+    return [Curriculum(name, old, (*at, name)) for name in curricula]
+
+
+def convert_curricula(curricula: list[Curriculum], new: NewTree, report: Report) -> None:
+    """Writes them as environment parameters. A parameter that is there already stays as it is, with a warning."""
+    for curriculum in curricula:
+        values, old = curriculum.values, curriculum.old
+        if not isinstance(values, Mapping):
+            raise old.error(f"expected a map with thresholds and parameters, got {values!r}", *curriculum.at)
+        for key in values.keys() - {*CRITERION, "thresholds", "parameters"}:
+            report.warn(old.place(*curriculum.at, key), f"unknown key '{key}'{nearest(key, [*CRITERION, 'thresholds'])}: left out")
+        for name in _of_kind(curriculum, "parameters", Mapping):
+            place = old.place(*curriculum.at, "parameters", name)
+            if name in new.at((PARAMETERS,)):
+                report.warn(place, f"'{name}' is left out: {new.place((PARAMETERS, name))} says already what it is")
+            else:
+                new.put((PARAMETERS, name, "curriculum"), _lessons(curriculum, name, new), place)
+                new.cite((PARAMETERS, name), place)
+                report.became(f"{name} (curriculum)", PARAMETERS)
+        _serve(curriculum, new, report)
+
+
+def _of_file(old: OldFile, new: NewTree, report: Report) -> list[Curriculum]:
+    """A file of one behavior, by itself, told by no name which it is of; its own may be that."""
+    if not _is_one(old.tree):
+        return in_map(old, ())
+    stem, listed = old.file.stem, list(new.at(("behaviors",)))
+    if stem in listed or not listed or stem.endswith(("Brain", "Learning")):
+        return [Curriculum(stem, old, ())]
+    if len(listed) > 1:
+        report.warn(old.place(), f"names no behavior: its lessons follow '{listed[0]}'; change `behavior` where another is meant")
+    return [Curriculum(listed[0], old, ())]
+
+
+def _is_one(tree: Mapping[str, Any]) -> bool:
+    return "thresholds" in tree or "parameters" in tree
+
+
+def _lessons(curriculum: Curriculum, parameter: str, new: NewTree) -> list[dict[str, Any]]:
+    old, at = curriculum.old, (*curriculum.at, "parameters", parameter)
+    thresholds = _of_kind(curriculum, "thresholds", list)
+    values = curriculum.values["parameters"][parameter]
+    if not isinstance(values, list) or len(values) != len(thresholds) + 1:
+        got = f"{len(values)}" if isinstance(values, list) else repr(values)
+        raise old.error(f"expected a list of {len(thresholds) + 1} values, one more than thresholds, got {got}", *at)
+    lessons: list[dict[str, Any]] = []
+    for i, value in enumerate(values):
+        lesson: dict[str, Any] = {"name": f"Lesson{i}"}
+        path = (PARAMETERS, parameter, "curriculum", i)
+        new.places[(*path, "value")] = old.place(*at, i)
+        if i < len(thresholds):
+            shared = {key: curriculum.values.get(key, default) for key, default in CRITERION.items()}
+            lesson["completion_criteria"] = {"behavior": curriculum.behavior, **shared, "threshold": thresholds[i]}
+            new.places[(*path, "completion_criteria", "threshold")] = old.place(*curriculum.at, "thresholds", i)
+            new.places |= {(*path, "completion_criteria", key): old.place(*curriculum.at, key) for key in shared}
+        lessons.append({**lesson, "value": value})
+    return lessons
+
+
+def _of_kind(curriculum: Curriculum, key: str, kind: type) -> Any:
+    value = curriculum.values.get(key)
+    if not isinstance(value, kind):
+        what = "a list of numbers" if kind is list else "a map of parameters, each with its values"
+        raise curriculum.old.error(f"`{key}`: expected {what}, got {'nothing' if value is None else repr(value)}", *curriculum.at, key)
+    return value
+
+
+def _serve(curriculum: Curriculum, new: NewTree, report: Report) -> None:
+    """Sees to it that the behavior that is measured has settings."""
+    name, place = curriculum.behavior, curriculum.old.place(*curriculum.at)
+    if name in new.at(("behaviors",)):
+        return
+    if "default_settings" in new.tree:
+        new.put(("behaviors", name), {}, place)
+        new.cite(("behaviors", name), place)
+    else:
+        hint = nearest(name, new.at(("behaviors",)))
+        report.warn(place, f"'{name}' has no settings{hint}: its lessons can never end; add it, or change `behavior`")

@@ -1,0 +1,96 @@
+"""Files with `behaviors`: what they say, with the few keys that have changed since."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from palaestra.runtime.settings import BehaviorSettings, RunSettings
+from palaestra.runtime.settings.generations import is_sampler
+from palaestra.runtime.settings.yaml_file import Key
+from palaestra.runtime.upgrade.block import RENAMED
+from palaestra.runtime.upgrade.new_tree import NewTree, plain
+from palaestra.runtime.upgrade.old_file import OldFile
+from palaestra.runtime.upgrade.report import Report
+from palaestra.runtime.upgrade.samplers import PARAMETERS, convert_sampler
+
+CURRICULUM, SAMPLERS = "curriculum", "parameter_randomization"
+"""Parts of a file that became environment parameters."""
+
+GONE = ("framework", "output_path")
+
+
+def convert_block(old: OldFile, at: Key, new: NewTree, report: Report) -> None:
+    """Writes one behavior's."""
+    block: Any = old.tree
+    for key in at:
+        block = block[key]
+    _copy(old, at, block, new)
+    written = new.at(at)
+    if not isinstance(written, dict):
+        return
+    for key in GONE:
+        if written.pop(key, None) is not None:
+            report.became(key, "left out: it has no effect")
+    _rename(written.get("self_play"), RENAMED, "self_play", report)
+    _rename(written, {"pretraining": "behavioral_cloning"}, "", report)
+    signals = written.get("reward_signals")
+    for name, signal in signals.items() if isinstance(signals, dict) else ():
+        if isinstance(signal, dict) and signal.get("encoding_size") is not None:
+            size = signal.pop("encoding_size")
+            report.became("encoding_size", "reward_signals.*.network_settings.hidden_units")
+            if signal.get("network_settings") is None:  # which said it all where it was given
+                signal["network_settings"] = {"hidden_units": size}
+                new.remarks[(*at, "reward_signals", name, "network_settings", "hidden_units")] = "was encoding_size"
+
+
+def convert_parameters(old: OldFile, new: NewTree, report: Report) -> None:
+    """Writes environment_parameters, with old samplers among them, and lessons that bear their name as a key."""
+    parameters = old.tree.get(PARAMETERS)
+    if not isinstance(parameters, Mapping):
+        new.put((PARAMETERS,), parameters, old.place(PARAMETERS))
+        return
+    for name, value in parameters.items():
+        if is_sampler(value):
+            convert_sampler(old, (PARAMETERS, name), (PARAMETERS, name), new, report)
+        else:
+            _copy(old, (PARAMETERS, name), value, new)
+    for name, value in new.at((PARAMETERS,)).items():
+        if isinstance(value, dict) and isinstance(value.get("curriculum"), list):
+            value["curriculum"] = [_named(lesson, name, report) for lesson in value["curriculum"]]
+
+
+def copy_rest(old: OldFile, new: NewTree) -> None:
+    """Writes every other part of the file as it is; of one with its behaviors on the top level, those that are no behavior."""
+    keys = old.tree.keys() if "behaviors" in old.tree or "default_settings" in old.tree else RunSettings.model_fields
+    for key in old.tree:
+        if key in keys and key not in (*new.tree, CURRICULUM, SAMPLERS):
+            _copy(old, (key,), old.tree[key], new)
+
+
+def _copy(old: OldFile, at: Key, value: Any, new: NewTree) -> None:
+    nested = isinstance(value, Mapping)
+    new.put(at, {} if nested else plain(value, BehaviorSettings, str(at[-1])), old.place(*at))
+    for key, item in value.items() if nested else ():
+        _copy(old, (*at, key), item, new)
+
+
+def _rename(values: Any, names: Mapping[str, str], above: str, report: Report) -> None:
+    if not isinstance(values, dict) or not names.keys() & values.keys():
+        return
+    renamed = {names.get(key, key): value for key, value in values.items()}
+    for key in names.keys() & values.keys():
+        report.became(key, f"{above}.{names[key]}".lstrip("."))
+    values.clear()
+    values.update(renamed)
+
+
+def _named(lesson: Any, parameter: str, report: Report) -> Any:
+    """The converter of ML-Agents wrote `Lesson0: {...}`, which nothing reads."""
+    if not isinstance(lesson, dict) or len(lesson) != 1 or "name" in lesson:
+        return lesson
+    ((name, content),) = lesson.items()
+    if not isinstance(content, dict) or "value" not in content:
+        return lesson
+    report.became(f"lesson names of {parameter}", "name")
+    return {"name": name, **content}

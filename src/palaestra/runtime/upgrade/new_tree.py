@@ -1,0 +1,52 @@
+"""The file to be: its tree, where each value came from, and the remarks that stand beside some."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import PurePath
+from typing import Any, get_args
+
+from palaestra.core.settings import Settings
+from palaestra.runtime.settings.yaml_file import Key
+
+
+@dataclass(slots=True)
+class NewTree:
+    """Grows key by key, in the order of the file."""
+
+    tree: dict[str, Any] = field(default_factory=dict)
+    places: dict[Key, str] = field(default_factory=dict)  # 'file:line' in the old files
+    remarks: dict[Key, str] = field(default_factory=dict)
+
+    def put(self, path: Key, value: Any, place: str, remark: str = "") -> None:
+        """Writes a value; maps above it are made."""
+        at: Any = self.tree
+        for key in path[:-1]:
+            at = at.setdefault(key, {})
+        at[path[-1]] = value
+        self.places[path] = place
+        if remark:
+            self.remarks[path] = remark
+
+    def cite(self, path: Key, place: str) -> None:
+        """Says beside a key where it came from; without the folder, which is another's tomorrow."""
+        self.places[path], self.remarks[path] = place, PurePath(place).name
+
+    def at(self, path: Key) -> dict[str, Any]:
+        """The map at a path; empty where there is none."""
+        at: Any = self.tree
+        for key in path:
+            at = at.get(key, {})
+        return at
+
+    def place(self, path: Key) -> str:
+        """Of a value, or of the nearest key above it; empty where nothing is known."""
+        return next((self.places[path[:end]] for end in range(len(path), 0, -1) if path[:end] in self.places), "")
+
+
+def plain(value: Any, settings: type[Settings], key: str) -> Any:
+    """`5.0e4` as 50000 where a whole number belongs."""
+    field = settings.model_fields.get(key)
+    if field is None or not isinstance(value, float) or not value.is_integer():
+        return value
+    return int(value) if int in (get_args(field.annotation) or (field.annotation,)) else value

@@ -1,0 +1,43 @@
+"""Files as they were: YAML, or JSON for curricula."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from palaestra.core.errors import ConfigError
+from palaestra.runtime.settings import yaml_file
+from palaestra.runtime.settings.yaml_file import Key
+from palaestra.runtime.upgrade.report import Report
+
+
+@dataclass(frozen=True, slots=True)
+class OldFile:
+    """What a file holds, and where."""
+
+    file: Path
+    text: str
+    tree: dict[str, Any]
+    lines: Mapping[Key, int]
+
+    def place(self, *path: str | int) -> str:
+        """'file:line' of a key, or of the nearest one above it."""
+        line = next((self.lines[path[:end]] for end in range(len(path), 0, -1) if path[:end] in self.lines), None)
+        return f"{self.file}:{line}" if line else str(self.file)
+
+    def error(self, sentence: str, *path: str | int) -> ConfigError:
+        """One that names the place."""
+        return ConfigError(f"{self.place(*path)}: {sentence}")
+
+
+def read(file: Path, report: Report) -> OldFile:
+    """A key that is given twice counts where it stands last, as it did then, with a warning. Raises ConfigError."""
+    repeats: list[tuple[str, int]] = []
+    document = yaml_file.read(file, repeats)
+    for key, line in repeats:
+        report.warn(f"{file}:{line}", f"the key '{key}' is given twice: this one counts")
+    if not isinstance(document.tree, dict):
+        raise ConfigError("is empty" if document.tree is None else "expected a map of keys", file)
+    return OldFile(file, document.text, document.tree, document.lines)

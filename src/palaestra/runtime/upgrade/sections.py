@@ -1,0 +1,91 @@
+"""Sections of a flat trainer file: each behavior's values, over those of `default`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from palaestra.core.registry import nearest
+from palaestra.runtime.settings import RunSettings
+from palaestra.runtime.settings.yaml_file import Key
+from palaestra.runtime.upgrade.old_file import OldFile
+from palaestra.runtime.upgrade.report import Report
+
+DEFAULT = "default"
+
+
+class Section:
+    """A section with what it takes over from `default`: of each key the whole value, maps too. What is taken out of it is
+    known; what is left in the end is not.
+    """
+
+    def __init__(self, old: OldFile, at: Key, values: Mapping[str, Any], default: Mapping[str, Any]) -> None:
+        self._old, self._at = old, at
+        self._own = dict(values)
+        self._left: dict[str, Any] = {**default, **values}
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._left
+
+    def __iter__(self) -> Iterator[str]:
+        """Keys that nobody took yet."""
+        return iter(list(self._left))
+
+    def peek(self, key: str) -> Any:
+        """Its value; None where it is not given."""
+        return self._left.get(key)
+
+    def take(self, key: str) -> Any:
+        """Its value, for the last time; None where it is not given."""
+        return self._left.pop(key, None)
+
+    def has_own(self, key: str) -> bool:
+        """Given in the section itself, not only in `default`."""
+        return key in self._own
+
+    def place(self, *path: str | int) -> str:
+        """'file:line' of a key's value, in the section or in `default`; without a key, of the section."""
+        return self._old.place(*(self._at if not path or self.has_own(str(path[0])) else (DEFAULT,)), *path)
+
+
+def sections(old: OldFile, report: Report) -> dict[str, Section]:
+    """By name, `default` among them. A section may be the name of another. Raises ConfigError where that leads nowhere."""
+    above: Key = ("behaviors",) if "behaviors" in old.tree else ()
+    there = {name: value for name, value in (old.tree["behaviors"] if above else old.tree).items() if above or _is_section(name, value)}
+    if not above:
+        for name in old.tree.keys() - there.keys() - RunSettings.model_fields.keys():
+            report.warn(old.place(name), f"'{name}' is no section: left out")
+    default = _values(old, there, above, DEFAULT, report) if DEFAULT in there else {}
+    found = {}
+    for name in there:
+        at = (*above, _end_of(old, there, above, name))
+        found[name] = Section(old, at, _values(old, there, above, str(at[-1]), report), {} if at[-1] == DEFAULT else default)
+    return found
+
+
+def _is_section(name: str, value: Any) -> bool:
+    return name not in RunSettings.model_fields and (value is None or isinstance(value, Mapping | str))
+
+
+def _end_of(old: OldFile, there: Mapping[str, Any], above: Key, name: str) -> str:
+    """The section that a name leads to, through those that are only names."""
+    passed = [name]
+    while isinstance(there[name], str):
+        following = there[name]
+        if following not in there or following in passed:
+            what = "leads back to itself" if following in passed else f"is no section{nearest(following, there)}"
+            raise old.error(f"'{name}' stands for '{following}', which {what}", *above, name)
+        passed.append(name := following)
+    return name
+
+
+def _values(old: OldFile, there: Mapping[str, Any], above: Key, name: str, report: Report) -> dict[str, Any]:
+    values = there[name]
+    if values is None:
+        return {}
+    if not isinstance(values, Mapping):
+        raise old.error(f"'{name}' is {values!r}; expected a map of keys", *above, name)
+    for key, value in values.items():
+        if value is None:
+            report.warn(old.place(*above, name, key), f"'{key}' is empty: left out")
+    return {key: value for key, value in values.items() if value is not None}

@@ -1,0 +1,89 @@
+"""Reward signals: before 0.9 a discount and a few keys of curiosity, then a map."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from palaestra.rewards.settings import REWARDS, CuriositySettings
+from palaestra.runtime.upgrade.block import Block
+from palaestra.runtime.upgrade.new_tree import plain
+from palaestra.runtime.upgrade.replay import OF_SIGNALS
+
+OF_UPDATES = ("samples_per_update", "num_epoch")
+"""Signals once had an update of their own."""
+
+
+def convert_signals(block: Block, trainer: str) -> None:
+    """Writes reward_signals; nothing where the section says nothing of them."""
+    section = block.section
+    if "reward_signals" not in section:
+        _of_loose_keys(block)
+        return
+    for key in ("gamma", "use_curiosity"):
+        place, value = section.place(key), section.take(key)
+        if value:
+            block.report.warn(place, f"'{key}' is left out: reward_signals, which is given too, says it")
+    signals = section.take("reward_signals")
+    if not isinstance(signals, Mapping):
+        block.put(("reward_signals",), signals, section.place("reward_signals"))
+    for name, signal in signals.items() if isinstance(signals, Mapping) else ():
+        place = section.place("reward_signals", name)
+        if name in OF_SIGNALS:
+            if trainer != "sac":
+                block.report.warn(place, f"'{name}' is left out: {trainer} does not use it")
+        elif name not in REWARDS:
+            block.unknown(name, REWARDS, place)
+        elif not isinstance(signal, Mapping) or not signal:
+            block.put(("reward_signals", name), {} if signal is None else signal, place)
+        else:
+            _signal(block, name, signal)
+
+
+def _signal(block: Block, name: str, signal: Mapping[str, Any]) -> None:
+    at, known = ("reward_signals", name), REWARDS[name].model_fields
+    block.put(at, {}, block.section.place(*at))
+    for key, value in signal.items():
+        place = block.section.place(*at, key)
+        if key == "encoding_size" and key in known:
+            _encoder(block, name, value, place, key)
+        elif key in OF_UPDATES:
+            block.report.warn(place, f"'{key}' is left out: signals learn in step with the policy")
+        elif key not in known:
+            block.unknown(key, known, place)
+        else:
+            block.put((*at, key), plain(value, REWARDS[name], key), place)
+            block.ask_for(value, place)
+
+
+def _of_loose_keys(block: Block) -> None:
+    """Both signals shared a discount then, and so they do now."""
+    section = block.section
+    place, gamma = section.place("gamma"), section.take("gamma")
+    if gamma is not None:
+        block.put(("reward_signals", "extrinsic", "strength"), 1.0, place)
+        block.put(("reward_signals", "extrinsic", "gamma"), gamma, place)
+        block.report.became("gamma", "reward_signals.extrinsic.gamma")
+    asked = section.place("use_curiosity")
+    if not section.take("use_curiosity"):
+        return
+    if gamma is None:
+        block.put(("reward_signals", "extrinsic"), {}, asked)
+    block.put(("reward_signals", "curiosity"), {}, asked)
+    block.report.became("use_curiosity", "reward_signals.curiosity")
+    if gamma is not None:
+        block.put(("reward_signals", "curiosity", "gamma"), gamma, place)
+    for old, key in (("curiosity_strength", "strength"), ("curiosity_enc_size", "encoding_size")):
+        if old in section:
+            where, value = section.place(old), section.take(old)
+            if key == "encoding_size":
+                _encoder(block, "curiosity", value, where, old)
+            else:
+                block.put(("reward_signals", "curiosity", key), plain(value, CuriositySettings, key), where)
+                block.report.became(old, f"reward_signals.curiosity.{key}")
+
+
+def _encoder(block: Block, signal: str, size: Any, place: str, old: str) -> None:
+    path = ("reward_signals", signal, "network_settings", "hidden_units")
+    block.put(path, plain(size, REWARDS["curiosity"], "encoding_size"), place, f"was {old}")
+    block.report.became(old, "reward_signals.*.network_settings.hidden_units")
