@@ -34,7 +34,7 @@ def main(options: argparse.Namespace) -> None:
     if options.episodes < 1:
         raise ConfigError(f"--episodes is {options.episodes}; expected at least 1")
     models = find_models(options.run, options.results_dir)
-    env = open_for(models, options.env, options.num_areas, min(options.episodes, 100))
+    env = open_for(models, options.env, options.num_areas, min(options.episodes, 100), options.seed)
     try:
         results = evaluate(env, models.policies(options.seed), options.episodes, deterministic=options.deterministic, seed=options.seed)
     finally:

@@ -97,7 +97,7 @@ def draw(options: argparse.Namespace) -> None:
     out = options.out or (
         run_folder(options.run, options.results_dir).path / "recording.gif" if models.settings else Path(f"{Path(options.run).stem}.gif")
     )
-    env = open_for(models, options.env, options.areas, AREAS, **drawn)
+    env = open_for(models, options.env, options.areas, AREAS, options.seed, **drawn)
     try:
         frames = list(play(env, models.policies(options.seed), options))
     finally:

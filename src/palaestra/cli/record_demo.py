@@ -57,7 +57,7 @@ def _open(options: argparse.Namespace, models: Models | None) -> Env:
     from palaestra.runtime.playing import open_for, open_named
 
     if models is not None:
-        return open_for(models, options.env, options.areas, AREAS)
+        return open_for(models, options.env, options.areas, AREAS, options.seed)
     return open_named(options.env, options.areas, AREAS, {})
 
 

@@ -105,7 +105,7 @@ def learn(
         world: Env = stack.enter_context(closing(open_env(settings, folder, console))) if env is None else env
         timers = Timers()
         tracker = stack.enter_context(closing(Tracker(sinks(folder, settings, checkpoint, console, timers))))
-        run = Run(settings, folder, world, tracker, console, timers)
+        run = Run(settings, folder, world, tracker, console, timers, checkpoint)
         if checkpoint is not None:
             run.load(checkpoint)
         stack.enter_context(stop_on_signals(run))

@@ -140,6 +140,14 @@ class Collector:
                 check_shapes(name, self.env.behaviors[name], self.steps[name])
                 self.seats[name] = self._join(name, self.env.behaviors[name])
 
+    def restart(self, seed: int) -> None:
+        """Has the environment begin anew. Open episodes are dropped, and what the open rollouts held is collected again."""
+        self.steps = self.env.reset(seed)
+        for seat in self.seats.values():
+            seat.policy.forget()
+            seat.buffer = None
+        self._begin()
+
     @torch.no_grad()
     def collect(self, ticks: int, until: Callable[[], bool]) -> dict[str, Rollout]:
         """Ticks until a rollout is full, `ticks` have passed, `until()` is true or a behavior appears. The rollouts that are full."""

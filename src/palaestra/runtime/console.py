@@ -73,8 +73,11 @@ class Console:
         """Whether `progress` would do anything now: asking costs far less than making rows."""
         return time.monotonic() >= self._due
 
-    def progress(self, rows: Sequence[ProgressRow], shares: Mapping[str, float] | None = None) -> None:
-        """Shows where the run is; `shares` has parts of its time by name. Does nothing within a quarter second of the last time."""
+    def progress(self, rows: Sequence[ProgressRow], shares: Mapping[str, float] | None = None, remarks: Sequence[str] = ()) -> None:
+        """Shows where the run is; `shares` has parts of its time by name, `remarks` are lines below.
+
+        Does nothing within a quarter second of the last time.
+        """
         now = time.monotonic()
         if now < self._due or self._silent:
             return
@@ -82,10 +85,12 @@ class Console:
         for row in rows:
             self._paces.setdefault(row.behavior, Pace()).add(now, row.step)
         if self._terminal is not None:
-            self._show(self._terminal, rows, shares or {})
+            self._show(self._terminal, rows, shares or {}, remarks)
         elif now - self._spoke >= SILENCE:
             for row in rows:
                 self.info(sentence(row, self._paces[row.behavior].rate()))
+            for remark in remarks:
+                self.info(remark)
 
     def close(self) -> None:
         """Takes the live line away."""
@@ -93,9 +98,10 @@ class Console:
             self._live.stop()
             self._live = None
 
-    def _show(self, terminal: Terminal, rows: Sequence[ProgressRow], shares: Mapping[str, float]) -> None:
+    def _show(self, terminal: Terminal, rows: Sequence[ProgressRow], shares: Mapping[str, float], remarks: Sequence[str]) -> None:
         from rich.console import Group
         from rich.live import Live
+        from rich.text import Text
 
         widest = max((len(row.behavior) for row in rows), default=0)
         plain = terminal.options.ascii_only
@@ -103,6 +109,7 @@ class Console:
             live_line(row, self._paces[row.behavior].rate(), shares if row is rows[-1] else {}, (terminal.width, widest), plain)
             for row in rows
         ]
+        lines += [Text(remark, "dim", no_wrap=True, overflow="ellipsis") for remark in remarks]
         if self._live is None:
             self._live = Live(console=terminal, auto_refresh=False, transient=True)  # without its thread: no core is ours to waste
             self._live.start()

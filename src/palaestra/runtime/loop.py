@@ -29,6 +29,7 @@ def train(run: Run, callbacks: Sequence[Callback] = ()) -> None:
                 run.update(name, rollout)
         run.retire()
         summarize(run, callbacks)
+        run.change_lessons()
         if run.checkpoint_due():
             run.save()
         show(run)
@@ -40,7 +41,11 @@ def summarize(run: Run, callbacks: Sequence[Callback]) -> None:
         due = learner.summary_due()
         if due is None:
             continue
+        run.lessons.note(run.tracker, name)
         summary = run.tracker.summarize(name, due, elapsed=run.elapsed, training=learner.training or run.finished)
+        run.lessons.summary(summary)
+        for line in run.lessons.status(name):
+            run.console.info(line)
         if any(callback(summary) is True for callback in callbacks):
             run.stopped = True
 
@@ -53,4 +58,4 @@ def show(run: Run) -> None:
         ProgressRow(name, learner.step, None if run.inference else learner.settings.max_steps, run.tracker.mean_reward(name))
         for name, learner in run.learners.items()
     ]
-    run.console.progress(rows, {name: spent / run.session_seconds for name, spent in run.seconds.items()})
+    run.console.progress(rows, {name: spent / run.session_seconds for name, spent in run.seconds.items()}, run.lessons.status())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from palaestra.runtime.border import guarded
 from palaestra.runtime.environments import EDITOR, is_game, make_env
 from palaestra.runtime.files import file_name
 from palaestra.runtime.folder import CONFIGURATION, RunFolder
-from palaestra.runtime.parameters import fix_parameters
+from palaestra.runtime.parameters import with_parameters
 from palaestra.runtime.settings import RunSettings, load
 from palaestra.runtime.status import TrainingStatus
 
@@ -29,6 +29,8 @@ class Models:
     files: Mapping[str, Path]  # by behavior
     settings: RunSettings | None
     run: str
+    lessons: Mapping[str, int] = field(default_factory=dict)
+    """Those that the environment parameters of the run have reached."""
 
     def policies(self, seed: int | None = None) -> dict[str, Policy]:
         """Each ready to act."""
@@ -64,7 +66,8 @@ def find_models(run: str, results: Path) -> Models:
         raise RunError(
             f"the run '{folder.run_id}' has no model yet ({folder.path}): 'palaestra export {folder.path}' writes one from its checkpoint"
         )
-    return Models(found, settings, folder.run_id)
+    reached = {name: status.lesson(name) or 0 for name in settings.environment_parameters or {}}
+    return Models(found, settings, folder.run_id, reached)
 
 
 def newest(folder: RunFolder, behavior: str, status: TrainingStatus) -> Path | None:
@@ -83,8 +86,10 @@ def env_name(models: Models, env: str | None) -> str:
     return name
 
 
-def open_for(models: Models, env: str | None, areas: int | None, usual: int, **options: Any) -> Env:
-    """The environment to play in: the one named, else the run's own with the parameters that it was trained with.
+def open_for(models: Models, env: str | None, areas: int | None, usual: int, seed: int = 0, **options: Any) -> Env:
+    """The environment to play in: the one named, else the run's own with the parameters that it was trained with last.
+
+    Those are of the lessons that the run has reached, and drawn anew for each episode where they were; `seed` is of what is drawn.
 
     Where `areas` is not given it has the `usual` number, except that a Unity game has the run's, and one of the user's own
     (python:...) makes as many as it likes.
@@ -92,7 +97,7 @@ def open_for(models: Models, env: str | None, areas: int | None, usual: int, **o
     own = dict(models.settings.env_settings.env_options) if models.settings and not env else {}
     made = open_named(env_name(models, env), areas, usual, {**own, **options}, models.settings)
     if models.settings and not env:
-        fix_parameters(made, models.settings)
+        return with_parameters(made, models.settings.environment_parameters, models.lessons, seed)
     return made
 
 

@@ -33,6 +33,7 @@ def announce(run: Run, checkpoint: Checkpoint | None, warnings: Sequence[str]) -
         )
     else:
         run.console.info(f"Resuming '{name}' from step {checkpoint.step:,}; its files are in {place}")
+    run.lessons.announce()
 
 
 def conclude(run: Run, finals: Mapping[str, Path]) -> None:

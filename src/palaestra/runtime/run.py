@@ -19,9 +19,9 @@ from palaestra.runtime.collector import Collector, Seat
 from palaestra.runtime.console import Console
 from palaestra.runtime.folder import CONFIGURATION, RunFolder
 from palaestra.runtime.learner import Learner
+from palaestra.runtime.lessons import Lessons
 from palaestra.runtime.model_writer import ModelWriter
 from palaestra.runtime.opponents import UNSTEADY, contend
-from palaestra.runtime.parameters import fix_parameters
 from palaestra.runtime.results import Results
 from palaestra.runtime.self_play import SelfPlay
 from palaestra.runtime.settings import RunSettings, behavior
@@ -42,7 +42,17 @@ SAFETY_SECONDS = 60.0
 class Run:
     """Owns all state that changes while a run goes on."""
 
-    def __init__(self, settings: RunSettings, folder: RunFolder, env: Env, tracker: Tracker, console: Console, timers: Timers) -> None:
+    def __init__(
+        self,
+        settings: RunSettings,
+        folder: RunFolder,
+        env: Env,
+        tracker: Tracker,
+        console: Console,
+        timers: Timers,
+        origin: Checkpoint | None = None,
+    ) -> None:
+        """`origin` is what `load` is called with next, where it is: the first reset is in its lessons already."""
         self.settings, self.folder, self.env = settings, folder, env
         self.tracker, self.console, self.timers = tracker, console, timers
         self.models = ModelWriter(folder, console)
@@ -61,12 +71,13 @@ class Run:
         self._seats: dict[str, Any] = {}
         self._specs: dict[str, Any] = {}
         """Of the checkpoint gone on from: what behaviors that have not been seen yet had learned, and decided; what all see and do."""
-        fix_parameters(env, settings)
+        saved: Any = None if origin is None else origin.state["run"].get("lessons")
+        self.lessons = Lessons(env, settings, console, saved, settings.env_settings.seed + (0 if origin is None else origin.step))
         if isinstance(env, Informed):
             env.training_starts(training_facts(settings, self.device))
         self.teachers = Teachers(settings, env)
         self.self_play = SelfPlay(env, Results(tracker, console))
-        self.collector = Collector(env, self._join, settings.env_settings.seed, [self.self_play])
+        self.collector = Collector(env, self._join, settings.env_settings.seed, [self.self_play, self.lessons])
         self.set_threads()
 
     def _join(self, name: str, spec: BehaviorSpec) -> Seat:
@@ -134,7 +145,7 @@ class Run:
 
     def ticks_ahead(self) -> int:
         """Ticks until anything is due."""
-        return min((learner.ticks_ahead() for learner in self.learners.values()), default=1)
+        return min((self.lessons.ticks_ahead(), *(learner.ticks_ahead() for learner in self.learners.values())), default=1)
 
     def stop(self) -> None:
         """Ends at the next tick, saved; an environment that waits for a game stops waiting. Safe in a signal handler."""
@@ -155,6 +166,7 @@ class Run:
                 self.tracker.add(pupil.name, "Imitation/Teacher Reward", float((returns.returns + returns.group_returns).mean()))
         for name, learner in self.learners.items():
             ended = learner.seat.meter.take()
+            self.lessons.episodes(name, ended)
             if len(ended.returns):
                 rewards = learner.settings.reward_signals
                 strength = rewards["extrinsic"].strength if "extrinsic" in rewards else 0.0
@@ -192,6 +204,15 @@ class Run:
             self.tracker.policy_updated(learner.name)
             self.self_play.updated(learner.name)
 
+    def change_lessons(self) -> None:
+        """Begins the lessons that are due."""
+        met = self.lessons.look(self.learners, {name: contender.elo for name, contender in self.self_play.contenders.items()})
+        if met:
+            for seat in self.collector.seats.values():
+                seat.meter.mark()
+        if any(criterion.require_reset for criterion in met):
+            self.collector.restart(self.settings.env_settings.seed + self.step)
+
     def retire(self) -> None:
         """Behaviors that have reached max_steps go on acting, and keep no more experience."""
         for learner in self.learners.values():
@@ -216,6 +237,8 @@ class Run:
             self.checkpoints.save(self.step, self.state_dict())
             for name, contender in self.self_play.contenders.items():
                 self.models.status.set_elo(name, contender.elo)
+            for name, number in self.lessons.numbers.items():
+                self.models.status.set_lesson(name, number)
             self.models.write_status()
         self._saved = time.perf_counter()
 
@@ -228,6 +251,7 @@ class Run:
             "collector": {**collector, "seats": {**self._seats, **collector["seats"]}},
             "tracker": self.tracker.state_dict(),
             "self_play": self.self_play.state_dict(),
+            "lessons": self.lessons.state_dict(),
             "elapsed": self.elapsed,
             "threads": self.threads,
             "seed": self.settings.env_settings.seed,
@@ -247,6 +271,8 @@ class Run:
                 self._restore(learner)
             if "self_play" in whole:  # not in checkpoints of earlier versions
                 self.self_play.load_state_dict(whole["self_play"], self.collector.steps, restored=restored)
+            if "lessons" in whole and restored:  # else those of the first reset hold
+                self.lessons.load_state_dict(whole["lessons"])
         except (KeyError, RuntimeError, ValueError, TypeError) as error:
             reason = str(error).strip().splitlines()[-1].strip() if str(error).strip() else type(error).__name__
             raise CheckpointError(

@@ -140,9 +140,10 @@ class Curricula:
             self._episodes[behavior] = 0
         self._mixed = set(behaviors)
 
-    def status(self) -> list[str]:
-        """A line for each that has a lesson to come."""
-        return [each.status(self._episodes[each.criterion.behavior]) for each in self.all.values() if each.criterion is not None]
+    def status(self, behavior: str | None = None) -> list[str]:
+        """A line for each that has a lesson to come, where that depends on a behavior; None: on any."""
+        waiting = [(each, each.criterion.behavior) for each in self.all.values() if each.criterion is not None]
+        return [each.status(self._episodes[measured]) for each, measured in waiting if behavior in (None, measured)]
 
     def state_dict(self) -> dict[str, Any]:
         """In plain types. Between looks."""

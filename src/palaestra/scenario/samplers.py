@@ -154,9 +154,9 @@ def key_of(seed: int, parameter: str, lesson: int) -> tuple[int, int]:
     return int(words[0]), int(words[1])
 
 
-def seeds_of(key: tuple[int, int], copies: int) -> list[int]:
-    """One of 31 bits for each copy of a game that draws by itself; so far apart that seeds counted up from them never meet."""
-    return [(key[0] + _WEYL[0] * copy) & 0x7FFFFFFF for copy in range(copies)]
+def seeds_of(seed: int, copies: int) -> list[int]:
+    """One of 31 bits for each copy of a game that draws by itself, the first `seed`; so far apart that seeds counted up never meet."""
+    return [(seed + _WEYL[0] * copy) & 0x7FFFFFFF for copy in range(copies)]
 
 
 class Stream:

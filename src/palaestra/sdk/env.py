@@ -107,7 +107,8 @@ class SdkEnv:
     def set_parameters(self, values: Mapping[str, Tensor]) -> None:
         """Of each area one value. Raises EnvError for a name that the game does not declare, where it declares any."""
         for key, column in values.items():
-            self._say(key, lambda area, at, key=key, numbers=column.tolist(): area.set(key, numbers[at]))
+            numbers = column.tolist()
+            self._say(key, lambda area, at, key=key, numbers=numbers: area.set(key, numbers[at]))
 
     def draw_parameter(self, name: str, kind: Distribution, numbers: Sequence[float], seeds: Sequence[int]) -> None:
         """Each area draws a number where the game asks for one. Raises EnvError as `set_parameters` does."""

@@ -8,11 +8,9 @@ from typing import Any
 from palaestra.core.settings import Settings
 from palaestra.runtime.settings.tree import RunSettings
 from palaestra.runtime.settings.yaml_file import Key
-from palaestra.scenario.settings import constant
 
 NOT_YET: list[tuple[str, Callable[[Any], bool], str]] = [
     ("BEHAVIOR.threaded", bool, "learning while collecting is not available yet"),
-    ("environment_parameters.*", lambda value: constant(value) is None, "samplers and curricula are not available yet, only numbers"),
 ]
 """Path, whether a value there asks for the feature, and the sentence. BEHAVIOR: default_settings and every listed behavior."""
 
