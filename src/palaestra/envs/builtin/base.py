@@ -13,7 +13,7 @@ from palaestra.core.errors import EnvError
 from palaestra.core.registry import nearest
 from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.builtin.columns import allocate, quiet, resolve, seed_streams
-from palaestra.envs.builtin.tables import Tables
+from palaestra.envs.builtin.tables import Tables, rows_of_roles
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,8 +31,9 @@ class Program:
     the order of the spec (one of no width is not shown), `reward`, `group_reward`, `terminated`, `truncated` and `mask`.
     `acting` says who awaits an action, where not all do: such a behavior is not steady.
 
-    Where there are several behaviors, `plays` holds the number of the one that the agent belongs
-    to from here on, `played` of that which its last decision, `reward` and end are of.
+    Where agents change their behavior, `plays` holds the number of the one that the agent belongs
+    to from here on, `played` of that which its last decision, `reward` and end are of. Where each has a role instead,
+    each behavior has `obs...` and `final_obs...` of its own, with a row for each of its own agents: `striker_obs` for a Striker.
 
     `pending` has a row an area: parameters that take hold at its next episode, (areas, P) in the
     order of `parameter_ranges`.
@@ -53,8 +54,10 @@ class Program:
 class WarpEnv:
     """Every agent that is there decides on every tick; a tick is one launch, whatever the number of areas.
 
-    Agent j of area i sits in slot i * agents + j. With several behaviors, of one spec, it may go over
-    from one to another as an episode starts. Columns are written in place by the kernels and cloned into each TimeStep. On CUDA all runs on
+    Agent j of area i sits in slot i * agents + j. With several `behavior_names`, of one spec, it may go over
+    from one to another as an episode starts. With `roles` it plays one for good, which has a spec and a table of its own.
+
+    Columns are written in place by the kernels and cloned into each TimeStep. On CUDA all runs on
     torch's current stream and nothing waits for the device, so that a graph can hold a tick; there an
     action that is no number counts as doing nothing, where the CPU raises EnvError.
     """
@@ -63,6 +66,8 @@ class WarpEnv:
     """What messages call the environment; its one behavior, unless `behavior_names` has others."""
     behavior_names: ClassVar[tuple[str, ...]] = ()
     """In the order of their numbers in `plays`. Several are not steady: an agent acts in one of them."""
+    roles: ClassVar[tuple[str, ...]] = ()
+    """The behavior of each of an area's agents, where each has one for good; all take actions of one shape."""
     agents: ClassVar[int] = 1
     """An area's."""
     teams: ClassVar[tuple[int, ...]] = ()
@@ -77,23 +82,33 @@ class WarpEnv:
     """Default, least and most of each."""
 
     def __init__(
-        self, program: Program, spec: BehaviorSpec, areas: int | None, device: str | torch.device, **sizes: int | tuple[int, ...]
+        self,
+        program: Program,
+        spec: BehaviorSpec | Mapping[str, BehaviorSpec],
+        areas: int | None,
+        device: str | torch.device,
+        **sizes: int | tuple[int, ...],
     ) -> None:
-        """`sizes` are the scalars of the struct and the inner shapes of its columns of more than one dimension."""
+        """`spec` is that of every behavior, or each one's where agents have `roles`.
+
+        `sizes` are the scalars of the struct and the inner shapes of its columns of more than one dimension.
+        """
         self.num_areas = self.default_areas if areas is None else areas
         if isinstance(self.num_areas, bool) or not isinstance(self.num_areas, int) or self.num_areas < 1:
             raise EnvError(f"{self.behavior} with {areas!r} areas: expected a whole number of at least 1")
         self.device = resolve(device)
-        self.behaviors: Mapping[str, BehaviorSpec] = dict.fromkeys(self.behavior_names or (self.behavior,), spec)
+        names = self.behavior_names or (self.behavior,)
+        self.behaviors: Mapping[str, BehaviorSpec] = spec if isinstance(spec, Mapping) else dict.fromkeys(names, spec)
         self.parameters: Mapping[str, float] = {name: default for name, (default, _, _) in self.parameter_ranges.items()}
         self._places = {name: k for k, name in enumerate(self.parameters)}
-        self._spec, self._program, self._started = spec, program, False
+        self._started = False
         rows = dict.fromkeys(("pending", *program.area_columns), self.num_areas)
+        rows |= rows_of_roles(program.world.vars, self.roles, self.num_areas)
         slots = self.num_areas * self.agents
         self._world, self._columns = allocate(program.world, slots, self.device, rows, pending=len(self.parameters), **sizes)
         if self.parameters:
             self._columns["pending"].copy_(torch.tensor(list(self.parameters.values()), device=self.device))
-        self._tables = Tables(self._columns, self.behaviors, self.teams or (0,) * self.agents)
+        self._tables = Tables(self._columns, self.behaviors, self.teams or (0,) * self.agents, self.roles)
         self._report = torch.zeros(2, dtype=torch.int32, device=self.device)
         self._seen = self._report.numpy() if self.device.type == "cpu" else None  # None: reading it would wait
         self._streams: dict[int, wp.Stream] = {}
@@ -144,27 +159,38 @@ class WarpEnv:
 
     def _take(self, name: str, number: int, actions: Mapping[str, Action]) -> None:
         """Writes the actions of one behavior to the slots that it plays."""
-        mine = self._columns["plays"] == number if len(self.behaviors) > 1 else None
+        rows = self._tables.rows(name)
+        mine = self._columns["plays"] == number if len(self.behaviors) > 1 and not self.roles else None
         if name not in actions:
             if mine is not None and not mine.any():
                 return
             raise EnvError(f"no actions for behavior '{name}' (there are some for: {', '.join(actions) or 'none'})")
-        for column, taken in self._parts(actions[name]):
-            if taken.shape != column.shape:
-                raise EnvError(f"behavior '{name}': actions have shape {tuple(taken.shape)}, expected {tuple(column.shape)}")
-            column.copy_(taken if mine is None else torch.where(mine[:, None], taken, column))
+        for column, taken in self._parts(name, actions[name]):
+            shape = column.shape if rows is None else (len(rows), *column.shape[1:])
+            if taken.shape != shape:
+                raise EnvError(f"behavior '{name}': actions have shape {tuple(taken.shape)}, expected {tuple(shape)}")
+            if rows is not None:
+                column.index_copy_(0, rows, taken.to(column.dtype))
+            else:
+                column.copy_(taken if mine is None else torch.where(mine[:, None], taken, column))
 
-    def _parts(self, action: Action) -> list[tuple[Tensor, Tensor]]:
+    def _parts(self, name: str, action: Action) -> list[tuple[Tensor, Tensor]]:
         """Columns, each with what goes into it."""
         columns = self._columns
         if "action" in columns:
-            return [(columns["action"], action.continuous if self._spec.action.continuous else action.discrete)]
+            return [(columns["action"], action.continuous if self.behaviors[name].action.continuous else action.discrete)]
         return [(columns["action_continuous"], action.continuous), (columns["action_discrete"], action.discrete)]
 
-    def _misfit(self, slot: int) -> str:
-        spec, names = self._spec.action, list(self.behaviors)
-        name = names[int(self._columns["played"][slot])] if len(names) > 1 else names[0]
-        came = [column[slot].tolist() for key, column in self._columns.items() if key.startswith("action")]
+    def _misfit(self, row: int) -> str:
+        names, agent = list(self.behaviors), row % self.agents
+        name = self.roles[agent] if self.roles else names[int(self._columns["played"][row])] if len(names) > 1 else names[0]
+        slot = row
+        if self.roles:
+            slot = row // self.agents * self.roles.count(name) + self.roles[:agent].count(name)
+        spec, came = (
+            self.behaviors[name].action,
+            [column[row].tolist() for key, column in self._columns.items() if key.startswith("action")],
+        )
         numbers = "finite numbers" if spec.continuous else ""
         choices = f"choices of branches {spec.branches}, counted from 0" if spec.branches else ""
         expected = " and ".join(part for part in (numbers, choices) if part)
@@ -220,9 +246,8 @@ class WarpEnv:
         return self._picture({name: self._rows_of(area, column).cpu().numpy() for name, column in self._columns.items()})
 
     def _rows_of(self, area: int, column: Tensor) -> Tensor:
-        if len(column) == self.num_areas:
-            return column[area]
-        return column[area * self.agents : (area + 1) * self.agents]
+        rows = len(column) // self.num_areas
+        return column[area] if rows == 1 else column[area * rows : (area + 1) * rows]
 
     def _picture(self, row: dict[str, np.ndarray]) -> np.ndarray:
         """Draws one area from its row of every column; of several agents, from theirs (agents, ...)."""

@@ -7,8 +7,8 @@ it pushes it, and who runs ahead kicks it too. A goal is made when the ball touc
 player in each lane, more or less toward the other goal. An episode is cut after 600 decisions (3,000 physics ticks).
 
 The 336 numbers: three views, oldest first, each of 11 rays ahead, 12 degrees apart, and 3 behind, 45 degrees apart, in Unity's order; each
-ray tells of ball, own goal, other goal, wall, mate, rival and nothing by a one-hot, then of the distance as a share of 20. What one team sees
-is what the other would with the field turned around, so that one policy plays both.
+ray tells of ball, own goal, other goal, wall, mate, rival and nothing by a one-hot, then of the distance as a share of 20. What one
+team sees is what the other would with the field turned around, so that one policy plays both.
 """
 
 # A kernel is Warp's language in Python's clothes; pyright reads it as Python.
@@ -36,7 +36,6 @@ from palaestra.envs.builtin.soccer_sight import (
     FRAMES,
     LEFT_GOAL,
     LENGTH,
-    RIGHT_GOAL,
     WALL,
     look,
     set_back,

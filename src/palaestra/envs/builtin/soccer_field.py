@@ -48,7 +48,7 @@ def one_way(choice: wp.int64):
 @wp.func
 def is_choice(action: wp.array2d(dtype=wp.int64), slot: int):
     """Whether all three branches hold one of their three choices."""
-    for branch in range(3):
+    for branch in range(3):  # noqa: SIM110  Warp knows no generators
         if action[slot, branch] < wp.int64(0) or action[slot, branch] > wp.int64(2):
             return False
     return True
@@ -178,8 +178,8 @@ def play(world: Any, i: int, players: int, least: int):
 
     `least`: the first end that has a goal, -1 or 1.
     """
-    passed = int(0)  # noqa: UP018  Warp takes a literal for a constant
-    end = int(0)  # noqa: UP018
+    passed = wp.int32(0)  # a variable, which a literal would not be
+    end = wp.int32(0)
     while passed < TICKS and end == 0:
         pass_tick(world, i, players, (world.age[i] * TICKS + passed) % 2 == 1)
         end = goal_met(world, i)
