@@ -11,7 +11,7 @@ from palaestra.runtime.learner import Learner
 from palaestra.runtime.rivals import Rivals
 from palaestra.runtime.settings import RunSettings
 from palaestra.runtime.snapshots import SnapshotFiles
-from palaestra.runtime.teaching import Asked, lesson_of, teacher_part
+from palaestra.runtime.teaching import Asked, teacher_part
 
 UNSTEADY = "self-play with SAC learns from a replay of games against opponents that are long gone; PPO and POCA do better as a rule"
 
@@ -20,8 +20,6 @@ def contend(learner: Learner, env: Env, settings: RunSettings, files: SnapshotFi
     """Has a behavior's slots shared by its policy and its opponents. Raises ConfigError, EnvError."""
     own = learner.settings.self_play
     assert own is not None
-    if lesson_of(learner.settings) is not None:
-        raise ConfigError(f"behavior '{learner.name}': self_play needs a trainer that learns from rewards; trainer_type bc imitates")
     trainer, device, seed = learner.trainer, env.device, settings.env_settings.seed
     fixed = [_asked(text, learner, env, settings) for text in own.opponents]
     rivals = Rivals(trainer.policy, trainer.network, lambda: trainer.make_network(learner.spec, learner.settings).to(device), fixed)

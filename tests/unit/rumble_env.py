@@ -1,0 +1,124 @@
+"""A game of any teams, one behavior or several: whoever names the highest numbers in an episode wins it. Keeps a ledger."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import torch
+from tiny_envs import CPU, table
+from torch import Tensor
+
+from palaestra.core.errors import EnvError
+from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
+from palaestra.core.timestep import Action, TimeStep
+
+Seats = Sequence[tuple[str, int, int]]
+"""Behavior, team and number of agents of each side of an area."""
+
+
+class Rumble:
+    """Episodes of area i last 3 + i % 4 ticks. All agents of an area see the same: 1, and how many episodes it has had."""
+
+    device = CPU
+    parameters: Mapping[str, float] = {}
+
+    def __init__(self, areas: int, seats: Seats, *, groups: bool = False, lost: float = -1.0) -> None:
+        """`lost`: what the last tick brings those who did not win; the winner gets 1."""
+        self.num_areas, self.seats, self.lost = areas, seats, lost
+        names = dict.fromkeys(name for name, _, _ in seats)
+        self.behaviors: Mapping[str, BehaviorSpec] = {
+            name: BehaviorSpec((ObsSpec("nothing", (2,)),), ActionSpec(1), steady=True) for name in names
+        }
+        self.teams = {name: [team for other, team, agents in seats if other == name for _ in range(agents)] for name in names}
+        self.groups = groups
+        self.age, self.count, self.sums = torch.zeros(areas), torch.zeros(areas), torch.zeros(areas, len(seats))
+        self.open: dict[tuple[int, int, str, int], list[tuple[float, ...]]] = defaultdict(list)
+        self.ledger: list[tuple[int, int, str, int, list[tuple[float, ...]]]] = []
+        """Of every area's every episode, by number: each side, and what its agents named, tick by tick."""
+
+    def reset(self, seed: int) -> dict[str, TimeStep]:
+        self.age, self.sums = torch.zeros(self.num_areas), torch.zeros_like(self.sums)
+        self.open.clear()
+        return {
+            name: self._table(name, torch.zeros(self.num_areas, len(self.seats)), torch.zeros(self.num_areas) > 0) for name in self.teams
+        }
+
+    def step(self, actions: Mapping[str, Action]) -> dict[str, TimeStep]:
+        taken = dict.fromkeys(self.teams, 0)
+        for side, (name, team, agents) in enumerate(self.seats):
+            numbers = actions[name].continuous[:, 0].view(self.num_areas, -1)[:, taken[name] : taken[name] + agents]
+            taken[name] += agents
+            self.sums[:, side] += numbers.mean(1)
+            for area, named in enumerate(numbers.tolist()):
+                self.open[area, int(self.count[area]), name, team].append(tuple(named))
+        self.age += 1
+        over = self.age >= 3 + torch.arange(self.num_areas) % 4
+        wins = torch.arange(len(self.seats)) == self.sums.argmax(1, keepdim=True)  # the first of those who are level
+        reward = torch.where(wins, 1.0, self.lost) * over.unsqueeze(1)
+        for area in over.nonzero()[:, 0].tolist():
+            for key in [key for key in self.open if key[0] == area]:
+                self.ledger.append((*key, self.open.pop(key)))
+        self.age[over], self.sums[over] = 0, 0
+        self.count += over
+        return {name: self._table(name, reward, over) for name in self.teams}
+
+    def _table(self, name: str, reward: Tensor, over: Tensor) -> TimeStep:
+        teams = self.teams[name]
+        columns = [i for i, (other, _, agents) in enumerate(self.seats) if other == name for _ in range(agents)]
+        earned, ended = reward[:, columns].flatten(), over.repeat_interleave(len(teams)).nonzero()[:, 0].tolist()
+        area = torch.arange(self.num_areas).repeat_interleave(len(teams))
+        team = torch.tensor(teams).repeat(self.num_areas)
+        seen = torch.stack([torch.ones(len(area)), self.count[area]], 1)
+        step = replace(table(seen, terminated=ended), team=team, area=area)
+        if self.groups:
+            return replace(step, group_reward=earned, group=area * 10 + team)
+        return replace(step, reward=earned)
+
+    def set_parameters(self, values: Mapping[str, Tensor]) -> None:
+        if values:
+            raise EnvError(f"Rumble has no parameters, so not {', '.join(values)}")
+
+    def render(self, area: int) -> object:
+        raise EnvError("Rumble has no picture")
+
+    def state_dict(self) -> dict[str, Tensor]:
+        return {"age": self.age.clone(), "count": self.count.clone(), "sums": self.sums.clone()}
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        self.age, self.count, self.sums = (state[name].clone() for name in ("age", "count", "sums"))
+
+    def close(self) -> None:
+        pass
+
+
+MADE: list[Rumble] = []
+"""All that were made, for their ledgers."""
+
+
+def _make(areas: int, seats: Seats, **rest: object) -> Rumble:
+    MADE.append(Rumble(areas, seats, **rest))  # type: ignore[arg-type]
+    return MADE[-1]
+
+
+def symmetric(areas: int = 4) -> Rumble:
+    return _make(areas, [("Fighter", 0, 1), ("Fighter", 1, 1)])
+
+
+def two_against_one(areas: int = 4) -> Rumble:
+    return _make(areas, [("Pair", 0, 2), ("Giant", 1, 1)], groups=True)
+
+
+def three_teams(areas: int = 4) -> Rumble:
+    return _make(areas, [("Fighter", 7, 1), ("Fighter", 3, 1), ("Fighter", 5, 1)])
+
+
+def all_win(areas: int = 4) -> Rumble:
+    return _make(areas, [("Fighter", 0, 1), ("Fighter", 1, 1)], lost=1.0)
+
+
+def quarter(obs: list[np.ndarray]) -> np.ndarray:
+    """A brain that always names 0.25."""
+    return np.full((len(obs[0]), 1), 0.25)

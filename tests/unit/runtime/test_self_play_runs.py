@@ -1,0 +1,144 @@
+"""Whole runs of self-play: who plays whom, when that changes, and that stopping changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import rumble_env
+from small_runs import differences, settings, state
+
+import palaestra
+from palaestra.runtime.status import TrainingStatus
+from palaestra.runtime.tracker import Summary
+
+SELF_PLAY = {"save_steps": 90, "team_change": 250, "swap_steps": 40, "window": 3}
+SAC = {"batch_size": 16, "buffer_size": 500, "buffer_init_steps": 50, "steps_per_update": 6}
+
+
+def config(*names: str, steps: int = 900, self_play: dict[str, Any] | None = None, **rest: Any) -> dict[str, Any]:
+    blocks = [settings(name, steps, self_play={**SELF_PLAY, **(self_play or {})}, **rest)["behaviors"] for name in names]
+    return {"behaviors": {name: block for one in blocks for name, block in one.items()}}
+
+
+def train(tree: dict[str, Any], make: str, results: Path, until: int | None = None, **more: Any) -> palaestra.Result:
+    callbacks: list[Callable[[Summary], object]] = [] if until is None else [lambda summary: summary.step >= until]
+    given = {"config": tree, "seed": 5, "env": f"python:rumble_env:{make}", "results_dir": str(results), "run_id": "run", "quiet": True}
+    rumble_env.MADE.clear()
+    return palaestra.train(callbacks=callbacks, **{**given, **more})
+
+
+def contender_of(result: palaestra.Result, name: str) -> dict[str, Any]:
+    return state(result.folder)["run"]["self_play"]["contenders"][name]
+
+
+MEMORY = {"network_settings": {"hidden_units": 16, "num_layers": 1, "memory": {"sequence_length": 4, "memory_size": 8}}}
+
+
+@pytest.mark.parametrize(
+    ("make", "names", "rest"),
+    [
+        ("symmetric", ["Fighter"], {}),
+        ("symmetric", ["Fighter"], MEMORY),
+        ("symmetric", ["Fighter"], {"trainer_type": "sac", "hyperparameters": SAC}),
+        ("two_against_one", ["Pair", "Giant"], {}),
+        ("two_against_one", ["Pair", "Giant"], {"trainer_type": "poca"}),
+        ("three_teams", ["Fighter"], {}),
+        ("symmetric", ["Fighter"], {"self_play": {"opponents": ["rumble_env:quarter"], "play_against_opponents_ratio": 0.5}}),
+    ],
+)
+def test_an_interrupted_run_ends_as_one_that_never_stopped(make: str, names: list[str], rest: dict[str, Any], tmp_path: Path) -> None:
+    tree = config(*names, **rest)
+    whole = train(tree, make, tmp_path / "whole")
+    stopped = train(tree, make, tmp_path / "parts", until=400)
+    assert min(stopped.steps.values()) > 0
+    assert max(stopped.steps.values()) < 900
+    resumed = train(tree, make, tmp_path / "parts", resume=True)
+    assert resumed.finished
+    assert differences(state(whole.folder), state(resumed.folder)) == []
+
+
+SILENT: dict[str, Any] = {"network_settings": {"hidden_units": 16, "num_layers": 1, "normalize": True, "deterministic": True}}
+"""Networks that name the same number whenever they see the same, unless they have taken in what was seen or are exchanged."""
+
+
+@pytest.mark.parametrize(
+    ("make", "names"), [("symmetric", ["Fighter"]), ("two_against_one", ["Pair", "Giant"]), ("three_teams", ["Fighter"])]
+)
+def test_each_episode_has_one_opponent_a_side(make: str, names: list[str], tmp_path: Path) -> None:
+    train(config(*names, **SILENT), make, tmp_path)
+    (env,) = rumble_env.MADE
+    kept, numbers = dict[tuple[int, int], int](), set[float]()
+    for area, count, _, _, named in env.ledger:
+        distinct = {tuple(round(number, 5) for number in agents) for agents in named}  # a batch's size moves the last bits
+        kept[area, count] = kept.get((area, count), 0) + (len(distinct) == 1)
+        numbers |= {number for agents in named for number in agents}
+    assert min(kept.values()) == len(env.seats) - 1  # somewhere the side that learns changed its mind
+    assert len(numbers) > 20
+
+
+def test_the_lowest_team_learns_first_whichever_is_seen_first(tmp_path: Path) -> None:
+    result = train(config("Fighter", steps=100, self_play={"team_change": 10_000}), "three_teams", tmp_path)
+    assert state(result.folder)["run"]["self_play"]["learning"] == 3
+
+
+def test_teams_learn_in_turn(tmp_path: Path) -> None:
+    seen = list[int]()
+    for steps in (200, 450, 700, 950):
+        tree = config("Fighter", steps=steps, self_play={"team_change": 250})
+        seen.append(state(train(tree, "three_teams", tmp_path, resume=steps > 200).folder)["run"]["self_play"]["learning"])
+    assert seen == [3, 5, 7, 3]
+
+
+def test_counts_are_those_of_the_documented_formulas(tmp_path: Path) -> None:
+    """Two agents against one: while the pair decides 2,400 times the giant does 1,200 times, four a tick; 104 exceed 100."""
+    tree = config("Pair", "Giant", steps=2400, self_play={"save_steps": 400, "team_change": 100_000, "swap_steps": 100})
+    result = train(tree, "two_against_one", tmp_path, until=2400)
+    pair, giant = contender_of(result, "Pair"), contender_of(result, "Giant")
+    assert pair["ghost_step"] == 0
+    assert giant["schedule"]["last_save"] == 0
+    per_tick = {"Pair": 8, "Giant": 4}
+    saves = result.steps["Pair"] // (400 // per_tick["Pair"] + 1) // per_tick["Pair"]
+    swaps = giant["ghost_step"] // ((100 // per_tick["Giant"] + 1) * per_tick["Giant"])
+    assert pair["schedule"]["saves"] == saves
+    assert giant["schedule"]["swaps"] == swaps
+    assert giant["ghost_step"] == pytest.approx(result.steps["Pair"] / 2, abs=8)
+
+
+def test_with_a_ratio_of_none_the_side_that_does_not_learn_plays_snapshots_alone(tmp_path: Path) -> None:
+    never = {"play_against_latest_model_ratio": 0.0, "save_steps": 10_000, "team_change": 10_000}
+    train(config("Fighter", self_play=never, **SILENT), "symmetric", tmp_path)
+    (env,) = rumble_env.MADE
+    said: list[dict[int, set[float]]] = [{}, {}]
+    for _, count, _, team, named in env.ledger:
+        said[team].setdefault(count, set()).update(round(number, 5) for (number,) in named)
+    assert max(map(len, said[0].values())) > 1
+    assert max(map(len, said[1].values())) == 1
+
+
+def test_ratings_reach_the_status_file(tmp_path: Path) -> None:
+    result = train(config("Fighter"), "symmetric", tmp_path)
+    status = TrainingStatus(result.folder / "run_logs" / "training_status.json")
+    status.load()
+    assert status.elo("Fighter") == contender_of(result, "Fighter")["elo"] != 1200.0
+
+
+def test_results_that_do_not_balance_are_warned_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    train(config("Fighter", steps=100), "all_win", tmp_path, quiet=False)
+    assert "the results of a game do not balance: with the last rewards of an episode team 0 got 1, team 1 got 1" in " ".join(
+        capsys.readouterr().out.split()
+    )
+
+
+def test_a_fixed_opponent_plays_every_episode_of_the_side_that_does_not_learn(tmp_path: Path) -> None:
+    train(config("Fighter", self_play={"opponents": ["rumble_env:quarter"], "team_change": 10_000}), "symmetric", tmp_path)
+    (env,) = rumble_env.MADE
+    rivals = [{number for (number,) in named} for _, _, _, team, named in env.ledger if team == 1]
+    assert all(named == {0.25} for named in rivals[len(rivals) // 4 :])  # the first episodes are against the first snapshot
+
+
+def test_sac_is_warned_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    train(config("Fighter", steps=100, trainer_type="sac", hyperparameters=SAC), "symmetric", tmp_path, quiet=False)
+    assert "Fighter: self-play with SAC learns from a replay of games against opponents that are long gone" in capsys.readouterr().out
