@@ -14,7 +14,7 @@ import torch
 
 from palaestra.core.errors import ConfigError, PalaestraError, RunError
 from palaestra.core.registry import Registry
-from palaestra.envs.base import Env
+from palaestra.envs.base import Env, Measures
 from palaestra.envs.transfer import Transfer
 from palaestra.runtime import report
 from palaestra.runtime.border import guarded
@@ -27,6 +27,7 @@ from palaestra.runtime.loop import Callback
 from palaestra.runtime.loop import train as loop
 from palaestra.runtime.run import Run, steps_in
 from palaestra.runtime.settings import Loaded, RunSettings, load
+from palaestra.runtime.settings.criteria import never_measured
 from palaestra.runtime.signals import break_on_signals, stop_on_signals
 from palaestra.runtime.sinks import ConsoleSink, GaugeSink, JSONLSink, TensorBoardSink
 from palaestra.runtime.timers import Timers
@@ -106,6 +107,7 @@ def learn(
         timers = Timers()
         tracker = stack.enter_context(closing(Tracker(sinks(folder, settings, checkpoint, console, timers))))
         run = Run(settings, folder, world, tracker, console, timers, checkpoint)
+        check_lessons(run, loaded)
         if checkpoint is not None:
             run.load(checkpoint)
         stack.enter_context(stop_on_signals(run))
@@ -213,6 +215,17 @@ def sinks(folder: RunFolder, settings: RunSettings, checkpoint: Checkpoint | Non
         return shown
     resumed = {} if checkpoint is None else steps_in(checkpoint)
     return [*shown, TensorBoardSink(folder.path, resumed, console.info), JSONLSink(folder.path, resumed)]
+
+
+def check_lessons(run: Run, loaded: Loaded) -> None:
+    """Raises ConfigError for lessons that could never end; warns where a game may yet show what they wait for."""
+    name = run.settings.env_settings.env_path or ""
+    problems = list(never_measured(run.settings, run.learners))
+    known = (name.startswith(("builtin:", "gymnasium:")) or name in Registry("envs")) and not isinstance(run.env, Measures)
+    if problems and known and not is_game(name):
+        raise loaded.refusal(problems, "lessons would never end")
+    for at, sentence in problems:
+        run.console.warning(f"parameter '{at[1]}', lesson {int(at[3]) + 1}: {sentence}; unless that changes, the lesson never ends")
 
 
 def begin(run: Run, checkpoint: Checkpoint | None) -> None:

@@ -11,6 +11,8 @@ from palaestra.scenario.settings import ELO, CompletionCriteriaSettings, Curricu
 OLD = 0.25
 """What the last value of a smoothed measure counts."""
 PROGRESS, REWARD = "progress", "reward"
+MEASURES = (REWARD, PROGRESS, ELO)
+"""Those that are no tags of metrics."""
 _WORDS = {PROGRESS: "progress", REWARD: "mean reward", ELO: "Elo"}
 
 

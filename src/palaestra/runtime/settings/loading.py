@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +19,13 @@ from palaestra.core.registry import nearest
 from palaestra.core.settings import IGNORED_KEY
 from palaestra.runtime.settings import yaml_file
 from palaestra.runtime.settings.available import not_available
+from palaestra.runtime.settings.criteria import never_met
 from palaestra.runtime.settings.draft import Draft
 from palaestra.runtime.settings.errors import config_error, problem, warning
 from palaestra.runtime.settings.generations import refuse_old
 from palaestra.runtime.settings.tree import RunSettings
 from palaestra.runtime.settings.warnings import remarks
+from palaestra.runtime.settings.yaml_file import Key
 from palaestra.trainers.behavior import BehaviorSettings
 
 
@@ -34,6 +36,11 @@ class Loaded:
     settings: RunSettings
     warnings: tuple[str, ...]  # one line each, for the log
     text: str  # the file as it was; empty where there was none
+    draft: Draft | None = field(default=None, repr=False)  # which knows where each value was given
+
+    def refusal(self, problems: Iterable[tuple[Key, str]], heading: str) -> ConfigError:
+        """The error of settings that do not fit what was found later: path and sentence of each."""
+        return config_error(problems, self.draft or Draft(yaml_file.Document(tree={}), None), heading)
 
 
 def load(config: Path | Mapping[str, Any] | None, overrides: Mapping[str, Any] | None = None, sets: Sequence[str] = ()) -> Loaded:
@@ -55,9 +62,11 @@ def load(config: Path | Mapping[str, Any] | None, overrides: Mapping[str, Any] |
         raise ConfigError("no behavior has settings; list it under `behaviors`, or add default_settings", draft.file)
     if missing := not_available(settings):
         raise config_error(missing, draft, "settings ask for what is not available yet")
+    if impossible := list(never_met(settings)):
+        raise config_error(impossible, draft, "lessons would never end")
     warnings += [warning(path, sentence, draft) for path, sentence in remarks(settings)]
     settings = _resume_or_initialize(settings, draft, warnings)
-    return Loaded(settings, tuple(dict.fromkeys(warnings)), document.text)
+    return Loaded(settings, tuple(dict.fromkeys(warnings)), document.text, draft)
 
 
 def behavior(settings: RunSettings, name: str, present: Iterable[str] = ()) -> BehaviorSettings:

@@ -1,0 +1,95 @@
+"""Criteria of lessons that can never be met: found before a run begins, where they can be known."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from palaestra.core.registry import nearest
+from palaestra.runtime.settings.tree import RunSettings
+from palaestra.runtime.settings.yaml_file import Key
+from palaestra.runtime.tracker import ELO as ELO_TAG
+from palaestra.runtime.tracker import EXTRINSIC, GROUP_REWARD, LENGTH, REWARD
+from palaestra.scenario.curriculum import MEASURES
+from palaestra.scenario.settings import ELO, CompletionCriteriaSettings, CurriculumSettings
+from palaestra.trainers.behavior import BehaviorSettings
+
+_ALWAYS = {REWARD, LENGTH, GROUP_REWARD, EXTRINSIC, "Policy/Learning Rate"}
+_LEARNING = {"Policy/Entropy", "Losses/Policy Loss", "Losses/Value Loss"}
+_OF_TRAINERS = {
+    "ppo": {*_LEARNING, "Policy/Epsilon", "Policy/Beta"},
+    "poca": {*_LEARNING, "Policy/Epsilon", "Policy/Beta", "Losses/Baseline Loss"},
+    "sac": {*_LEARNING, "Losses/Q1 Loss", "Losses/Q2 Loss", "Policy/Continuous Entropy Coeff", "Policy/Discrete Entropy Coeff"},
+    "bc": {"Losses/Cloning Loss", "Imitation/Teacher Reward"},
+}
+"""What each trainer of ours writes besides what its reward signals do."""
+_ESTIMATES = {"ppo": ("Value Estimate",), "poca": ("Value Estimate", "Baseline Estimate"), "sac": ("Value",), "bc": ()}
+_OF_SIGNALS = {
+    "curiosity": {"Losses/Curiosity Forward Loss", "Losses/Curiosity Inverse Loss"},
+    "rnd": {"Losses/RND Loss"},
+    "gail": {
+        "Losses/GAIL Loss",
+        "Losses/GAIL KL Loss",
+        "Policy/GAIL Policy Estimate",
+        "Policy/GAIL Expert Estimate",
+        "Policy/GAIL Grad Mag Loss",
+        "Policy/GAIL Beta",
+    },
+}
+
+
+def criteria(settings: RunSettings) -> Iterator[tuple[Key, CompletionCriteriaSettings]]:
+    """Each that a lesson waits for, and its path."""
+    for name, form in (settings.environment_parameters or {}).items():
+        for number, lesson in enumerate(form.curriculum[:-1] if isinstance(form, CurriculumSettings) else ()):
+            if lesson.completion_criteria is not None:
+                yield ("environment_parameters", name, "curriculum", number, "completion_criteria"), lesson.completion_criteria
+
+
+def never_met(settings: RunSettings) -> Iterator[tuple[Key, str]]:
+    """Path and sentence of each that the settings alone make impossible."""
+    for at, criterion in criteria(settings):
+        name = criterion.behavior
+        block = settings.behaviors.get(name) or settings.default_settings
+        if block is None:
+            there = ", ".join(map(repr, settings.behaviors))
+            yield (*at, "behavior"), f"the settings have no behavior '{name}'{nearest(name, settings.behaviors)} (there are: {there})"
+            continue
+        if criterion.measure == "progress" and not 0 <= criterion.threshold < 1 and not criterion.below:
+            yield (*at, "threshold"), f"progress ends at 1 and is never more than {criterion.threshold:g}: the lesson would never end"
+        if criterion.measure == ELO and block.self_play is None:
+            yield (*at, "measure"), f"'{name}' has no rating: it does not play against itself (self_play)"
+        if criterion.min_lesson_length > block.max_steps:
+            sentence = f"'{name}' cannot have {criterion.min_lesson_length:,} episodes within its max_steps of {block.max_steps:,}"
+            yield (*at, "min_lesson_length"), sentence
+
+
+def never_measured(settings: RunSettings, behaviors: Collection[str]) -> Iterator[tuple[Key, str]]:
+    """The same in an environment that has these behaviors and no others, and measures nothing itself."""
+    for at, criterion in criteria(settings):
+        name = criterion.behavior
+        if name not in behaviors:
+            there = ", ".join(f"'{each}'" for each in behaviors)
+            yield (*at, "behavior"), f"the environment has no behavior '{name}' that learns{nearest(name, behaviors)} (there are: {there})"
+        elif criterion.measure not in MEASURES:
+            block = settings.behaviors.get(name) or settings.default_settings
+            known = None if block is None else metrics_of(block, settings)
+            if known is not None and criterion.measure not in known:
+                hint = nearest(criterion.measure, [*MEASURES, *known])
+                sentence = f"'{name}' writes no metric '{criterion.measure}'{hint} (expected {', '.join(MEASURES)} or one of its tags)"
+                yield (*at, "measure"), sentence
+
+
+def metrics_of(block: BehaviorSettings, settings: RunSettings) -> set[str] | None:
+    """The tags that a behavior may write; None: those of its trainer, which is not ours, are not known."""
+    from palaestra.rewards.signals import title  # brings torch, which commands that only read settings need not wait for
+
+    if block.trainer_type not in _OF_TRAINERS:
+        return None
+    known = _ALWAYS | _OF_TRAINERS[block.trainer_type]
+    known |= {f"Environment/Lesson Number/{name}" for name in settings.environment_parameters or ()}
+    known |= {"Losses/Pretraining Loss"} if block.behavioral_cloning is not None else set()
+    known |= {ELO_TAG} if block.self_play is not None else set()
+    for signal in block.reward_signals:
+        known |= _OF_SIGNALS.get(signal, set())
+        known |= {f"Policy/{title(signal)} {what}" for what in ("Reward", *_ESTIMATES[block.trainer_type])}
+    return known
