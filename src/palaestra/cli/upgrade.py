@@ -34,6 +34,8 @@ def main(options: argparse.Namespace) -> None:
     from palaestra.runtime.upgrade import upgrade
 
     printed = str(options.new) == "-"
+    if not printed and options.new.is_dir():
+        raise RunError(f"{options.new} is a folder; expected the name of a file to write")
     if not printed and options.new.exists() and not options.force:
         raise RunError(f"{options.new} exists; --force writes over it")
     upgraded = upgrade(options.old, options.curriculum, options.sampler)

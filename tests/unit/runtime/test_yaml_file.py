@@ -96,3 +96,16 @@ def test_what_is_dumped_is_read_back():
 
 def test_the_loader_of_others_is_left_as_it_was():
     assert yaml.safe_load("[1e3, 2020-01-01]") == ["1e3", date(2020, 1, 1)]
+
+
+def test_a_key_given_twice_can_be_noted_instead_and_the_last_one_counts():
+    repeats: list[tuple[str, int]] = []
+    assert parse("a: 1\nb: 2\na: 3\n", repeats=repeats).tree == {"a": 3, "b": 2}
+    assert repeats == [("a", 3)]
+
+
+def test_json_is_read_with_its_tabs_and_its_lines(tmp_path: Path):
+    (tmp_path / "x.json").write_text('{\n\t"a" : [1,\t2],\n\t"b": {"c":3e0}\n}\n')
+    document = read(tmp_path / "x.json")
+    assert document.tree == {"a": [1, 2], "b": {"c": 3.0}}
+    assert document.lines["b", "c"] == 3

@@ -32,7 +32,8 @@ def check(new: NewTree, report: Report) -> None:
         for path, sentence in removed:
             report.warn(new.place(path), f"{dotted(path)}: {sentence}: left out")
         if not removed:
-            lines = list(dict.fromkeys(f"{new.place(path)}: {dotted(path)}: {sentence}" for path, sentence in map(problem, errors)))
+            found = {(new.place(path), path[-1], sentence): path for path, sentence in reversed([problem(error) for error in errors])}
+            lines = [f"{place}: {dotted(path)}: {sentence}" for (place, _, sentence), path in reversed(found.items())]
             raise ConfigError(lines[0] if len(lines) == 1 else "\n  ".join([f"{len(lines)} settings cannot be used:", *lines]))
 
 

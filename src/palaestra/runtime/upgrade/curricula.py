@@ -124,11 +124,11 @@ def _of_kind(curriculum: Curriculum, key: str, kind: type) -> Any:
 def _serve(curriculum: Curriculum, new: NewTree, report: Report) -> None:
     """Sees to it that the behavior that is measured has settings."""
     name, place = curriculum.behavior, curriculum.old.place(*curriculum.at)
-    if name in new.at(("behaviors",)):
+    listed = new.at(("behaviors",))
+    if name in listed:
         return
-    if "default_settings" in new.tree:
-        new.put(("behaviors", name), {}, place)
-        new.cite(("behaviors", name), place)
-    else:
-        hint = nearest(name, new.at(("behaviors",)))
-        report.warn(place, f"'{name}' has no settings{hint}: its lessons can never end; add it, or change `behavior`")
+    if "default_settings" not in new.tree:
+        hint = nearest(name, listed)
+        report.warn(place, f"'{name}' has no settings{hint}: it gets the built-in ones; change it, or `behavior` of the lessons")
+    new.put(("behaviors", name), {}, place)
+    new.cite(("behaviors", name), place)
