@@ -41,7 +41,7 @@ def test_a_file_is_told_by_its_keys(text: str, expected: str):
     [
         ("default: {trainer: ppo}", "is a trainer file of ML-Agents before release 3; bring it up to date with "
          "`palaestra upgrade 'my x.yaml' 'my x.new.yaml'`"),
-        ("behaviors: {A: }\ncurriculum: {A: }", "has `curriculum` or `parameter_randomization` of ML-Agents before release 8; bring it "
+        ("behaviors: {A: }\ncurriculum: {A: }", "has `curriculum` or `parameter_randomization` of ML-Agents before release 6; bring it "
          "up to date with `palaestra upgrade 'my x.yaml' 'my x.new.yaml'`"),
         ("resampling-interval: 3", "holds samplers of ML-Agents before release 3, which stand in the trainer file now; bring it up to date "
          "with `palaestra upgrade TRAINER_FILE NEW_FILE --sampler 'my x.yaml'`"),

@@ -24,7 +24,7 @@ OLD_KEYS = frozenset(_OLD.split())
 """Keys that stood in a flat section, and stand elsewhere or nowhere in a behavior's block of today."""
 
 _WORDS = {
-    "nested": "has `curriculum` or `parameter_randomization` of ML-Agents before release 8",
+    "nested": "has `curriculum` or `parameter_randomization` of ML-Agents before release 6",
     "flat": "is a trainer file of ML-Agents before release 3",
     "samplers": "holds samplers of ML-Agents before release 3, which stand in the trainer file now",
     "curricula": "holds curricula of ML-Agents before release 3, which stand in the trainer file now",

@@ -97,7 +97,7 @@ def _parameters(old: OldFile, curriculum: Path | None, sampler: Path | None, new
 
 
 def _introduce(config: Path, kind: Generation, new: NewTree, report: Report) -> None:
-    what = {"flat": "flat sections, before release 3", "nested": "before release 8"}.get(kind, "nearly current")
+    what = {"flat": "flat sections, before release 3", "nested": "before release 6"}.get(kind, "nearly current")
     count = len(new.at(("behaviors",)))
     behaviors = f"{count} behavior{'' if count == 1 else 's'}"
     default = " and default_settings" if "default_settings" in new.tree else ""
