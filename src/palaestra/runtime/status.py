@@ -48,7 +48,7 @@ class TrainingStatus:
     def load(self) -> list[str]:
         """Goes on from what is there; gives warnings about versions that differ. Raises RunError for a file that is no status."""
         if not self.file.exists():
-            return [f"{self.file} is missing: lessons and the list of models start anew"]
+            return [f"{self.file} is missing: the list of models starts anew; lessons and ratings are those of the checkpoint"]
         try:
             data = json.loads(self.file.read_text(encoding="utf-8"))
             if not isinstance(data, dict) or not all(isinstance(value, dict) for value in data.values()):
@@ -58,7 +58,7 @@ class TrainingStatus:
         except OSError as error:
             raise RunError(f"cannot read {self.file}: {explain(error)}") from error
         except (ValueError, KeyError, TypeError) as error:
-            raise RunError(f"{self.file} is damaged ({error}); remove it to resume without its lessons and list of models") from error
+            raise RunError(f"{self.file} is damaged ({error}); remove it to resume without its list of models") from error
         self._data = data
         return self._warnings()
 

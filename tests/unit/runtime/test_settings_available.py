@@ -8,16 +8,11 @@ from palaestra.runtime.settings.available import NOT_YET, not_available
 
 ASKS = {
     "threaded": True,
-    "self_play": {},
 }
-UNIFORM = {"sampler_type": "uniform", "sampler_parameters": {}}
 
 
 def test_every_line_of_the_table_can_refuse():
-    tree = {
-        "behaviors": {"Ball": ASKS},
-        "environment_parameters": {"mass": UNIFORM},
-    }
+    tree = {"behaviors": {"Ball": ASKS}}
     found = not_available(RunSettings.model_validate(tree))
     assert len(found) == len(NOT_YET)
 
@@ -28,12 +23,11 @@ def test_defaults_written_out_are_not_refused():
 
 def test_all_refusals_are_in_one_message():
     with pytest.raises(ConfigError) as caught:
-        load({"behaviors": {"Ball": {"threaded": True, "self_play": {}}}, "environment_parameters": {"mass": UNIFORM}})
+        load({"behaviors": {"Ball": {"threaded": True}, "Bat": {"threaded": True}}})
     assert str(caught.value) == (
-        "3 settings ask for what is not available yet:\n"
+        "2 settings ask for what is not available yet:\n"
         "  behaviors.Ball.threaded: learning while collecting is not available yet\n"
-        "  behaviors.Ball.self_play: self-play is not available yet\n"
-        "  environment_parameters.mass: samplers and curricula are not available yet, only numbers"
+        "  behaviors.Bat.threaded: learning while collecting is not available yet"
     )
 
 

@@ -1,0 +1,189 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_runs import differences, settings, state
+
+import palaestra
+from palaestra.core.errors import ConfigError
+from palaestra.runtime import loop
+from palaestra.runtime.playing import find_models, open_for
+from palaestra.runtime.tracker import Summary
+
+SAMPLERS: dict[str, Any] = {
+    "uniform": {"sampler_type": "uniform", "sampler_parameters": {"min_value": 1, "max_value": 2}},
+    "gaussian": {"sampler_type": "gaussian", "sampler_parameters": {"mean": 2, "st_dev": 1}},
+    "multirangeuniform": {"sampler_type": "multirangeuniform", "sampler_parameters": {"intervals": [[8, 9], [10, 12]]}},
+}
+MEASURES: dict[str, dict[str, Any]] = {
+    "reward": {"threshold": 0.2, "min_lesson_length": 10},
+    "progress": {"measure": "progress", "threshold": 0.2, "min_lesson_length": 10, "signal_smoothing": False},
+    "metric": {"measure": "Policy/Entropy", "threshold": 0.1},
+    "reset": {"threshold": 0.2, "min_lesson_length": 10, "require_reset": True},
+}
+
+
+def curriculum(criterion: dict[str, Any], *values: Any) -> dict[str, Any]:
+    lessons = [
+        {"name": f"L{i}", "value": value, "completion_criteria": {"behavior": "3DBall", **criterion}} for i, value in enumerate(values)
+    ]
+    del lessons[-1]["completion_criteria"]
+    return {"curriculum": lessons}
+
+
+def ball(parameters: dict[str, Any], max_steps: int = 2400) -> dict[str, Any]:
+    return {**settings("3DBall", max_steps, summary_freq=500), "environment_parameters": parameters}
+
+
+def train(config: dict[str, Any] | Path, results: Path, until: int | None = None, **more: Any) -> palaestra.Result:
+    """Stops at the first summary from `until` on."""
+    callbacks: list[Callable[[Summary], object]] = [] if until is None else [lambda summary: summary.step >= until]
+    given: dict[str, Any] = {"num_areas": 3, "seed": 7, "env": "3DBall", "quiet": True, **more}
+    return palaestra.train(config, results_dir=str(results), run_id="run", callbacks=callbacks, **given)
+
+
+def lesson(folder: Path, parameter: str = "mass") -> int:
+    return json.loads((folder / "run_logs/training_status.json").read_text())[parameter]["lesson_num"]
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+def test_an_interrupted_curriculum_that_goes_on_ends_as_one_that_never_stopped(measure: str, tmp_path: Path):
+    config = ball({"mass": curriculum(MEASURES[measure], 1.0, SAMPLERS["uniform"], 3.0, 4.0)}, 1500)
+    whole = train(config, tmp_path / "whole")
+    train(config, tmp_path / "parts", until=500)
+    resumed = train(config, tmp_path / "parts", resume=True)
+    assert lesson(whole.folder) > 0
+    assert differences(state(whole.folder), state(resumed.folder)) == []
+
+
+def test_an_interrupted_run_draws_the_numbers_that_it_would_have_drawn(tmp_path: Path):
+    config = ball({"mass": SAMPLERS["uniform"], "scale": SAMPLERS["gaussian"], "gravity": SAMPLERS["multirangeuniform"]}, 1200)
+    whole = train(config, tmp_path / "whole")
+    train(config, tmp_path / "parts", until=500)
+    resumed = train(config, tmp_path / "parts", resume=True)
+    assert differences(state(whole.folder), state(resumed.folder)) == []
+    assert min(state(whole.folder)["run"]["lessons"]["parameters"]["episode"].tolist()) > 5
+
+
+def test_how_often_the_loop_looks_up_changes_no_lesson(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    config = ball({"mass": curriculum(MEASURES["reward"], 1.0, 2.0, 3.0)}, 900)
+    calm = train(config, tmp_path / "calm")
+    monkeypatch.setattr(loop, "PAUSE", 0.0)
+    hasty = train(config, tmp_path / "hasty")
+    assert differences(state(calm.folder), state(hasty.folder)) == []
+
+
+def test_lessons_are_announced_written_down_and_shown_with_what_the_next_one_needs(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    config = ball({"mass": curriculum(MEASURES["progress"], 1.0, SAMPLERS["uniform"], 3.0), "scale": 1.5})
+    folder = train(config, tmp_path, quiet=False).folder
+    out = capsys.readouterr().out
+    assert "[INFO] Parameter 'mass' is in lesson 'L0' and has value 'Float: value=1.0'.\n" in out
+    assert "[INFO] Parameter 'mass' is in lesson 'L1' and has value 'Uniform sampler: min=1.0, max=2.0'.\n" in out
+    assert "[INFO] mass lesson 1/3 (L0): progress of 3DBall 0.2, needs more than 0.2, 10/10 episodes\n" in out
+    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    numbers = [row["Environment/Lesson Number/mass"] for row in rows]
+    assert numbers[0] == 0
+    assert numbers == sorted(numbers)
+    assert {row["Environment/Lesson Number/scale"] for row in rows} == {0}
+    assert lesson(folder) == 2
+    assert lesson(folder, "scale") == 0
+
+
+def test_the_first_reset_after_a_resume_is_in_the_lesson_that_was_reached(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    config = ball({"mass": curriculum(MEASURES["progress"], 1.0, 2.0)}, 1500)
+    folder = train(config, tmp_path, until=1000).folder
+    assert lesson(folder) == 1
+    train(config, tmp_path, resume=True, num_areas=5, quiet=False, until=1)  # other areas: the environment starts anew
+    out = capsys.readouterr().out
+    assert "Parameter 'mass' is in lesson 'L1'" in out
+    assert "Parameter 'mass' is in lesson 'L0'" not in out
+    environment = state(folder)["run"]["collector"]["env"]
+    assert environment["parameters"][:, 2].tolist() == [2.0] * 5
+
+
+def test_lessons_start_anew_in_a_run_that_starts_from_another_s_networks(tmp_path: Path):
+    config = ball({"mass": curriculum(MEASURES["progress"], 1.0, 2.0)}, 1000)
+    first = train(config, tmp_path).folder
+    assert lesson(first) == 1
+    second = palaestra.train(
+        config,
+        env="3DBall",
+        num_areas=3,
+        seed=7,
+        quiet=True,
+        results_dir=str(tmp_path),
+        run_id="second",
+        initialize_from="run",
+        callbacks=[lambda summary: True],
+    )
+    assert lesson(second.folder) == 0
+
+
+def test_a_run_is_evaluated_in_the_lesson_that_it_reached_drawing_what_was_drawn(tmp_path: Path):
+    config = ball({"mass": curriculum(MEASURES["progress"], 1.0, 4.0), "scale": SAMPLERS["uniform"]}, 900)
+    folder = train(config, tmp_path).folder
+    env = open_for(find_models(str(folder), tmp_path), None, 8, 8)
+    env.reset(0)
+    scale, _, mass = env.state_dict()["parameters"].unbind(1)
+    assert mass.tolist() == [4.0] * 8
+    assert len(set(scale.tolist())) == 8
+
+
+def test_a_criterion_of_a_behavior_that_the_settings_do_not_have_is_refused_with_its_line(tmp_path: Path):
+    file = tmp_path / "ball.yaml"
+    file.write_text(CRITERION.format(behavior="3DBal", measure="reward", threshold=1, length=0))
+    with pytest.raises(ConfigError, match=r"ball.yaml:11: .*lesson|ball.yaml:11: .*no behavior '3DBal'; did you mean '3DBall'"):
+        train(file, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("change", "line", "sentence"),
+    [
+        ({"measure": "Elo"}, 12, "'3DBall' has no rating: it does not play against itself"),
+        ({"measure": "progress"}, 13, "progress ends at 1 and is never more than 1"),
+        ({"length": 2401}, 14, "cannot have 2,401 episodes within its max_steps of 2,400"),
+        ({"measure": "rewrd"}, 12, "'3DBall' writes no metric 'rewrd'; did you mean 'reward'"),
+        ({"measure": "Losses/Value Los"}, 12, "did you mean 'Losses/Value Loss'"),
+        ({"measure": "Losses/Q1 Loss"}, 12, "writes no metric 'Losses/Q1 Loss'"),
+    ],
+)
+def test_a_criterion_that_can_never_be_met_is_refused_with_its_line(change: dict[str, Any], line: int, sentence: str, tmp_path: Path):
+    file = tmp_path / "ball.yaml"
+    file.write_text(CRITERION.format(**{"behavior": "3DBall", "measure": "reward", "threshold": 1, "length": 0, **change}))
+    with pytest.raises(ConfigError, match=rf"ball.yaml:{line}: environment_parameters\.mass\.curriculum\[0\].*{sentence}"):
+        train(file, tmp_path)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_behavior_that_the_environment_does_not_have_is_refused(tmp_path: Path):
+    config = {
+        "default_settings": settings("x")["behaviors"]["x"],
+        "environment_parameters": {"mass": curriculum({"behavior": "Ball"}, 1.0, 2.0)},
+    }
+    with pytest.raises(
+        ConfigError, match=r"curriculum\[0\].completion_criteria.behavior: the environment has no behavior 'Ball' that learns"
+    ):
+        train(config, tmp_path)
+
+
+CRITERION = """behaviors:
+  3DBall:
+    trainer_type: ppo
+    max_steps: 2400
+environment_parameters:
+  mass:
+    curriculum:
+    - name: a
+      value: 1
+      completion_criteria:
+        behavior: {behavior}
+        measure: {measure}
+        threshold: {threshold}
+        min_lesson_length: {length}
+    - name: b
+      value: 2
+"""

@@ -1,0 +1,153 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from palaestra.core.errors import EnvError
+from palaestra.core.timestep import Action, TimeStep
+from palaestra.envs.builtin.ball import Ball
+from palaestra.envs.builtin.foodcollector import FoodCollector
+from palaestra.runtime.parameters import Parameters, with_parameters
+from palaestra.scenario.samplers import Stream, Uniform, key_of
+from palaestra.scenario.settings import CurriculumSettings, Parameter, SamplerSettings
+
+LIMIT = 27.88
+"""What chi-squared with 9 degrees of freedom exceeds once in a thousand."""
+
+
+def uniform(low: float, high: float, **more: int) -> SamplerSettings:
+    parameters = {"min_value": low, "max_value": high, **more}
+    return SamplerSettings.model_validate({"sampler_type": "uniform", "sampler_parameters": parameters})
+
+
+def lessons(*values: float | SamplerSettings) -> CurriculumSettings:
+    criterion = {"behavior": "3DBall"}
+    return CurriculumSettings.model_validate(
+        {"curriculum": [{"name": f"L{i}", "value": value, "completion_criteria": criterion} for i, value in enumerate(values)]}
+    )
+
+
+class Recorder:
+    """Plays 3DBall as badly as can be, and writes down which mass each area's episodes have."""
+
+    def __init__(self, env: Ball, parameters: Parameters) -> None:
+        self.env, self.parameters = env, parameters
+        self.taken: list[list[float]] = [[] for _ in range(env.num_areas)]
+        self._note(env.reset(0)["3DBall"], torch.ones(env.num_areas, dtype=torch.bool))
+
+    def _note(self, step: TimeStep, begun: torch.Tensor) -> None:
+        mass = self.env.state_dict()["parameters"][:, 2]
+        for area in begun.nonzero()[:, 0].tolist():
+            self.taken[area].append(float(mass[area]))
+
+    def play(self, ticks: int) -> None:
+        for _ in range(ticks):
+            step = self.env.step(
+                {"3DBall": Action(torch.ones(self.env.num_areas, 2), torch.zeros(self.env.num_areas, 0, dtype=torch.int64))}
+            )
+            self._note(step["3DBall"], step["3DBall"].terminated | step["3DBall"].truncated)
+            self.parameters.watch(step)
+
+
+def recorded(form: Parameter, areas: int = 3, ticks: int = 150) -> Recorder:
+    env = Ball(areas=areas)
+    parameters = Parameters(env, {"mass": form}, seed=5)
+    parameters.set({})
+    recorder = Recorder(env, parameters)
+    parameters.begin(env_steps(env))
+    recorder.play(ticks)
+    return recorder
+
+
+def env_steps(env: Ball) -> dict[str, TimeStep]:
+    """What the reset showed, as far as parameters look at it."""
+    return env._tables.make(ended=False)
+
+
+def test_the_kth_episode_of_an_area_has_the_kth_value_of_its_stream():
+    recorder = recorded(uniform(0.5, 10))
+    assert min(len(taken) for taken in recorder.taken) > 5
+    stream = Stream(Uniform(0.5, 10), key_of(5, "mass", 0), torch.device("cpu"))
+    expected = stream.drawn(torch.arange(100).expand(3, 100))
+    for area, taken in enumerate(recorder.taken):
+        assert taken == pytest.approx(expected[area, : len(taken)].tolist())
+
+
+def test_each_area_s_values_are_spread_evenly_and_no_two_areas_have_the_same():
+    recorder = recorded(uniform(1, 11, seed=9), areas=4, ticks=1500)
+    assert len({tuple(taken[:50]) for taken in recorder.taken}) == 4
+    for taken in recorder.taken:
+        counts, _ = np.histogram(taken, 10, (1, 11))
+        expected = len(taken) / 10
+        assert expected > 5
+        assert ((counts - expected) ** 2 / expected).sum() < LIMIT
+
+
+def test_a_number_is_set_in_every_area_and_stays():
+    assert {value for taken in recorded(2.5, ticks=100).taken for value in taken} == {2.5}
+
+
+def test_a_lesson_takes_hold_at_each_area_s_next_episode():
+    env = Ball(areas=2)
+    parameters = Parameters(env, {"mass": lessons(1.0, uniform(5, 6), 3.0)}, seed=5)
+    parameters.set({})
+    recorder = Recorder(env, parameters)
+    parameters.begin(env_steps(env))
+    recorder.play(20)
+    for lesson in (1, 2):
+        before = [len(taken) for taken in recorder.taken]
+        parameters.change("mass", lesson)
+        recorder.play(60)
+        for taken, count in zip(recorder.taken, before, strict=True):
+            assert len(taken) > count
+            assert all((5 <= value < 6) if lesson == 1 else value == 3 for value in taken[count:])
+
+
+def test_values_that_the_environment_does_not_take_are_refused_before_it_starts_those_of_later_lessons_too():
+    with pytest.raises(EnvError, match=r"parameter 'mass' is 30, expected a number within 0.1..20"):
+        Parameters(Ball(areas=2), {"mass": lessons(1.0, uniform(1, 30))}, seed=0)
+    with pytest.raises(EnvError, match="has no parameter 'mess'; did you mean 'mass'"):
+        Parameters(Ball(areas=2), {"mess": uniform(1, 3)}, seed=0)
+
+
+def test_a_normal_distribution_stays_within_what_the_environment_takes():
+    form = SamplerSettings.model_validate({"sampler_type": "gaussian", "sampler_parameters": {"mean": 0.5, "st_dev": 5}})
+    values = [value for taken in recorded(form).taken for value in taken]
+    assert min(values) == pytest.approx(0.1)
+    assert len(set(values)) > 5
+
+
+def test_an_area_of_several_agents_has_one_value_an_episode():
+    env = FoodCollector(areas=2)
+    played = with_parameters(env, {"laser_length": uniform(1, 2)}, {}, seed=3)
+    played.reset(0)
+    seen: list[list[float]] = []
+    nothing = Action(torch.zeros(10, 3), torch.zeros(10, 1, dtype=torch.int64))
+    ends = 0
+    for _ in range(1002):
+        step = played.step({"GridFoodCollector": nothing})["GridFoodCollector"]
+        ends += int((step.terminated | step.truncated).any())
+        seen.append(env.state_dict()["parameters"][:, 0].tolist())
+    assert ends >= 1
+    assert len({tuple(values) for values in seen}) == ends + 1
+    assert all(a != b for a, b in seen)
+
+
+def test_episodes_go_on_counting_in_another_number_of_areas():
+    few = recorded(uniform(0.5, 10)).parameters
+    many = Parameters(Ball(areas=5), {"mass": uniform(0.5, 10)}, seed=5)
+    many.load_state_dict(few.state_dict())
+    assert many.state_dict()["episode"].tolist() == [*few.state_dict()["episode"].tolist(), 0, 0]
+
+
+def test_playing_without_parameters_is_playing_the_environment_itself():
+    env = Ball(areas=1)
+    assert with_parameters(env, None, {}, seed=0) is env
+
+
+def test_playing_takes_the_lesson_that_was_reached():
+    env = Ball(areas=2)
+    played = with_parameters(env, {"mass": lessons(1.0, 2.0, 3.0)}, {"mass": 1}, seed=0)
+    played.reset(0)
+    assert env.state_dict()["parameters"][:, 2].tolist() == [2.0, 2.0]
