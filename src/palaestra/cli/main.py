@@ -18,6 +18,7 @@ COMMANDS = {
     "learn": "train the agents of an environment, or go on with a run",
     "evaluate": "play a trained model for a number of episodes and report its rewards",
     "run": "play an environment with models, its own rule, chance or your code, and report how they did",
+    "league": "play every snapshot of a self-play run against every other: table and heat map",
     "plot": "draw the learning curves of one or several runs",
     "record": "make a GIF of trained agents",
     "export": "write a run's policies as ONNX models",

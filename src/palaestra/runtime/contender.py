@@ -69,6 +69,10 @@ class Contender:
             self._admit(self._take())
             self._files.add(self.name, self.step, self.rivals.weights(self.pool.numbers[-1]))
 
+    def conclude(self) -> None:
+        """Writes the policy as training left it."""
+        self._files.add(self.name, self.step, self.learner.trainer.network.state_dict())
+
     def swap_due(self) -> bool:
         """Whether its sides that do not learn draw anew."""
         return self.schedule.swap_due(self.ghost_step, self.settings)

@@ -318,6 +318,8 @@ class Run:
     def conclude(self) -> dict[str, Path]:
         """Saves a last time and writes final models, settings and timers. The models by behavior."""
         self.save()
+        for contender in self.self_play.contenders.values():
+            contender.conclude()
         finals = {name: self.models.write_final(learner, self.tracker.recent_reward(name)) for name, learner in self.learners.items()}
         self.folder.configure(self.settings)
         versions = {"palaestra_version": palaestra_version(), "mlagents_version": MLAGENTS, "mlagents_envs_version": MLAGENTS}

@@ -1,0 +1,86 @@
+"""Play every snapshot of a self-play run against every other.
+
+Prints the scores of rows against columns in percent, with ratings fitted to the same games, and
+writes them as league.json and, as a heat map, league.png to the run's folder. Whoever gets the
+greater last reward of an episode has won it.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from palaestra.cli.seeds import seed
+
+if TYPE_CHECKING:
+    from palaestra.runtime.league import League
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Arguments of `palaestra league`."""
+    parser.add_argument("run", metavar="RUN", help="a run id or a run's folder")
+    parser.add_argument("--env", metavar="ENV", help="environment (default: the one the run was trained in)")
+    parser.add_argument("--games", type=int, default=100, metavar="N", help="games of each pair, on each side (default: 100)")
+    parser.add_argument("--snapshots", type=int, default=12, metavar="N", help="snapshots of a behavior, evenly chosen (default: 12)")
+    parser.add_argument("--num-areas", type=int, metavar="N", help="areas played at once (default: 512)")
+    parser.add_argument("--seed", type=seed, default=0, metavar="N", help="of the environment and of what is sampled (default: 0)")
+    parser.add_argument("--results-dir", type=Path, default=Path("results"), metavar="DIR", help="folder of all runs (default: results)")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+
+
+def main(options: argparse.Namespace) -> None:
+    """Plays, prints and writes."""
+    import json
+    import sys
+
+    from palaestra.core.errors import ConfigError
+    from palaestra.runtime.league_run import as_json, run_league, write_league
+    from palaestra.runtime.playing import Models, open_for, run_folder
+    from palaestra.runtime.settings import load
+
+    for name, least in (("games", 1), ("snapshots", 2)):
+        if getattr(options, name) < least:
+            raise ConfigError(f"--{name} is {getattr(options, name)}; expected at least {least}")
+    folder = run_folder(options.run, options.results_dir)
+    settings = load(folder.path / "configuration.yaml").settings
+    env = open_for(Models({}, settings, folder.run_id), options.env, options.num_areas, 512, options.seed)
+
+    def tell(share: float) -> None:
+        if sys.stderr.isatty():
+            print(f"\r{100 * share:.0f} %", end="" if share < 1 else "\r", file=sys.stderr, flush=True)
+
+    try:
+        league = run_league(folder.path, env, options.snapshots, options.games, seed=options.seed, progress=tell)
+    finally:
+        env.close()
+    table, picture = write_league(league, folder.path)
+    if options.json:
+        print(json.dumps(as_json(league)))
+        return
+    show(league)
+    print(f"\n  table      {table}\n  heat map   {picture}")
+
+
+def show(league: League) -> None:
+    """The matrix, a row an entry."""
+    from palaestra.runtime.league_run import thousands
+
+    names = list(dict.fromkeys(entry.behavior for entry in league.entries))
+    columns = [i for i, entry in enumerate(league.entries) if entry.behavior == names[-1]]
+    labels = [thousands(league.entries[i].step) for i in columns]
+    for name in names[:1] if len(names) == 1 else names[:-1]:
+        print(f"{name}, score in percent against {names[-1]} at step")
+        print(" " * 10 + " ".join(f"{label:>6}" for label in labels) + "   skill")
+        for i, entry in enumerate(league.entries):
+            if entry.behavior == name:
+                scores = " ".join("     -" if league.games[i, j] == 0 else f"{100 * league.scores[i, j]:6.1f}" for j in columns)
+                print(f"{thousands(entry.step):>9} {scores}  {league.skills[i].mean:6.2f} ± {league.skills[i].deviation:.2f}")
+    for name in names:
+        mine = [i for i, entry in enumerate(league.entries) if entry.behavior == name]
+        theirs = [i for i, entry in enumerate(league.entries) if entry.behavior == (names[-1] if name == names[0] else names[0])]
+        print(
+            f"{name}: the last wins {100 * league.decided[mine[-1], theirs[0]]:.1f} % of decided games against the first"
+            f"{'' if len(names) == 1 else f' {names[-1] if name == names[0] else names[0]}'}; "
+            f"ratings and mean scores have a rank correlation of {league.agreement(name):.2f}"
+        )

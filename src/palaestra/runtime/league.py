@@ -1,0 +1,179 @@
+"""Every snapshot of a run against every other: a matrix of scores, and ratings fitted to the same games."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from palaestra.core.errors import RunError
+from palaestra.core.timestep import TimeStep
+from palaestra.envs.base import Env
+from palaestra.runtime.area_episodes import AreaEpisodes
+from palaestra.runtime.rivals import Rivals
+from palaestra.scenario.ratings import Skill, rate
+
+Numbers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A snapshot that takes part."""
+
+    behavior: str
+    step: int
+
+
+@dataclass
+class League:
+    """Entries, and what they did to one another. E entries; an entry's score of a game is 1, 1/2 or 0."""
+
+    entries: list[Entry]
+    games: Numbers = field(init=False)  # (E, E) played by a row against a column
+    wins: Numbers = field(init=False)  # (E, E)
+    draws: Numbers = field(init=False)  # (E, E)
+    skills: list[Skill] = field(init=False)  # (E,)
+
+    def __post_init__(self) -> None:
+        shape = (len(self.entries), len(self.entries))
+        self.games, self.wins, self.draws = (np.zeros(shape, np.int64) for _ in range(3))
+        self.skills = [Skill() for _ in self.entries]
+
+    def add(self, players: Sequence[int], rewards: Sequence[float]) -> None:
+        """One game: who played each side, and its last reward. Whoever got more has won; of one who played several sides, their mean."""
+        distinct = sorted(set(players))
+        means = [float(np.mean([r for p, r in zip(players, rewards, strict=True) if p == player])) for player in distinct]
+        for one, gained in zip(distinct, means, strict=True):
+            for other, theirs in zip(distinct, means, strict=True):
+                if one != other:
+                    self.games[one, other] += 1
+                    self.wins[one, other] += gained > theirs
+                    self.draws[one, other] += gained == theirs
+        for player, skill in zip(distinct, rate([self.skills[p] for p in distinct], means), strict=True):
+            self.skills[player] = skill
+
+    @property
+    def scores(self) -> NDArray[np.float64]:
+        """(E, E) mean score of a row against a column; NaN where they never met."""
+        return np.divide(self.wins + 0.5 * self.draws, self.games, out=np.full(self.games.shape, np.nan), where=self.games > 0)
+
+    @property
+    def decided(self) -> NDArray[np.float64]:
+        """(E, E) the share of decided games that a row won; NaN where none was."""
+        lost = self.games - self.wins - self.draws
+        return np.divide(self.wins, self.wins + lost, out=np.full(self.games.shape, np.nan), where=self.wins + lost > 0)
+
+    def agreement(self, behavior: str) -> float:
+        """Spearman's rank correlation of a behavior's ratings with its mean scores; NaN for fewer than two entries."""
+        mine = [i for i, entry in enumerate(self.entries) if entry.behavior == behavior]
+        with np.errstate(invalid="ignore"):
+            means = np.nanmean(self.scores[mine], 1)
+        return rank_correlation(np.array([self.skills[i].mean for i in mine]), means)
+
+
+def rank_correlation(left: NDArray[np.float64], right: NDArray[np.float64]) -> float:
+    """Spearman's: the correlation of ranks, equal values sharing theirs."""
+    if len(left) < 2:
+        return float("nan")
+    ranks = [np.array([(np.sum(x < value) + np.sum(x <= value) - 1) / 2 for value in x]) for x in (left, right)]
+    spread = float(np.std(ranks[0]) * np.std(ranks[1]))
+    return float("nan") if spread == 0 else float(np.mean((ranks[0] - ranks[0].mean()) * (ranks[1] - ranks[1].mean())) / spread)
+
+
+def pairings(entries: Sequence[Entry], sides: Sequence[tuple[str, int]]) -> list[list[int]]:
+    """Who plays each side, (sides,) entries a pairing: of one behavior every ordered pair, one of whom plays one side and the other all
+    others; of several behaviors every entry of one against every entry of another.
+    """
+    own = {name: [i for i, entry in enumerate(entries) if entry.behavior == name] for name, _ in sides}
+    if len(own) == 1:
+        (mine,) = own.values()
+        return [
+            [one if k == i % len(sides) else other for k in range(len(sides))]
+            for i, (one, other) in enumerate((a, b) for a in mine for b in mine if a != b)
+        ]
+    teams = list(dict.fromkeys(team for _, team in sides))
+    if len(teams) != 2:
+        raise RunError(f"a league of several behaviors needs two teams; this environment has {len(teams)}")
+    names = list(own)
+    return [[{names[0]: a, names[1]: b}.get(name, own[name][-1]) for name, _ in sides] for a in own[names[0]] for b in own[names[1]]]
+
+
+def play(
+    env: Env,
+    rivals: Mapping[str, Rivals],
+    league: League,
+    each: int,
+    *,
+    seed: int = 0,
+    progress: Callable[[float], None] = lambda share: None,
+) -> None:
+    """Adds at least `each` games of every pairing to the league, none chosen by how it went. `rivals` hold entry i as snapshot i.
+
+    An area plays one pairing, and as many games as its share; what it plays beyond is left out.
+    """
+    steps = env.reset(seed)
+    sides = sides_of(steps)
+    pairs = pairings(league.entries, sides)
+    if not pairs:
+        raise RunError("a league needs at least two snapshots")
+    rounds = -(-len(pairs) // env.num_areas)
+    for start in range(0, len(pairs), env.num_areas):
+        here = pairs[start : start + env.num_areas]
+        _play_some(env, rivals, league, Round(sides, [here[i % len(here)] for i in range(env.num_areas)], len(here), each), seed + start)
+        progress((start // env.num_areas + 1) / rounds)
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """As many pairings as there are areas, or fewer, each then in several areas."""
+
+    sides: Sequence[tuple[str, int]]
+    players: list[list[int]]  # (areas, sides)
+    distinct: int
+    each: int
+
+    @property
+    def quota(self) -> Numbers:
+        """(areas,) games that count."""
+        areas = np.bincount(np.arange(len(self.players)) % self.distinct)
+        return np.array([-(-self.each // areas[i % self.distinct]) for i in range(len(self.players))])
+
+
+def _play_some(env: Env, rivals: Mapping[str, Rivals], league: League, one: Round, seed: int) -> None:
+    left = one.quota
+    steps = env.reset(seed)
+    episodes = AreaEpisodes(env.num_areas)
+    episodes.begin(steps)
+    side_of = {name: sides_in(step, name, one.sides) for name, step in steps.items()}
+    for name, step in steps.items():
+        rivals[name].forget()
+        rivals[name].seat(np.array(one.players)[step.area.cpu().numpy(), side_of[name]])
+    last = np.zeros((env.num_areas, len(one.sides)))
+    with torch.no_grad():
+        while (left > 0).any():
+            steps = env.step({name: rivals[name].choose(step).action for name, step in steps.items()})
+            over = episodes.over(steps)
+            for name, step in steps.items():
+                ended = (step.terminated | step.truncated).cpu().numpy()
+                rows = ended.nonzero()[0]
+                reward = (step.reward + step.group_reward).cpu().numpy()
+                last[step.area.cpu().numpy()[rows], side_of[name][rows]] = reward[rows]
+            for area in [] if over is None else over.nonzero().squeeze(1).tolist():
+                if left[area] > 0:
+                    league.add(list(one.players[area]), last[area].tolist())
+                left[area] -= 1
+
+
+def sides_of(steps: Mapping[str, TimeStep]) -> list[tuple[str, int]]:
+    """Behavior and team of each side of an area, teams rising."""
+    found = {(team, name) for name, step in steps.items() for team in step.team.unique().tolist()}
+    return [(name, team) for team, name in sorted(found)]
+
+
+def sides_in(step: TimeStep, name: str, sides: Sequence[tuple[str, int]]) -> Numbers:
+    """(S,) the side of each slot."""
+    index = {team: i for i, (behavior, team) in enumerate(sides) if behavior == name}
+    return np.array([index[team] for team in step.team.tolist()], np.int64)
