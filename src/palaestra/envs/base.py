@@ -88,6 +88,13 @@ class Draws(Protocol):
 
 
 @runtime_checkable
+class SharesAreas(Protocol):
+    """What an environment may say besides: that several games, which nobody tells apart, may go on in one of its areas."""
+
+    shared_areas: bool
+
+
+@runtime_checkable
 class Informed(Protocol):
     """What an environment may do besides: hear of the run that it is in."""
 

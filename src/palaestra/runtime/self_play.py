@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from palaestra.core.timestep import TimeStep
-from palaestra.envs.base import Env
+from palaestra.envs.base import Env, SharesAreas
 from palaestra.runtime.area_episodes import AreaEpisodes
 from palaestra.runtime.contender import Contender
 from palaestra.runtime.results import Game, Results
@@ -31,7 +31,7 @@ class SelfPlay:
 
     One team learns at a time, whatever behaviors it has; each other side has one current opponent. What is decided takes hold
     where an area begins its next episode: who plays there, and who of them learns, stays so to its end. Where an area holds
-    several games that nobody tells apart (`Env.shared_areas`), an agent's seat is an area of its own.
+    several games that nobody tells apart (`envs.base.SharesAreas`), an agent's seat is an area of its own.
     """
 
     def __init__(self, env: Env, results: Results) -> None:
@@ -41,7 +41,7 @@ class SelfPlay:
         self.sides: list[Side] = []
         self.chosen = np.zeros(0, np.int64)
         """(sides,) who plays each in episodes that begin now."""
-        self._by_seat = bool(getattr(env, "shared_areas", False))
+        self._by_seat = isinstance(env, SharesAreas) and env.shared_areas
         self._areas = AreaEpisodes(env.num_areas)
         self._num_areas = env.num_areas
         self._players: dict[str, Numbers] = {}

@@ -25,7 +25,7 @@ def result_of(reward: float) -> float:
 
 def elo_change(rating: float, opponent: float, result: float, k: float) -> float:
     """What a game adds to a rating; the opponent's loses as much. Elo 1978: k (result - expected result)."""
-    expected = 1.0 / (1.0 + math.pow(10.0, (opponent - rating) / 400.0))
+    expected = 1.0 / (1.0 + math.pow(10.0, min((opponent - rating) / 400.0, 300.0)))  # beyond, a float has no room
     return k * (result - expected)
 
 

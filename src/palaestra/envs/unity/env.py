@@ -55,6 +55,8 @@ class UnityEnv:
     """
 
     summary = "a Unity game"
+    shared_areas = True
+    """A scene of one copy may hold many arenas."""
 
     def __init__(self, options: UnityOptions, side_channels: Sequence[SideChannel] = (), tell: Tell | None = None) -> None:
         """Finds the build. Raises EnvError where there is none."""

@@ -1,0 +1,99 @@
+"""Leagues: who meets whom, what is counted, and what a run's league says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from small_runs import settings
+
+import palaestra
+from palaestra.cli.main import main
+from palaestra.runtime.league import Entry, League, pairings, rank_correlation
+from palaestra.runtime.snapshots import MOST, SnapshotFiles, too_many
+
+
+def of(*names: str) -> list[Entry]:
+    return [Entry(name, step) for step, name in enumerate(names)]
+
+
+def test_everyone_meets_everyone_on_changing_sides():
+    pairs = pairings(of("A", "A", "A"), [("A", 0), ("A", 1)])
+    assert sorted(tuple(sorted(pair)) for pair in pairs) == [(0, 1), (0, 1), (0, 2), (0, 2), (1, 2), (1, 2)]
+    assert len({tuple(pair) for pair in pairs}) > 3
+
+
+def test_of_three_teams_one_plays_one_and_the_other_plays_two():
+    pairs = pairings(of("A", "A"), [("A", 3), ("A", 5), ("A", 7)])
+    assert pairs == [[0, 1, 1], [0, 1, 0]]
+
+
+def test_behaviors_meet_one_another_and_never_themselves():
+    pairs = pairings(of("A", "A", "B", "B"), [("A", 0), ("B", 1)])
+    assert pairs == [[0, 2], [0, 3], [1, 2], [1, 3]]
+
+
+def test_whoever_gets_more_has_won():
+    league = League(of("A", "A", "A"))
+    for _ in range(3):
+        league.add([0, 1], [1.0, -1.0])
+    league.add([1, 0], [0.0, 0.0])
+    league.add([2, 1], [-0.001, 0.001])
+    assert league.scores[0, 1] == pytest.approx(3.5 / 4)
+    assert league.scores[1, 0] == pytest.approx(0.5 / 4)
+    assert league.decided[0, 1] == 1.0
+    assert np.isnan(league.scores[0, 2])
+    assert league.scores[1, 2] == 1.0
+    assert league.skills[0].mean > league.skills[1].mean > league.skills[2].mean
+
+
+def test_the_mean_counts_of_who_played_two_sides():
+    league = League(of("A", "A"))
+    league.add([0, 1, 1], [-0.5, 1.0, -0.5])
+    assert league.scores[1, 0] == 1.0
+    league.add([1, 0, 1], [-0.5, 1.0, -0.5])
+    assert league.scores[1, 0] == 0.5
+
+
+def test_rank_correlation_of_equal_reversed_and_tied_orders():
+    rising = np.array([1.0, 2.0, 3.0, 4.0])
+    assert rank_correlation(rising, rising**3) == pytest.approx(1.0)
+    assert rank_correlation(rising, -rising) == pytest.approx(-1.0)
+    # ranks 1, 2, 3, 4 and 1.5, 1.5, 3, 4: covariance 4.5, spreads 5 and 4.5
+    assert rank_correlation(rising, np.array([0.0, 0.0, 5.0, 6.0])) == pytest.approx(4.5 / np.sqrt(5 * 4.5))
+    assert np.isnan(rank_correlation(rising[:1], rising[:1]))
+
+
+def test_of_too_many_snapshots_the_first_and_the_last_stay_and_the_others_are_spread():
+    steps = list(range(0, 4000, 100))
+    left = sorted(set(steps) - set(too_many(steps)))
+    assert (len(left), left[0], left[-1]) == (MOST, 0, 3900)
+    assert max(np.diff(left)) <= 300
+
+
+def test_a_run_leaves_snapshots_that_a_league_can_play(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    tree = settings("Pair", 600, self_play={"save_steps": 100, "team_change": 200, "swap_steps": 50}, checkpoint_interval=300)
+    tree["behaviors"]["Giant"] = {**tree["behaviors"]["Pair"], "max_steps": 300}
+    env = "python:rumble_env:two_against_one"
+    result = palaestra.train(config=tree, env=env, seed=1, results_dir=str(tmp_path), run_id="run", quiet=True)
+    files = SnapshotFiles(result.folder)
+    assert files.steps("Pair")[0] == 0
+    assert files.steps("Pair")[-1] == result.steps["Pair"]
+    assert main(["league", str(result.folder), "--games=4", "--snapshots=3"]) == 0
+    told = capsys.readouterr().out
+    assert "Pair: the last wins" in told
+    assert "Giant: the last wins" in told
+    table = json.loads((result.folder / "league.json").read_text())
+    assert [entry["behavior"] for entry in table["entries"]] == ["Pair"] * 3 + ["Giant"] * 3
+    games = np.array(table["games"])
+    assert (games[:3, 3:] >= 4).all()
+    assert not games[:3, :3].any()
+    assert (result.folder / "league.png").stat().st_size > 10_000
+
+
+def test_a_league_of_a_run_without_self_play_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    result = palaestra.train(config=settings("Basic"), env="Basic", results_dir=str(tmp_path), run_id="run", quiet=True)
+    assert main(["league", str(result.folder)]) == 1
+    assert "has no snapshots of 'Basic': a league is for behaviors that were trained with self_play" in capsys.readouterr().err

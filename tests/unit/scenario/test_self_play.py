@@ -1,0 +1,71 @@
+"""Schedules, pools and turns of self-play, by hand."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+import pytest
+
+from palaestra.scenario.self_play import LEARNING, Pool, Schedule, fixed, next_team
+from palaestra.scenario.settings import SelfPlaySettings
+
+
+def settings(**values: object) -> SelfPlaySettings:
+    return SelfPlaySettings.model_validate(values)
+
+
+def test_what_is_due_must_be_exceeded():
+    schedule, every = Schedule(), settings(save_steps=100, swap_steps=30, team_change=250)
+    assert [schedule.save_due(step, every) for step in (0, 100, 101, 150, 201, 202)] == [False, False, True, False, False, True]
+    assert [schedule.swap_due(step, every) for step in (30, 31, 61, 62)] == [False, True, False, True]
+    assert [schedule.change_due(step, every) for step in (250, 251, 501, 502)] == [False, True, False, True]
+    assert (schedule.saves, schedule.swaps, schedule.changes) == (2, 2, 2)
+    assert Schedule.of(schedule.state_dict()) == schedule
+
+
+def test_turns_go_round_from_the_lowest_team():
+    assert [next_team(team, {7, 3, 5}) for team in (3, 5, 7)] == [5, 7, 3]
+    assert next_team(3, {3}) == 3
+    assert next_team(5, {3, 7}) == 7  # 5 has learned all it will
+
+
+def test_a_pool_keeps_the_newest():
+    pool = Pool(settings(window=3), seed=0)
+    for number in range(5):
+        pool.admit(number)
+    assert pool.numbers == [2, 3, 4]
+
+
+@pytest.mark.parametrize("ratio", [0.0, 0.3, 1.0])
+def test_opponents_are_drawn_by_the_ratio_and_evenly_from_the_pool(ratio: float):
+    pool = Pool(settings(window=4, play_against_latest_model_ratio=ratio), seed=1)
+    for number in range(4):
+        pool.admit(number)
+    drawn = Counter(pool.draw() for _ in range(4000))
+    assert drawn[LEARNING] / 4000 == pytest.approx(ratio, abs=0.03)
+    assert all(drawn[number] / 4000 == pytest.approx((1 - ratio) / 4, abs=0.03) for number in range(4))
+
+
+def test_fixed_opponents_are_drawn_by_their_own_ratio():
+    half = {"play_against_opponents_ratio": 0.5, "play_against_latest_model_ratio": 0}
+    pool = Pool(settings(opponents=["heuristic", "other.onnx"], **half), seed=1)
+    pool.admit(0)
+    drawn = Counter(fixed(pool.draw()) for _ in range(4000))
+    assert drawn[None] / 4000 == pytest.approx(0.5, abs=0.03)
+    assert drawn[0] / 4000 == pytest.approx(0.25, abs=0.03)
+    assert drawn[1] / 4000 == pytest.approx(0.25, abs=0.03)
+
+
+def test_a_pool_goes_on_drawing_where_it_stopped():
+    one = Pool(settings(), seed=3)
+    for number in range(9):
+        one.admit(number)
+    one.draw()
+    other = Pool(settings(), seed=4)
+    other.load_state_dict(json.loads(json.dumps(one.state_dict())))
+    assert [one.draw() for _ in range(50)] == [other.draw() for _ in range(50)]
+
+
+def test_a_team_learns_for_five_snapshots_unless_said_otherwise():
+    assert settings(save_steps=300).team_change == 1500
