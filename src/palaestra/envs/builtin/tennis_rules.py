@@ -59,7 +59,7 @@ TURN = wp.constant(0.0698132)  # 4 degrees a tick
 KICK = wp.constant(6.5)  # m/s
 REBOUND = wp.constant(0.3)
 GRIP = wp.constant(0.5)  # share of its speed along a face that the ball loses
-HASTE = wp.constant(0.1)  # m/s that every stroke of a rally adds to the kick
+HASTE = wp.constant(0.2)  # m/s that every stroke of a rally adds to the kick
 
 
 @wp.struct
