@@ -39,7 +39,7 @@ def test_a_file_is_told_by_its_keys(text: str, expected: str):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("default: {trainer: ppo}", "is a trainer file of ML-Agents before release 3; bring it up to date with "
+        ("default: {trainer: ppo, trainer: ppo}", "is a trainer file of ML-Agents before release 3; bring it up to date with "
          "`palaestra upgrade 'my x.yaml' 'my x.new.yaml'`"),
         ("behaviors: {A: }\ncurriculum: {A: }", "has `curriculum` or `parameter_randomization` of ML-Agents before release 6; bring it "
          "up to date with `palaestra upgrade 'my x.yaml' 'my x.new.yaml'`"),

@@ -232,6 +232,13 @@ def test_what_is_no_trainer_file_is_refused(text: str, message: str):
     assert refused(text) == message
 
 
+def test_a_file_behind_the_wrong_flag_is_refused():
+    curricula, samplers = write("walls.json", WALLS), write("samplers.yaml", "low: {sampler-type: uniform}")
+    assert refused(BEHAVIORS, sampler=curricula) == "walls.json: holds no samplers"
+    assert refused(BEHAVIORS, curriculum=samplers) == "samplers.yaml: holds no curricula"
+    assert refused(BEHAVIORS, curriculum=Path("old.yaml")) == "old.yaml: holds no curricula"
+
+
 def test_an_empty_folder_of_curricula_is_refused():
     Path("walls").mkdir()
     with pytest.raises(ConfigError, match=r"walls: holds no curricula: expected .json or .yaml files"):

@@ -3,8 +3,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from test_teaching import School
 from upgraded_files import loaded, refused, upgraded
 
+import palaestra
 from palaestra.core.errors import ConfigError
 from palaestra.models.settings import MemorySettings
 from palaestra.rewards.settings import CuriositySettings, ExtrinsicSettings, GAILSettings
@@ -160,6 +162,31 @@ def test_a_brain_that_was_only_a_placeholder_leaves_the_students_own_agents_to_t
     assert loaded(text, "Other").hyperparameters == BCSettings(teacher="heuristic")
     assert loaded(text).hyperparameters == BCSettings(teacher="heuristic", teacher_behavior="Master")
     assert loaded(text, "B").hyperparameters == BCSettings(demo_path="x")
+
+
+def test_a_recurrent_student_learns_from_the_behavior_of_its_teacher(tmp_path: Path):
+    upgraded(
+        """
+        default:
+            trainer: imitation
+            brain_to_imitate: <Your_Brain>
+            batch_size: 16
+            batches_per_epoch: 5
+            buffer_size: 128
+            hidden_units: 16
+            num_layers: 1
+            max_steps: 5.0e2
+            summary_freq: 250
+        Pupil:
+            brain_to_imitate: Expert
+            use_recurrent: true
+            sequence_length: 32
+            memory_size: 8
+        """
+    )
+    run = palaestra.train(Path("new.yaml"), env=School(), results_dir=str(tmp_path), num_areas=4, quiet=True)
+    assert run.finished
+    assert list(run.models) == ["Pupil"]
 
 
 def test_offline_cloning_learns_from_its_files():

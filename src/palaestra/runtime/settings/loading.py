@@ -94,14 +94,17 @@ def _draft(config: Path | Mapping[str, Any] | None) -> tuple[yaml_file.Document,
     elif isinstance(config, Mapping):
         document, file = yaml_file.Document(tree=deepcopy(dict(config))), None
     else:
-        document, file = yaml_file.read(Path(config)), Path(config)
+        file, repeats = Path(config), []
+        document = yaml_file.read(file, repeats)
+        if isinstance(document.tree, dict):
+            refuse_old(document.tree, file)  # first: a key given twice was allowed then
+        if repeats:
+            document = yaml_file.read(file)  # refuses it
     tree = document.tree
     if tree is None:
         raise ConfigError("is empty; expected settings with a map `behaviors`", file)
     if not isinstance(tree, dict):
         raise ConfigError(f"holds {'a list' if isinstance(tree, list) else repr(tree)}; expected a map with the key `behaviors`", file)
-    if file is not None:
-        refuse_old(tree, file)
     return document, Draft(document, file)
 
 

@@ -39,11 +39,11 @@ class Curriculum:
 def read_curricula(path: Path, new: NewTree, report: Report) -> list[Curriculum]:
     """Of a folder with a file a behavior, a file of all behaviors, or a file of one. Raises ConfigError."""
     if not path.is_dir():
-        return _of_file(read(path, report), new, report)
+        return _of_file(read(path, report, "curricula"), new, report)
     files = sorted(file for file in path.iterdir() if file.suffix in (".json", ".yaml", ".yml"))
     if not files:
         raise ConfigError("holds no curricula: expected .json or .yaml files, each named as its behavior", path)
-    olds = [read(file, report) for file in files]
+    olds = [read(file, report, "curricula") for file in files]
     return [found for old in olds for found in ([Curriculum(old.file.stem, old, ())] if _is_one(old.tree) else in_map(old, ()))]
 
 

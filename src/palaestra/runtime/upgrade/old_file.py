@@ -9,6 +9,7 @@ from typing import Any
 
 from palaestra.core.errors import ConfigError
 from palaestra.runtime.settings import yaml_file
+from palaestra.runtime.settings.generations import Generation, generation
 from palaestra.runtime.settings.yaml_file import Key
 from palaestra.runtime.upgrade.report import Report
 
@@ -32,12 +33,16 @@ class OldFile:
         return ConfigError(f"{self.place(*path)}: {sentence}")
 
 
-def read(file: Path, report: Report) -> OldFile:
-    """A key that is given twice counts where it stands last, as it did then, with a warning. Raises ConfigError."""
+def read(file: Path, report: Report, holds: Generation | None = None) -> OldFile:
+    """A key that is given twice counts where it stands last, as it did then, with a warning. Raises ConfigError, also for a file
+    that plainly is of another kind than `holds`.
+    """
     repeats: list[tuple[str, int]] = []
     document = yaml_file.read(file, repeats)
     for key, line in repeats:
         report.warn(f"{file}:{line}", f"the key '{key}' is given twice: this one counts")
     if not isinstance(document.tree, dict):
         raise ConfigError("is empty" if document.tree is None else "expected a map of keys", file)
+    if holds and generation(document.tree) not in (holds, "current"):
+        raise ConfigError(f"holds no {holds}", file)
     return OldFile(file, document.text, document.tree, document.lines)

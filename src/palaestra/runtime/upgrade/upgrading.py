@@ -84,7 +84,7 @@ def _parameters(old: OldFile, curriculum: Path | None, sampler: Path | None, new
     if PARAMETERS in old.tree:
         convert_parameters(old, new, report)
     if sampler:
-        convert_samplers(read(sampler, report), (), new, report)
+        convert_samplers(read(sampler, report, "samplers"), (), new, report)
     if old.tree.get(SAMPLERS):
         convert_samplers(old, (SAMPLERS,), new, report)
     if curriculum:
