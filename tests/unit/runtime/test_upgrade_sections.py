@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from test_teaching import School
@@ -184,7 +185,8 @@ def test_a_recurrent_student_learns_from_the_behavior_of_its_teacher(tmp_path: P
             memory_size: 8
         """
     )
-    run = palaestra.train(Path("new.yaml"), env=School(), results_dir=str(tmp_path), num_areas=4, quiet=True)
+    school: Any = School()
+    run = palaestra.train(Path("new.yaml"), env=school, results_dir=str(tmp_path), num_areas=4, quiet=True)
     assert run.finished
     assert list(run.models) == ["Pupil"]
 
