@@ -24,8 +24,8 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 1})
 
 TICKS = wp.constant(5)  # physics ticks a decision
 HALF = wp.constant(wp.vec2(7.0, 4.5))  # of the field's sides
-CORNER = wp.constant(2.0)  # cut off from both sides
-SLANT = wp.constant(float((7.0 + 4.5 - 2.0) / 2.0**0.5))  # from the middle to the wall that cuts a corner off
+CORNER = wp.constant(1.5)  # cut off from both sides
+SLANT = wp.constant(float((7.0 + 4.5 - 1.5) / 2.0**0.5))  # from the middle to the wall that cuts a corner off
 GOAL_HALF = wp.constant(2.5)  # of a goal's width
 PLAYER_RADIUS = wp.constant(0.5)
 PUSH = wp.constant(0.5)  # m/s a tick, ahead or back
@@ -41,7 +41,7 @@ KICK = wp.constant(6.0)  # m/s by which a kicked ball leaves a player who runs a
 
 @wp.func
 def one_way(choice: wp.int64):
-    """Of three choices: 0 nothing, 1 one way, 2 the other."""
+    """Of three choices: 0 nothing, 1 one way, 2 the other; what is no choice is nothing."""
     return wp.where(choice == wp.int64(1), 1.0, wp.where(choice == wp.int64(2), -1.0, 0.0))
 
 

@@ -139,8 +139,6 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
     for slot in range(i * PLAYERS, (i + 1) * PLAYERS):
         if not is_choice(world.action, slot):
             report[1] = slot + 1
-            for branch in range(3):
-                world.action[slot, branch] = wp.int64(0)
     end, _ = play(world, i, PLAYERS, 1)
     age = world.age[i] + 1
     world.age[i] = age
