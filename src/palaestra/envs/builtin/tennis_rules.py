@@ -160,8 +160,8 @@ def start(world: World, i: int):
 @wp.func
 def moved(racket: Racket, order: wp.vec3, gravity: float):
     """A racket after one physics tick of an action."""
-    wanted = wp.clamp(SPEED * order[0] - racket.velocity[0], -RUSH, RUSH)
-    across = racket.velocity[0] + wanted
+    gained = wp.clamp(SPEED * order[0] - racket.velocity[0], -RUSH, RUSH)
+    across = racket.velocity[0] + gained
     up = racket.velocity[1] - gravity * SECONDS
     if racket.position[1] <= STAND:
         up = wp.where(order[1] > JUMP_ABOVE, JUMP, 0.0)
