@@ -109,8 +109,9 @@ def test_lessons_start_anew_in_a_run_that_starts_from_another_s_networks(tmp_pat
     config = ball({"mass": curriculum(MEASURES["progress"], 1.0, 2.0)}, 1000)
     first = train(config, tmp_path).folder
     assert lesson(first) == 1
+    longer = ball({"mass": curriculum(MEASURES["progress"], 1.0, 2.0)}, 3000)
     second = palaestra.train(
-        config,
+        longer,
         env="3DBall",
         num_areas=3,
         seed=7,

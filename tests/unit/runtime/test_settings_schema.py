@@ -46,7 +46,7 @@ KEYS = {
     "MultiRangeUniformSettings": "intervals seed",
     "CurriculumSettings": "curriculum",
     "LessonSettings": "name value completion_criteria",
-    "CompletionCriteriaSettings": "behavior measure min_lesson_length signal_smoothing threshold require_reset",
+    "CompletionCriteriaSettings": "behavior measure min_lesson_length signal_smoothing threshold below require_reset",
     "EnvSettings": (
         "env_path env_args base_port editor_port bind num_envs num_areas timeout_wait seed max_lifetime_restarts "
         "restarts_rate_limit_n restarts_rate_limit_period_s env_options side_channels"

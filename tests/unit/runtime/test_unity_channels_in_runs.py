@@ -71,3 +71,30 @@ def test_a_users_channel_that_is_not_there_ends_the_run_before_any_game_starts(t
     with pytest.raises(PalaestraError, match="side channel 'no_such_channels_module:X': there is no module"):
         palaestra.train(settings("Ball"), env=str(build), run_id="run", quiet=True, side_channels=["no_such_channels_module:X"])
     assert not (tmp_path / "notes").exists()
+
+
+def test_each_copy_draws_with_a_seed_of_its_own_and_is_told_again_only_when_its_lesson_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    build = make_build(tmp_path, "Ball", agents=4, notes=tmp_path / "notes")
+    uniform = {"sampler_type": "uniform", "sampler_parameters": {"min_value": 0.5, "max_value": 10}}
+    ranges = {"sampler_type": "multirangeuniform", "sampler_parameters": {"intervals": [[0, 1], [2, 3]], "seed": 6863}}
+    met = {"behavior": "Ball", "measure": "progress", "threshold": 0.4, "require_reset": True}
+    lessons = [{"name": "first", "value": ranges, "completion_criteria": met}, {"name": "second", "value": 4.0}]
+    config = {**settings("Ball", 600, summary_freq=100), "environment_parameters": {"mass": uniform, "size": {"curriculum": lessons}}}
+    palaestra.train(config, env=str(build), run_id="run", quiet=True, num_envs=2, seed=3)
+
+    seeds = []
+    for note in sorted((tmp_path / "notes").glob("*.end.json")):
+        said = unpack(bytes.fromhex(json.loads(note.read_text())["side_channel"]))
+        mass, first, second = [IncomingMessage(payload) for id, payload in said if id == PARAMETERS]
+        assert [mass.read_string(), mass.read_int32()] == ["mass", 1]
+        seeds.append(mass.read_int32())
+        assert [mass.read_int32(), mass.read_float32(), mass.read_float32()] == [0, 0.5, 10.0]
+        assert [first.read_string(), first.read_int32()] == ["size", 1]
+        seeds.append(first.read_int32())
+        assert [first.read_int32(), first.read_float32_list()] == [2, [0.0, 1.0, 2.0, 3.0]]
+        assert [second.read_string(), second.read_int32(), second.read_float32()] == ["size", 0, 4.0]
+    assert len(set(seeds)) == 4
+    assert 6863 in seeds

@@ -282,3 +282,18 @@ def test_numbers_of_agents_are_unique_over_areas():
 def test_a_game_as_a_process_needs_no_torch():
     code = "import sys, palaestra.sdk; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], timeout=60, check=False).returncode == 0
+
+
+def test_each_area_draws_a_parameter_whenever_the_game_asks_for_it():
+    academies = []
+    env = sdk.game(lambda academy: (academy.add(Lost()), academies.append(academy)))(areas=2)
+    env.draw_parameter("any", "uniform", [2.0, 3.0], [5, 6])
+    env.draw_parameter("other", "multirangeuniform", [0.0, 1.0, 7.0, 8.0], [5, 6])
+    env.reset(seed=1)
+    drawn = [[area.environment_parameters.get_with_default("any", 0.0) for _ in range(20)] for area in academies[-2:]]
+    assert all(2 <= value <= 3 for area in drawn for value in area)
+    assert len({value for area in drawn for value in area}) == 40
+    others = [academies[-1].environment_parameters.get_with_default("other", 0.0) for _ in range(20)]
+    assert all(0 <= value <= 1 or 7 <= value <= 8 for value in others)
+    with pytest.raises(EnvError, match="has no parameter 'edg'"):
+        lost().draw_parameter("edg", "gaussian", [0.0, 1.0], [1])
