@@ -203,6 +203,7 @@ def test_a_constant_parameter_is_taken_in_each_of_its_forms(write: Write):
             "x.yaml:6: behaviors.Ball.reward_signals.extrinsic.network_settings.hidden_unit",
         ),
         (block() + "torch_settings:\n  devise: cpu\n", "x.yaml:5: torch_settings.devise"),
+        (block("self_play:\n  windows: 3"), "x.yaml:5: behaviors.Ball.self_play.windows"),
         (
             "default_settings:\n  network_settings:\n    hidden_unit: 3\n" + block(),
             "x.yaml:3: default_settings.network_settings.hidden_unit",
@@ -213,12 +214,6 @@ def test_a_key_that_ml_agents_ignores_is_left_out_with_one_warning(write: Write,
     loaded = load(write(text))
     [warning] = loaded.warnings
     assert warning.startswith(f"{where}: ignored: unknown key; did you mean")
-
-
-def test_a_key_that_ml_agents_ignores_is_no_error_in_a_section_still_to_come(write: Write):
-    message = refused(write(block("self_play: {x: 1}")))
-    assert "not available yet" in message
-    assert "unknown" not in message
 
 
 def test_a_key_that_ml_agents_ignores_is_an_error_when_it_is_typed(write: Write):
