@@ -120,7 +120,9 @@ class SelfPlay:
             self.learning = side.team  # the lowest learns first, whichever the environment shows first
             chosen = [LEARNING if one.team == side.team else self.contenders[one.behavior].first for one in self.sides]
         else:
-            chosen = [*self.chosen.tolist(), LEARNING if side.team == self.learning else self.contenders[side.behavior].opponent()]
+            contender = self.contenders[side.behavior]
+            rival = contender.opponent() if begun else contender.first
+            chosen = [*self.chosen.tolist(), LEARNING if side.team == self.learning else rival]
         self.chosen = np.array(chosen, np.int64)
         missing = {name: len(self.sides) - players.shape[1] for name, players in self._players.items()}
         for name, players in self._players.items():  # of an area in which it had not been seen
