@@ -13,6 +13,7 @@ from palaestra.envs.base import Draws, Env
 from palaestra.envs.transfer import Transfer
 from palaestra.runtime.area_episodes import AreaEpisodes
 from palaestra.scenario.samplers import (
+    Ahead,
     Constant,
     Gaussian,
     MultiRangeUniform,
@@ -44,6 +45,7 @@ class Parameters:
         behind = env.behind if isinstance(env, Transfer) else env
         self._draws = behind if isinstance(behind, Draws) else None
         self._streams: dict[str, Stream] = {}
+        self._ahead = Ahead({})
         self._areas = AreaEpisodes(env.num_areas)
         self._episode = torch.zeros(env.num_areas, dtype=torch.int64, device=env.device)
         """(areas,) which of its episodes each area's next one is."""
@@ -60,11 +62,13 @@ class Parameters:
         """From each area's next episode on these are the lessons; of parameters not named, the first."""
         for name, form in self._forms.items():
             self._set(name, value_of(form, lessons.get(name, 0)), lessons.get(name, 0))
+        self._ahead = Ahead(self._streams)
         self._set_next()
 
     def change(self, name: str, lesson: int) -> None:
         """From each area's next episode on a parameter is in another lesson."""
         self._set(name, value_of(self._forms[name], lesson), lesson)
+        self._ahead = Ahead(self._streams)
         self._set_next()
 
     def _set(self, name: str, value: float | SamplerSettings, lesson: int) -> None:
@@ -79,11 +83,11 @@ class Parameters:
         else:
             _, least, most = getattr(self._env, "parameter_ranges", {}).get(name, (0.0, -torch.inf, torch.inf))
             key = key_of(self._seed if own is None else own, name, lesson)
-            self._streams[name] = Stream(sampler, key, self._env.device, (least, most))
+            self._streams[name] = Stream(sampler, key, (least, most))
 
     def _set_next(self) -> None:
         if self._streams:
-            self._env.set_parameters({name: stream.at(self._episode) for name, stream in self._streams.items()})
+            self._env.set_parameters(self._ahead.at(self._episode))
 
     def begin(self, steps: Mapping[str, TimeStep]) -> None:
         """Every area has begun an episode with what was set."""
@@ -96,7 +100,7 @@ class Parameters:
         if not self._streams:
             return
         over = self._areas.over(steps)
-        if over is not None and (over.device.type != "cpu" or over.any()):
+        if over is not None:
             self._episode += over
             self._set_next()
 

@@ -68,7 +68,7 @@ def env_steps(env: Ball) -> dict[str, TimeStep]:
 def test_the_kth_episode_of_an_area_has_the_kth_value_of_its_stream():
     recorder = recorded(uniform(0.5, 10))
     assert min(len(taken) for taken in recorder.taken) > 5
-    stream = Stream(Uniform(0.5, 10), key_of(5, "mass", 0), torch.device("cpu"))
+    stream = Stream(Uniform(0.5, 10), key_of(5, "mass", 0))
     expected = stream.drawn(torch.arange(100).expand(3, 100))
     for area, taken in enumerate(recorder.taken):
         assert taken == pytest.approx(expected[area, : len(taken)].tolist())

@@ -8,6 +8,7 @@ import torch
 
 from palaestra.scenario.samplers import (
     AHEAD,
+    Ahead,
     Constant,
     Gaussian,
     MultiRangeUniform,
@@ -22,13 +23,12 @@ from palaestra.scenario.samplers import (
 )
 from palaestra.scenario.settings import SamplerSettings
 
-CPU = torch.device("cpu")
 LIMIT = 43.82
 """What chi-squared with 19 degrees of freedom exceeds once in a thousand."""
 
 
 def stream(sampler: Sampler, seed: int = 3, parameter: str = "mass", lesson: int = 0) -> Stream:
-    return Stream(sampler, key_of(seed, parameter, lesson), CPU)
+    return Stream(sampler, key_of(seed, parameter, lesson))
 
 
 def drawn(sampler: Sampler, areas: int, episodes: int, **which: int | str) -> torch.Tensor:
@@ -77,18 +77,19 @@ def test_one_range_of_several_without_width_is_as_likely_as_another():
 
 
 def test_the_kth_episode_gets_the_kth_value_whenever_it_is_asked_for():
-    patient, hasty = stream(Gaussian(0, 1)), stream(Gaussian(0, 1))
-    expected = hasty.drawn(torch.arange(3 * AHEAD).expand(3, -1))
+    streams = {"mass": stream(Gaussian(0, 1)), "scale": stream(Uniform(0, 1), parameter="scale")}
+    expected = {name: one.drawn(torch.arange(3 * AHEAD).expand(3, -1)) for name, one in streams.items()}
+    patient, late = Ahead(streams), Ahead(streams)
     episode = torch.zeros(3, dtype=torch.int64)
     for step in range(2 * AHEAD):
-        assert torch.equal(patient.at(episode), expected.gather(1, episode[:, None])[:, 0])
+        values = patient.at(episode)
+        assert all(torch.equal(values[name], expected[name].gather(1, episode[:, None])[:, 0]) for name in streams)
         episode = episode + torch.tensor([1, step % 2, int(step % 50 == 0)])
-    late = stream(Gaussian(0, 1))
-    assert torch.equal(late.at(episode), patient.at(episode))
+    assert torch.equal(late.at(episode)["mass"], patient.at(episode)["mass"])
 
 
 def test_values_beyond_what_an_environment_takes_are_moved_to_its_bounds():
-    values = Stream(Gaussian(0, 5), key_of(0, "mass", 0), CPU, (-1, 2)).drawn(torch.arange(100)[None])
+    values = Stream(Gaussian(0, 5), key_of(0, "mass", 0), (-1, 2)).drawn(torch.arange(100)[None])
     assert values.min() == -1
     assert values.max() == 2
 

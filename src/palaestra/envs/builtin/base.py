@@ -100,6 +100,7 @@ class WarpEnv:
         names = self.behavior_names or (self.behavior,)
         self.behaviors: Mapping[str, BehaviorSpec] = spec if isinstance(spec, Mapping) else dict.fromkeys(names, spec)
         self.parameters: Mapping[str, float] = {name: default for name, (default, _, _) in self.parameter_ranges.items()}
+        self._bounds = {name: torch.tensor(ends, dtype=torch.float32).tolist() for name, (_, *ends) in self.parameter_ranges.items()}
         self._places = {name: k for k, name in enumerate(self.parameters)}
         self._started = False
         rows = dict.fromkeys(("pending", *program.area_columns), self.num_areas)
@@ -213,13 +214,13 @@ class WarpEnv:
             raise EnvError(
                 f"{self.behavior}, parameter '{name}': shape {tuple(value.shape)}, expected one value an area, ({self.num_areas},)"
             )
-        _, least, most = self.parameter_ranges[name]
+        least, most = self._bounds[name]
         if value.device.type != "cpu":  # looking at it would wait
             return value.to(torch.float32).clamp(least, most)
         value = value.to(torch.float32)
-        within = (value >= least) & (value <= most)
-        if not within.all():
-            wrong = value[~within][0].item()
+        low, high = (float(end) for end in value.aminmax())
+        if not (least <= low and high <= most):
+            wrong = low if low < least else high
             raise EnvError(f"{self.behavior}, parameter '{name}' is {wrong:g}, expected a number within {least:g}..{most:g}")
         return value.to(self.device)
 
