@@ -52,7 +52,7 @@ class League:
                     self.games[one, other] += 1
                     self.wins[one, other] += gained > theirs
                     self.draws[one, other] += gained == theirs
-        for player, skill in zip(distinct, rate([self.skills[p] for p in distinct], means), strict=True):
+        for player, skill in zip(distinct, rate([self.skills[p] for p in distinct], means, learning=False), strict=True):
             self.skills[player] = skill
 
     @property

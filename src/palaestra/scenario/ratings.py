@@ -41,9 +41,12 @@ class Skill:
         return initial + (self.mean - START) * ELO_PER_SKILL
 
 
-def rate(players: Sequence[Skill], scores: Sequence[float]) -> list[Skill]:
-    """What one game of any number of sides, with these scores, makes of their skills; equal scores are draws."""
-    model = _model()
+def rate(players: Sequence[Skill], scores: Sequence[float], *, learning: bool = True) -> list[Skill]:
+    """What one game of any number of sides, with these scores, makes of their skills; equal scores are draws.
+
+    `learning`: players change as time goes by, so that late games count for more.
+    """
+    model = _model(learning)
     sides = [[model.rating(mu=player.mean, sigma=player.deviation)] for player in players]
     return [Skill(float(side[0].mu), float(side[0].sigma)) for side in model.rate(sides, scores=list(scores))]
 
@@ -56,7 +59,7 @@ def sums_to_zero(results: Sequence[float]) -> bool:
 
 
 @cache
-def _model() -> PlackettLuce:
+def _model(learning: bool) -> PlackettLuce:
     from openskill.models import PlackettLuce  # which takes a moment to load, and most runs never need
 
-    return PlackettLuce()
+    return PlackettLuce() if learning else PlackettLuce(tau=0.0)
