@@ -118,10 +118,13 @@ class MultiRangeUniform:
 
     def values(self, u: Tensor, v: Tensor) -> Tensor:
         """The first chooses the range, the second the place in it."""
-        low, high = torch.tensor(self.intervals, dtype=u.dtype, device=u.device).unbind(1)
-        widths = high - low if any(a < b for a, b in self.intervals) else torch.ones_like(low)
-        chosen = torch.searchsorted(widths.cumsum(0), u * widths.sum(), right=True).clamp(max=len(low) - 1)
-        return low[chosen] + v * (high - low)[chosen]
+        widths = [high - low for low, high in self.intervals]
+        widths = widths if any(widths) else [1.0] * len(widths)
+        values = torch.zeros_like(u)
+        for k, (low, high) in reversed([*enumerate(self.intervals)]):  # numbers, no tensors: bringing one to an accelerator waits
+            within = u * sum(widths) < sum(widths[: k + 1]) if k + 1 < len(widths) else torch.ones_like(u, dtype=torch.bool)
+            values = torch.where(within, low + v * (high - low), values)
+        return values
 
     def __str__(self) -> str:
         return f"MultiRangeUniform sampler: intervals={[tuple(interval) for interval in self.intervals]}"
