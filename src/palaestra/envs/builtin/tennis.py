@@ -1,6 +1,6 @@
 """Tennis: two agents keep a ball in play over a net; the first that fails loses.
 
-`tennis_rules` says how it is played. An agent sees its racket's place and velocity, the ball's, and its racket's tilt in radians, all in
+`tennis_motion` says how it is played. An agent sees its racket's place and velocity, the ball's, and its racket's tilt in radians, all in
 its own frame (meters, the net at 0, its own side below), and the last three of these views, oldest first.
 """
 
@@ -15,21 +15,17 @@ from palaestra.core.timestep import Action
 from palaestra.envs.builtin.base import WarpEnv
 from palaestra.envs.builtin.picture_plane import BLUE, GOLD, INK, RED, Plane
 from palaestra.envs.builtin.planar import SECONDS
-from palaestra.envs.builtin.tennis_rules import (
-    AGENTS,
+from palaestra.envs.builtin.tennis_motion import (
     BALL_RADIUS,
     COURT,
     HALF_LENGTH,
     MIDDLE_TILT,
     MOST_TILT,
     NET,
-    PROGRAM,
     STAND,
     THICKNESS,
-    TICKS,
-    VIEW,
-    VIEWS,
 )
+from palaestra.envs.builtin.tennis_rules import AGENTS, PROGRAM, TICKS, VIEW, VIEWS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
