@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from rumble_env import Rumble
 from small_runs import differences, settings, state
 
 import palaestra
@@ -188,3 +190,39 @@ environment_parameters:
     - name: b
       value: 2
 """
+
+
+class Paced(Rumble):
+    """A game of two with a parameter of which nothing follows."""
+
+    parameters: Mapping[str, float] = {"pace": 1.0}
+
+    def __init__(self) -> None:
+        super().__init__(4, [("Fighter", 0, 1), ("Fighter", 1, 1)])
+        self.pace = torch.ones(4)
+
+    def set_parameters(self, values: Mapping[str, torch.Tensor]) -> None:
+        self.pace = values.get("pace", self.pace).clone()
+
+    def state_dict(self) -> dict[str, torch.Tensor]:
+        return {**super().state_dict(), "pace": self.pace.clone()}
+
+    def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:
+        super().load_state_dict(state)
+        self.pace = state["pace"].clone()
+
+
+def test_lessons_that_follow_a_rating_go_on_as_if_never_interrupted(tmp_path: Path):
+    self_play = {"save_steps": 90, "team_change": 250, "swap_steps": 40, "window": 3}
+    met = {"behavior": "Fighter", "measure": "Elo", "threshold": 1200.2}
+    lessons = {"curriculum": [{"name": "slow", "value": 1.0, "completion_criteria": met}, {"name": "any", "value": SAMPLERS["uniform"]}]}
+    config = {**settings("Fighter", 700, self_play=self_play), "environment_parameters": {"pace": lessons}}
+
+    def run(place: str, until: int | None = None, **more: Any) -> palaestra.Result:
+        return train(config, tmp_path / place, until, env=Paced(), num_areas=None, **more)
+
+    whole = run("whole")
+    run("parts", 300)
+    resumed = run("parts", resume=True)
+    assert lesson(whole.folder, "pace") == 1
+    assert differences(state(whole.folder), state(resumed.folder)) == []
