@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from palaestra.core.registry import nearest
 from palaestra.core.timestep import TimeStep
 from palaestra.envs.base import Env
 from palaestra.runtime.parameters import Parameters
 from palaestra.runtime.settings import RunSettings
-from palaestra.scenario.curriculum import Curricula, Curriculum
+from palaestra.scenario.curriculum import MEASURES, Curricula, Curriculum
 from palaestra.scenario.settings import CompletionCriteriaSettings, CurriculumSettings
 
 if TYPE_CHECKING:
@@ -34,6 +36,8 @@ class Lessons:
         self._forms = settings.environment_parameters or {}
         self.curricula = Curricula({name: form for name, form in self._forms.items() if isinstance(form, CurriculumSettings)})
         self.parameters = Parameters(env, self._forms, settings.env_settings.seed, games_seed)
+        self._missed: Counter[str] = Counter()
+        """Summaries without a metric that a lesson waits for."""
         self._console, self._ticks, self._still = console, 0, settings.checkpoint_settings.inference
         if saved is not None:
             self.load_state_dict(saved)
@@ -72,8 +76,18 @@ class Lessons:
         self.curricula.episodes(behavior, returns[counts].tolist())
 
     def summary(self, summary: Summary) -> None:
-        """Metrics are read where they are written."""
+        """Metrics are read where they are written; one that two summaries lack is warned of, once."""
         self.curricula.summary(summary.behavior, summary.values)
+        for each in self.curricula.all.values():
+            criterion = each.criterion
+            if criterion is None or criterion.behavior != summary.behavior or criterion.measure in (*MEASURES, *summary.values):
+                continue
+            self._missed[criterion.measure] += 1
+            if self._missed[criterion.measure] == 2:
+                self._console.warning(
+                    f"{each.parameter} waits for the metric '{criterion.measure}', which nobody has written for '{summary.behavior}' so far"
+                    f"{nearest(criterion.measure, summary.values)} (there are: {', '.join(summary.values)})"
+                )
 
     def note(self, tracker: Tracker, behavior: str) -> None:
         """Has a summary hold the lessons."""

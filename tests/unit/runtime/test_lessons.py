@@ -192,6 +192,14 @@ environment_parameters:
 """
 
 
+def test_a_metric_that_nobody_has_written_is_warned_of_where_a_game_might_have(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    lessons = curriculum({"behavior": "Fighter", "measure": "Fighter/Score"}, 1.0, 2.0)
+    config = {**settings("Fighter", 300), "environment_parameters": {"pace": lessons}}
+    train(config, tmp_path, env=Paced(), num_areas=None, quiet=False)
+    out = capsys.readouterr().out
+    assert out.count("pace waits for the metric 'Fighter/Score', which nobody has written for 'Fighter' so far (there are: ") == 1
+
+
 class Paced(Rumble):
     """A game of two with a parameter of which nothing follows."""
 
