@@ -35,7 +35,7 @@ def placed(areas: int = 1, **columns: list | float) -> Tennis:
 
 
 def test_each_sees_rackets_and_ball_in_its_own_frame():
-    env = placed(ball=[-4.0, 6.0], ball_velocity=[3.0, 1.0], position=[[-7.0, STAND], [-3.0, STAND]], parameters=[0.0, 0.5])
+    env = placed(ball=[-4.0, 6.0], ball_velocity=[3.0, 1.0], position=[[-7.0, STAND], [-3.0, STAND]], parameters=[0.0, 0.5, 0.0])
     left, right = still(env).obs[0][:, 18:].tolist()
     assert left == pytest.approx([-7, 1, 0, 0, -3.7, 6.1, 3, 1, MIDDLE], abs=1e-5)
     assert right == pytest.approx([-3, 1, 0, 0, 3.7, 6.1, -3, 1, MIDDLE], abs=1e-5)
@@ -116,7 +116,7 @@ def test_who_loses(ball: list[float], velocity: list[float], striker: int, bounc
 
 
 def test_the_floor_gives_back_three_quarters_of_the_balls_speed():
-    env = placed(ball=[-4.0, 0.35], ball_velocity=[1.0, -5.0], parameters=[0.0, 0.5])
+    env = placed(ball=[-4.0, 0.35], ball_velocity=[1.0, -5.0], parameters=[0.0, 0.5, 0.0])
     still(env)
     state = env.state_dict()
     assert state["ball_velocity"][0].tolist() == pytest.approx([1.0, 3.75])
@@ -125,12 +125,12 @@ def test_the_floor_gives_back_three_quarters_of_the_balls_speed():
 
 def test_a_racket_sends_the_ball_along_its_normal_and_meets_it_once():
     meets = {"ball": [-4.0, 1.0], "ball_velocity": [-4.0, 0.0], "position": [[-4.5, STAND], [-8.5, STAND]], "tilt": [0.0, 0.0]}
-    env = placed(**meets, parameters=[0.0, 0.5])
+    env = placed(**meets, parameters=[0.0, 0.5, 0.0])
     played(env, torch.tensor([[0, 0, -25 / 45], [0, 0, 0]]))
     state = env.state_dict()
     assert state["ball_velocity"][0].tolist() == pytest.approx([6.5 + 0.3 * 4, 0.0], abs=1e-5)
     assert (state["striker"].item(), state["strokes"].item()) == (0, 1)
-    env = placed(**meets, striker=0, parameters=[0.0, 0.5])  # struck by this racket already
+    env = placed(**meets, striker=0, parameters=[0.0, 0.5, 0.0])  # struck by this racket already
     still(env)
     assert env.state_dict()["ball_velocity"][0].tolist() == [-4.0, 0.0]
 
@@ -146,7 +146,7 @@ def test_every_stroke_of_a_rally_adds_to_the_next():
 
 @pytest.mark.parametrize(("scale", "meets"), [(0.5, False), (1.0, True)])
 def test_a_larger_racket_reaches_higher(scale: float, meets: bool):
-    env = placed(ball=[-4.0, 2.5], ball_velocity=[-4.0, 0.0], position=[[-4.5, STAND]] * 2, tilt=[0.0] * 2, parameters=[0.0, scale])
+    env = placed(ball=[-4.0, 2.5], ball_velocity=[-4.0, 0.0], position=[[-4.5, STAND]] * 2, tilt=[0.0] * 2, parameters=[0.0, scale, 0.0])
     played(env, torch.tensor([[0, 0, -25 / 45]] * 2))
     assert (env.state_dict()["strokes"].item() == 1) == meets
 
@@ -240,6 +240,23 @@ def test_parameters_take_hold_at_the_next_rally():
     env.load_state_dict(state)
     assert still(env).truncated.all()
     np.testing.assert_allclose(still(env).obs[0][:, 25], [-0.981, -0.981, -2.0, -2.0], atol=1e-4)
+
+
+def test_a_stroke_earns_who_strikes_what_the_parameter_says():
+    env = Tennis(50)
+    env.set_parameters({"ball_touch": torch.full((50,), 0.25)})
+    env.reset(0)
+    earned, strokes = torch.zeros(50), torch.zeros(50, dtype=torch.int64)
+    for _ in range(60):
+        action, before = env.heuristic("Tennis"), env.state_dict()["strokes"]
+        assert action is not None
+        step = played(env, action.continuous)
+        goes_on = ~step.terminated.view(-1, 2)[:, 0]
+        reward, more = step.reward.view(-1, 2)[goes_on], (env.state_dict()["strokes"] - before)[goes_on]
+        assert torch.equal(reward.sum(1), 0.25 * (more > 0))
+        earned[goes_on] += reward.sum(1)
+        strokes[goes_on] += more
+    assert strokes.sum() > 100
 
 
 def test_an_areas_rallies_depend_on_the_seed_and_not_on_how_many_areas_there_are():

@@ -63,16 +63,16 @@ class Tennis(WarpEnv):
     agents = int(AGENTS)
     teams = (0, 1)
     summary = "Two agents keep a ball in play over a net; the first that fails loses."
-    rewards = ("+1 to the winner of the rally", "-1 to the loser")
+    rewards = ("+1 to the winner of the rally", "-1 to the loser", "ball_touch, a parameter, to who strikes the ball")
     episode = "ends with the rally, and is cut after 500 decisions (2,500 physics ticks), a draw"
     benchmark = None
     default_areas = 16
     tick_seconds = float(TICKS) * float(SECONDS)
-    parameter_ranges: ClassVar = {"gravity": (9.81, 6.0, 20.0), "scale": (0.5, 0.2, 5.0)}
+    parameter_ranges: ClassVar = {"gravity": (9.81, 6.0, 20.0), "scale": (0.5, 0.2, 5.0), "ball_touch": (0.0, 0.0, 1.0)}
 
     def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:
         spec = BehaviorSpec((ObsSpec("vector", (OBS,)),), ActionSpec(continuous=3), steady=True)
-        super().__init__(PROGRAM, spec, areas, device, obs=OBS, final_obs=OBS, action=3, parameters=2)
+        super().__init__(PROGRAM, spec, areas, device, obs=OBS, final_obs=OBS, action=3, parameters=3)
 
     def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
         """`rally`; None for another behavior than its own."""

@@ -37,7 +37,7 @@ class World:
     striker: wp.array(dtype=wp.int32)  # who has struck the ball last; at first who does not receive
     bounces: wp.array(dtype=wp.int32)  # since then
     strokes: wp.array(dtype=wp.int32)  # of this episode
-    parameters: wp.array2d(dtype=wp.float32)  # gravity, scale of this episode
+    parameters: wp.array2d(dtype=wp.float32)  # gravity, scale, ball_touch of this episode
     pending: wp.array2d(dtype=wp.float32)
     position: wp.array(dtype=wp.vec2)  # of the racket's middle, in its own frame
     velocity: wp.array(dtype=wp.vec2)
@@ -73,7 +73,7 @@ def see(world: World, i: int, side: int):
 @wp.func
 def start(world: World, i: int):
     """Both somewhere in the middle of their sides; the ball above one of these."""
-    for k in range(2):
+    for k in range(world.parameters.shape[1]):
         world.parameters[i, k] = world.pending[i, k]
     state = world.rng[i]
     receiver = wp.where(wp.randf(state) < 0.5, 0, 1)
@@ -162,7 +162,9 @@ def begin(world: World):
 def tick(world: World, report: wp.array(dtype=wp.int32)):
     """One decision of both agents of every area."""
     i = wp.tid()
+    strokes = world.strokes[i]
     loser = played(world, i, report)
+    touch = wp.where(world.strokes[i] > strokes, world.parameters[i, 2], 0.0)
     age = world.age[i] + 1
     world.age[i] = age
     lost = loser != NOBODY
@@ -170,7 +172,8 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
     for side in range(AGENTS):
         slot = i * AGENTS + side
         see(world, i, side)
-        world.reward[slot] = wp.where(lost, wp.where(side == loser, -1.0, 1.0), 0.0)
+        result = wp.where(lost, wp.where(side == loser, -1.0, 1.0), 0.0)
+        world.reward[slot] = result + wp.where(side == world.striker[i], touch, 0.0)
         world.terminated[slot] = lost
         world.truncated[slot] = cut
     if lost or cut:
