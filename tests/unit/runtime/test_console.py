@@ -164,3 +164,20 @@ def test_a_reader_that_has_gone_away_does_not_stop_the_run():
     console.info("y")
     with pytest.raises(BrokenPipeError):
         out.close()
+
+
+def test_remarks_stand_below_the_live_line_and_below_the_sentences_where_there_is_no_terminal(monkeypatch: pytest.MonkeyPatch):
+    now = [1000.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    monkeypatch.setenv("TERM", "dumb")
+    screen = Screen()
+    console = Console(False, screen)
+    now[0] += 61
+    console.progress([ROW], SHARES, ["wall lesson 2/5 (High): 43/100 episodes"])
+    assert screen.getvalue().splitlines()[-1] == "[INFO] wall lesson 2/5 (High): 43/100 episodes"
+    monkeypatch.setenv("TERM", "xterm")
+    screen = Screen()
+    console = Console(False, screen)
+    console.progress([ROW], SHARES, ["wall lesson 2/5 (High): 43/100 episodes"])
+    console.close()
+    assert screen.getvalue().index("310,000") < screen.getvalue().index("wall lesson 2/5 (High)")
