@@ -28,14 +28,15 @@ class Contender:
         self.elos: dict[int, float] = {}
         self.skills: dict[int, Skill] = {LEARNING: Skill()}
         self._next, self._copy, self._updates = 0, (LEARNING, -1), 0
-        self._first_written = False
+        self._first_written, self._loaded = False, False
         self.first = self._take()
         """Whom every side plays at the beginning that is not learning."""
         self._admit(self.first)
 
     def retake_first(self) -> None:
-        """Another network has taken the place of the one that the run began with."""
-        self.rivals.snapshot(self.first)
+        """Another network has taken the place of the one that the run began with; nothing where a pool was loaded with it."""
+        if not self._loaded:
+            self.rivals.snapshot(self.first)
 
     @property
     def step(self) -> int:
@@ -78,8 +79,12 @@ class Contender:
         return self.schedule.swap_due(self.ghost_step, self.settings)
 
     def change_due(self) -> bool:
-        """Whether another team has its turn."""
-        return self.schedule.change_due(self.step, self.settings) or not self.training
+        """Whether it has learned for as long as a turn lasts."""
+        return self.training and self.schedule.change_due(self.step, self.settings)
+
+    def end_turn(self) -> None:
+        """Its team gives way to another."""
+        self.schedule.change(self.step)
 
     def count_ghosts(self, step: TimeStep) -> None:
         """Counts those who are about to act by a fixed policy."""
@@ -97,10 +102,14 @@ class Contender:
 
     def change_rating(self, number: int, change: float) -> None:
         """After a game."""
+        self.set_rating(number, self.rating(number) + change)
+
+    def set_rating(self, number: int, elo: float) -> None:
+        """After a game."""
         if self.is_current(number):
-            self.elo += change
+            self.elo = elo
         else:
-            self.elos[number] = self.rating(number) + change
+            self.elos[number] = elo
 
     def skill(self, number: int) -> Skill:
         """A player's."""
@@ -142,6 +151,7 @@ class Contender:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on from there."""
+        self._loaded = True
         self.schedule = Schedule.of(state["schedule"])
         self.pool.load_state_dict(state["pool"])
         self.rivals.load_state_dict(state["snapshots"])

@@ -91,13 +91,13 @@ class Run:
         learner = Learner(name, spec, settings, self.device, seed, self.inference)
         self.learners[name] = learner
         taught = self.teachers.attend(learner)
+        if name in self._seats:  # of a checkpoint, and seen only now
+            learner.seat.decisions = self._seats[name]["decisions"]
+            self._restore(learner)
         if settings.self_play is not None and not self.inference:
             self.self_play.join(contend(learner, self.env, self.settings, SnapshotFiles(self.folder.path)))
             if isinstance(settings.hyperparameters, SACSettings):
                 self.console.warning(f"{name}: {UNSTEADY}")
-        if name in self._seats:  # of a checkpoint, and seen only now
-            learner.seat.decisions = self._seats[name]["decisions"]
-            self._restore(learner)
         if isinstance(self.env, Informed):
             self.env.behavior_joins(behavior_facts(name, settings, self.settings))
         self.console.info(f"New behavior '{name}': {describe(spec)}")
@@ -293,6 +293,7 @@ class Run:
         self._seats.pop(learner.name, None)
         if learner.name in self._state:
             learner.load_state_dict(self._state.pop(learner.name))
+            self.self_play.initialized(learner.name)
             self._tell(learner)
 
     def _tell(self, learner: Learner) -> None:

@@ -139,6 +139,13 @@ def test_a_fixed_opponent_plays_every_episode_of_the_side_that_does_not_learn(tm
     assert all(named == {0.25} for named in rivals[len(rivals) // 4 :])  # the first episodes are against the first snapshot
 
 
+def test_a_run_that_goes_on_with_self_play_begins_against_what_it_had_learned(tmp_path: Path) -> None:
+    before = train(settings("Fighter", 300), "symmetric", tmp_path)
+    learned = state(before.folder)["Fighter"]["trainer"]["network"]
+    after = train(config("Fighter", steps=310, self_play={"save_steps": 10_000}), "symmetric", tmp_path, resume=True)
+    assert differences(contender_of(after, "Fighter")["snapshots"]["0"], learned) == []
+
+
 def test_sac_is_warned_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     train(config("Fighter", steps=100, trainer_type="sac", hyperparameters=SAC), "symmetric", tmp_path, quiet=False)
     assert "Fighter: self-play with SAC learns from a replay of games against opponents that are long gone" in capsys.readouterr().out
