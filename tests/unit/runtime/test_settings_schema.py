@@ -37,7 +37,9 @@ KEYS = {
     "CuriositySettings": "gamma strength network_settings normalize learning_rate encoding_size",
     "RNDSettings": "gamma strength network_settings normalize learning_rate encoding_size",
     "GAILSettings": "gamma strength network_settings normalize learning_rate encoding_size use_actions use_vail demo_path",
-    "SelfPlaySettings": "save_steps team_change swap_steps window play_against_latest_model_ratio initial_elo",
+    "SelfPlaySettings": (
+        "save_steps team_change swap_steps window play_against_latest_model_ratio initial_elo elo_k opponents play_against_opponents_ratio"
+    ),
     "BehavioralCloningSettings": "demo_path steps strength samples_per_update num_epoch batch_size",
     "SamplerSettings": "sampler_type sampler_parameters",
     "ConstantSettings": "value seed",
