@@ -83,6 +83,10 @@ class Seat:
         ticks = math.ceil(self.rollout_size / max(len(step.reward), 1))
         return (SteadyBuffer if self.steady else SlottedBuffer)(step, decision, ticks, self.keeps)
 
+    def own(self, step: TimeStep) -> Tensor:
+        """(S,) who acts, agents of fixed policies aside."""
+        return step.acting if self.counted is None else step.acting & self.counted
+
     @property
     def steady(self) -> bool:
         """Something is learned from every slot on every tick."""
@@ -203,7 +207,7 @@ class Collector:
         if seat.buffer is not None:
             seat.decisions += seat.buffer.settle(step)
         elif seat.rollout_size is None:
-            seat.decisions += len(step.acting) if seat.spec.steady else int(step.acting.sum())
+            seat.decisions += len(step.acting) if seat.steady else int(seat.own(step).sum())
 
     def _take(self, seat: Seat) -> Rollout:
         assert seat.buffer is not None

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -31,6 +32,11 @@ class Game:
     by_seat: bool
     going: Mapping[str, Tensor]  # by behavior, (S,) who has not ended
 
+    @property
+    def teams(self) -> int:
+        """How many there are."""
+        return len({team for _, team in self.sides})
+
     def at(self, name: str, slot: int, area: int) -> Numbers:
         """(sides,) who played each side in a slot's episode."""
         return self.players[name][slot] if self.by_seat else self.players[""][area]
@@ -44,6 +50,12 @@ class Results:
     def __init__(self, tracker: Tracker, console: Console) -> None:
         self._tracker, self._console = tracker, console
         self._warned = False
+        self._last = np.zeros((0, 0))
+        """(areas, sides) mean last rewards, in episodes that go on, of the agents that ended last; NaN: none did, or some were cut."""
+
+    def begin(self) -> None:
+        """All areas begin anew."""
+        self._last = np.zeros((0, 0))
 
     def of_agents(self, game: Game, name: str, step: TimeStep, contenders: Mapping[str, Contender]) -> None:
         """Elo after the episodes that ended with a behavior's table."""
@@ -55,35 +67,44 @@ class Results:
         reward = (step.reward + step.group_reward).cpu().numpy()
         area, group = step.area.tolist(), step.group.cpu().numpy()
         left = set(group[game.going[name].cpu().numpy()].tolist()) - {-1}
+        by_skill = game.teams > 2 and not game.by_seat
         for slot in rows.tolist():
             players, own = game.at(name, slot, area[slot]).tolist(), int(side_of[slot])
             if own < 0 or players[own] != LEARNING or group[slot] in left:
                 continue
             result, team = result_of(float(reward[slot])), game.sides[own][1]
-            for i, (behavior, other) in enumerate(game.sides):
-                opponents = contenders[behavior]
-                if other == team or (opponents is contender and contender.is_current(players[i])):
-                    continue  # who plays itself gains what it loses
-                change = elo_change(contender.elo, opponents.rating(players[i]), result, contender.settings.elo_k)
-                contender.elo += change
-                opponents.change_rating(players[i], -change)
-            if len({other for _, other in game.sides}) <= 2:
+            if not by_skill:
+                others = [(contenders[behavior], players[i]) for i, (behavior, other) in enumerate(game.sides) if other != team]
+                self._change_elo(contender, others, result)
                 self._tracker.add(name, ELO, contender.elo)
             self._tell_opponents(name, game, contenders, team)
 
+    def _change_elo(self, contender: Contender, opponents: Sequence[tuple[Contender, int]], result: float) -> None:
+        """One game's, shared among the opponents; who plays itself gains what it loses."""
+        for other, number in opponents:
+            if other is not contender or not contender.is_current(number):
+                change = elo_change(contender.elo, other.rating(number), result, contender.settings.elo_k / len(opponents))
+                contender.elo += change
+                other.change_rating(number, -change)
+
     def _tell_opponents(self, name: str, game: Game, contenders: Mapping[str, Contender], team: int) -> None:
         behaviors = {behavior for behavior, other in game.sides if other != team}
-        elos = [elo for behavior in behaviors for elo in contenders[behavior].elos.values()]
+        elos = [elo for behavior in sorted(behaviors) for elo in contenders[behavior].elos.values()]
+        if not elos:  # a team without opponents
+            return
         self._tracker.latest(name, OPPONENT_ELO, float(np.mean(elos)))
         self._tracker.latest(name, OPPONENT_DEVIATION, float(np.std(elos)))
 
     def of_areas(self, game: Game, steps: Mapping[str, TimeStep], over: Tensor, contenders: Mapping[str, Contender]) -> None:
         """Whether the results of games that ended balance, and skills after them."""
-        scores, grouped = self._scores(game, steps)
+        self._note_last(game, steps)
+        grouped = any(bool((step.group >= 0).any()) for step in steps.values())
+        scores = self._last.copy()
+        self._last[over.cpu().numpy()] = np.nan
         teams = sorted({team for _, team in game.sides})
         for area in over.nonzero().squeeze(1).tolist():
             of_sides = scores[area]
-            if np.isnan(of_sides).any():  # some were cut, or had ended before
+            if np.isnan(of_sides).any():  # some were cut
                 continue
             of_teams = [float(np.mean([of_sides[i] for i, (_, other) in enumerate(game.sides) if other == team])) for team in teams]
             if len(teams) > 1 and not self._warned and not sums_to_zero([result_of(score) for score in of_teams]):
@@ -91,21 +112,24 @@ class Results:
             if len(teams) > 2 or grouped:
                 self._rate(game, area, of_sides, contenders)
 
-    def _scores(self, game: Game, steps: Mapping[str, TimeStep]) -> tuple[NDArray[np.float64], bool]:
-        """Last rewards of sides by area, (areas, sides), the mean of their agents'; NaN where nobody finished. Whether any are groups'."""
-        areas = len(game.players[""])
-        total, count, grouped = np.zeros((areas, len(game.sides))), np.zeros((areas, len(game.sides))), False
+    def _note_last(self, game: Game, steps: Mapping[str, TimeStep]) -> None:
+        """Keeps the last rewards of those who end."""
+        shape = (len(game.players[""]), len(game.sides))
+        total, count = np.zeros(shape), np.zeros(shape)
         for name, step in steps.items():
-            rows, side_of = finished(step), game.side_of.get(name)
-            if side_of is None or not len(rows):
+            ended, side_of = (step.terminated | step.truncated).cpu().numpy(), game.side_of.get(name)
+            if side_of is None or not ended.any():
                 continue
-            rows = rows[rows < len(side_of)]
+            rows = ended[: len(side_of)].nonzero()[0]
             rows = rows[side_of[rows] >= 0]
             at = (step.area.cpu().numpy()[rows], side_of[rows])
-            np.add.at(total, at, (step.reward + step.group_reward).cpu().numpy()[rows])
+            reward = torch.where(step.terminated, step.reward + step.group_reward, torch.nan).cpu().numpy()
+            np.add.at(total, at, reward[rows])
             np.add.at(count, at, 1)
-            grouped |= bool((step.group >= 0).any())
-        return np.divide(total, count, out=np.full_like(total, np.nan), where=count > 0), grouped
+        if self._last.shape != shape:
+            before, self._last = self._last, np.full(shape, np.nan)
+            self._last[: len(before), : before.shape[1]] = before
+        np.divide(total, count, out=self._last, where=count > 0)
 
     def _warn(self, scores: Mapping[int, float]) -> None:
         self._warned = True
@@ -128,12 +152,22 @@ class Results:
         for (behavior, number), skill in zip(keys, skills, strict=True):
             contender = contenders[behavior]
             contender.set_skill(number, skill)
+            if game.teams > 2:
+                contender.set_rating(number, skill.elo(contender.settings.initial_elo))
             if number == LEARNING:
                 self._tracker.add(behavior, SKILL, skill.mean)
                 self._tracker.latest(behavior, SKILL_DEVIATION, skill.deviation)
-                if len({team for _, team in game.sides}) > 2:
-                    contender.elo = skill.elo(contender.settings.initial_elo)
+                if game.teams > 2:
                     self._tracker.add(behavior, ELO, contender.elo)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """What is known of episodes that go on."""
+        known = ~np.isnan(self._last)
+        return {"known": torch.from_numpy(known), "last": torch.from_numpy(np.where(known, self._last, 0.0))}
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Goes on with that."""
+        self._last = np.where(state["known"].cpu().numpy(), state["last"].cpu().numpy(), np.nan)
 
 
 def finished(step: TimeStep) -> Numbers:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +14,7 @@ from palaestra.envs.base import Env, SharesAreas
 from palaestra.runtime.area_episodes import AreaEpisodes
 from palaestra.runtime.contender import Contender
 from palaestra.runtime.results import Game, Results
-from palaestra.scenario.self_play import LEARNING, next_team
+from palaestra.scenario.self_play import FIRST_FIXED, LEARNING, next_team
 
 Numbers = NDArray[np.int64]
 
@@ -70,6 +70,7 @@ class SelfPlay:
         """All areas begin anew."""
         mine = self._mine(steps)
         self._areas.begin(mine)
+        self.results.begin()
         self._players = {}
         self._register(mine)
         self._seat(mine, None)
@@ -80,9 +81,9 @@ class SelfPlay:
         if not mine:
             return
         over = self._areas.over(mine)
-        for name in mine:
+        for name, step in mine.items():
             contender = self.contenders[name]
-            contender.seat.counted = contender.rivals.learned
+            contender.seat.counted = _widened(contender.rivals.learned, len(step.acting))
         if over is not None or self._by_seat:
             self._rate(mine, over)
         self._advance()
@@ -100,7 +101,8 @@ class SelfPlay:
         grew = False
         for name, step in steps.items():
             slots = len(step.team)
-            if name in self._side_of and (self.contenders[name].steady or not step.acting.any()):
+            known = slots == len(self._side_of.get(name, ()))
+            if known and (self.contenders[name].steady or not step.acting.any()):
                 continue
             teams = step.team.cpu().numpy()
             for team in np.unique(teams[step.acting.cpu().numpy()]).tolist():
@@ -136,18 +138,18 @@ class SelfPlay:
                 for i, side in enumerate(self.sides):
                     if side.behavior == name and side.team != self.learning:
                         self.chosen[i] = contender.opponent()
-            if self._learns(contender) and contender.change_due():
-                self._change_team()
+        turn = [self.contenders[side.behavior] for side in self.sides if side.team == self.learning]
+        if any(one.change_due() for one in turn) or not any(one.training for one in turn):
+            self._change_team(turn)
 
-    def _learns(self, contender: Contender) -> bool:
-        return any(side.behavior == contender.name and side.team == self.learning for side in self.sides)
-
-    def _change_team(self) -> None:
+    def _change_team(self, turn: Sequence[Contender]) -> None:
         """The next team that has anything left to learn has its turn; the one that had it plays a fixed policy like all others."""
         able = {side.team for side in self.sides if self.contenders[side.behavior].training}
-        if self.learning is None or not able:
+        if self.learning is None or not turn or not able:
             return
         before, self.learning = self.learning, next_team(self.learning, able)
+        for contender in turn:  # one of a team of several behaviors is due first: it is the turn of none of them any more
+            contender.end_turn()
         for i, side in enumerate(self.sides):
             if side.team == self.learning:
                 self.chosen[i] = LEARNING
@@ -162,7 +164,7 @@ class SelfPlay:
             before = self._players.get(key)
             players = np.tile(self.chosen, (rows, 1))
             if before is not None:
-                stays = self._goes_on(steps[key], rows) if self._by_seat else np.ones(rows, bool) if over is None else ~over
+                stays = self._areas.going[key].cpu().numpy() if self._by_seat else np.ones(rows, bool) if over is None else ~over
                 stays[len(before) :] = False
                 players[stays] = before[stays[: len(before)]]
             self._players[key] = players
@@ -175,11 +177,6 @@ class SelfPlay:
             at = np.arange(len(step.acting)) if self._by_seat else step.area.cpu().numpy()
             side = self._side_of[name]
             self.contenders[name].rivals.seat(np.where(side < 0, LEARNING, players[at, side]))
-
-    def _goes_on(self, step: TimeStep, rows: int) -> NDArray[np.bool_]:
-        """(S,) whose episode does; where nobody sits, the seat keeps what it has until its next agent begins."""
-        ended = step.terminated | step.truncated if step.lost is None else step.terminated | step.truncated | step.lost
-        return ~ended.cpu().numpy()[:rows]
 
     def _forget(self) -> None:
         """Lets go of snapshots that nobody plays or may come to play."""
@@ -204,6 +201,7 @@ class SelfPlay:
             "chosen": torch.from_numpy(self.chosen.copy()),
             "players": {name: torch.from_numpy(players.copy()) for name, players in self._players.items()},
             "areas": self._areas.state_dict(),
+            "results": self.results.state_dict(),
             "contenders": {**self._saved, **{name: one.state_dict() for name, one in self.contenders.items()}},
         }
 
@@ -213,13 +211,41 @@ class SelfPlay:
         for name, contender in self.contenders.items():
             if name in state["contenders"]:
                 contender.load_state_dict(state["contenders"][name])
-        self.learning, self.sides = state["learning"], [Side(name, team) for name, team in state["sides"]]
-        self.chosen, self._side_of = state["chosen"].cpu().numpy().copy(), {}
+        here = self._load_sides(state, steps)
         if not restored:
             self.begin(steps)
             return
         mine = self._mine(steps)
         self._areas.load_state_dict(state["areas"])
-        self._players = {name: players.cpu().numpy().copy() for name, players in state["players"].items()}
+        self._players = {name: self._able(players.cpu().numpy()[:, here]) for name, players in state["players"].items()}
+        if "results" in state and len(here) == len(state["sides"]):
+            self.results.load_state_dict(state["results"])
         self._register(mine)
         self._tell(mine)
+
+    def _load_sides(self, state: Mapping[str, Any], steps: Mapping[str, TimeStep]) -> list[int]:
+        """Which of the sides there are: not those of behaviors that are yet to be seen, or play themselves no more."""
+        sides = [Side(name, team) for name, team in state["sides"]]
+        here = [i for i, side in enumerate(sides) if side.behavior in self.contenders]
+        self.learning, self.sides, self._side_of = state["learning"], [sides[i] for i in here], {}
+        self.chosen = self._able(state["chosen"].cpu().numpy()[here])
+        teams = {side.team for side in sides if side.behavior in self.contenders or side.behavior not in steps}
+        if self.learning is not None and self.learning not in teams:
+            self.learning = next_team(self.learning, teams) if teams else None
+            self.chosen[[side.team == self.learning for side in self.sides]] = LEARNING
+        return here
+
+    def _able(self, players: Numbers) -> Numbers:
+        """A copy, (..., sides), in which others sit where there were fixed opponents that are no more."""
+        players = players.copy()
+        for i, side in enumerate(self.sides):
+            contender = self.contenders[side.behavior]
+            gone = players[..., i] < FIRST_FIXED + 1 - len(contender.settings.opponents)
+            if gone.any():
+                players[..., i] = np.where(gone, contender.opponent(), players[..., i])
+        return players
+
+
+def _widened(mask: torch.Tensor | None, slots: int) -> torch.Tensor | None:
+    """For slots that have come since, in which nobody sat."""
+    return mask if mask is None or len(mask) >= slots else torch.cat([mask, mask.new_zeros(slots - len(mask))])

@@ -56,11 +56,12 @@ class Schedule:
         return True
 
     def change_due(self, step: int, settings: SelfPlaySettings) -> bool:
-        """Whether it is the next team's turn to learn; counts it."""
-        if step - self.last_change <= settings.team_change:
-            return False
+        """Whether it is the next team's turn to learn."""
+        return step - self.last_change > settings.team_change
+
+    def change(self, step: int) -> None:
+        """Counts a turn that is over."""
         self.last_change, self.changes = step, self.changes + 1
-        return True
 
     def state_dict(self) -> dict[str, int]:
         """All counters."""
