@@ -94,6 +94,48 @@ class Rumble:
         pass
 
 
+class Latecomers(Rumble):
+    """The second behavior comes after 20 ticks, each time anew: such a game cannot be saved."""
+
+    ticks = 0
+
+    def reset(self, seed: int) -> dict[str, TimeStep]:
+        self.ticks = 0
+        return self._seen(super().reset(seed))
+
+    def step(self, actions: Mapping[str, Action]) -> dict[str, TimeStep]:
+        self.ticks += 1
+        still = Action(torch.zeros(self.num_areas, 1), torch.zeros((self.num_areas, 0), dtype=torch.int64))
+        return self._seen(super().step({name: actions.get(name, still) for name in self.teams}))
+
+    def _seen(self, steps: dict[str, TimeStep]) -> dict[str, TimeStep]:
+        return {name: step for i, (name, step) in enumerate(steps.items()) if i == 0 or self.ticks >= 20}
+
+    def state_dict(self) -> dict[str, Tensor]:
+        return {}
+
+
+class Knockout(Rumble):
+    """The last side loses one tick before the others, and waits for their end."""
+
+    def __init__(self, areas: int, seats: Seats) -> None:
+        super().__init__(areas, seats)
+        self.behaviors = {name: replace(spec, steady=False) for name, spec in self.behaviors.items()}
+        self.out = torch.zeros(areas) > 0
+
+    def step(self, actions: Mapping[str, Action]) -> dict[str, TimeStep]:
+        waits, self.sums[:, -1] = self.out, -100.0
+        steps = super().step(actions)
+        self.out = self.age == 2 + torch.arange(self.num_areas) % 4
+        ((name, step),) = steps.items()
+        last = torch.arange(len(self.seats)).repeat(self.num_areas) == len(self.seats) - 1
+        gone, over = last & self.out.repeat_interleave(len(self.seats)), last & waits.repeat_interleave(len(self.seats))
+        ended = ((step.terminated & ~over) | gone).nonzero()[:, 0].tolist()
+        shown = table(step.obs[0], terminated=ended, acting=(~gone).tolist())
+        reward = torch.where(over, 0.0, torch.where(gone, -1.0, step.reward))
+        return {name: replace(shown, team=step.team, area=step.area, reward=reward)}
+
+
 MADE: list[Rumble] = []
 """All that were made, for their ledgers."""
 
@@ -113,6 +155,22 @@ def two_against_one(areas: int = 4) -> Rumble:
 
 def three_teams(areas: int = 4) -> Rumble:
     return _make(areas, [("Fighter", 7, 1), ("Fighter", 3, 1), ("Fighter", 5, 1)])
+
+
+def mixed_teams(areas: int = 4) -> Rumble:
+    return _make(areas, [("Goalie", 0, 1), ("Striker", 0, 1), ("Goalie", 1, 1), ("Striker", 1, 1)])
+
+
+def one_team(areas: int = 4) -> Rumble:
+    return _make(areas, [("Fighter", 0, 1)])
+
+
+def latecomers(areas: int = 4) -> Rumble:
+    return Latecomers(areas, [("Pair", 0, 1), ("Giant", 1, 1)])
+
+
+def knockout(areas: int = 4) -> Rumble:
+    return Knockout(areas, [("Fighter", 0, 1), ("Fighter", 1, 1), ("Fighter", 2, 1)])
 
 
 def all_win(areas: int = 4) -> Rumble:

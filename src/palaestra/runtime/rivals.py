@@ -143,11 +143,12 @@ class Rivals:
 
     @memory.setter
     def memory(self, memory: Tensor) -> None:
-        sizes = [self.policy.network.memory_size, *(opponent.memory.shape[1] for opponent in self.fixed)]
-        own, *others = memory.split(sizes, 1)
+        size, sizes = self.policy.network.memory_size, [opponent.memory.shape[1] for opponent in self.fixed]
+        own, others = memory.split([size, memory.shape[1] - size], 1)
         self.policy.memory = own.clone()
-        for opponent, part in zip(self.fixed, others, strict=True):
-            opponent.memory = part
+        if sizes and others.shape[1] == sum(sizes):  # else they are other opponents now, who begin anew
+            for opponent, part in zip(self.fixed, others.split(sizes, 1), strict=True):
+                opponent.memory = part
 
     def state_dict(self) -> dict[str, Any]:
         """The snapshots."""

@@ -1,0 +1,75 @@
+"""Self-play of unusual games: teams of several behaviors, behaviors that come late, sides without opponents, other settings on resume."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from small_runs import state
+from test_self_play_runs import config, contender_of, train
+
+from palaestra.runtime.snapshots import SnapshotFiles
+
+
+def test_a_team_of_several_behaviors_has_one_turn(tmp_path: Path) -> None:
+    tree = config("Goalie", "Striker", steps=400)
+    result = train(tree, "mixed_teams", tmp_path)
+    assert state(result.folder)["run"]["self_play"]["learning"] == 1
+    assert [contender_of(result, name)["schedule"]["changes"] for name in ("Goalie", "Striker")] == [1, 1]
+
+
+def test_who_has_learned_everything_ends_no_turn_of_its_team(tmp_path: Path) -> None:
+    tree = config("Goalie", "Striker", steps=400)
+    tree["behaviors"]["Goalie"]["max_steps"] = 100
+    result = train(tree, "mixed_teams", tmp_path)
+    assert contender_of(result, "Striker")["schedule"]["changes"] == 1
+
+
+def test_several_opponents_share_what_one_game_changes(tmp_path: Path) -> None:
+    result = train(config("Goalie", "Striker", steps=4), "mixed_teams", tmp_path, num_areas=1)
+    for name in ("Goalie", "Striker"):
+        assert abs(contender_of(result, name)["elo"] - 1200) <= 0.75  # 1/2 by its own game, 1/4 as another's opponent
+
+
+def test_a_team_without_opponents_keeps_its_rating(tmp_path: Path) -> None:
+    result = train(config("Fighter", steps=100), "one_team", tmp_path)
+    assert contender_of(result, "Fighter")["elo"] == 1200
+
+
+def test_decisions_of_fixed_policies_are_no_steps_of_a_behavior_that_learned_everything(tmp_path: Path) -> None:
+    tree = config("Pair", "Giant", steps=600)
+    tree["behaviors"]["Giant"]["max_steps"] = 100
+    result = train(tree, "two_against_one", tmp_path)
+    assert result.steps["Giant"] < 200
+    assert contender_of(result, "Giant")["ghost_step"] > 200
+
+
+@pytest.mark.parametrize(("out", "learns"), [("Giant", "Pair"), ("Pair", "Giant")])
+def test_a_run_goes_on_where_a_behavior_plays_itself_no_more(out: str, learns: str, tmp_path: Path) -> None:
+    train(config("Pair", "Giant"), "two_against_one", tmp_path, until=400)
+    tree = config("Pair", "Giant")
+    del tree["behaviors"][out]["self_play"]
+    result = train(tree, "two_against_one", tmp_path, resume=True)
+    assert result.finished
+    assert result.steps[learns] >= 900
+
+
+def test_a_behavior_that_comes_late_is_waited_for_and_keeps_its_snapshots(tmp_path: Path) -> None:
+    tree = config("Pair", "Giant", steps=600)
+    before = train(tree, "latecomers", tmp_path, until=400)
+    steps = SnapshotFiles(before.folder).steps("Giant")
+    assert len(steps) > 2
+    result = train(tree, "latecomers", tmp_path, resume=True)
+    assert result.finished
+    assert SnapshotFiles(result.folder).steps("Giant")[: len(steps)] == steps
+
+
+def test_opponents_that_are_no_more_are_replaced(tmp_path: Path) -> None:
+    with_one = config("Fighter", self_play={"opponents": ["rumble_env:quarter"]})
+    train(with_one, "symmetric", tmp_path, until=400)
+    assert train(config("Fighter"), "symmetric", tmp_path, resume=True).finished
+
+
+def test_who_was_knocked_out_early_counts_in_the_skills(tmp_path: Path) -> None:
+    result = train(config("Fighter", steps=300), "knockout", tmp_path)
+    assert contender_of(result, "Fighter")["skills"]["-1"]["deviation"] < 8
