@@ -73,3 +73,9 @@ def test_opponents_that_are_no_more_are_replaced(tmp_path: Path) -> None:
 def test_who_was_knocked_out_early_counts_in_the_skills(tmp_path: Path) -> None:
     result = train(config("Fighter", steps=300), "knockout", tmp_path)
     assert contender_of(result, "Fighter")["skills"]["-1"]["deviation"] < 8
+
+
+def test_agents_may_come_as_others_end(tmp_path: Path) -> None:
+    result = train(config("Duel", steps=300), "", tmp_path, env="python:growing_duels:growing")
+    assert result.finished
+    assert contender_of(result, "Duel")["elo"] != 1200

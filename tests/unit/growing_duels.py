@@ -1,0 +1,29 @@
+"""A game of the SDK in which duels are added as others end."""
+
+from __future__ import annotations
+
+import numpy as np
+from sdk_games import Duelist
+
+from palaestra import sdk
+
+
+@sdk.game
+def growing(academy: sdk.Academy) -> None:
+    """One more duel every 20 steps, up to five, on a step with which others end."""
+    duels = [(academy.add(Duelist(1)), academy.add(Duelist(0)))]
+    steps = 0
+
+    @academy.on_step
+    def judge() -> None:
+        nonlocal steps
+        steps += 1
+        for two, one in duels:
+            if one.turns >= 5:
+                won = float(np.sign(one.said - two.said))
+                one.set_reward(won)
+                two.set_reward(-won)
+                one.end_episode()
+                two.end_episode()
+        if steps % 20 == 0 and len(duels) < 5:
+            duels.append((academy.add(Duelist(1)), academy.add(Duelist(0))))
