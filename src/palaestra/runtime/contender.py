@@ -44,6 +44,12 @@ class Contender:
         return self.learner.step
 
     @property
+    def counts(self) -> dict[str, int]:
+        """What has been done so far, with names for people."""
+        schedule = self.schedule
+        return {"Snapshots": schedule.saves, "Swaps": schedule.swaps, "Team Changes": schedule.changes, "Ghost Steps": self.ghost_step}
+
+    @property
     def training(self) -> bool:
         """Whether it still learns."""
         return self.learner.training

@@ -76,7 +76,7 @@ class Run:
         if isinstance(env, Informed):
             env.training_starts(training_facts(settings, self.device))
         self.teachers = Teachers(settings, env)
-        self.self_play = SelfPlay(env, Results(tracker, console))
+        self.self_play = SelfPlay(env, Results(tracker, console), console.info)
         self.collector = Collector(env, self._join, settings.env_settings.seed, [self.self_play, self.lessons])
         self.set_threads()
 
@@ -176,6 +176,7 @@ class Run:
                     told["judged"] = (ended.returns + ended.group_returns)[ended.last | ~ended.mates].tolist()
                 self.tracker.episodes(name, ended.returns.tolist(), ended.lengths.tolist(), **told)
                 self.tracker.spread(name, GROUP_REWARD, ended.group_returns[ended.last].tolist())
+        self.self_play.note(self.tracker)
 
     def note_measurements(self) -> None:
         """Tells the tracker what the environment measured itself: once a behavior, as none is known to be meant."""

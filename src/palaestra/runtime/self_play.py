@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +14,7 @@ from palaestra.envs.base import Env, SharesAreas
 from palaestra.runtime.area_episodes import AreaEpisodes
 from palaestra.runtime.contender import Contender
 from palaestra.runtime.results import Game, Results
+from palaestra.runtime.tracker import Tracker
 from palaestra.scenario.self_play import FIRST_FIXED, LEARNING, next_team
 
 Numbers = NDArray[np.int64]
@@ -34,8 +35,9 @@ class SelfPlay:
     several games that nobody tells apart (`envs.base.SharesAreas`), an agent's seat is an area of its own.
     """
 
-    def __init__(self, env: Env, results: Results) -> None:
-        self.results, self.contenders = results, dict[str, Contender]()
+    def __init__(self, env: Env, results: Results, tell: Callable[[str], None]) -> None:
+        """`tell` takes a line for people."""
+        self.results, self.contenders, self._say = results, dict[str, Contender](), tell
         self.learning: int | None = None
         """The team whose turn it is."""
         self.sides: list[Side] = []
@@ -60,6 +62,14 @@ class SelfPlay:
         """A behavior's policy begins as another run's."""
         if name in self.contenders:
             self.contenders[name].retake_first()
+
+    def note(self, tracker: Tracker) -> None:
+        """Tells the tracker where everyone is."""
+        for name, contender in self.contenders.items():
+            if self.learning is not None:
+                tracker.latest(name, "Self-play/Learning Team", self.learning)
+            for title, count in contender.counts.items():
+                tracker.latest(name, f"Self-play/{title}", count)
 
     def updated(self, name: str) -> None:
         """A behavior's policy is another than before."""
@@ -148,6 +158,9 @@ class SelfPlay:
         if self.learning is None or not turn or not able:
             return
         before, self.learning = self.learning, next_team(self.learning, able)
+        if before != self.learning:
+            steps = ", ".join(f"'{name}' is at step {contender.step:,}" for name, contender in self.contenders.items())
+            self._say(f"It is team {self.learning}'s turn to learn ({steps})")
         for contender in turn:  # one of a team of several behaviors is due first: it is the turn of none of them any more
             contender.end_turn()
         for i, side in enumerate(self.sides):
