@@ -39,9 +39,10 @@ def main(options: argparse.Namespace) -> None:
     from palaestra.runtime.playing import Models, open_for, run_folder
     from palaestra.runtime.settings import load
 
-    for name, least in (("games", 1), ("snapshots", 2)):
-        if getattr(options, name) < least:
-            raise ConfigError(f"--{name} is {getattr(options, name)}; expected at least {least}")
+    for name, least in (("games", 1), ("snapshots", 2), ("num_areas", 1)):
+        given = getattr(options, name)
+        if given is not None and given < least:
+            raise ConfigError(f"--{name.replace('_', '-')} is {given}; expected at least {least}")
     folder = run_folder(options.run, options.results_dir)
     settings = load(folder.path / "configuration.yaml").settings
     env = open_for(Models({}, settings, folder.run_id), options.env, options.num_areas, 512, options.seed)

@@ -88,15 +88,18 @@ def pairings(entries: Sequence[Entry], sides: Sequence[tuple[str, int]]) -> list
     others; of several behaviors every entry of one against every entry of another.
     """
     own = {name: [i for i, entry in enumerate(entries) if entry.behavior == name] for name, _ in sides}
+    teams = list(dict.fromkeys(team for _, team in sides))
+    if len(teams) < 2:
+        raise RunError(f"a league needs two teams or more; this environment has {len(teams)} at the beginning of an episode")
     if len(own) == 1:
         (mine,) = own.values()
         return [
             [one if k == i % len(sides) else other for k in range(len(sides))]
             for i, (one, other) in enumerate((a, b) for a in mine for b in mine if a != b)
         ]
-    teams = list(dict.fromkeys(team for _, team in sides))
-    if len(teams) != 2:
-        raise RunError(f"a league of several behaviors needs two teams; this environment has {len(teams)}")
+    if len(teams) != 2 or len(sides) != 2:
+        there = ", ".join(f"{name}?team={team}" for name, team in sides)
+        raise RunError(f"a league of several behaviors needs two, each a team of its own; this environment has {there}")
     names = list(own)
     return [[{names[0]: a, names[1]: b}.get(name, own[name][-1]) for name, _ in sides] for a in own[names[0]] for b in own[names[1]]]
 
@@ -115,6 +118,9 @@ def play(
     An area plays one pairing, and as many games as its share; what it plays beyond is left out.
     """
     steps = env.reset(seed)
+    if strange := [name for name in steps if name not in rivals]:
+        there, known = ", ".join(f"'{name}'" for name in strange), ", ".join(f"'{name}'" for name in rivals)
+        raise RunError(f"this environment has the behavior {there}; the run has snapshots of {known}: name its environment with --env")
     sides = sides_of(steps)
     pairs = pairings(league.entries, sides)
     if not pairs:
@@ -147,18 +153,21 @@ def _play_some(env: Env, rivals: Mapping[str, Rivals], league: League, one: Roun
     steps = env.reset(seed)
     episodes = AreaEpisodes(env.num_areas)
     episodes.begin(steps)
-    side_of = {name: sides_in(step, name, one.sides) for name, step in steps.items()}
-    for name, step in steps.items():
-        rivals[name].forget()
-        rivals[name].seat(np.array(one.players)[step.area.cpu().numpy(), side_of[name]])
+    side_of = dict[str, Numbers]()
+    for rival in rivals.values():
+        rival.forget()
     last = np.zeros((env.num_areas, len(one.sides)))
     with torch.no_grad():
         while (left > 0).any():
+            for name, step in steps.items():
+                if name not in side_of or len(side_of[name]) != len(step.area):  # agents may come later
+                    side_of[name] = sides_in(step, name, one.sides)
+                    rivals[name].seat(np.array(one.players)[step.area.cpu().numpy(), side_of[name]])
             steps = env.step({name: rivals[name].choose(step).action for name, step in steps.items()})
             over = episodes.over(steps)
             for name, step in steps.items():
                 ended = (step.terminated | step.truncated).cpu().numpy()
-                rows = ended.nonzero()[0]
+                rows = ended[: len(side_of.get(name, ()))].nonzero()[0]
                 reward = (step.reward + step.group_reward).cpu().numpy()
                 last[step.area.cpu().numpy()[rows], side_of[name][rows]] = reward[rows]
             for area in [] if over is None else over.nonzero().squeeze(1).tolist():
@@ -176,4 +185,6 @@ def sides_of(steps: Mapping[str, TimeStep]) -> list[tuple[str, int]]:
 def sides_in(step: TimeStep, name: str, sides: Sequence[tuple[str, int]]) -> Numbers:
     """(S,) the side of each slot."""
     index = {team: i for i, (behavior, team) in enumerate(sides) if behavior == name}
+    if late := [team for team in step.team.unique().tolist() if team not in index]:
+        raise RunError(f"'{name}?team={late[0]}' came after the first episodes had begun; a league needs all teams from the beginning")
     return np.array([index[team] for team in step.team.tolist()], np.int64)

@@ -11,6 +11,7 @@ from small_runs import settings
 
 import palaestra
 from palaestra.cli.main import main
+from palaestra.core.errors import RunError
 from palaestra.runtime.league import Entry, League, pairings, rank_correlation
 from palaestra.runtime.snapshots import MOST, SnapshotFiles, too_many
 
@@ -97,3 +98,29 @@ def test_a_league_of_a_run_without_self_play_is_refused(tmp_path: Path, capsys: 
     result = palaestra.train(config=settings("Basic"), env="Basic", results_dir=str(tmp_path), run_id="run", quiet=True)
     assert main(["league", str(result.folder)]) == 1
     assert "has no snapshots of 'Basic': a league is for behaviors that were trained with self_play" in capsys.readouterr().err
+
+
+def test_a_league_of_behaviors_that_play_on_both_sides_is_refused():
+    with pytest.raises(RunError, match=r"needs two, each a team of its own; this environment has A\?team=0, B\?team=0, A\?team=1"):
+        pairings(of("A", "B"), [("A", 0), ("B", 0), ("A", 1)])
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--env=python:rumble_env:one_team"], "a league needs two teams or more; this environment has 1"),
+        (["--env=Basic"], "this environment has the behavior 'Basic'; the run has snapshots of 'Fighter'"),
+        (["--num-areas=0"], "--num-areas is 0; expected at least 1"),
+    ],
+)
+def test_a_league_that_cannot_be_played_is_refused(words: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    tree = settings("Fighter", 40, self_play={"save_steps": 20})
+    palaestra.train(config=tree, env="python:rumble_env:symmetric", results_dir=str(tmp_path), run_id="run", quiet=True)
+    assert main(["league", str(tmp_path / "run"), *words]) == 1
+    assert message in capsys.readouterr().err
+
+
+def test_a_league_goes_on_as_agents_come(tmp_path: Path):
+    tree = settings("Duel", 60, self_play={"save_steps": 20})
+    palaestra.train(config=tree, env="python:growing_duels:growing", results_dir=str(tmp_path), run_id="run", quiet=True)
+    assert main(["league", str(tmp_path / "run"), "--games=10", "--snapshots=2", "--num-areas=1"]) == 0
