@@ -136,6 +136,27 @@ class Knockout(Rumble):
         return {name: replace(shown, team=step.team, area=step.area, reward=reward)}
 
 
+class Unseparated(Rumble):
+    """Nobody tells which agents play together. The last of those it has two of rests after its first episode."""
+
+    shared_areas = True
+
+    def __init__(self, seats: Seats, *, rests: bool) -> None:
+        super().__init__(1, seats)
+        self.rests = rests
+        self.behaviors = {name: replace(spec, steady=False) for name, spec in self.behaviors.items()}
+
+    def step(self, actions: Mapping[str, Action]) -> dict[str, TimeStep]:
+        before = int(self.count[0])
+        steps = super().step(actions)
+        ((name, step),) = steps.items()
+        asleep = (torch.arange(len(step.team)) == len(step.team) - 1) & self.rests & (self.count[0] > 0)
+        ended = (step.terminated & ~(asleep & (before > 0))).nonzero()[:, 0].tolist()
+        shown = table(step.obs[0], terminated=ended, acting=(~asleep).tolist())
+        reward = torch.where(asleep & (before > 0), 0.0, step.reward)
+        return {name: replace(shown, team=step.team, area=step.area, reward=reward)}
+
+
 MADE: list[Rumble] = []
 """All that were made, for their ledgers."""
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import torch
+from rumble_env import Unseparated
 from small_runs import state
 from test_self_play_runs import config, contender_of, train
 
@@ -79,3 +81,17 @@ def test_agents_may_come_as_others_end(tmp_path: Path) -> None:
     result = train(config("Duel", steps=300), "", tmp_path, env="python:growing_duels:growing")
     assert result.finished
     assert contender_of(result, "Duel")["elo"] != 1200
+
+
+def test_who_rests_between_episodes_plays_as_it_was_decided_last(tmp_path: Path) -> None:
+    env = Unseparated([("Fighter", 0, 1), ("Fighter", 1, 2)], rests=True)
+    tree = config("Fighter", steps=120, self_play={"swap_steps": 10, "team_change": 50})
+    saved = state(train(tree, "", tmp_path, env=env).folder)["run"]["self_play"]
+    assert saved["contenders"]["Fighter"]["schedule"]["changes"] > 0
+    assert torch.equal(saved["players"]["Fighter"][-1], saved["chosen"])
+
+
+def test_three_teams_have_an_elo_where_nobody_tells_who_plays_whom(tmp_path: Path) -> None:
+    env = Unseparated([("Fighter", team, 1) for team in (0, 1, 2)], rests=False)
+    result = train(config("Fighter", steps=100), "", tmp_path, env=env)
+    assert '"Self-play/ELO"' in (result.folder / "metrics.jsonl").read_text()
