@@ -1,4 +1,4 @@
-"""A game of the SDK in which duels are added as others end."""
+"""Games of the SDK: duels that are added as others end, and duels of different lengths beside one another."""
 
 from __future__ import annotations
 
@@ -27,3 +27,19 @@ def growing(academy: sdk.Academy) -> None:
                 two.end_episode()
         if steps % 20 == 0 and len(duels) < 5:
             duels.append((academy.add(Duelist(1)), academy.add(Duelist(0))))
+
+
+@sdk.game
+def side_by_side(academy: sdk.Academy) -> None:
+    """Duels of 4, 7 and 9 turns, which hardly ever end together."""
+    duels = [(turns, academy.add(Duelist(1)), academy.add(Duelist(0))) for turns in (4, 7, 9)]
+
+    @academy.on_step
+    def judge() -> None:
+        for turns, two, one in duels:
+            if one.turns >= turns:
+                won = float(np.sign(one.said - two.said))
+                one.set_reward(won)
+                two.set_reward(-won)
+                one.end_episode()
+                two.end_episode()

@@ -33,6 +33,9 @@ class SdkEnv:
     Parameters take hold where the game next asks for them, mostly where an episode begins. `reset` makes the game anew.
     """
 
+    shared_areas = True
+    """An academy may hold many arenas."""
+
     def __init__(self, game: Game, areas: int, options: Mapping[str, Any]) -> None:
         self.game, self.num_areas, self.device = game, areas, torch.device("cpu")
         self.summary, self.parameters = game.summary, game.parameters

@@ -95,3 +95,11 @@ def test_three_teams_have_an_elo_where_nobody_tells_who_plays_whom(tmp_path: Pat
     env = Unseparated([("Fighter", team, 1) for team in (0, 1, 2)], rests=False)
     result = train(config("Fighter", steps=100), "", tmp_path, env=env)
     assert '"Self-play/ELO"' in (result.folder / "metrics.jsonl").read_text()
+
+
+def test_arenas_of_one_academy_go_on_each_by_itself(tmp_path: Path) -> None:
+    result = train(config("Duel", steps=600, self_play={"team_change": 150}), "", tmp_path, env="python:growing_duels:side_by_side")
+    saved = state(result.folder)["run"]["self_play"]
+    learns = [side[1] for side in saved["sides"]].index(saved["learning"])
+    assert saved["contenders"]["Duel"]["schedule"]["changes"] == 3
+    assert (saved["players"]["Duel"][:, learns] == -1).sum() > 3
