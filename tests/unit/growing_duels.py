@@ -43,3 +43,19 @@ def side_by_side(academy: sdk.Academy) -> None:
                 two.set_reward(-won)
                 one.end_episode()
                 two.end_episode()
+
+
+@sdk.game
+def staggered(academy: sdk.Academy) -> None:
+    """Two duels of four turns that never end together."""
+    duels = [(academy.add(Duelist(1)), academy.add(Duelist(0))) for _ in range(2)]
+    steps = 0
+
+    @academy.on_step
+    def judge() -> None:
+        nonlocal steps
+        steps += 1
+        for i, (two, one) in enumerate(duels):
+            if steps % 4 == 2 * i:
+                one.end_episode()
+                two.end_episode()

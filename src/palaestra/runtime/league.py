@@ -17,6 +17,8 @@ from palaestra.runtime.rivals import Rivals
 from palaestra.scenario.ratings import Skill, rate
 
 Numbers = NDArray[np.int64]
+PATIENCE = 2000
+"""Episodes of agents that may end in an area before it counts as holding several games, whose ends do not fall together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +158,7 @@ def _play_some(env: Env, rivals: Mapping[str, Rivals], league: League, one: Roun
     side_of = dict[str, Numbers]()
     for rival in rivals.values():
         rival.forget()
-    last = np.zeros((env.num_areas, len(one.sides)))
+    last, ends = np.zeros((env.num_areas, len(one.sides))), np.zeros(env.num_areas, np.int64)
     with torch.no_grad():
         while (left > 0).any():
             for name, step in steps.items():
@@ -170,10 +172,13 @@ def _play_some(env: Env, rivals: Mapping[str, Rivals], league: League, one: Roun
                 rows = ended[: len(side_of.get(name, ()))].nonzero()[0]
                 reward = (step.reward + step.group_reward).cpu().numpy()
                 last[step.area.cpu().numpy()[rows], side_of[name][rows]] = reward[rows]
+                np.add.at(ends, step.area.cpu().numpy()[rows], 1)
+            if (ends > PATIENCE).any():
+                raise RunError("agents of an area begin and end, but never all together: a league needs areas that hold one game each")
             for area in [] if over is None else over.nonzero().squeeze(1).tolist():
                 if left[area] > 0:
                     league.add(list(one.players[area]), last[area].tolist())
-                left[area] -= 1
+                left[area], ends[area] = left[area] - 1, 0
 
 
 def sides_of(steps: Mapping[str, TimeStep]) -> list[tuple[str, int]]:

@@ -124,3 +124,10 @@ def test_a_league_goes_on_as_agents_come(tmp_path: Path):
     tree = settings("Duel", 60, self_play={"save_steps": 20})
     palaestra.train(config=tree, env="python:growing_duels:growing", results_dir=str(tmp_path), run_id="run", quiet=True)
     assert main(["league", str(tmp_path / "run"), "--games=10", "--snapshots=2", "--num-areas=1"]) == 0
+
+
+def test_a_league_where_an_area_holds_several_games_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    tree = settings("Duel", 40, self_play={"save_steps": 20})
+    palaestra.train(config=tree, env="python:growing_duels:staggered", results_dir=str(tmp_path), run_id="run", quiet=True)
+    assert main(["league", str(tmp_path / "run"), "--num-areas=1"]) == 1
+    assert "a league needs areas that hold one game each" in capsys.readouterr().err
