@@ -157,6 +157,17 @@ class Unseparated(Rumble):
         return {name: replace(shown, team=step.team, area=step.area, reward=reward)}
 
 
+class Relay(Rumble):
+    """Agents of an area begin anew one by one: on odd ticks those of the first side, on even ones all others."""
+
+    def step(self, actions: Mapping[str, Action]) -> dict[str, TimeStep]:
+        ((name, step),) = super().step(actions).items()
+        first = torch.arange(len(step.team)) % len(self.seats) == 0
+        ended = first if self.age[0] % 2 else ~first
+        shown = table(step.obs[0], terminated=ended.nonzero()[:, 0].tolist())
+        return {name: replace(shown, team=step.team, area=step.area, reward=torch.where(first, 1.0, -1.0))}
+
+
 MADE: list[Rumble] = []
 """All that were made, for their ledgers."""
 

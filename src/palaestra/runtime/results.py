@@ -53,6 +53,10 @@ class Results:
         self._last = np.zeros((0, 0))
         """(areas, sides) mean last rewards, in episodes that go on, of the agents that ended last; NaN: none did, or some were cut."""
 
+    def warn(self, text: str) -> None:
+        """Something that makes self-play, or its ratings, worth nothing."""
+        self._console.warning(text)
+
     def begin(self) -> None:
         """All areas begin anew."""
         self._last = np.zeros((0, 0))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from rumble_env import Unseparated
+from rumble_env import Relay, Unseparated
 from small_runs import state
 from test_self_play_runs import config, contender_of, train
 
@@ -95,6 +95,12 @@ def test_three_teams_have_an_elo_where_nobody_tells_who_plays_whom(tmp_path: Pat
     env = Unseparated([("Fighter", team, 1) for team in (0, 1, 2)], rests=False)
     result = train(config("Fighter", steps=100), "", tmp_path, env=env)
     assert '"Self-play/ELO"' in (result.folder / "metrics.jsonl").read_text()
+
+
+def test_areas_whose_episodes_never_end_are_warned_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    train(config("Fighter", steps=300), "", tmp_path, env=Relay(2, [("Fighter", 0, 1), ("Fighter", 1, 1)]), quiet=False)
+    told = " ".join(capsys.readouterr().out.split())
+    assert told.count("agents begin new episodes one by one, so that the episode of a whole area never ends") == 1
 
 
 def test_arenas_of_one_academy_go_on_each_by_itself(tmp_path: Path) -> None:
