@@ -116,8 +116,8 @@ class SelfPlay:
         if self._restarts > PATIENCE * sum(len(step.acting) for step in steps.values()):
             self._restarts = -(1 << 62)
             self.results.warn(
-                "agents begin new episodes one by one, so that the episode of a whole area never ends: opponents are never exchanged, and no "
-                "other team learns. End the episodes of all agents of an area on one tick, or say with `shared_areas = True` on the "
+                "agents begin new episodes one by one, so that the episode of a whole area never ends: opponents are never exchanged, "
+                "and no other team learns. End the episodes of all agents of an area on one tick, or say with `shared_areas = True` on the "
                 "environment that an agent may change its opponents whenever it begins anew"
             )
 
