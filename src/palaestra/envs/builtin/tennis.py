@@ -22,6 +22,7 @@ from palaestra.envs.builtin.tennis_motion import (
     MIDDLE_TILT,
     MOST_TILT,
     NET,
+    SPEED,
     STAND,
     THICKNESS,
 )
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 OBS = int(VIEW) * int(VIEWS)
 READY = -5.0  # where it waits
+DASH = float(SPEED) * float(SECONDS) * float(TICKS)  # how far a decision can carry it
 LEAN = 0.9  # radians of the face that sends balls over the net
 
 
@@ -50,7 +52,7 @@ def rally(columns: Mapping[str, Tensor]) -> Action:
     lands = ball[:, 0] + velocity[:, 0] * seconds.clamp(min=0)
     is_mine = columns["striker"].repeat_interleave(int(AGENTS)) != torch.arange(len(ball), device=ball.device) % int(AGENTS)
     place = torch.where(is_mine, lands.clamp(-float(COURT), 0) - 0.2, READY)
-    run = 2 * (place - columns["position"][:, 0])
+    run = (place - columns["position"][:, 0]) / DASH
     turn = torch.full_like(run, (LEAN - float(MIDDLE_TILT)) / float(MOST_TILT))
     continuous = torch.stack([run, torch.zeros_like(run), turn], 1).clamp(-1, 1)
     return Action(continuous, torch.zeros(len(run), 0, dtype=torch.int64, device=run.device))

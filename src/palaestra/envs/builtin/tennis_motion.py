@@ -5,7 +5,7 @@ agent's frame, in which it stands at negative x and looks toward the net; what h
 frame of the side that it is over. So the game looks and goes alike from both sides, to the last digit.
 
 Sizes and speeds are ours: 9 m from the net to the wall behind a side, a net of 1 m, a racket's middle 1 m above the
-floor, 5 m/s to run and 4.5 to jump with, physics ticks of 0.02 s. A racket's face leans back by -20 to 70 degrees. It
+floor, 8 m/s to run and 4.5 to jump with, physics ticks of 0.02 s. A racket's face leans back by -20 to 70 degrees. It
 sends off what meets it along its normal, with KICK and a share of the speed at which they met, and meets the ball once
 until the other has. Each stroke of a rally adds to the kick, so that rallies between good players end too.
 
@@ -38,10 +38,10 @@ BOUNCE = wp.constant(0.75)  # share of its upward speed that the floor gives bac
 
 NEAREST, FARTHEST = wp.constant(-1.0), wp.constant(-8.5)  # where a racket's middle may be
 STAND = wp.constant(1.0)  # above the floor
-HALF_LENGTH = wp.constant(2.0)  # of a racket, times its scale
+HALF_LENGTH = wp.constant(1.2)  # of a racket, times its scale
 THICKNESS = wp.constant(0.1)  # half of it
-SPEED = wp.constant(5.0)
-RUSH = wp.constant(0.6)  # m/s that a tick of running can change
+SPEED = wp.constant(8.0)
+RUSH = wp.constant(1.0)  # m/s that a tick of running can change
 JUMP = wp.constant(4.5)
 JUMP_ABOVE = wp.constant(0.5)  # of the action
 MIDDLE_TILT, MOST_TILT = wp.constant(0.4363323), wp.constant(0.7853982)  # 25 and 45 degrees: of the action 0, and what 1 adds
