@@ -35,6 +35,7 @@ def main(options: argparse.Namespace) -> None:
     import sys
 
     from palaestra.core.errors import ConfigError
+    from palaestra.runtime.folder import CONFIGURATION
     from palaestra.runtime.league_run import as_json, run_league, write_league
     from palaestra.runtime.playing import Models, open_for, run_folder
     from palaestra.runtime.settings import load
@@ -44,7 +45,7 @@ def main(options: argparse.Namespace) -> None:
         if given is not None and given < least:
             raise ConfigError(f"--{name.replace('_', '-')} is {given}; expected at least {least}")
     folder = run_folder(options.run, options.results_dir)
-    settings = load(folder.path / "configuration.yaml").settings
+    settings = load(folder.path / CONFIGURATION).settings
     env = open_for(Models({}, settings, folder.run_id), options.env, options.num_areas, 512, options.seed)
 
     def tell(share: float) -> None:

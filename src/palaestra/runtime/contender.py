@@ -21,7 +21,7 @@ class Contender:
     def __init__(self, learner: Learner, rivals: Rivals, settings: SelfPlaySettings, seed: int, files: SnapshotFiles) -> None:
         self.learner, self.rivals, self.settings, self._files = learner, rivals, settings, files
         self.name, self.seat, self.steady = learner.name, learner.seat, learner.spec.steady
-        self.schedule, self.pool = Schedule(), Pool(settings, seed)
+        self.schedule, self.pool = Schedule(), Pool(settings, seed, learner.name)
         self.ghost_step = 0
         """Decisions of agents that followed a fixed policy."""
         self.elo = settings.initial_elo

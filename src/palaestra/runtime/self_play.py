@@ -52,8 +52,8 @@ class SelfPlay:
         """(areas, sides) who plays each in the episode that goes on; by behavior where its seats are areas of their own."""
         self._side_of: dict[str, Numbers] = {}
         """(S,) by behavior: the side of each slot."""
-        self._restarts = 0
-        """Episodes of agents that ended since an area's last did."""
+        self._restarts: int | None = 0
+        """Episodes of agents that ended since an area's last did; None: people have been warned."""
         self._saved: Mapping[str, Any] = {}
 
     def join(self, contender: Contender) -> None:
@@ -100,8 +100,8 @@ class SelfPlay:
             contender.seat.counted = _widened(contender.rivals.learned, len(step.acting))
         if over is not None or self._by_seat:
             self._rate(mine, over)
-        if over is not None and not self._by_seat:
-            self._must_end(mine, over)
+        if over is not None and not self._by_seat and self._restarts is not None:
+            self._restarts = self._must_end(mine, over, self._restarts)
         self._advance()
         grew = self._register(mine)
         if over is not None or grew or self._by_seat:
@@ -109,17 +109,19 @@ class SelfPlay:
         for name, step in mine.items():
             self.contenders[name].count_ghosts(step)
 
-    def _must_end(self, steps: Mapping[str, TimeStep], over: torch.Tensor) -> None:
-        """Warns, once, where agents begin anew again and again and no area's episode is ever over."""
-        ended = sum(int((step.terminated | step.truncated).sum()) for step in steps.values())
-        self._restarts = 0 if bool(over.any()) else self._restarts + ended
-        if self._restarts > PATIENCE * sum(len(step.acting) for step in steps.values()):
-            self._restarts = -(1 << 62)
-            self.results.warn(
-                "agents begin new episodes one by one, so that the episode of a whole area never ends: opponents are never exchanged, "
-                "and no other team learns. End the episodes of all agents of an area on one tick, or say with `shared_areas = True` on the "
-                "environment that an agent may change its opponents whenever it begins anew"
-            )
+    def _must_end(self, steps: Mapping[str, TimeStep], over: torch.Tensor, restarts: int) -> int | None:
+        """Counts on from `restarts`, and warns where agents begin anew again and again and no area's episode is ever over."""
+        if bool(over.any()):
+            return 0
+        restarts += sum(int((step.terminated | step.truncated).sum()) for step in steps.values())
+        if restarts <= PATIENCE * sum(len(step.acting) for step in steps.values()):
+            return restarts
+        self.results.warn(
+            "agents begin new episodes one by one, so that the episode of a whole area never ends: opponents are never exchanged, "
+            "and no other team learns. End the episodes of all agents of an area on one tick, or say with `shared_areas = True` on the "
+            "environment that an agent may change its opponents whenever it begins anew"
+        )
+        return None
 
     def _mine(self, steps: Mapping[str, TimeStep]) -> dict[str, TimeStep]:
         return {name: step for name, step in steps.items() if name in self.contenders}

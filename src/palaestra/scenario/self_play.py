@@ -76,9 +76,10 @@ class Schedule:
 class Pool:
     """The snapshots that opponents are drawn from, by number, oldest first."""
 
-    def __init__(self, settings: SelfPlaySettings, seed: int) -> None:
+    def __init__(self, settings: SelfPlaySettings, seed: int, name: str = "") -> None:
+        """Behaviors of other names draw from other streams, of whatever seed."""
         self.settings, self.numbers = settings, list[int]()
-        self._generator = np.random.default_rng(seed)
+        self._generator = np.random.default_rng([seed, *name.encode()])
 
     def admit(self, number: int) -> None:
         """Takes a snapshot in; the oldest beyond `window` goes."""

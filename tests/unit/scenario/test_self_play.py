@@ -69,5 +69,13 @@ def test_a_pool_goes_on_drawing_where_it_stopped():
     assert [one.draw() for _ in range(50)] == [other.draw() for _ in range(50)]
 
 
+def test_behaviors_draw_from_streams_of_their_own():
+    pools = [Pool(settings(), 3, name) for name in ("Striker", "Goalie")]
+    for pool in pools:
+        for number in range(9):
+            pool.admit(number)
+    assert [pools[0].draw() for _ in range(50)] != [pools[1].draw() for _ in range(50)]
+
+
 def test_a_team_learns_for_five_snapshots_unless_said_otherwise():
     assert settings(save_steps=300).team_change == 1500

@@ -22,6 +22,8 @@ from palaestra.envs.builtin.rays import MISS, heading
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 1})
 
+AREA_COLUMNS = ("rng", "age", "ball", "ball_velocity", "ball_radius", "gravity")
+PARAMETER_RANGES = {"ball_scale": (7.5, 4.0, 10.0), "gravity": (9.81, 6.0, 20.0)}
 TICKS = wp.constant(5)  # physics ticks a decision
 HALF = wp.constant(wp.vec2(7.0, 4.5))  # of the field's sides
 CORNER = wp.constant(1.5)  # cut off from both sides

@@ -28,7 +28,7 @@ from palaestra.envs.builtin.base import Program, WarpEnv
 from palaestra.envs.builtin.columns import set_aside
 from palaestra.envs.builtin.planar import SECONDS
 from palaestra.envs.builtin.rays import ray_angle, write_ray
-from palaestra.envs.builtin.soccer_field import TICKS, is_choice, kick_off, line_up, play
+from palaestra.envs.builtin.soccer_field import AREA_COLUMNS, PARAMETER_RANGES, TICKS, is_choice, kick_off, line_up, play
 from palaestra.envs.builtin.soccer_rule import chase, drawn
 from palaestra.envs.builtin.soccer_sight import AHEAD, BALL, BEHIND, FRAMES, LENGTH, RIGHT_GOAL, look, set_back, two_ways, wipe
 
@@ -155,7 +155,7 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
         start(world, i)
 
 
-PROGRAM = Program(World, begin, tick, area_columns=("rng", "age", "ball", "ball_velocity", "ball_radius", "gravity"))
+PROGRAM = Program(World, begin, tick, area_columns=AREA_COLUMNS)
 
 
 class StrikersVsGoalie(WarpEnv):
@@ -171,7 +171,7 @@ class StrikersVsGoalie(WarpEnv):
     benchmark = None
     default_areas = 16
     tick_seconds = float(TICKS) * float(SECONDS)
-    parameter_ranges: ClassVar = {"ball_scale": (7.5, 4.0, 10.0), "gravity": (9.81, 6.0, 20.0)}
+    parameter_ranges: ClassVar = PARAMETER_RANGES
 
     def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:
         widths, action = {"Striker": STRIKER_OBS, "Goalie": GOALIE_OBS}, ActionSpec(branches=(3, 3, 3))
