@@ -54,12 +54,17 @@ class Curriculum:
         if criterion is None:
             return f"{place}: the last"
         what = _WORDS.get(criterion.measure, criterion.measure)
-        now = "not measured yet" if self.measured is None else f"{self.measured:.3g}"
+        now = "not measured yet" if self.measured is None else _shown(self.measured)
         needs = f"needs {'less' if criterion.below else 'more'} than {criterion.threshold:g}"
         length = f", {min(episodes, criterion.min_lesson_length)}/{criterion.min_lesson_length} episodes" * (
             criterion.min_lesson_length > 0
         )
         return f"{place}: {what} of {criterion.behavior} {now}, {needs}{length}"
+
+
+def _shown(number: float) -> str:
+    """To three digits; of a rating to a tenth."""
+    return f"{number:.3g}" if abs(number) < 100 else f"{number:.1f}"
 
 
 class Curricula:

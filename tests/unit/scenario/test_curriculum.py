@@ -147,13 +147,14 @@ def test_behaviors_are_measured_apart():
     [
         ({"threshold": 0.8, "min_lesson_length": 100}, "mean reward of Jump 0.705, needs more than 0.8, 2/100 episodes"),
         ({"measure": "progress", "threshold": 0.5}, "progress of Jump 0.3, needs more than 0.5"),
+        ({"measure": "Elo", "threshold": 1300}, "Elo of Jump 1203.5, needs more than 1300"),
         ({"measure": "Losses/Value Loss", "threshold": 2, "below": True}, "Losses/Value Loss of Jump not measured yet, needs less than 2"),
     ],
 )
 def test_the_status_says_what_the_next_lesson_needs(criterion: dict[str, Any], line: str):
     all = curricula(criterion, {})
     all.episodes("Jump", [0.7, 0.71])
-    look(all, 0.3)
+    look(all, 0.3, 1203.46)
     assert all.status() == [f"wall lesson 1/3 (L0): {line}"]
     assert all.status("Jump") == all.status()
     assert all.status("Run") == []
