@@ -36,9 +36,7 @@ SIGNALS: dict[str, dict[str, Any]] = {
     "gail": {"gail": {"use_vail": True, "use_actions": True, "network_settings": NETWORK}},
     "all and cloning": {"extrinsic": {}, "curiosity": {"network_settings": NETWORK}, "rnd": {"network_settings": NETWORK}, "gail": {}},
 }
-CELLS = [
-    cell for cell in itertools.product(TRAINERS, SEEN, ACTIONS, MEMORIES, SIGNALS) if cell[0] != "bc" or cell[4] == "extrinsic"
-]
+CELLS = [cell for cell in itertools.product(TRAINERS, SEEN, ACTIONS, MEMORIES, SIGNALS) if cell[0] != "bc" or cell[4] == "extrinsic"]
 ROLLOUT = 60
 
 

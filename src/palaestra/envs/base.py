@@ -75,6 +75,28 @@ class Measures(Protocol):
 
 
 @runtime_checkable
+class Queues(Protocol):
+    """What an environment may do besides: take parameters of many episodes at once, so that nobody has to watch for where one begins."""
+
+    @property
+    def queue_length(self) -> int:
+        """For how many, at least 2."""
+        ...
+
+    @property
+    def episodes(self) -> Tensor:
+        """(areas,) int64: how many each area has begun."""
+        ...
+
+    def queue_parameters(self, values: Mapping[str, Tensor]) -> None:
+        """(areas, queue_length) each: an area's next episode gets the first, the one after it the second. Raises as `set_parameters` does.
+
+        Holds until set anew, by whichever of the two.
+        """
+        ...
+
+
+@runtime_checkable
 class Draws(Protocol):
     """What an environment may do besides: draw parameters by itself, a number whenever it reads one, as games do."""
 

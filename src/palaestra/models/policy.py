@@ -136,7 +136,7 @@ class Policy:
 
 
 def whole(few: Chosen, rows: Tensor, action: Action, memory: Tensor) -> Decision:
-    """The decision of these rows in a table of all slots, of which `action` is what the environment got and `memory` (S, L) what was known."""
+    """The decision of these rows in a table of all slots, given the `action` that the environment got and the `memory` (S, L) before it."""
     decision, slots = few.decision(), len(memory)
     sample = Action(spread(decision.sample.continuous, rows, slots), spread(decision.sample.discrete, rows, slots))
     return Decision(action, sample, spread(decision.log_prob, rows, slots), memory)

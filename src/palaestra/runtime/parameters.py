@@ -9,11 +9,10 @@ import torch
 from torch import Tensor
 
 from palaestra.core.timestep import Action, TimeStep
-from palaestra.envs.base import Draws, Env
+from palaestra.envs.base import Draws, Env, Queues
 from palaestra.envs.transfer import Transfer
-from palaestra.runtime.area_episodes import AreaEpisodes
+from palaestra.runtime.parameter_queue import Queue
 from palaestra.scenario.samplers import (
-    Ahead,
     Constant,
     Gaussian,
     MultiRangeUniform,
@@ -31,8 +30,8 @@ from palaestra.scenario.settings import CurriculumSettings, Parameter, SamplerSe
 class Parameters:
     """A `Watcher` of a run's collector that sets the parameters of an environment.
 
-    A value takes hold where an area begins its next episode, so that each area's next one is always set already. A game that draws by
-    itself is told the distributions instead, with a seed for each copy.
+    A value takes hold where an area begins its next episode. What is drawn is drawn for many episodes at once, which cost nothing until
+    an area has used them up. A game that draws by itself is told the distributions instead, with a seed for each copy.
     """
 
     def __init__(self, env: Env, forms: Mapping[str, Parameter] | None, seed: int, games_seed: int | None = None) -> None:
@@ -44,11 +43,12 @@ class Parameters:
         self._seed, self._games_seed = seed, seed if games_seed is None else games_seed
         behind = env.behind if isinstance(env, Transfer) else env
         self._draws = behind if isinstance(behind, Draws) else None
+        self._queue: Queues = behind if isinstance(behind, Queues) else Queue(env)
         self._streams: dict[str, Stream] = {}
-        self._ahead = Ahead({})
-        self._areas = AreaEpisodes(env.num_areas)
-        self._episode = torch.zeros(env.num_areas, dtype=torch.int64, device=env.device)
-        """(areas,) which of its episodes each area's next one is."""
+        self._before = torch.zeros_like(self._queue.episodes)
+        """(areas,) episodes of each area that the queue does not count: those before the run was gone on with."""
+        self._filled, self._left = self._before, 0
+        """(areas,) which of its episodes each area's next one was as the queue was filled, and for how many ticks none can use it up."""
         for name, form in self._forms.items() if self._draws is None else ():  # games take anything
             for lesson in range(lessons_of(form)):
                 for end in sampler_of(value_of(form, lesson)).ends or ():
@@ -62,14 +62,15 @@ class Parameters:
         """From each area's next episode on these are the lessons; of parameters not named, the first."""
         for name, form in self._forms.items():
             self._set(name, value_of(form, lessons.get(name, 0)), lessons.get(name, 0))
-        self._ahead = Ahead(self._streams)
-        self._set_next()
+        if self._left:  # gone on with
+            self._fill()
+        else:
+            self._refill()
 
     def change(self, name: str, lesson: int) -> None:
         """From each area's next episode on a parameter is in another lesson."""
         self._set(name, value_of(self._forms[name], lesson), lesson)
-        self._ahead = Ahead(self._streams)
-        self._set_next()
+        self._refill()
 
     def _set(self, name: str, value: float | SamplerSettings, lesson: int) -> None:
         sampler, own = sampler_of(value), own_seed(value)
@@ -85,36 +86,61 @@ class Parameters:
             key = key_of(self._seed if own is None else own, name, lesson)
             self._streams[name] = Stream(sampler, key, (least, most))
 
-    def _set_next(self) -> None:
-        if self._streams:
-            self._env.set_parameters(self._ahead.at(self._episode))
+    @property
+    def _next(self) -> Tensor:
+        """(areas,) which of its episodes each area's next one is."""
+        return self._before + self._queue.episodes
+
+    def _refill(self) -> None:
+        self._filled, self._left = self._next, self._queue.queue_length - 1
+        self._fill()
+
+    def _fill(self) -> None:
+        """Puts into the queue what it was last filled with, whether used by now or not, so that a run gone on with has the same."""
+        if not self._streams:
+            return
+        length = self._queue.queue_length
+        turns = (self._next - self._filled)[:, None] + torch.arange(length, device=self._filled.device)
+        episodes = self._filled[:, None] + turns % length
+        self._queue.queue_parameters({name: stream.drawn(episodes) for name, stream in self._streams.items()})
 
     def begin(self, steps: Mapping[str, TimeStep]) -> None:
         """Every area has begun an episode with what was set."""
-        self._areas.begin(steps)
-        self._episode += 1
-        self._set_next()
+        if isinstance(self._queue, Queue):
+            self._queue.begin(steps)
+        self._refill()
 
     def watch(self, steps: Mapping[str, TimeStep]) -> None:
-        """Sets the next values of the areas that have begun an episode."""
+        """Draws the next values once an area may need them. Does not wait for an accelerator."""
         if not self._streams:
             return
-        over = self._areas.over(steps)
-        if over is not None:
-            self._episode += over
-            self._set_next()
+        if isinstance(self._queue, Queue):
+            self._queue.watch(steps)
+        self._left -= 1
+        if self._left == 0 and self._filled.device.type == "cpu":
+            self._left = self._queue.queue_length - 1 - int((self._next - self._filled).max())
+        if self._left == 0:
+            self._refill()
 
     def state_dict(self) -> dict[str, Any]:
         """How many episodes the areas have had, and whose go on."""
-        return {"episode": self._episode.clone(), "areas": self._areas.state_dict()}
+        state: dict[str, Any] = {"episode": self._next, "filled": self._filled, "left": self._left}
+        return {**state, "areas": self._queue.state_dict()} if isinstance(self._queue, Queue) else state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on with those, in another number of areas too. Call `set` next."""
-        episode: Tensor = state["episode"][: len(self._episode)].to(self._episode.device)
-        self._episode = torch.zeros_like(self._episode)
-        self._episode[: len(episode)] = episode
-        living: Mapping[str, Tensor] = state["areas"]["living"]
-        self._areas.load_state_dict({"living": {name: column.to(self._env.device) for name, column in living.items()}})
+        now = self._queue.episodes
+        self._before = _resized(state["episode"], now) - now
+        self._filled, self._left = _resized(state["filled"], now), state["left"]
+        if isinstance(self._queue, Queue) and "areas" in state:
+            self._queue.load_state_dict(state["areas"])
+
+
+def _resized(episodes: Tensor, like: Tensor) -> Tensor:
+    """Those of other areas are 0."""
+    resized = torch.zeros_like(like)
+    resized[: len(episodes)] = episodes[: len(like)]
+    return resized
 
 
 def lessons_of(form: Parameter) -> int:

@@ -6,7 +6,7 @@ that area's stream, whatever the timing, and all that has to be saved is k.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -22,8 +22,6 @@ from palaestra.scenario.settings import (
     UniformSettings,
 )
 
-AHEAD = 64
-"""Episodes of each area that are drawn at once."""
 _WORD = 0xFFFFFFFF
 _MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 _WEYL = (0x9E3779B9, 0xBB67AE85)
@@ -175,29 +173,6 @@ class Stream:
         words = philox((episodes & _WORD, episodes >> 32, area, torch.zeros_like(area)), self._key)
         values = self._sampler.values(*[(word.double() + 0.5) / 2**32 for word in words[:2]])
         return (values if self._bounds is None else values.clamp(*self._bounds)).float()
-
-
-class Ahead:
-    """Values of several streams, drawn many episodes at a time."""
-
-    def __init__(self, streams: Mapping[str, Stream]) -> None:
-        self._streams, self._asked = dict(streams), 0
-        self._first = self._values = torch.zeros(0)
-
-    def at(self, episode: Tensor) -> dict[str, Tensor]:
-        """(areas,) float32 by parameter: of each area the value of its `episode`, (areas,) int64, which rises by at most 1 a call.
-
-        Nothing waits for an accelerator: there the next values are drawn when the last could have been used up.
-        """
-        offset = episode - self._first if self._asked else episode
-        on_host = episode.device.type == "cpu"
-        if not self._asked or (int(offset.max()) >= AHEAD if on_host else self._asked >= AHEAD):
-            self._first, self._asked = episode.clone(), 0
-            episodes = episode[:, None] + torch.arange(AHEAD, device=episode.device)
-            self._values, offset = torch.stack([stream.drawn(episodes) for stream in self._streams.values()]), torch.zeros_like(episode)
-        self._asked += 1
-        values = self._values.gather(2, offset.expand(len(self._streams), -1)[:, :, None])
-        return dict(zip(self._streams, values[:, :, 0].unbind(), strict=True))
 
 
 def philox(counter: Sequence[Tensor], key: tuple[int, int]) -> tuple[Tensor, ...]:

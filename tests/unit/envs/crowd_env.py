@@ -13,6 +13,7 @@ import warp as wp
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.envs.builtin.base import Program, WarpEnv
+from palaestra.envs.builtin.columns import pending
 
 wp.set_module_options({"enable_backward": False})
 
@@ -24,7 +25,8 @@ class World:
     """Each area counts its decisions; each agent sees the count and its own number."""
 
     age: wp.array(dtype=wp.int32)
-    pending: wp.array2d(dtype=wp.float32)  # length of an episode
+    pending: wp.array3d(dtype=wp.float32)  # length of an episode
+    episodes: wp.array(dtype=wp.int32)
     length: wp.array(dtype=wp.float32)
     plays: wp.array(dtype=wp.int32)
     played: wp.array(dtype=wp.int32)
@@ -52,7 +54,8 @@ def begin(world: World):
     """All agents but each area's last play the first behavior."""
     area = wp.tid()
     world.age[area] = 0
-    world.length[area] = world.pending[area, 0]
+    world.length[area] = pending(world, area, 0)
+    world.episodes[area] += 1
     for j in range(AGENTS):
         slot = area * AGENTS + j
         world.plays[slot] = wp.where(j == AGENTS - 1, 1, 0)
@@ -83,7 +86,8 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
     if ended:
         report[0] = 1
         world.age[area] = 0
-        world.length[area] = world.pending[area, 0]
+        world.length[area] = pending(world, area, 0)
+        world.episodes[area] += 1
         for j in range(AGENTS):
             show(world, area, area * AGENTS + j)
 

@@ -1,13 +1,18 @@
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import cast
+
 import numpy as np
 import pytest
 import torch
 
 from palaestra.core.errors import EnvError
 from palaestra.core.timestep import Action, TimeStep
+from palaestra.envs.base import Env
 from palaestra.envs.builtin.ball import Ball
 from palaestra.envs.builtin.foodcollector import FoodCollector
+from palaestra.runtime.parameter_queue import Queue
 from palaestra.runtime.parameters import Parameters, with_parameters
 from palaestra.scenario.samplers import Stream, Uniform, key_of
 from palaestra.scenario.settings import CurriculumSettings, Parameter, SamplerSettings
@@ -50,9 +55,19 @@ class Recorder:
             self.parameters.watch(step)
 
 
-def recorded(form: Parameter, areas: int = 3, ticks: int = 150) -> Recorder:
+class Plain:
+    """An environment of which no more can be seen than `Env` has: it takes parameters of the next episode only."""
+
+    def __init__(self, env: Ball) -> None:
+        self._env, self.device, self.num_areas = env, env.device, env.num_areas
+
+    def set_parameters(self, values: Mapping[str, torch.Tensor]) -> None:
+        self._env.set_parameters(values)
+
+
+def recorded(form: Parameter, areas: int = 3, ticks: int = 150, *, plain: bool = False) -> Recorder:
     env = Ball(areas=areas)
-    parameters = Parameters(env, {"mass": form}, seed=5)
+    parameters = Parameters(cast(Env, Plain(env)) if plain else env, {"mass": form}, seed=5)
     parameters.set({})
     recorder = Recorder(env, parameters)
     parameters.begin(env_steps(env))
@@ -72,6 +87,13 @@ def test_the_kth_episode_of_an_area_has_the_kth_value_of_its_stream():
     expected = stream.drawn(torch.arange(100).expand(3, 100))
     for area, taken in enumerate(recorder.taken):
         assert taken == pytest.approx(expected[area, : len(taken)].tolist())
+
+
+def test_an_environment_that_takes_one_value_at_a_time_gets_those_that_one_with_a_queue_does():
+    queued, single = (recorded(uniform(0.5, 10), ticks=2500, plain=plain) for plain in (False, True))
+    assert min(len(taken) for taken in queued.taken) > 2 * Queue.queue_length
+    assert queued.taken == single.taken
+    assert queued.parameters.state_dict()["episode"].tolist() == [len(taken) for taken in queued.taken]
 
 
 def test_each_area_s_values_are_spread_evenly_and_no_two_areas_have_the_same():

@@ -22,7 +22,7 @@ import warp as wp
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
 from palaestra.envs.builtin.base import Program, WarpEnv
-from palaestra.envs.builtin.columns import set_aside
+from palaestra.envs.builtin.columns import pending, set_aside
 from palaestra.envs.builtin.picture import ball_on_block
 
 if TYPE_CHECKING:
@@ -54,7 +54,8 @@ class World:
     velocity: wp.array(dtype=wp.vec3)
     spin: wp.array(dtype=wp.vec3)  # rad/s
     parameters: wp.array2d(dtype=wp.float32)  # scale, gravity, mass of this episode
-    pending: wp.array2d(dtype=wp.float32)
+    pending: wp.array3d(dtype=wp.float32)
+    episodes: wp.array(dtype=wp.int32)
     action: wp.array2d(dtype=wp.float32)
     obs: wp.array2d(dtype=wp.float32)
     final_obs: wp.array2d(dtype=wp.float32)
@@ -92,7 +93,7 @@ def see(world: World, i: int):
 def start(world: World, i: int):
     """A block tilted by up to 10 degrees about x, then z; the ball above it, near the middle."""
     for k in range(3):
-        world.parameters[i, k] = world.pending[i, k]
+        world.parameters[i, k] = pending(world, i, k)
     state = world.rng[i]
     about_x = wp.randf(state, -10.0, 10.0) * DEGREE
     about_z = wp.randf(state, -10.0, 10.0) * DEGREE
@@ -104,6 +105,7 @@ def start(world: World, i: int):
     world.velocity[i] = wp.vec3(0.0, 0.0, 0.0)
     world.spin[i] = wp.vec3(0.0, 0.0, 0.0)
     world.age[i] = 0
+    world.episodes[i] += 1
     for k in range(world.obs.shape[1]):
         world.obs[i, k] = 0.0
     see(world, i)

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
     from palaestra.core.specs import BehaviorSpec
 
+QUEUE = 32
+"""Episodes of an area whose parameters can be set at once."""
+
 
 @dataclass(frozen=True)
 class Program:
@@ -35,8 +38,8 @@ class Program:
     to from here on, `played` of that which its last decision, `reward` and end are of. Where each has a role instead,
     each behavior has `obs...` and `final_obs...` of its own, with a row for each of its own agents: `striker_obs` for a Striker.
 
-    `pending` has a row an area: parameters that take hold at its next episode, (areas, P) in the
-    order of `parameter_ranges`.
+    `pending` has a row an area: the parameters of its next episodes, (areas, QUEUE, P) in the order of `parameter_ranges`.
+    `episodes` counts how many the area has begun: episode n takes column n modulo QUEUE.
     """
 
     world: Any
@@ -103,10 +106,10 @@ class WarpEnv:
         self._bounds = {name: torch.tensor(ends, dtype=torch.float32).tolist() for name, (_, *ends) in self.parameter_ranges.items()}
         self._places = {name: k for k, name in enumerate(self.parameters)}
         self._started = False
-        rows = dict.fromkeys(("pending", *program.area_columns), self.num_areas)
+        rows = dict.fromkeys(("pending", "episodes", *program.area_columns), self.num_areas)
         rows |= rows_of_roles(program.world.vars, self.roles, self.num_areas)
         slots = self.num_areas * self.agents
-        self._world, self._columns = allocate(program.world, slots, self.device, rows, pending=len(self.parameters), **sizes)
+        self._world, self._columns = allocate(program.world, slots, self.device, rows, pending=(QUEUE, len(self.parameters)), **sizes)
         if self.parameters:
             self._columns["pending"].copy_(torch.tensor(list(self.parameters.values()), device=self.device))
         self._tables = Tables(self._columns, self.behaviors, self.teams or (0,) * self.agents, self.roles)
@@ -202,18 +205,38 @@ class WarpEnv:
 
         Values that are on an accelerator, where nobody looks at them, are moved into their range.
         """
-        checked = {name: self._checked(name, value) for name, value in values.items()}
+        checked = {name: self._checked(name, value, ()) for name, value in values.items()}
         for name, value in checked.items():
-            self._columns["pending"][:, self._places[name]] = value
+            self._columns["pending"][:, :, self._places[name]] = value[:, None]
 
-    def _checked(self, name: str, value: Tensor) -> Tensor:
+    @property
+    def queue_length(self) -> int:
+        """Episodes that `queue_parameters` takes values for."""
+        return QUEUE
+
+    @property
+    def episodes(self) -> Tensor:
+        """(areas,) int64: how many each area has begun; without parameters nobody counts, and all are 0."""
+        counted = self._columns.get("episodes")
+        return torch.zeros(self.num_areas, dtype=torch.int64, device=self.device) if counted is None else counted.long()
+
+    def queue_parameters(self, values: Mapping[str, Tensor]) -> None:
+        """Each area's next episode gets the first of its row, (num_areas, queue_length), the one after it the second; then from the start.
+
+        Raises EnvError as `set_parameters` does.
+        """
+        checked = {name: self._checked(name, value, (QUEUE,)) for name, value in values.items()}
+        turns = (self.episodes[:, None] + torch.arange(QUEUE, device=self.device)) % QUEUE
+        for name, value in checked.items():
+            self._columns["pending"][:, :, self._places[name]] = torch.zeros_like(value).scatter_(1, turns, value)
+
+    def _checked(self, name: str, value: Tensor, more: tuple[int, ...]) -> Tensor:
         if name not in self.parameter_ranges:
             known = ", ".join(self.parameter_ranges) or "none"
             raise EnvError(f"{self.behavior} has no parameter '{name}'{nearest(name, self.parameter_ranges)} (there are: {known})")
-        if value.shape != (self.num_areas,):
-            raise EnvError(
-                f"{self.behavior}, parameter '{name}': shape {tuple(value.shape)}, expected one value an area, ({self.num_areas},)"
-            )
+        if value.shape != (self.num_areas, *more):
+            expected = f"{more[0] if more else 'one'} value{'s' * len(more)} an area, {(self.num_areas, *more)}"
+            raise EnvError(f"{self.behavior}, parameter '{name}': shape {tuple(value.shape)}, expected {expected}")
         least, most = self._bounds[name]
         if value.device.type != "cpu":  # looking at it would wait
             return value.to(torch.float32).clamp(least, most)

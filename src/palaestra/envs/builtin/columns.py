@@ -104,3 +104,9 @@ def set_aside(seen: wp.array2d(dtype=wp.float32), last: wp.array2d(dtype=wp.floa
     """Copies a row of an observation to that of last views, as an episode ends."""
     for k in range(seen.shape[1]):
         last[i, k] = seen[i, k]
+
+
+@wp.func
+def pending(world: Any, i: int, k: int):
+    """What the area's k-th parameter is in the episode that begins now."""
+    return world.pending[i, world.episodes[i] % world.pending.shape[1], k]

@@ -19,7 +19,7 @@ import warp as wp
 
 from palaestra.envs.builtin.base import Program
 from palaestra.envs.builtin.camera import is_bare, paint_sight
-from palaestra.envs.builtin.columns import set_aside
+from palaestra.envs.builtin.columns import pending, set_aside
 from palaestra.envs.builtin.foodcollector_views import AGENT_RADIUS, AGENTS, FOOD_RADIUS, GREENS, HALF, World, show
 from palaestra.envs.builtin.planar import advanced, circle_body, circle_circle, circle_within, dragged, driven, parted
 from palaestra.envs.builtin.rays import heading, ray_circle
@@ -56,7 +56,7 @@ def forget(world: World, i: int):
 def start(world: World, i: int):
     """Food and agents anywhere."""
     for k in range(2):
-        world.parameters[i, k] = world.pending[i, k]
+        world.parameters[i, k] = pending(world, i, k)
     state = world.rng[i]
     for k in range(world.food.shape[1]):
         state, place = somewhere(state, 1.0)
@@ -71,6 +71,7 @@ def start(world: World, i: int):
     forget(world, i)
     world.rng[i] = state
     world.age[i] = 0
+    world.episodes[i] += 1
 
 
 @wp.func

@@ -36,7 +36,8 @@ class World:
     age: wp.array(dtype=wp.int32)  # decisions of this episode
     food: wp.array2d(dtype=wp.vec2)  # where each ball lies, the green ones first
     parameters: wp.array2d(dtype=wp.float32)  # laser_length, agent_scale of this episode
-    pending: wp.array2d(dtype=wp.float32)
+    pending: wp.array3d(dtype=wp.float32)
+    episodes: wp.array(dtype=wp.int32)
     is_visual: wp.int32  # 1: obs_image is what the agent's eyes see, 0: its grid
     position: wp.array(dtype=wp.vec2)
     velocity: wp.array(dtype=wp.vec2)

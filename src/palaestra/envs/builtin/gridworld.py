@@ -21,7 +21,7 @@ from palaestra.core.errors import EnvError
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
 from palaestra.envs.builtin.base import Program, WarpEnv
-from palaestra.envs.builtin.columns import set_aside
+from palaestra.envs.builtin.columns import pending, set_aside
 from palaestra.envs.builtin.picture import board
 
 if TYPE_CHECKING:
@@ -53,7 +53,8 @@ class World:
     board: wp.array2d(dtype=wp.int32)  # what lies in each cell: 0, GREEN, RED or AGENT
     final_edge: wp.array(dtype=wp.int32)
     final_board: wp.array2d(dtype=wp.int32)
-    pending: wp.array2d(dtype=wp.float32)  # gridSize, numPlusGoals, numExGoals
+    pending: wp.array3d(dtype=wp.float32)  # gridSize, numPlusGoals, numExGoals
+    episodes: wp.array(dtype=wp.int32)
     action: wp.array2d(dtype=wp.int64)  # 0: nothing, 1: up, 2: down, 3: left, 4: right
     obs_image: wp.array4d(dtype=wp.float32)
     obs_goal: wp.array2d(dtype=wp.float32)
@@ -95,11 +96,12 @@ def show(world: World, i: int):
 @wp.func
 def start(world: World, i: int):
     """The agent and the goals in cells of their own, and one of the two colors to go for."""
-    edge = int(world.pending[i, 0])
-    greens = int(world.pending[i, 1])
-    reds = int(world.pending[i, 2])
+    edge = int(pending(world, i, 0))
+    greens = int(pending(world, i, 1))
+    reds = int(pending(world, i, 2))
     world.edge[i] = edge
     world.age[i] = 0
+    world.episodes[i] += 1
     world.before[i] = -1
     for cell in range(LONGEST * LONGEST):
         world.board[i, cell] = 0

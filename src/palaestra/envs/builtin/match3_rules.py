@@ -36,7 +36,6 @@ class World:
     kind: wp.array2d(dtype=wp.int32)  # the color in each cell
     worth: wp.array2d(dtype=wp.int32)  # 0: plain, 1 and 2: special; it scores one more than that
     marked: wp.array2d(dtype=wp.bool)  # in a line, about to be cleared
-    pending: wp.array2d(dtype=wp.float32)
     action: wp.array2d(dtype=wp.int64)
     obs_cells: wp.array2d(dtype=wp.float32)
     obs_special: wp.array2d(dtype=wp.float32)

@@ -24,7 +24,7 @@ import warp as wp
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
 from palaestra.envs.builtin.base import Program, WarpEnv
-from palaestra.envs.builtin.columns import set_aside
+from palaestra.envs.builtin.columns import pending, set_aside
 from palaestra.envs.builtin.picture_plane import BLUE, GOLD, GREEN, PAPER, Plane
 from palaestra.envs.builtin.planar import (
     Body,
@@ -82,7 +82,8 @@ class World:
     block_angle: wp.array(dtype=wp.float32)
     block_spin: wp.array(dtype=wp.float32)
     parameters: wp.array2d(dtype=wp.float32)  # those of this episode
-    pending: wp.array2d(dtype=wp.float32)  # block_scale, dynamic_friction, static_friction, block_drag
+    pending: wp.array3d(dtype=wp.float32)  # block_scale, dynamic_friction, static_friction, block_drag
+    episodes: wp.array(dtype=wp.int32)
     action: wp.array2d(dtype=wp.int64)  # 0: nothing, 1: forward, 2: back, 3, 4: turn right, left, 5, 6: to the left, right
     obs: wp.array2d(dtype=wp.float32)
     final_obs: wp.array2d(dtype=wp.float32)
@@ -137,7 +138,7 @@ def see(world: World, i: int):
 def start(world: World, i: int):
     """Agent and block apart from one another, each within half the room's sides, turned as chance has it."""
     for k in range(4):
-        world.parameters[i, k] = world.pending[i, k]
+        world.parameters[i, k] = pending(world, i, k)
     state = world.rng[i]
     reach = 0.5 * ROOM
     apart = 0.75 * world.parameters[i, 0] + 1.0  # more than the half diagonals
@@ -154,6 +155,7 @@ def start(world: World, i: int):
     world.block_velocity[i] = wp.vec2(0.0, 0.0)
     world.block_spin[i] = 0.0
     world.age[i] = 0
+    world.episodes[i] += 1
     see(world, i)
 
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 import warp as wp
 
 from palaestra.envs.builtin.base import Program
-from palaestra.envs.builtin.columns import set_aside
+from palaestra.envs.builtin.columns import pending, set_aside
 from palaestra.envs.builtin.planar import advanced, circle_body, circle_circle, dragged, driven
 from palaestra.envs.builtin.rays import heading, turned
 
@@ -51,7 +51,8 @@ class World:
     rng: wp.array(dtype=wp.uint32)
     age: wp.array(dtype=wp.int32)  # decisions of this episode
     parameters: wp.array2d(dtype=wp.float32)  # bounce, drag of this episode
-    pending: wp.array2d(dtype=wp.float32)
+    pending: wp.array3d(dtype=wp.float32)
+    episodes: wp.array(dtype=wp.int32)
     position: wp.array(dtype=wp.vec2)  # from the ring's middle
     velocity: wp.array(dtype=wp.vec2)
     shift: wp.array(dtype=wp.vec2)  # that the contacts of a physics tick give
@@ -104,8 +105,9 @@ def see(world: World, i: int, slot: int):
 def start(world: World, i: int):
     """All in the ring, far from one another and at rest."""
     for k in range(2):
-        world.parameters[i, k] = world.pending[i, k]
+        world.parameters[i, k] = pending(world, i, k)
     world.age[i] = 0
+    world.episodes[i] += 1
     state = world.rng[i]
     for j in range(AGENTS):
         slot = i * AGENTS + j

@@ -17,6 +17,7 @@ from typing import Any
 
 import warp as wp
 
+from palaestra.envs.builtin.columns import pending
 from palaestra.envs.builtin.planar import SECONDS, advanced, circle_body, circle_circle, dragged, driven, parted
 from palaestra.envs.builtin.rays import MISS, heading
 
@@ -199,9 +200,10 @@ def kick_off(world: Any, i: int):
     world.ball[i] = wp.vec2(wp.randf(state, -0.5, 0.5), wp.randf(state, -2.5, 2.5))
     world.rng[i] = state
     world.ball_velocity[i] = wp.vec2(0.0, 0.0)
-    world.ball_radius[i] = SCALE * world.pending[i, 0]
-    world.gravity[i] = world.pending[i, 1]
+    world.ball_radius[i] = SCALE * pending(world, i, 0)
+    world.gravity[i] = pending(world, i, 1)
     world.age[i] = 0
+    world.episodes[i] += 1
 
 
 @wp.func

@@ -24,7 +24,7 @@ import warp as wp
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.envs.builtin.base import Program, WarpEnv
-from palaestra.envs.builtin.columns import set_aside
+from palaestra.envs.builtin.columns import pending, set_aside
 from palaestra.envs.builtin.picture_sorter import numbered_room
 from palaestra.envs.builtin.sorter_rule import walk
 
@@ -65,7 +65,8 @@ class World:
     position: wp.array(dtype=wp.vec2)  # east, north
     velocity: wp.array(dtype=wp.vec2)
     heading: wp.array(dtype=wp.float32)  # radians from the north through the east
-    pending: wp.array2d(dtype=wp.float32)  # num_tiles
+    pending: wp.array3d(dtype=wp.float32)  # num_tiles
+    episodes: wp.array(dtype=wp.int32)
     action: wp.array2d(dtype=wp.int64)  # forward, back; right, left; turn left, turn right: 1, 2, each with 0 for neither
     obs_tiles: wp.array3d(dtype=wp.float32)
     obs_vector: wp.array2d(dtype=wp.float32)
@@ -128,13 +129,14 @@ def lay(world: World, i: int, tiles: int):
 @wp.func
 def start(world: World, i: int):
     """New tiles; the agent in the middle, looking anywhere."""
-    lay(world, i, int(world.pending[i, 0]))
+    lay(world, i, int(pending(world, i, 0)))
     state = world.rng[i]
     world.heading[i] = wp.randf(state, 0.0, 2.0 * wp.PI)
     world.rng[i] = state
     world.position[i] = wp.vec2(0.0, 0.0)
     world.velocity[i] = wp.vec2(0.0, 0.0)
     world.age[i] = 0
+    world.episodes[i] += 1
     see(world, i)
 
 

@@ -64,7 +64,8 @@ class World:
     ball_velocity: wp.array(dtype=wp.vec2)
     ball_radius: wp.array(dtype=wp.float32)
     gravity: wp.array(dtype=wp.float32)
-    pending: wp.array2d(dtype=wp.float32)  # in the order of `parameter_ranges`
+    pending: wp.array3d(dtype=wp.float32)  # in the order of `parameter_ranges`
+    episodes: wp.array(dtype=wp.int32)
     striker_obs: wp.array2d(dtype=wp.float32)
     striker_final_obs: wp.array2d(dtype=wp.float32)
     goalie_obs: wp.array2d(dtype=wp.float32)

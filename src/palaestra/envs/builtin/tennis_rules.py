@@ -14,7 +14,7 @@ from __future__ import annotations
 import warp as wp
 
 from palaestra.envs.builtin.base import Program
-from palaestra.envs.builtin.columns import set_aside
+from palaestra.envs.builtin.columns import pending, set_aside
 from palaestra.envs.builtin.tennis_motion import HALF_LENGTH, MIDDLE_TILT, NOBODY, STAND, Racket, Rally, flown, mirrored, moved
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 1})
@@ -38,7 +38,8 @@ class World:
     bounces: wp.array(dtype=wp.int32)  # since then
     strokes: wp.array(dtype=wp.int32)  # of this episode
     parameters: wp.array2d(dtype=wp.float32)  # gravity, scale, ball_touch of this episode
-    pending: wp.array2d(dtype=wp.float32)
+    pending: wp.array3d(dtype=wp.float32)
+    episodes: wp.array(dtype=wp.int32)
     position: wp.array(dtype=wp.vec2)  # of the racket's middle, in its own frame
     velocity: wp.array(dtype=wp.vec2)
     tilt: wp.array(dtype=wp.float32)  # radians that the face's normal points above the horizon
@@ -74,7 +75,7 @@ def see(world: World, i: int, side: int):
 def start(world: World, i: int):
     """Both somewhere in the middle of their sides; the ball above one of these."""
     for k in range(world.parameters.shape[1]):
-        world.parameters[i, k] = world.pending[i, k]
+        world.parameters[i, k] = pending(world, i, k)
     state = world.rng[i]
     receiver = wp.where(wp.randf(state) < 0.5, 0, 1)
     world.ball[i] = mirrored(wp.vec2(wp.randf(state, -7.0, -3.0), SERVE_HEIGHT), receiver)
@@ -83,6 +84,7 @@ def start(world: World, i: int):
     world.bounces[i] = 0
     world.strokes[i] = 0
     world.age[i] = 0
+    world.episodes[i] += 1
     for side in range(AGENTS):
         slot = i * AGENTS + side
         world.position[slot] = wp.vec2(wp.randf(state, -7.0, -3.0), STAND)

@@ -36,7 +36,7 @@ from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
 from palaestra.envs.builtin import walljump_motion as motion
 from palaestra.envs.builtin.base import Program, WarpEnv
-from palaestra.envs.builtin.columns import set_aside
+from palaestra.envs.builtin.columns import pending, set_aside
 from palaestra.envs.builtin.picture_walljump import from_above
 from palaestra.envs.builtin.rays import heading, ray_angle, ray_slabs, write_ray
 from palaestra.envs.builtin.walljump_rule import over_the_wall
@@ -83,7 +83,8 @@ class World:
     wall: wp.array(dtype=wp.float32)  # how far it reaches above the ground
     plays: wp.array(dtype=wp.int32)
     played: wp.array(dtype=wp.int32)
-    pending: wp.array2d(dtype=wp.float32)  # in the order of `parameter_ranges`
+    pending: wp.array3d(dtype=wp.float32)  # in the order of `parameter_ranges`
+    episodes: wp.array(dtype=wp.int32)
     action: wp.array2d(dtype=wp.int64)
     obs: wp.array2d(dtype=wp.float32)
     final_obs: wp.array2d(dtype=wp.float32)
@@ -128,13 +129,13 @@ def see(world: World, i: int):
 @wp.func
 def wall_of(world: World, i: int, kind: int, share: float):
     """How far the wall of a new episode reaches above the ground."""
-    height = world.pending[i, 0] + share * (world.pending[i, 1] - world.pending[i, 0])
-    if world.pending[i, 2] > 0.0:
-        height = world.pending[i, 2]
+    height = pending(world, i, 0) + share * (pending(world, i, 1) - pending(world, i, 0))
+    if pending(world, i, 2) > 0.0:
+        height = pending(world, i, 2)
     if kind == 0:
         height = 0.0
     if kind == 1:
-        height = world.pending[i, 3]
+        height = pending(world, i, 3)
     return 0.5 * height
 
 
@@ -156,6 +157,7 @@ def start(world: World, i: int):
     world.jump[i] = 0
     world.grounded[i] = True
     world.age[i] = 0
+    world.episodes[i] += 1
     see(world, i)
 
 
