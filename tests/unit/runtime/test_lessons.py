@@ -63,12 +63,12 @@ def test_an_interrupted_curriculum_that_goes_on_ends_as_one_that_never_stopped(m
 
 
 def test_an_interrupted_run_draws_the_numbers_that_it_would_have_drawn(tmp_path: Path):
-    config = ball({"mass": SAMPLERS["uniform"], "scale": SAMPLERS["gaussian"], "gravity": SAMPLERS["multirangeuniform"]}, 1200)
+    config = ball({"mass": SAMPLERS["uniform"], "scale": SAMPLERS["gaussian"], "gravity": SAMPLERS["multirangeuniform"]}, 3900)
     whole = train(config, tmp_path / "whole")
-    train(config, tmp_path / "parts", until=500)
+    train(config, tmp_path / "parts", until=2000)
     resumed = train(config, tmp_path / "parts", resume=True)
     assert differences(state(whole.folder), state(resumed.folder)) == []
-    assert min(state(whole.folder)["run"]["lessons"]["parameters"]["episode"].tolist()) > 5
+    assert min(state(whole.folder)["run"]["lessons"]["parameters"]["filled"].tolist()) > 10  # more than were drawn at first
 
 
 def test_how_often_the_loop_looks_up_changes_no_lesson(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
