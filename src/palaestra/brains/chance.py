@@ -15,7 +15,7 @@ class RandomBrain:
     def __init__(self, role: Role) -> None:
         if role.argument:
             raise PolicyError(f"behavior '{role.behavior}': 'random' takes nothing after it; got '{role.argument}'")
-        self._action, self._rng = role.spec.action, np.random.default_rng(role.seed)
+        self._action, self.chance = role.spec.action, np.random.default_rng(role.seed)
 
     def begin(self, slots: NDArray[np.int64]) -> None:
         """Chance remembers nothing."""
@@ -23,8 +23,8 @@ class RandomBrain:
     def decide(self, seen: Seen) -> Choice:
         """The same draws for the same seed and the same agents."""
         rows, action = len(seen.slots), self._action
-        continuous = self._rng.uniform(-1, 1, (rows, action.continuous)).astype(np.float32)
-        score = self._rng.random((rows, action.choices))
+        continuous = self.chance.uniform(-1, 1, (rows, action.continuous)).astype(np.float32)
+        score = self.chance.random((rows, action.choices))
         if seen.mask is not None:
             score = np.where(seen.mask, score, -1.0)
         parts = np.split(score, np.cumsum(action.branches)[:-1], axis=1) if action.branches else []

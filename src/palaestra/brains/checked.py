@@ -31,6 +31,12 @@ class CheckedBrain:
         if isinstance(self.brain, ModelBrain):
             self.brain.memory = memory
 
+    @property
+    def chance(self) -> np.random.Generator | None:
+        """What the brain draws with, where it has a `chance`; None of any other."""
+        chance = getattr(self.brain, "chance", None)
+        return chance if isinstance(chance, np.random.Generator) else None
+
     def begin(self, slots: NDArray[np.int64]) -> None:
         """New episodes in these slots."""
         begin = getattr(self.brain, "begin", None)

@@ -43,7 +43,7 @@ class Policy:
             what = "is a folder" if path.is_dir() else "does not exist"
             raise PolicyError(f"{path} {what}; expected a model file such as results/ID/NAME.onnx")
         self.path, self.seed = path, seed
-        self._rng = np.random.default_rng(seed)
+        self.chance = np.random.default_rng(seed)
         self._session = Session(str(path), str(path), seed)
         self._layout = read_layout(self._session)
         self._noiseless: Session | None = None  # made when first needed
@@ -198,7 +198,7 @@ class Policy:
 
     def _choose(self, log_probs: np.ndarray, deterministic: bool) -> np.ndarray:
         """A choice in each branch: the likeliest after Gumbel noise falls on each with its own probability."""
-        score = log_probs if deterministic else log_probs + self._rng.gumbel(size=log_probs.shape)
+        score = log_probs if deterministic else log_probs + self.chance.gumbel(size=log_probs.shape)
         return np.stack([part.argmax(1) for part in np.split(score, np.cumsum(self.branches)[:-1], axis=1)], 1)
 
 

@@ -43,6 +43,11 @@ class ModelBrain:
         self.memory = np.zeros((0, policy.memory_size), np.float32)
         """(S, L) of each slot."""
 
+    @property
+    def chance(self) -> np.random.Generator:
+        """What draws choices. The noise of continuous actions is drawn inside the file, whose stream cannot be set."""
+        return self.policy.chance
+
     def begin(self, slots: NDArray[np.int64]) -> None:
         """Zeros are the memory of a new episode."""
         self._widen(slots)

@@ -25,6 +25,7 @@ from palaestra.runtime.folder import CONFIGURATION, RunFolder, check_run_id
 from palaestra.runtime.games import game_settings
 from palaestra.runtime.loop import Callback
 from palaestra.runtime.loop import train as loop
+from palaestra.runtime.parameters import misfits
 from palaestra.runtime.run import Run, steps_in
 from palaestra.runtime.settings import Loaded, RunSettings, load
 from palaestra.runtime.settings.criteria import never_measured
@@ -104,6 +105,8 @@ def learn(
         checkpoint = starting_point(folder, loaded.settings, console)
         settings = seeded(loaded.settings, checkpoint)
         world: Env = stack.enter_context(closing(open_env(settings, folder, console))) if env is None else env
+        if unfit := list(misfits(world, settings.environment_parameters)):
+            raise loaded.refusal(unfit, "parameters are not taken by the environment")
         timers = Timers()
         tracker = stack.enter_context(closing(Tracker(sinks(folder, settings, checkpoint, console, timers))))
         run = Run(settings, folder, world, tracker, console, timers, checkpoint)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from time import perf_counter
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -50,6 +50,14 @@ class Decides(Protocol):
     def blank(self, step: TimeStep) -> Decision:
         """A decision that shows its columns' shapes, and changes nothing."""
         ...
+
+
+@runtime_checkable
+class HasChance(Protocol):
+    """What who answers may have besides: streams of random numbers of its own, that no trainer keeps."""
+
+    chance: Mapping[str, Any]
+    """Where they are."""
 
 
 class Seat:
@@ -229,6 +237,7 @@ class Collector:
                     "decisions": seat.decisions,
                     "meter": seat.meter.state_dict(),
                     "memory": seat.policy.memory,
+                    "chance": seat.policy.chance if isinstance(seat.policy, HasChance) else {},
                     "buffer": None if seat.buffer is None else seat.buffer.state_dict(),
                 }
                 for name, seat in self.seats.items()
@@ -265,6 +274,8 @@ class Collector:
                 continue
             seat = self.seats[name]
             seat.decisions = saved["decisions"]
+            if isinstance(seat.policy, HasChance) and "chance" in saved:
+                seat.policy.chance = saved["chance"]
             if restored:
                 seat.meter.load_state_dict(saved["meter"])
                 seat.policy.memory = on(saved.get("memory", seat.policy.memory), self.env.device)

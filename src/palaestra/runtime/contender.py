@@ -10,7 +10,7 @@ from palaestra.core.timestep import TimeStep
 from palaestra.runtime.learner import Learner
 from palaestra.runtime.rivals import Rivals
 from palaestra.runtime.snapshots import SnapshotFiles
-from palaestra.scenario.ratings import Skill
+from palaestra.scenario.ratings import COPY_SPREAD, Skill
 from palaestra.scenario.self_play import LEARNING, Pool, Schedule
 from palaestra.scenario.settings import SelfPlaySettings
 
@@ -26,7 +26,7 @@ class Contender:
         """Decisions of agents that followed a fixed policy."""
         self.elo = settings.initial_elo
         self.elos: dict[int, float] = {}
-        self.skills: dict[int, Skill] = {LEARNING: Skill()}
+        self.skills: dict[int, Skill] = {LEARNING: Skill(deviation=COPY_SPREAD)}
         self._next, self._copy, self._updates = 0, (LEARNING, -1), 0
         self._first_written, self._loaded = False, False
         self.first = self._take()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 import torch
 from torch import Tensor
 
+from palaestra.core.errors import EnvError
 from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.base import Draws, Env, Queues
 from palaestra.envs.transfer import Transfer
@@ -49,10 +50,10 @@ class Parameters:
         """(areas,) episodes of each area that the queue does not count: those before the run was gone on with."""
         self._filled, self._left = self._before, 0
         """(areas,) which of its episodes each area's next one was as the queue was filled, and for how many ticks none can use it up."""
-        for name, form in self._forms.items() if self._draws is None else ():  # games take anything
-            for lesson in range(lessons_of(form)):
-                for end in sampler_of(value_of(form, lesson)).ends or ():
-                    env.set_parameters({name: torch.full((env.num_areas,), end)})
+        self._dropped: list[str] = []
+        """Parameters that the run gone on from had settings for, and this one has none."""
+        for _, sentence in misfits(env, self._forms):
+            raise EnvError(sentence)
 
     def sampler(self, name: str, lesson: int) -> Sampler:
         """What a parameter is in a lesson."""
@@ -60,6 +61,8 @@ class Parameters:
 
     def set(self, lessons: Mapping[str, int]) -> None:
         """From each area's next episode on these are the lessons; of parameters not named, the first."""
+        for name in self._dropped:
+            self._env.set_parameters({name: torch.full((self._env.num_areas,), self._env.parameters[name])})
         for name, form in self._forms.items():
             self._set(name, value_of(form, lessons.get(name, 0)), lessons.get(name, 0))
         if self._left:  # gone on with
@@ -124,7 +127,7 @@ class Parameters:
 
     def state_dict(self) -> dict[str, Any]:
         """How many episodes the areas have had, and whose go on."""
-        state: dict[str, Any] = {"episode": self._next, "filled": self._filled, "left": self._left}
+        state: dict[str, Any] = {"episode": self._next, "filled": self._filled, "left": self._left, "names": list(self._forms)}
         return {**state, "areas": self._queue.state_dict()} if isinstance(self._queue, Queue) else state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -132,8 +135,30 @@ class Parameters:
         now = self._queue.episodes
         self._before = _resized(state["episode"], now) - now
         self._filled, self._left = _resized(state["filled"], now), state["left"]
+        self._dropped = [name for name in state["names"] if name not in self._forms and name in self._env.parameters]
         if isinstance(self._queue, Queue) and "areas" in state:
             self._queue.load_state_dict(state["areas"])
+
+
+def misfits(env: Env, forms: Mapping[str, Parameter] | None) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """Path in the settings, and a sentence, of each value that an environment does not take. Games take anything."""
+    if isinstance(env.behind if isinstance(env, Transfer) else env, Draws):
+        return
+    for name, form in (forms or {}).items():
+        for lesson in range(lessons_of(form)):
+            try:
+                for value in _least_and_most(sampler_of(value_of(form, lesson))):
+                    env.set_parameters({name: torch.full((env.num_areas,), value)})
+            except EnvError as error:
+                within = ("curriculum", lesson, "value") if isinstance(form, CurriculumSettings) else ()
+                yield ("environment_parameters", name, *within), str(error)
+                if name not in env.parameters:
+                    break
+
+
+def _least_and_most(sampler: Sampler) -> tuple[float, ...]:
+    """Of what is drawn; of a normal distribution, which has no bounds, the mean: what lies beyond the range is moved there."""
+    return (sampler.mean,) if isinstance(sampler, Gaussian) else sampler.ends or ()
 
 
 def _resized(episodes: Tensor, like: Tensor) -> Tensor:

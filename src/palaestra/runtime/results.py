@@ -14,7 +14,7 @@ from palaestra.core.timestep import TimeStep
 from palaestra.runtime.console import Console
 from palaestra.runtime.contender import Contender
 from palaestra.runtime.tracker import ELO, Tracker
-from palaestra.scenario.ratings import elo_change, rate, result_of, sums_to_zero
+from palaestra.scenario.ratings import elo_change, mean_of, rate, result_of, sums_to_zero
 from palaestra.scenario.self_play import LEARNING
 
 Numbers = NDArray[np.int64]
@@ -144,7 +144,7 @@ class Results:
         )
 
     def _rate(self, game: Game, area: int, scores: NDArray[np.float64], contenders: Mapping[str, Contender]) -> None:
-        """One game's; nobody learns anything of a side that played itself."""
+        """One game's. Of a player of several sides it says the mean of what these do; of one that played itself, nothing."""
         players = game.players[""][area]
         keys = [
             (behavior, LEARNING if contenders[behavior].is_current(players[i]) else int(players[i]))
@@ -153,7 +153,8 @@ class Results:
         if len(set(keys)) < 2:
             return
         skills = rate([contenders[behavior].skill(number) for behavior, number in keys], scores.tolist())
-        for (behavior, number), skill in zip(keys, skills, strict=True):
+        for behavior, number in dict.fromkeys(keys):
+            skill = mean_of([skill for key, skill in zip(keys, skills, strict=True) if key == (behavior, number)])
             contender = contenders[behavior]
             contender.set_skill(number, skill)
             if game.teams > 2:

@@ -150,6 +150,17 @@ class Rivals:
             for opponent, part in zip(self.fixed, others.split(sizes, 1), strict=True):
                 opponent.memory = part
 
+    @property
+    def chance(self) -> dict[str, Any]:
+        """Where the fixed opponents' streams of random numbers are, by their number."""
+        return {str(i): opponent.chance for i, opponent in enumerate(self.fixed)}
+
+    @chance.setter
+    def chance(self, positions: Mapping[str, Any]) -> None:
+        if len(positions) == len(self.fixed):  # else they are other opponents now
+            for i, opponent in enumerate(self.fixed):
+                opponent.chance = positions[str(i)]
+
     def state_dict(self) -> dict[str, Any]:
         """The snapshots."""
         return {str(number): dict(weights) for number, weights in self._snapshots.items()}

@@ -54,6 +54,8 @@ class SelfPlay:
         """(S,) by behavior: the side of each slot."""
         self._restarts: int | None = 0
         """Episodes of agents that ended since an area's last did; None: people have been warned."""
+        self._alone = False
+        """People have been told that there is one team only."""
         self._saved: Mapping[str, Any] = {}
 
     def join(self, contender: Contender) -> None:
@@ -69,6 +71,10 @@ class SelfPlay:
 
     def note(self, tracker: Tracker) -> None:
         """Tells the tracker where everyone is."""
+        if len({side.team for side in self.sides}) == 1 and not self._alone:
+            self._alone = True
+            names = " and ".join(f"'{name}'" for name in self.contenders)
+            self.results.warn(f"all agents of {names} are of team {self.sides[0].team}: without another team self-play has no opponents")
         for name, contender in self.contenders.items():
             if self.learning is not None:
                 tracker.latest(name, "Self-play/Learning Team", self.learning)

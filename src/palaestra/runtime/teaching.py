@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from palaestra.brains.base import Seen
+from palaestra.core.chance import go_to, position_of
 from palaestra.core.errors import ConfigError, EnvError
 from palaestra.core.registry import nearest
 from palaestra.core.specs import ActionSpec, BehaviorSpec, differences
@@ -79,6 +80,18 @@ class Asked:
         if columns.shape[1] > 1:
             self._brain.memory = columns[:, 1:].copy()
 
+    @property
+    def chance(self) -> dict[str, Any]:
+        """Where the brain's stream of random numbers is; empty where it shows none."""
+        generator = self._brain.chance
+        return {} if generator is None else position_of(generator)
+
+    @chance.setter
+    def chance(self, position: Mapping[str, Any]) -> None:
+        generator = self._brain.chance
+        if generator is not None and position:
+            go_to(generator, position)
+
     def _zeros(self, slots: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
         return np.zeros((slots, self._action.continuous), np.float32), np.zeros((slots, len(self._action.branches)), np.int64)
 
@@ -101,6 +114,15 @@ class Playing:
     @memory.setter
     def memory(self, memory: Tensor) -> None:
         self._asked.memory = memory
+
+    @property
+    def chance(self) -> dict[str, Any]:
+        """Where the teacher's stream of random numbers is."""
+        return self._asked.chance
+
+    @chance.setter
+    def chance(self, position: Mapping[str, Any]) -> None:
+        self._asked.chance = position
 
     def forget(self) -> None:
         """Other agents sit in the slots from here on."""
@@ -137,6 +159,15 @@ class Told:
     def memory(self, memory: Tensor) -> None:
         size = self._student.network.memory_size
         self._student.memory, self._asked.memory = memory[:, :size].clone(), memory[:, size:]
+
+    @property
+    def chance(self) -> dict[str, Any]:
+        """Where the teacher's stream of random numbers is."""
+        return self._asked.chance
+
+    @chance.setter
+    def chance(self, position: Mapping[str, Any]) -> None:
+        self._asked.chance = position
 
     def forget(self) -> None:
         """Other agents sit in the slots from here on."""

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 WIN, DRAW, LOSS = 1.0, 0.5, 0.0
 START, SPREAD = 25.0, 25.0 / 3.0
 """Mean and deviation of a skill that nothing is known of: openskill's."""
+COPY_SPREAD = 1.0
+"""Deviation of the skill that a policy begins a run with: its opponents are copies of it, and so as good as it is, whatever that means."""
 ELO_PER_SKILL = 400.0 / 7.87
 """Points of Elo that a unit of skill is worth: both then expect ten wins to a loss at the same distance (400 points)."""
 
@@ -49,6 +51,11 @@ def rate(players: Sequence[Skill], scores: Sequence[float], *, learning: bool = 
     model = _model(learning)
     sides = [[model.rating(mu=player.mean, sigma=player.deviation)] for player in players]
     return [Skill(float(side[0].mu), float(side[0].sigma)) for side in model.rate(sides, scores=list(scores))]
+
+
+def mean_of(skills: Sequence[Skill]) -> Skill:
+    """What one player is whom a game's sides say different things of."""
+    return Skill(sum(skill.mean for skill in skills) / len(skills), sum(skill.deviation for skill in skills) / len(skills))
 
 
 def sums_to_zero(results: Sequence[float]) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from palaestra.core.chance import go_to, position_of
 from palaestra.scenario.settings import SelfPlaySettings
 
 LEARNING = -1
@@ -96,16 +97,9 @@ class Pool:
 
     def state_dict(self) -> dict[str, Any]:
         """The numbers, and where the stream of chance is."""
-        return {"numbers": list(self.numbers), "chance": _plain(self._generator.bit_generator.state)}
+        return {"numbers": list(self.numbers), "chance": position_of(self._generator)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on from there; a smaller window keeps the newest."""
         self.numbers = list(state["numbers"])[-self.settings.window :]
-        chance = state["chance"]
-        inner = {key: int(value) for key, value in chance["state"].items()}
-        self._generator.bit_generator.state = {**chance, "state": inner}
-
-
-def _plain(state: Mapping[str, Any]) -> dict[str, Any]:
-    """A generator's state; its numbers of 128 bits, which not every format takes, as text."""
-    return {**state, "state": {key: str(value) for key, value in state["state"].items()}}
+        go_to(self._generator, state["chance"])

@@ -140,10 +140,17 @@ def _parameter(value: Any) -> Any:
     return (CurriculumSettings if "curriculum" in value else SamplerSettings).model_validate(value)
 
 
+def _value(value: Any) -> Any:
+    """Picks the form of a lesson's."""
+    if isinstance(value, dict) and "curriculum" in value:
+        raise ValueError("expected a number or a sampler (sampler_type, sampler_parameters), got a curriculum: lessons have no lessons")
+    return _parameter(value)
+
+
 class LessonSettings(Settings):
     """One stage of a curriculum."""
 
-    value: Annotated[float | SamplerSettings, BeforeValidator(_parameter)]
+    value: Annotated[float | SamplerSettings, BeforeValidator(_value)]
     """What the parameter is while the lesson lasts."""
     name: str
     """What it is called in logs."""

@@ -71,6 +71,15 @@ def test_an_interrupted_run_draws_the_numbers_that_it_would_have_drawn(tmp_path:
     assert min(state(whole.folder)["run"]["lessons"]["parameters"]["filled"].tolist()) > 10  # more than were drawn at first
 
 
+@pytest.mark.parametrize("areas", [3, 5])
+def test_a_parameter_taken_out_of_the_settings_is_what_it_would_be_without_them(areas: int, tmp_path: Path):
+    config = ball({"mass": SAMPLERS["multirangeuniform"], "scale": 2.0, "gravity": curriculum(MEASURES["progress"], 5.0, 6.0)}, 600)
+    train(config, tmp_path, until=300)
+    resumed = train({**ball({"scale": 3.0}, 900)}, tmp_path, resume=True, num_areas=areas)
+    pending = state(resumed.folder)["run"]["collector"]["env"]["pending"]
+    assert pending.flatten(0, 1).unique(dim=0).tolist() == [[3.0, pytest.approx(9.81), 1.0]]  # scale, gravity, mass
+
+
 def test_how_often_the_loop_looks_up_changes_no_lesson(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     config = ball({"mass": curriculum(MEASURES["reward"], 1.0, 2.0, 3.0)}, 900)
     calm = train(config, tmp_path / "calm")
@@ -138,7 +147,7 @@ def test_a_run_is_evaluated_in_the_lesson_that_it_reached_drawing_what_was_drawn
 
 def test_a_criterion_of_a_behavior_that_the_settings_do_not_have_is_refused_with_its_line(tmp_path: Path):
     file = tmp_path / "ball.yaml"
-    file.write_text(CRITERION.format(behavior="3DBal", measure="reward", threshold=1, length=0))
+    file.write_text(CRITERION.format(behavior="3DBal", measure="reward", threshold=1, length=0, below=False))
     with pytest.raises(ConfigError, match=r"ball.yaml:11: .*lesson|ball.yaml:11: .*no behavior '3DBal'; did you mean '3DBall'"):
         train(file, tmp_path)
 
@@ -147,7 +156,9 @@ def test_a_criterion_of_a_behavior_that_the_settings_do_not_have_is_refused_with
     ("change", "line", "sentence"),
     [
         ({"measure": "Elo"}, 12, "'3DBall' has no rating: it does not play against itself"),
-        ({"measure": "progress"}, 13, "progress ends at 1 and is never more than 1"),
+        ({"measure": "progress"}, 13, "progress is never more than 1: the lesson would never end"),
+        ({"measure": "progress", "below": True, "threshold": 0}, 13, "progress is never less than 0: the lesson would never end"),
+        ({"measure": "progress", "threshold": -1}, 13, "expected a number within 0..1 for the measure 'progress', got -1"),
         ({"length": 2401}, 14, "cannot have 2,401 episodes within its max_steps of 2,400"),
         ({"measure": "rewrd"}, 12, "'3DBall' writes no metric 'rewrd'; did you mean 'reward'"),
         ({"measure": "Losses/Value Los"}, 12, "did you mean 'Losses/Value Loss'"),
@@ -156,7 +167,7 @@ def test_a_criterion_of_a_behavior_that_the_settings_do_not_have_is_refused_with
 )
 def test_a_criterion_that_can_never_be_met_is_refused_with_its_line(change: dict[str, Any], line: int, sentence: str, tmp_path: Path):
     file = tmp_path / "ball.yaml"
-    file.write_text(CRITERION.format(**{"behavior": "3DBall", "measure": "reward", "threshold": 1, "length": 0, **change}))
+    file.write_text(CRITERION.format(**{"behavior": "3DBall", "measure": "reward", "threshold": 1, "length": 0, "below": False, **change}))
     with pytest.raises(ConfigError, match=rf"ball.yaml:{line}: environment_parameters\.mass\.curriculum\[0\].*{sentence}"):
         train(file, tmp_path)
     assert not (tmp_path / "run").exists()
@@ -187,6 +198,7 @@ environment_parameters:
         measure: {measure}
         threshold: {threshold}
         min_lesson_length: {length}
+        below: {below}
     - name: b
       value: 2
 """

@@ -47,6 +47,7 @@ MEMORY = {"network_settings": {"hidden_units": 16, "num_layers": 1, "memory": {"
         ("two_against_one", ["Pair", "Giant"], {"trainer_type": "poca"}),
         ("three_teams", ["Fighter"], {}),
         ("symmetric", ["Fighter"], {"self_play": {"opponents": ["rumble_env:quarter"], "play_against_opponents_ratio": 0.5}}),
+        ("symmetric", ["Fighter"], {"self_play": {"opponents": ["random"], "play_against_opponents_ratio": 0.5}}),
     ],
 )
 def test_an_interrupted_run_ends_as_one_that_never_stopped(make: str, names: list[str], rest: dict[str, Any], tmp_path: Path) -> None:

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import cast
 
+import numpy as np
 import pytest
 import torch
 from rumble_env import Relay, Unseparated
 from small_runs import state
 from test_self_play_runs import config, contender_of, train
+from tiny_envs import table
 
+from palaestra.runtime.console import Console
+from palaestra.runtime.contender import Contender
+from palaestra.runtime.results import Game, Results
 from palaestra.runtime.snapshots import SnapshotFiles
+from palaestra.runtime.tracker import Tracker
+from palaestra.scenario.ratings import START, Skill
+from palaestra.scenario.self_play import LEARNING
+from palaestra.scenario.settings import SelfPlaySettings
 
 
 def test_a_team_of_several_behaviors_has_one_turn(tmp_path: Path) -> None:
@@ -74,7 +85,51 @@ def test_opponents_that_are_no_more_are_replaced(tmp_path: Path) -> None:
 
 def test_who_was_knocked_out_early_counts_in_the_skills(tmp_path: Path) -> None:
     result = train(config("Fighter", steps=300), "knockout", tmp_path)
-    assert contender_of(result, "Fighter")["skills"]["-1"]["deviation"] < 8
+    assert contender_of(result, "Fighter")["skills"]["-1"]["mean"] != START
+
+
+@dataclass
+class Player:
+    """A contender as far as ratings know it; numbers below 0 are the policy that learns."""
+
+    skills: dict[int, Skill]
+    elo: float = 1200.0
+    settings: SelfPlaySettings = field(default_factory=SelfPlaySettings)
+
+    def is_current(self, number: int) -> bool:
+        return number < 0
+
+    def skill(self, number: int) -> Skill:
+        return self.skills[number]
+
+    def set_skill(self, number: int, skill: Skill) -> None:
+        self.skills[number] = skill
+
+    def set_rating(self, number: int, elo: float) -> None:
+        self.elo = elo
+
+
+def rated(players: list[int], rewards: list[float]) -> dict[int, Skill]:
+    """Skills after a game of three sides, one agent each, that began as equals."""
+    player = Player({number: Skill(deviation=2.0) for number in set(players)})
+    game = Game([("Fighter", team) for team in range(3)], {"": np.array([players])}, {"Fighter": np.arange(3)}, False, {})
+    step = replace(table(torch.zeros(3, 1), terminated=[0, 1, 2]), reward=torch.tensor(rewards), area=torch.zeros(3, dtype=torch.int64))
+    Results(Tracker([]), Console(debug=False)).of_areas(game, {"Fighter": step}, torch.ones(1) > 0, {"Fighter": cast(Contender, player)})
+    return player.skills
+
+
+def test_a_player_of_two_sides_is_rated_by_both() -> None:
+    won, lost = rated([LEARNING, LEARNING, 0], [1, -1, -1]), rated([LEARNING, LEARNING, 0], [-1, -1, 1])
+    assert won == rated([LEARNING, LEARNING, 0], [-1, 1, -1])
+    assert won[LEARNING].mean > START > won[0].mean
+    assert lost[LEARNING].mean < START < lost[0].mean
+    # equals win two games of three on two sides of three: on average nothing is learned of either
+    assert 2 * won[LEARNING].mean + lost[LEARNING].mean == pytest.approx(3 * START, abs=0.05)
+    assert 2 * won[0].mean + lost[0].mean == pytest.approx(3 * START, abs=0.05)
+
+
+def test_a_player_of_all_sides_is_not_rated() -> None:
+    assert rated([LEARNING] * 3, [1, -1, -1]) == {LEARNING: Skill(deviation=2.0)}
 
 
 def test_agents_may_come_as_others_end(tmp_path: Path) -> None:

@@ -22,6 +22,11 @@ _OF_TRAINERS = {
     "bc": {"Losses/Cloning Loss", "Imitation/Teacher Reward"},
 }
 """What each trainer of ours writes besides what its reward signals do."""
+_OF_SELF_PLAY = {
+    ELO_TAG,
+    *(f"Self-play/{what}" for what in ("Opponent ELO Mean", "Opponent ELO Deviation", "Skill", "Skill Deviation")),
+    *(f"Self-play/{what}" for what in ("Learning Team", "Snapshots", "Swaps", "Team Changes", "Ghost Steps")),
+}
 _ESTIMATES = {"ppo": ("Value Estimate",), "poca": ("Value Estimate", "Baseline Estimate"), "sac": ("Value",), "bc": ()}
 _OF_SIGNALS = {
     "curiosity": {"Losses/Curiosity Forward Loss", "Losses/Curiosity Inverse Loss"},
@@ -54,8 +59,9 @@ def never_met(settings: RunSettings) -> Iterator[tuple[Key, str]]:
             there = ", ".join(map(repr, settings.behaviors))
             yield (*at, "behavior"), f"the settings have no behavior '{name}'{nearest(name, settings.behaviors)} (there are: {there})"
             continue
-        if criterion.measure == "progress" and not 0 <= criterion.threshold < 1 and not criterion.below:
-            yield (*at, "threshold"), f"progress ends at 1 and is never more than {criterion.threshold:g}: the lesson would never end"
+        if criterion.measure == "progress" and criterion.threshold == (0 if criterion.below else 1):
+            sentence = f"progress is never {'less' if criterion.below else 'more'} than {criterion.threshold:g}: the lesson would never end"
+            yield (*at, "threshold"), sentence
         if criterion.measure == ELO and block.self_play is None:
             yield (*at, "measure"), f"'{name}' has no rating: it does not play against itself (self_play)"
         if criterion.min_lesson_length > block.max_steps:
@@ -86,9 +92,10 @@ def metrics_of(block: BehaviorSettings, settings: RunSettings) -> set[str] | Non
     if block.trainer_type not in _OF_TRAINERS:
         return None
     known = _ALWAYS | _OF_TRAINERS[block.trainer_type]
-    known |= {f"Environment/Lesson Number/{name}" for name in settings.environment_parameters or ()}
+    parameters = settings.environment_parameters or {}
+    known |= {f"Environment/Lesson Number/{name}" for name, form in parameters.items() if isinstance(form, CurriculumSettings)}
     known |= {"Losses/Pretraining Loss"} if block.behavioral_cloning is not None else set()
-    known |= {ELO_TAG} if block.self_play is not None else set()
+    known |= _OF_SELF_PLAY if block.self_play is not None else set()
     for signal in block.reward_signals:
         known |= _OF_SIGNALS.get(signal, set())
         known |= {f"Policy/{title(signal)} {what}" for what in ("Reward", *_ESTIMATES[block.trainer_type])}
