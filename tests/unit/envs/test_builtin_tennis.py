@@ -141,7 +141,16 @@ def test_every_stroke_of_a_rally_adds_to_the_next():
         env = placed(ball=[-4.0, 1.0], ball_velocity=[-4.0, 0.0], position=[[-4.5, STAND]] * 2, tilt=[0.0] * 2, strokes=strokes)
         played(env, torch.tensor([[0, 0, -25 / 45]] * 2))
         speed[strokes] = env.state_dict()["ball_velocity"][0, 0].item()
-    assert speed[20] - speed[0] == pytest.approx(4.0, abs=0.01)
+    assert speed[20] - speed[0] == pytest.approx(8.0, abs=0.01)
+
+
+@pytest.mark.parametrize(("strokes", "fastest"), [(0, 9.0), (10, 13.0), (100, 20.0)])
+def test_a_stroke_is_no_faster_than_its_place_in_the_rally_allows(strokes: int, fastest: float):
+    env = placed(ball=[-4.0, 1.0], ball_velocity=[-20.0, 0.0], position=[[-4.5, STAND]] * 2, tilt=[0.0] * 2, strokes=strokes)
+    played(env, torch.tensor([[1.0, 0, -25 / 45]] * 2))
+    state = env.state_dict()
+    assert state["strokes"].tolist() == [strokes + 1]
+    assert state["ball_velocity"][0, 0].item() == pytest.approx(fastest, abs=0.01)
 
 
 @pytest.mark.parametrize(("scale", "meets"), [(0.5, False), (1.5, True)])

@@ -7,7 +7,9 @@ frame of the side that it is over. So the game looks and goes alike from both si
 Sizes and speeds are ours: 9 m from the net to the wall behind a side, a net of 1 m, a racket's middle 1 m above the
 floor, 8 m/s to run and 4.5 to jump with, physics ticks of 0.02 s. A racket's face leans back by -20 to 70 degrees. It
 sends off what meets it along its normal, with KICK and a share of the speed at which they met, and meets the ball once
-until the other has. Each stroke of a rally adds to the kick, so that rallies between good players end too.
+until the other has. At first no stroke is faster than EASY, which a good player reaches from anywhere: while a stroke could
+win a rally at once, good players took risks that lost one rally in ten, to beginners too. Each stroke of a rally adds to
+its kick and to the fastest, so that rallies between good players end.
 
 The side that the ball is over loses
 
@@ -48,8 +50,8 @@ MIDDLE_TILT, MOST_TILT = wp.constant(0.4363323), wp.constant(0.7853982)  # 25 an
 TURN = wp.constant(0.0698132)  # 4 degrees a tick
 KICK = wp.constant(6.5)  # m/s
 REBOUND = wp.constant(0.3)
-GRIP = wp.constant(0.5)  # share of its speed along a face that the ball loses
-HASTE = wp.constant(0.2)  # m/s that every stroke of a rally adds to the kick
+HASTE = wp.constant(0.4)  # m/s that every stroke of a rally adds to the kick
+EASY = wp.constant(9.0)  # m/s: the fastest of a first stroke; every other's is faster by as much
 
 
 @wp.struct
@@ -109,10 +111,10 @@ def struck(rally: Rally, racket: Racket, side: int, half_length: float):
     approach = -wp.dot(relative, normal)
     if approach <= 0.0 or wp.abs(off) > BALL_RADIUS + THICKNESS or wp.abs(wp.dot(to, wp.vec2(-normal[1], normal[0]))) > half_length:
         return rally
-    sliding = relative + approach * normal
     kick = KICK + HASTE * float(rally.strokes)
-    velocity = racket.velocity + (1.0 - GRIP) * sliding + (REBOUND * approach + kick) * normal
-    rally.velocity = velocity * wp.min(1.0, TOP_SPEED / wp.max(wp.length(velocity), 1.0e-6))
+    velocity = racket.velocity + (REBOUND * approach + kick) * normal
+    most = wp.min(EASY + HASTE * float(rally.strokes), TOP_SPEED)
+    rally.velocity = velocity * wp.min(1.0, most / wp.max(wp.length(velocity), 1.0e-6))
     rally.position += (BALL_RADIUS + THICKNESS - off) * normal
     rally.striker = side
     rally.bounces = 0
