@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
-from sdk_games import Duelist
+from sdk_games import Duelist, settle
 
 from palaestra import sdk
 
@@ -20,11 +19,7 @@ def growing(academy: sdk.Academy) -> None:
         steps += 1
         for two, one in duels:
             if one.turns >= 5:
-                won = float(np.sign(one.said - two.said))
-                one.set_reward(won)
-                two.set_reward(-won)
-                one.end_episode()
-                two.end_episode()
+                settle(one, two)
         if steps % 20 == 0 and len(duels) < 5:
             duels.append((academy.add(Duelist(1)), academy.add(Duelist(0))))
 
@@ -38,11 +33,7 @@ def side_by_side(academy: sdk.Academy) -> None:
     def judge() -> None:
         for turns, two, one in duels:
             if one.turns >= turns:
-                won = float(np.sign(one.said - two.said))
-                one.set_reward(won)
-                two.set_reward(-won)
-                one.end_episode()
-                two.end_episode()
+                settle(one, two)
 
 
 @sdk.game

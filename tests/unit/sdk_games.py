@@ -222,6 +222,15 @@ def goal(academy: sdk.Academy) -> None:
     academy.add(Seeker())
 
 
+def settle(one: Duelist, two: Duelist) -> None:
+    """Whoever said more has won; both begin anew."""
+    won = float(np.sign(one.said - two.said))
+    one.set_reward(won)
+    two.set_reward(-won)
+    one.end_episode()
+    two.end_episode()
+
+
 @sdk.game
 def duel(academy: sdk.Academy) -> None:
     """Two teams."""
@@ -229,13 +238,8 @@ def duel(academy: sdk.Academy) -> None:
 
     @academy.on_step
     def judge() -> None:
-        if one.turns < 10:
-            return
-        won = float(np.sign(one.said - two.said))
-        one.set_reward(won)
-        two.set_reward(-won)
-        one.end_episode()
-        two.end_episode()
+        if one.turns >= 10:
+            settle(one, two)
 
 
 @sdk.game

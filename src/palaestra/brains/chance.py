@@ -16,6 +16,7 @@ class RandomBrain:
         if role.argument:
             raise PolicyError(f"behavior '{role.behavior}': 'random' takes nothing after it; got '{role.argument}'")
         self._action, self.chance = role.spec.action, np.random.default_rng(role.seed)
+        """`chance` is what draws; a checkpoint holds where it is."""
 
     def begin(self, slots: NDArray[np.int64]) -> None:
         """Chance remembers nothing."""

@@ -33,9 +33,9 @@ class CheckedBrain:
 
     @property
     def chance(self) -> np.random.Generator | None:
-        """What the brain draws with, where it has a `chance`; None of any other."""
+        """What the brain draws with, where its `chance` is of the kind that `numpy.random.default_rng` makes; else None."""
         chance = getattr(self.brain, "chance", None)
-        return chance if isinstance(chance, np.random.Generator) else None
+        return chance if isinstance(chance, np.random.Generator) and isinstance(chance.bit_generator, np.random.PCG64) else None
 
     def begin(self, slots: NDArray[np.int64]) -> None:
         """New episodes in these slots."""

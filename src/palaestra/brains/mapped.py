@@ -34,6 +34,7 @@ class MappedModel:
             raise PolicyError(f"{model} does not exist; expected a model file")
         self._session, self._names, self._role = Session(str(model), str(model), role.seed), read_names(names), role
         self.chance = np.random.default_rng(role.seed)
+        """What draws choices; a checkpoint holds where it is."""
         self._obs = {f"obs_{i}": i for i in range(len(role.spec.obs))} | {obs.name: i for i, obs in enumerate(role.spec.obs)}
         self._check_tensors()
         self._outputs = self._chosen_outputs()

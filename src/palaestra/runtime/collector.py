@@ -52,12 +52,21 @@ class Decides(Protocol):
         ...
 
 
-@runtime_checkable
 class HasChance(Protocol):
-    """What who answers may have besides: streams of random numbers of its own, that no trainer keeps."""
+    """A brain with a stream of random numbers of its own, that no trainer keeps."""
 
     chance: Mapping[str, Any]
-    """Where they are."""
+    """Where it is; empty where the brain shows none."""
+
+
+@runtime_checkable
+class AsksBrains(Protocol):
+    """What who answers may have besides: brains that it asks."""
+
+    @property
+    def brains(self) -> Sequence[HasChance]:
+        """Whose streams a checkpoint holds."""
+        ...
 
 
 class Seat:
@@ -237,7 +246,7 @@ class Collector:
                     "decisions": seat.decisions,
                     "meter": seat.meter.state_dict(),
                     "memory": seat.policy.memory,
-                    "chance": seat.policy.chance if isinstance(seat.policy, HasChance) else {},
+                    "brains": [brain.chance for brain in brains_of(seat)],
                     "buffer": None if seat.buffer is None else seat.buffer.state_dict(),
                 }
                 for name, seat in self.seats.items()
@@ -274,8 +283,10 @@ class Collector:
                 continue
             seat = self.seats[name]
             seat.decisions = saved["decisions"]
-            if isinstance(seat.policy, HasChance) and "chance" in saved:
-                seat.policy.chance = saved["chance"]
+            brains, positions = brains_of(seat), saved.get("brains", [])
+            if len(brains) == len(positions):  # else they are others now
+                for brain, position in zip(brains, positions, strict=True):
+                    brain.chance = position
             if restored:
                 seat.meter.load_state_dict(saved["meter"])
                 seat.policy.memory = on(saved.get("memory", seat.policy.memory), self.env.device)
@@ -283,6 +294,11 @@ class Collector:
                 seat.buffer = seat.make_buffer(self.steps[name], seat.policy.blank(self.steps[name]))
                 seat.buffer.load_state_dict(on(saved["buffer"], self.env.device))
         return restored
+
+
+def brains_of(seat: Seat) -> Sequence[HasChance]:
+    """Those that are asked for its behavior."""
+    return seat.policy.brains if isinstance(seat.policy, AsksBrains) else ()
 
 
 def on(state: Any, device: torch.device) -> Any:

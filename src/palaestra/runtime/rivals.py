@@ -30,9 +30,9 @@ class Part:
 class Rivals:
     """Who sits in each slot is told by `seat`; each distinct network answers once a tick, for all its slots together."""
 
-    def __init__(self, policy: Policy, live: nn.Module, make_network: Callable[[], Any], fixed_opponents: Sequence[Asked]) -> None:
-        """`live`: the policy's network. `make_network`: a fresh `Actor` of its shape, a module, on its device."""
-        self.policy, self._live, self._make_network, self.fixed = policy, live, make_network, fixed_opponents
+    def __init__(self, policy: Policy, live: nn.Module, make_network: Callable[[], Any], brains: Sequence[Asked]) -> None:
+        """`live`: the policy's network. `make_network`: a fresh `Actor` of its shape, on its device. `brains`: fixed opponents."""
+        self.policy, self._live, self._make_network, self.brains = policy, live, make_network, brains
         self._snapshots: dict[int, Mapping[str, Tensor]] = {}
         self._networks: dict[int, Any] = {}
         self._spare: list[Any] = []
@@ -88,7 +88,7 @@ class Rivals:
         for part in self._parts:
             if (which := fixed(part.number)) is not None:
                 acting = step.acting & torch.zeros_like(step.acting).index_fill_(0, part.rows, True)
-                action, rows = self.fixed[which].answer(replace(step, acting=acting)), part.rows
+                action, rows = self.brains[which].answer(replace(step, acting=acting)), part.rows
                 continuous[rows], discrete[rows] = action.continuous[rows], action.discrete[rows]
                 continue
             rows = part.rows if self.policy.network.spec.steady else part.rows[step.acting[part.rows]]
@@ -121,14 +121,14 @@ class Rivals:
 
     def see(self, step: TimeStep) -> Tensor:
         """Takes in a table that asks nothing; the memory (S, L) of all slots."""
-        for opponent in self.fixed:
+        for opponent in self.brains:
             opponent.see(step)
         return self.policy.see(step)
 
     def forget(self) -> None:
         """Other agents sit in the slots from here on."""
         self.policy.forget()
-        for opponent in self.fixed:
+        for opponent in self.brains:
             opponent.forget()
 
     def blank(self, step: TimeStep) -> Decision:
@@ -139,27 +139,16 @@ class Rivals:
     def memory(self) -> Tensor:
         """(S, ...) what the networks remember of the slots, then what each fixed opponent does."""
         own = self.policy.memory
-        return torch.cat([own, *(opponent.memory.to(own.device) for opponent in self.fixed)], 1)
+        return torch.cat([own, *(opponent.memory.to(own.device) for opponent in self.brains)], 1)
 
     @memory.setter
     def memory(self, memory: Tensor) -> None:
-        size, sizes = self.policy.network.memory_size, [opponent.memory.shape[1] for opponent in self.fixed]
+        size, sizes = self.policy.network.memory_size, [opponent.memory.shape[1] for opponent in self.brains]
         own, others = memory.split([size, memory.shape[1] - size], 1)
         self.policy.memory = own.clone()
         if sizes and others.shape[1] == sum(sizes):  # else they are other opponents now, who begin anew
-            for opponent, part in zip(self.fixed, others.split(sizes, 1), strict=True):
+            for opponent, part in zip(self.brains, others.split(sizes, 1), strict=True):
                 opponent.memory = part
-
-    @property
-    def chance(self) -> dict[str, Any]:
-        """Where the fixed opponents' streams of random numbers are, by their number."""
-        return {str(i): opponent.chance for i, opponent in enumerate(self.fixed)}
-
-    @chance.setter
-    def chance(self, positions: Mapping[str, Any]) -> None:
-        if len(positions) == len(self.fixed):  # else they are other opponents now
-            for i, opponent in enumerate(self.fixed):
-                opponent.chance = positions[str(i)]
 
     def state_dict(self) -> dict[str, Any]:
         """The snapshots."""

@@ -105,6 +105,8 @@ class Playing:
 
     def __init__(self, asked: Asked, device: torch.device) -> None:
         self._asked, self._device = asked, device
+        self.brains = (asked,)
+        """Whose streams of random numbers a checkpoint holds."""
 
     @property
     def memory(self) -> Tensor:
@@ -114,15 +116,6 @@ class Playing:
     @memory.setter
     def memory(self, memory: Tensor) -> None:
         self._asked.memory = memory
-
-    @property
-    def chance(self) -> dict[str, Any]:
-        """Where the teacher's stream of random numbers is."""
-        return self._asked.chance
-
-    @chance.setter
-    def chance(self, position: Mapping[str, Any]) -> None:
-        self._asked.chance = position
 
     def forget(self) -> None:
         """Other agents sit in the slots from here on."""
@@ -148,6 +141,8 @@ class Told:
 
     def __init__(self, student: Policy, asked: Asked) -> None:
         self._student, self._asked = student, asked
+        self.brains = (asked,)
+        """Whose streams of random numbers a checkpoint holds."""
 
     @property
     def memory(self) -> Tensor:
@@ -159,15 +154,6 @@ class Told:
     def memory(self, memory: Tensor) -> None:
         size = self._student.network.memory_size
         self._student.memory, self._asked.memory = memory[:, :size].clone(), memory[:, size:]
-
-    @property
-    def chance(self) -> dict[str, Any]:
-        """Where the teacher's stream of random numbers is."""
-        return self._asked.chance
-
-    @chance.setter
-    def chance(self, position: Mapping[str, Any]) -> None:
-        self._asked.chance = position
 
     def forget(self) -> None:
         """Other agents sit in the slots from here on."""

@@ -75,10 +75,10 @@ def behavior(settings: RunSettings, name: str, present: Iterable[str] = ()) -> B
         return settings.behaviors[name]
     if settings.default_settings:
         return settings.default_settings
-    has = ", ".join(f"'{other}'" for other in dict.fromkeys([*present, name]))
     of_team = next((other for other in settings.behaviors if other.partition("?team=")[0] == name), None)
     if of_team is not None:
         raise ConfigError(f"write '{name}' for '{of_team}': the settings of a behavior are those of all its teams")
+    has = ", ".join(f"'{other}'" for other in dict.fromkeys([*present, name]))
     raise ConfigError(
         f"the environment has the behavior '{name}', for which there are no settings{nearest(name, settings.behaviors)} "
         f"(the settings list {', '.join(map(repr, settings.behaviors))}; the environment has {has}); "
