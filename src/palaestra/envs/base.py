@@ -75,6 +75,18 @@ class Measures(Protocol):
 
 
 @runtime_checkable
+class Staggers(Protocol):
+    """What an environment may do besides: have episodes that are cut after some time end at different times in different areas."""
+
+    def stagger(self, seed: int) -> None:
+        """Right after `reset`: has each area's episode go on as if a part of its time, drawn for each, had passed already.
+
+        Raises EnvError where episodes are not cut.
+        """
+        ...
+
+
+@runtime_checkable
 class Queues(Protocol):
     """What an environment may do besides: take parameters of many episodes at once, so that nobody has to watch for where one begins."""
 

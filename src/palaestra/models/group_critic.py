@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -14,16 +15,35 @@ from palaestra.core.timestep import Action
 from palaestra.models.attention import FORBIDDEN, HEADS, linear
 
 
+@dataclass(frozen=True, slots=True)
+class Opinion:
+    """What a group can still earn, as each of its agents has it: two parts, which add up. Each (M, P, K), or (R, K) of some."""
+
+    own: Tensor
+    """What the agent's own view says of it."""
+    context: Tensor
+    """What its mates' views change about that."""
+
+    def at(self, places: Tensor) -> Opinion:
+        """Of those who stand in these places (R,), in M * P counting."""
+        own, context = (part.flatten(0, 1).index_select(0, places) for part in (self.own, self.context))
+        return Opinion(own, context)
+
+    def value(self, trust: Tensor) -> Tensor:
+        """With so much of the context, (K,)."""
+        return self.own + trust * self.context
+
+
 class GroupCritic(nn.Module):
-    """What a group can still earn, and what it could without knowing what one of its agents does: its baseline.
+    """What a group can still earn, from each agent's place: its value, and its baseline, which knows what mates do but not what it does.
 
-    Both attend over what the critic's body makes of each agent's view: the value over all agents' views, the baseline over
-    the agent's own view and what its mates see and do. Only views ask; the order of agents and places where nobody is
-    mean nothing. Keys and values of an agent are worked out once, not once for each mate that looks at it; how many
-    there are is said as 1 - 1 / agents, without the original's running maximum.
+    Three parts add up. One layer says what the agent's own view is worth, as PPO's does. Attention over all agents' views says
+    what mates' views change about that, and attention over its own view and what mates see and do, what their actions change.
+    The body learns from the first part alone: while rewards are rare, the gradient of the other two, through their
+    normalized layers, was measured to leave nothing of a view in it. How far to follow those is for who asks to measure.
 
-    A baseline is the value and what mates' actions change about it: what is wrong about the value is in the return
-    too, and cancels out of the advantage, where two opinions of their own would add their errors to it as noise.
+    Only views ask; the order of agents and places where nobody is mean nothing. Keys and values of an agent are worked out once, not
+    once for each mate that looks at it; how many there are is said as 1 - 1 / agents, without the original's running maximum.
     """
 
     def __init__(self, inputs: int, signals: int, action: ActionSpec) -> None:
@@ -35,39 +55,38 @@ class GroupCritic(nn.Module):
         self.key_value = linear(inputs, 2 * HEADS * self.size, 0.125)
         self.out, self.body = linear(HEADS * self.size, inputs, 0.125), linear(inputs, inputs)
         self.crowd = nn.Parameter(torch.zeros(inputs))
-        self.value_head, self.change_head = nn.Linear(inputs, signals), nn.Linear(inputs, signals)
-        for head in (self.value_head, self.change_head):
+        self.own_head, self.context_head, self.change_head = (nn.Linear(inputs, signals) for _ in range(3))
+        for head in (self.own_head, self.context_head, self.change_head):
             nn.init.zeros_(head.weight)
             nn.init.zeros_(head.bias)
 
     def forward(self, features: Tensor) -> Tensor:
-        """Values of agents on their own, (N, K), of their features (N, inputs)."""
-        own = torch.arange(len(features), device=features.device).unsqueeze(1)
-        return self.value(features, Groups(own, torch.ones_like(own, dtype=torch.bool)))
+        """What agents' own views say, (N, K), of their features (N, inputs)."""
+        return self.own_head(features)
 
-    def value(self, features: Tensor, groups: Groups) -> Tensor:
-        """Of each moment, (M, K). `features` (N, inputs) of the views; a moment at which nobody is gets some number."""
-        view = self._embedded(self.seen(features))
-        return self._value(view, self.query(view), self.key_value(view), groups)
+    def opinion(self, features: Tensor, groups: Groups) -> Opinion:
+        """(M, P, K); where nobody is, some number. `features` (N, inputs) of the views."""
+        view = self._embedded(self.seen(features.detach()))
+        return Opinion(groups.of(self.own_head(features)), self._context(view, self.query(view), self.key_value(view), groups))
 
-    def value_and_baseline(self, features: Tensor, action: Action, groups: Groups, views: Tensor, places: Tensor) -> tuple[Tensor, Tensor]:
-        """Of each moment the value, (M, K), and of R decisions the baseline, (R, K).
+    def opinion_and_change(self, features: Tensor, action: Action, groups: Groups, views: Tensor, places: Tensor) -> tuple[Opinion, Tensor]:
+        """(M, P, K), and of R decisions what mates' actions change about the opinion of who makes them, (R, K).
 
         `action` (N, ...) as the environment got it; `views` (R,): which decide, `places` (R,): where they stand, in M * P counting.
         """
-        seen = self.seen(features)
+        seen = self.seen(features.detach())
         view, deed = self._embedded(seen), self._embedded(seen + self.done(self.encoded(action)))
         query, own, others = self.query(view), self.key_value(view), self.key_value(deed)
-        value = self._value(view, query, own, groups)
+        opinion = Opinion(groups.of(self.own_head(features)), self._context(view, query, own, groups))
         asks, (key, worth), (keys, worths) = self._heads(query, groups)[0], self._heads(own, groups), self._heads(others, groups)
         diagonal = torch.eye(groups.members.shape[1], dtype=torch.bool, device=view.device)
         score = torch.where(diagonal, (asks * key).sum(3, keepdim=True), asks @ keys.transpose(2, 3))
         weight = self._softmax(score, groups)
         attended = weight.masked_fill(diagonal, 0.0) @ worths + weight.diagonal(dim1=2, dim2=3).unsqueeze(3) * worth
         attended = attended.transpose(1, 2).flatten(2).flatten(0, 1).index_select(0, places)
-        moments = places // groups.here.shape[1]
-        change = self.change_head(self._judged(attended, view.index_select(0, views), groups.here.sum(1).index_select(0, moments)))
-        return value, value.detach().index_select(0, moments) + change
+        agents = groups.here.sum(1).index_select(0, places // groups.here.shape[1])
+        change = self.change_head(self._seen_with(attended, view.index_select(0, views), agents))
+        return opinion, change
 
     def encoded(self, action: Action) -> Tensor:
         """Numbers and choices side by side, (N, continuous + choices), each choice as one of its branch's."""
@@ -78,14 +97,12 @@ class GroupCritic(nn.Module):
     def _embedded(x: Tensor) -> Tensor:
         return functional.layer_norm(functional.silu(x), x.shape[1:])
 
-    def _value(self, view: Tensor, query: Tensor, key_value: Tensor, groups: Groups) -> Tensor:
+    def _context(self, view: Tensor, query: Tensor, key_value: Tensor, groups: Groups) -> Tensor:
+        """(M, P, K) for each who asks."""
         (asks,), (key, worth) = self._heads(query, groups), self._heads(key_value, groups)
-        share = groups.here.to(view.dtype)
-        agents = share.sum(1)
-        share = (share / agents.clamp(min=1).unsqueeze(1)).unsqueeze(1)  # (M, 1, P)
-        weight = share.unsqueeze(1) @ self._softmax(asks @ key.transpose(2, 3), groups)  # of all who ask
-        attended = (weight @ worth).flatten(1)
-        return self.value_head(self._judged(attended, (share @ groups.of(view)).squeeze(1), agents))
+        attended = (self._softmax(asks @ key.transpose(2, 3), groups) @ worth).transpose(1, 2).flatten(2).flatten(0, 1)
+        agents = groups.here.sum(1, keepdim=True).expand_as(groups.here).flatten()
+        return self.context_head(self._seen_with(attended, groups.of(view).flatten(0, 1), agents)).unflatten(0, groups.here.shape)
 
     def _heads(self, x: Tensor, groups: Groups) -> tuple[Tensor, ...]:
         """Rows (N, parts * HEADS * size) of the views as (M, HEADS, P, size) each."""
@@ -96,7 +113,7 @@ class GroupCritic(nn.Module):
         absent = ~groups.here[:, None, None, :] * FORBIDDEN
         return torch.softmax(score / math.sqrt(self.size) + absent, 3)
 
-    def _judged(self, attended: Tensor, itself: Tensor, agents: Tensor) -> Tensor:
+    def _seen_with(self, attended: Tensor, itself: Tensor, agents: Tensor) -> Tensor:
         """What was attended to and who asked, (X, ...), and how many agents there are (X,), as features (X, inputs)."""
         features = functional.layer_norm(self.out(attended) + itself, itself.shape[1:])
         mates = 1 - 1 / agents.clamp(min=1).to(features.dtype)

@@ -15,7 +15,7 @@ from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Decision, Ends, TimeStep
 from palaestra.data.buffers import PLAIN, RolloutBuffer, SlottedBuffer, SteadyBuffer
 from palaestra.data.rollout import Keeps, Rollout
-from palaestra.envs.base import Env, Sends
+from palaestra.envs.base import Env, Sends, Staggers
 from palaestra.models.policy import Chosen
 from palaestra.runtime.border import check_ends, check_rollout, check_shapes, check_step
 from palaestra.runtime.episodes import EpisodeMeter
@@ -137,7 +137,16 @@ class Collector:
     `join(name, spec)` is asked for the policy of a behavior when it first appears.
     """
 
-    def __init__(self, env: Env, join: Callable[[str, BehaviorSpec], Seat], seed: int, watchers: Sequence[Watcher] = ()) -> None:
+    def __init__(
+        self,
+        env: Env,
+        join: Callable[[str, BehaviorSpec], Seat],
+        seed: int,
+        watchers: Sequence[Watcher] = (),
+        staggers: Staggers | None = None,
+    ) -> None:
+        """`staggers`: the environment, where its first episodes are to end at different times; they are not told of then."""
+        self._staggers = staggers
         self.env, self.seats, self._join, self.watchers = env, dict[str, Seat](), join, watchers
         self.seconds = {"environment": 0.0, "inference": 0.0}
         self._on_host = env.device.type == "cpu"
@@ -145,13 +154,15 @@ class Collector:
         self._settled = True
         """The buffers know of the tables that stand in `steps`."""
         self.steps: dict[str, TimeStep] = env.reset(seed)
-        self._begin()
+        self._begin(seed)
 
-    def _begin(self) -> None:
-        """Takes in the first tables after a reset."""
+    def _begin(self, seed: int | None = None) -> None:
+        """Takes in the first tables after a reset with this seed; None: they are none after a reset."""
+        if self._staggers is not None and seed is not None:
+            self._staggers.stagger(seed)
         self._welcome()
         for name, step in self.steps.items():
-            self.seats[name].meter.begin(step)
+            self.seats[name].meter.begin(step, partial=self._staggers is not None and seed is not None)
         for watcher in self.watchers:
             watcher.begin(self.steps)
 
@@ -167,7 +178,7 @@ class Collector:
         for seat in self.seats.values():
             seat.policy.forget()
             seat.buffer = None
-        self._begin()
+        self._begin(seed)
 
     @torch.no_grad()
     def collect(self, ticks: int, until: Callable[[], bool]) -> dict[str, Rollout]:
@@ -277,7 +288,7 @@ class Collector:
             self.steps = self.env.reset(seed)
             for seat in self.seats.values():
                 seat.policy.forget()
-        self._begin()
+        self._begin(None if restored else seed)
         for name, saved in state["seats"].items():
             if name not in self.seats:
                 continue

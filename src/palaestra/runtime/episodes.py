@@ -44,21 +44,22 @@ class EpisodeMeter:
         self._returns, self._group = np.zeros(slots), np.zeros(slots)
         self._lengths, self._waiting = np.zeros(slots, np.int64), np.zeros(slots, bool)
         self._living, self._groups = np.zeros(slots, bool), np.full(slots, -1, np.int64)
-        self._older = np.zeros(slots, bool)
+        self._older, self._partial = np.zeros(slots, bool), np.zeros(slots, bool)
 
     def mark(self) -> None:
         """Notes whose episodes are under way. Call `take` first."""
         assert not self._ticks
         self._older = self._waiting | (self._lengths > 0)
 
-    def begin(self, step: TimeStep) -> None:
-        """The first tables after a reset: every open episode is dropped."""
+    def begin(self, step: TimeStep, *, partial: bool = False) -> None:
+        """The first tables after a reset: every open episode is dropped. `partial`: those that begin are not whole, and not told of."""
         self._ticks.clear()
         self._lost.clear()
         self._counted.clear()
         self._resize(len(step.reward))
         self._waiting = step.acting.cpu().numpy().copy()
         self._living, self._groups = self._waiting.copy(), step.group.cpu().numpy().copy()
+        self._partial[:] = partial
 
     def add(self, step: TimeStep, counted: Tensor | None = None) -> None:
         """One tick. `counted` (S,): whose episodes are told of where they end; None: all."""
@@ -94,14 +95,14 @@ class EpisodeMeter:
             self._waiting = (self._waiting & ~settled) | acting
             if ended.any():
                 own = ended if told is None else ended & told.cpu().numpy()
-                slots = (own & (self._lengths > 0)).nonzero()[0]  # one that ends before its first decision is none
+                slots = (own & ~self._partial & (self._lengths > 0)).nonzero()[0]  # one that ends before its first decision is none
                 returns.append(self._returns[slots])
                 groups.append(self._group[slots])
                 lengths.append(self._lengths[slots])
                 mates.append(self._groups[slots] >= 0)
                 last.append(np.isin(slots, last_of_groups(ended, self._living, self._groups, self._lengths)))
                 older.append(self._older[slots])
-                self._returns[ended] = self._group[ended] = self._lengths[ended] = self._older[ended] = 0
+                self._returns[ended] = self._group[ended] = self._lengths[ended] = self._older[ended] = self._partial[ended] = 0
             self._living = (self._living & ~ended) | acting
             self._groups = np.where(acting, plays_in, self._groups)
         nothing = np.zeros(0)
@@ -116,7 +117,7 @@ class EpisodeMeter:
 
     def _forget(self, lost: NDArray[np.bool_]) -> None:
         """Their episodes are none."""
-        self._returns[lost] = self._group[lost] = self._lengths[lost] = self._older[lost] = 0
+        self._returns[lost] = self._group[lost] = self._lengths[lost] = self._older[lost] = self._partial[lost] = 0
         self._waiting &= ~lost
         self._living &= ~lost
 
@@ -126,13 +127,13 @@ class EpisodeMeter:
             self._returns, self._group = np.pad(self._returns, (0, more)), np.pad(self._group, (0, more))
             self._lengths, self._waiting = np.pad(self._lengths, (0, more)), np.pad(self._waiting, (0, more))
             self._living, self._groups = np.pad(self._living, (0, more)), np.pad(self._groups, (0, more), constant_values=-1)
-            self._older = np.pad(self._older, (0, more))
+            self._older, self._partial = np.pad(self._older, (0, more)), np.pad(self._partial, (0, more))
 
     def state_dict(self) -> dict[str, Any]:
         """Open sums. Call `take` first."""
         assert not self._ticks
         arrays = {"returns": self._returns, "group": self._group, "lengths": self._lengths, "waiting": self._waiting}
-        arrays |= {"living": self._living, "groups": self._groups, "older": self._older}
+        arrays |= {"living": self._living, "groups": self._groups, "older": self._older, "partial": self._partial}
         return {name: torch.from_numpy(array.copy()) for name, array in arrays.items()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -147,7 +148,8 @@ class EpisodeMeter:
             self._living, self._groups = state["living"].numpy().copy(), state["groups"].numpy().copy()
         else:
             self._living, self._groups = self._waiting.copy(), np.full(len(self._waiting), -1, np.int64)
-        self._older = state["older"].numpy().copy() if "older" in state else np.zeros(len(self._waiting), bool)
+        none = np.zeros(len(self._waiting), bool)
+        self._older, self._partial = (state[name].numpy().copy() if name in state else none.copy() for name in ("older", "partial"))
 
 
 def host(column: tuple[Tensor, ...]) -> list[NDArray[Any]]:

@@ -9,10 +9,11 @@ from typing import Any
 
 import torch
 
-from palaestra.core.errors import CheckpointError, EnvError
+from palaestra.core.errors import CheckpointError, ConfigError, EnvError
 from palaestra.core.specs import BehaviorSpec, describe
 from palaestra.data.rollout import Rollout
-from palaestra.envs.base import Env, Informed, Measures, Waits
+from palaestra.envs.base import Env, Informed, Measures, Staggers, Waits
+from palaestra.envs.transfer import Transfer
 from palaestra.runtime.analytics_facts import behavior_facts, training_facts
 from palaestra.runtime.checkpoints import Checkpoint, Checkpoints, palaestra_version
 from palaestra.runtime.collector import Collector, Seat
@@ -77,7 +78,9 @@ class Run:
             env.training_starts(training_facts(settings, self.device))
         self.teachers = Teachers(settings, env)
         self.self_play = SelfPlay(env, Results(tracker, console), console.info)
-        self.collector = Collector(env, self._join, settings.env_settings.seed, [self.self_play, self.lessons])
+        watchers = [self.self_play, self.lessons]
+        staggers = None if self.inference else staggering(env, settings)
+        self.collector = Collector(env, self._join, settings.env_settings.seed, watchers, staggers)
         self.set_threads()
 
     def _join(self, name: str, spec: BehaviorSpec) -> Seat:
@@ -340,3 +343,13 @@ def most_kept(settings: RunSettings) -> int:
     blocks = [*settings.behaviors.values(), *([settings.default_settings] if settings.default_settings else [])]
     kept = [block.keep_checkpoints for block in blocks]
     return 0 if min(kept, default=5) <= 0 else max(kept, default=5)
+
+
+def staggering(env: Env, settings: RunSettings) -> Staggers | None:
+    """The environment, where its first episodes are to end at different times. Raises ConfigError where it cannot have them so."""
+    if not settings.env_settings.stagger_episodes:
+        return None
+    behind = env.behind if isinstance(env, Transfer) else env
+    if not isinstance(behind, Staggers):
+        raise ConfigError("env_settings.stagger_episodes: only built-in environments can have their first episodes end at different times")
+    return behind

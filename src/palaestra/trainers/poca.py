@@ -21,7 +21,7 @@ from palaestra.data.rollout import Keeps, Rollout
 from palaestra.data.rows import Rows
 from palaestra.data.timeline import NOBODY
 from palaestra.data.transitions import TransitionTable
-from palaestra.losses.poca import group_returns
+from palaestra.losses.poca import group_returns, share_explained
 from palaestra.losses.returns import horizon_cuts, normalized
 from palaestra.models.actor_critic import ActorCritic
 from palaestra.models.adam import Adam
@@ -37,12 +37,16 @@ from palaestra.trainers.precision import pays, pays_for_groups
 from palaestra.trainers.settings import POCASettings
 from palaestra.trainers.values import settled
 
+TRUST_RATE = 0.1
+"""Of what a rollout tells of how far to follow mates' views, an update takes so much."""
+
 
 class POCA:
     """Learns from one rollout at a time, then throws it away.
 
     An agent's reward is its own, that of its mates and that of the group. Its returns go on after its death with
-    what its mates earn; its advantage is what came of its own action, given what its mates did.
+    what its mates earn; its advantage is what came of its own action, given what its mates did. What the critic makes of mates'
+    views and actions counts as far as it explains returns that it has not learned from: where it is noise, PPO is left.
     """
 
     Settings = POCASettings
@@ -65,6 +69,8 @@ class POCA:
         self.signals = RewardSignals(spec, settings.reward_signals, device, seed + 3)
         imitates = settings.behavioral_cloning is not None
         self.cloning = Cloning(self.network, self.parameters, settings, self.hyper, device, seed + 4) if imitates else None
+        self.trust = torch.zeros(len(self.signals.names), device=device)
+        """(K,) how far the values follow mates' views."""
         self.rollout_size = self.hyper.buffer_size
         self.keeps = Keeps(terminal_views=self.signals.keeps.terminal_views, moments=True)
 
@@ -123,15 +129,21 @@ class POCA:
         stops = settled(rollout, (horizon_cuts(ended, self.settings.time_horizon) & ~ended,))[0]
         dead = settled(rollout, (rollout.terminated,))[0]
         heir = torch.from_numpy(table.heir).to(stops.device).masked_fill(stops, NOBODY)
-        value, baseline, following, following_endless = critique()
-        targets = []
+        judged = critique(self.trust)
+        value, targets = judged.opinion.value(self.trust), []
         for k, (name, gamma, endless) in enumerate(zip(self.signals.names, self.signals.gammas, self.signals.ignore_ends, strict=True)):
-            next_value = (following_endless if endless else following)[:, k]
+            next_value = (judged.following_endless if endless else judged.following)[:, k]
             heirs = heir.masked_fill(dead, NOBODY) if endless else heir
             targets.append(group_returns(rewards[:, k], next_value, heirs, gamma=gamma, gae_lambda=self.hyper.lambd))
             metrics.add({f"Policy/{title(name)} Value Estimate": value[:, k].mean()})
-            metrics.add({f"Policy/{title(name)} Baseline Estimate": baseline[:, k].mean()})
         target = torch.stack(targets, 1)
+        self.trust.lerp_(share_explained(target - judged.opinion.own, judged.opinion.context), TRUST_RATE)
+        value = judged.opinion.value(self.trust)
+        share = share_explained(target - value, judged.change)
+        baseline = value + share * judged.change
+        for k, name in enumerate(self.signals.names):
+            metrics.add({f"Policy/{title(name)} Baseline Estimate": baseline[:, k].mean()})
+            metrics.add({f"Policy/{title(name)} Context Share": self.trust[k], f"Policy/{title(name)} Baseline Share": share[k]})
         continuous, discrete, log_prob = settled(rollout, (rollout.sample.continuous, rollout.sample.discrete, rollout.log_prob))
         mask = None if rollout.action_mask is None else settled(rollout, (rollout.action_mask,))[0]
         return Rows((), continuous, discrete, log_prob, normalized((target - baseline).mean(1)), value, target, mask)
@@ -147,8 +159,9 @@ class POCA:
 
     def state_dict(self) -> dict[str, Any]:
         """Everything the next decision and update depend on."""
-        return state_of(self)
+        return {**state_of(self), "trust": self.trust}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on as if it had never stopped."""
         restore(self, state)
+        self.trust.copy_(state["trust"])

@@ -6,6 +6,7 @@ from envs.crowd_env import Crowd
 
 from palaestra.core.errors import EnvError
 from palaestra.core.timestep import Action, TimeStep
+from palaestra.runtime.environments import make_env
 from palaestra.testing import check_env
 
 MANY, FEW = [True, True, False] * 2, [False, False, True] * 2
@@ -115,3 +116,29 @@ def test_a_picture_is_drawn_from_the_rows_of_all_agents_of_the_area():
     picture = env.render(1)
     assert picture.shape == (1, 3, 3)
     assert picture.max() == 1
+
+
+def test_staggered_episodes_end_at_different_times_and_the_next_ones_have_all_theirs():
+    env = make_env("builtin:GridWorld", areas=40)
+    still = {"GridWorld": Action(torch.zeros(40, 0), torch.zeros(40, 1, dtype=torch.int64))}
+    times = []
+    for seed in (1, 1, 2):
+        env.reset(seed)
+        env.stagger(seed)
+        ends = [[] for _ in range(40)]
+        for tick in range(1, 300):
+            step = env.step(still)["GridWorld"]
+            for slot in step.truncated.nonzero().flatten().tolist():
+                ends[slot].append(tick)
+        times.append([of_area[0] for of_area in ends])
+        assert all(of_area[k + 1] - of_area[k] == 100 for of_area in ends for k in range(len(of_area) - 1))
+    assert times[0] == times[1] != times[2]
+    assert min(times[0]) < 20
+    assert 80 < max(times[0]) <= 100
+
+
+def test_what_is_not_cut_by_age_is_not_staggered():
+    env = make_env("builtin:RingOut", areas=2)
+    env.reset(0)
+    with pytest.raises(EnvError, match="RingOut: its episodes are not cut after a number of decisions"):
+        env.stagger(0)

@@ -105,19 +105,20 @@ def test_mates_share_a_group_and_areas_do_not():
     assert step.acting.all()
 
 
-def test_the_grid_shows_blocks_by_size_and_what_else_is_near():
-    env = laid(LARGE, (0.0, 0.0), [(0.0, -3.5), (4.5, -2.5)])
-    grid = acted(env).obs[0][0]
-    assert grid.shape == (6, 20, 20)
-    assert grid[:2].sum() == 0
-    # the agent stands at (0, -3.5): the cell of (x, y) is row 6.5 - y, column 10 + x, rounded down
-    assert grid[2].nonzero().amin(0).tolist() == [5, 8]
-    assert grid[2].nonzero().amax(0).tolist() == [7, 11]
-    assert grid[3].nonzero()[:, 0].unique().tolist() == [0, 1]  # the goal begins 8.5 m ahead
-    assert grid[4].nonzero()[:, 0].unique().tolist() == [*range(16)]  # walls on both sides, as far as they go
-    assert grid[4].nonzero()[:, 1].unique().tolist() == [*range(1, 20)]  # and behind
-    assert grid[5, 9, 14] == 1  # a mate, half a meter ahead, 4.5 m to the right
-    assert grid[5, 9:11, 9:11].sum() == 0  # it does not see itself
+def test_the_grid_shows_blocks_by_size_and_what_else_lies_ahead():
+    env = laid(LARGE, (0.0, 0.0), [(0.0, -3.6), (4.6, -2.5)])
+    first, second = acted(env).obs[0][:2]
+    assert first.shape == (6, 20, 20)
+    assert first[:2].sum() == 0
+    # the first stands at (0, -3.6): the cell of (x, y) is row 2 (6.4 - y), column 2 (x + 5), rounded down
+    assert first[2].nonzero().amin(0).tolist() == [10, 7]
+    assert first[2].nonzero().amax(0).tolist() == [15, 12]
+    assert first[3].nonzero()[:, 0].unique().tolist() == [0, 1, 2]  # the goal begins 8.6 m ahead
+    assert first[4].sum() == 0  # walls are beyond what it sees
+    assert first[5, 17, 19] == 1  # a mate, 1.1 m ahead, 4.6 m to the right
+    assert first[5, :, :17].sum() == 0  # it does not see itself
+    assert second[4].nonzero()[:, 1].unique().tolist() == [16, 17, 18]  # the wall to its right, 3.4 to 4.4 m away
+    assert second[5].sum() == 0  # its mate is behind it
 
 
 def test_blocks_start_apart():

@@ -43,16 +43,23 @@ def groups_of(members: list[list[int]], most: int | None = None, filler: int = 0
     )
 
 
+TRUST = torch.tensor([1.0, 0.5])
+
+
 def asked(made: GroupCritic, features: Tensor, action: Action, members: list[list[int]], **more: int) -> tuple[Tensor, Tensor]:
-    """Values of the moments, and baselines of all views in their order."""
+    """Values and baselines of all views in their order, with so much trust in what mates' views say."""
     groups = groups_of(members, **more)
     most = groups.members.shape[1]
     place = {view: row * most + at for row, views in enumerate(members) for at, view in enumerate(views)}
-    return made.value_and_baseline(features, action, groups, torch.arange(VIEWS), torch.tensor([place[view] for view in range(VIEWS)]))
+    places = torch.tensor([place[view] for view in range(VIEWS)])
+    opinion, change = made.opinion_and_change(features, action, groups, torch.arange(VIEWS), places)
+    value = opinion.at(places).value(TRUST)
+    assert_close(made.opinion(features, groups).at(places).value(TRUST), value)
+    return value, value + change
 
 
-def plainly(made: GroupCritic, features: Tensor, action: Action, members: list[int], asks: int | None) -> Tensor:
-    """The value of one moment, or the baseline of one of its agents."""
+def plainly(made: GroupCritic, features: Tensor, action: Action, members: list[int], asks: int) -> tuple[Tensor, Tensor]:
+    """The value and the baseline of one of the agents of a moment."""
 
     def embedded(view: int, acts: bool) -> Tensor:
         sums = made.seen(features[view])
@@ -60,35 +67,30 @@ def plainly(made: GroupCritic, features: Tensor, action: Action, members: list[i
             sums = sums + made.done(made.encoded(Action(action.continuous[view : view + 1], action.discrete[view : view + 1]))[0])
         return functional.layer_norm(functional.silu(sums), (features.shape[1],))
 
-    entities = torch.stack([embedded(view, asks is not None and view != asks) for view in members])
-    queries = torch.stack([embedded(view, False) for view in members])
-    keys, values = made.key_value(entities).chunk(2, 1)
-    rows = []
-    for query in made.query(queries):
-        heads = []
+    def attended(entities: Tensor) -> Tensor:
+        keys, values = made.key_value(entities).chunk(2, 1)
+        query, heads = made.query(embedded(asks, False)), []
         for head in range(HEADS):
             part = slice(head * made.size, (head + 1) * made.size)
             weight = torch.softmax(keys[:, part] @ query[part] / math.sqrt(made.size), 0)
             heads.append(weight @ values[:, part])
-        rows.append(torch.cat(heads))
-    attended, itself = torch.stack(rows), queries
-    if asks is None:
-        attended, itself = attended.mean(0), itself.mean(0)
-    else:
-        attended, itself = attended[members.index(asks)], itself[members.index(asks)]
-    views, features = features, functional.layer_norm(made.out(attended) + itself, itself.shape)
-    features = functional.silu(made.body(features) + (1 - 1 / len(members)) * made.crowd)
-    return made.value_head(features) if asks is None else plainly(made, views, action, members, None) + made.change_head(features)
+        together = made.out(torch.cat(heads)) + embedded(asks, False)
+        together = functional.layer_norm(together, together.shape)
+        return functional.silu(made.body(together) + (1 - 1 / len(members)) * made.crowd)
+
+    context = made.context_head(attended(torch.stack([embedded(view, False) for view in members])))
+    change = made.change_head(attended(torch.stack([embedded(view, view != asks) for view in members])))
+    value = made.own_head(features[asks]) + TRUST * context
+    return value, value + change
 
 
 @pytest.mark.parametrize("inputs", [1, 7, 10, 32])
 def test_values_and_baselines_are_those_of_one_moment_at_a_time(inputs: int):
     made, (features, action) = critic(inputs), seen(inputs)
-    value, baseline = asked(made, features, action, GROUPS)
-    assert_close(value, torch.stack([plainly(made, features, action, members, None) for members in GROUPS]))
+    found = asked(made, features, action, GROUPS)
     expected = {view: plainly(made, features, action, members, view) for members in GROUPS for view in members}
-    assert_close(baseline, torch.stack([expected[view] for view in range(VIEWS)]))
-    assert_close(made.value(features, groups_of(GROUPS)), value)
+    for part, wanted in zip(found, zip(*(expected[view] for view in range(VIEWS)), strict=True), strict=True):
+        assert_close(part, torch.stack(wanted))
 
 
 def test_the_order_of_agents_and_empty_places_mean_nothing():
@@ -111,10 +113,15 @@ def test_a_baseline_knows_what_mates_do_but_not_what_its_own_agent_does():
     assert changed.tolist() == [True, False, True, False, False, False, False]
 
 
-def test_an_agent_on_its_own_is_a_group():
+def test_the_body_learns_from_agents_own_views_alone():
     made, (features, action) = critic(), seen()
-    alone = [[view] for view in range(VIEWS)]
-    assert_close(made(features), torch.stack([plainly(made, features, action, members, None) for members in alone]))
+    groups = groups_of(GROUPS)
+    places = torch.tensor([0, 1, 2, 3, 6, 7, 8])
+    features.requires_grad_()
+    opinion, change = made.opinion_and_change(features, action, groups, torch.arange(VIEWS), places)
+    (grad,) = torch.autograd.grad(opinion.at(places).own.sum() + opinion.context.sum() + change.sum(), features)
+    assert_close(grad, made.own_head.weight.sum(0).expand_as(features))
+    assert_close(made(features), opinion.at(places).own)
 
 
 def test_values_and_baselines_start_at_zero():

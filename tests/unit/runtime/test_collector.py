@@ -15,7 +15,7 @@ from palaestra.core.errors import NotFinite
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action, Decision, TimeStep
 from palaestra.data.rollout import Rollout
-from palaestra.envs.base import Env
+from palaestra.envs.base import Env, Staggers
 from palaestra.models.policy import Chosen, Policy
 from palaestra.runtime.collector import Collector, Seat, pack, unpack
 from palaestra.runtime.environments import make_env
@@ -440,3 +440,22 @@ def test_looking_at_a_policys_shapes_leaves_its_random_numbers_where_they_were()
     before = other.trainers["Basic"].acting.get_state()
     other.collector.load_state_dict(state["collector"], 0)
     assert torch.equal(other.trainers["Basic"].acting.get_state(), before)
+
+
+def test_of_staggered_episodes_only_whole_ones_are_told_after_a_resume_too():
+    def collector() -> Collector:
+        env = make_env("builtin:Match3", areas=8)
+        assert isinstance(env, Staggers)
+        policy = PPO(env.behaviors["Match3VectorObs"], behavior_settings(), CPU, 0).policy
+        return Collector(env, lambda name, spec: Seat(name, spec, policy, None), 3, (), env)
+
+    first = collector()
+    first.collect(300, never)
+    told = [first.seats["Match3VectorObs"].meter.take()]
+    second = collector()
+    assert second.load_state_dict(through_a_file(first.state_dict()), 4)
+    second.collect(600, never)
+    told.append(second.seats["Match3VectorObs"].meter.take())
+    lengths = [length for episodes in told for length in episodes.lengths.tolist()]
+    assert lengths == [500] * len(lengths)
+    assert 4 < len(lengths) < 16

@@ -88,3 +88,21 @@ def test_nothing_is_taken_twice():
     assert len(meter) == 59
     assert len(meter.take().returns) > 0
     assert (len(meter), len(meter.take().returns)) == (0, 0)
+
+
+@pytest.mark.parametrize("stop", [0, 1, 9])
+def test_episodes_that_begin_in_part_are_not_told_of_and_the_next_ones_are_whole(stop: int):
+    steps = stream_of(6, steady=True, grows_at=None)
+    meter = EpisodeMeter(0)
+    meter.begin(steps[0], partial=True)
+    taken = []
+    for tick, step in enumerate(steps[1:]):
+        if tick == stop:
+            taken.append(meter.take())
+            state, meter = copy.deepcopy(meter.state_dict()), EpisodeMeter(0)
+            meter.load_state_dict(state)
+        meter.add(step)
+    ends = [slot for step in steps[1:] for slot in (step.terminated | step.truncated).nonzero().flatten().tolist()]
+    first = {ends.index(slot) for slot in set(ends)}
+    whole = [episode for number, episode in enumerate(slow_episodes(steps)) if number not in first]
+    same_episodes(episodes_of(*taken, meter.take()), whole)

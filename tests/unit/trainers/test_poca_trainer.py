@@ -98,7 +98,7 @@ def mates(step: TimeStep, group_reward: list[float] | None = None) -> TimeStep:
 def targets_with_constant_value(trainer: POCA, rollout: Rollout, value: float) -> dict[tuple[int, int], float]:
     """By row and slot, where the critic says this of every group."""
     with torch.no_grad():
-        group_critic(trainer).value_head.bias.fill_(value)
+        group_critic(trainer).own_head.bias.fill_(value)
     target = rows_of(trainer, rollout).target[:, 0]
     assert rollout.lengths is not None
     time, slots = rollout.shape
@@ -166,7 +166,7 @@ def test_without_groups_targets_are_those_of_ppo(memory: dict[str, int] | None, 
     trainer = poca(dataclasses.replace(MIXED, steady=steady), normalize=True, memory=memory)
     torch.manual_seed(1)
     with torch.no_grad():
-        group_critic(trainer).value_head.weight.normal_()
+        group_critic(trainer).own_head.weight.normal_()
     rollout = played(trainer, Stream(3, slots=5, steady=steady))[1]
     ended = rollout.terminated | rollout.truncated
     time, _ = rollout.shape
@@ -229,8 +229,9 @@ def test_value_and_baseline_learn_what_a_matrix_game_says():
     for _ in range(100):
         trainer.update(rollout, 0)
     with torch.no_grad():
-        value, baseline, _, _ = critique_of(trainer, rollout)()
-    first, second = baseline[:, 0].view(-1, 2).unbind(1)
+        judged = critique_of(trainer, rollout)(trainer.trust)
+        value = judged.opinion.own + judged.opinion.context
+    first, second = (value + judged.change)[:, 0].view(-1, 2).unbind(1)
     assert_close(value[:, 0], (LIKELY @ GIVES @ LIKELY).expand(len(value)), atol=0.02, rtol=0)
     assert_close(first, (LIKELY @ GIVES)[pairs[:, 1]], atol=0.02, rtol=0)
     assert_close(second, (GIVES @ LIKELY)[pairs[:, 0]], atol=0.02, rtol=0)

@@ -246,6 +246,7 @@ class Ball(WarpEnv):
     episode = "ends when the ball falls, and is cut after 1,000 decisions (5,000 physics ticks)"
     benchmark = 100.0
     default_areas = 12
+    most_decisions = int(MOST_DECISIONS)
     tick_seconds = float(TICKS) * float(SECONDS)
     parameter_ranges: ClassVar = {"scale": (1.0, 0.2, 10.0), "gravity": (9.81, 4.0, 105.0), "mass": (1.0, 0.1, 20.0)}
 
@@ -270,6 +271,7 @@ class BallHard(WarpEnv):
     episode = Ball.episode
     benchmark = 100.0
     default_areas = 12
+    most_decisions = int(MOST_DECISIONS)
     tick_seconds = Ball.tick_seconds
     parameter_ranges = Ball.parameter_ranges
 

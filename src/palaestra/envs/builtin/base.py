@@ -81,6 +81,8 @@ class WarpEnv:
     benchmark: ClassVar[float | None]
     """Mean reward of an episode that a good policy earns; None where agents play one another and no mean tells."""
     default_areas: ClassVar[int]
+    most_decisions: ClassVar[int | None] = None
+    """After how many an episode is cut, as counted in the column `age`; None: it is not."""
     parameter_ranges: ClassVar[dict[str, tuple[float, float, float]]]
     """Default, least and most of each."""
 
@@ -139,6 +141,13 @@ class WarpEnv:
             self._run(launch)
         self._started = True
         return self._tables.make(ended=False)
+
+    def stagger(self, seed: int) -> None:
+        """Right after `reset`: has each area's episode go on as if a part of its time, drawn for each, had passed already."""
+        if self.most_decisions is None:
+            raise EnvError(f"{self.behavior}: its episodes are not cut after a number of decisions, so that they cannot be staggered")
+        generator, age = torch.Generator().manual_seed(seed), self._columns["age"]
+        age.copy_(torch.randint(self.most_decisions, age.shape, generator=generator))
 
     def step(self, actions: Mapping[str, Action]) -> dict[str, TimeStep]:
         """One decision of every agent. Raises EnvError for actions that are missing or do not fit."""

@@ -101,6 +101,7 @@ class Basic(WarpEnv):
     episode = "ends at a goal, and is cut after 100 decisions"
     benchmark = 0.93
     default_areas = 1
+    most_decisions = int(MOST_DECISIONS)
     tick_seconds = 0.15  # not documented: a pace that can be followed
     parameter_ranges: ClassVar = {}
 

@@ -27,7 +27,7 @@ from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
 from palaestra.envs.builtin.base import WarpEnv
 from palaestra.envs.builtin.driving import steered
-from palaestra.envs.builtin.dungeon_rules import PROGRAM, TICKS
+from palaestra.envs.builtin.dungeon_rules import MOST_DECISIONS, PROGRAM, TICKS
 from palaestra.envs.builtin.dungeon_views import (
     AGENT_RADIUS,
     AGENTS,
@@ -75,6 +75,7 @@ class DungeonEscape(WarpEnv):
     episode = "ends when the door is opened or the dragon escapes, an agent's when it dies, and is cut after 300 decisions"
     benchmark = 1.0
     default_areas = 16
+    most_decisions = int(MOST_DECISIONS)
     tick_seconds = float(TICKS) * float(SECONDS)
     parameter_ranges: ClassVar = {}
 

@@ -17,7 +17,7 @@ from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
 from palaestra.envs.builtin.base import WarpEnv
 from palaestra.envs.builtin.camera import STRIPS
-from palaestra.envs.builtin.foodcollector_rules import BEAM, GRID, TICKS, VISUAL
+from palaestra.envs.builtin.foodcollector_rules import BEAM, GRID, MOST_DECISIONS, TICKS, VISUAL
 from palaestra.envs.builtin.foodcollector_views import AGENTS, GREENS, HALF, REDS, TAGS
 from palaestra.envs.builtin.picture_plane import BLUE, GOLD, GRAY, GREEN, RED, Plane
 from palaestra.envs.builtin.planar import SECONDS
@@ -84,6 +84,7 @@ class FoodCollector(WarpEnv):
     episode = "is cut after 1,000 decisions (5,000 physics ticks); food that is eaten comes up again elsewhere"
     benchmark = 10.0
     default_areas = 4
+    most_decisions = int(MOST_DECISIONS)
     tick_seconds = float(TICKS) * float(SECONDS)
     parameter_ranges: ClassVar = {"laser_length": (1.0, 0.2, 7.0), "agent_scale": (1.0, 0.5, 5.0)}
 

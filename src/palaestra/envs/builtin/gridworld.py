@@ -260,6 +260,7 @@ class GridWorld(WarpEnv):
     episode = "ends at a goal, and is cut after 100 decisions"
     benchmark = 0.8
     default_areas = 9
+    most_decisions = int(MOST_DECISIONS)
     tick_seconds = 0.15  # not documented: a pace that can be followed
     # as many goals as the smallest board has room for beside the agent
     parameter_ranges: ClassVar = {"gridSize": (5.0, 3.0, 10.0), "numPlusGoals": (1.0, 1.0, 4.0), "numExGoals": (1.0, 1.0, 4.0)}

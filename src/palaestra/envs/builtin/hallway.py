@@ -248,6 +248,7 @@ class Hallway(WarpEnv):
     episode = "ends at a goal, and is cut after 600 decisions (3,000 physics ticks)"
     benchmark = 0.7
     default_areas = 16
+    most_decisions = int(MOST_DECISIONS)
     tick_seconds = 0.1
     parameter_ranges: ClassVar = {}
 
@@ -273,6 +274,7 @@ class HallwayUnity(WarpEnv):
     episode = Hallway.episode
     benchmark = 0.7
     default_areas = 16
+    most_decisions = int(MOST_DECISIONS)
     tick_seconds = 0.1
     parameter_ranges: ClassVar = {}
 

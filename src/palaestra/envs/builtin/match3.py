@@ -147,6 +147,7 @@ class Match3(WarpEnv):
     episode = "is cut after 500 moves"
     benchmark = 38.5
     default_areas = 10
+    most_decisions = int(MOST_DECISIONS)
     tick_seconds = 0.5  # not documented: a pace that can be followed
     parameter_ranges: ClassVar = {}
 

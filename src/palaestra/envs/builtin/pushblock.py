@@ -266,6 +266,7 @@ class PushBlock(WarpEnv):
     episode = "ends when the block reaches the goal, and is cut after 1,000 decisions (5,000 physics ticks)"
     benchmark = 4.5
     default_areas = 32
+    most_decisions = int(MOST_DECISIONS)
     tick_seconds = 0.1
     parameter_ranges: ClassVar = {
         "block_scale": (2.0, 0.5, 4.0),

@@ -1,9 +1,9 @@
 """CooperativePushBlock: three agents push blocks into the goal; the larger ones take two of them, or all three.
 
-`pushblock_collab_rules` says how it is played. An agent sees a grid around itself that turns with it: 20 x 20 cells of a
-meter, which from the middle is the whole room, and the least that the `simple` encoder takes. Its channels are small,
-medium and large blocks, the goal, walls and mates. All that is earned is the group's. The documented bar is 11; twelve
-points less the time they take can be had, and `haul` earns 11.4.
+`pushblock_collab_rules` says how it is played. An agent sees a grid that lies ahead of it and turns with it: 20 x 20 cells of
+half a meter, 10 m ahead and 5 m to each side, as Unity's shows most of its room ahead and nothing behind. Its channels are
+small, medium and large blocks, the goal, walls and mates. All that is earned is the group's. The documented bar is 11;
+twelve points less the time they take can be had, and `haul`, which knows all, earns 11.4.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from palaestra.envs.builtin.picture_plane import GOLD, GREEN, RED, VIOLET, Plane
 from palaestra.envs.builtin.planar import SECONDS
 from palaestra.envs.builtin.pushblock import AGENT_DRAG, TICKS
 from palaestra.envs.builtin.pushblock_collab_layout import AGENTS, BLOCKS, DEEP, GOAL_EDGE, LARGE, MEDIUM, RADIUS, SMALL, TAGS, WIDE
-from palaestra.envs.builtin.pushblock_collab_rules import PROGRAM, SPEED
+from palaestra.envs.builtin.pushblock_collab_rules import MOST_DECISIONS, PROGRAM, SPEED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -86,6 +86,7 @@ class CooperativePushBlock(WarpEnv):
     episode = "ends when all seven blocks are in the goal, and is cut after 1,000 decisions (5,000 physics ticks)"
     benchmark = 11.0
     default_areas = 16
+    most_decisions = int(MOST_DECISIONS)
     tick_seconds = float(TICKS) * float(SECONDS)
     parameter_ranges: ClassVar = {}
 

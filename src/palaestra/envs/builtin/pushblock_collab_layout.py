@@ -24,7 +24,8 @@ APART = wp.constant(0.75)
 FAR = wp.constant(9.0)  # how far from the goal a small block may start; a larger one, a share of it
 TRIES = wp.constant(64)
 WALL = wp.constant(1.0)  # thickness
-CELL = wp.constant(1.0)
+CELL = wp.constant(0.5)
+AHEAD = wp.constant(5.0)  # of an agent: the middle of its grid
 TAGS = 6
 GOAL_TAG, WALL_TAG, AGENT_TAG = wp.constant(3), wp.constant(4), wp.constant(5)  # after the blocks' by size
 
@@ -77,9 +78,11 @@ def is_near(to: wp.vec2, reach: float):
 
 @wp.func
 def show(world: World, i: int):
-    """Lays all that is near over each agent's grid."""
+    """Lays all that lies ahead over each agent's grid."""
     for slot in range(i * AGENTS, (i + 1) * AGENTS):
-        grid = grid_around(world.obs_grid, world.written, slot, world.position[slot], world.angle[slot], CELL)
+        angle = world.angle[slot]
+        middle = world.position[slot] + AHEAD * wp.vec2(wp.cos(angle), wp.sin(angle))
+        grid = grid_around(world.obs_grid, world.written, slot, middle, angle, CELL)
         wipe(grid)
         for k in range(BLOCKS):
             if not world.block_gone[i, k]:

@@ -222,6 +222,7 @@ class Pyramids(WarpEnv):
     episode = "ends with the golden brick, and is cut after 1,000 decisions (5,000 physics ticks)"
     benchmark = 1.75
     default_areas = 16
+    most_decisions = int(MOST_DECISIONS)
     tick_seconds = 0.1
     parameter_ranges: ClassVar = {}
 

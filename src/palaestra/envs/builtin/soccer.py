@@ -173,6 +173,7 @@ class SoccerTwos(WarpEnv):
     episode = "ends with a goal, and is cut after 600 decisions (3,000 physics ticks)"
     benchmark = None
     default_areas = 16
+    most_decisions = int(MOST_DECISIONS)
     tick_seconds = float(TICKS) * float(SECONDS)
     parameter_ranges: ClassVar = PARAMETER_RANGES
 

@@ -243,6 +243,7 @@ class Sorter(WarpEnv):
     episode = "ends when all are touched, or a wrong one, and is cut after 1,000 decisions (5,000 physics ticks)"
     benchmark = 1.9  # with the 2 tiles of the default; the best there is lies just under 2
     default_areas = 16
+    most_decisions = int(MOST_DECISIONS)
     tick_seconds = float(TICKS) * float(SECONDS)
     parameter_ranges: ClassVar = {"num_tiles": (2.0, 1.0, 20.0)}
 

@@ -171,6 +171,7 @@ class StrikersVsGoalie(WarpEnv):
     episode = "ends with a goal or, won by the Goalie, after 300 decisions (1,500 physics ticks)"
     benchmark = None
     default_areas = 16
+    most_decisions = int(MOST_DECISIONS)
     tick_seconds = float(TICKS) * float(SECONDS)
     parameter_ranges: ClassVar = PARAMETER_RANGES
 
