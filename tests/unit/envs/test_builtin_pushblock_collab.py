@@ -53,10 +53,11 @@ def test_a_block_moves_for_as_many_as_its_size_and_for_no_fewer(block: int):
     needed = {SMALL: 1, MEDIUM: 2, LARGE: 3}[block]
     for pushers in range(1, AGENTS + 1):
         env = laid(block, (0.0, 0.0), behind(block, pushers))
-        for _ in range(10):
+        ways = [0.0]
+        while ways[-1] < 1.0 and len(ways) <= 10:
             acted(env, *[FORWARD] * pushers)
-        way = env.state_dict()["block_position"][0, block, 1].item()
-        assert way > 1.0 if pushers >= needed else way < 0.25  # the first shock moves it a little
+            ways.append(env.state_dict()["block_position"][0, block, 1].item())
+        assert ways[-1] >= 1.0 if pushers >= needed else max(ways) < 0.25  # the first shock moves it a little
 
 
 @pytest.mark.parametrize(("block", "worth"), [(SMALL, 1.0), (MEDIUM, 2.0), (LARGE, 3.0)])
