@@ -237,6 +237,38 @@ def test_value_and_baseline_learn_what_a_matrix_game_says():
     assert_close(second, (GIVES @ LIKELY)[pairs[:, 0]], atol=0.02, rtol=0)
 
 
+def told_to_one_of_two(trainer: POCA) -> tuple[Rollout, Tensor]:
+    """The first of each two agents sees 1 or -1, which is what both get whatever they do; the second sees nothing. And what they got."""
+    sees = torch.tensor([1.0, -1.0]).repeat(100)
+    obs, earned = torch.stack([sees, torch.zeros(200)], 1).view(-1, 1), sees.repeat_interleave(2)
+    group = torch.arange(200).repeat_interleave(2)
+    step = dataclasses.replace(table(obs), group=group)
+    after = dataclasses.replace(table(obs, terminated=list(range(400))), group=group, group_reward=earned)
+    sample = Action(torch.zeros(400, 0), torch.zeros(400, 1, dtype=torch.int64))
+    buffer = SteadyBuffer(step, Decision(sample, sample, torch.zeros(400, 1), torch.zeros(400, 0)), 1, trainer.keeps)
+    buffer.open(step, Decision(sample, sample, torch.zeros(400, 1), torch.zeros(400, 0)))
+    buffer.settle(after)
+    return buffer.take(after), earned
+
+
+def test_what_only_a_mate_sees_is_followed_once_it_explains_returns_and_after_a_resume():
+    spec = spec_of((1,), branches=(2,))
+    trainer, again = (poca(spec, {"batch_size": 200, "learning_rate": 3e-3, "num_epoch": 5}) for _ in range(2))
+    rollout, earned = told_to_one_of_two(trainer)
+    assert trainer.trust.tolist() == [0.0]
+    for _ in range(40):
+        trainer.update(rollout, 0)
+    assert trainer.trust.item() > 0.9
+    with torch.no_grad():
+        opinion = critique_of(trainer, rollout)(trainer.trust).opinion
+    assert_close(opinion.own[1::2, 0], torch.zeros(200), atol=0.05, rtol=0)
+    assert_close(opinion.value(trainer.trust)[:, 0], earned, atol=0.1, rtol=0)
+    again.load_state_dict(trainer.state_dict())
+    assert torch.equal(again.trust, trainer.trust)
+    assert again.trust is not trainer.trust
+    assert_close(rows_of(again, rollout).target, rows_of(trainer, rollout).target)
+
+
 def learned(kind: type[POCA] | type[PPO], name: str) -> float:
     """What groups earn together at the end of a training."""
     hyper = {"batch_size": 256, "buffer_size": 2048, "learning_rate": 1e-3, "beta": 0.01}
