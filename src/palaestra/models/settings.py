@@ -51,8 +51,8 @@ class NetworkSettings(Settings):
     goal_conditioning_type: Literal["hyper", "none"] = "hyper"
     """What goal signals do: `hyper` generates the layers' weights from them, `none` reads them as any other observation."""
     bfloat16: bool | None = None
-    """Work gradients out in bfloat16, with weights in float32; null: on processors with units for it, for nature_cnn, resnet and
-    large minibatches of MA-POCA."""
+    """Work gradients out in bfloat16, with weights in float32; null: on processors with units for it, for nature_cnn and
+    resnet, but not with MA-POCA."""
     compile: bool = False
     """Compile the network with torch.compile before it learns, which takes a minute or more. No CPU measured gained by it."""
     deterministic: bool = False

@@ -33,7 +33,6 @@ from palaestra.trainers.cloning import Cloning
 from palaestra.trainers.group_gradient import GroupGradient, GroupRows
 from palaestra.trainers.group_values import GroupCritique
 from palaestra.trainers.on_policy import coefficients, restore, state_of
-from palaestra.trainers.precision import pays, pays_for_groups
 from palaestra.trainers.settings import POCASettings
 from palaestra.trainers.values import settled
 
@@ -59,9 +58,7 @@ class POCA:
         self.network = self.make_network(spec, settings).to(device)
         self.parameters = [p for p in self.network.parameters() if p.numel()]
         self.optimizer = Adam(self.parameters, self.hyper.learning_rate)
-        bfloat16 = settings.network_settings.bfloat16
-        if bfloat16 is None:
-            bfloat16 = pays(self.network, device) or pays_for_groups(self.network.width, self.hyper.batch_size, device)
+        bfloat16 = settings.network_settings.bfloat16 or False  # not by itself: where rewards are rare, two runs of three learned later with it
         self.gradient = GroupGradient(self.network, bfloat16=bfloat16, compiled=settings.network_settings.compile)
         self.acting = torch.Generator(device).manual_seed(seed + 1)
         self.shuffling = torch.Generator(device).manual_seed(seed + 2)

@@ -10,9 +10,6 @@ from palaestra.models.trunk import Trunk
 LARGE = (NatureVisual, ResNetVisual)
 """Encoders whose convolutions take most of an update: measured, bfloat16 takes 0.57 of float32's time there."""
 
-MUCH = 8e6
-"""Multiplications of a layer from which bfloat16 is faster, conversions included."""
-
 
 def has_bfloat16(device: torch.device) -> bool:
     """Whether the processor has units for it. Without them it is emulated, which is slower than float32."""
@@ -25,11 +22,3 @@ def has_bfloat16(device: torch.device) -> bool:
 def pays(network: Trunk, device: torch.device) -> bool:
     """Whether gradients in bfloat16 were measured to be faster for a network like this one, on a processor like this one."""
     return has_bfloat16(device) and any(isinstance(module, LARGE) for module in network.modules())
-
-
-def pays_for_groups(width: int, rows: int, device: torch.device) -> bool:
-    """Whether they were for a critic of groups, most of which is layers of this width, in minibatches of so many rows.
-
-    Measured on a processor with AMX: 1.7 times as fast with 2,048 rows of 256, as fast with 1,024 of 64, slower with less.
-    """
-    return has_bfloat16(device) and rows * width * width >= MUCH
