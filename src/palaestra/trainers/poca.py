@@ -58,7 +58,8 @@ class POCA:
         self.network = self.make_network(spec, settings).to(device)
         self.parameters = [p for p in self.network.parameters() if p.numel()]
         self.optimizer = Adam(self.parameters, self.hyper.learning_rate)
-        bfloat16 = settings.network_settings.bfloat16 or False  # not by itself: where rewards are rare, two runs of three learned later with it
+        # not by itself: where rewards are rare, two runs of three learned later with it
+        bfloat16 = settings.network_settings.bfloat16 or False
         self.gradient = GroupGradient(self.network, bfloat16=bfloat16, compiled=settings.network_settings.compile)
         self.acting = torch.Generator(device).manual_seed(seed + 1)
         self.shuffling = torch.Generator(device).manual_seed(seed + 2)

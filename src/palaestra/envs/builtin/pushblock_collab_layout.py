@@ -21,7 +21,7 @@ GOAL_EDGE = wp.constant(5.0)  # the goal lies above it
 RIM = wp.constant(1.25)  # along the other walls, where no block goes
 RADIUS = wp.constant(0.5)
 APART = wp.constant(0.75)
-SMALL_FAR, MEDIUM_FAR, LARGE_FAR = wp.constant(9.0), wp.constant(4.5), wp.constant(1.5)  # how far from the goal a block may start
+FAR = wp.constant(9.0)  # how far from the goal a small block may start; a larger one, a share of it
 TRIES = wp.constant(64)
 WALL = wp.constant(1.0)  # thickness
 CELL = wp.constant(0.5)
@@ -62,12 +62,6 @@ def size_of(block: int):
 def half_of(block: int):
     """Half the side of a block: of 1.5, 2 or 2.5 m."""
     return 0.5 + 0.25 * float(size_of(block))
-
-
-@wp.func
-def far_of(block: int):
-    """How far from the goal a block may start, where there is room."""
-    return wp.where(block < SMALL, SMALL_FAR, wp.where(block < SMALL + MEDIUM, MEDIUM_FAR, LARGE_FAR))
 
 
 @wp.func
@@ -123,7 +117,7 @@ def put_blocks(world: World, i: int):
         side = WIDE - RIM - half
         nearest = GOAL_EDGE - 0.25 - half
         end = RIM + half - DEEP
-        farthest = wp.max(GOAL_EDGE - far_of(k) - half, end)
+        farthest = wp.max(GOAL_EDGE - FAR / float(size_of(k)) - half, end)
         place = wp.vec2(0.0, 0.0)
         left = int(TRIES)
         while left > 0:
