@@ -351,5 +351,8 @@ def staggering(env: Env, settings: RunSettings) -> Staggers | None:
         return None
     behind = env.behind if isinstance(env, Transfer) else env
     if not isinstance(behind, Staggers):
-        raise ConfigError("env_settings.stagger_episodes: only built-in environments can have their first episodes end at different times")
+        raise ConfigError(
+            "env_settings.stagger_episodes: this environment cannot have its first episodes end at different times; "
+            "built-in ones can, and those of your own that have a method `stagger`"
+        )
     return behind

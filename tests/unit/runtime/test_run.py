@@ -9,7 +9,7 @@ from small_runs import differences, settings, state
 from tiny_envs import Bandit, Scripted
 
 import palaestra
-from palaestra.core.errors import RunError
+from palaestra.core.errors import ConfigError, EnvError, RunError
 from palaestra.core.metrics import Measurement
 from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.facts import BehaviorFacts, TrainingFacts, hashed
@@ -161,3 +161,21 @@ def test_a_behavior_that_has_learned_all_it_will_is_still_counted_and_summarized
     models = sorted(int(path.stem.split("-")[1]) for path in (result.folder / "Short").glob("*.onnx"))
     assert [number // 150 for number in models] == [1, 2, result.steps["Short"] // 150]  # what came later was the same model
     assert seen["Late"][0] == (100, True)
+
+
+def test_staggered_episodes_are_whole_in_summaries_and_only_built_in_ones_can_be_staggered(tmp_path: Path):
+    lengths = list[float]()
+
+    def look(summary: Summary) -> None:
+        lengths.extend(value for tag, value in summary.values.items() if tag == "Environment/Episode Length")
+
+    hyper = {"batch_size": 100, "buffer_size": 400}
+    config = {"default_settings": {"trainer_type": "ppo", "max_steps": 4000, "summary_freq": 500, "hyperparameters": hyper}}
+    more = {"results_dir": str(tmp_path), "num_areas": 4, "seed": 1, "stagger_episodes": True, "quiet": True}
+    palaestra.train(config, env="builtin:Match3", callbacks=[look], run_id="staggered", **more)
+    assert len(lengths) > 1
+    assert set(lengths) == {499.0}  # as ML-Agents counts
+    with pytest.raises(ConfigError, match="stagger_episodes: this environment cannot"):
+        palaestra.train(config, env="gymnasium:CartPole-v1", run_id="refused", **more)
+    with pytest.raises(EnvError, match="RingOut: its episodes are not cut"):
+        palaestra.train(config, env="builtin:RingOut", run_id="uncut", **more)
