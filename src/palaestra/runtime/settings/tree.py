@@ -29,7 +29,7 @@ class EnvSettings(Settings):
     num_areas: int | None = Field(default=None, gt=0)
     """Areas within each copy; null: the environment's own number."""
     stagger_episodes: bool = False
-    """Have the first episodes end at different times, so that a rollout shows all parts of one. Built-in ones can, or yours with `stagger`."""
+    """Have first episodes end at different times, so that a rollout shows all parts of one. Built-in environments can."""
     timeout_wait: float | None = Field(default=None, gt=0)
     """Seconds to wait for an answer of a Unity game; null: 60 for a build, and for the Editor as long as it takes."""
     seed: int = Field(default=-1, ge=-1, le=2**31 - 1)
