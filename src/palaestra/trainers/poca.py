@@ -135,7 +135,7 @@ class POCA:
             targets.append(group_returns(rewards[:, k], next_value, heirs, gamma=gamma, gae_lambda=self.hyper.lambd))
             metrics.add({f"Policy/{title(name)} Value Estimate": value[:, k].mean()})
         target = torch.stack(targets, 1)
-        self.trust.lerp_(share_explained(target - judged.opinion.own, judged.opinion.context), TRUST_RATE)
+        self.trust = self.trust.lerp(share_explained(target - judged.opinion.own, judged.opinion.context), TRUST_RATE)
         value = judged.opinion.value(self.trust)
         share = share_explained(target - value, judged.change)
         baseline = value + share * judged.change
@@ -162,4 +162,4 @@ class POCA:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on as if it had never stopped."""
         restore(self, state)
-        self.trust.copy_(state["trust"])
+        self.trust = state["trust"].to(self.trust.device, copy=True)
