@@ -17,8 +17,9 @@ class Adam:
     and its `step` spends more on bookkeeping than a small network takes to update.
     """
 
-    def __init__(self, parameters: Sequence[Tensor], learning_rate: float) -> None:
-        self.parameters, self.learning_rate = list(parameters), learning_rate
+    def __init__(self, parameters: Sequence[Tensor], learning_rate: float, beta2: float = 0.999) -> None:
+        """`beta2`: what the running mean of the square keeps at each step."""
+        self.parameters, self.learning_rate, self.beta2 = list(parameters), learning_rate, beta2
         self._first = [torch.zeros_like(p) for p in self.parameters]  # running mean of the gradient
         self._second = [torch.zeros_like(p) for p in self.parameters]  # and of its square
         self._steps = [torch.zeros((), device=p.device) for p in self.parameters]
@@ -38,7 +39,7 @@ class Adam:
             fused=True,
             amsgrad=False,
             beta1=0.9,
-            beta2=0.999,
+            beta2=self.beta2,
             lr=self.learning_rate,
             weight_decay=0.0,
             eps=1e-8,

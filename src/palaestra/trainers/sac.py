@@ -118,7 +118,7 @@ class SAC:
         steps, signal_steps = int(self._owed), int(self._signals_owed)
         self._owed, self._signals_owed = self._owed - steps, self._signals_owed - signal_steps
         rate = scheduled(self.hyper.learning_rate_schedule, self.hyper.learning_rate, LAST_LEARNING_RATE, step, self.settings.max_steps)
-        self.gradient.optimizer.learning_rate = rate
+        self.gradient.set_learning_rate(rate)
         for _ in range(steps):
             batch = self.replay.draw(self.hyper.batch_size, self.drawing)
             reward = self.signals.of_batch(batch.transitions())
@@ -143,6 +143,7 @@ class SAC:
         return {
             "network": dict(self.network.state_dict()),
             "optimizer": self.gradient.optimizer.state_dict(),
+            "tempering": self.gradient.tempering.state_dict(),
             "signals": self.signals.state_dict(),
             **({} if self.cloning is None else {"cloning": self.cloning.state_dict()}),
             "replay": self.replay.state_dict() if self.saves_replay else None,
@@ -156,6 +157,7 @@ class SAC:
         """Goes on as if it had never stopped; without a replay, it collects `buffer_init_steps` decisions anew first."""
         self.network.load_state_dict(state["network"])
         self.gradient.optimizer.load_state_dict(state["optimizer"])
+        self.gradient.tempering.load_state_dict(state["tempering"])
         self.signals.load_state_dict(state["signals"])
         if self.cloning is not None and "cloning" in state:  # it may have been added since
             self.cloning.load_state_dict(state["cloning"])

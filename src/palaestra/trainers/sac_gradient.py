@@ -18,6 +18,9 @@ from palaestra.models.soft import SoftActorCritic, SoftCritics
 Measured = dict[str, Tensor]
 VALUES = "values"
 """What a view is worth, (K,), among what is measured."""
+HEAT_MEMORY = 0.99
+"""beta2 of Adam for temperatures: their gradient is as large as they are, and as they fall, Adam's usual memory of 1,000 steps
+takes it for smaller than it is: none would fall faster than by 0.05 % a step, whatever the learning rate."""
 
 
 class SoftGradient:
@@ -35,7 +38,14 @@ class SoftGradient:
         """What an optimizer of the actor moves."""
         self._critics, self._targets = critics, targets
         self._parameters = [*actor, *critics, network.log_temperature]
-        self.optimizer = Adam(self._parameters, learning_rate)
+        self.optimizer, self.tempering = (
+            Adam([*actor, *critics], learning_rate),
+            Adam([network.log_temperature], learning_rate, HEAT_MEMORY),
+        )
+
+    def set_learning_rate(self, learning_rate: float) -> None:
+        """Of all that learns, from the next step on."""
+        self.optimizer.learning_rate = self.tempering.learning_rate = learning_rate
 
     def __call__(self, batch: Memories, reward: Tensor, gamma: Tensor, ignores_ends: Tensor) -> Measured:
         """A step along the gradient over these decisions, whose rewards are (N, K). What was measured before it, each (), by tag."""
@@ -46,6 +56,7 @@ class SoftGradient:
             loss, measured = self._losses(batch, reward, gamma, ignores_ends)
         loss.backward()
         self.optimizer.step()
+        self.tempering.step()
         with torch.no_grad():
             for target, critic in zip(self._targets, self._critics, strict=True):
                 target.lerp_(critic, self.tau)

@@ -129,6 +129,16 @@ def test_temperature_brings_entropy_to_its_target(spec: BehaviorSpec, target: fl
     assert 0.01 < metrics["Policy/Continuous Entropy Coeff" if spec.action.continuous else "Policy/Discrete Entropy Coeff"] < 0.6
 
 
+def test_a_temperature_falls_by_the_learning_rate_as_long_as_there_is_entropy_to_spare():
+    sac = SAC(spec_of((1,), continuous=1), settings({"learning_rate": 1e-3}), CPU, 0)
+    log, steps = sac.network.log_temperature, 3000
+    before = log.item()
+    for _ in range(steps):
+        log.grad = log.detach().exp()  # of 1 above the target
+        sac.gradient.tempering.step()
+    assert before - log.item() == pytest.approx(1e-3 * steps, rel=0.15)
+
+
 def test_gradient_steps_are_those_that_decisions_make_due_whatever_the_rollouts():
     counts = []
     for ticks in (1, 7):
