@@ -60,6 +60,34 @@ def test_a_block_moves_for_as_many_as_its_size_and_for_no_fewer(block: int):
         assert ways[-1] >= 1.0 if pushers >= needed else max(ways) < 0.25  # the first shock moves it a little
 
 
+def way_pushed(block: int, pushers: int, most_pushers: float) -> float:
+    """How far a block comes in ten decisions."""
+    env = laid(block, (0.0, -2.0), [(x, y - 2.0) for x, y in behind(block, pushers)])
+    put(env, most_pushers=torch.tensor([most_pushers]))
+    for _ in range(10):
+        acted(env, *[FORWARD] * pushers)
+    return env.state_dict()["block_position"][0, block, 1].item() + 2.0
+
+
+def test_in_lessons_fewer_suffice():
+    assert way_pushed(LARGE, 1, 1.0) > 1.0
+    assert way_pushed(LARGE, 2, 2.0) > 1.0
+    assert way_pushed(LARGE, 1, 2.0) < 0.25
+    assert way_pushed(LARGE, 2, 1.7) > 2 * way_pushed(LARGE, 1, 1.7) > 0.5
+    assert way_pushed(MEDIUM, 1, 2.0) < 0.25 < 1.0 < way_pushed(MEDIUM, 1, 1.0)
+
+
+def test_how_many_suffice_changes_with_the_episode():
+    env = CooperativePushBlock(2)
+    env.reset(0)
+    env.set_parameters({"most_pushers": torch.tensor([1.0, 2.0])})
+    put(env, age=torch.tensor([999, 998], dtype=torch.int32))
+    acted(env)
+    assert env.state_dict()["most_pushers"].tolist() == [1.0, 3.0]
+    with pytest.raises(EnvError, match=r"'most_pushers' is 4, expected a number within 1..3"):
+        env.set_parameters({"most_pushers": torch.tensor([1.0, 4.0])})
+
+
 @pytest.mark.parametrize(("block", "worth"), [(SMALL, 1.0), (MEDIUM, 2.0), (LARGE, 3.0)])
 def test_a_block_in_the_goal_pays_its_size_to_the_group_and_is_gone(block: int, worth: float):
     env = laid(block, (0.0, GOAL_EDGE - HALVES[block] + 0.01), [])

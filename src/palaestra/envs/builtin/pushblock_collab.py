@@ -88,7 +88,7 @@ class CooperativePushBlock(WarpEnv):
     default_areas = 16
     most_decisions = int(MOST_DECISIONS)
     tick_seconds = float(TICKS) * float(SECONDS)
-    parameter_ranges: ClassVar = {}
+    parameter_ranges: ClassVar = {"most_pushers": (3.0, 1.0, 3.0)}
 
     def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:
         grid = ObsSpec("grid", (TAGS, CELLS, CELLS))

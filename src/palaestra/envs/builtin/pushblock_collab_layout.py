@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import warp as wp
 
+from palaestra.envs.builtin.columns import pending
 from palaestra.envs.builtin.grid_sensor import grid_around, mark_box, mark_circle, wipe
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 1})
@@ -36,6 +37,9 @@ class World:
 
     rng: wp.array(dtype=wp.uint32)
     age: wp.array(dtype=wp.int32)  # decisions of this episode
+    most_pushers: wp.array(dtype=wp.float32)  # that any block takes in this episode
+    pending: wp.array3d(dtype=wp.float32)
+    episodes: wp.array(dtype=wp.int32)
     block_position: wp.array2d(dtype=wp.vec2)  # the small ones first, then the medium
     block_velocity: wp.array2d(dtype=wp.vec2)
     block_gone: wp.array2d(dtype=wp.bool)
@@ -54,7 +58,7 @@ class World:
 
 @wp.func
 def size_of(block: int):
-    """How many it takes to push a block, and what it is worth."""
+    """How many it takes to push a block, unless `most_pushers` says fewer, and what it is worth."""
     return 1 + wp.where(block >= SMALL, 1, 0) + wp.where(block >= SMALL + MEDIUM, 1, 0)
 
 
@@ -131,7 +135,9 @@ def put_blocks(world: World, i: int):
 
 @wp.func
 def start(world: World, i: int):
-    """Blocks and agents as chance has it."""
+    """Blocks and agents as chance has it, and the parameters that wait for this episode."""
+    world.most_pushers[i] = pending(world, i, 0)
+    world.episodes[i] += 1
     put_blocks(world, i)
     state = world.rng[i]
     for slot in range(i * AGENTS, (i + 1) * AGENTS):

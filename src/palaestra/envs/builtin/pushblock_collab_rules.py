@@ -4,6 +4,8 @@ The documentation leaves sizes, numbers and speeds open. Ours: a room of 16 x 16
 blocks of 1.5 m, three medium of 2 m and one large of 2.5 m: 12 points in all. Agents are discs of 1 m that move as PushBlock's
 do, but gain 3 m/s a physics tick, not 2: chance then meets rewards more often. One that leans on a block gives it some 20 Ns a
 tick, and the ground takes 22 Ns for each pusher that the block needs, less 0.9 of one: so many suffice, one fewer never do.
+For lessons the parameter `most_pushers` bounds how many any block needs, in parts of one too: with 1.7 an agent alone moves
+the larger ones slowly, and two with ease.
 
 Blocks stand square to the room and do not turn, so that mates can push side by side. They keep 1.25 m off every wall
 but the goal's, which leaves an agent room to get behind them: none is ever lost in a corner. One that touches the goal
@@ -132,9 +134,9 @@ def meet(world: World, i: int, k: int):
 @wp.func
 def slide(world: World, i: int, k: int):
     """A block after the friction of the ground and a tick of moving on."""
-    size = float(size_of(k))
+    pushers = wp.min(float(size_of(k)), world.most_pushers[i])
     speed = wp.length(world.block_velocity[i, k])
-    kept = wp.max(1.0 - (size - 0.9) * PUSH / mass_of(k) / wp.max(speed, 1.0e-6), 0.0)
+    kept = wp.max(1.0 - (pushers - 0.9) * PUSH / mass_of(k) / wp.max(speed, 1.0e-6), 0.0)
     velocity = kept * world.block_velocity[i, k]
     place = world.block_position[i, k] + velocity * SECONDS
     margin = RIM + half_of(k)
@@ -212,4 +214,4 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
         show(world, i)
 
 
-PROGRAM = Program(World, begin, tick, area_columns=("rng", "age", "block_position", "block_velocity", "block_gone"))
+PROGRAM = Program(World, begin, tick, area_columns=("rng", "age", "most_pushers", "block_position", "block_velocity", "block_gone"))
