@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import glob
 from contextlib import closing
 from pathlib import Path
 
@@ -16,7 +17,9 @@ from palaestra.core.specs import ActionSpec, BehaviorSpec
 from palaestra.envs.base import Env
 from palaestra.runtime.environments import is_game, make_env
 
-CONFIGS = Path("configs/ppo")
+CONFIGS = Path("configs")
+TRAINERS = ("poca", "ppo", "sac")
+"""Folders of settings files. Where several have one for an environment, the first suits it best: only groups have one of MA-POCA."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -79,9 +82,14 @@ def _show(console: Console, name: str, env: Env) -> None:
         table.add_row("behavior", escape(behavior))
         _add_spec(table, spec)
     _add_facts(table, env)
-    config, hint = _config(name, env)
     console.print(table)
-    console.print(f"\n[bold]train it[/]  palaestra learn {config} --env={escape(name)} --run-id=first{hint}", soft_wrap=True)
+    first, *others = _configs(name, env) or ["CONFIG.yaml"]
+    console.print(f"\n[bold]train it[/]  palaestra learn {escape(first)} --env={escape(name)} --run-id=first", soft_wrap=True)
+    if others:
+        console.print(f"          other settings: {escape(', '.join(others))}", soft_wrap=True)
+    if first == "CONFIG.yaml":
+        behaviors = escape(", ".join(env.behaviors))
+        console.print(f"          (CONFIG.yaml: a settings file with a block under 'behaviors:' for {behaviors})", soft_wrap=True)
 
 
 def _add_spec(table: Table, spec: BehaviorSpec) -> None:
@@ -123,11 +131,9 @@ def _actions(spec: ActionSpec) -> str:
     return " + ".join(continuous + discrete)
 
 
-def _config(name: str, env: Env) -> tuple[str, str]:
-    """A settings file that fits, named for the environment or its behavior, and what to say where there is none at hand."""
-    behaviors = list(env.behaviors)
-    for file in (name.rpartition(":")[2], *behaviors):
-        path = CONFIGS / f"{file}.yaml"
-        if path.is_file():
-            return path.as_posix(), ""
-    return "CONFIG.yaml", f"\n          (CONFIG.yaml: a settings file with a block under 'behaviors:' for {escape(', '.join(behaviors))})"
+def _configs(name: str, env: Env) -> list[str]:
+    """Settings files at hand that are named for the environment or its behaviors, the one to begin with first, variants (NAME_*) last."""
+    names = dict.fromkeys((name.rpartition(":")[2], *env.behaviors))
+    exact = [CONFIGS / trainer / f"{one}.yaml" for trainer in TRAINERS for one in names]
+    variants = [path for trainer in TRAINERS for one in names for path in sorted((CONFIGS / trainer).glob(f"{glob.escape(one)}_*.yaml"))]
+    return [path.as_posix() for path in (*exact, *variants) if path.is_file()]

@@ -61,9 +61,25 @@ def test_a_gymnasium_environment_is_shown_with_its_settings_file(capsys: pytest.
     assert "palaestra learn configs/ppo/CartPole-v1.yaml --env=gymnasium:CartPole-v1 --run-id=first" in out
 
 
+@pytest.mark.parametrize(
+    ("env", "first", "others"),
+    [
+        ("CooperativePushBlock", "poca/PushBlockCollab", ["ppo/PushBlockCollab", "poca/PushBlockCollab_curriculum"]),
+        ("SoccerTwos", "poca/SoccerTwos", []),
+        ("PushBlock", "ppo/PushBlock", ["sac/PushBlock"]),
+        ("gymnasium:Pendulum-v1", "sac/Pendulum-v1", []),
+    ],
+)
+def test_the_settings_of_the_trainer_that_suits_come_first(env: str, first: str, others: list[str], capsys: pytest.CaptureFixture[str]):
+    run(env)
+    out = capsys.readouterr().out
+    assert f"palaestra learn configs/{first}.yaml --env={env}" in out
+    assert all(f"configs/{other}.yaml" in out.split("other settings: ")[1] for other in others)
+
+
 def test_where_no_settings_file_is_at_hand_the_behavior_it_needs_is_named(capsys: pytest.CaptureFixture[str]):
-    run("gymnasium:Pendulum-v1")
-    assert "a block under 'behaviors:' for Pendulum-v1" in capsys.readouterr().out
+    run("gymnasium:Acrobot-v1")
+    assert "a block under 'behaviors:' for Acrobot-v1" in capsys.readouterr().out
 
 
 def test_an_unknown_name_is_an_error_with_its_nearest():
