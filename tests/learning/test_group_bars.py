@@ -1,4 +1,4 @@
-"""Groups reach their bars with MA-POCA and the settings that are shipped, and with PPO they stay below.
+"""Groups reach their bars with MA-POCA and the settings that are shipped; where one gives its life for the others, PPO stays below.
 
 Each run is judged by a hundred groups that its exported model plays.
 """
@@ -16,10 +16,10 @@ CONFIGS = Path(__file__).resolve().parents[2] / "configs"
 GROUPS = 100
 
 
-def group_reward(config: str, env: str, seed: int, results: Path, *sets: str) -> float:
+def group_reward(config: str, env: str, seed: int, results: Path) -> float:
     """Mean of what groups earn once trained, each over an episode of all its members."""
     name = config.replace("/", "-").removesuffix(".yaml")
-    result = palaestra.train(CONFIGS / config, env=env, seed=seed, run_id=f"{name}-{seed}", results_dir=str(results), quiet=True, sets=sets)
+    result = palaestra.train(CONFIGS / config, env=env, seed=seed, run_id=f"{name}-{seed}", results_dir=str(results), quiet=True)
     (model,) = result.models.values()
     game = palaestra.make(env, areas=GROUPS)
     (behavior,) = game.behaviors
@@ -42,11 +42,8 @@ def test_with_ppo_few_groups_get_out_of_the_dungeon(tmp_path: Path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_mates_learn_to_push_together_sooner_than_each_on_its_own(seed: int, tmp_path: Path):
-    """After 1.5 million decisions, some ten minutes each: later both have all but the large block."""
-    poca, ppo = (
-        group_reward(f"{name}/PushBlockCollab.yaml", "builtin:CooperativePushBlock", seed, tmp_path, f"behaviors.*.max_steps={1.5e6}")
-        for name in ("poca", "ppo")
-    )
-    print(f"CooperativePushBlock seed {seed}: {poca:.2f} with MA-POCA, {ppo:.2f} with PPO")
-    assert poca > ppo + 1.0
+def test_mates_learn_in_lessons_to_push_every_block(seed: int, tmp_path: Path):
+    """The game is played as it is, with a block of each size needing its number."""
+    reward = group_reward("poca/PushBlockCollab.yaml", "builtin:CooperativePushBlock", seed, tmp_path)
+    print(f"CooperativePushBlock seed {seed}: {reward:.2f}")
+    assert reward >= 11.0

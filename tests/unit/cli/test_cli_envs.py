@@ -64,7 +64,8 @@ def test_a_gymnasium_environment_is_shown_with_its_settings_file(capsys: pytest.
 @pytest.mark.parametrize(
     ("env", "first", "others"),
     [
-        ("CooperativePushBlock", "poca/PushBlockCollab", ["ppo/PushBlockCollab", "poca/PushBlockCollab_curriculum"]),
+        ("CooperativePushBlock", "poca/PushBlockCollab", ["ppo/PushBlockCollab"]),
+        ("WallJump", "ppo/WallJump", ["ppo/WallJump_curriculum"]),
         ("SoccerTwos", "poca/SoccerTwos", []),
         ("PushBlock", "ppo/PushBlock", ["sac/PushBlock"]),
         ("gymnasium:Pendulum-v1", "sac/Pendulum-v1", []),
