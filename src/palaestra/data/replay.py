@@ -1,7 +1,7 @@
 """Past decisions of one behavior, from which a trainer draws at random.
 
-What was seen lies in a table of views, images as bytes; what was done, in a table of decisions. What a decision led to is the
-view of the slot's next one, so that it is not stored twice (see `data.ledger`).
+What was seen lies in a table of views, images as bytes where they can be; what was done, in a table of decisions. What a
+decision led to is the view of the slot's next one, so that it is not stored twice (see `data.ledger`).
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ from palaestra.data.transitions import Transitions
 SPARE, LEAST_SPARE = 8, 1024
 """Views beyond one a decision, for last views of episodes and slots that wait: one in SPARE, and at least so many."""
 WHITE = 255.0
+ROUNDING = 1e-3
+"""How far beyond 0..1 an image may go and still be one of bytes."""
 
 Slots = NDArray[np.int64]
 
@@ -57,6 +59,8 @@ class Replay:
     def __init__(self, spec: BehaviorSpec, size: int, device: torch.device, *, memory: int = 0, stretch: int = 0) -> None:
         """`memory`: numbers that an agent remembers; `stretch`: decisions of a sequence, 0 where they are drawn one by one."""
         self.spec, self.size, self.device, self.memory = spec, size, device, memory
+        self.as_bytes = [obs.is_visual for obs in spec.obs]
+        """Which observations are kept as bytes: images, until a number of theirs lies beyond 0..1."""
         self._views: list[Tensor] = []
         self._masks: Tensor | None = None
         self._columns: list[Tensor] = []  # action, reward, terminated, ended, memory
@@ -68,8 +72,9 @@ class Replay:
 
     @property
     def bytes_needed(self) -> int:
-        """Of all tables, known before anything is there."""
-        view = self.spec.action.choices + sum(math.prod(obs.shape) * (1 if obs.is_visual else 4) for obs in self.spec.obs)
+        """Of all tables, known before anything is there, if images are what they seem."""
+        sizes = [math.prod(obs.shape) * (1 if as_bytes else 4) for obs, as_bytes in zip(self.spec.obs, self.as_bytes, strict=True)]
+        view = self.spec.action.choices + sum(sizes)
         action = self.spec.action
         decision = 4 * (action.continuous + len(action.branches) + 1 + self.memory) + 2
         on_host = 4 + 4 + 8 + 1 + 1 + 8
@@ -79,9 +84,10 @@ class Replay:
     def pour(self, rollout: Rollout, action: Action, reward: Tensor) -> None:
         """Takes in all decisions of a rollout. `action` (T, S, ...) as the environment got it, `reward` (T, S).
 
-        Waits for an accelerator once. Raises ConfigError where more agents live than decisions fit.
+        Waits for an accelerator once, with images twice. Raises ConfigError where more agents live than decisions fit.
         """
         time, slots = rollout.shape
+        self._widen(rollout)
         if self._ledger is None:
             self._ledger = self._make(rollout)
         ledger = self._ledger
@@ -105,13 +111,29 @@ class Replay:
             if not goes_on.all():
                 self._see(seen[~goes_on], rollout.last_obs, rollout.last_mask, acted[~goes_on])
 
+    def _widen(self, rollout: Rollout) -> None:
+        """Images with numbers that bytes cannot hold are kept as numbers from now on."""
+        images = [i for i, as_bytes in enumerate(self.as_bytes) if as_bytes]
+        if not images:
+            return
+        here = None if rollout.lengths is None else torch.arange(len(rollout.reward), device=self.device).unsqueeze(1) < rollout.lengths
+        fits = []
+        for i in images:
+            seen = rollout.obs[i] if here is None else rollout.obs[i][here]
+            fits += [torch.stack([in_range(x) for x in (seen, rollout.last_obs[i], rollout.final_obs[i])]).all()]
+        for i, fit in zip(images, torch.stack(fits).tolist(), strict=True):
+            if not fit:
+                self.as_bytes[i] = False
+                if self._ledger is not None:
+                    self._views[i] = decoded(self._views[i])
+
     def _make(self, rollout: Rollout) -> Ledger:
         """All tables, empty."""
 
         def table(rows: int, like: Tensor, dtype: torch.dtype) -> Tensor:
             return torch.empty((rows, *like.shape[2:]), dtype=dtype, device=self.device)
 
-        kinds = [torch.uint8 if obs.is_visual else torch.float32 for obs in self.spec.obs]
+        kinds = [torch.uint8 if as_bytes else torch.float32 for as_bytes in self.as_bytes]
         self._views = [table(self.rows, obs, kind) for obs, kind in zip(rollout.obs, kinds, strict=True)]
         self._masks = None if rollout.action_mask is None else table(self.rows, rollout.action_mask, torch.bool)
         columns = self._decisions(rollout, rollout.sample, rollout.reward)
@@ -132,8 +154,8 @@ class Replay:
         time, slots = rollout.shape
         rows = torch.from_numpy(ledger.waiting.astype(np.int64).clip(0)).to(self.device)
         same = torch.ones(slots, dtype=torch.bool, device=self.device)
-        for table, kind, obs in zip(self._views, self.spec.obs, rollout.obs, strict=True):
-            same &= (table.index_select(0, rows) == encoded(obs[0], kind.is_visual)).flatten(1).all(1)
+        for table, as_bytes, obs in zip(self._views, self.as_bytes, rollout.obs, strict=True):
+            same &= (table.index_select(0, rows) == encoded(obs[0], as_bytes)).flatten(1).all(1)
         if self._masks is not None and rollout.action_mask is not None:
             same &= (self._masks.index_select(0, rows) == rollout.action_mask[0]).all(1)
         # an episode that goes on remembers something
@@ -158,19 +180,21 @@ class Replay:
         """Writes views: these of `obs`, each (_, *shape), and of `mask`; without a mask all is allowed there."""
         if not len(rows):
             return
-        self._put(self._views, rows, list(obs), which, [kind.is_visual for kind in self.spec.obs])
+        self._put(self._views, rows, list(obs), which, self.as_bytes)
         if self._masks is not None:
             allowed = self._masks.new_ones((len(which), self._masks.shape[1])) if mask is None else mask
             self._put([self._masks], rows, [allowed], which if mask is not None else np.arange(len(which)))
 
-    def _put(self, tables: list[Tensor], rows: NDArray[Any], values: list[Tensor], which: Slots, visual: list[bool] | None = None) -> None:
+    def _put(
+        self, tables: list[Tensor], rows: NDArray[Any], values: list[Tensor], which: Slots, as_bytes: list[bool] | None = None
+    ) -> None:
         at = torch.from_numpy(rows.astype(np.int64)).to(self.device)
         whole = np.array_equal(which, np.arange(len(values[0])))
         picked = None if whole else torch.from_numpy(which).to(self.device)
         for i, (table, value) in enumerate(zip(tables, values, strict=True)):
             if table.shape[1:].numel():
                 value = value if picked is None else value.index_select(0, picked)
-                table.index_copy_(0, at, encoded(value, visual is not None and visual[i]))
+                table.index_copy_(0, at, encoded(value, as_bytes is not None and as_bytes[i]))
 
     def draw(self, count: int, generator: torch.Generator) -> Memories:
         """`count` decisions, each any of those that are there, with replacement; whole sequences of about as many, where asked for.
@@ -248,7 +272,7 @@ class Replay:
         views = [self._like(table, self.rows) for table in state["views"]]
         self._columns = [self._like(column, self.size) for column in state["columns"]]
         self._masks = views.pop() if state["masked"] else None
-        self._views = views
+        self._views, self.as_bytes = views, [view.dtype == torch.uint8 for view in views]
         self._ledger = Ledger(self.size, self.rows, self._stretch)
         self._ledger.load_state_dict(state["ledger"])
         return True
@@ -259,9 +283,14 @@ class Replay:
         return table
 
 
-def encoded(obs: Tensor, visual: bool) -> Tensor:
+def in_range(image: Tensor) -> Tensor:
+    """(), whether bytes can hold all its numbers; those of no image at all they can."""
+    return ((image >= -ROUNDING) & (image <= 1 + ROUNDING)).all()
+
+
+def encoded(obs: Tensor, as_bytes: bool) -> Tensor:
     """As it is stored: an image's numbers, within 0..1, as bytes."""
-    return (obs * WHITE).round_().to(torch.uint8) if visual else obs
+    return (obs * WHITE).round_().clamp_(0, WHITE).to(torch.uint8) if as_bytes else obs
 
 
 def decoded(stored: Tensor) -> Tensor:

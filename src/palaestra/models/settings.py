@@ -38,9 +38,9 @@ class NetworkSettings(Settings):
 
     normalize: bool = False
     """Scale vector observations by their running mean and standard deviation."""
-    hidden_units: int = Field(default=128, gt=0)
+    hidden_units: int = Field(default=128, gt=0, le=65536)
     """Width of each hidden layer."""
-    num_layers: int = Field(default=2, gt=0)
+    num_layers: int = Field(default=2, gt=0, le=1024)
     """Hidden layers after the observation encoders."""
     vis_encode_type: Encoder | str = "simple"
     """Encoder of visual observations; one of your own as `package.module:Class`, or the name of a plug-in."""

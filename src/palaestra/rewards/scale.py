@@ -10,12 +10,16 @@ from torch import Tensor
 
 from palaestra.data.rollout import Rollout
 
+LEAST_SPREAD = 0.01
+"""Of the returns' root mean square: below it, a deviation says nothing."""
+
 
 class ReturnScale:
     """Divides rewards by the standard deviation of discounted returns so far.
 
     Engstrom et al. 2020, https://arxiv.org/abs/2005.12729, section 3 (reward scaling). The mean
-    is kept: subtracting it would change which episode length is best.
+    is kept: subtracting it would change which episode length is best. While returns have hardly differed, their own size
+    stands for their deviation: where everybody fails in the same way at first, nothing is blown up.
     """
 
     def __init__(self, gamma: float) -> None:
@@ -37,8 +41,10 @@ class ReturnScale:
 
     @property
     def deviation(self) -> float:
-        """The standard deviation of the returns so far."""
-        return max((self._m2 / max(self._count, 1.0)) ** 0.5, 1e-8)
+        """What rewards are divided by."""
+        deviation = (self._m2 / max(self._count, 1.0)) ** 0.5
+        size = (deviation * deviation + self._mean * self._mean) ** 0.5
+        return deviation if deviation > LEAST_SPREAD * size else size or 1.0
 
     def _open_returns(self, reward: Tensor) -> Tensor:
         """Returns so far of the episodes that go on, (S,): 0 in slots that are new."""

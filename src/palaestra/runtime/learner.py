@@ -37,7 +37,7 @@ class Learner:
         self.next_summary, self.next_checkpoint = settings.summary_freq, settings.checkpoint_interval
 
     def remarks(self) -> list[str]:
-        """What its trainer has to say before it learns. Raises ConfigError where it cannot have what it needs."""
+        """What its trainer has to say now. Raises ConfigError where it cannot have what it needs."""
         if self.inference or not isinstance(self.trainer, Remarks):
             return []
         try:

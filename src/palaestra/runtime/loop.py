@@ -46,6 +46,7 @@ def summarize(run: Run, callbacks: Sequence[Callback]) -> None:
         run.lessons.summary(summary)
         for line in run.lessons.status(name):
             run.console.info(line)
+        run.tell(learner)
         if any(callback(summary) is True for callback in callbacks):
             run.stopped = True
 

@@ -104,7 +104,7 @@ class Run:
         if isinstance(self.env, Informed):
             self.env.behavior_joins(behavior_facts(name, settings, self.settings))
         self.console.info(f"New behavior '{name}': {describe(spec)}")
-        self._tell(learner)
+        self.tell(learner)
         if taught is not None:
             self.console.info(taught)
             self.teachers.must_fit(self.learners)
@@ -298,9 +298,10 @@ class Run:
         if learner.name in self._state:
             learner.load_state_dict(self._state.pop(learner.name))
             self.self_play.initialized(learner.name)
-            self._tell(learner)
+            self.tell(learner)
 
-    def _tell(self, learner: Learner) -> None:
+    def tell(self, learner: Learner) -> None:
+        """Prints what a trainer has to say."""
         for remark in learner.remarks():
             self.console.info(f"{learner.name}: {remark}")
 

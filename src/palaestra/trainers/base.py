@@ -61,7 +61,7 @@ class Remarks(Protocol):
     """A trainer that has something to say to whoever started the run."""
 
     def remarks(self) -> list[str]:
-        """What is worth knowing, a sentence each: asked before it learns, and after a state was loaded.
+        """What is worth knowing, a sentence each: asked before it learns, after a state was loaded, and at each summary.
 
         Raises ConfigError where what it will need while learning cannot be had, such as memory.
         """

@@ -28,6 +28,8 @@ from palaestra.trainers.values import settled
 
 SAVED_AT_MOST = 1 << 30
 """Bytes of a replay that is kept in checkpoints unless told otherwise."""
+MOST_COLLECTED = 1024
+"""Decisions that wait for the replay; the gradient steps that are due are counted beyond them."""
 
 
 class SAC:
@@ -59,7 +61,7 @@ class SAC:
         self._ignore_ends = torch.tensor(self.signals.ignore_ends, device=device)
         stretch = network.memory.sequence_length if network.memory else 0
         self.replay = Replay(spec, self.hyper.buffer_size, device, memory=self.network.memory_size, stretch=stretch)
-        self.rollout_size, self.keeps = max(1, int(self.hyper.steps_per_update)), self.signals.keeps
+        self.rollout_size, self.keeps = max(1, int(min(self.hyper.steps_per_update, MOST_COLLECTED))), self.signals.keeps
         self._to_collect = self._first_collect
         self._owed, self._signals_owed = 0.0, 0.0
         self._told, self._lacks_replay = False, False
@@ -91,14 +93,22 @@ class SAC:
         check_room(self.replay)
         self._told, kept = True, "is" if self.saves_replay else "is not"
         size = size_of(self.replay.bytes_needed)
-        return [f"Its replay of {self.replay.size:,} decisions takes up to {size} and {kept} saved in checkpoints (save_replay_buffer)"]
+        beyond = [
+            obs.name for obs, as_bytes in zip(self.replay.spec.obs, self.replay.as_bytes, strict=True) if obs.is_visual and not as_bytes
+        ]
+        why = f" ({', '.join(beyond)}: images with numbers beyond 0..1, which take four bytes each)" if beyond else ""
+        return [
+            f"Its replay of {self.replay.size:,} decisions takes up to {size}{why} and {kept} saved in checkpoints (save_replay_buffer)"
+        ]
 
     def update(self, rollout: Rollout, step: int) -> Metrics:
         """Pours the rollout into the replay, then makes the gradient steps that are due."""
         metrics = Metrics()
         reward = rollout.reward + rollout.group_reward
         action = self.network.for_environment(rollout.sample)
+        needed = self.replay.bytes_needed
         self.replay.pour(rollout, action, reward)
+        self._told &= self.replay.bytes_needed == needed
         self.network.learn_statistics(settled(rollout, tuple(rollout.obs[i] for i in self.network.vectors)))
         if self.signals.learned:
             self.signals.learn_statistics(settled(rollout, rollout.obs))

@@ -9,14 +9,16 @@ from pydantic import Field, model_validator
 from palaestra.core.settings import Settings, field_error
 
 Schedule = Literal["constant", "linear"]
+MOST = 10**15
+"""Decisions: more is a slip of the pen."""
 
 
 class PPOSettings(Settings):
     """Proximal policy optimization. Schulman et al. 2017, https://arxiv.org/abs/1707.06347."""
 
-    batch_size: int = Field(default=1024, gt=0)
+    batch_size: int = Field(default=1024, gt=0, le=MOST)
     """Minibatch size: decisions in one gradient step."""
-    buffer_size: int = Field(default=10240, gt=0)
+    buffer_size: int = Field(default=10240, gt=0, le=MOST)
     """Rollout size: decisions collected before each update."""
     learning_rate: float = Field(default=3e-4, ge=0)
     """Adam's step size."""
@@ -51,9 +53,9 @@ class PPOSettings(Settings):
 class POCASettings(Settings):
     """Multi-agent posthumous credit assignment. Cohen et al. 2022, https://arxiv.org/abs/2111.05992."""
 
-    batch_size: int = Field(default=1024, gt=0)
+    batch_size: int = Field(default=1024, gt=0, le=MOST)
     """Minibatch size: decisions in one gradient step."""
-    buffer_size: int = Field(default=10240, gt=0)
+    buffer_size: int = Field(default=10240, gt=0, le=MOST)
     """Rollout size: decisions collected before each update."""
     learning_rate: float = Field(default=3e-4, ge=0)
     """Adam's step size."""
@@ -86,9 +88,9 @@ class POCASettings(Settings):
 class SACSettings(Settings):
     """Soft actor-critic. Haarnoja et al. 2018, https://arxiv.org/abs/1812.05905."""
 
-    batch_size: int = Field(default=128, gt=0)
+    batch_size: int = Field(default=128, gt=0, le=MOST)
     """Minibatch size: decisions in one gradient step."""
-    buffer_size: int = Field(default=50000, gt=0)
+    buffer_size: int = Field(default=50000, gt=0, le=MOST)
     """Replay size: past decisions kept."""
     learning_rate: float = Field(default=3e-4, ge=0)
     """Adam's step size."""
@@ -96,13 +98,13 @@ class SACSettings(Settings):
     """Decisions collected before the first update."""
     tau: float = Field(default=0.005, ge=0, le=1)
     """Target smoothing (Polyak) coefficient."""
-    steps_per_update: float = Field(default=1.0, gt=0)
+    steps_per_update: float = Field(default=1.0, gt=0, le=MOST)
     """Decisions for each gradient step: the inverse of the update-to-data ratio."""
     save_replay_buffer: bool | None = None
     """Keep the replay in checkpoints; null: where it takes at most 1 GiB. Without it a resumed run first collects anew."""
     init_entcoef: float = Field(default=1.0, gt=0)
     """Initial entropy coefficient (temperature alpha)."""
-    reward_signal_steps_per_update: float = Field(default=1.0, gt=0)
+    reward_signal_steps_per_update: float = Field(default=1.0, gt=0, le=MOST)
     """Decisions for each gradient step of the reward signals. Unset: steps_per_update."""
     learning_rate_schedule: Schedule = "constant"
     """How the step size falls until max_steps; `linear` ends near zero."""
@@ -117,9 +119,9 @@ class SACSettings(Settings):
 class BCSettings(Settings):
     """Imitation alone: behavioral cloning, from files or from a teacher in the same environment. No reward is learned from."""
 
-    batch_size: int = Field(default=128, gt=0)
+    batch_size: int = Field(default=128, gt=0, le=MOST)
     """Minibatch size: decisions in one gradient step."""
-    buffer_size: int = Field(default=2048, gt=0)
+    buffer_size: int = Field(default=2048, gt=0, le=MOST)
     """Rollout size: decisions collected before each update."""
     learning_rate: float = Field(default=1e-3, ge=0)
     """Adam's step size."""

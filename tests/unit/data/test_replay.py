@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from palaestra.core.errors import ConfigError
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action, Decision, Ends, TimeStep
 from palaestra.data.buffers import SlottedBuffer, SteadyBuffer
-from palaestra.data.replay import Replay
+from palaestra.data.replay import Replay, decoded, encoded
 from palaestra.data.rollout import Keeps, Rollout
 
 SPEC = BehaviorSpec((ObsSpec("vector", (2,)), ObsSpec("image", (1, 2, 2))), ActionSpec(continuous=1, branches=(3,)))
@@ -301,3 +301,42 @@ def test_another_size_starts_empty():
 def test_bytes_are_known_before_anything_is_there():
     replay = Replay(SPEC, 8192, torch.device("cpu"))
     assert replay.bytes_needed == 9216 * (2 * 4 + 4 + 3 + 4) + 8192 * (4 + 4 + 4 + 2 + 26)
+
+
+def stretched(rollout: Rollout, factor: float) -> Rollout:
+    """The same with images that go from -factor to factor."""
+
+    def wider(obs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        return obs[0], factor * (2 * obs[1] - 1)
+
+    return replace(rollout, obs=wider(rollout.obs), last_obs=wider(rollout.last_obs), final_obs=wider(rollout.final_obs))
+
+
+@pytest.mark.parametrize("steady", [True, False])
+def test_images_with_numbers_beyond_0_and_1_are_kept_as_they_are_and_those_before_them_as_they_were(steady: bool):
+    world, replay = World(4, 5, steady=steady), Replay(SPEC, 200, torch.device("cpu"))
+    narrow, factor, poured, before = replay.bytes_needed, 3.0, [], 0
+    for i, rollout in enumerate(world.rollouts([20] * 8, Keeps())):
+        if i < 4:
+            poured += pour(replay, rollout)
+            before = len(poured)
+            assert replay.as_bytes == [False, True]
+            continue
+        poured += pour(replay, stretched(rollout, factor))
+        assert replay.as_bytes == [False, False]
+        batch = replay.draw(200, torch.Generator().manual_seed(i))
+        numbers, now = batch.action.continuous[:, 0].long(), batch.views[1][:200]
+        seen = columns([world.history[number].view for number in numbers.tolist()])[1]
+        wide = torch.tensor([number in poured[before:] for number in numbers.tolist()])
+        assert wide.any()
+        assert not wide.all()
+        assert torch.equal(now[~wide], seen[~wide])
+        assert torch.equal(now[wide], factor * (2 * seen[wide] - 1))
+    assert replay.bytes_needed == narrow + replay.rows * 4 * 3
+    other = Replay(SPEC, 200, torch.device("cpu"))
+    assert other.load_state_dict(replay.state_dict())
+    assert other.as_bytes == [False, False]
+
+
+def test_numbers_beyond_an_images_by_a_rounding_error_are_its_ends():
+    assert decoded(encoded(torch.tensor([-1e-4, 0.0, 1.0, 1.0005]), True)).tolist() == [0.0, 0.0, 1.0, 1.0]

@@ -30,6 +30,14 @@ def test_rewards_are_divided_by_the_standard_deviation_of_discounted_returns():
     assert_close(scale(REWARD, ENDED), REWARD / deviation)
 
 
+def test_returns_that_are_all_alike_are_divided_by_their_size():
+    scale, over = ReturnScale(0.9), torch.ones(4, 2, dtype=torch.bool)
+    assert_close(scale(torch.full((4, 2), -3.0), over), torch.full((4, 2), -1.0))
+    assert_close(ReturnScale(0.9)(torch.zeros(4, 2), over), torch.zeros(4, 2))
+    # half of all returns are -3 then, half 5: mean 1, deviation 4
+    assert_close(scale(torch.full((4, 2), 5.0), over), torch.full((4, 2), 1.25))
+
+
 def test_open_returns_go_on_in_the_next_rollout():
     scale = ReturnScale(gamma=0.5)
     scale(REWARD, ENDED)

@@ -150,6 +150,11 @@ def test_gradient_steps_are_those_that_decisions_make_due_whatever_the_rollouts(
     assert counts == [(56 * 16 - 100) // 5] * 2
 
 
+def test_rare_gradient_steps_do_not_make_rollouts_long():
+    sac = SAC(spec_of((1,), continuous=1), settings({"steps_per_update": 1e9}), CPU, 0)
+    assert sac.rollout_size <= 1024
+
+
 def test_targets_follow_by_tau_and_nothing_else():
     sac = SAC(spec_of((1,), continuous=1), settings({"steps_per_update": 64, "tau": 0.25}), CPU, 0)
     sac.update(bandit(sac, 4), 0)
