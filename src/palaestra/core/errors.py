@@ -67,6 +67,10 @@ class RunError(PalaestraError):
     """A run folder that cannot be started, resumed or read."""
 
 
+class Diverged(RunError):
+    """Weights or losses that are no numbers any more: nothing more can be learned from here on."""
+
+
 class CheckpointError(RunError):
     """A checkpoint that is missing, damaged or from another run."""
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from palaestra.core.errors import ConfigError, DemoError, ExportError, PluginError
+from palaestra.core.errors import ConfigError, DemoError, Diverged, ExportError, PluginError
 from palaestra.core.specs import BehaviorSpec
 from palaestra.data.rollout import Rollout
 from palaestra.models.own import OwnModule
@@ -17,6 +18,9 @@ from palaestra.runtime.collector import Seat
 from palaestra.runtime.settings import BehaviorSettings
 from palaestra.trainers.base import Remarks, Trainer
 from palaestra.trainers.registry import make_trainer
+
+MOST_WEIGHT = 1e15
+"""A layer or two of such weights, and float32 has no number for what comes out."""
 
 
 class Learner:
@@ -73,8 +77,25 @@ class Learner:
         return self.seat.meter.slots
 
     def update(self, rollout: Rollout) -> dict[str, float]:
-        """Learns from a rollout. The measurements, by tag."""
-        return self.trainer.update(rollout, self.step).read()
+        """Learns from a rollout. The measurements, by tag. Raises Diverged where a loss is no finite number."""
+        measured = self.trainer.update(rollout, self.step).read()
+        for tag, value in measured.items():
+            if tag.startswith("Losses/") and not math.isfinite(value):
+                raise self._diverged(f"{tag} is {value}")
+        return measured
+
+    def must_be_finite(self) -> None:
+        """Raises Diverged where a weight is no finite number, or one that leads to none. Waits for an accelerator."""
+        for name, weights in self.trainer.network.named_parameters():
+            lost = ~(weights.abs() < MOST_WEIGHT)
+            if lost.any():
+                raise self._diverged(f"weights '{name}' hold {weights[lost][0]:g}")
+
+    def _diverged(self, sign: str) -> Diverged:
+        return Diverged(
+            f"behavior '{self.name}': {sign} at step {self.step:,}: training has diverged. A smaller learning_rate, or rewards of another "
+            "size (reward_signals.extrinsic.strength, or normalize: true) may prevent it"
+        )
 
     def summary_due(self) -> int | None:
         """The step to write in a summary that is due now: the multiple that was passed, as ML-Agents does."""

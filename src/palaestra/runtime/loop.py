@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter
 
+from palaestra.core.errors import EnvError
+from palaestra.data.rollout import Rollout
 from palaestra.runtime.console import ProgressRow
 from palaestra.runtime.run import Run
 from palaestra.runtime.tracker import Summary
@@ -21,7 +23,7 @@ def train(run: Run, callbacks: Sequence[Callback] = ()) -> None:
     while not run.finished and not run.stopped:
         pause = perf_counter() + PAUSE
         with run.timers("collect"):
-            rollouts = run.collector.collect(run.ticks_ahead(), lambda pause=pause: run.stopped or perf_counter() > pause)
+            rollouts = collect(run, pause)
         run.note_episodes()
         run.note_measurements()
         for name, rollout in rollouts.items():
@@ -33,6 +35,15 @@ def train(run: Run, callbacks: Sequence[Callback] = ()) -> None:
         if run.checkpoint_due():
             run.save()
         show(run)
+
+
+def collect(run: Run, pause: float) -> Mapping[str, Rollout]:
+    """Rollouts that are full, after ticks until `pause`. Raises Diverged for EnvError where that is the reason: actions are no numbers."""
+    try:
+        return run.collector.collect(run.ticks_ahead(), lambda: run.stopped or perf_counter() > pause)
+    except EnvError:
+        run.must_be_finite()
+        raise
 
 
 def summarize(run: Run, callbacks: Sequence[Callback]) -> None:

@@ -218,7 +218,12 @@ class Run:
             self.collector.restart(self.settings.env_settings.seed + self.step)
 
     def retire(self) -> None:
-        """Behaviors that have reached max_steps go on acting, and keep no more experience."""
+        """Behaviors that have reached max_steps go on acting beside others, and keep no more experience.
+
+        Where all have, the run ends, and what they had begun to collect is saved, for one that goes on to more steps.
+        """
+        if not any(learner.training for learner in self.learners.values()):
+            return
         for learner in self.learners.values():
             if not learner.training and not self.inference:
                 learner.seat.rollout_size, learner.seat.buffer = None, None
@@ -229,14 +234,17 @@ class Run:
         if self.inference:
             return False
         due = [learner for learner in self.learners.values() if learner.checkpoint_due()]
+        if due:
+            self.must_be_finite()
         for learner in due:
             self.models.write(learner, self.tracker.recent_reward(learner.name))
         return bool(due) or time.perf_counter() - self._saved > SAFETY_SECONDS
 
     def save(self) -> None:
-        """Writes a checkpoint of everything, and the list of models that belongs to it."""
+        """Writes a checkpoint of everything, and the list of models that belongs to it. Raises Diverged rather than save what is lost."""
         if self.inference:
             return
+        self.must_be_finite()
         with self.timers("save"):
             self.checkpoints.save(self.step, self.state_dict())
             for name, contender in self.self_play.contenders.items():
@@ -245,6 +253,11 @@ class Run:
                 self.models.status.set_lesson(name, number)
             self.models.write_status()
         self._saved = time.perf_counter()
+
+    def must_be_finite(self) -> None:
+        """Raises Diverged where a behavior's weights are no numbers any more."""
+        for learner in self.learners.values():
+            learner.must_be_finite()
 
     def state_dict(self) -> dict[str, Any]:
         """Between two ticks, everything that the next one depends on."""

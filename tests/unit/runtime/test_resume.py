@@ -42,6 +42,32 @@ def test_an_interrupted_run_that_goes_on_ends_as_one_that_never_stopped(env: str
     assert differences(state(whole.folder), state(resumed.folder)) == []
 
 
+@pytest.mark.parametrize(
+    ("trainer", "env", "more"),
+    [
+        ("ppo", "3DBall", {}),
+        ("ppo", "Basic", {"network_settings": {"hidden_units": 16, "memory": {"memory_size": 8, "sequence_length": 4}}}),
+        ("sac", "Basic", {"hyperparameters": {"batch_size": 16, "buffer_size": 150, "steps_per_update": 7.5}}),
+        ("poca", "DungeonEscape", {"hyperparameters": {"batch_size": 32, "buffer_size": 128, "learning_rate_schedule": "constant"}}),
+        ("bc", "3DBall", {"hyperparameters": {"buffer_size": 128, "learning_rate_schedule": "constant", "teacher": "heuristic"}}),
+    ],
+)
+def test_a_finished_run_that_is_given_more_steps_ends_as_one_that_had_them(trainer: str, env: str, more: dict[str, Any], tmp_path: Path):
+    constant = {"batch_size": 32, "buffer_size": 128, "learning_rate_schedule": "constant"} if trainer == "ppo" else {}
+    block = {"trainer_type": trainer, **({"hyperparameters": constant} if constant else {}), **more}
+
+    def trained(folder: str, steps: int, **how: Any) -> palaestra.Result:
+        given = {"config": settings(env, steps, **block), "env": env, "num_areas": 3, "seed": 7, "quiet": True, **how}
+        return palaestra.train(results_dir=str(tmp_path / folder), run_id="run", **given)
+
+    whole = trained("whole", 400)
+    first = trained("parts", 200)  # amid a rollout
+    assert first.finished
+    resumed = trained("parts", 400, resume=True)
+    assert resumed.finished
+    assert differences(state(whole.folder), state(resumed.folder)) == []
+
+
 def test_how_often_the_loop_looks_up_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     calm = train("3DBall", tmp_path / "calm")
     monkeypatch.setattr(loop, "PAUSE", 0.0)

@@ -5,11 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from safetensors.torch import load_file
 from small_runs import differences, settings, state
 from tiny_envs import Bandit, Scripted
 
 import palaestra
-from palaestra.core.errors import ConfigError, EnvError, RunError
+from palaestra.core.errors import ConfigError, Diverged, EnvError, RunError
 from palaestra.core.metrics import Measurement
 from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.facts import BehaviorFacts, TrainingFacts, hashed
@@ -179,3 +181,20 @@ def test_staggered_episodes_are_whole_in_summaries_and_only_built_in_ones_can_be
         palaestra.train(config, env="gymnasium:CartPole-v1", run_id="refused", **more)
     with pytest.raises(EnvError, match="RingOut: its episodes are not cut"):
         palaestra.train(config, env="builtin:RingOut", run_id="uncut", **more)
+
+
+@pytest.mark.parametrize(
+    ("env", "epochs", "sign"),
+    [
+        ("Basic", 3, r"Losses/[\w ]+ is (nan|inf)"),  # of logits that are no numbers some choice is drawn all the same
+        ("3DBall", 1, "weights '.*' hold"),  # an action that is none is refused by the environment first
+    ],
+)
+def test_a_run_that_diverges_says_so_and_saves_none_of_it(env: str, epochs: int, sign: str, tmp_path: Path):
+    hyper = {"batch_size": 64, "buffer_size": 64, "num_epoch": epochs, "learning_rate": 1e30}
+    tree = settings(env, 4000, hyperparameters=hyper, checkpoint_interval=100)
+    with pytest.raises(Diverged, match=rf"behavior '{env}': {sign}.* at step [\d,]+: training has diverged"):
+        palaestra.train(config=tree, env=env, num_areas=4, run_id="run", results_dir=str(tmp_path), quiet=True)
+    for path in (tmp_path / "run" / "checkpoints").glob("*/*.safetensors"):
+        assert all(torch.isfinite(tensor).all() for key, tensor in load_file(path).items() if "network" in key)
+    assert not (tmp_path / "run" / f"{env}.onnx").exists()

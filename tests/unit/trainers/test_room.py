@@ -20,9 +20,7 @@ def replay_of(share: float) -> Replay:
 
 
 def test_a_replay_that_does_not_fit_is_refused_with_a_size_that_does():
-    with pytest.raises(
-        ConfigError, match=r"hyperparameters.buffer_size: .* GiB of memory are free; a buffer_size of .* would fit"
-    ):
+    with pytest.raises(ConfigError, match=r"hyperparameters.buffer_size: .* GiB of memory are free; a buffer_size of .* would fit"):
         check_room(replay_of(1.5))
 
 
