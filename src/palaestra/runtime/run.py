@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from palaestra.core.errors import CheckpointError, ConfigError, EnvError
+from palaestra.core.errors import CheckpointError, ConfigError, EnvError, PalaestraError
 from palaestra.core.specs import BehaviorSpec, describe
 from palaestra.data.rollout import Rollout
 from palaestra.envs.base import Env, Informed, Measures, Staggers, Waits
@@ -25,7 +25,8 @@ from palaestra.runtime.model_writer import ModelWriter
 from palaestra.runtime.opponents import UNSTEADY, contend
 from palaestra.runtime.results import Results
 from palaestra.runtime.self_play import SelfPlay
-from palaestra.runtime.settings import RunSettings, behavior
+from palaestra.runtime.settings import RunSettings, behavior, load
+from palaestra.runtime.settings.changes import changes
 from palaestra.runtime.snapshots import SnapshotFiles
 from palaestra.runtime.status import MLAGENTS
 from palaestra.runtime.teaching import Teachers
@@ -38,6 +39,8 @@ RESERVED = ("run", "checkpoints", "run_logs")
 """Names in a run's folder and in its checkpoints that no behavior may take."""
 SAFETY_SECONDS = 60.0
 """A run is saved at least this often, whatever checkpoint_interval says; models are written at the latter alone."""
+MOST_CHANGES = 4
+"""Settings that one message names."""
 
 
 class Run:
@@ -293,8 +296,9 @@ class Run:
         except (KeyError, RuntimeError, ValueError, TypeError) as error:
             reason = str(error).strip().splitlines()[-1].strip() if str(error).strip() else type(error).__name__
             raise CheckpointError(
-                f"{checkpoint.path} does not fit this environment and these settings: {reason}; resume with the settings it was trained "
-                f"with ({self.folder.path / CONFIGURATION}), or start a new run from it with --initialize-from={self.folder.run_id}"
+                f"{checkpoint.path} does not fit this environment and these settings: {self._changes() or reason}; resume with the "
+                f"settings it was trained with ({self.folder.path / CONFIGURATION}), or start a new run from it with "
+                f"--initialize-from={self.folder.run_id}"
             ) from error
         if not restored:
             self.console.warning("this environment cannot go on with its old episodes: it starts new ones; everything else goes on")
@@ -304,6 +308,15 @@ class Run:
             self.threads = whole["threads"]
             self.set_threads()
         self.retire()
+
+    def _changes(self) -> str:
+        """What the settings of behaviors are now, and were when the run was last saved; empty where that cannot be read."""
+        try:
+            before = load(self.folder.path / CONFIGURATION).settings
+        except PalaestraError:
+            return ""
+        found = changes(before, self.settings)
+        return "; ".join(found[:MOST_CHANGES]) + (f"; {len(found) - MOST_CHANGES} more" if len(found) > MOST_CHANGES else "")
 
     def _restore(self, learner: Learner) -> None:
         """Once, as soon as its behavior is there."""

@@ -160,6 +160,11 @@ def test_flags_that_cannot_be_followed_are_explained(flags: str, said: str, caps
         ("good.yaml --env=Basik --force", "did you mean 'Basic'?"),
         ("good.yaml --env=python:games:RaisesAtReset --force", "no level"),
         ("--resume --set behaviors.Basic.network_settings.hidden_units=8", "does not fit this environment and these settings"),
+        ("--resume --set behaviors.Basic.network_settings.hidden_units=8", "behaviors.Basic.network_settings.hidden_units is 8, was 16;"),
+        (
+            "--resume --set behaviors.Basic.reward_signals.curiosity.strength=0.1",
+            "behaviors.Basic.reward_signals.curiosity.strength is 0.1, was not there;",
+        ),
         ("ball.yaml --env=3DBall --resume", "a run with other behaviors: it has Basic, this environment has 3DBall"),
     ],
 )
