@@ -57,7 +57,8 @@ class Ledger:
     def seat(self, slots: int) -> None:
         """Makes room for so many slots; those beyond them are gone. Raises ConfigError where the replay is too small for them."""
         if slots > self.size or 3 * slots > self.rows:  # each may wait somewhere, end somewhere, and wait anew
-            raise ConfigError(f"buffer_size is {self.size}, but {slots} agents may live at once; expected at least {3 * slots}")
+            least = max(slots, 3 * slots - (self.rows - self.size))
+            raise ConfigError(f"buffer_size is {self.size}, but {slots} agents may live at once; expected at least {least}")
         if slots * self.stretch > self.size:  # where all begin at once, none of their sequences' beginnings may be left
             raise ConfigError(
                 f"buffer_size is {self.size}, but {slots} agents may live at once, each with sequences of {self.stretch} decisions; "

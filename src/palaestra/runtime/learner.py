@@ -144,6 +144,6 @@ class Learner:
         if differ:
             raise ConfigError(
                 f"behavior '{self.name}' cannot start from {origin}: its network has another shape ({'; '.join(differ[:3])}); use the same "
-                f"network_settings, observations and actions"
+                "network_settings, observations and actions, trainers with the same networks (ppo and bc have), and as many reward_signals"
             )
         network.load_state_dict(saved)
