@@ -279,7 +279,7 @@ def test_views_are_stored_once_and_images_as_bytes():
 def test_more_agents_than_fit_are_refused():
     rollout = next(iter(World(1, 400, steady=True).rollouts([1], Keeps())))
     done = Action(torch.zeros(1, 400, 1), torch.zeros(1, 400, 1)), torch.zeros(1, 400)
-    with pytest.raises(ConfigError, match="buffer_size is 50, but 400 agents may live at once; expected at least 400$"):
+    with pytest.raises(ConfigError, match=r"buffer_size is 50, but 400 agents may live at once; expected at least 400$"):
         Replay(SPEC, 50, torch.device("cpu")).pour(rollout, *done)
     Replay(SPEC, 400, torch.device("cpu")).pour(rollout, *done)
 
