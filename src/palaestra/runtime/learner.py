@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +13,13 @@ from palaestra.core.specs import BehaviorSpec
 from palaestra.data.rollout import Rollout
 from palaestra.models.own import OwnModule
 from palaestra.models.work import multiplications
+from palaestra.rewards.demonstrations import oddities
+from palaestra.rewards.settings import GAILSettings
 from palaestra.runtime.collector import Seat
 from palaestra.runtime.settings import BehaviorSettings
 from palaestra.trainers.base import Remarks, Trainer
 from palaestra.trainers.registry import make_trainer
+from palaestra.trainers.settings import BCSettings
 
 
 class Learner:
@@ -44,6 +47,12 @@ class Learner:
             return self.trainer.remarks()
         except ConfigError as error:
             raise ConfigError(f"behavior '{self.name}': {error}") from error
+
+    def oddities(self) -> list[str]:
+        """What is odd about the demonstrations that it learns from, a line each."""
+        if self.inference:
+            return []
+        return list(dict.fromkeys(line for demo_path in _demo_paths(self.settings) for line in oddities(demo_path)))
 
     @property
     def step(self) -> int:
@@ -126,3 +135,12 @@ class Learner:
                 f"network_settings, observations and actions"
             )
         network.load_state_dict(saved)
+
+
+def _demo_paths(settings: BehaviorSettings) -> Iterator[str | Sequence[str]]:
+    """Wherever a behavior has demonstrations from."""
+    yield from (signal.demo_path for signal in settings.reward_signals.values() if isinstance(signal, GAILSettings))
+    if settings.behavioral_cloning is not None:
+        yield settings.behavioral_cloning.demo_path
+    if isinstance(settings.hyperparameters, BCSettings) and settings.hyperparameters.demo_path is not None:
+        yield settings.hyperparameters.demo_path

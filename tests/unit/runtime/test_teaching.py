@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import demo_files
 import numpy as np
 import pytest
 import torch
@@ -166,3 +167,16 @@ def test_ppo_goes_on_from_what_was_imitated(tmp_path: Path, capsys: pytest.Captu
     network = {"hidden_units": 32, "num_layers": 1, "normalize": True}
     train(settings("3DBall", network_settings=network), "3DBall", tmp_path, "ppo", initialize_from="clone")
     assert "Initialized '3DBall' from" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("also", [{}, {"reward_signals": {"gail": {"demo_path": "x.demo"}}, "behavioral_cloning": {"demo_path": "x.demo"}}])
+def test_a_demonstration_that_is_cut_off_is_warned_of_once(
+    also: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.chdir(tmp_path)
+    spec = Ball(1).behaviors["3DBall"]
+    whole = demo_files.write(Path("x.demo"), demo_files.episodes(4, 4, spec=spec), spec).read_bytes()
+    Path("x.demo").write_bytes(whole[:-100])
+    config = settings("3DBall", **also) if also else tree("3DBall", 500, demo_path="x.demo")
+    train(config, "3DBall", tmp_path)
+    assert capsys.readouterr().out.count("[WARNING] 3DBall: x.demo is cut off at byte") == 1
