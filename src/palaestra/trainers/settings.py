@@ -9,6 +9,8 @@ from pydantic import Field, model_validator
 from palaestra.core.settings import Settings, field_error
 
 Schedule = Literal["constant", "linear"]
+PASSES = 3
+"""Of cloning beside a trainer, over demonstrations, unless told otherwise."""
 
 
 class PPOSettings(Settings):
@@ -142,6 +144,9 @@ class BCSettings(Settings):
         if not isinstance(data, dict) or "brain_to_imitate" not in data:
             return data
         rest = {key: value for key, value in data.items() if key != "brain_to_imitate"}
+        if "teacher_behavior" in data:
+            sentence = "the old name of teacher_behavior, which is given too: leave out one of them"
+            raise field_error(cls, "brain_to_imitate", sentence, data["brain_to_imitate"])
         return {"teacher_behavior": data["brain_to_imitate"], **rest}
 
     @model_validator(mode="after")
@@ -152,6 +157,8 @@ class BCSettings(Settings):
             wanted = "either `demo_path`, demonstrations to learn from, or `teacher`, who shows it in the environment"
             got = "neither" if self.teacher is None else "both"
             raise field_error(BCSettings, "demo_path" if self.teacher else "teacher", f"expected {wanted}; got {got}", self.teacher)
+        if self.demo_path is not None and not self.teacher_plays:
+            raise field_error(BCSettings, "teacher_plays", "expected true with demo_path: files cannot be asked what they would do", False)
         return self
 
 
@@ -167,9 +174,9 @@ class BehavioralCloningSettings(Settings):
     strength: float = Field(default=1.0, ge=0)
     """Factor on the policy's learning rate."""
     samples_per_update: int = Field(default=0, ge=0)
-    """Demonstrated decisions used in one update; 0: all."""
+    """Demonstrated decisions used in one update; 0: all. Not used with sac, which makes one gradient step beside each of its own."""
     num_epoch: int | None = Field(default=None, gt=0)
-    """Passes over them; null: 3."""
+    """Passes over them; null: 3. Not used with sac."""
     batch_size: int | None = Field(default=None, gt=0)
     """Minibatch size; null: the policy's."""
 

@@ -43,6 +43,34 @@ def test_self_play_that_cannot_work_as_written_is_remarked():
     }
 
 
+def test_cloning_beside_sac_makes_no_passes():
+    many = {"demo_path": "d", "num_epoch": 5, "samples_per_update": 64}
+    assert set(remarked(trainer_type="sac", behavioral_cloning=many)) == {
+        "behaviors.Ball.behavioral_cloning.num_epoch",
+        "behaviors.Ball.behavioral_cloning.samples_per_update",
+    }
+    assert remarked(trainer_type="sac", behavioral_cloning={"demo_path": "d", "num_epoch": 3}) == {}
+    assert remarked(trainer_type="ppo", behavioral_cloning=many) == {}
+
+
+def test_rewards_are_not_what_bc_learns_from():
+    signals = {"extrinsic": {"strength": 0.5, "normalize": True, "gamma": 0.99}}
+    said = "changes nothing that is learned: bc does not learn from rewards"
+    assert remarked(trainer_type="bc", hyperparameters={"teacher": "heuristic"}, reward_signals=signals) == {
+        "behaviors.Ball.reward_signals.extrinsic.strength": said,
+        "behaviors.Ball.reward_signals.extrinsic.normalize": said,
+    }
+    assert remarked(reward_signals=signals) == {}
+
+
+def test_a_student_cannot_play_for_a_teacher_of_another_behavior():
+    def with_teacher(behavior: str | None) -> dict[str, str]:
+        return remarked(trainer_type="bc", hyperparameters={"teacher": "heuristic", "teacher_behavior": behavior, "teacher_plays": False})
+
+    assert set(with_teacher("Expert")) == {"behaviors.Ball.hyperparameters.teacher_plays"}
+    assert with_teacher("Ball") == with_teacher(None) == {}
+
+
 def test_criteria_of_the_last_lesson_are_not_used():
     lesson = {"name": "only", "value": 1, "completion_criteria": {"behavior": "Ball"}}
     settings = RunSettings.model_validate({"environment_parameters": {"mass": {"curriculum": [lesson]}}})
