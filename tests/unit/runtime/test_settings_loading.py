@@ -347,7 +347,10 @@ def test_where_a_run_is_to_resume_and_to_initialize_one_is_followed(
 
 
 def test_the_resolved_tree_reads_back_equal(write: Write):
-    text = DEFAULTS + "behaviors:\n  A.b-1: {even_checkpoints: true, max_steps: 1e3}\n  '1e3': {hyperparameters: {epsilon: 1e-10}}\n"
+    text = (
+        DEFAULTS.replace("10", "2e4")
+        + "behaviors:\n  A.b-1: {even_checkpoints: true, max_steps: 1e5}\n  '1e3': {hyperparameters: {epsilon: 1e-10}}\n"
+    )
     text += "environment_parameters: {a: 1, b: {curriculum: [{name: x, value: {sampler_type: constant, sampler_parameters: {}}}]}}\n"
     text += "env_settings: {env_args: [--x, 3], env_options: {size: 5, name: [a, null, 1.0]}}\ncheckpoint_settings: {run_id: '1e3'}\n"
     settings = load(write(text)).settings

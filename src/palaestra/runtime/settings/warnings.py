@@ -10,7 +10,7 @@ from palaestra.runtime.settings.tree import RunSettings
 from palaestra.runtime.settings.yaml_file import Key
 from palaestra.scenario.settings import CurriculumSettings
 from palaestra.trainers.behavior import BehaviorSettings
-from palaestra.trainers.settings import PASSES, BCSettings, SACSettings
+from palaestra.trainers.settings import PASSES, BCSettings, POCASettings, PPOSettings, SACSettings
 
 NOT_OF_SIGNALS = {
     "memory": "a reward signal judges each decision on its own",
@@ -23,10 +23,11 @@ NOT_OF_SIGNALS = {
 
 def remarks(settings: RunSettings) -> Iterator[tuple[Key, str]]:
     """Path and sentence of each."""
-    for name, behavior in settings.behaviors.items():
-        yield from _of_behavior(behavior, ("behaviors", name))
-    if settings.default_settings:
-        yield from _of_behavior(settings.default_settings, ("default_settings",))
+    begins = not (settings.checkpoint_settings.resume or settings.checkpoint_settings.inference)
+    for at, behavior in _behaviors(settings):
+        yield from _of_behavior(behavior, at)
+        if begins:
+            yield from _of_length(behavior, at)
     for name, parameter in (settings.environment_parameters or {}).items():
         if isinstance(parameter, CurriculumSettings) and parameter.curriculum[-1].completion_criteria:
             at = ("environment_parameters", name, "curriculum", len(parameter.curriculum) - 1, "completion_criteria")
@@ -35,6 +36,13 @@ def remarks(settings: RunSettings) -> Iterator[tuple[Key, str]]:
         yield ("checkpoint_settings", "load_model"), "deprecated, and without effect: use resume"
     if settings.checkpoint_settings.train_model:
         yield ("checkpoint_settings", "train_model"), "deprecated, and without effect: training is the default"
+
+
+def _behaviors(settings: RunSettings) -> Iterator[tuple[Key, BehaviorSettings]]:
+    for name, behavior in settings.behaviors.items():
+        yield ("behaviors", name), behavior
+    if settings.default_settings:
+        yield ("default_settings",), settings.default_settings
 
 
 def _of_behavior(behavior: BehaviorSettings, at: Key) -> Iterator[tuple[Key, str]]:
@@ -81,3 +89,15 @@ def _of_cloning(behavior: BehaviorSettings, at: Key) -> Iterator[tuple[Key, str]
             yield (*at, "behavioral_cloning", "num_epoch"), sentence
         if cloning.samples_per_update:
             yield (*at, "behavioral_cloning", "samples_per_update"), sentence
+
+
+def _of_length(behavior: BehaviorSettings, at: Key) -> Iterator[tuple[Key, str]]:
+    """Of a new run, which is over before it learns."""
+    hyper, most = behavior.hyperparameters, behavior.max_steps
+    over = f"max_steps ({most}): it ends before the first update"
+    if isinstance(hyper, SACSettings):
+        key = "buffer_init_steps" if hyper.buffer_init_steps >= hyper.batch_size else "batch_size"
+        if (first := getattr(hyper, key)) >= most:
+            yield (*at, "hyperparameters", key), f"{first} is not less than {over}"
+    elif isinstance(hyper, PPOSettings | POCASettings) and hyper.buffer_size > most:
+        yield (*at, "hyperparameters", "buffer_size"), f"{hyper.buffer_size} is more than {over}"
