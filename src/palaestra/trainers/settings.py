@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from palaestra.core.settings import Settings, field_error
+from palaestra.rewards.settings import DemoPath, must_be_paths
 
 Schedule = Literal["constant", "linear"]
 PASSES = 3
@@ -129,7 +130,7 @@ class BCSettings(Settings):
     """Passes over each rollout of the teacher's; from files, as many gradient steps as these would take."""
     learning_rate_schedule: Schedule = "linear"
     """How the step size falls until max_steps; `linear` ends near zero."""
-    demo_path: str | tuple[str, ...] | None = None
+    demo_path: Annotated[str | tuple[str, ...] | None, BeforeValidator(lambda it: it if it is None else must_be_paths(it))] = None
     """What to learn from: a demonstration file, a folder of them, or several of both: a list, or with commas between."""
     teacher: str | None = None
     """Or whom: `heuristic`, `FILE.onnx`, `model:RUN`, `package.module:Class`, or any other brain of `palaestra run`."""
@@ -167,7 +168,7 @@ class BehavioralCloningSettings(Settings):
 
     ignores_unknown: ClassVar[bool] = True
 
-    demo_path: str | tuple[str, ...]
+    demo_path: DemoPath
     """A demonstration file, a folder of them, or several of both: a list, or with commas between."""
     steps: int = Field(default=0, ge=0)
     """Decisions until its step size has fallen to zero; 0: it never falls."""

@@ -118,6 +118,20 @@ def test_a_wrong_value_is_named_with_line_path_expected_and_got(write: Write, te
     assert refused(write(block(text))) == message
 
 
+@pytest.mark.parametrize("path", ["{a: 3}", "[x, {a: 3}]", "[[x]]", "true"])
+@pytest.mark.parametrize(
+    ("text", "at"),
+    [
+        ("{reward_signals: {gail: {demo_path: PATH}}}", "reward_signals.gail"),
+        ("{behavioral_cloning: {demo_path: PATH}}", "behavioral_cloning"),
+        ("{trainer_type: bc, hyperparameters: {demo_path: PATH}}", "hyperparameters"),
+    ],
+)
+def test_demonstrations_that_are_no_paths_are_reported_once(write: Write, text: str, at: str, path: str):
+    said = refused(write(f"behaviors: {{Ball: {text.replace('PATH', path)}}}"))
+    assert said == f"x.yaml:1: behaviors.Ball.{at}.demo_path: expected a demonstration file, a folder of them, or a list of both"
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
