@@ -35,17 +35,20 @@ class Demonstrations:
 def load_demonstrations(demo_path: str | Sequence[str], spec: BehaviorSpec, device: torch.device) -> Demonstrations:
     """All decisions of a file, of the .demo files in a folder, or of several of both, as a list or with commas between.
 
-    Empty recordings are passed over where others are not. Raises DemoError where there is nothing to read, or where a file is
-    of other agents than those that `spec` describes.
+    Empty recordings are passed over where others are not (see `oddities`). Raises DemoError where there is nothing to read, or
+    where a file is of other agents than those that `spec` describes.
     """
     parts: list[Pairs] = []
-    empty: list[EmptyDemo] = []
+    empty: list[str] = []
     episodes = 0
     for path in demo_files(demo_path):
         try:
             demo = read_demo(path)
         except EmptyDemo as error:
-            empty.append(error)
+            empty.append(str(error))
+            continue
+        if not demo.records:
+            empty.append(f"{path} is cut off before its first episode ends: nothing of it can be learned")
             continue
         must_fit(demo, spec)
         before = episodes
@@ -55,8 +58,17 @@ def load_demonstrations(demo_path: str | Sequence[str], spec: BehaviorSpec, devi
             episodes = int(pairs.episode[-1]) + 1
             parts.append(pairs)
     if not parts:
-        raise DemoError(str(empty[0]) if empty else f"demo_path {_typed(demo_path)}: not one decision was recorded in it")
+        raise DemoError(empty[0] if empty else f"demo_path {_typed(demo_path)}: not one decision was recorded in it")
     return _on(device, parts, spec.action)
+
+
+def oddities(demo_path: str | Sequence[str]) -> Iterator[str]:
+    """What is odd about files that `load_demonstrations` reads all the same, such as episodes that are lost: a line each, with the file."""
+    for path in demo_files(demo_path):
+        try:
+            yield from read_demo(path).warnings
+        except EmptyDemo as error:
+            yield f"{error}; it is passed over"
 
 
 def demo_files(demo_path: str | Sequence[str]) -> list[Path]:

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from palaestra.core.settings import Settings
 from palaestra.models.settings import NetworkSettings
+
+
+def must_be_paths(value: Any) -> Any:
+    """The value. Raises ValueError with one sentence, not one for each type that it might have had."""
+    for path in value if isinstance(value, tuple) else (value,):
+        if not isinstance(path, str):
+            raise ValueError("expected a demonstration file, a folder of them, or a list of both")
+    return value
+
+
+DemoPath = Annotated[str | tuple[str, ...], BeforeValidator(must_be_paths)]
+"""Demonstration files, folders of them, or both; a text may hold several, with commas between."""
 
 
 class ExtrinsicSettings(Settings):
@@ -80,7 +92,7 @@ class GAILSettings(Settings):
     """The discriminator sees actions too, not only observations."""
     use_vail: bool = False
     """A variational bottleneck in the discriminator. Peng et al. 2018, https://arxiv.org/abs/1810.00821."""
-    demo_path: str | tuple[str, ...]
+    demo_path: DemoPath
     """A demonstration file, a folder of them, or several of both: a list, or with commas between."""
 
     _encoding_size = model_validator(mode="before")(lambda data: _from_encoding_size(data))

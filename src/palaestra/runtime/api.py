@@ -13,7 +13,7 @@ from typing import Any, cast
 import torch
 
 from palaestra.core.errors import ConfigError, PalaestraError, RunError
-from palaestra.core.registry import Registry
+from palaestra.core.registry import Registry, nearest
 from palaestra.envs.base import Env, Measures
 from palaestra.envs.transfer import Transfer
 from palaestra.runtime import report
@@ -111,6 +111,7 @@ def learn(
         tracker = stack.enter_context(closing(Tracker(sinks(folder, settings, checkpoint, console, timers))))
         run = Run(settings, folder, world, tracker, console, timers, checkpoint)
         check_lessons(run, loaded)
+        check_teachers(run, loaded)
         if checkpoint is not None:
             run.load(checkpoint)
         stack.enter_context(stop_on_signals(run))
@@ -222,15 +223,32 @@ def sinks(folder: RunFolder, settings: RunSettings, checkpoint: Checkpoint | Non
 
 def check_lessons(run: Run, loaded: Loaded) -> None:
     """Raises ConfigError for lessons that could never end; warns where a game may yet show what they wait for."""
-    name = run.settings.env_settings.env_path or ""
     problems = list(never_measured(run.settings, run.learners))
-    known = (name.startswith(("builtin:", "gymnasium:")) or name in Registry("envs")) and not isinstance(run.env, Measures)
-    if problems and known and not is_game(name):
+    if problems and shows_all(run) and not isinstance(run.env, Measures):
         raise loaded.refusal(problems, "lessons would never end")
     for at, sentence in problems:
         if at[-1] == "measure" and "did you mean" not in sentence:
             continue  # a statistic of the game's own, it seems; Lessons warns where none comes
         run.console.warning(f"parameter '{at[1]}', lesson {int(at[3]) + 1}: {sentence}; unless that changes, the lesson never ends")
+
+
+def check_teachers(run: Run, loaded: Loaded) -> None:
+    """Raises ConfigError for students of a behavior that the environment never has; where it may come, the run's end tells."""
+    if run.inference or not shows_all(run):
+        return
+    problems, there = [], run.env.behaviors
+    for student, absent in run.teachers.absent(run.learners):
+        block = ("behaviors", student) if student in run.settings.behaviors else ("default_settings",)
+        sentence = f"the environment has no behavior '{absent}'{nearest(absent, there)} (there are: {', '.join(map(repr, there))})"
+        problems.append(((*block, "hyperparameters", "teacher_behavior"), sentence))
+    if problems:
+        raise loaded.refusal(problems, "teachers would never come")
+
+
+def shows_all(run: Run) -> bool:
+    """Whether no behavior of its environment comes later than at the start."""
+    name = run.settings.env_settings.env_path or ""
+    return (name.startswith(("builtin:", "gymnasium:")) or name in Registry("envs")) and not is_game(name)
 
 
 def begin(run: Run, checkpoint: Checkpoint | None) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,13 @@ from palaestra.core.specs import BehaviorSpec
 from palaestra.data.rollout import Rollout
 from palaestra.models.own import OwnModule
 from palaestra.models.work import multiplications
+from palaestra.rewards.demonstrations import oddities
+from palaestra.rewards.settings import GAILSettings
 from palaestra.runtime.collector import Seat
 from palaestra.runtime.settings import BehaviorSettings
 from palaestra.trainers.base import Remarks, Trainer
 from palaestra.trainers.registry import make_trainer
+from palaestra.trainers.settings import BCSettings
 
 MOST_WEIGHT = 1e15
 """A layer or two of such weights, and float32 has no number for what comes out."""
@@ -48,6 +51,12 @@ class Learner:
             return self.trainer.remarks()
         except ConfigError as error:
             raise ConfigError(f"behavior '{self.name}': {error}") from error
+
+    def oddities(self) -> list[str]:
+        """What is odd about the demonstrations that it learns from, a line each."""
+        if self.inference:
+            return []
+        return list(dict.fromkeys(line for demo_path in _demo_paths(self.settings) for line in oddities(demo_path)))
 
     @property
     def step(self) -> int:
@@ -147,3 +156,12 @@ class Learner:
                 "network_settings, observations and actions, trainers with the same networks (ppo and bc have), and as many reward_signals"
             )
         network.load_state_dict(saved)
+
+
+def _demo_paths(settings: BehaviorSettings) -> Iterator[str | Sequence[str]]:
+    """Wherever a behavior has demonstrations from."""
+    yield from (signal.demo_path for signal in settings.reward_signals.values() if isinstance(signal, GAILSettings))
+    if settings.behavioral_cloning is not None:
+        yield settings.behavioral_cloning.demo_path
+    if isinstance(settings.hyperparameters, BCSettings) and settings.hyperparameters.demo_path is not None:
+        yield settings.hyperparameters.demo_path

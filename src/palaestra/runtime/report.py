@@ -38,6 +38,8 @@ def announce(run: Run, checkpoint: Checkpoint | None, warnings: Sequence[str]) -
 
 def conclude(run: Run, finals: Mapping[str, Path]) -> None:
     """How it went, where everything is, and what can be done with it."""
+    for student, absent in () if run.inference else run.teachers.absent(run.learners):
+        run.console.warning(f"'{student}' has learned nothing in this session: its teacher's behavior, '{absent}', never came")
     total = max(run.session_seconds, 1e-9)
     shares = ", ".join(f"{name} {100 * spent / total:.0f} %" for name, spent in run.seconds.items())
     lines = [f"{run.step_now():,} decisions in {total:.1f} s: {run.step_now() / total:,.0f} a second ({shares})", *rewards(run)]

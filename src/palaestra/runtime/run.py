@@ -107,6 +107,8 @@ class Run:
         if isinstance(self.env, Informed):
             self.env.behavior_joins(behavior_facts(name, settings, self.settings))
         self.console.info(f"New behavior '{name}': {describe(spec)}")
+        for oddity in learner.oddities():
+            self.console.warning(f"{name}: {oddity}")
         self.tell(learner)
         if taught is not None:
             self.console.info(taught)

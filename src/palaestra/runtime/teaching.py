@@ -241,6 +241,13 @@ class Teachers:
         lessons = {learner.name: lesson_of(learner.settings) for learner in learners.values()}
         return [learners[pupil] for pupil, lesson in lessons.items() if lesson is not None and lesson.teacher_behavior == name]
 
+    def absent(self, learners: Mapping[str, Learner]) -> Iterator[tuple[str, str]]:
+        """Students, and the behavior that each learns from, where the environment has none of that name."""
+        for name, learner in learners.items():
+            lesson = lesson_of(learner.settings)
+            if lesson is not None and lesson.teacher_behavior not in (None, name, *self._env.behaviors):
+                yield name, str(lesson.teacher_behavior)
+
     def retire(self, learners: Mapping[str, Learner]) -> None:
         """A teacher none of whose pupils learns any longer goes on playing, and keeps nothing."""
         for name, seat in self.seats.items():

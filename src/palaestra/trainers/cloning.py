@@ -15,8 +15,8 @@ from torch import Tensor
 from palaestra.rewards.demonstrations import load_demonstrations
 from palaestra.trainers.behavior import BehaviorSettings
 from palaestra.trainers.lessons import Imitation, Student, lessons_of
+from palaestra.trainers.settings import PASSES
 
-PASSES = 3
 LOSS = "Losses/Pretraining Loss"
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from palaestra.core.settings import Settings, field_error
+from palaestra.rewards.settings import DemoPath, must_be_paths
 
 Schedule = Literal["constant", "linear"]
 MOST = 10**15
 """Decisions: more is a slip of the pen."""
+PASSES = 3
+"""Of cloning beside a trainer, over demonstrations, unless told otherwise."""
 
 
 class PPOSettings(Settings):
@@ -129,7 +132,7 @@ class BCSettings(Settings):
     """Passes over each rollout of the teacher's; from files, as many gradient steps as these would take."""
     learning_rate_schedule: Schedule = "linear"
     """How the step size falls until max_steps; `linear` ends near zero."""
-    demo_path: str | tuple[str, ...] | None = None
+    demo_path: Annotated[str | tuple[str, ...] | None, BeforeValidator(lambda it: it if it is None else must_be_paths(it))] = None
     """What to learn from: a demonstration file, a folder of them, or several of both: a list, or with commas between."""
     teacher: str | None = None
     """Or whom: `heuristic`, `FILE.onnx`, `model:RUN`, `package.module:Class`, or any other brain of `palaestra run`."""
@@ -144,6 +147,9 @@ class BCSettings(Settings):
         if not isinstance(data, dict) or "brain_to_imitate" not in data:
             return data
         rest = {key: value for key, value in data.items() if key != "brain_to_imitate"}
+        if "teacher_behavior" in data:
+            sentence = "the old name of teacher_behavior, which is given too: leave out one of them"
+            raise field_error(cls, "brain_to_imitate", sentence, data["brain_to_imitate"])
         return {"teacher_behavior": data["brain_to_imitate"], **rest}
 
     @model_validator(mode="after")
@@ -154,6 +160,8 @@ class BCSettings(Settings):
             wanted = "either `demo_path`, demonstrations to learn from, or `teacher`, who shows it in the environment"
             got = "neither" if self.teacher is None else "both"
             raise field_error(BCSettings, "demo_path" if self.teacher else "teacher", f"expected {wanted}; got {got}", self.teacher)
+        if self.demo_path is not None and not self.teacher_plays:
+            raise field_error(BCSettings, "teacher_plays", "expected true with demo_path: files cannot be asked what they would do", False)
         return self
 
 
@@ -162,16 +170,16 @@ class BehavioralCloningSettings(Settings):
 
     ignores_unknown: ClassVar[bool] = True
 
-    demo_path: str | tuple[str, ...]
+    demo_path: DemoPath
     """A demonstration file, a folder of them, or several of both: a list, or with commas between."""
     steps: int = Field(default=0, ge=0)
     """Decisions until its step size has fallen to zero; 0: it never falls."""
     strength: float = Field(default=1.0, ge=0)
     """Factor on the policy's learning rate."""
     samples_per_update: int = Field(default=0, ge=0)
-    """Demonstrated decisions used in one update; 0: all."""
+    """Demonstrated decisions used in one update; 0: all. Not used with sac, which makes one gradient step beside each of its own."""
     num_epoch: int | None = Field(default=None, gt=0)
-    """Passes over them; null: 3."""
+    """Passes over them; null: 3. Not used with sac."""
     batch_size: int | None = Field(default=None, gt=0)
     """Minibatch size; null: the policy's."""
 

@@ -10,7 +10,7 @@ from demo_files import HYBRID, episodes, record, write
 
 from palaestra.core.errors import DemoError
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
-from palaestra.rewards.demonstrations import Demonstrations, load_demonstrations
+from palaestra.rewards.demonstrations import Demonstrations, load_demonstrations, oddities
 
 CPU = torch.device("cpu")
 
@@ -96,6 +96,34 @@ def test_an_empty_recording_is_passed_over_beside_others(folder: Path):
     assert len(load(str(folder))) == 9
     with pytest.raises(DemoError, match=r"0\.demo is an empty recording"):
         load(str(folder / "0.demo"))
+
+
+def cut(path: Path, size: int) -> Path:
+    path.write_bytes(path.read_bytes()[:size])
+    return path
+
+
+def test_a_file_that_is_cut_off_is_odd_and_teaches_what_is_complete(folder: Path):
+    whole = folder / "a.demo"
+    assert list(oddities(str(folder))) == []
+    cut(whole, whole.stat().st_size - 100)
+    assert load(str(whole)).episode.tolist() == [0, 0, 0]
+    [line] = oddities(str(whole))
+    assert line.startswith(f"{whole} is cut off at byte ")
+
+
+def test_an_empty_recording_is_odd_beside_others(folder: Path):
+    write(folder / "0.demo", [])
+    [line] = oddities([str(folder / "0.demo"), str(folder / "a.demo")])
+    assert line.startswith(f"{folder / '0.demo'} is an empty recording")
+    assert line.endswith("it is passed over")
+
+
+def test_a_file_that_is_cut_off_before_its_first_episode_ends_is_named(tmp_path: Path):
+    path = write(tmp_path / "x.demo", episodes(20))
+    cut(path, path.stat().st_size // 2)
+    with pytest.raises(DemoError, match=r"x\.demo is cut off before its first episode ends: nothing of it can be learned$"):
+        load(str(path))
 
 
 def test_what_is_missing_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch):

@@ -118,6 +118,20 @@ def test_a_wrong_value_is_named_with_line_path_expected_and_got(write: Write, te
     assert refused(write(block(text))) == message
 
 
+@pytest.mark.parametrize("path", ["{a: 3}", "[x, {a: 3}]", "[[x]]", "true"])
+@pytest.mark.parametrize(
+    ("text", "at"),
+    [
+        ("{reward_signals: {gail: {demo_path: PATH}}}", "reward_signals.gail"),
+        ("{behavioral_cloning: {demo_path: PATH}}", "behavioral_cloning"),
+        ("{trainer_type: bc, hyperparameters: {demo_path: PATH}}", "hyperparameters"),
+    ],
+)
+def test_demonstrations_that_are_no_paths_are_reported_once(write: Write, text: str, at: str, path: str):
+    said = refused(write(f"behaviors: {{Ball: {text.replace('PATH', path)}}}"))
+    assert said == f"x.yaml:1: behaviors.Ball.{at}.demo_path: expected a demonstration file, a folder of them, or a list of both"
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -347,7 +361,10 @@ def test_where_a_run_is_to_resume_and_to_initialize_one_is_followed(
 
 
 def test_the_resolved_tree_reads_back_equal(write: Write):
-    text = DEFAULTS + "behaviors:\n  A.b-1: {even_checkpoints: true, max_steps: 1e3}\n  '1e3': {hyperparameters: {epsilon: 1e-10}}\n"
+    text = (
+        DEFAULTS.replace("10", "2e4")
+        + "behaviors:\n  A.b-1: {even_checkpoints: true, max_steps: 1e5}\n  '1e3': {hyperparameters: {epsilon: 1e-10}}\n"
+    )
     text += "environment_parameters: {a: 1, b: {curriculum: [{name: x, value: {sampler_type: constant, sampler_parameters: {}}}]}}\n"
     text += "env_settings: {env_args: [--x, 3], env_options: {size: 5, name: [a, null, 1.0]}}\ncheckpoint_settings: {run_id: '1e3'}\n"
     settings = load(write(text)).settings

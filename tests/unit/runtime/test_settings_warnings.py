@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from palaestra.runtime.settings import RunSettings
 from palaestra.runtime.settings.warnings import remarks
 
@@ -36,11 +38,59 @@ def test_what_means_nothing_to_a_reward_signals_network_is_remarked():
 
 
 def test_self_play_that_cannot_work_as_written_is_remarked():
-    found = remarked(max_steps=1000, self_play={"save_steps": 300, "play_against_latest_model_ratio": 2})
+    found = remarked(max_steps=20000, self_play={"save_steps": 6000, "play_against_latest_model_ratio": 2})
     assert found == {
         "behaviors.Ball.self_play.play_against_latest_model_ratio": "expected a share within 0..1, got 2.0",
-        "behaviors.Ball.self_play.team_change": "1500 is more than max_steps (1000): the learning team never changes",
+        "behaviors.Ball.self_play.team_change": "30000 is more than max_steps (20000): the learning team never changes",
     }
+
+
+def test_cloning_beside_sac_makes_no_passes():
+    many = {"demo_path": "d", "num_epoch": 5, "samples_per_update": 64}
+    assert set(remarked(trainer_type="sac", behavioral_cloning=many)) == {
+        "behaviors.Ball.behavioral_cloning.num_epoch",
+        "behaviors.Ball.behavioral_cloning.samples_per_update",
+    }
+    assert remarked(trainer_type="sac", behavioral_cloning={"demo_path": "d", "num_epoch": 3}) == {}
+    assert remarked(trainer_type="ppo", behavioral_cloning=many) == {}
+
+
+def test_rewards_are_not_what_bc_learns_from():
+    signals = {"extrinsic": {"strength": 0.5, "normalize": True, "gamma": 0.99}}
+    said = "changes nothing that is learned: bc does not learn from rewards"
+    assert remarked(trainer_type="bc", hyperparameters={"teacher": "heuristic"}, reward_signals=signals) == {
+        "behaviors.Ball.reward_signals.extrinsic.strength": said,
+        "behaviors.Ball.reward_signals.extrinsic.normalize": said,
+    }
+    assert remarked(reward_signals=signals) == {}
+
+
+def test_a_student_cannot_play_for_a_teacher_of_another_behavior():
+    def with_teacher(behavior: str | None) -> dict[str, str]:
+        return remarked(trainer_type="bc", hyperparameters={"teacher": "heuristic", "teacher_behavior": behavior, "teacher_plays": False})
+
+    assert set(with_teacher("Expert")) == {"behaviors.Ball.hyperparameters.teacher_plays"}
+    assert with_teacher("Ball") == with_teacher(None) == {}
+
+
+@pytest.mark.parametrize(
+    ("trainer", "hyper", "key"),
+    [
+        ("ppo", {"buffer_size": 1001}, "buffer_size"),
+        ("poca", {"buffer_size": 1001}, "buffer_size"),
+        ("sac", {"buffer_init_steps": 1000}, "buffer_init_steps"),
+        ("sac", {"batch_size": 1000}, "batch_size"),
+        ("ppo", {"buffer_size": 1000}, None),
+        ("poca", {"buffer_size": 1000}, None),
+        ("sac", {"buffer_init_steps": 999, "buffer_size": 2000}, None),
+    ],
+)
+def test_a_run_that_ends_before_it_learns_is_remarked(trainer: str, hyper: dict[str, Any], key: str | None):
+    block = {"trainer_type": trainer, "hyperparameters": hyper, "max_steps": 1000}
+    assert list(remarked(**block)) == ([f"behaviors.Ball.hyperparameters.{key}"] if key else [])
+    for later in ("resume", "inference"):  # which has learned, or is not to learn
+        settings = RunSettings.model_validate({"behaviors": {"Ball": block}, "checkpoint_settings": {later: True}})
+        assert list(remarks(settings)) == []
 
 
 def test_criteria_of_the_last_lesson_are_not_used():

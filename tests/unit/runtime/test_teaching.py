@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import demo_files
 import numpy as np
 import pytest
 import torch
@@ -143,6 +144,26 @@ def test_a_teacher_that_sees_something_else_is_shown_beside_its_pupil(tmp_path: 
     assert str(error.value).endswith("<- differs")
 
 
+@pytest.mark.parametrize("env", ["3DBall", "builtin:3DBall"])
+def test_a_teacher_that_never_comes_is_refused(env: str, tmp_path: Path):
+    refused = (
+        r"behaviors\.3DBall\.hyperparameters\.teacher_behavior: .* no behavior '3DBal'; did you mean '3DBall'\? \(there are: '3DBall'\)"
+    )
+    with pytest.raises(ConfigError, match=refused):
+        train(tree("3DBall", teacher_behavior="3DBal"), env, tmp_path, quiet=True)
+    config = {"default_settings": tree("3DBall", teacher_behavior="Elsewhere")["behaviors"]["3DBall"]}
+    with pytest.raises(ConfigError, match=r"default_settings\.hyperparameters\.teacher_behavior: .* no behavior 'Elsewhere'"):
+        train(config, env, tmp_path, quiet=True)
+
+
+def test_the_end_tells_of_a_teacher_that_might_have_come(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    train(tree("3DBall", 100, teacher_behavior="Expert"), Ball(4), tmp_path, "alone")
+    said = "[WARNING] '3DBall' has learned nothing in this session: its teacher's behavior, 'Expert', never came"
+    assert said in capsys.readouterr().out
+    train(tree("Pupil", 100, teacher_behavior="Expert"), School(), tmp_path, "taught")
+    assert "has learned nothing" not in capsys.readouterr().out
+
+
 def test_a_behavior_that_is_played_by_a_teacher_does_not_learn(tmp_path: Path):
     config = tree("Pupil", teacher_behavior="Expert")
     config["behaviors"]["Expert"] = {"trainer_type": "ppo"}
@@ -166,3 +187,16 @@ def test_ppo_goes_on_from_what_was_imitated(tmp_path: Path, capsys: pytest.Captu
     network = {"hidden_units": 32, "num_layers": 1, "normalize": True}
     train(settings("3DBall", network_settings=network), "3DBall", tmp_path, "ppo", initialize_from="clone")
     assert "Initialized '3DBall' from" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("also", [{}, {"reward_signals": {"gail": {"demo_path": "x.demo"}}, "behavioral_cloning": {"demo_path": "x.demo"}}])
+def test_a_demonstration_that_is_cut_off_is_warned_of_once(
+    also: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.chdir(tmp_path)
+    spec = Ball(1).behaviors["3DBall"]
+    whole = demo_files.write(Path("x.demo"), demo_files.episodes(4, 4, spec=spec), spec).read_bytes()
+    Path("x.demo").write_bytes(whole[:-100])
+    config = settings("3DBall", **also) if also else tree("3DBall", 500, demo_path="x.demo")
+    train(config, "3DBall", tmp_path)
+    assert capsys.readouterr().out.count("[WARNING] 3DBall: x.demo is cut off at byte") == 1

@@ -135,6 +135,8 @@ def test_the_normalizer_knows_what_teachers_see(tmp_path: Path):
         ("{}", "x.yaml:4: behaviors.A.hyperparameters.teacher: expected either `demo_path`, .*, or `teacher`, .*; got neither"),
         ("{teacher: heuristic, demo_path: d}", "hyperparameters.demo_path: expected either .*; got both"),
         ("{demo_path: d, teacher_behaviour: B}", "unknown key; did you mean 'teacher_behavior'"),
+        ("{demo_path: d, teacher_plays: false}", "hyperparameters.teacher_plays: expected true with demo_path"),
+        ("{brain_to_imitate: B, teacher_behavior: B}", "hyperparameters.brain_to_imitate: the old name of teacher_behavior"),
     ],
 )
 def test_settings_without_one_teacher_are_refused(tmp_path: Path, hyper: str, message: str):
@@ -155,6 +157,10 @@ def test_what_does_not_imitate_is_refused(tmp_path: Path):
         ConfigError, match="bc cannot learn this: it does not learn from the reward signals curiosity, rnd, only from extrinsic"
     ):
         trainer(rest={"reward_signals": {"extrinsic": {}, "curiosity": {}, "rnd": {}}}, demo_path=path)
+    with pytest.raises(
+        ConfigError, match=r"it does nothing with network_settings\.compile: .*network_settings\.bfloat16: set it to false$"
+    ):
+        trainer(network={"compile": True, "bfloat16": True}, demo_path=path)
     with pytest.raises(ConfigError, match="leave out behavioral_cloning; what it imitates is its hyperparameters' demo_path or teacher"):
         trainer(rest={"behavioral_cloning": {"demo_path": path}}, demo_path=path)
     with pytest.raises(DemoError, match="recorded from other agents"):

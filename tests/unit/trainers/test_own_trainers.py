@@ -25,6 +25,7 @@ from palaestra.runtime.tracker import Summary
 from palaestra.testing import check_trainer
 from palaestra.testing.check_trainer import SPECS
 from palaestra.trainers.behavior import BehaviorSettings
+from palaestra.trainers.limits import refuse
 from palaestra.trainers.registry import make_trainer, trainer_class
 
 ROOT = Path(__file__).parents[3]
@@ -109,12 +110,19 @@ def test_an_example_is_shorter_than_150_lines_and_shows_settings_that_load(name:
         ({"network_settings": {"memory": {}}}, "it has no memory: leave out network_settings.memory$"),
         ({"reward_signals": {"extrinsic": {}, "rnd": {}}}, "it does not learn from the reward signals rnd, only from extrinsic$"),
         ({"behavioral_cloning": {"demo_path": "x"}}, "it does not imitate: leave out behavioral_cloning$"),
+        ({"network_settings": {"compile": True}}, "it does nothing with network_settings.compile: set it to false$"),
+        ({"network_settings": {"bfloat16": True}}, "it does nothing with network_settings.bfloat16: set it to false$"),
     ],
 )
 def test_what_a_trainer_cannot_do_is_refused_in_one_line(more: dict[str, Any], message: str):
     given = BehaviorSettings.model_validate({"trainer_type": "examples.dqn:DQN", **more})
     with pytest.raises(ConfigError, match=f"^DQN cannot learn this: {message}"):
         make_trainer(spec_of((2,), branches=(2,)), given, CPU, 0)
+
+
+def test_a_trainer_may_say_that_it_heeds_what_others_do_not():
+    given = BehaviorSettings.model_validate({"network_settings": {"bfloat16": True}})
+    refuse("Mine", spec_of((2,), branches=(2,)), given, speedups=("bfloat16",))
 
 
 def test_the_refusal_of_a_run_names_the_behavior(tmp_path: Path):

@@ -10,6 +10,7 @@ from palaestra.runtime.settings.tree import RunSettings
 from palaestra.runtime.settings.yaml_file import Key
 from palaestra.scenario.settings import CurriculumSettings
 from palaestra.trainers.behavior import BehaviorSettings
+from palaestra.trainers.settings import PASSES, BCSettings, POCASettings, PPOSettings, SACSettings
 
 NOT_OF_SIGNALS = {
     "memory": "a reward signal judges each decision on its own",
@@ -22,10 +23,11 @@ NOT_OF_SIGNALS = {
 
 def remarks(settings: RunSettings) -> Iterator[tuple[Key, str]]:
     """Path and sentence of each."""
-    for name, behavior in settings.behaviors.items():
-        yield from _of_behavior(behavior, ("behaviors", name))
-    if settings.default_settings:
-        yield from _of_behavior(settings.default_settings, ("default_settings",))
+    begins = not (settings.checkpoint_settings.resume or settings.checkpoint_settings.inference)
+    for at, behavior in _behaviors(settings):
+        yield from _of_behavior(behavior, at)
+        if begins:
+            yield from _of_length(behavior, at)
     for name, parameter in (settings.environment_parameters or {}).items():
         if isinstance(parameter, CurriculumSettings) and parameter.curriculum[-1].completion_criteria:
             at = ("environment_parameters", name, "curriculum", len(parameter.curriculum) - 1, "completion_criteria")
@@ -36,18 +38,16 @@ def remarks(settings: RunSettings) -> Iterator[tuple[Key, str]]:
         yield ("checkpoint_settings", "train_model"), "deprecated, and without effect: training is the default"
 
 
+def _behaviors(settings: RunSettings) -> Iterator[tuple[Key, BehaviorSettings]]:
+    for name, behavior in settings.behaviors.items():
+        yield ("behaviors", name), behavior
+    if settings.default_settings:
+        yield ("default_settings",), settings.default_settings
+
+
 def _of_behavior(behavior: BehaviorSettings, at: Key) -> Iterator[tuple[Key, str]]:
-    for name, signal in behavior.reward_signals.items():
-        path = (*at, "reward_signals", name)
-        if isinstance(signal, ExtrinsicSettings):
-            if signal.network_settings != NetworkSettings():
-                yield (*path, "network_settings"), "not used: the environment's reward has no network"
-            continue
-        if signal.encoding_size is not None:
-            yield (*path, "encoding_size"), "deprecated: use network_settings.hidden_units"
-        for key, sentence in NOT_OF_SIGNALS.items():
-            if getattr(signal.network_settings, key):
-                yield (*path, "network_settings", key), f"not used: {sentence}"
+    yield from _of_signals(behavior, at)
+    yield from _of_cloning(behavior, at)
     if play := behavior.self_play:
         if not 0 <= play.play_against_latest_model_ratio <= 1:
             ratio = play.play_against_latest_model_ratio
@@ -55,3 +55,49 @@ def _of_behavior(behavior: BehaviorSettings, at: Key) -> Iterator[tuple[Key, str
         if play.team_change > behavior.max_steps:
             sentence = f"{play.team_change} is more than max_steps ({behavior.max_steps}): the learning team never changes"
             yield (*at, "self_play", "team_change"), sentence
+
+
+def _of_signals(behavior: BehaviorSettings, at: Key) -> Iterator[tuple[Key, str]]:
+    for name, signal in behavior.reward_signals.items():
+        path = (*at, "reward_signals", name)
+        if isinstance(signal, ExtrinsicSettings):
+            yield from _of_extrinsic(signal, path, rewarded=not isinstance(behavior.hyperparameters, BCSettings))
+            continue
+        if signal.encoding_size is not None:
+            yield (*path, "encoding_size"), "deprecated: use network_settings.hidden_units"
+        for key, sentence in NOT_OF_SIGNALS.items():
+            if getattr(signal.network_settings, key):
+                yield (*path, "network_settings", key), f"not used: {sentence}"
+
+
+def _of_extrinsic(signal: ExtrinsicSettings, at: Key, *, rewarded: bool) -> Iterator[tuple[Key, str]]:
+    """`rewarded`: its trainer learns from rewards."""
+    if signal.network_settings != NetworkSettings():
+        yield (*at, "network_settings"), "not used: the environment's reward has no network"
+    for key in () if rewarded else ("strength", "normalize"):
+        if getattr(signal, key) != ExtrinsicSettings.model_fields[key].default:
+            yield (*at, key), "changes nothing that is learned: bc does not learn from rewards"
+
+
+def _of_cloning(behavior: BehaviorSettings, at: Key) -> Iterator[tuple[Key, str]]:
+    hyper, cloning = behavior.hyperparameters, behavior.behavioral_cloning
+    if isinstance(hyper, BCSettings) and not hyper.teacher_plays and hyper.teacher_behavior not in (None, at[-1]):
+        yield (*at, "hyperparameters", "teacher_plays"), "not used: the teacher plays a behavior of its own"
+    if isinstance(hyper, SACSettings) and cloning is not None:
+        sentence = "not used: beside each gradient step, sac makes one on a minibatch of demonstrations"
+        if cloning.num_epoch not in (None, PASSES):
+            yield (*at, "behavioral_cloning", "num_epoch"), sentence
+        if cloning.samples_per_update:
+            yield (*at, "behavioral_cloning", "samples_per_update"), sentence
+
+
+def _of_length(behavior: BehaviorSettings, at: Key) -> Iterator[tuple[Key, str]]:
+    """Of a new run, which is over before it learns."""
+    hyper, most = behavior.hyperparameters, behavior.max_steps
+    over = f"max_steps ({most}): it ends before the first update"
+    if isinstance(hyper, SACSettings):
+        key = "buffer_init_steps" if hyper.buffer_init_steps >= hyper.batch_size else "batch_size"
+        if (first := getattr(hyper, key)) >= most:
+            yield (*at, "hyperparameters", key), f"{first} is not less than {over}"
+    elif isinstance(hyper, PPOSettings | POCASettings) and hyper.buffer_size > most:
+        yield (*at, "hyperparameters", "buffer_size"), f"{hyper.buffer_size} is more than {over}"
