@@ -95,6 +95,7 @@ class SteadyBuffer:
     def state_dict(self) -> dict[str, Any]:
         """Rows written so far."""
         return {
+            "kind": type(self).__name__,
             "opened": [x[: self.tick] for x in self._opened],
             "settled": [x[: self.tick] for x in self._settled],
             "ends": self._ends.state_dict(),
@@ -230,11 +231,13 @@ class SlottedBuffer:
             self._have(opened, settled, self._cursor)
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything up to the furthest cursor, and the decisions that wait."""
+        """Everything up to the furthest cursor, and the decisions that wait; nothing of earlier rollouts, which rows beyond still hold."""
         rows = self._furthest() + 1
+        row, cursor = torch.arange(rows, device=self._waiting.device).unsqueeze(1), self._cursor
         return {
-            "opened": [x[:rows] for x in self._opened],
-            "settled": [x[:rows] for x in self._settled],
+            "kind": type(self).__name__,
+            "opened": [blanked(x[:rows], row >= cursor + self._waiting.long()) for x in self._opened],
+            "settled": [blanked(x[:rows], row >= cursor) for x in self._settled],
             "cursor": self._cursor,
             "waiting": self._waiting.clone(),
             "decisions": self.decisions,
@@ -251,3 +254,8 @@ class SlottedBuffer:
         earned = state.get("earned")
         self._earned = None if earned is None else Earned(**earned)
         self._ends.load_state_dict(state["ends"])
+
+
+def blanked(column: Tensor, where: Tensor) -> Tensor:
+    """A copy of a column (T, S, ...) with nothing `where`, (T, S)."""
+    return column.masked_fill(where.view(*where.shape, *(1,) * (column.dim() - 2)), 0)

@@ -303,7 +303,8 @@ class Collector:
                 seat.policy.memory = on(saved.get("memory", seat.policy.memory), self.env.device)
             if restored and saved["buffer"] is not None and seat.rollout_size is not None:
                 seat.buffer = seat.make_buffer(self.steps[name], seat.policy.blank(self.steps[name]))
-                seat.buffer.load_state_dict(on(saved["buffer"], self.env.device))
+                if saved["buffer"].get("kind", type(seat.buffer).__name__) == type(seat.buffer).__name__:  # else opponents came or went
+                    seat.buffer.load_state_dict(on(saved["buffer"], self.env.device))
         return restored
 
 
