@@ -231,14 +231,16 @@ class SlottedBuffer:
             self._have(opened, settled, self._cursor)
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything up to the furthest cursor, and the decisions that wait; nothing of earlier rollouts, which rows beyond still hold."""
-        rows = self._furthest() + 1
-        row, cursor = torch.arange(rows, device=self._waiting.device).unsqueeze(1), self._cursor
+        """Everything that was written, a row at least, and the decisions that wait; nothing of earlier rollouts, which rows beyond hold."""
+        cursor = self._cursor
+        opened = cursor + self._waiting.long()
+        rows = max(1, int(opened.max())) if len(opened) else 1
+        row = torch.arange(rows, device=opened.device).unsqueeze(1)
         return {
             "kind": type(self).__name__,
-            "opened": [blanked(x[:rows], row >= cursor + self._waiting.long()) for x in self._opened],
+            "opened": [blanked(x[:rows], row >= opened) for x in self._opened],
             "settled": [blanked(x[:rows], row >= cursor) for x in self._settled],
-            "cursor": self._cursor,
+            "cursor": cursor,
             "waiting": self._waiting.clone(),
             "decisions": self.decisions,
             "tick": self._tick,

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from small_runs import differences
 from tiny_envs import PlainBuffer, Stream, decide, fill, plainly, table
 
 from palaestra.core.errors import EnvError
@@ -109,6 +110,21 @@ def test_an_open_rollout_goes_on_from_its_state(make: Make, ticks: int):
     step = fill([old, new], stream, step, 8 - ticks, generator)
     assert new.decisions == old.decisions
     assert plainly(new.take(step)) == plainly(old.take(step))
+
+
+@pytest.mark.parametrize("make", [SteadyBuffer, SlottedBuffer])
+def test_a_state_holds_what_was_written_and_nothing_of_earlier_rollouts(make: Make):
+    """At every tick up to a full table, and beyond where it grows: one that was loaded before saves the same as one that was not."""
+    stream = Stream(7, steady=make is SteadyBuffer, masked=True)
+    old, step, generator = start(stream, make)
+    step = fill([old], stream, step, 8, generator)
+    old.take(step)
+    new = make(step, decide(step, torch.Generator()), 8)
+    new.load_state_dict(copy.deepcopy(old.state_dict()))
+    for _ in range(8 if make is SteadyBuffer else 20):
+        assert differences(old.state_dict(), new.state_dict()) == []
+        step = fill([old, new], stream, step, 1, generator)
+    assert differences(old.state_dict(), new.state_dict()) == []
 
 
 def test_a_slotted_buffer_goes_on_from_a_state_with_more_slots_than_it_began_with():
