@@ -298,7 +298,7 @@ class Run:
         except (KeyError, RuntimeError, ValueError, TypeError) as error:
             reason = str(error).strip().splitlines()[-1].strip() if str(error).strip() else type(error).__name__
             raise CheckpointError(
-                f"{checkpoint.path} does not fit this environment and these settings: {self._changes() or reason}; resume with the "
+                f"{checkpoint.path} does not fit this environment and these settings: {reason}{self._changes()}; resume with the "
                 f"settings it was trained with ({self.folder.path / CONFIGURATION}), or start a new run from it with "
                 f"--initialize-from={self.folder.run_id}"
             ) from error
@@ -312,13 +312,14 @@ class Run:
         self.retire()
 
     def _changes(self) -> str:
-        """What the settings of behaviors are now, and were when the run was last saved; empty where that cannot be read."""
+        """What settings of behaviors are now, and were when the run was last saved; empty where none changed or that cannot be read."""
         try:
             before = load(self.folder.path / CONFIGURATION).settings
         except PalaestraError:
             return ""
         found = changes(before, self.settings)
-        return "; ".join(found[:MOST_CHANGES]) + (f"; {len(found) - MOST_CHANGES} more" if len(found) > MOST_CHANGES else "")
+        more = [f"{len(found) - MOST_CHANGES} more"] if len(found) > MOST_CHANGES else []
+        return f"; changed since: {'; '.join(found[:MOST_CHANGES] + more)}" if found else ""
 
     def _restore(self, learner: Learner) -> None:
         """Once, as soon as its behavior is there."""
