@@ -10,11 +10,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
-from palaestra.core.groups import Groups
 from palaestra.data.rollout import Rollout
 from palaestra.data.timeline import NOBODY, Marks, Numbers, Timeline, ranges
 
@@ -129,13 +126,6 @@ class MomentTable:
         sums = np.concatenate([[0.0], np.cumsum(np.concatenate([reward, earlier])[order], dtype=np.float64)])
         to, after = (np.searchsorted(keys[order], key, side="right") for key in (settled, made))
         return (sums[to] - sums[after]).astype(np.float32)
-
-
-def groups_of(table: Numbers, device: torch.device) -> tuple[Tensor, Groups]:
-    """The views in a table, each row of which begins with those that are there, and the moments as numbers of those views."""
-    views, places = np.unique(table, return_inverse=True)
-    members, here = (torch.from_numpy(column.reshape(table.shape)).to(device) for column in (places, table != NOBODY))
-    return torch.from_numpy(np.maximum(views, 0)).to(device), Groups(members, here)
 
 
 def _joined(some: Presences, others: Presences) -> Presences:

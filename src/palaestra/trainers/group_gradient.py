@@ -49,7 +49,7 @@ class GroupGradient:
         self._forward = Forward(network.output_and_features, bfloat16=bfloat16, compiled=compiled)
 
     def __call__(self, batch: GroupRows, c: Coefficients) -> GroupLosses:
-        """Policy loss + value_coef * (own loss + value loss + baseline loss / 2) - entropy_coef * entropy; the losses before the step.
+        """Policy loss + value_coef * (value loss + context loss + baseline loss / 2) - entropy_coef * entropy; the losses before the step.
 
         Each part of the critic learns what the parts before it leave.
         """
@@ -57,14 +57,14 @@ class GroupGradient:
         assert isinstance(critic, GroupCritic)
         output, features = self._forward(rows.inputs, rows.sequences)
         with torch.autocast(features.device.type, torch.bfloat16, enabled=self.bfloat16):
-            opinion, change = critic.opinion_and_change(features, batch.action, batch.groups, batch.views, batch.places)
-            opinion = opinion.at(batch.places)
-        own, context, change = (x.to(features.dtype) for x in (opinion.own, opinion.context, change))
+            value = critic(features).index_select(0, batch.views)
+            context, change = critic.context_and_change(features, batch.action, batch.groups, batch.views, batch.places)
+        value, context, change = (x.to(features.dtype) for x in (value, context, change))
         policy_loss, entropy = policy_loss_and_entropy(self.network, output.index_select(0, batch.views), rows, c)
-        value = own.detach() + context
-        own_loss, value_loss = squared_error(own, rows.target).mean(), squared_error(value, rows.target).mean()
-        baseline_loss = squared_error(value.detach() + change, rows.target).mean()
+        told = value.detach() + context
+        value_loss, context_loss = squared_error(value, rows.target).mean(), squared_error(told, rows.target).mean()
+        baseline_loss = squared_error(told.detach() + change, rows.target).mean()
         self.network.zero_grad()
-        critic_loss = own_loss + value_loss + BASELINE_SHARE * baseline_loss
+        critic_loss = value_loss + context_loss + BASELINE_SHARE * baseline_loss
         (policy_loss + c.value_coef * critic_loss - c.entropy_coef * entropy).backward()
         return GroupLosses(policy_loss.detach(), value_loss.detach(), baseline_loss.detach(), entropy.detach())

@@ -8,14 +8,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from palaestra.core.groups import Groups
 from palaestra.core.timestep import Action
 from palaestra.data.moment_batches import MomentBatches
-from palaestra.data.moments import groups_of
 from palaestra.data.rollout import Rollout
-from palaestra.data.timeline import NOBODY
+from palaestra.data.timeline import NOBODY, Numbers
 from palaestra.models.actor_critic import CRITIC, ActorCritic
-from palaestra.models.group_critic import GroupCritic, Opinion
+from palaestra.models.group_critic import GroupCritic
 from palaestra.models.trunk import Inputs
 from palaestra.trainers.values import VALUE_ROWS, settled, settled_rows
 
@@ -24,10 +22,12 @@ from palaestra.trainers.values import VALUE_ROWS, settled, settled_rows
 class Judgement:
     """Of N decisions and K reward signals, each (N, K)."""
 
-    opinion: Opinion
-    """Of who makes the decision."""
+    value: Tensor
+    """What the view of who makes the decision is worth."""
+    context: Tensor
+    """What its mates' views change about that."""
     change: Tensor
-    """What its mates' actions change about it."""
+    """What its mates' actions change about both."""
     following: Tensor
     """What followed is worth: to the agent itself, or to its mates where it ended."""
     following_endless: Tensor
@@ -62,36 +62,30 @@ class GroupCritique:
         self.memory = torch.cat([sample[2], when.last_memory])
         """(V, L) with what memory."""
 
-    def __call__(self, trust: Tensor) -> Judgement:
-        """With so much of what mates' views say, (K,)."""
+    def __call__(self) -> Judgement:
+        """Of all decisions."""
         table, device = self.batches.table, self.device
         features = self._features()
-        opinion, change, together = self._of_moments(features, trust)
-        views, groups = groups_of(table.later, device)
-        later = mean_of_those_there(self.critic.opinion(features.index_select(0, views), groups).value(trust), groups)
-        known = torch.cat([together, later, torch.zeros_like(together[:1])])  # the last, at -1, is that of nothing
+        value = self.critic(features)
+        together = [mean_of(value, members) for members in (table.members, table.later)]
+        known = torch.cat([*together, torch.zeros_like(value[:1])])  # the last, at -1, is that of nothing
         own_next = np.where(table.timeline.terminated, NOBODY, table.heir)
         place, goes_on = torch.from_numpy(np.maximum(own_next, 0)).to(device), torch.from_numpy(own_next != NOBODY).to(device)
-        own = opinion.value(trust).index_select(0, place)
+        own = value.index_select(0, place)
         following, endless = (
             torch.where(goes_on.unsqueeze(1), own, known[torch.from_numpy(where % len(known)).to(device)])
             for where in (table.following, table.following_endless)
         )
-        return Judgement(opinion, change, following, endless)
+        return Judgement(value[: len(table.moment)], *self._told(features), following, endless)
 
-    def _of_moments(self, features: Tensor, trust: Tensor) -> tuple[Opinion, Tensor, Tensor]:
-        """Opinions (N, K), changes (N, K), and the value of each moment, the mean of those who decide then, (M, K)."""
-        table = self.batches.table
-        own, context, change = features.new_zeros((3, len(table.moment), self.network.signals))
-        together = features.new_zeros((len(table), self.network.signals))
+    def _told(self, features: Tensor) -> tuple[Tensor, Tensor]:
+        """Contexts and changes, (N, K)."""
+        context, change = features.new_zeros((2, len(self.batches.table.moment), self.network.signals))
         for batch in self.batches.in_order(VALUE_ROWS, self.device):
             action = Action(*(column.index_select(0, batch.chosen) for column in (self.action.continuous, self.action.discrete)))
             seen, rows = features.index_select(0, batch.chosen), batch.decisions
-            opinion, change[rows] = self.critic.opinion_and_change(seen, action, batch.groups, batch.views, batch.places)
-            together[batch.moments] = mean_of_those_there(opinion.value(trust), batch.groups)
-            mine = opinion.at(batch.places)
-            own[rows], context[rows] = mine.own, mine.context
-        return Opinion(own, context), change, together
+            context[rows], change[rows] = self.critic.context_and_change(seen, action, batch.groups, batch.views, batch.places)
+        return context, change
 
     def _features(self) -> Tensor:
         """Of all views, (V + E, width)."""
@@ -129,8 +123,8 @@ class GroupCritique:
         return self.network.decide(inputs, self.rollout.memory.flatten(0, 1).index_select(0, rows))[1]
 
 
-def mean_of_those_there(value: Tensor, groups: Groups) -> Tensor:
-    """(M, K) of numbers of all places, (M, P, K); 0 where nobody is."""
-    share = groups.here.to(value.dtype)
-    share = share / share.sum(1, keepdim=True).clamp(min=1)
-    return (share.unsqueeze(1) @ value).squeeze(1)
+def mean_of(value: Tensor, members: Numbers) -> Tensor:
+    """(M, K) of the views that are there at each moment, of the values of all (X, K); 0 where nobody is."""
+    views, here = (torch.from_numpy(column).to(value.device) for column in (np.maximum(members, 0), members != NOBODY))
+    share = here.to(value.dtype) / here.sum(1, keepdim=True).clamp(min=1)
+    return (share.unsqueeze(1) @ value[views]).squeeze(1)

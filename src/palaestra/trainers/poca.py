@@ -37,15 +37,18 @@ from palaestra.trainers.settings import POCASettings
 from palaestra.trainers.values import settled
 
 TRUST_RATE = 0.1
-"""Of what a rollout tells of how far to follow mates' views, an update takes so much."""
+"""Of what a rollout tells of how far to follow what mates see and do, an update takes so much."""
 
 
 class POCA:
     """Learns from one rollout at a time, then throws it away.
 
     An agent's reward is its own, that of its mates and that of the group. Its returns go on after its death with
-    what its mates earn; its advantage is what came of its own action, given what its mates did. What the critic makes of mates'
-    views and actions counts as far as it explains returns that it has not learned from: where it is noise, PPO is left.
+    what its mates earn; its advantage is what came of its own action, given what its mates saw and did. What the critic makes of
+    that counts as far as it explained earlier returns before it learned from them: where it is noise, PPO is left.
+
+    Returns go on with values of agents' own views, as PPO's: these tell an agent what its own moves are worth. With values of
+    all views together, which are more exact, mates' good and bad moves enter its advantage, and learning was measured to be slower.
     """
 
     Settings = POCASettings
@@ -67,8 +70,8 @@ class POCA:
         self.signals = RewardSignals(spec, settings.reward_signals, device, seed + 3)
         imitates = settings.behavioral_cloning is not None
         self.cloning = Cloning(self.network, self.parameters, settings, self.hyper, device, seed + 4) if imitates else None
-        self.trust = torch.zeros(len(self.signals.names), device=device)
-        """(K,) how far the values follow mates' views."""
+        self.trust = torch.zeros(2, len(self.signals.names), device=device)
+        """(2, K) how far baselines follow what mates see, and what they do."""
         self.rollout_size = self.hyper.buffer_size
         self.keeps = Keeps(terminal_views=self.signals.keeps.terminal_views, moments=True)
 
@@ -127,24 +130,24 @@ class POCA:
         stops = settled(rollout, (horizon_cuts(ended, self.settings.time_horizon) & ~ended,))[0]
         dead = settled(rollout, (rollout.terminated,))[0]
         heir = torch.from_numpy(table.heir).to(stops.device).masked_fill(stops, NOBODY)
-        judged = critique(self.trust)
-        value, targets = judged.opinion.value(self.trust), []
+        judged, targets = critique(), []
         for k, (name, gamma, endless) in enumerate(zip(self.signals.names, self.signals.gammas, self.signals.ignore_ends, strict=True)):
             next_value = (judged.following_endless if endless else judged.following)[:, k]
             heirs = heir.masked_fill(dead, NOBODY) if endless else heir
             targets.append(group_returns(rewards[:, k], next_value, heirs, gamma=gamma, gae_lambda=self.hyper.lambd))
-            metrics.add({f"Policy/{title(name)} Value Estimate": value[:, k].mean()})
+            metrics.add({f"Policy/{title(name)} Value Estimate": judged.value[:, k].mean()})
         target = torch.stack(targets, 1)
-        self.trust = self.trust.lerp(share_explained(target - judged.opinion.own, judged.opinion.context), TRUST_RATE)
-        value = judged.opinion.value(self.trust)
-        share = share_explained(target - value, judged.change)
-        baseline = value + share * judged.change
+        told = judged.value + self.trust[0] * judged.context
+        baseline = told + self.trust[1] * judged.change
         for k, name in enumerate(self.signals.names):
             metrics.add({f"Policy/{title(name)} Baseline Estimate": baseline[:, k].mean()})
-            metrics.add({f"Policy/{title(name)} Context Share": self.trust[k], f"Policy/{title(name)} Baseline Share": share[k]})
+            metrics.add({f"Policy/{title(name)} Context Share": self.trust[0, k], f"Policy/{title(name)} Baseline Share": self.trust[1, k]})
+        # what a rollout says of it counts from the next on: measured on the advantages that it changes, it would follow their noise
+        shares = share_explained(target - judged.value, judged.context), share_explained(target - told, judged.change)
+        self.trust = self.trust.lerp(torch.stack(shares), TRUST_RATE)
         continuous, discrete, log_prob = settled(rollout, (rollout.sample.continuous, rollout.sample.discrete, rollout.log_prob))
         mask = None if rollout.action_mask is None else settled(rollout, (rollout.action_mask,))[0]
-        return Rows((), continuous, discrete, log_prob, normalized((target - baseline).mean(1)), value, target, mask)
+        return Rows((), continuous, discrete, log_prob, normalized((target - baseline).mean(1)), judged.value, target, mask)
 
     def _batches(self, rows: Rows, critique: GroupCritique) -> Iterator[GroupRows]:
         """Whole moments, their decisions' rows and their views' inputs."""

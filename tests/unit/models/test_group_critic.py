@@ -43,23 +43,16 @@ def groups_of(members: list[list[int]], most: int | None = None, filler: int = 0
     )
 
 
-TRUST = torch.tensor([1.0, 0.5])
-
-
-def asked(made: GroupCritic, features: Tensor, action: Action, members: list[list[int]], **more: int) -> tuple[Tensor, Tensor]:
-    """Values and baselines of all views in their order, with so much trust in what mates' views say."""
-    groups = groups_of(members, **more)
+def asked(made: GroupCritic, features: Tensor, action: Action, members: list[list[int]], *more: int) -> tuple[Tensor, Tensor]:
+    """What mates' views and their actions change for all views in their order."""
+    groups = groups_of(members, *more)
     most = groups.members.shape[1]
     place = {view: row * most + at for row, views in enumerate(members) for at, view in enumerate(views)}
-    places = torch.tensor([place[view] for view in range(VIEWS)])
-    opinion, change = made.opinion_and_change(features, action, groups, torch.arange(VIEWS), places)
-    value = opinion.at(places).value(TRUST)
-    assert_close(made.opinion(features, groups).at(places).value(TRUST), value)
-    return value, value + change
+    return made.context_and_change(features, action, groups, torch.arange(VIEWS), torch.tensor([place[view] for view in range(VIEWS)]))
 
 
 def plainly(made: GroupCritic, features: Tensor, action: Action, members: list[int], asks: int) -> tuple[Tensor, Tensor]:
-    """The value and the baseline of one of the agents of a moment."""
+    """The same for one of the agents of a moment."""
 
     def embedded(view: int, acts: bool) -> Tensor:
         sums = made.seen(features[view])
@@ -79,13 +72,11 @@ def plainly(made: GroupCritic, features: Tensor, action: Action, members: list[i
         return functional.silu(made.body(together) + (1 - 1 / len(members)) * made.crowd)
 
     context = made.context_head(attended(torch.stack([embedded(view, False) for view in members])))
-    change = made.change_head(attended(torch.stack([embedded(view, view != asks) for view in members])))
-    value = made.own_head(features[asks]) + TRUST * context
-    return value, value + change
+    return context, made.change_head(attended(torch.stack([embedded(view, view != asks) for view in members])))
 
 
 @pytest.mark.parametrize("inputs", [1, 7, 10, 32])
-def test_values_and_baselines_are_those_of_one_moment_at_a_time(inputs: int):
+def test_contexts_and_changes_are_those_of_one_moment_at_a_time(inputs: int):
     made, (features, action) = critic(inputs), seen(inputs)
     found = asked(made, features, action, GROUPS)
     expected = {view: plainly(made, features, action, members, view) for members in GROUPS for view in members}
@@ -95,37 +86,40 @@ def test_values_and_baselines_are_those_of_one_moment_at_a_time(inputs: int):
 
 def test_the_order_of_agents_and_empty_places_mean_nothing():
     made, (features, action) = critic(), seen()
-    value, baseline = asked(made, features, action, GROUPS)
-    other_value, other_baseline = asked(made, features, action, [[2, 0, 1], [3], [6, 5, 4]], most=5, filler=3)
-    assert_close(other_value, value)
-    assert_close(other_baseline, baseline)
+    found, other = (asked(made, features, action, *more) for more in ((GROUPS,), ([[2, 0, 1], [3], [6, 5, 4]], 5, 3)))
+    for one, same in zip(found, other, strict=True):
+        assert_close(one, same)
 
 
 def test_a_baseline_knows_what_mates_do_but_not_what_its_own_agent_does():
     made, (features, action) = critic(), seen()
-    value, baseline = asked(made, features, action, GROUPS)
+    context, change = asked(made, features, action, GROUPS)
     other = Action(action.continuous.clone(), action.discrete.clone())
     other.continuous[1] += 1
     other.discrete[1, 0] = (other.discrete[1, 0] + 1) % 3
-    other_value, other_baseline = asked(made, features, other, GROUPS)
-    assert_close(other_value, value)
-    changed = (other_baseline - baseline).abs().sum(1) > 1e-4
+    other_context, other_change = asked(made, features, other, GROUPS)
+    assert_close(other_context, context)
+    changed = (other_change - change).abs().sum(1) > 1e-4
     assert changed.tolist() == [True, False, True, False, False, False, False]
+
+
+def test_a_baseline_knows_what_mates_see():
+    made, (features, action) = critic(), seen()
+    context, _ = asked(made, features, action, GROUPS)
+    features[4] += torch.linspace(-1, 1, INPUTS)
+    changed = (asked(made, features, action, GROUPS)[0] - context).abs().sum(1) > 1e-4
+    assert changed.tolist() == [False, False, False, False, True, True, True]
 
 
 def test_the_body_learns_from_agents_own_views_alone():
     made, (features, action) = critic(), seen()
-    groups = groups_of(GROUPS)
-    places = torch.tensor([0, 1, 2, 3, 6, 7, 8])
     features.requires_grad_()
-    opinion, change = made.opinion_and_change(features, action, groups, torch.arange(VIEWS), places)
-    (grad,) = torch.autograd.grad(opinion.at(places).own.sum() + opinion.context.sum() + change.sum(), features)
+    context, change = asked(made, features, action, GROUPS)
+    (grad,) = torch.autograd.grad(made(features).sum() + context.sum() + change.sum(), features)
     assert_close(grad, made.own_head.weight.sum(0).expand_as(features))
-    assert_close(made(features), opinion.at(places).own)
 
 
 def test_values_and_baselines_start_at_zero():
     made, (features, action) = GroupCritic(INPUTS, SIGNALS, SPEC), seen()
-    value, baseline = asked(made, features, action, GROUPS)
-    assert value.eq(0).all()
-    assert baseline.eq(0).all()
+    for part in (made(features), *asked(made, features, action, GROUPS)):
+        assert part.eq(0).all()

@@ -23,7 +23,8 @@ from palaestra.data.moments import MomentTable
 from palaestra.data.rollout import Rollout
 from palaestra.data.rows import Rows
 from palaestra.data.sequences import SequenceTable
-from palaestra.losses.returns import gae
+from palaestra.losses.poca import share_explained
+from palaestra.losses.returns import gae, normalized
 from palaestra.models.distributions import log_prob_and_entropy
 from palaestra.models.group_critic import GroupCritic
 from palaestra.runtime.collector import Collector, Seat
@@ -229,10 +230,9 @@ def test_value_and_baseline_learn_what_a_matrix_game_says():
     for _ in range(100):
         trainer.update(rollout, 0)
     with torch.no_grad():
-        judged = critique_of(trainer, rollout)(trainer.trust)
-        value = judged.opinion.own + judged.opinion.context
-    first, second = (value + judged.change)[:, 0].view(-1, 2).unbind(1)
-    assert_close(value[:, 0], (LIKELY @ GIVES @ LIKELY).expand(len(value)), atol=0.02, rtol=0)
+        judged = critique_of(trainer, rollout)()
+    first, second = (judged.value + judged.context + judged.change)[:, 0].view(-1, 2).unbind(1)
+    assert_close((judged.value + judged.context)[:, 0], (LIKELY @ GIVES @ LIKELY).expand(len(judged.value)), atol=0.02, rtol=0)
     assert_close(first, (LIKELY @ GIVES)[pairs[:, 1]], atol=0.02, rtol=0)
     assert_close(second, (GIVES @ LIKELY)[pairs[:, 0]], atol=0.02, rtol=0)
 
@@ -251,22 +251,38 @@ def told_to_one_of_two(trainer: POCA) -> tuple[Rollout, Tensor]:
     return buffer.take(after), earned
 
 
-def test_what_only_a_mate_sees_is_followed_once_it_explains_returns_and_after_a_resume():
+def test_what_only_a_mate_sees_counts_once_it_explains_returns_and_after_a_resume():
     spec = spec_of((1,), branches=(2,))
     trainer, again = (poca(spec, {"batch_size": 200, "learning_rate": 3e-3, "num_epoch": 5}) for _ in range(2))
     rollout, earned = told_to_one_of_two(trainer)
-    assert trainer.trust.tolist() == [0.0]
+    assert trainer.trust.tolist() == [[0.0], [0.0]]
     for _ in range(40):
         trainer.update(rollout, 0)
-    assert trainer.trust.item() > 0.9
+    assert trainer.trust[0].item() > 0.9
     with torch.no_grad():
-        opinion = critique_of(trainer, rollout)(trainer.trust).opinion
-    assert_close(opinion.own[1::2, 0], torch.zeros(200), atol=0.05, rtol=0)
-    assert_close(opinion.value(trainer.trust)[:, 0], earned, atol=0.1, rtol=0)
+        judged = critique_of(trainer, rollout)()
+    assert_close(judged.value[1::2, 0], torch.zeros(200), atol=0.05, rtol=0)
+    assert_close((judged.value + judged.context)[:, 0], earned, atol=0.1, rtol=0)
     again.load_state_dict(trainer.state_dict())
     assert torch.equal(again.trust, trainer.trust)
     assert again.trust is not trainer.trust
-    assert_close(rows_of(again, rollout).target, rows_of(trainer, rollout).target)
+    assert_close(rows_of(again, rollout).advantage, rows_of(trainer, rollout).advantage)
+
+
+def test_advantages_are_what_is_left_of_returns_as_far_as_earlier_rollouts_said_to_follow_mates():
+    trainer = poca(spec_of((2,), branches=(2,)))
+    rollout, _ = matrix_game(trainer)
+    with torch.no_grad():
+        for head in (group_critic(trainer).context_head, group_critic(trainer).change_head):
+            head.weight.normal_(generator=torch.Generator().manual_seed(0))
+        judged = critique_of(trainer, rollout)()
+    trainer.trust = torch.tensor([[0.5], [0.25]])
+    rows = rows_of(trainer, rollout)
+    told = judged.value + 0.5 * judged.context
+    assert_close(rows.advantage, normalized(rows.target - told - 0.25 * judged.change).mean(1))
+    # what this rollout says counts from the next on
+    says = torch.stack([share_explained(rows.target - judged.value, judged.context), share_explained(rows.target - told, judged.change)])
+    assert_close(trainer.trust, 0.9 * torch.tensor([[0.5], [0.25]]) + 0.1 * says)
 
 
 def learned(kind: type[POCA] | type[PPO], name: str) -> float:
