@@ -283,9 +283,10 @@ def initialize(run: Run, origin: RunFolder | None) -> None:
         if name not in state:
             there = ", ".join(f"'{other}'" for other in state if other != "run")
             raise RunError(f"behavior '{name}' cannot start from {place[0].parent}: it has {there} only")
-        learner.initialize(state[name], place[0].parent)
+        whole = learner.initialize(state[name], place[0].parent)
         run.self_play.initialized(name)
-        run.console.info(f"Initialized '{name}' from {place[0].parent}")
+        anew = "" if whole else "; its values begin anew, since its reward signals or its trainer are others"
+        run.console.info(f"Initialized '{name}' from {place[0].parent}{anew}")
 
 
 def checkpoint_place(path: str | None, origin: RunFolder | None) -> tuple[Path, int | None]:

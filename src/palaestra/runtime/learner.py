@@ -26,6 +26,10 @@ MOST_WEIGHT = 1e15
 """A layer or two of such weights, and float32 has no number for what comes out."""
 
 
+VALUES = "value_head."
+"""Of a network's tensors, those that are made for a trainer's reward signals."""
+
+
 class Learner:
     """Counts with its seat's decisions, which ML-Agents calls steps."""
 
@@ -140,22 +144,30 @@ class Learner:
         self.next_summary = min(state["next_summary"], (self.step // every + 1) * every)
         self.next_checkpoint = min(state["next_checkpoint"], (self.step // interval + 1) * interval)
 
-    def initialize(self, state: Mapping[str, Any], origin: Path) -> None:
-        """Starts the network from another run's. Raises ConfigError where the networks differ in shape."""
+    def initialize(self, state: Mapping[str, Any], origin: Path) -> bool:
+        """Starts the network from another run's. Raises ConfigError where the networks differ in shape.
+
+        Whether values come along: they belong to that run's reward signals and trainer, and begin anew where these have others.
+        """
         network = self.trainer.network
-        saved = state["trainer"]["network"]
-        there, here = ({key: str(tuple(value.shape)) for key, value in tensors.items()} for tensors in (saved, network.state_dict()))
+        saved, own = state["trainer"]["network"], network.state_dict()
         differ = [
-            f"{key}: {there.get(key, 'missing')} there, {here.get(key, 'missing')} here"
-            for key in dict.fromkeys((*here, *there))  # a memory that is only there would be missed in play
-            if there.get(key) != here.get(key)
+            f"{key}: {_shape(saved, key)} there, {_shape(own, key)} here"
+            for key in dict.fromkeys((*own, *saved))  # a memory that is only there would be missed in play
+            if _shape(saved, key) != _shape(own, key)
         ]
-        if differ:
+        if any(not line.startswith(VALUES) for line in differ):
             raise ConfigError(
                 f"behavior '{self.name}' cannot start from {origin}: its network has another shape ({'; '.join(differ[:3])}); use the same "
-                "network_settings, observations and actions, trainers with the same networks (ppo and bc have), and as many reward_signals"
+                "network_settings, observations and actions, and trainers with the same networks (ppo, poca and bc have)"
             )
-        network.load_state_dict(saved)
+        anew = {key: value for key, value in own.items() if differ and key.startswith(VALUES)}
+        network.load_state_dict({key: anew.get(key, saved.get(key)) for key in own})
+        return not differ
+
+
+def _shape(tensors: Mapping[str, Any], key: str) -> str:
+    return str(tuple(tensors[key].shape)) if key in tensors else "missing"
 
 
 def _demo_paths(settings: BehaviorSettings) -> Iterator[str | Sequence[str]]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import gc
 from weakref import WeakSet
 
-import psutil
 import torch
 
 from palaestra.core.errors import ConfigError
+from palaestra.core.memory import free_memory
 from palaestra.data.replay import Replay
 
 _admitted: WeakSet[Replay] = WeakSet()
@@ -36,7 +36,7 @@ def check_room(replay: Replay) -> None:
 
 def _free(replay: Replay) -> tuple[int, int]:
     """Bytes where its tables go that are free and promised to no other, and how many are promised."""
-    free = torch.cuda.mem_get_info(replay.device)[0] if replay.device.type == "cuda" else psutil.virtual_memory().available
+    free = torch.cuda.mem_get_info(replay.device)[0] if replay.device.type == "cuda" else free_memory()
     promised = sum(_still_to_take(other) for other in _admitted if other is not replay and other.device == replay.device)
     return max(0, free - promised), promised
 

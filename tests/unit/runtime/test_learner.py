@@ -13,16 +13,31 @@ from palaestra.runtime.learner import Learner
 MEMORY = {"memory": {"sequence_length": 4, "memory_size": 8}}
 
 
-def learner(network: dict[str, Any], seed: int = 0) -> Learner:
-    settings = behavior_settings(network={"hidden_units": 4, **network})
+def learner(network: dict[str, Any], seed: int = 0, **rest: Any) -> Learner:
+    settings = behavior_settings(network={"hidden_units": 4, **network}, **rest)
     return Learner("Walker", spec_of((3,), continuous=2), settings, CPU, seed, inference=False)
 
 
 def test_a_network_starts_from_another_of_its_shape():
     here, there = learner(MEMORY), learner(MEMORY, seed=1)
-    here.initialize(there.state_dict(), Path("results/first"))
+    assert here.initialize(there.state_dict(), Path("results/first"))
     theirs = there.trainer.network.state_dict()
     assert all(torch.equal(value, theirs[key]) for key, value in here.trainer.network.state_dict().items())
+
+
+@pytest.mark.parametrize(
+    "other", [{"reward_signals": {"extrinsic": {}, "curiosity": {}}}, {"trainer_type": "poca"}], ids=("more signals", "another trainer")
+)
+@pytest.mark.parametrize("swapped", [False, True])
+def test_what_values_are_made_for_begins_anew_with_other_signals_or_another_trainer(other: dict[str, Any], swapped: bool):
+    some = ({}, other) if swapped else (other, {})
+    here, there = (learner(MEMORY, seed=i, **rest) for i, rest in enumerate(some))
+    before = {key: value.clone() for key, value in here.trainer.network.state_dict().items()}
+    assert not here.initialize(there.state_dict(), Path("first"))
+    theirs = there.trainer.network.state_dict()
+    for key, value in here.trainer.network.state_dict().items():
+        assert torch.equal(value, before[key] if key.startswith("value_head.") else theirs[key])
+    assert not torch.equal(theirs["body.weights.0"], before["body.weights.0"])
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
-import psutil
 import pytest
 import torch
 
 from palaestra.core.errors import ConfigError
+from palaestra.core.memory import free_memory
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.data.replay import Replay
 from palaestra.trainers.room import check_room
@@ -16,7 +16,7 @@ CPU = torch.device("cpu")
 def replay_of(share: float) -> Replay:
     """One that takes about this share of the memory that is free."""
     sample = 1_000_000
-    return Replay(SPEC, int(sample * share * psutil.virtual_memory().available / Replay(SPEC, sample, CPU).bytes_needed), CPU)
+    return Replay(SPEC, int(sample * share * free_memory() / Replay(SPEC, sample, CPU).bytes_needed), CPU)
 
 
 def test_a_replay_that_does_not_fit_is_refused_with_a_size_that_does():

@@ -1,0 +1,50 @@
+"""Memory that may still be taken, where control groups bound it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import psutil
+import pytest
+
+from palaestra.core.memory import free_memory
+
+
+def laid(root: Path, **files: str) -> None:
+    root.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        (root / name.replace("__", ".")).write_text(text)
+
+
+@pytest.fixture
+def membership(tmp_path: Path) -> Path:
+    (tmp_path / "membership").write_text("4:memory:/box\n3:cpu,cpuacct:/other\n0::/slice/box\n")
+    return tmp_path / "membership"
+
+
+def test_without_control_groups_it_is_what_the_machine_has(tmp_path: Path):
+    free = free_memory(tmp_path / "none", tmp_path / "nowhere")
+    assert free == pytest.approx(psutil.virtual_memory().available, rel=0.1)
+
+
+@pytest.mark.parametrize("folder", ["", "slice", "slice/box"])
+def test_a_limit_of_the_second_version_counts_wherever_it_is_set(tmp_path: Path, membership: Path, folder: str):
+    laid(tmp_path / "slice/box", memory__max="max\n", memory__current="1\n")
+    laid(tmp_path / folder, memory__max="1000000\n", memory__current="400000\n", memory__stat="anon 300000\ninactive_file 50000\n")
+    assert free_memory(tmp_path, membership) == 650_000
+
+
+def test_a_limit_of_the_first_version_counts(tmp_path: Path, membership: Path):
+    files = {
+        "memory__limit_in_bytes": "1000000",
+        "memory__usage_in_bytes": "1000005",
+        "memory__stat": "inactive_file 7\ntotal_inactive_file 8",
+    }
+    laid(tmp_path / "memory/box", **files)
+    laid(tmp_path / "memory", memory__limit_in_bytes="9223372036854771712", memory__usage_in_bytes="5")
+    assert free_memory(tmp_path, membership) == 3
+
+
+def test_what_is_overdrawn_leaves_nothing(tmp_path: Path, membership: Path):
+    laid(tmp_path, memory__max="10", memory__current="20")
+    assert free_memory(tmp_path, membership) == 0
