@@ -137,14 +137,15 @@ class POCA:
             targets.append(group_returns(rewards[:, k], next_value, heirs, gamma=gamma, gae_lambda=self.hyper.lambd))
             metrics.add({f"Policy/{title(name)} Value Estimate": judged.value[:, k].mean()})
         target = torch.stack(targets, 1)
-        told = judged.value + self.trust[0] * judged.context
-        baseline = told + self.trust[1] * judged.change
+        # this rollout's own word can only lessen it: a critic of a game that has just changed is followed no longer
+        of_context = share_explained(target - judged.value, judged.context)
+        told = judged.value + torch.minimum(self.trust[0], of_context) * judged.context
+        of_change = share_explained(target - told, judged.change)
+        baseline = told + torch.minimum(self.trust[1], of_change) * judged.change
+        self.trust = self.trust.lerp(torch.stack((of_context, of_change)), TRUST_RATE)
         for k, name in enumerate(self.signals.names):
             metrics.add({f"Policy/{title(name)} Baseline Estimate": baseline[:, k].mean()})
-            metrics.add({f"Policy/{title(name)} Context Share": self.trust[0, k], f"Policy/{title(name)} Baseline Share": self.trust[1, k]})
-        # what a rollout says of it counts from the next on: measured on the advantages that it changes, it would follow their noise
-        shares = share_explained(target - judged.value, judged.context), share_explained(target - told, judged.change)
-        self.trust = self.trust.lerp(torch.stack(shares), TRUST_RATE)
+            metrics.add({f"Policy/{title(name)} Context Share": of_context[k], f"Policy/{title(name)} Baseline Share": of_change[k]})
         continuous, discrete, log_prob = settled(rollout, (rollout.sample.continuous, rollout.sample.discrete, rollout.log_prob))
         mask = None if rollout.action_mask is None else settled(rollout, (rollout.action_mask,))[0]
         return Rows((), continuous, discrete, log_prob, normalized((target - baseline).mean(1)), judged.value, target, mask)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
@@ -269,20 +270,28 @@ def test_what_only_a_mate_sees_counts_once_it_explains_returns_and_after_a_resum
     assert_close(rows_of(again, rollout).advantage, rows_of(trainer, rollout).advantage)
 
 
-def test_advantages_are_what_is_left_of_returns_as_far_as_earlier_rollouts_said_to_follow_mates():
-    trainer = poca(spec_of((2,), branches=(2,)))
-    rollout, _ = matrix_game(trainer)
+@pytest.mark.parametrize(("game", "part"), [(told_to_one_of_two, 0), (matrix_game, 1)])
+def test_mates_are_followed_as_far_as_earlier_rollouts_and_this_one_say(game: Callable[[POCA], tuple[Rollout, Tensor]], part: int):
+    inputs = 1 if game is told_to_one_of_two else 2
+    trainer = poca(spec_of((inputs,), branches=(2,)), {"batch_size": 200, "learning_rate": 3e-3, "num_epoch": 5})
+    rollout, _ = game(trainer)
+    for _ in range(60):
+        trainer.update(rollout, 0)
     with torch.no_grad():
-        for head in (group_critic(trainer).context_head, group_critic(trainer).change_head):
-            head.weight.normal_(generator=torch.Generator().manual_seed(0))
+        group_critic(trainer).change_head.weight.mul_(8.0)  # too much of it: not all of it can be followed
+        group_critic(trainer).context_head.weight.mul_(8.0)
         judged = critique_of(trainer, rollout)()
-    trainer.trust = torch.tensor([[0.5], [0.25]])
-    rows = rows_of(trainer, rollout)
-    told = judged.value + 0.5 * judged.context
-    assert_close(rows.advantage, normalized(rows.target - told - 0.25 * judged.change).mean(1))
-    # what this rollout says counts from the next on
-    says = torch.stack([share_explained(rows.target - judged.value, judged.context), share_explained(rows.target - told, judged.change)])
-    assert_close(trainer.trust, 0.9 * torch.tensor([[0.5], [0.25]]) + 0.1 * says)
+    for trust in ((0.01, 0.01), (1.0, 1.0)):
+        trainer.trust = torch.tensor(trust).unsqueeze(1)
+        rows = rows_of(trainer, rollout)
+        of_context = share_explained(rows.target - judged.value, judged.context)
+        told = judged.value + min(trust[0], of_context.item()) * judged.context
+        of_change = share_explained(rows.target - told, judged.change)
+        assert 0.02 < (of_context, of_change)[part].item() < 1.0
+        left = normalized(rows.target - told - min(trust[1], of_change.item()) * judged.change).mean(1)
+        assert_close(rows.advantage, left, atol=1e-3, rtol=0)
+        # what this rollout says counts from the next on
+        assert_close(trainer.trust, 0.9 * torch.tensor(trust).unsqueeze(1) + 0.1 * torch.stack((of_context, of_change)))
 
 
 def learned(kind: type[POCA] | type[PPO], name: str) -> float:
