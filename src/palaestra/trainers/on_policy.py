@@ -1,4 +1,4 @@
-"""What PPO and MA-POCA share: how their step size and coefficients fall, and what of them is saved."""
+"""What PPO and MA-POCA share: how values begin, how their step size and coefficients fall, and what of them is saved."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 import torch
+from torch import nn
 
 from palaestra.models.actor_critic import ActorCritic
 from palaestra.models.adam import Adam
-from palaestra.rewards.signals import RewardSignals
+from palaestra.rewards.signals import EXTRINSIC, RewardSignals
+from palaestra.trainers.behavior import BehaviorSettings
 from palaestra.trainers.cloning import Cloning
 from palaestra.trainers.gradients import Coefficients
 from palaestra.trainers.schedules import LAST_BETA, LAST_EPSILON, LAST_LEARNING_RATE, scheduled
@@ -34,6 +36,17 @@ def coefficients(hyper: PPOSettings | POCASettings, step: int, max_steps: int) -
     rate = scheduled(hyper.learning_rate_schedule, hyper.learning_rate, LAST_LEARNING_RATE, step, max_steps)
     clip_value = isinstance(hyper, PPOSettings) and hyper.clip_value
     return rate, Coefficients(epsilon, beta, hyper.value_coef, clip_value, hyper.joint_ratio)
+
+
+@torch.no_grad()
+def start_curious(head: nn.Linear, settings: BehaviorSettings) -> None:
+    """Values of rewards that are themselves learned begin at random, those of the environment's where they are, at 0.
+
+    Before such a signal pays, a policy that follows a random value wanders off further than one that follows none.
+    """
+    for row, name in zip(head.weight, settings.reward_signals, strict=True):
+        if name != EXTRINSIC:
+            nn.init.xavier_uniform_(row.unsqueeze(0))
 
 
 def state_of(trainer: OnPolicy) -> dict[str, Any]:

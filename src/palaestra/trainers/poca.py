@@ -32,7 +32,7 @@ from palaestra.trainers.behavior import BehaviorSettings
 from palaestra.trainers.cloning import Cloning
 from palaestra.trainers.group_gradient import GroupGradient, GroupRows
 from palaestra.trainers.group_values import GroupCritique
-from palaestra.trainers.on_policy import coefficients, restore, state_of
+from palaestra.trainers.on_policy import coefficients, restore, start_curious, state_of
 from palaestra.trainers.settings import POCASettings
 from palaestra.trainers.values import settled
 
@@ -80,7 +80,10 @@ class POCA:
         """An actor, and a critic of groups with a value and a baseline for each reward signal."""
         hyper, head = settings.hyperparameters, partial(GroupCritic, action=spec.action)
         assert isinstance(hyper, POCASettings)
-        return ActorCritic(spec, settings.network_settings, len(settings.reward_signals), hyper.shared_critic, head)
+        network = ActorCritic(spec, settings.network_settings, len(settings.reward_signals), hyper.shared_critic, head)
+        assert isinstance(network.value_head, GroupCritic)
+        start_curious(network.value_head.own_head, settings)
+        return network
 
     def update(self, rollout: Rollout, step: int) -> Metrics:
         """`num_epoch` passes over the rollout, then its observations enter the normalizer."""

@@ -25,7 +25,7 @@ from palaestra.rewards.signals import RewardSignals, title
 from palaestra.trainers.behavior import BehaviorSettings
 from palaestra.trainers.cloning import Cloning
 from palaestra.trainers.gradients import Autograd, ClosedForm, Gradient
-from palaestra.trainers.on_policy import coefficients, restore, state_of
+from palaestra.trainers.on_policy import coefficients, restore, start_curious, state_of
 from palaestra.trainers.precision import pays
 from palaestra.trainers.settings import PPOSettings
 from palaestra.trainers.values import Critique, settled
@@ -64,7 +64,10 @@ class PPO:
     def make_network(spec: BehaviorSpec, settings: BehaviorSettings) -> ActorCritic:
         """Actor and critic, a value for each reward signal."""
         assert isinstance(settings.hyperparameters, PPOSettings)
-        return ActorCritic(spec, settings.network_settings, len(settings.reward_signals), settings.hyperparameters.shared_critic)
+        network = ActorCritic(spec, settings.network_settings, len(settings.reward_signals), settings.hyperparameters.shared_critic)
+        assert isinstance(network.value_head, nn.Linear)
+        start_curious(network.value_head, settings)
+        return network
 
     def update(self, rollout: Rollout, step: int) -> Metrics:
         """`num_epoch` passes over the rollout, then its observations enter the normalizer."""

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 from tiny_envs import CPU, Bandit, Stream, behavior_settings, decide, fill, plainly, spec_of
-from torch import Tensor
+from torch import Tensor, nn
 from torch.testing import assert_close
 
 from palaestra.core.metrics import Metrics
@@ -18,6 +18,7 @@ from palaestra.models.actor_critic import ActorCritic
 from palaestra.models.distributions import log_prob_and_entropy
 from palaestra.rewards.settings import ExtrinsicSettings
 from palaestra.rewards.signals import RewardSignals
+from palaestra.trainers.poca import POCA
 from palaestra.trainers.ppo import PPO
 
 SPEC = spec_of((2,), (1,), continuous=2, branches=(2, 2))
@@ -297,3 +298,16 @@ def mean_reward(ppo: PPO, env: Bandit, step: TimeStep) -> float:
     reward = env.step({"Bandit": decision.action})["Bandit"].reward.mean()
     env.load_state_dict({name: value.clone() for name, value in state.items()})
     return float(reward)
+
+
+@pytest.mark.parametrize("kind", [PPO, POCA])
+def test_values_of_rewards_that_are_learned_start_at_random_and_those_of_the_environments_at_zero(kind: type[PPO] | type[POCA]):
+    signals = {"curiosity": {}, "extrinsic": {}, "rnd": {}}
+    settings = behavior_settings(reward_signals=signals, trainer_type=kind.__name__.lower())
+    network = kind(SPEC, settings, CPU, 0).network
+    head = network.value_head.own_head if kind is POCA else network.value_head
+    assert isinstance(head, nn.Linear)
+    assert head.weight.any(1).tolist() == [True, False, True]
+    assert not torch.equal(head.weight[0], head.weight[2])
+    assert head.weight.abs().max() < (6 / (1 + network.width)) ** 0.5  # Glorot and Bengio 2010, eq. 16
+    assert not head.bias.any()
