@@ -307,7 +307,7 @@ def test_values_of_rewards_that_are_learned_start_at_random_and_those_of_the_env
     network = kind(SPEC, settings, CPU, 0).network
     head = network.value_head.own_head if kind is POCA else network.value_head
     assert isinstance(head, nn.Linear)
-    assert head.weight.any(1).tolist() == [True, False, True]
-    assert not torch.equal(head.weight[0], head.weight[2])
+    assert head.weight.any(1).tolist() == [name != "extrinsic" for name in settings.reward_signals] == [False, True, True]
+    assert not torch.equal(head.weight[1], head.weight[2])
     assert head.weight.abs().max() < (6 / (1 + network.width)) ** 0.5  # Glorot and Bengio 2010, eq. 16
     assert not head.bias.any()
