@@ -161,9 +161,10 @@ class Learner:
                 f"behavior '{self.name}' cannot start from {origin}: its network has another shape ({'; '.join(differ[:3])}); use the same "
                 "network_settings, observations and actions, and trainers with the same networks (ppo, poca and bc have)"
             )
-        anew = {key: value for key, value in own.items() if differ and key.startswith(VALUES)}
+        others = differ or state["signals"] != sorted(self.settings.reward_signals)
+        anew = {key: value for key, value in own.items() if others and key.startswith(VALUES)}
         network.load_state_dict({key: anew.get(key, saved.get(key)) for key in own})
-        return not differ
+        return not anew
 
 
 def _shape(tensors: Mapping[str, Any], key: str) -> str:

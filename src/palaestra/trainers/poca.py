@@ -45,7 +45,8 @@ class POCA:
 
     An agent's reward is its own, that of its mates and that of the group. Its returns go on after its death with
     what its mates earn; its advantage is what came of its own action, given what its mates saw and did. What the critic makes of
-    that counts as far as it explained earlier returns before it learned from them: where it is noise, PPO is left.
+    that counts as far as it explained earlier returns before it learned from them, and explains those at hand: where it is noise,
+    PPO is left.
 
     Returns go on with values of agents' own views, as PPO's: these tell an agent what its own moves are worth. With values of
     all views together, which are more exact, mates' good and bad moves enter its advantage, and learning was measured to be slower.
@@ -142,13 +143,15 @@ class POCA:
         target = torch.stack(targets, 1)
         # this rollout's own word can only lessen it: a critic of a game that has just changed is followed no longer
         of_context = share_explained(target - judged.value, judged.context)
-        told = judged.value + torch.minimum(self.trust[0], of_context) * judged.context
+        context_share = torch.minimum(self.trust[0], of_context)
+        told = judged.value + context_share * judged.context
         of_change = share_explained(target - told, judged.change)
-        baseline = told + torch.minimum(self.trust[1], of_change) * judged.change
+        change_share = torch.minimum(self.trust[1], of_change)
+        baseline = told + change_share * judged.change
         self.trust = self.trust.lerp(torch.stack((of_context, of_change)), TRUST_RATE)
         for k, name in enumerate(self.signals.names):
             metrics.add({f"Policy/{title(name)} Baseline Estimate": baseline[:, k].mean()})
-            metrics.add({f"Policy/{title(name)} Context Share": of_context[k], f"Policy/{title(name)} Baseline Share": of_change[k]})
+            metrics.add({f"Policy/{title(name)} Context Share": context_share[k], f"Policy/{title(name)} Baseline Share": change_share[k]})
         continuous, discrete, log_prob = settled(rollout, (rollout.sample.continuous, rollout.sample.discrete, rollout.log_prob))
         mask = None if rollout.action_mask is None else settled(rollout, (rollout.action_mask,))[0]
         return Rows((), continuous, discrete, log_prob, normalized((target - baseline).mean(1)), judged.value, target, mask)
@@ -169,4 +172,4 @@ class POCA:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on as if it had never stopped."""
         restore(self, state)
-        self.trust = state["trust"].to(self.trust.device, copy=True)
+        self.trust = state["trust"].to(self.trust.device).expand_as(self.trust).clone()  # once there was one row, for what they see

@@ -25,6 +25,17 @@ def test_a_network_starts_from_another_of_its_shape():
     assert all(torch.equal(value, theirs[key]) for key, value in here.trainer.network.state_dict().items())
 
 
+def test_values_of_as_many_other_signals_begin_anew():
+    here, there = (learner({}, reward_signals={"extrinsic": {}, name: {}}) for name in ("curiosity", "rnd"))
+    with torch.no_grad():
+        there.trainer.network.value_head.weight.fill_(5.0)
+    assert not here.initialize(there.state_dict(), Path("first"))
+    assert here.trainer.network.value_head.weight.abs().max() < 5.0
+    again = learner({}, reward_signals={"extrinsic": {}, "rnd": {}})
+    assert again.initialize(there.state_dict(), Path("first"))
+    assert again.trainer.network.value_head.weight.eq(5.0).all()
+
+
 @pytest.mark.parametrize(
     "other", [{"reward_signals": {"extrinsic": {}, "curiosity": {}}}, {"trainer_type": "poca"}], ids=("more signals", "another trainer")
 )

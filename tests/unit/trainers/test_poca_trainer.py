@@ -268,6 +268,8 @@ def test_what_only_a_mate_sees_counts_once_it_explains_returns_and_after_a_resum
     assert torch.equal(again.trust, trainer.trust)
     assert again.trust is not trainer.trust
     assert_close(rows_of(again, rollout).advantage, rows_of(trainer, rollout).advantage)
+    again.load_state_dict({**trainer.state_dict(), "trust": torch.tensor([0.5])})  # of the first checkpoints
+    assert again.trust.tolist() == [[0.5], [0.5]]
 
 
 @pytest.mark.parametrize(("game", "part"), [(told_to_one_of_two, 0), (matrix_game, 1)])
