@@ -92,8 +92,12 @@ def _builtin(name: str, areas: int | None, device: str, options: Mapping[str, An
 def _meant(name: str, registry: Registry) -> str:
     import gymnasium
 
-    if name in gymnasium.registry:
-        return f"; did you mean 'gymnasium:{name}'?"
+    told = name.partition(":")[2]  # 'gym:CartPole-v1', of the library's old name
+    for one in (name, told):
+        if one in gymnasium.registry:
+            return f"; did you mean 'gymnasium:{one}'?"
+    if told in registry:
+        return f"; did you mean 'builtin:{told}'?"
     if ":" in name:
         return f"; did you mean 'python:{name}'?"
     return nearest(name, registry.names())

@@ -93,6 +93,8 @@ def test_a_plain_file_or_folder_of_the_name_does_not(tmp_path: Path, monkeypatch
         ("3DBal", "did you mean '3DBall'"),
         ("CartPole-v1", "did you mean 'gymnasium:CartPole-v1'"),
         ("game:make", "did you mean 'python:game:make'"),
+        ("gym:CartPole-v1", "did you mean 'gymnasium:CartPole-v1'"),
+        ("built-in:PushBlock", "did you mean 'builtin:PushBlock'"),
         ("nothing like it", "built in: 3DBall"),
     ],
 )
