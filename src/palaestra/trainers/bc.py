@@ -31,6 +31,9 @@ from palaestra.trainers.values import settled
 LEAST_DEVIATION = 0.02
 """Of the actions drawn, as the environment gets them: a teacher without noise would leave none to explore with afterwards."""
 
+MANY_PASSES = 40
+"""Over demonstrations. From 100 episodes of PushBlock's rule (4.92) clones earned 4.84 after 22, 4.78 after 43 and 4.58 after 87."""
+
 
 class BC:
     """Learns from demonstrations where it has some, whatever its rollouts hold; else from rollouts, whose samples are a teacher's."""
@@ -62,11 +65,22 @@ class BC:
         if self.hyper.demo_path is not None:
             self._demonstrated = lessons_of(load_demonstrations(self.hyper.demo_path, spec, device), self.network, self._sequence_length)
             self._look_at(self._demonstrated)
+        self._told = False
 
     @staticmethod
     def make_network(spec: BehaviorSpec, settings: BehaviorSettings) -> ActorCritic:
         """The network of PPO, which may be started from it; its critic is left as it was born."""
         return ActorCritic(spec, settings.network_settings)
+
+    def remarks(self) -> list[str]:
+        """How often it will see each demonstration, once."""
+        if self._told or self._demonstrated is None:
+            return []
+        self._told, decisions = True, len(self._demonstrated)
+        passes = max(1, round(self.settings.max_steps * self.hyper.num_epoch / decisions))
+        remark = f"It learns from {decisions:,} demonstrated decisions, in some {passes:,} passes until max_steps"
+        by_heart = "; a clone that knows single decisions by heart may get stuck: record more, or lower max_steps"
+        return [remark + by_heart if passes > MANY_PASSES else remark]
 
     def update(self, rollout: Rollout, step: int) -> Metrics:
         """`num_epoch` passes over the rollout, or as many gradient steps on the demonstrations."""

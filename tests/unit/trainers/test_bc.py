@@ -96,6 +96,15 @@ def test_with_demonstrations_the_rollout_only_counts(tmp_path: Path):
     assert steps == 5 * 64 // 16
 
 
+def test_it_says_once_how_often_it_sees_each_demonstration(tmp_path: Path):
+    path = demonstrated(tmp_path, HYBRID, [(0.1 * i, 0.3, i % 2) for i in range(20)])
+    few, many = (trainer(rest={"max_steps": steps}, demo_path=path, num_epoch=2) for steps in (200, 2000))
+    assert few.remarks() == ["It learns from 20 demonstrated decisions, in some 20 passes until max_steps"]
+    assert few.remarks() == []
+    assert "in some 200 passes until max_steps; a clone that knows single decisions by heart may get stuck" in many.remarks()[0]
+    assert trainer(teacher="heuristic").remarks() == []
+
+
 @pytest.mark.parametrize("steady", [True, False])
 @pytest.mark.parametrize("network", [{"normalize": True}, {"memory": {"sequence_length": 4, "memory_size": 8}}])
 def test_it_goes_on_as_without_a_stop(tmp_path: Path, network: dict[str, Any], steady: bool):
