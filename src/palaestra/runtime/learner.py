@@ -26,7 +26,7 @@ MOST_WEIGHT = 1e15
 """A layer or two of such weights, and float32 has no number for what comes out."""
 
 
-VALUES = "value_head."
+VALUES = ("value_head.", "critics.head_", "targets.head_")
 """Of a network's tensors, those that are made for a trainer's reward signals."""
 
 

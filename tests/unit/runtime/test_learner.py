@@ -36,6 +36,22 @@ def test_values_of_as_many_other_signals_begin_anew():
     assert again.trainer.network.value_head.weight.eq(5.0).all()
 
 
+@pytest.mark.parametrize("others", [{"curiosity": {}}, {}], ids=("as many", "fewer"))
+def test_critics_of_sac_begin_anew_with_other_signals(others: dict[str, Any]):
+    here, there = (
+        learner({}, trainer_type="sac", reward_signals={"extrinsic": {}, **rest}, hyperparameters={"buffer_size": 1000})
+        for rest in (others, {"rnd": {}})
+    )
+    with torch.no_grad():
+        for values in there.trainer.network.parameters():
+            values.fill_(5.0)
+    assert not here.initialize(there.state_dict(), Path("first"))
+    now = here.trainer.network.state_dict()
+    assert now["critics.head_weight"].abs().max() < 5.0
+    assert torch.equal(now["critics.head_weight"], now["targets.head_weight"])
+    assert now["action_head.weight"].eq(5.0).all()
+
+
 @pytest.mark.parametrize(
     "other", [{"reward_signals": {"extrinsic": {}, "curiosity": {}}}, {"trainer_type": "poca"}], ids=("more signals", "another trainer")
 )
