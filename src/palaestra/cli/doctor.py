@@ -10,6 +10,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from palaestra.cli.game_flags import add_game_flags, given_flags
+
 EPILOG = """\
 examples:
   palaestra doctor Game.x86_64
@@ -18,8 +20,10 @@ examples:
   palaestra doctor gymnasium:CartPole-v1 --ticks 1000
 """
 
-SECTIONS = {"env_settings": "env_path env_args editor_port bind num_areas timeout_wait", "engine_settings": "time_scale no_graphics"}
-"""Where in the settings the flags belong; a flag's `dest` is its key in the YAML."""
+SECTIONS = {"env_settings": "env_path num_areas"}
+"""Where in the settings the flags belong that are not about games; a flag's `dest` is its key in the YAML."""
+WITHOUT = ("num_envs", "no_graphics_monitor", "max_lifetime_restarts", "restarts_rate_limit_n", "restarts_rate_limit_period_s")
+"""Flags about games that mean nothing here: one copy is started, once."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,14 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write everything found out as JSON too")
     group = parser.add_argument_group("starting it", "As in 'palaestra learn'.")
     group.add_argument("--num-areas", type=int, metavar="N", help="areas of the environment (default: its own number)")
-    group.add_argument(
-        "--timeout-wait", type=float, metavar="S", help="seconds to wait for an answer (default: 60; for the Editor as long as it takes)"
-    )
-    group.add_argument("--time-scale", type=float, metavar="X", help="simulated seconds a second (default: 20)")
-    group.add_argument("--no-graphics", action="store_true", default=None, help="run without a window")
-    group.add_argument("--editor-port", type=int, metavar="N", help="network port of the Editor (default: 5004)")
-    group.add_argument("--bind", metavar="ADDRESS", help="listen there, such as 0.0.0.0 for other machines (default: this machine only)")
-    group.add_argument("--env-args", nargs=argparse.REMAINDER, metavar="ARG", help="all that follows goes to the build")
+    add_game_flags(parser, without=WITHOUT)
 
 
 def overrides(options: argparse.Namespace) -> dict[str, Any]:
@@ -53,8 +50,9 @@ def overrides(options: argparse.Namespace) -> dict[str, Any]:
         section: {key: getattr(options, key) for key in keys.split() if getattr(options, key) is not None}
         for section, keys in SECTIONS.items()
     }
-    tree["env_settings"]["num_envs"] = 1  # whatever the file says: one tells enough
-    return tree
+    games = given_flags(options, without=WITHOUT)
+    tree["env_settings"] |= games.get("env_settings", {}) | {"num_envs": 1}  # whatever the file says: one tells enough
+    return tree | {"engine_settings": games.get("engine_settings", {})}
 
 
 def main(options: argparse.Namespace) -> int:

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from palaestra.cli.game_flags import add_game_flags, given_flags, refuse_flags
 from palaestra.core.errors import PalaestraError
 from palaestra.core.registry import Registry
 from palaestra.core.specs import ActionSpec, BehaviorSpec
@@ -30,22 +31,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="ENV",
         help="show this one: a built-in's name, a build, gymnasium:ID or python:module:factory; without it all built-in ones are listed",
     )
+    add_game_flags(parser, without=("num_envs", "no_graphics_monitor"))
 
 
 def main(args: argparse.Namespace) -> None:
     """Prints to the terminal."""
     console = Console(highlight=False)
     if args.env is None:
+        refuse_flags("the list of environments", given_flags(args))
         _list(console)
         return
-    name = args.env
+    name, flags = args.env, given_flags(args)
     if is_game(name):
         from palaestra.runtime.playing import open_game
 
-        with closing(open_game(name, None, None, {})) as game:
+        with closing(open_game(name, None, None, {}, flags)) as game:
             game.reset(0)  # it tells of its behaviors as it plays
             _show(console, name, game)
         return
+    refuse_flags(name, flags)
     with closing(make_env(f"builtin:{name}" if name in Registry("envs") else name)) as env:
         _show(console, name, env)
 
@@ -133,7 +137,9 @@ def _actions(spec: ActionSpec) -> str:
 
 def _configs(name: str, env: Env) -> list[str]:
     """Settings files at hand that are named for the environment or its behaviors, the one to begin with first, variants (NAME_*) last."""
-    names = dict.fromkeys((name.rpartition(":")[2], *env.behaviors))
+    names = dict.fromkeys(
+        (Path(name.rpartition(":")[2]).name, *(one for one in env.behaviors if one == Path(one).name))
+    )  # a build's is a path
     exact = [CONFIGS / trainer / f"{one}.yaml" for trainer in TRAINERS for one in names]
     variants = [path for trainer in TRAINERS for one in names for path in sorted((CONFIGS / trainer).glob(f"{glob.escape(one)}_*.yaml"))]
     return [path.as_posix() for path in (*exact, *variants) if path.is_file()]

@@ -11,6 +11,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from palaestra.cli.game_flags import add_game_flags, given_flags
 from palaestra.cli.seeds import seed
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=seed, default=0, metavar="N", help="of the environment and of what is sampled (default: 0)")
     parser.add_argument("--results-dir", type=Path, default=Path("results"), metavar="DIR", help="folder of all runs (default: results)")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    add_game_flags(parser)
 
 
 def main(options: argparse.Namespace) -> None:
@@ -46,7 +48,7 @@ def main(options: argparse.Namespace) -> None:
             raise ConfigError(f"--{name.replace('_', '-')} is {given}; expected at least {least}")
     folder = run_folder(options.run, options.results_dir)
     settings = load(folder.path / CONFIGURATION).settings
-    env = open_for(Models({}, settings, folder.run_id), options.env, options.num_areas, 512, options.seed)
+    env = open_for(Models({}, settings, folder.run_id), options.env, options.num_areas, 512, options.seed, flags=given_flags(options))
 
     def tell(share: float) -> None:
         if sys.stderr.isatty():

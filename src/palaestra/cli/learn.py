@@ -11,6 +11,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from palaestra.cli.game_flags import add_game_flags, keys_of
+
 EPILOG = """\
 examples:
   palaestra learn configs/ppo/3DBall.yaml --env=3DBall --run-id=first
@@ -20,11 +22,8 @@ examples:
 """
 
 SECTIONS = {
-    "env_settings": (
-        "env_path env_args base_port editor_port bind num_envs num_areas seed timeout_wait max_lifetime_restarts restarts_rate_limit_n "
-        "restarts_rate_limit_period_s"
-    ),
-    "engine_settings": "width height quality_level time_scale target_frame_rate capture_frame_rate no_graphics no_graphics_monitor",
+    "env_settings": f"env_path num_areas seed {keys_of('env_settings')}",
+    "engine_settings": keys_of("engine_settings"),
     "checkpoint_settings": "run_id resume force initialize_from inference results_dir load_model train_model",
     "torch_settings": "device threads",
 }
@@ -39,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     _run_flags(parser.add_argument_group("the run"))
     _env_flags(parser.add_argument_group("the environment"))
-    _unity_flags(parser.add_argument_group("Unity environments", "These matter to Unity environments only."))
+    add_game_flags(parser, without=("num_envs",), remainder=", a later --set too")
     for removed in ("--torch", "--tensorflow"):
         parser.add_argument(removed, action="append_const", dest="removed", const=removed, help=argparse.SUPPRESS)
     for deprecated, dest in (("--load", "load_model"), ("--train", "train_model")):
@@ -83,28 +82,6 @@ def _env_flags(group: argparse._ArgumentGroup) -> None:
         help="areas of the environment, each with its own agents (default: the environment's own number)",
     )
     group.add_argument("--num-envs", type=int, metavar="N", help="copies of a Unity build, each a process (default: 1)")
-
-
-def _unity_flags(group: argparse._ArgumentGroup) -> None:
-    for flag, kind, what in (
-        ("--base-port", int, "first network port to try for builds (default: the system picks free ones)"),
-        ("--editor-port", int, "network port of the Editor (default: 5004)"),
-        ("--timeout-wait", float, "seconds to wait for an answer (default: 60 for a build; for the Editor as long as it takes)"),
-        ("--max-lifetime-restarts", int, "restarts of a crashed copy in all; -1: no limit (default: while the run makes progress)"),
-        ("--restarts-rate-limit-n", int, "restarts within a period; -1: no limit (default: while the run makes progress)"),
-        ("--restarts-rate-limit-period-s", int, "that period in seconds (default: 60)"),
-        ("--width", int, "window width in pixels (default: 84)"),
-        ("--height", int, "window height in pixels (default: 84)"),
-        ("--quality-level", int, "graphics quality (default: 5)"),
-        ("--time-scale", float, "simulated seconds a second (default: 20)"),
-        ("--target-frame-rate", int, "frames a second to aim at; -1: as many as possible (default: -1)"),
-        ("--capture-frame-rate", int, "frames a simulated second (default: 60)"),
-    ):
-        group.add_argument(flag, type=kind, metavar="N", help=what)
-    group.add_argument("--bind", metavar="ADDRESS", help="listen there, such as 0.0.0.0 for other machines (default: this machine only)")
-    group.add_argument("--no-graphics", action="store_true", default=None, help="run without a window")
-    group.add_argument("--no-graphics-monitor", action="store_true", default=None, help="run without a window, except for the first copy")
-    group.add_argument("--env-args", nargs=argparse.REMAINDER, metavar="ARG", help="all that follows goes to the build, a later --set too")
 
 
 def overrides(options: argparse.Namespace) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from palaestra.cli.game_flags import add_game_flags, given_flags
 from palaestra.cli.seeds import seed
 
 if TYPE_CHECKING:
@@ -28,11 +29,13 @@ examples:
   palaestra record first
   palaestra record first --demo --episodes=50
   palaestra record --demo --env=3DBall --brain heuristic --demo-out=Expert.demo
+  palaestra record --demo --env=Game.x86_64 --brain model:first --no-graphics --time-scale=100 --env-args --level 3
 """
 GIF_BYTES = 2_000_000
 """Larger is not shown by many README pages and chats; pictures are made smaller until they fit."""
 COLORS = 64
 AREAS = 4
+WIDTH = 480  # pixels
 GAP = 4  # pixels between areas
 
 
@@ -47,7 +50,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--episodes", type=int, metavar="N", help="stop when every agent has played so many (default: no limit); of a demonstration (10)"
     )
     parser.add_argument("--fps", type=int, default=10, metavar="N", help="pictures a second, one a decision (default: 10)")
-    parser.add_argument("--width", type=int, default=480, metavar="PIXELS", help="of the whole picture (default: 480)")
+    parser.add_argument(
+        "--width", type=int, metavar="PIXELS", help="of the whole picture (default: 480); with --demo, of a Unity game's window (84)"
+    )
     parser.add_argument("--sampled", action="store_true", help="draw actions as in training, instead of the most likely ones")
     parser.add_argument("--seed", type=seed, default=0, metavar="N", help="of the environment and of drawn actions (default: 0)")
     parser.add_argument("--results-dir", type=Path, default=Path("results"), metavar="DIR", help="folder of all runs (default: results)")
@@ -67,6 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="BRAIN",
         help="who decides, as for 'palaestra run': heuristic, random, BEHAVIOR=model:FILE.onnx ... (default: the run's models)",
     )
+    add_game_flags(parser, without=("width",))
 
 
 def main(options: argparse.Namespace) -> int:
@@ -97,12 +103,13 @@ def draw(options: argparse.Namespace) -> None:
     out = options.out or (
         run_folder(options.run, options.results_dir).path / "recording.gif" if models.settings else Path(f"{Path(options.run).stem}.gif")
     )
-    env = open_for(models, options.env, options.areas, AREAS, options.seed, **drawn)
+    flags = given_flags(options, without=("width",))
+    env = open_for(models, options.env, options.areas, AREAS, options.seed, flags=flags, **drawn)
     try:
         frames = list(play(env, models.policies(options.seed), options))
     finally:
         env.close()
-    content = encode(frames, options.width, options.fps)
+    content = encode(frames, options.width or WIDTH, options.fps)
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         out.write_bytes(content)
@@ -121,7 +128,7 @@ def _check(options: argparse.Namespace) -> None:
         if not options.run:
             raise ConfigError("name a run, such as 'palaestra record first'; or record demonstrations of other brains with --demo")
     for flag, least, most in (("areas", 1, 100), ("seconds", 0.1, 600), ("episodes", 1, math.inf), ("fps", 1, 50), ("width", 32, 4096)):
-        value = getattr(options, flag)
+        value = None if flag == "width" and options.demo else getattr(options, flag)  # then it is a game's window
         if value is not None and not least <= value <= most:
             raise ConfigError(
                 f"--{flag} is {value:g}; expected {least:g} to {most:g}" if most < math.inf else f"--{flag} is {value}; expected at least 1"

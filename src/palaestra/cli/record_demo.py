@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from palaestra.cli.game_flags import given_flags
+
 if TYPE_CHECKING:
     from palaestra.envs.base import Env
     from palaestra.runtime.cast import Part
@@ -54,11 +56,14 @@ def record(options: argparse.Namespace) -> int:
 
 
 def _open(options: argparse.Namespace, models: Models | None) -> Env:
-    from palaestra.runtime.playing import open_for, open_named
+    from palaestra.runtime.environments import is_game
+    from palaestra.runtime.playing import env_name, open_for, open_named
 
+    name = options.env if models is None else env_name(models, options.env)
+    flags = given_flags(options, without=() if is_game(name) else ("width",))  # which a picture has too
     if models is not None:
-        return open_for(models, options.env, options.areas, AREAS, options.seed)
-    return open_named(options.env, options.areas, AREAS, {})
+        return open_for(models, options.env, options.areas, AREAS, options.seed, flags=flags)
+    return open_named(options.env, options.areas, AREAS, {}, flags=flags)
 
 
 def _tell(recorder: DemoRecorder, *, interrupted: bool) -> None:

@@ -16,6 +16,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from palaestra.cli.game_flags import add_game_flags, given_flags
 from palaestra.cli.seeds import seed
 
 if TYPE_CHECKING:
@@ -35,17 +36,6 @@ examples:
   palaestra run editor --brain Walker=model:first --brain random
 """
 
-GAME_FLAGS = {
-    "num_envs": "copies",
-    "env_args": "args",
-    "base_port": "base_port",
-    "editor_port": "editor_port",
-    "timeout_wait": "patience",
-    "width": "width",
-    "height": "height",
-    "no_graphics": "no_graphics",
-}
-"""Flags for Unity games alone, and the options of theirs that they are (fields of `UnityOptions` and `Engine`)."""
 REFRESH = 0.1  # seconds
 
 
@@ -78,18 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=seed, default=0, metavar="N", help="of the environment and of what brains draw (default: 0)")
     parser.add_argument("--results-dir", type=Path, default=Path("results"), metavar="DIR", help="folder of all runs (default: results)")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
-    _game_flags(parser.add_argument_group("Unity environments", "These are for Unity environments only."))
-
-
-def _game_flags(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--num-envs", type=int, metavar="N", help="copies of a build, each a process (default: 1)")
-    group.add_argument("--base-port", type=int, metavar="N", help="first network port to try for builds (default: the system picks)")
-    group.add_argument("--editor-port", type=int, metavar="N", help="network port of the Editor (default: 5004)")
-    group.add_argument("--timeout-wait", type=float, metavar="N", help="seconds to wait for an answer of a build (default: 60)")
-    group.add_argument("--width", type=int, metavar="N", help="window width in pixels (default: 84)")
-    group.add_argument("--height", type=int, metavar="N", help="window height in pixels (default: 84)")
-    group.add_argument("--no-graphics", action="store_true", default=None, help="run without a window")
-    group.add_argument("--env-args", nargs=argparse.REMAINDER, metavar="ARG", help="all that follows goes to the build")
+    add_game_flags(parser, without=("time_scale",))
 
 
 def main(options: argparse.Namespace) -> int:
@@ -144,7 +123,6 @@ def _listed(teams: Sequence[int]) -> str:
 
 def _check(options: argparse.Namespace) -> None:
     from palaestra.core.errors import ConfigError
-    from palaestra.runtime.environments import is_game
 
     if not options.brains:
         raise ConfigError(
@@ -156,22 +134,14 @@ def _check(options: argparse.Namespace) -> None:
             raise ConfigError(f"--{flag.replace('_', '-')} is {value}; expected at least 1")
     if options.time_scale is not None and not 0 < options.time_scale <= 100:
         raise ConfigError(f"--time-scale is {options.time_scale:g}; expected more than 0, and 100 at most")
-    if not is_game(options.env):
-        given = [flag for flag in GAME_FLAGS if getattr(options, flag) is not None]
-        if given:
-            raise ConfigError(f"{options.env} is no Unity game, for which alone --{given[0].replace('_', '-')} is")
 
 
 def _open(options: argparse.Namespace) -> Env:
     from palaestra.runtime.environments import is_game
     from palaestra.runtime.playing import open_named
 
-    given: dict[str, Any] = {}
-    if is_game(options.env):
-        given = {option: getattr(options, flag) for flag, option in GAME_FLAGS.items() if getattr(options, flag) is not None}
-        if options.time_scale is not None:
-            given["time_scale"] = options.time_scale
-    return open_named(options.env, options.num_areas, min(options.episodes, 100), given)
+    flags = given_flags(options, without=() if is_game(options.env) else ("time_scale",))
+    return open_named(options.env, options.num_areas, min(options.episodes, 100), {}, flags=flags)
 
 
 def _pace(env: Env, options: argparse.Namespace) -> Callable[[], object]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from palaestra.brains.model import Policy, load_policy
-from palaestra.core.errors import EnvError, RunError
+from palaestra.core.errors import ConfigError, EnvError, RunError
 from palaestra.core.registry import Registry
 from palaestra.envs.base import Env
 from palaestra.runtime.border import guarded
@@ -86,35 +86,68 @@ def env_name(models: Models, env: str | None) -> str:
     return name
 
 
-def open_for(models: Models, env: str | None, areas: int | None, usual: int, seed: int = 0, **options: Any) -> Env:
+def open_for(
+    models: Models,
+    env: str | None,
+    areas: int | None,
+    usual: int,
+    seed: int = 0,
+    *,
+    flags: Mapping[str, Mapping[str, Any]] | None = None,
+    **options: Any,
+) -> Env:
     """The environment to play in: the one named, else the run's own with the parameters that it was trained with last.
 
     Those are of the lessons that the run has reached, and drawn anew for each episode where they were; `seed` is of what is drawn.
 
     Where `areas` is not given it has the `usual` number, except that a Unity game has the run's, and one of the user's own
-    (python:...) makes as many as it likes.
+    (python:...) makes as many as it likes. `flags` are settings of Unity games that go before those of the run.
     """
     own = dict(models.settings.env_settings.env_options) if models.settings and not env else {}
-    made = open_named(env_name(models, env), areas, usual, {**own, **options}, models.settings)
+    made = open_named(env_name(models, env), areas, usual, {**own, **options}, models.settings, flags)
     if models.settings and not env:
         return with_parameters(made, models.settings.environment_parameters, models.lessons, seed)
     return made
 
 
-def open_named(name: str, areas: int | None, usual: int, options: Mapping[str, Any], settings: RunSettings | None = None) -> Env:
+def open_named(
+    name: str,
+    areas: int | None,
+    usual: int,
+    options: Mapping[str, Any],
+    settings: RunSettings | None = None,
+    flags: Mapping[str, Mapping[str, Any]] | None = None,
+) -> Env:
     """The same by name; `settings` are those of a run that it was trained in."""
     if is_game(name):
-        return open_game(name, areas, settings, options)
+        return open_game(name, areas, settings, options, flags)
+    if flags:
+        first = next(key for section in flags.values() for key in section)
+        raise ConfigError(f"{name} is no Unity game, for which alone --{first.replace('_', '-')} is")
     if areas is None and not name.startswith("python:"):
         areas = usual
     made = make_env(name, areas=areas, options=options)
     return made if name in Registry("envs") else guarded(made, name)
 
 
-def open_game(name: str, areas: int | None, settings: RunSettings | None, options: Mapping[str, Any]) -> Env:
-    """A Unity game with what a run's settings say of it; what it has to tell goes to stderr."""
+def open_game(
+    name: str,
+    areas: int | None,
+    settings: RunSettings | None,
+    options: Mapping[str, Any],
+    flags: Mapping[str, Mapping[str, Any]] | None = None,
+) -> Env:
+    """A Unity game with what a run's settings, or before them `flags`, say of it; what it has to tell goes to stderr."""
     from palaestra.runtime.games import game_settings  # brings gRPC: 0.1 s
 
-    settings = settings or RunSettings()
+    settings = _with_flags(settings or RunSettings(), name, flags) if flags else settings or RunSettings()
     games = game_settings(settings, None, lambda level, text: print(text, file=sys.stderr, flush=True))
     return make_env(name, areas=areas or settings.env_settings.num_areas, options=options, games=games)
+
+
+def _with_flags(settings: RunSettings, name: str, flags: Mapping[str, Mapping[str, Any]]) -> RunSettings:
+    """The settings with flags in their stead, checked as those of `palaestra learn`. Raises ConfigError."""
+    of_env = {**flags.get("env_settings", {}), "env_path": None if name == EDITOR else name}
+    tree = {section: getattr(settings, section).model_dump() for section in ("env_settings", "engine_settings")}
+    checked = load({"default_settings": {}, **tree}, {**flags, "env_settings": of_env}).settings
+    return settings.model_copy(update={section: getattr(checked, section) for section in tree})

@@ -1,0 +1,77 @@
+"""Flags about Unity games, the same in every command that starts one."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from palaestra.core.errors import ConfigError
+
+FLAGS: tuple[tuple[str, str, Any, str], ...] = (
+    ("env_settings", "num_envs", int, "copies of a build, each a process (default: 1)"),
+    ("env_settings", "base_port", int, "first network port to try for builds (default: the system picks free ones)"),
+    ("env_settings", "editor_port", int, "network port of the Editor (default: 5004)"),
+    (
+        "env_settings",
+        "timeout_wait",
+        float,
+        "seconds to wait for an answer (default: 60 for a build; for the Editor as long as it takes)",
+    ),
+    (
+        "env_settings",
+        "max_lifetime_restarts",
+        int,
+        "restarts of a crashed copy in all; -1: no limit (default: while the run makes progress)",
+    ),
+    ("env_settings", "restarts_rate_limit_n", int, "restarts within a period; -1: no limit (default: while the run makes progress)"),
+    ("env_settings", "restarts_rate_limit_period_s", int, "that period in seconds (default: 60)"),
+    ("engine_settings", "width", int, "window width in pixels (default: 84)"),
+    ("engine_settings", "height", int, "window height in pixels (default: 84)"),
+    ("engine_settings", "quality_level", int, "graphics quality (default: 5)"),
+    ("engine_settings", "time_scale", float, "simulated seconds a second (default: 20)"),
+    ("engine_settings", "target_frame_rate", int, "frames a second to aim at; -1: as many as possible (default: -1)"),
+    ("engine_settings", "capture_frame_rate", int, "frames a simulated second (default: 60)"),
+    ("env_settings", "bind", str, "listen there, such as 0.0.0.0 for other machines (default: this machine only)"),
+    ("engine_settings", "no_graphics", bool, "run without a window"),
+    ("engine_settings", "no_graphics_monitor", bool, "run without a window, except for the first copy"),
+    ("env_settings", "env_args", list, "all that follows goes to the build"),
+)
+"""Where in the settings each flag belongs, its key there, what it takes, and its help."""
+
+
+def keys_of(section: str) -> str:
+    """The keys of one section of the settings that are flags here, with blanks between."""
+    return " ".join(key for where, key, _, _ in FLAGS if where == section)
+
+
+def add_game_flags(parser: argparse.ArgumentParser, *, without: Collection[str] = (), remainder: str = "") -> None:
+    """Adds a group of these flags, but for those `without`; `remainder` ends the help of --env-args."""
+    group = parser.add_argument_group("Unity environments", "These matter to Unity environments only.")
+    for _, key, kind, what in FLAGS:
+        if key in without:
+            continue
+        flag = f"--{key.replace('_', '-')}"
+        if kind is bool:
+            group.add_argument(flag, action="store_true", default=None, help=what)
+        elif kind is list:
+            group.add_argument(flag, nargs=argparse.REMAINDER, metavar="ARG", help=what + remainder)
+        else:
+            group.add_argument(flag, type=kind, metavar="ADDRESS" if kind is str else "N", help=what)
+
+
+def given_flags(options: argparse.Namespace, *, without: Collection[str] = ()) -> dict[str, dict[str, Any]]:
+    """Those that were typed, as a part of the settings tree; empty where none was."""
+    tree: dict[str, dict[str, Any]] = {}
+    for section, key, _, _ in FLAGS:
+        value = getattr(options, key, None)
+        if value is not None and key not in without:
+            tree.setdefault(section, {})[key] = value
+    return tree
+
+
+def refuse_flags(name: str, flags: Mapping[str, Mapping[str, Any]]) -> None:
+    """Raises ConfigError where any flag about Unity games was typed for an environment that is none."""
+    first = next((key for section in flags.values() for key in section), None)
+    if first is not None:
+        raise ConfigError(f"{name} is no Unity game, for which alone --{first.replace('_', '-')} is")
