@@ -47,9 +47,6 @@ def load_demonstrations(demo_path: str | Sequence[str], spec: BehaviorSpec, devi
         except EmptyDemo as error:
             empty.append(str(error))
             continue
-        if not demo.records:
-            empty.append(f"{path} is cut off before its first episode ends: nothing of it can be learned")
-            continue
         must_fit(demo, spec)
         before = episodes
         for pairs in demo.pairs():

@@ -32,6 +32,15 @@ def test_a_file_is_shown_with_what_it_holds(tmp_path, capsys):
         assert f"  {expected}" in lines
 
 
+def test_a_recording_that_was_never_closed_is_shown_with_one_warning_that_counts_its_records(tmp_path, capsys):
+    path = demo_files.write(tmp_path / "x.demo", demo_files.episodes(5))
+    path.write_bytes(path.read_bytes()[:-150])
+    assert demo(path) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert out.count("complete records are used") == 1
+    assert re.search(r"0 ended, 1 open|1 open", out), out
+
+
 def test_json_has_the_same_and_can_be_read_where_numbers_are_not_finite(tmp_path, capsys):
     records = list(demo_files.episodes(3, 5))
     records[1].obs[0][0] = np.nan

@@ -107,7 +107,8 @@ def test_a_file_that_is_cut_off_is_odd_and_teaches_what_is_complete(folder: Path
     whole = folder / "a.demo"
     assert list(oddities(str(folder))) == []
     cut(whole, whole.stat().st_size - 100)
-    assert load(str(whole)).episode.tolist() == [0, 0, 0]
+    assert load(str(whole)).episode.tolist() == [0, 0, 0, 1]
+    assert load(str(whole)).ended.tolist() == [False, False, True, False]
     [line] = oddities(str(whole))
     assert line.startswith(f"{whole} is cut off at byte ")
 
@@ -119,11 +120,14 @@ def test_an_empty_recording_is_odd_beside_others(folder: Path):
     assert line.endswith("it is passed over")
 
 
-def test_a_file_that_is_cut_off_before_its_first_episode_ends_is_named(tmp_path: Path):
+def test_a_recording_whose_game_was_killed_in_its_first_episode_teaches_what_is_there(tmp_path: Path):
     path = write(tmp_path / "x.demo", episodes(20))
     cut(path, path.stat().st_size // 2)
-    with pytest.raises(DemoError, match=r"x\.demo is cut off before its first episode ends: nothing of it can be learned$"):
-        load(str(path))
+    demo = load(str(path))
+    [line] = oddities(str(path))
+    assert f"its {len(demo) + 1} complete records are used" in line
+    assert len(demo) >= 8
+    assert not demo.ended.any()
 
 
 def test_what_is_missing_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch):

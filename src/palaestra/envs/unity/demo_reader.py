@@ -44,7 +44,7 @@ class Demo:
     spec: BehaviorSpec
     timing: Timing
     records: int
-    """How many are read: those of the metadata, or of a file that is cut off those of its complete episodes."""
+    """How many are read: those that the metadata count, or of a file that is cut off or was never closed all that are complete."""
     warnings: tuple[str, ...]
     """What is odd but can be read, a line each."""
     brain: bytes
@@ -132,7 +132,7 @@ def read_demo(path: Path | str) -> Demo:
 
 
 def rewrite(demo: Demo, path: Path | str) -> None:
-    """Writes a demonstration anew, its records as they are: the same bytes, or of a file that is cut off a whole one with what was read."""
+    """Writes a demonstration anew, its records as they are: the same bytes, or of a file that was never closed a closed one."""
     path = Path(path)
     if path.exists() and path.samefile(demo.path):
         raise DemoError(f"{path} cannot be written onto itself")
@@ -168,7 +168,7 @@ def _read(path: Path, file: BinaryIO) -> Demo:
         raise EmptyDemo(f"{path} is an empty recording: it holds no records of '{parsed.brain_name}'{cut}")
     info = read_pair(f"{path}, record 0", raw).agent_info
     warnings: list[str] = []
-    records, tail = (meta.steps, meta.to_bytes()) if complete else _looked_through(path, start, meta, warnings)
+    records, tail = (meta.steps, meta.to_bytes()) if complete else _looked_through(path, start, meta, len(info.observations), warnings)
     timing = _timing(brain, parsed)
     kept = [_size(blob) > 0 for blob in info.observations]
     if not all(kept):
@@ -184,31 +184,39 @@ def _read(path: Path, file: BinaryIO) -> Demo:
     return Demo(path, meta, reader.name, reader.team, reader.spec, timing, records, tuple(warnings), brain, seated, tail)
 
 
-def _looked_through(path: Path, start: int, meta: DemoMeta, warnings: list[str]) -> tuple[int, bytes]:
-    """How many records to read of a file that does not end as Unity ends it, and the bytes after them."""
+def _looked_through(path: Path, start: int, meta: DemoMeta, observations: int, warnings: list[str]) -> tuple[int, bytes]:
+    """How many records to read of a file that does not end as Unity ends it, and the bytes after them.
+
+    A recording that was never closed, as when its game is killed, has all of its complete records: its metadata counts none of them,
+    those of an earlier moment, or more than were written.
+    """
     size = path.stat().st_size
-    found, ended, at = 0, 0, start
-    for _, begins, ends in _blocks(path, start, meta.steps or None):
-        found += len(begins)
-        at += int(ends[-1])  # what a block leaves over begins the next
-    if meta.steps and found >= meta.steps:
-        if at == size:
-            return meta.steps, b""
-        with path.open("rb") as file:
-            file.seek(at)
-            tail = file.read(LONGEST_TAIL)
-        if not tail.startswith(b"\x08"):
-            warnings.append(f"{path}: {size - at} bytes follow its {meta.steps} records, from byte {at} on; they are not read")
+    places = [(int(ends[-1]), len(begins)) for _, begins, ends in _blocks(path, start, None)]
+    found, at = sum(count for _, count in places), start + sum(end for end, _ in places)  # what a block leaves over begins the next
+    counted_end = start + sum(int(ends[-1]) for _, _, ends in _blocks(path, start, meta.steps))
+    tail = _bytes_at(path, counted_end) if 0 < meta.steps <= found else b""
+    if 0 < meta.steps <= found and (not tail or tail.startswith(b"\x08")):
+        return meta.steps, tail  # closed: the metadata's copy at the end is another or missing
+    used = 0
+    for number, raw in enumerate(_first(path, start, found), 1):
+        used = number if _observations(raw) == observations else used  # a disk that was full may leave zeros, which look like records
+    if used == meta.steps:
+        warnings.append(
+            f"{path}: {size - counted_end} bytes follow its {meta.steps} records, from byte {counted_end} on; they are not read"
+        )
         return meta.steps, tail
-    for i, raw in enumerate(_first(path, start, found)):
-        ended = i + 1 if _done(raw) else ended
-    said = f"its metadata counts {meta.steps} records" if meta.steps else "its metadata counts no records yet, as while it is recorded"
-    open_ones = f", and {found - ended} of an episode that does not end are left out" if found > ended else ""
-    lost = f", {meta.steps - found} are lost" if meta.steps else ""
-    warnings.append(
-        f"{path} is cut off at byte {size}: {said}; {found} are there{lost}, and the {ended} of complete episodes are read{open_ones}"
-    )
-    return ended, b""
+    counted = f"its metadata counts {meta.steps} records" if meta.steps else "its metadata counts no records yet, as while it is recorded"
+    lost = f" ({meta.steps - used} are lost)" if meta.steps > used else ""
+    what = f"is cut off at byte {size}" if lost or at < size or used < found else "was never closed"
+    warnings.append(f"{path} {what}: {counted}; its {used} complete records are used{lost}")
+    return used, b""
+
+
+def _bytes_at(path: Path, at: int) -> bytes:
+    """What lies there, LONGEST_TAIL bytes at most."""
+    with path.open("rb") as file:
+        file.seek(at)
+        return file.read(LONGEST_TAIL)
 
 
 def _ends_with(file: BinaryIO, size: int, meta: DemoMeta) -> bool:
@@ -218,11 +226,12 @@ def _ends_with(file: BinaryIO, size: int, meta: DemoMeta) -> bool:
     return bool(message) and file.read() == message
 
 
-def _done(raw: bytes) -> bool:
+def _observations(raw: bytes) -> int:
+    """How many a record has; -1 for bytes that are none."""
     try:
-        return Pair.FromString(raw).agent_info.done
+        return len(Pair.FromString(raw).agent_info.observations)
     except DecodeError:
-        return False
+        return -1
 
 
 def _timing(brain: bytes, parsed: Any) -> Timing:

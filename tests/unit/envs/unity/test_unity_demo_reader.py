@@ -17,6 +17,7 @@ from palaestra.envs.unity.messages import message_class
 
 Pair = message_class("communicator_objects.AgentInfoActionPairProto")
 Brain = message_class("communicator_objects.BrainParametersProto")
+THEIRS = Path(__file__).parents[3] / "golden" / "data" / "demos" / "unity_package_4.0"
 COLUMNS = ("reward", "group_reward", "done", "cut", "id", "group", "mask", "continuous", "discrete", "acted")
 
 
@@ -109,23 +110,55 @@ def test_images_come_back_from_pngs(tmp_path):
 
 
 @pytest.mark.parametrize("lost", [1, 60, 500])
-def test_a_file_that_is_cut_off_gives_its_complete_episodes_and_one_warning(tmp_path, lost):
+def test_a_file_that_is_cut_off_gives_its_complete_records_and_one_warning(tmp_path, lost):
     path = write(tmp_path / "x.demo", demo_files.episodes(5, 5, 5))
     whole = path.read_bytes()
     tail = len(read_demo(path).tail)
+    size = (len(whole) - tail - len(head_of(path))) // 18
     path.write_bytes(whole[: len(whole) - tail - lost])
     demo = read_demo(path)
     (warning,) = demo.warnings
+    left = 18 - -(-lost // size)
+    assert len(demo) == len(demo.columns()) == left
     assert f"is cut off at byte {len(whole) - tail - lost}: its metadata counts 18 records; " in warning
-    columns = demo.columns()
-    assert columns.done[-1]
-    assert len(columns) in (6, 12)
-    assert f"the {len(columns)} of complete episodes are read" in warning
+    assert f"its {left} complete records are used ({18 - left} are lost)" in warning
     rewrite(demo, tmp_path / "mended.demo")
     mended = read_demo(tmp_path / "mended.demo")
     assert mended.warnings == ()
-    assert mended.meta.steps == len(mended) == len(columns)
-    assert mended.meta.episodes == len(columns) // 6 + 1
+    assert mended.meta.steps == len(mended) == left
+    assert mended.meta.episodes == left // 6 + 1
+
+
+def head_of(path: Path) -> bytes:
+    """What stands before the records."""
+    demo = read_demo(path)
+    return path.read_bytes()[: demo._start]
+
+
+@pytest.mark.parametrize("rest", ["", "half a record", "zeros"])
+def test_a_recording_that_was_never_closed_has_all_of_its_complete_records(tmp_path, rest):
+    whole = write(tmp_path / "x.demo", demo_files.episodes(20, open_last=True))
+    head, tail = head_of(whole), len(read_demo(whole).tail)
+    meta = DemoMeta(1, "a demo", 0, 0, 0.0)  # as Unity's recorder begins a file
+    records = whole.read_bytes()[len(head) : -tail]
+    more = {"": b"", "half a record": records[:50], "zeros": bytes(1000)}[rest]
+    path = tmp_path / "killed.demo"
+    path.write_bytes(meta.header() + head[33:] + records + more)
+    demo = read_demo(path)
+    assert len(demo) == 21
+    (warning,) = demo.warnings
+    assert "its metadata counts no records yet, as while it is recorded; its 21 complete records are used" in warning
+    np.testing.assert_array_equal(demo.columns().reward, read_demo(whole).columns().reward)
+    assert [len(episode.pairs) for episode in demo.episodes()] == [20]
+
+
+@pytest.mark.parametrize("name", ["Ball", "Coop", "Duel_0"])
+def test_a_recording_of_unitys_package_without_its_closing_is_read_like_the_whole(tmp_path, name):
+    whole = THEIRS / f"{name}.demo"
+    head, closed = head_of(whole), read_demo(whole)
+    path = tmp_path / "killed.demo"
+    path.write_bytes(DemoMeta(1, "", 0, 0, 0.0).header() + head[33:] + whole.read_bytes()[len(head) : -len(closed.tail)])
+    assert same(read_demo(path).columns(), closed.columns())
 
 
 def test_a_file_that_lost_only_its_tail_is_whole(tmp_path):
@@ -135,15 +168,25 @@ def test_a_file_that_lost_only_its_tail_is_whole(tmp_path):
     assert (len(demo), demo.warnings) == (12, ())
 
 
-def test_a_recording_that_was_killed_is_read_as_far_as_its_last_end(tmp_path):
+def test_a_recording_of_ours_that_was_killed_has_more_records_than_it_counted(tmp_path):
     writer = demo_files.DemoWriter(tmp_path / "x.demo", "x", "Thing", HYBRID)
     for record in demo_files.episodes(3, 2, 1, open_last=True):
         writer.write(record)
     writer._file.flush()  # as much as the system has of a killed process
     demo = read_demo(tmp_path / "x.demo.part")
-    assert demo.meta.steps == len(demo) == 7
-    assert "bytes follow its 7 records" in demo.warnings[0]
+    assert demo.meta.steps == 7
+    assert len(demo) == len(demo.columns()) == 9
+    (warning,) = demo.warnings
+    assert "was never closed: its metadata counts 7 records; its 9 complete records are used" in warning
     writer.discard()
+
+
+def test_bytes_that_are_no_records_behind_those_that_are_counted_are_not_read(tmp_path):
+    path = write(tmp_path / "x.demo", demo_files.episodes(3))
+    path.write_bytes(path.read_bytes()[: -len(read_demo(path).tail)] + b"\x05rest!" * 9)
+    demo = read_demo(path)
+    assert len(demo) == 4
+    assert "54 bytes follow its 4 records, from byte 550 on; they are not read" in demo.warnings[0]
 
 
 @pytest.mark.parametrize(
