@@ -108,7 +108,7 @@ def learn(
         if unfit := list(misfits(world, settings.environment_parameters)):
             raise loaded.refusal(unfit, "parameters are not taken by the environment")
         timers = Timers()
-        tracker = stack.enter_context(closing(Tracker(sinks(folder, settings, checkpoint, console, timers))))
+        tracker = stack.enter_context(closing(Tracker(sinks(folder, settings, checkpoint, console, timers), console.warning)))
         run = Run(settings, folder, world, tracker, console, timers, checkpoint)
         check_lessons(run, loaded)
         check_teachers(run, loaded)

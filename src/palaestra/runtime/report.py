@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from palaestra.core.errors import PalaestraError
 from palaestra.runtime.checkpoints import Checkpoint
 from palaestra.runtime.environments import is_game
 from palaestra.runtime.folder import RunFolder
@@ -73,7 +72,7 @@ def curves(run: Run) -> list[Path]:
 
     try:
         return [save_curves(run.folder.path)]
-    except (PalaestraError, OSError, ValueError) as problem:
+    except Exception as problem:  # whatever matplotlib makes of numbers near the largest that there are
         run.console.warning(f"the learning curves could not be drawn: {problem}")
         return []
 

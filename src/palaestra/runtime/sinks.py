@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 METRICS = "metrics.jsonl"
 _BINS = 30
+_MOST = float(np.finfo(np.float64).max)
 
 
 class TensorBoardSink:
@@ -41,12 +42,13 @@ class TensorBoardSink:
         """
         self._run, self._resumed, self._notify = run, resumed, notify
         self._files: dict[str, BinaryIO] = {}
+        self._begun: set[str] = set()
 
     def write(self, summary: Summary) -> None:
         """One event with every tag."""
         proto = _proto("summary").Summary
-        values = [proto.Value(tag=tag, simple_value=value) for tag, value in summary.values.items()]
-        values += [proto.Value(tag=f"{tag}_hist", histo=_histogram(numbers)) for tag, numbers in summary.histograms.items()]
+        values = [proto.Value(tag=_utf8(tag), simple_value=value) for tag, value in summary.values.items()]
+        values += [proto.Value(tag=f"{_utf8(tag)}_hist", histo=_histogram(numbers)) for tag, numbers in summary.histograms.items()]
         self._append(summary.behavior, step=summary.step, wall_time=summary.time, summary=proto(value=values))
 
     def text(self, behavior: str, tag: str, body: str) -> None:
@@ -76,13 +78,16 @@ class TensorBoardSink:
             RecordWriter(file).write(_proto("event").Event(**event).SerializeToString())
             file.flush()
         except OSError as error:
+            if behavior in self._files:  # nothing can be read behind half an event: the next one goes to a new file
+                _close(self._files.pop(behavior))
             raise RunError(f"cannot write TensorBoard data to {folder}: {explain(error)}") from error
 
     def _open(self, behavior: str, folder: Path) -> BinaryIO:
         from tensorboard.summary.writer.record_writer import RecordWriter
 
         folder.mkdir(parents=True, exist_ok=True)
-        if not self._resumed:
+        first = behavior not in self._begun
+        if first and not self._resumed:
             for old in sorted(folder.glob("events.out.tfevents.*")):
                 old.unlink()
                 self._notify(f"Removed {old}: TensorBoard data of an earlier run in this folder")
@@ -91,9 +96,10 @@ class TensorBoardSink:
         )
         event, writer = _proto("event").Event, RecordWriter(file)
         writer.write(event(wall_time=time.time(), file_version="brain.Event:2").SerializeToString())
-        if self._resumed:  # a session that starts at a step makes TensorBoard drop the points from there on
+        if first and self._resumed:  # a session that starts at a step makes TensorBoard drop the points from there on
             start = event(wall_time=time.time(), step=self._resumed.get(behavior, -1) + 1, session_log={"status": "START"})
             writer.write(start.SerializeToString())
+        self._begun.add(behavior)
         return file
 
 
@@ -102,7 +108,7 @@ class JSONLSink:
 
     def __init__(self, run: Path, resumed: Mapping[str, int]) -> None:
         """`resumed` has the step of each behavior in the checkpoint gone on from; empty: a new run, whose file starts empty."""
-        self._path, self._resumed = run / METRICS, resumed
+        self._path, self._resumed, self._begun = run / METRICS, resumed, False
         self._file: BinaryIO | None = None
 
     def write(self, summary: Summary) -> None:
@@ -123,6 +129,7 @@ class JSONLSink:
             self._file.write(json.dumps({**head, **values}).encode() + b"\n")
             self._file.flush()
         except OSError as error:
+            self.close()
             raise RunError(f"cannot write {self._path}: {explain(error)}") from error
 
     def text(self, behavior: str, tag: str, body: str) -> None:
@@ -136,10 +143,14 @@ class JSONLSink:
 
     def _open(self) -> BinaryIO:
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        if self._path.exists():
+        if not self._begun and self._path.exists():
             kept = [line for line in self._path.read_bytes().splitlines() if self._precedes(line)] if self._resumed else []
             write_whole(self._path, b"".join(line + b"\n" for line in kept))
-        return self._path.open("ab")
+        self._begun = True
+        file = self._path.open("a+b")
+        if file.seek(0, os.SEEK_END) and file.seek(-1, os.SEEK_END) and file.read() != b"\n":
+            file.write(b"\n")  # a line that could only be written in part stays alone
+        return file
 
     def _precedes(self, line: bytes) -> bool:
         """Whether a line is of before the resume. A last line that was cut off is not."""
@@ -212,16 +223,35 @@ def _histogram(values: np.ndarray) -> Any:
     values = values[np.isfinite(values)]
     if not len(values):
         return histogram()
-    counts, edges = np.histogram(values, bins=_BINS)
+    edges = _bin_edges(float(values.min()), float(values.max()))
+    counts, _ = np.histogram(values, bins=edges)
+    with np.errstate(over="ignore"):
+        total, squares = np.nan_to_num((values.sum(), np.square(values).sum()))
     return histogram(
         min=values.min(),
         max=values.max(),
         num=len(values),
-        sum=values.sum(),
-        sum_squares=np.square(values).sum(),
+        sum=total,
+        sum_squares=squares,
         bucket_limit=edges[1:],
         bucket=counts,
     )
+
+
+def _bin_edges(low: float, high: float) -> np.ndarray:
+    """Rising edges from `low` to `high`: those of 30 equal bins, or of fewer where no more numbers lie between the two."""
+    share = np.arange(_BINS + 1) / _BINS
+    edges = np.unique(np.clip(low * (1 - share) + high * share, low, high))  # without high - low, which may overflow
+    if len(edges) > 1:
+        edges[0], edges[-1] = low, high
+        return edges
+    margin = 0.5 + 1e-9 * abs(low)
+    return np.clip([low - margin, low + margin], -_MOST, _MOST)
+
+
+def _utf8(tag: str) -> str:
+    """A tag that can be encoded; a game may send half a surrogate pair."""
+    return tag.encode("utf-8", "backslashreplace").decode()
 
 
 def _finite(value: float) -> float | None:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 import time
+import warnings
 from collections import defaultdict, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
+
+from palaestra.core.errors import PalaestraError, raised
 
 REWARD = "Environment/Cumulative Reward"
 GROUP_REWARD = "Environment/Group Cumulative Reward"
@@ -67,8 +70,10 @@ class _Period:
 class Tracker:
     """Collects numbers by behavior and tag. NaN is no number and is passed over; a tag without any is left out of the summary."""
 
-    def __init__(self, sinks: Sequence[Sink]) -> None:
-        self._sinks = tuple(sinks)
+    def __init__(self, sinks: Sequence[Sink], warn: Callable[[str], object] = warnings.warn) -> None:
+        """`warn` is told, once for each sink, that it failed: whatever a sink raises, the training goes on."""
+        self._sinks, self._warn = tuple(sinks), warn
+        self._failed: set[int] = set()
         self._periods: defaultdict[str, _Period] = defaultdict(_Period)
         self._since_update: defaultdict[str, list[float]] = defaultdict(lambda: [0.0, 0])  # sum and count of returns
         self._recent: defaultdict[str, deque[float]] = defaultdict(lambda: deque(maxlen=RECENT))
@@ -139,6 +144,10 @@ class Tracker:
         """Closes the period: sends its summary to every sink and begins the next."""
         period = self._periods.pop(behavior, _Period())
         returns = np.asarray(period.spreads.get(REWARD, ()))
+        mean = std = math.nan
+        if len(returns):
+            with np.errstate(over="ignore", invalid="ignore"):  # huge and infinite returns
+                mean, std = float(returns.mean()), float(returns.std())
         sums = {
             **{tag: total for tag, (total, _) in period.means.items()},
             **{tag: sum(values) for tag, values in period.spreads.items()},
@@ -155,22 +164,33 @@ class Tracker:
             totals={**sums, **period.latest},
             histograms={tag: np.asarray(values) for tag, values in period.spreads.items()},
             episodes=len(returns),
-            mean=float(returns.mean()) if len(returns) else math.nan,
-            std=float(returns.std()) if len(returns) else math.nan,
+            mean=mean,
+            std=std,
         )
-        for sink in self._sinks:
-            sink.write(summary)
+        self._each(lambda sink: sink.write(summary), f"the summary of '{behavior}' at step {step:,}")
         return summary
 
     def text(self, behavior: str, tag: str, body: str) -> None:
         """Sends a note to every sink."""
-        for sink in self._sinks:
-            sink.text(behavior, tag, body)
+        self._each(lambda sink: sink.text(behavior, tag, body), f"the {tag.lower()} of '{behavior}'")
 
     def close(self) -> None:
         """Closes every sink."""
-        for sink in self._sinks:
-            sink.close()
+        self._each(lambda sink: sink.close(), "the end of the run")
+
+    def _each(self, send: Callable[[Sink], None], what: str) -> None:
+        """Sends something to every sink; one that fails is tried again the next time."""
+        for number, sink in enumerate(self._sinks):
+            try:
+                send(sink)
+            except Exception as error:
+                if number not in self._failed:
+                    self._failed.add(number)
+                    reason = str(error) if isinstance(error, PalaestraError) else raised(error)
+                    self._warn(
+                        f"{type(sink).__name__} could not take {what}: {reason}; training goes on without it, and further failures "
+                        "of this sink are not reported"
+                    )
 
     def state_dict(self) -> dict[str, Any]:
         """The open periods and the episodes looked back on, in plain types."""

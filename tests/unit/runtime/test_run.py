@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,20 @@ def test_a_model_that_cannot_be_written_does_not_end_the_training(tmp_path: Path
     assert result.finished
     assert result.models == {}
     assert (tmp_path / "run" / "Basic" / "Basic-501.onnx").is_file()
+
+
+class Rich(Bandit):
+    """Every episode earns the same, and so much that a float64 counts in steps of 16."""
+
+    def step(self, actions: Mapping[str, Action]) -> dict[str, TimeStep]:
+        return {name: replace(step, reward=torch.full_like(step.reward, 1e17)) for name, step in super().step(actions).items()}
+
+
+def test_returns_that_no_histogram_has_bins_for_do_not_end_a_run(tmp_path: Path):
+    config = settings("Bandit", 300, reward_signals={"extrinsic": {"strength": 1e-17}})
+    result = palaestra.train(config, env=Rich(8, branches=(2,)), results_dir=str(tmp_path), run_id="run", seed=1, quiet=True)
+    assert result.finished
+    assert (tmp_path / "run" / "metrics.jsonl").read_text().count("e+16") >= 3
 
 
 class Game(Bandit):

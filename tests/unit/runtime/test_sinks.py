@@ -5,6 +5,7 @@ import math
 import subprocess
 import sys
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from palaestra.core.errors import RunError
+from palaestra.runtime.history import read_history
 from palaestra.runtime.sinks import ConsoleSink, GaugeSink, JSONLSink, TensorBoardSink
 from palaestra.runtime.timers import Timers
 from palaestra.runtime.tracker import ELO, GROUP_REWARD, REWARD, Summary
@@ -77,6 +79,55 @@ def test_a_histogram_of_one_value_or_of_infinities_can_be_drawn(tmp_path: Path):
     sink.write(replace(SUMMARY, histograms={"one": np.array([2.0, 2.0]), "inf": np.array([math.inf])}))
     sink.close()
     assert events(tmp_path / "3DBall").Histograms("one_hist")[0].histogram_value.num == 2
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [1.0, math.nextafter(1.0, 2.0), 1.0],
+        [1e17, 1e17],
+        [-1e300, 1e300],
+        [1e300] * 3,
+        [5e-324, 1e-323],
+        [1e200, 2e200],
+    ],
+)
+def test_a_histogram_takes_any_finite_numbers(values: list[float], tmp_path: Path):
+    sink = TensorBoardSink(tmp_path, {}, pytest.fail)
+    sink.write(replace(SUMMARY, histograms={"odd": np.array(values)}))
+    sink.close()
+    histogram = events(tmp_path / "3DBall").Histograms("odd_hist")[0].histogram_value
+    assert (histogram.min, histogram.max, histogram.num) == (min(values), max(values), len(values))
+    assert sum(histogram.bucket) == len(values)
+    assert all(before < after for before, after in pairwise(histogram.bucket_limit))
+
+
+def test_a_tag_that_is_no_unicode_is_written_escaped(tmp_path: Path):
+    sink = TensorBoardSink(tmp_path, {}, pytest.fail)
+    sink.write(replace(SUMMARY, values={"\ud800": 1.0}))
+    sink.close()
+    assert events(tmp_path / "3DBall").Tags()["scalars"] == ["\\ud800"]
+
+
+def test_what_follows_a_write_that_failed_midway_can_be_read(tmp_path: Path):
+    resource = pytest.importorskip("resource")  # POSIX
+    board, table = TensorBoardSink(tmp_path, {}, pytest.fail), JSONLSink(tmp_path, {})
+    board.write(at(10))
+    table.write(at(10))
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    size = (tmp_path / "metrics.jsonl").stat().st_size
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size + 10, limits[1]))
+    try:
+        for sink in (board, table):
+            with pytest.raises(RunError, match="larger than is allowed"):
+                sink.write(at(20))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    for sink in (board, table):
+        sink.write(at(30))
+        sink.close()
+    assert [point.step for point in events(tmp_path / "3DBall").Scalars(REWARD)] == [10, 30]
+    assert read_history(tmp_path)["3DBall"][REWARD].step.tolist() == [10, 30]
 
 
 def test_a_new_run_removes_left_over_event_files_and_says_so(tmp_path: Path):

@@ -147,3 +147,36 @@ def test_what_follows_a_saved_state_does_not_change_it():
     assert state["recent"] == {"B": [1.0]}
     assert state["since_update"] == {"B": [1.0, 1]}
     assert state["periods"]["B"]["spreads"] == {REWARD: [1.0]}
+
+
+class Torn(Shelf):
+    """A sink that fails every time."""
+
+    def write(self, summary: Summary) -> None:
+        super().write(summary)
+        raise ValueError("Too many bins")
+
+    def close(self) -> None:
+        raise RuntimeError("closed twice")
+
+
+def test_a_sink_that_fails_is_reported_once_tried_again_and_keeps_nothing_from_the_others():
+    said: list[str] = []
+    torn, shelf = Torn(), Shelf()
+    tracker = Tracker([torn, shelf], said.append)
+    for step in (10, 20, 30):
+        summarize(tracker, step)
+    tracker.text("B", "Hyperparameters", "x")
+    tracker.close()
+    assert [summary.step for summary in shelf.summaries] == [summary.step for summary in torn.summaries] == [10, 20, 30]
+    assert shelf.closed
+    assert torn.texts == shelf.texts
+    assert len(said) == 1
+    assert "Torn could not take the summary of 'B' at step 10: ValueError: Too many bins" in said[0]
+    assert "training goes on" in said[0]
+
+
+def test_returns_near_the_largest_number_have_a_mean():
+    tracker = Tracker([])
+    tracker.episodes("B", [1.7e308, 1.7e308], [5, 5])
+    assert summarize(tracker).mean == math.inf
