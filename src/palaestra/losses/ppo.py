@@ -6,15 +6,14 @@ import torch
 from torch import Tensor
 
 
-def clipped_surrogate(log_prob: Tensor, old_log_prob: Tensor, advantage: Tensor, *, clip_range: float, joint: bool = False) -> Tensor:
+def clipped_surrogate(log_ratio: Tensor, advantage: Tensor, *, clip_range: float, joint: bool = False) -> Tensor:
     """Policy loss of each row and component, (N, A). Schulman et al. 2017, https://arxiv.org/abs/1707.06347, eq. 7.
 
-    The minimum makes the bound pessimistic: leaving the clip range never pays,
+    `log_ratio` (N, A) is the new log-probability less the old. The minimum makes the bound pessimistic: leaving the clip range never pays,
     coming back into it always does. As in ML-Agents, the ratio is that of each action
     component on its own; `joint` takes that of the whole action, as the paper does, and gives (N, 1). `advantage` is (N,).
     """
-    change = log_prob - old_log_prob
-    ratio = (change.sum(1, keepdim=True) if joint else change).exp()
+    ratio = (log_ratio.sum(1, keepdim=True) if joint else log_ratio).exp()
     gain = advantage.unsqueeze(1)
     return -torch.minimum(ratio * gain, ratio.clamp(1 - clip_range, 1 + clip_range) * gain)
 

@@ -25,12 +25,13 @@ class Part:
     loss: Tensor  # () policy or value loss
     entropy: Tensor  # ()
     grad: Tensor  # (N, width) of the outputs that this part reads
+    log_ratio: Tensor  # (N, components of this part)
 
 
-def surrogate_gradient(log_prob: Tensor, old_log_prob: Tensor, advantage: Tensor, *, clip_range: float) -> tuple[Tensor, Tensor]:
-    """Sum over rows and components of the clipped surrogate, (), and its gradient with respect to log_prob, (N, A)."""
+def surrogate_gradient(log_ratio: Tensor, advantage: Tensor, *, clip_range: float) -> tuple[Tensor, Tensor]:
+    """Sum over rows and components of the clipped surrogate, (), and its gradient with respect to log_ratio, (N, A)."""
     gain = advantage.unsqueeze(1)
-    ratio = (log_prob - old_log_prob).exp_()
+    ratio = log_ratio.exp()
     kept = ratio.clamp(1 - clip_range, 1 + clip_range).mul_(gain)
     free = ratio.mul_(gain)
     # where the clipped term is the smaller, the loss does not depend on the policy
@@ -53,15 +54,15 @@ def gaussian_part(
     inverse = torch.exp(-log_std)
     z = (sample - mean).mul_(inverse)
     squares = z.square()
-    log_prob = squares.mul(-0.5).sub_(log_std + HALF_LOG_TAU)
-    loss, grad = surrogate_gradient(log_prob, old_log_prob, advantage, clip_range=clip_range)
+    log_ratio = squares.mul(-0.5).sub_(log_std + HALF_LOG_TAU).sub_(old_log_prob)
+    loss, grad = surrogate_gradient(log_ratio, advantage, clip_range=clip_range)
     share = 1 / (mean.shape[0] * components)
     grad = grad.mul_(share)
     # d log_prob / d log_std = z² - 1;  the entropy is mean(log_std) + constant
     torch.sum(squares.sub_(1).mul_(grad), 0, out=log_std.grad)
     log_std.grad.sub_(entropy_coef / mean.shape[1])
     entropy = (log_std + (HALF_LOG_TAU + 0.5)).mean()
-    return Part(loss.mul_(share), entropy, grad.mul_(z).mul_(inverse))  # d log_prob / d mean = z / std
+    return Part(loss.mul_(share), entropy, grad.mul_(z).mul_(inverse), log_ratio)  # d log_prob / d mean = z / std
 
 
 def branch_part(
@@ -77,14 +78,15 @@ def branch_part(
     """One discrete branch: log_probs (N, branch) normalized, choice and old_log_prob (N, 1); the gradient is that of the logits."""
     rows = log_probs.shape[0]
     probs = log_probs.exp()
-    loss, grad = surrogate_gradient(log_probs.gather(1, choice), old_log_prob, advantage, clip_range=clip_range)
+    log_ratio = log_probs.gather(1, choice).sub_(old_log_prob)
+    loss, grad = surrogate_gradient(log_ratio, advantage, clip_range=clip_range)
     share = 1 / (rows * components)
     grad = grad.mul_(share)
     entropy = -(probs * log_probs).sum(1, keepdim=True)
     # d log p(choice) / d logits = onehot - p;  dH / d logits = -p (log p + H)
     out = (log_probs + entropy).mul_(probs).mul_(entropy_coef / rows)
     out.addcmul_(probs, grad, value=-1).scatter_add_(1, choice, grad)
-    return Part(loss.mul_(share), entropy.mean(), out)
+    return Part(loss.mul_(share), entropy.mean(), out, log_ratio)
 
 
 def value_part(value: Tensor, old_value: Tensor, target: Tensor, *, value_coef: float, clip_range: float | None) -> tuple[Tensor, Tensor]:

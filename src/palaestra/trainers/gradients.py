@@ -14,7 +14,7 @@ from palaestra.core.sequences import Sequences
 from palaestra.core.timestep import Action
 from palaestra.data.rows import Rows
 from palaestra.losses.ppo import clipped_surrogate, clipped_value, squared_error
-from palaestra.losses.ppo_gradient import branch_part, gaussian_part, value_part
+from palaestra.losses.ppo_gradient import Part, branch_part, gaussian_part, value_part
 from palaestra.models.actor_critic import ACTOR, CRITIC, ActorCritic
 from palaestra.models.distributions import branch_log_probs, log_prob_and_entropy
 from palaestra.models.trunk import Inputs
@@ -38,6 +38,8 @@ class Losses:
     policy: Tensor
     value: Tensor
     entropy: Tensor
+    log_ratio: Tensor
+    """(N, A) by how much the log-probability of each action component has changed since it was drawn."""
 
 
 class Gradient(Protocol):
@@ -82,22 +84,23 @@ class Autograd:
     def __call__(self, rows: Rows, c: Coefficients) -> Losses:
         """Policy loss + value_coef * value loss - entropy_coef * entropy, differentiated by torch."""
         output, value = self._forward(rows.inputs, rows.sequences)
-        policy_loss, entropy = policy_loss_and_entropy(self.network, output, rows, c)
+        policy_loss, entropy, log_ratio = policy_loss_and_entropy(self.network, output, rows, c)
         if c.clip_value:
             value_loss = clipped_value(value, rows.value, rows.target, clip_range=c.clip_range).mean()
         else:
             value_loss = squared_error(value, rows.target).mean()
         self.network.zero_grad()
         (policy_loss + c.value_coef * value_loss - c.entropy_coef * entropy).backward()
-        return Losses(policy_loss.detach(), value_loss.detach(), entropy.detach())
+        return Losses(policy_loss.detach(), value_loss.detach(), entropy.detach(), log_ratio)
 
 
-def policy_loss_and_entropy(network: ActorCritic, output: Tensor, rows: Rows, c: Coefficients) -> tuple[Tensor, Tensor]:
-    """Means over rows of the packed actor output (N, ...), each ()."""
+def policy_loss_and_entropy(network: ActorCritic, output: Tensor, rows: Rows, c: Coefficients) -> tuple[Tensor, Tensor, Tensor]:
+    """Means over rows of the packed actor output (N, ...), each (), and the change of log-probabilities, (N, A), without gradient."""
     sample = Action(rows.continuous, rows.discrete)
     log_prob, entropy = log_prob_and_entropy(output, network.log_std, rows.mask, sample, network.spec.action)
-    surrogate = clipped_surrogate(log_prob, rows.log_prob, rows.advantage, clip_range=c.clip_range, joint=c.joint_ratio)
-    return surrogate.mean(), entropy.mean()
+    log_ratio = log_prob - rows.log_prob
+    surrogate = clipped_surrogate(log_ratio, rows.advantage, clip_range=c.clip_range, joint=c.joint_ratio)
+    return surrogate.mean(), entropy.mean(), log_ratio.detach()
 
 
 class ClosedForm:
@@ -119,25 +122,25 @@ class ClosedForm:
         output = torch.addmm(actor.bias, features[ACTOR], actor.weight.t())
         value = torch.addmm(critic.bias, features[CRITIC], critic.weight.t())
 
-        policy_loss, entropy, output_grad = self._policy_parts(output, rows, c)
+        policy = self._policy_parts(output, rows, c)
         value_loss, value_grad = value_part(
             value, rows.value, rows.target, value_coef=c.value_coef, clip_range=c.clip_range if c.clip_value else None
         )
 
         features_grad = torch.empty_like(features)
-        torch.mm(output_grad, actor.weight, out=features_grad[ACTOR])
+        torch.mm(policy.grad, actor.weight, out=features_grad[ACTOR])
         if network.networks == 1:
             features_grad[CRITIC].addmm_(value_grad, critic.weight)
         else:
             torch.mm(value_grad, critic.weight, out=features_grad[CRITIC])
-        for head, x, grad in ((actor, features[ACTOR], output_grad), (critic, features[CRITIC], value_grad)):
+        for head, x, grad in ((actor, features[ACTOR], policy.grad), (critic, features[CRITIC], value_grad)):
             torch.mm(grad.t(), x, out=head.weight.grad)
             torch.sum(grad, 0, out=head.bias.grad)
         network.body.backward(trace, features_grad)
-        return Losses(policy_loss, value_loss, entropy)
+        return Losses(policy.loss, value_loss, policy.entropy, policy.log_ratio)
 
-    def _policy_parts(self, output: Tensor, rows: Rows, c: Coefficients) -> tuple[Tensor, Tensor, Tensor]:
-        """Policy loss, entropy and the gradient of the packed output, over all action components."""
+    def _policy_parts(self, output: Tensor, rows: Rows, c: Coefficients) -> Part:
+        """All action components together; the gradient is that of the packed output."""
         action, log_std = self.network.spec.action, self.network.log_std
         parts = []
         shared = {"clip_range": c.clip_range, "entropy_coef": c.entropy_coef, "components": action.components}
@@ -148,8 +151,8 @@ class ClosedForm:
             choice, old_log_prob = rows.discrete[:, i : i + 1], rows.log_prob[:, n + i : n + i + 1]
             parts.append(branch_part(log_probs, choice, old_log_prob, rows.advantage, **shared))
         if len(parts) == 1:
-            return parts[0].loss, parts[0].entropy, parts[0].grad
+            return parts[0]
         loss, entropy = parts[0].loss, parts[0].entropy
         for part in parts[1:]:
             loss, entropy = loss + part.loss, entropy + part.entropy
-        return loss, entropy, torch.cat([part.grad for part in parts], 1)
+        return Part(loss, entropy, torch.cat([part.grad for part in parts], 1), torch.cat([part.log_ratio for part in parts], 1))

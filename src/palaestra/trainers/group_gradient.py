@@ -38,6 +38,8 @@ class GroupLosses:
     value: Tensor
     baseline: Tensor
     entropy: Tensor
+    log_ratio: Tensor
+    """(R, A) by how much the log-probability of each action component has changed since it was drawn."""
 
 
 class GroupGradient:
@@ -60,11 +62,11 @@ class GroupGradient:
             value = critic(features).index_select(0, batch.views)
             context, change = critic.context_and_change(features, batch.action, batch.groups, batch.views, batch.places)
         value, context, change = (x.to(features.dtype) for x in (value, context, change))
-        policy_loss, entropy = policy_loss_and_entropy(self.network, output.index_select(0, batch.views), rows, c)
+        policy_loss, entropy, log_ratio = policy_loss_and_entropy(self.network, output.index_select(0, batch.views), rows, c)
         told = value.detach() + context
         value_loss, context_loss = squared_error(value, rows.target).mean(), squared_error(told, rows.target).mean()
         baseline_loss = squared_error(told.detach() + change, rows.target).mean()
         self.network.zero_grad()
         critic_loss = value_loss + context_loss + BASELINE_SHARE * baseline_loss
         (policy_loss + c.value_coef * critic_loss - c.entropy_coef * entropy).backward()
-        return GroupLosses(policy_loss.detach(), value_loss.detach(), baseline_loss.detach(), entropy.detach())
+        return GroupLosses(policy_loss.detach(), value_loss.detach(), baseline_loss.detach(), entropy.detach(), log_ratio)

@@ -1,13 +1,14 @@
-"""What PPO and MA-POCA share: how values begin, how their step size and coefficients fall, and what of them is saved."""
+"""What PPO and MA-POCA share: how values begin, how their step size and coefficients fall, the bound on gradients, and what is saved."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
+from palaestra.losses.diagnostics import gradient_norm
 from palaestra.models.actor_critic import ActorCritic
 from palaestra.models.adam import Adam
 from palaestra.rewards.signals import EXTRINSIC, RewardSignals
@@ -36,6 +37,11 @@ def coefficients(hyper: PPOSettings | POCASettings, step: int, max_steps: int) -
     rate = scheduled(hyper.learning_rate_schedule, hyper.learning_rate, LAST_LEARNING_RATE, step, max_steps)
     clip_value = isinstance(hyper, PPOSettings) and hyper.clip_value
     return rate, Coefficients(epsilon, beta, hyper.value_coef, clip_value, hyper.joint_ratio)
+
+
+def bounded_gradient_norm(parameters: Sequence[Tensor], most: float | None) -> Tensor:
+    """The gradient's norm, (), which is then at most `most`; None: it stays as it is."""
+    return gradient_norm(parameters) if most is None else nn.utils.clip_grad_norm_(parameters, most)
 
 
 @torch.no_grad()

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from palaestra.core.allocator import keep_freed_memory
 from palaestra.core.metrics import Metrics
@@ -32,8 +32,9 @@ from palaestra.trainers.behavior import BehaviorSettings
 from palaestra.trainers.cloning import Cloning
 from palaestra.trainers.group_gradient import GroupGradient, GroupRows
 from palaestra.trainers.group_values import GroupCritique
-from palaestra.trainers.on_policy import coefficients, restore, start_curious, state_of
+from palaestra.trainers.on_policy import bounded_gradient_norm, coefficients, restore, start_curious, state_of
 from palaestra.trainers.settings import POCASettings
+from palaestra.trainers.update_metrics import GRADIENT_NORM, PolicyChange, at_bounds, explained
 from palaestra.trainers.values import settled
 
 TRUST_RATE = 0.1
@@ -98,13 +99,16 @@ class POCA:
         reward = self._reward(critique)
         seen = TransitionTable(rollout, self.network.for_environment(rollout.sample), reward) if self.signals.learned else None
         rewards = torch.stack([settled(rollout, (one,))[0] for one in self.signals.of_rollout(rollout, reward, seen)], 1)
-        for batch in self._batches(self._rows(critique, rewards, metrics), critique):
+        rows = self._rows(critique, rewards, metrics)
+        change = PolicyChange(len(rows.advantage))
+        for batch in self._batches(rows, critique):
             losses = self.gradient(batch, c)
-            if hyper.max_grad_norm is not None:
-                nn.utils.clip_grad_norm_(self.parameters, hyper.max_grad_norm)
+            norm = bounded_gradient_norm(self.parameters, hyper.max_grad_norm)
             self.optimizer.step()
+            change.add(losses.log_ratio)
             metrics.add({"Losses/Policy Loss": losses.policy.abs(), "Losses/Value Loss": losses.value})
-            metrics.add({"Losses/Baseline Loss": losses.baseline, "Policy/Entropy": losses.entropy})
+            metrics.add({"Losses/Baseline Loss": losses.baseline, "Policy/Entropy": losses.entropy, GRADIENT_NORM: norm})
+        metrics.add(change.measured(c.clip_range) | at_bounds(rollout, self.network.for_environment(rollout.sample)))
         if self.cloning is not None:
             metrics.add(self.cloning.update(step))
         if seen is not None:
@@ -152,6 +156,7 @@ class POCA:
         for k, name in enumerate(self.signals.names):
             metrics.add({f"Policy/{title(name)} Baseline Estimate": baseline[:, k].mean()})
             metrics.add({f"Policy/{title(name)} Context Share": context_share[k], f"Policy/{title(name)} Baseline Share": change_share[k]})
+        metrics.add(explained(self.signals.names, judged.value, target))
         continuous, discrete, log_prob = settled(rollout, (rollout.sample.continuous, rollout.sample.discrete, rollout.log_prob))
         mask = None if rollout.action_mask is None else settled(rollout, (rollout.action_mask,))[0]
         return Rows((), continuous, discrete, log_prob, normalized((target - baseline).mean(1)), judged.value, target, mask)

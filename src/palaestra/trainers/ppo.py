@@ -25,9 +25,10 @@ from palaestra.rewards.signals import RewardSignals, title
 from palaestra.trainers.behavior import BehaviorSettings
 from palaestra.trainers.cloning import Cloning
 from palaestra.trainers.gradients import Autograd, ClosedForm, Gradient
-from palaestra.trainers.on_policy import coefficients, restore, start_curious, state_of
+from palaestra.trainers.on_policy import bounded_gradient_norm, coefficients, restore, start_curious, state_of
 from palaestra.trainers.precision import pays
 from palaestra.trainers.settings import PPOSettings
+from palaestra.trainers.update_metrics import GRADIENT_NORM, PolicyChange, at_bounds, explained
 from palaestra.trainers.values import Critique, settled
 
 
@@ -79,12 +80,15 @@ class PPO:
         reward = rollout.reward + rollout.group_reward
         seen = TransitionTable(rollout, self.network.for_environment(rollout.sample), reward) if self.signals.learned else None
         rows = self._rows(rollout, self.signals.of_rollout(rollout, reward, seen), metrics, table)
+        change = PolicyChange(len(rows.advantage))
         for batch in self._batches(rows, rollout, table):
             losses = self.gradient(batch, c)
-            if hyper.max_grad_norm is not None:
-                nn.utils.clip_grad_norm_(self.parameters, hyper.max_grad_norm)
+            norm = bounded_gradient_norm(self.parameters, hyper.max_grad_norm)
             self.optimizer.step()
-            metrics.add({"Losses/Policy Loss": losses.policy.abs(), "Losses/Value Loss": losses.value, "Policy/Entropy": losses.entropy})
+            change.add(losses.log_ratio)
+            metrics.add({"Losses/Policy Loss": losses.policy.abs(), "Losses/Value Loss": losses.value})
+            metrics.add({"Policy/Entropy": losses.entropy, GRADIENT_NORM: norm})
+        metrics.add(change.measured(c.clip_range) | at_bounds(rollout, self.network.for_environment(rollout.sample)))
         if self.cloning is not None:
             metrics.add(self.cloning.update(step))
         if seen is not None:
@@ -117,6 +121,7 @@ class PPO:
             rollout,
             (rollout.sample.continuous, rollout.sample.discrete, rollout.log_prob, advantage.mean(-1), value, advantage + value),
         )
+        metrics.add(explained(self.signals.names, value, target))
         mask = None if rollout.action_mask is None else settled(rollout, (rollout.action_mask,))[0]
         return Rows(critique.inputs, continuous, discrete, log_prob, normalized(mean_advantage), value, target, mask)
 

@@ -21,9 +21,10 @@ from palaestra.trainers.behavior import BehaviorSettings
 from palaestra.trainers.cloning import Cloning
 from palaestra.trainers.precision import pays
 from palaestra.trainers.room import check_room, size_of
-from palaestra.trainers.sac_gradient import VALUES, SoftGradient
+from palaestra.trainers.sac_gradient import EXPLAINED, VALUES, SoftGradient
 from palaestra.trainers.schedules import LAST_LEARNING_RATE, scheduled
 from palaestra.trainers.settings import SACSettings
+from palaestra.trainers.update_metrics import at_bounds, explained_tag
 from palaestra.trainers.values import settled
 
 SAVED_AT_MOST = 1 << 30
@@ -115,6 +116,7 @@ class SAC:
         seen = TransitionTable(rollout, action, reward) if self.signals.learned else None
         self.signals.of_rollout(rollout, reward, seen)
         metrics.add(self.signals.measured())
+        metrics.add(at_bounds(rollout, action))
         decisions = reward.numel() if rollout.lengths is None else int(rollout.lengths.sum())
         self._learn(decisions, step, metrics)
         return metrics
@@ -133,8 +135,9 @@ class SAC:
             batch = self.replay.draw(self.hyper.batch_size, self.drawing)
             reward = self.signals.of_batch(batch.transitions())
             measured = self.gradient(batch, reward, self._gammas, self._ignore_ends)
-            values = measured.pop(VALUES)
+            values, shares = measured.pop(VALUES), measured.pop(EXPLAINED)
             metrics.add(measured | {f"Policy/{title(name)} Value": values[k] for k, name in enumerate(self.signals.names)})
+            metrics.add({explained_tag(name): shares[k] for k, name in enumerate(self.signals.names)})
             if self.cloning is not None:
                 metrics.add(self.cloning.update(step, most=1))
         for _ in range(signal_steps if self.signals.learned else 0):

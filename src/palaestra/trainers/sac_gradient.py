@@ -9,15 +9,17 @@ import torch
 from torch import Tensor
 
 from palaestra.data.replay import Memories
+from palaestra.losses.diagnostics import explained_variance, gradient_norm
 from palaestra.losses.sac import backup, entropy_excess, soft_value, temperature_loss, value_of_taken
 from palaestra.models import squashed
 from palaestra.models.adam import Adam
 from palaestra.models.flat import flatten
 from palaestra.models.soft import SoftActorCritic, SoftCritics
+from palaestra.trainers.update_metrics import GRADIENT_NORM
 
 Measured = dict[str, Tensor]
-VALUES = "values"
-"""What a view is worth, (K,), among what is measured."""
+VALUES, EXPLAINED = "values", "explained"
+"""Among what is measured: what a view is worth, (K,), and how much of their targets' variance the critics explain, (K,)."""
 HEAT_MEMORY = 0.99
 """beta2 of Adam for temperatures: their gradient is as large as they are, and as they fall, Adam's usual memory of 1,000 steps
 takes it for smaller than it is: none would fall faster than by 0.05 % a step, whatever the learning rate."""
@@ -55,6 +57,7 @@ class SoftGradient:
         with torch.autocast(reward.device.type, torch.bfloat16, enabled=self.bfloat16):
             loss, measured = self._losses(batch, reward, gamma, ignores_ends)
         loss.backward()
+        measured[GRADIENT_NORM] = gradient_norm(self.optimizer.parameters)
         self.optimizer.step()
         self.tempering.step()
         with torch.no_grad():
@@ -84,7 +87,8 @@ class SoftGradient:
         policy = -value.mean()
         excess, counts = entropy_excess(log_prob.detach(), [x.detach() for x in branches], now)
         heat = temperature_loss(network.log_temperature, excess, counts)
-        return twins.sum() + policy + heat, self._measure(twins, policy, value, (log_prob, branches))
+        explained = explained_variance(taken.detach().mean(0), target)
+        return twins.sum() + policy + heat, self._measure(twins, policy, value, (log_prob, branches)) | {EXPLAINED: explained}
 
     def _passes(self, batch: Memories) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
         """The actor's output and the critics' encoding at each decision, and without gradients output and targets' encoding after it."""

@@ -10,7 +10,7 @@ from palaestra.losses.ppo import clipped_surrogate, clipped_value, squared_error
 
 def surrogate(ratio: list[list[float]], advantage: list[float]) -> Tensor:
     log_prob = torch.tensor(ratio).log()
-    return clipped_surrogate(log_prob, torch.zeros_like(log_prob), torch.tensor(advantage), clip_range=0.25)
+    return clipped_surrogate(log_prob, torch.tensor(advantage), clip_range=0.25)
 
 
 def test_surrogate_worked_by_hand():
@@ -32,7 +32,7 @@ def test_surrogate_worked_by_hand():
 )
 def test_the_surrogate_is_flat_only_beyond_the_clip_range_and_only_outward(ratio: float, advantage: float, slope: float):
     log_prob = torch.tensor([[ratio]]).log().requires_grad_()
-    clipped_surrogate(log_prob, torch.zeros(1, 1), torch.tensor([advantage]), clip_range=0.25).sum().backward()
+    clipped_surrogate(log_prob, torch.tensor([advantage]), clip_range=0.25).sum().backward()
     assert log_prob.grad is not None
     assert float(log_prob.grad) == pytest.approx(slope, rel=1e-6)
 
@@ -55,6 +55,6 @@ def test_squared_error_by_row_and_signal():
 
 def test_a_joint_ratio_is_that_of_the_whole_action():
     log_prob = torch.tensor([[1.1, 1.0], [0.5, 0.5]]).log()
-    loss = clipped_surrogate(log_prob, torch.zeros(2, 2), torch.tensor([2.0, -2.0]), clip_range=0.25, joint=True)
+    loss = clipped_surrogate(log_prob, torch.tensor([2.0, -2.0]), clip_range=0.25, joint=True)
     # 1.1 * 1 lies within the range; 0.5 * 0.5 below it, where a bad action gains nothing more
     assert_close(loss, torch.tensor([[-2.2], [1.5]]))

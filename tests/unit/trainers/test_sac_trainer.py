@@ -198,7 +198,7 @@ def test_a_large_replay_is_not_saved_unless_asked_for():
 def test_what_it_measures_has_the_tags_of_mlagents():
     sac = SAC(spec_of((1,), continuous=1, branches=(2,)), settings(), CPU, 0)
     metrics = sac.update(bandit(sac, 8), 0).read()
-    assert set(metrics) == {
+    assert metrics.keys() >= {
         "Losses/Policy Loss",
         "Losses/Value Loss",
         "Losses/Q1 Loss",

@@ -14,10 +14,11 @@ from palaestra.scenario.settings import ELO, CompletionCriteriaSettings, Curricu
 from palaestra.trainers.behavior import BehaviorSettings
 
 _ALWAYS = {REWARD, LENGTH, GROUP_REWARD, EXTRINSIC, "Policy/Learning Rate"}
-_LEARNING = {"Policy/Entropy", "Losses/Policy Loss", "Losses/Value Loss"}
+_LEARNING = {"Policy/Entropy", "Losses/Policy Loss", "Losses/Value Loss", "Policy/Gradient Norm", "Policy/Actions At Bounds"}
+_ON_POLICY = {*_LEARNING, "Policy/Epsilon", "Policy/Beta", "Policy/KL Divergence", "Policy/Clip Fraction"}
 _OF_TRAINERS = {
-    "ppo": {*_LEARNING, "Policy/Epsilon", "Policy/Beta"},
-    "poca": {*_LEARNING, "Policy/Epsilon", "Policy/Beta", "Losses/Baseline Loss"},
+    "ppo": _ON_POLICY,
+    "poca": {*_ON_POLICY, "Losses/Baseline Loss"},
     "sac": {*_LEARNING, "Losses/Q1 Loss", "Losses/Q2 Loss", "Policy/Continuous Entropy Coeff", "Policy/Discrete Entropy Coeff"},
     "bc": {"Losses/Cloning Loss", "Imitation/Teacher Reward"},
 }
@@ -27,7 +28,12 @@ _OF_SELF_PLAY = {
     *(f"Self-play/{what}" for what in ("Opponent ELO Mean", "Opponent ELO Deviation", "Skill", "Skill Deviation")),
     *(f"Self-play/{what}" for what in ("Learning Team", "Snapshots", "Swaps", "Team Changes", "Ghost Steps")),
 }
-_ESTIMATES = {"ppo": ("Value Estimate",), "poca": ("Value Estimate", "Baseline Estimate"), "sac": ("Value",), "bc": ()}
+_ESTIMATES = {
+    "ppo": ("Value Estimate", "Explained Variance"),
+    "poca": ("Value Estimate", "Baseline Estimate", "Explained Variance"),
+    "sac": ("Value", "Explained Variance"),
+    "bc": (),
+}
 _OF_SIGNALS = {
     "curiosity": {"Losses/Curiosity Forward Loss", "Losses/Curiosity Inverse Loss"},
     "rnd": {"Losses/RND Loss"},

@@ -1,0 +1,61 @@
+"""What the updates of PPO, MA-POCA and SAC measure besides their losses, by tag."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from palaestra.core.timestep import Action
+from palaestra.data.rollout import Rollout
+from palaestra.losses.diagnostics import approximate_kl, clip_fraction, explained_variance, share_at_bounds
+from palaestra.rewards.signals import title
+from palaestra.trainers.values import settled
+
+KL, CLIP_FRACTION = "Policy/KL Divergence", "Policy/Clip Fraction"
+GRADIENT_NORM = "Policy/Gradient Norm"
+AT_BOUNDS = "Policy/Actions At Bounds"
+EXPLAINED = "Explained Variance"
+"""Follows a signal's title: `Policy/Extrinsic Explained Variance`."""
+
+
+class PolicyChange:
+    """How far an update has moved the policy, by the last pass over the rollout. Keeps tensors and computes once, at the end."""
+
+    def __init__(self, rows: int) -> None:
+        """`rows`: decisions of the rollout."""
+        self._rows, self._held = rows, 0
+        self._log_ratios = deque[Tensor]()
+
+    def add(self, log_ratio: Tensor) -> None:
+        """A minibatch's logarithms of ratios of new to old probability, (N, A)."""
+        self._log_ratios.append(log_ratio)
+        self._held += len(log_ratio)
+        while self._held - len(self._log_ratios[0]) >= self._rows:
+            self._held -= len(self._log_ratios.popleft())
+
+    def measured(self, clip_range: float) -> dict[str, Tensor]:
+        """Approximate KL divergence and clip fraction; empty where there was no minibatch."""
+        if not self._log_ratios:
+            return {}
+        log_ratio = torch.cat(tuple(self._log_ratios))
+        return {KL: approximate_kl(log_ratio), CLIP_FRACTION: clip_fraction(log_ratio, clip_range)}
+
+
+def explained(names: Sequence[str], value: Tensor, target: Tensor) -> dict[str, Tensor]:
+    """Explained variance of each reward signal, from (N, K)."""
+    shares = explained_variance(value, target)
+    return {explained_tag(name): shares[k] for k, name in enumerate(names)}
+
+
+def explained_tag(name: str) -> str:
+    """The tag of a reward signal's explained variance."""
+    return f"Policy/{title(name)} {EXPLAINED}"
+
+
+def at_bounds(rollout: Rollout, played: Action) -> dict[str, Tensor]:
+    """Share of continuous actions (T, S, ...), as the environment got them, at -1 or 1; empty for a policy that has none."""
+    numbers = settled(rollout, (played.continuous,))[0]
+    return {AT_BOUNDS: share_at_bounds(numbers)} if numbers.numel() else {}
