@@ -1,20 +1,40 @@
-"""`palaestra config`: the settings that a file comes to, with every default, as YAML."""
+"""Check a settings file and print it with every default, or print one of the example files that come with Palaestra.
+
+An example is printed as it is, with its comments; --out writes it to a file, ready for `palaestra learn`.
+"""
 
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from pathlib import Path
 
-from rich.console import Console
-from rich.syntax import Syntax
-
+from palaestra.core.errors import ConfigError
+from palaestra.runtime.files import explain
 from palaestra.runtime.settings import load, to_yaml
+from palaestra.runtime.settings.examples import example_environment, example_names, find_example
+
+EPILOG = """\
+examples:
+  palaestra config --example
+  palaestra config --example 3DBall
+  palaestra config --example poca/PushBlockCollab --out PushBlockCollab.yaml
+  palaestra config configs/ppo/3DBall.yaml --set behaviors.3DBall.max_steps=1e6
+"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The file, and changes to it."""
-    parser.add_argument("config", type=Path, metavar="FILE", help="YAML file of settings, such as configs/ppo/3DBall.yaml")
+    """The file or the example, changes to it, and where the result goes."""
+    parser.add_argument("config", nargs="?", type=Path, metavar="FILE", help="YAML file of settings, such as configs/ppo/3DBall.yaml")
+    parser.add_argument(
+        "--example",
+        nargs="?",
+        const="",
+        metavar="NAME",
+        help="an example instead of a file: 3DBall, or with its trainer poca/PushBlockCollab; without NAME, list all of them",
+    )
+    parser.add_argument("--out", type=Path, metavar="FILE", help="write there instead of printing; a file that exists is kept")
     parser.add_argument(
         "--set",
         dest="sets",
@@ -26,12 +46,46 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> None:
-    """Prints YAML on stdout, and what loading had to say on stderr."""
-    loaded = load(args.config, sets=args.sets)
+    """Prints or writes YAML, and what loading had to say on stderr. Raises ConfigError."""
+    if args.example == "" and args.config is None:
+        print("\n".join(example_names()))
+        return
+    if (args.config is None) == (args.example is None):
+        raise ConfigError("name a settings file or, with --example NAME, one of the examples ('palaestra config --example' lists them)")
+    file = args.config if args.example is None else find_example(args.example)
+    loaded = load(file, sets=args.sets)
     for warning in loaded.warnings:
         print(f"warning: {warning}", file=sys.stderr)
-    text, console = to_yaml(loaded.settings), Console()
+    text = loaded.text if args.example and not args.sets else to_yaml(loaded.settings)
+    if args.out is None:
+        show(text)
+        return
+    write(text, args.out)
+    print(f"wrote {args.out}")
+    if args.example:
+        environment = example_environment(file, loaded.settings.env_settings.env_path)
+        print("train with   palaestra learn " + shlex.quote(str(args.out)) + (f" --env={environment}" if environment else ""))
+
+
+def show(text: str) -> None:
+    """YAML on stdout, in colors on a terminal."""
+    from rich.console import Console
+    from rich.syntax import Syntax
+
+    console = Console()
     if console.is_terminal:
         console.print(Syntax(text, "yaml", theme="ansi_dark", background_color="default").highlight(text), end="", soft_wrap=True)
     else:
         sys.stdout.write(text)
+
+
+def write(text: str, file: Path) -> None:
+    """Writes a new file. Raises ConfigError where there is one already."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with file.open("x", encoding="utf-8", newline="\n") as out:
+            out.write(text)
+    except FileExistsError:
+        raise ConfigError(f"{file} exists already; choose another name with --out, or remove it first") from None
+    except OSError as error:
+        raise ConfigError(f"{file} cannot be written: {explain(error)}") from error

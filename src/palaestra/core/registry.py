@@ -24,6 +24,10 @@ class Registry:
         """All of the group, in the order of the alphabet."""
         return sorted(self._points)
 
+    def place(self, name: str) -> str:
+        """`package.module:Name` of an entry point, which several names may share. Raises KeyError for an unknown name."""
+        return self._points[name].value
+
     def get(self, name: str) -> Any:
         """What the entry point refers to. Raises PluginError when there is none, or when importing it fails."""
         if name not in self._points:

@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 from palaestra.core.errors import ConfigError
+from palaestra.runtime.settings.examples import example_like
 
 Key = tuple[str | int, ...]
 """Where a value lies: keys, and positions in lists."""
@@ -49,7 +50,7 @@ def read(path: Path, repeats: list[tuple[str, int]] | None = None) -> Document:
     try:
         text = path.read_bytes().decode("utf-8-sig")
     except FileNotFoundError:
-        raise ConfigError(f"no settings file is at {path.absolute()}") from None
+        raise ConfigError(f"no settings file is at {path.absolute()}{_shipped(path)}") from None
     except IsADirectoryError:
         raise ConfigError("is a folder; expected a YAML file of settings", path) from None
     except UnicodeDecodeError as error:
@@ -57,6 +58,13 @@ def read(path: Path, repeats: list[tuple[str, int]] | None = None) -> Document:
     except OSError as error:
         raise ConfigError(f"cannot be read: {error.strerror}", path) from None
     return parse(text.replace("\t", " ") if path.suffix == ".json" else text, path, repeats)
+
+
+def _shipped(path: Path) -> str:
+    """A hint for the path of an example, which a package that was installed from a wheel has elsewhere."""
+    example = example_like(path)
+    out = f"{path.stem}.yaml"
+    return "" if example is None else f"\nAn example of that name comes with Palaestra: palaestra config --example {example} --out {out}"
 
 
 def parse(text: str, file: Path | None = None, repeats: list[tuple[str, int]] | None = None) -> Document:

@@ -1,0 +1,75 @@
+"""The example settings files that come with the package, such as `ppo/3DBall`."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from pathlib import Path
+
+from palaestra.core.errors import ConfigError
+from palaestra.core.registry import Registry, nearest
+
+FOLDERS = ("ppo", "poca", "sac", "bc", "imitation")
+"""Folders of examples. A name without its folder means the first of these that has it."""
+_PACKAGE = Path(__file__).parents[2]
+
+
+def example_names() -> list[str]:
+    """All examples, as `folder/name`. Empty where the package was installed without them."""
+    return [f"{folder}/{path.stem}" for folder in FOLDERS for path in sorted((_root() / folder).glob("*.yaml"), key=_alphabetically)]
+
+
+def find_example(name: str) -> Path:
+    """The file of an example. Its folder and the ending .yaml may be left out, and case does not matter.
+
+    Raises ConfigError with the nearest name.
+    """
+    names = example_names()
+    found = _match(name, names)
+    if found is None:
+        first = {one.rpartition("/")[2].casefold(): one for one in reversed(names)}  # of each short name
+        short = [] if "/" in _plain(name) else get_close_matches(_plain(name), first, n=1)
+        hint = f"; did you mean '{first[short[0]]}'?" if short else nearest(name, names)
+        known = "\n  ".join(", ".join(one for one in names if one.startswith(f"{folder}/")) for folder in FOLDERS)
+        raise ConfigError(f"there is no example '{name}'{hint}\n" + (f"there are:\n  {known}" if names else "this installation has none"))
+    return _root() / f"{found}.yaml"
+
+
+def example_like(path: Path) -> str | None:
+    """The example that a path such as `configs/ppo/3DBall.yaml` most likely means; None where there is none of that name."""
+    names = example_names()
+    return _match("/".join(path.parts[-2:]), names) or _match(path.name, names)
+
+
+def example_environment(example: Path, env_path: str | None) -> str | None:
+    """The built-in environment that an example is for: None where its settings name one (`env_path`), or none has its name."""
+    alike = [name for name in Registry("envs").names() if example.stem.startswith(name)]
+    return None if env_path else max(alike, key=len, default=None)
+
+
+def _match(name: str, names: list[str]) -> str | None:
+    wanted = _plain(name)
+    if "/" not in wanted:
+        return next((one for alias in _aliases(wanted) for one in names if one.rpartition("/")[2].casefold() == alias), None)
+    folder, _, rest = wanted.rpartition("/")
+    return next((one for alias in _aliases(rest) for one in names if one.casefold() == f"{folder}/{alias}"), None)
+
+
+def _aliases(name: str) -> list[str]:
+    """The name, then other names of the built-in environment of that name."""
+    registry = Registry("envs")
+    places = {one: registry.place(one) for one in registry.names()}
+    place = next((place for one, place in places.items() if one.casefold() == name), None)
+    return [name, *(one.casefold() for one in places if places[one] == place and one.casefold() != name)]
+
+
+def _plain(name: str) -> str:
+    return name.replace("\\", "/").strip("/").removeprefix("configs/").removesuffix(".yaml").casefold()
+
+
+def _alphabetically(path: Path) -> str:
+    return path.stem.casefold()
+
+
+def _root() -> Path:
+    """In the package where it was installed from a wheel, beside `src` in a source tree."""
+    return _PACKAGE / "configs" if (_PACKAGE / "configs").is_dir() else _PACKAGE.parents[1] / "configs"
