@@ -21,11 +21,19 @@ import os
 import traceback
 from pathlib import Path
 
+from palaestra.core.display import escaped_lines, indented
+
 _OURS = f"{Path(__file__).parents[1]}{os.sep}"
 
 
 class PalaestraError(Exception):
-    """Root of the tree. The command line prints its message, without a traceback, and exits with 1."""
+    """Root of the tree. The command line prints its message, without a traceback, and exits with 1.
+
+    Control characters in the message, such as those of a behavior's name, are escaped. Lines after its first are indented.
+    """
+
+    def __init__(self, *message: object) -> None:
+        super().__init__(*(escaped_lines(part) if isinstance(part, str) else part for part in message))
 
 
 class ConfigError(PalaestraError):
@@ -97,7 +105,7 @@ def raised(error: BaseException) -> str:
         return f"{type(error).__name__}: {error.msg} ({error.filename}, line {error.lineno})"
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<frozen")]
     place = place_of(error) or (f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else "")
-    return f"{type(error).__name__}: {error}{place}"
+    return f"{type(error).__name__}: {indented(str(error))}{place}"
 
 
 def place_of(error: BaseException) -> str:

@@ -14,6 +14,10 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from palaestra.core.registry import nearest
 
+LARGEST = 2**63 - 1
+"""The largest whole number of any setting, and of what computes with it."""
+_MOST_HINTS = 20  # unknown keys of one section for which the nearest known one is looked up
+
 UNKNOWN_KEY, IGNORED_KEY = "unknown_key", "ignored_key"
 """Types of the pydantic error of a key that no field answers to: refused, and merely warned of in a file."""
 
@@ -38,12 +42,16 @@ class Settings(BaseModel):
         if not isinstance(data, Mapping):
             return data
         kind = IGNORED_KEY if cls.ignores_unknown else UNKNOWN_KEY
+        strangers = [key for key in data if key not in cls.model_fields]
         unknown = [
             InitErrorDetails(
-                type=PydanticCustomError(kind, "unknown key{hint}", {"hint": nearest(str(key), cls.model_fields)}), loc=(key,), input=value
+                type=PydanticCustomError(
+                    kind, "unknown key{hint}", {"hint": nearest(str(key), cls.model_fields) if i < _MOST_HINTS else ""}
+                ),
+                loc=(key if isinstance(key, str | int) else str(key),),
+                input=data[key],
             )
-            for key, value in data.items()
-            if key not in cls.model_fields
+            for i, key in enumerate(strangers)
         ]
         if unknown:
             raise ValidationError.from_exception_data(cls.__name__, unknown)
@@ -56,7 +64,27 @@ class Settings(BaseModel):
         if value is None and isinstance(annotation, type) and issubclass(annotation, Settings):
             return {}  # a section's name with nothing under it
         kinds = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
-        return _plain(value, kinds)
+        value = _plain(value, kinds)
+        if sentence := _unusable(value):
+            raise ValueError(sentence)
+        return value
+
+
+def unusable_text(text: str) -> str:
+    """What keeps a text from being a name or a path on any system, in words; nothing where it can be one."""
+    if "\0" in text:
+        return "a NUL character"
+    return "half of a surrogate pair (text that is not Unicode)" if any("\ud800" <= char <= "\udfff" for char in text) else ""
+
+
+def _unusable(value: Any) -> str:
+    """What is wrong with a value, whatever the setting; nothing where it may be fine."""
+    texts = value if isinstance(value, list | tuple) else (value,)
+    if what := next(filter(None, (unusable_text(text) for text in texts if isinstance(text, str))), ""):
+        return f"a text with {what}, which no name and no path can have"
+    if isinstance(value, int) and not -LARGEST <= value <= LARGEST:
+        return f"a number beyond what a computer counts with ({LARGEST})"
+    return ""
 
 
 def field_error(settings: type[Settings], field: str, sentence: str, value: Any) -> ValidationError:

@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO
 
+from palaestra.core.display import escaped, escaped_lines
+
 if TYPE_CHECKING:
     from rich.console import Console as Terminal
     from rich.live import Live
@@ -103,13 +105,13 @@ class Console:
         from rich.live import Live
         from rich.text import Text
 
-        widest = max((len(row.behavior) for row in rows), default=0)
+        widest = max((len(escaped(row.behavior)) for row in rows), default=0)
         plain = terminal.options.ascii_only
         lines = [
             live_line(row, self._paces[row.behavior].rate(), shares if row is rows[-1] else {}, (terminal.width, widest), plain)
             for row in rows
         ]
-        lines += [Text(remark, "dim", no_wrap=True, overflow="ellipsis") for remark in remarks]
+        lines += [Text(escaped(remark), "dim", no_wrap=True, overflow="ellipsis") for remark in remarks]
         if self._live is None:
             self._live = Live(console=terminal, auto_refresh=False, transient=True)  # without its thread: no core is ours to waste
             self._live.start()
@@ -119,6 +121,7 @@ class Console:
         if self._silent:
             return
         self._spoke = time.monotonic()
+        text = escaped_lines(text)
         line = f"{time.strftime('%Y-%m-%d %H:%M:%S')} {level} [{_origin()}] {text}" if self._debug else f"[{level}] {text}"
         if self._terminal is not None:
             from rich.text import Text
@@ -161,7 +164,7 @@ def sentence(row: ProgressRow, rate: float | None) -> str:
         parts.append(f"mean reward {row.reward:.3f}")
     if left := _left(row, rate):
         parts.append(f"{left} left")
-    return f"{row.behavior}: {', '.join(parts)}"
+    return f"{escaped(row.behavior)}: {', '.join(parts)}"
 
 
 def live_line(row: ProgressRow, rate: float | None, shares: Mapping[str, float], room: tuple[int, int], plain: bool) -> Text:
@@ -171,7 +174,7 @@ def live_line(row: ProgressRow, rate: float | None, shares: Mapping[str, float],
     columns, name = room
     left = _left(row, rate)
     parts = {  # in the order shown: (rank, text, style); the highest rank goes first
-        "name": (0, f"{row.behavior:<{name}}", "bold"),
+        "name": (0, f"{escaped(row.behavior):<{name}}", "bold"),
         "bar": (4, " " * _BARS[0] if row.max_steps else "", "cyan"),
         "share": (1, f"{_share(row):.0%}" if row.max_steps else "", ""),
         "step": (5, f"{row.step:,}/{row.max_steps:,}" if row.max_steps else f"{row.step:,}", "dim"),

@@ -59,7 +59,7 @@ def find_tag(name: str, known: Sequence[str]) -> str:
         return alike[0]
     near = alike or [tag for tag, forms in names.items() if get_close_matches(wanted, forms, n=1)]
     hint = f"; did you mean {' or '.join(repr(tag) for tag in near)}?" if near else ""
-    raise RunError(f"there is no metric '{name}'{hint}\nthere are:\n  " + "\n  ".join(known))
+    raise RunError(f"there is no metric '{name}'{hint}\n  there are:\n    " + "\n    ".join(known))
 
 
 def _read_jsonl(file: Path) -> History:

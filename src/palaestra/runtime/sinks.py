@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
+from palaestra.core.display import indented
 from palaestra.core.errors import RunError
 from palaestra.runtime.files import explain, file_name, write_whole
 from palaestra.runtime.tracker import ELO, GROUP_REWARD, Summary
@@ -186,7 +187,7 @@ class ConsoleSink:
 
     def text(self, behavior: str, tag: str, body: str) -> None:
         """The note under a heading, as a detail."""
-        self._detail(f"{tag} for behavior name {behavior}:\n{body}")
+        self._detail(f"{tag} for behavior name {behavior}:\n{indented(body)}")
 
     def close(self) -> None:
         """Nothing to close: the console is the run's."""

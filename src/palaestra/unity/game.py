@@ -14,6 +14,7 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from palaestra.core import specs
+from palaestra.core.display import indented
 from palaestra.core.errors import EnvError, NotFinite, ProtocolError
 from palaestra.envs.unity import encode, executable
 from palaestra.envs.unity.decode import Incoming, decode
@@ -243,7 +244,7 @@ class Game:
 
     def _tail(self) -> str:
         tail = "" if self._process is None else self._process.tail()
-        return f"; the end of its log:\n{tail}" if tail else ""
+        return indented(f"; the end of its log:\n{tail}") if tail else ""
 
     # Actions
 

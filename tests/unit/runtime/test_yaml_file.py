@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import tracemalloc
 from datetime import date
 from pathlib import Path
 
@@ -62,15 +63,89 @@ def test_anchors_and_merge_keys_work_and_may_be_overridden():
         ("a: *nowhere\n", 1, "undefined alias"),
         ("a: !!python/object:os.system x\n", 1, "python/object"),
         ("a: 1\n---\nb: 2\n", 2, "another document"),
-        ("a: &a\n  b: *a\n", None, "refers to itself"),
-        ("a: \x01\n", None, "special characters"),
-        ("[" * 5000, None, "nested too deeply"),
+        ("a: &a\n  b: *a\n", 2, "refers to itself"),
+        ("a: \x01\n", 1, "special characters"),
+        ("[" * 5000, 1, "nested too deeply"),
+        ("a:\n  b: " + "[" * 3000 + "]" * 3000, 2, "nested too deeply"),
+        ("a: 1\nb: " + "9" * 5000, 2, "a number of 5,000 characters; expected at most 400"),
+        ("a: 0x" + "f" * 5000, 1, "a number of 5,002 characters"),
+        ("a: 1" + ":59" * 3000, 1, "a number of 9,001 characters"),
+        ("a: 0b_\n", 1, "'0b_' is no whole number"),
+        ("a: !!int ''\n", 1, "'' is no whole number"),
+        ("a: !!float ten\n", 1, "'ten' is no number"),
+        ("a: !!bool maybe\n", 1, "'maybe' is no true or false"),
+        ("a: !!binary aGVsbG8=\n", 1, "the tag !!binary has no meaning in settings"),
+        ("a: !mine {b: 1}\n", 1, "the tag !mine has no meaning in settings"),
+        ("a: !!set {b, c}\n", 1, "the tag !!set has no meaning in settings"),
+        ('a: 1\nb: "x\\0y"\n', 2, "a text with a NUL character"),
+        ('a: 1\n"x\\0y": 2\n', 2, "a text with a NUL character"),
+        ('a: "\\ud800"\n', 1, "a text with half of a surrogate pair"),
+        ("a: {<<: 3}\n", 1, "expected a mapping or list of mappings for merging"),
     ],
 )
 def test_what_is_not_yaml_is_an_error_at_its_line(text: str, line: int | None, what: str):
     with pytest.raises(ConfigError, match=f"^x.yaml:.*{what}") as caught:
         parse(text, Path("x.yaml"))
     assert caught.value.line == line
+
+
+def bomb(levels: int, width: int) -> str:
+    """Lists of `width` aliases to the list before, so that the last one stands for width**levels values."""
+    lists = [f"l{i}: &l{i} [{', '.join([f'*l{i - 1}' if i else 'x'] * width)}]\n" for i in range(levels)]
+    return "".join(lists)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        bomb(9, 9),
+        bomb(300, 1),  # as deep as it is long
+        "m0: &m0 {a: 1, b: 2}\n" + "".join(f"m{i}: &m{i}\n  <<: [{', '.join([f'*m{i - 1}'] * 9)}]\n" for i in range(1, 12)),
+        "[" + "1, " * 60_000 + "]",
+        "".join(f"k{i}: 1\n" for i in range(30_000)),
+    ],
+    ids=["lists of aliases", "a chain of aliases", "merge keys", "a long list", "many keys"],
+)
+def test_a_file_that_stands_for_too_much_is_refused_before_it_is_built(text: str):
+    tracemalloc.start()
+    with pytest.raises(ConfigError, match=r"^x.yaml:\d+: (holds more than 50,000 keys and values|is nested too deeply)"):
+        parse(text, Path("x.yaml"))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 20e6
+
+
+def test_aliases_within_reason_are_followed():
+    assert parse(bomb(3, 3)).tree["l2"] == [[["x"] * 3] * 3] * 3
+
+
+def test_a_map_with_a_merge_key_may_be_used_again():
+    text = "a: &a {x: 1}\nb: &b {<<: *a, x: 2}\nc: *b\nd: {<<: &d {<<: *a, x: 3}, y: 4}\ne: *d\n"
+    tree = parse(text).tree
+    assert tree["c"] == {"x": 2}
+    assert tree["d"] == {"x": 3, "y": 4}
+    assert tree["e"] == {"x": 3}
+
+
+def test_plain_symbols_of_yaml_are_text_where_they_are_values():
+    assert parse("a: =\nb: <<\n").tree == {"a": "=", "b": "<<"}
+
+
+def test_large_files_read_as_small_ones_do():
+    tree = {"text": ["1e3", "é", "2020-01-01", "😀"], "numbers": [1e-10, 3.0, -4, 1e21], "filler": "x" * 50_000}
+    assert parse(dump(tree)).tree == tree
+    assert parse("a: 1e3\nb: 2020-01-01\nc: 5E5\n# " + "x" * 50_000).tree == {"a": 1000.0, "b": "2020-01-01", "c": 500000.0}
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="needs a file without end")
+def test_a_file_without_end_is_refused():
+    with pytest.raises(ConfigError, match=r"^/dev/zero: is larger than 2 MB"):
+        read(Path("/dev/zero"))
+
+
+def test_a_path_that_no_file_can_have_is_refused():
+    with pytest.raises(ConfigError, match=r"no file can be named 'a\\x00b.yaml'"):
+        read(Path("a\0b.yaml"))
 
 
 def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path):

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
+from palaestra.core.display import indented
 from palaestra.core.errors import GameGone, ProtocolError
 from palaestra.envs.unity import encode, executable
 from palaestra.envs.unity.decode import Incoming, Infos, decode
@@ -270,7 +271,7 @@ class Copy:
         """The end of the game's log, if it has one."""
         tail = self.process.tail(LAST_LINES) if self.process is not None else ""
         where = "" if self.options.logs is None else f" ({self._logs})"
-        return f"; the end of its log{where}:\n{tail}" if tail else ""
+        return indented(f"; the end of its log{where}:\n{tail}") if tail else ""
 
     def forget(self) -> None:
         """What a game said and owes; the next one is another source of agents."""

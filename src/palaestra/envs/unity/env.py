@@ -269,7 +269,7 @@ class UnityEnv:
         copy.start_at = time.monotonic() + wait
         when = f"in {wait:.0f} s" if wait >= 1 else "now"
         again = f"it is started again {when} (restart {copy.policy.restarts})"
-        self.tell("warning", f"{copy.name}: {error}\nIts open episodes are left out; {again}")
+        self.tell("warning", f"{copy.name}: {error}\n  Its open episodes are left out; {again}")
 
     def _show(self) -> dict[str, TimeStep]:
         """The tables of this tick."""

@@ -11,10 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from palaestra.core.display import shortened
 from palaestra.core.errors import ConfigError, PluginError
 from palaestra.core.registry import nearest
+from palaestra.core.settings import unusable_text
 from palaestra.runtime.settings import yaml_file
 from palaestra.runtime.settings.yaml_file import Document, Key
+from palaestra.runtime.settings.yaml_limits import MAX_DEPTH
 from palaestra.trainers.behavior import BehaviorSettings, hyperparameters_class
 
 _PARAMETER_FORMS = ("curriculum", "sampler_type", "sampler_parameters")
@@ -40,7 +43,7 @@ class Source:
 
 def dotted(path: Key) -> str:
     """'a.b[0].c'."""
-    return "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in path).lstrip(".")
+    return "".join(f"[{key}]" if isinstance(key, int) else f".{shortened(key)}" for key in path).lstrip(".")
 
 
 class Draft:
@@ -73,7 +76,11 @@ class Draft:
     def apply_set(self, text: str) -> None:
         """Writes one PATH=VALUE. A name within PATH may hold dots; `behaviors.*` means all that are listed."""
         path, equals, value = text.partition("=")
-        words = f"--set {text}"
+        words = f"--set {shortened(text, 200)}"
+        if what := unusable_text(text):
+            raise ConfigError(f"{words}: a text with {what}")
+        if path.count(".") >= MAX_DEPTH:
+            raise ConfigError(f"{words}: no setting lies {path.count('.') + 1} levels deep")
         if not equals or not all(path.split(".")):
             raise ConfigError(f"{words}: expected PATH=VALUE, such as behaviors.3DBall.max_steps=1e6")
         try:
@@ -137,7 +144,7 @@ def _within(at: Any, key: str | int, above: Key, words: str) -> Any:
     if isinstance(at, dict):
         return key
     if not isinstance(at, list):
-        raise ConfigError(f"{words}: {dotted(above)} is {at!r}, not a map with a key '{key}'")
+        raise ConfigError(f"{words}: {dotted(above)} is {shortened(repr(at))}, not a map with a key '{key}'")
     if not str(key).isdigit() or int(key) >= len(at):
         raise ConfigError(f"{words}: {dotted(above)} is a list; expected a position within 0..{len(at) - 1}, got '{key}'")
     return int(key)
@@ -149,6 +156,12 @@ def _name_size(parts: list[str], known: list[str], keys: Any) -> int:
         if ".".join(parts[:size]) in known:
             return size
     return next((i for i, part in enumerate(parts) if i and part in keys), 1 if keys is BehaviorSettings.model_fields else len(parts))
+
+
+def check_depth(tree: Any) -> None:
+    """Raises ConfigError for a tree of a program that is nested too deeply, or contains itself."""
+    if any(len(path) > MAX_DEPTH for path in _paths(tree)):
+        raise ConfigError(f"the settings are nested too deeply: more than {MAX_DEPTH} maps or lists within one another")
 
 
 def _paths(tree: Any, above: Key = ()) -> Iterator[Key]:

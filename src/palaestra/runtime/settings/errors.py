@@ -8,11 +8,14 @@ from typing import Any
 
 from pydantic_core import ErrorDetails
 
+from palaestra.core.display import shortened
 from palaestra.core.errors import ConfigError
 from palaestra.core.registry import nearest
 from palaestra.core.settings import IGNORED_KEY, UNKNOWN_KEY
 from palaestra.runtime.settings.draft import Draft, dotted
 from palaestra.runtime.settings.yaml_file import Key
+
+_MOST_LINES = 40  # problems named one by one
 
 _EXPECTED = {
     "int_type": "a whole number",
@@ -41,7 +44,10 @@ def config_error(problems: Iterable[tuple[Key, str]], draft: Draft, heading: str
         words = f"{source.words}: " if source.words else ""
         return ConfigError(f"{words}{path}: {sentence}", source.file, source.line)
     found.sort(key=lambda problem: problem[0].line or 0)
-    lines = [f"  {source.where}: {path}: {sentence}" if source.where else f"  {path}: {sentence}" for source, path, sentence in found]
+    shown = found[:_MOST_LINES]
+    lines = [f"  {source.where}: {path}: {sentence}" if source.where else f"  {path}: {sentence}" for source, path, sentence in shown]
+    if len(found) > len(shown):
+        lines.append(f"  ... and {len(found) - len(shown):,} more")
     return ConfigError("\n".join([f"{len(found)} {heading}:", *lines]))
 
 
@@ -82,7 +88,7 @@ def _shown(value: Any) -> str:
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, dict):
         return "a map of keys" if value else "an empty map"
-    return f"a list of {len(value)}" if isinstance(value, list | tuple) else repr(value)
+    return f"a list of {len(value)}" if isinstance(value, list | tuple) else shortened(repr(value))
 
 
 def _hint(kind: str, value: Any) -> str:

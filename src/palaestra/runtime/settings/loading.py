@@ -20,7 +20,7 @@ from palaestra.core.settings import IGNORED_KEY
 from palaestra.runtime.settings import yaml_file
 from palaestra.runtime.settings.available import not_available
 from palaestra.runtime.settings.criteria import never_met
-from palaestra.runtime.settings.draft import Draft
+from palaestra.runtime.settings.draft import Draft, check_depth
 from palaestra.runtime.settings.errors import config_error, problem, warning
 from palaestra.runtime.settings.generations import refuse_old
 from palaestra.runtime.settings.tree import RunSettings
@@ -95,6 +95,7 @@ def _draft(config: Path | Mapping[str, Any] | None) -> tuple[yaml_file.Document,
     if config is None:
         document, file = yaml_file.Document(tree={"default_settings": {"trainer_type": "ppo"}}), None
     elif isinstance(config, Mapping):
+        check_depth(config)
         document, file = yaml_file.Document(tree=deepcopy(dict(config))), None
     else:
         file, repeats = Path(config), []

@@ -1,4 +1,8 @@
-"""YAML with the line of every key. Numbers such as `1e3` are numbers, and a key given twice is an error."""
+"""YAML with the line of every key. Numbers such as `1e3` are numbers, and a key given twice is an error.
+
+A file of any content is read in bounded time and memory: its bytes, its nesting and its values, aliases followed, are counted
+before anything is made of them.
+"""
 
 from __future__ import annotations
 
@@ -11,28 +15,40 @@ from typing import Any
 import yaml
 
 from palaestra.core.errors import ConfigError
+from palaestra.core.settings import unusable_text
 from palaestra.runtime.settings.examples import example_like
+from palaestra.runtime.settings.yaml_limits import MAX_BYTES, check_limits
 
 Key = tuple[str | int, ...]
 """Where a value lies: keys, and positions in lists."""
 
 _FLOAT = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)[eE][-+]?[0-9]+$")
 _FIRST = list("-+.0123456789")
+_MAX_DIGITS = 400  # characters of a number: more than any float has
+_SMALL = 20_000  # characters up to which the slower parser, which explains mistakes better, is fast enough
+_TAG = "tag:yaml.org,2002:"
+_KINDS = {"int": "whole number", "float": "number", "bool": "true or false"}
+_TEXT = {f"{_TAG}{kind}" for kind in ("str", "merge", "value")}
 
 
 class _Loader(yaml.SafeLoader):
     """YAML 1.1 as ML-Agents reads it, with the floats of YAML 1.2, and dates left as text."""
 
 
+class _FastLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # pyright: ignore[reportGeneralTypeIssues]
+    """The same on libyaml, where PyYAML was built with it."""
+
+
 class _Dumper(yaml.SafeDumper):
     """Puts quotes around text that `_Loader` would take for a number."""
 
 
-_Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in rules if not tag.endswith(":timestamp")]
-    for first, rules in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
-_Loader.add_implicit_resolver("tag:yaml.org,2002:float", _FLOAT, _FIRST)
+for _class in (_Loader, _FastLoader):
+    _class.yaml_implicit_resolvers = {
+        first: [(tag, pattern) for tag, pattern in rules if not tag.endswith(":timestamp")]
+        for first, rules in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+    _class.add_implicit_resolver("tag:yaml.org,2002:float", _FLOAT, _FIRST)
 _Dumper.add_implicit_resolver("tag:yaml.org,2002:float", _FLOAT, _FIRST)
 
 
@@ -46,9 +62,11 @@ class Document:
 
 
 def read(path: Path, repeats: list[tuple[str, int]] | None = None) -> Document:
-    """Raises ConfigError for a file that is not there, not a file, not UTF-8 or not YAML. For `repeats` see `parse`."""
+    """Raises ConfigError for a file that is not there, not a file, too large, not UTF-8 or not YAML. For `repeats` see `parse`."""
     try:
-        text = path.read_bytes().decode("utf-8-sig")
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+        text = data[:MAX_BYTES].decode("utf-8-sig") if len(data) <= MAX_BYTES else ""
     except FileNotFoundError:
         raise ConfigError(f"no settings file is at {path.absolute()}{_shipped(path)}") from None
     except IsADirectoryError:
@@ -57,6 +75,10 @@ def read(path: Path, repeats: list[tuple[str, int]] | None = None) -> Document:
         raise ConfigError(f"is not UTF-8 text (byte {error.start}); save it as UTF-8", path) from None
     except OSError as error:
         raise ConfigError(f"cannot be read: {error.strerror}", path) from None
+    except ValueError:  # a NUL
+        raise ConfigError(f"no file can be named {str(path)!r}") from None
+    if len(data) > MAX_BYTES:
+        raise ConfigError(f"is larger than {MAX_BYTES // 2**20} MB; expected a file of settings, which is a few kilobytes of YAML", path)
     return parse(text.replace("\t", " ") if path.suffix == ".json" else text, path, repeats)
 
 
@@ -64,25 +86,26 @@ def _shipped(path: Path) -> str:
     """A hint for the path of an example, which a package that was installed from a wheel has elsewhere."""
     example = example_like(path)
     out = f"{path.stem}.yaml"
-    return "" if example is None else f"\nAn example of that name comes with Palaestra: palaestra config --example {example} --out {out}"
+    return "" if example is None else f"\n  An example of that name comes with Palaestra: palaestra config --example {example} --out {out}"
 
 
 def parse(text: str, file: Path | None = None, repeats: list[tuple[str, int]] | None = None) -> Document:
     """Raises ConfigError with line and column. A key that is given twice is an error, or else goes into `repeats`, with the
     line where it stands last, which then counts."""
+    loader_class = _Loader if len(text) <= _SMALL else _FastLoader
     try:
-        loader = _Loader(text)
+        check_limits(loader_class(text), file)
+        loader = loader_class(text)
         node = loader.get_single_node()
         lines: dict[Key, int] = {}
         return Document(text, None if node is None else _Reader(loader, lines, file, repeats).value(node, ()), lines)
     except yaml.MarkedYAMLError as error:
         raise _syntax_error(error, file) from None
-    except yaml.YAMLError as error:
-        raise ConfigError(f"is not YAML: {str(error).splitlines()[0]}", file) from None
-    except RecursionError:
-        raise ConfigError("is nested too deeply, or refers to itself", file) from None
-    except ValueError as error:  # what YAML takes for a number may not be one, such as 0b
-        raise ConfigError(f"is not YAML: {error}", file) from None
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1 if isinstance(error.position, int) else None
+        raise ConfigError(f"is not YAML: {str(error).splitlines()[0]}", file, line) from None
+    except (yaml.YAMLError, ValueError) as error:  # a half of a surrogate pair is a ValueError to libyaml
+        raise ConfigError(f"is not YAML: {(str(error).splitlines() or ['?'])[0]}", file) from None
 
 
 def dump(tree: Any, width: int = 80) -> str:
@@ -90,30 +113,49 @@ def dump(tree: Any, width: int = 80) -> str:
     return yaml.dump(tree, Dumper=_Dumper, sort_keys=False, allow_unicode=True, default_flow_style=False, width=width)
 
 
-@dataclass(frozen=True, slots=True)
 class _Reader:
     """Nodes to values, noting lines."""
 
-    loader: _Loader
-    lines: dict[Key, int]
-    file: Path | None
-    repeats: list[tuple[str, int]] | None
+    def __init__(self, loader: Any, lines: dict[Key, int], file: Path | None, repeats: list[tuple[str, int]] | None) -> None:
+        self.loader, self.lines, self.file, self.repeats = loader, lines, file, repeats
+        self._flattened: set[int] = set()  # maps whose merge keys are resolved: several aliases may stand for one
 
     def value(self, node: yaml.Node, at: Key) -> Any:
+        if isinstance(node, yaml.ScalarNode):
+            return self._scalar(node)
+        kind = "map" if isinstance(node, yaml.MappingNode) else "seq"
+        if node.tag != _TAG + kind:
+            raise self._error(f"the tag {_tag(node)} has no meaning in settings; leave it out", node)
         if isinstance(node, yaml.MappingNode):
             return self._map(node, at)
-        if isinstance(node, yaml.SequenceNode):
-            return [self._item(item, (*at, i)) for i, item in enumerate(node.value)]
-        value: Any = self.loader.construct_object(node)
-        return value
+        return [self._item(item, (*at, i)) for i, item in enumerate(node.value)]
+
+    def _scalar(self, node: yaml.ScalarNode) -> Any:
+        if node.tag in _TEXT:
+            return self._text(node)
+        kind = node.tag.removeprefix(_TAG)
+        if kind == "null":
+            return None
+        if kind not in _KINDS:
+            raise self._error(f"the tag {_tag(node)} has no meaning in settings; leave it out", node)
+        if len(node.value) > _MAX_DIGITS:
+            raise self._error(f"a number of {len(node.value):,} characters; expected at most {_MAX_DIGITS}", node)
+        try:
+            return self.loader.construct_object(node)
+        except (ValueError, LookupError, ArithmeticError):  # what looks like a number may be none, such as 0b
+            raise self._error(f"is not YAML: {node.value!r} is no {_KINDS[kind]}", node) from None
+
+    def _text(self, node: yaml.ScalarNode) -> str:
+        if what := unusable_text(node.value):
+            raise self._error(f"a text with {what}, which no name and no path can have", node)
+        return node.value
 
     def _item(self, node: yaml.Node, at: Key) -> Any:
         self.lines[at] = node.start_mark.line + 1
         return self.value(node, at)
 
     def _map(self, node: yaml.MappingNode, at: Key) -> dict[str, Any]:
-        self._refuse_repeats(node)
-        self.loader.flatten_mapping(node)
+        self._flatten(node)
         result: dict[str, Any] = {}
         for key, value in node.value:
             name = self._name(key)
@@ -121,8 +163,20 @@ class _Reader:
             result[name] = self.value(value, (*at, name))
         return result
 
+    def _flatten(self, node: yaml.MappingNode) -> None:
+        """Resolves merge keys (`<<`), after looking for repeats in what is merged and in what it is merged into."""
+        if id(node) in self._flattened:
+            return
+        self._flattened.add(id(node))
+        self._refuse_repeats(node)
+        for key, value in node.value:
+            if key.tag == f"{_TAG}merge":
+                for source in value.value if isinstance(value, yaml.SequenceNode) else [value]:
+                    if isinstance(source, yaml.MappingNode):
+                        self._flatten(source)
+        self.loader.flatten_mapping(node)
+
     def _refuse_repeats(self, node: yaml.MappingNode) -> None:
-        """Before merge keys (`<<`) are resolved, which a map may well override."""
         first: dict[Hashable, int] = {}
         for key, _ in node.value:
             name, line = self._name(key), key.start_mark.line + 1
@@ -134,8 +188,15 @@ class _Reader:
 
     def _name(self, key: yaml.Node) -> str:
         if not isinstance(key, yaml.ScalarNode):
-            raise ConfigError("a key must be text, not a map or a list", self.file, key.start_mark.line + 1)
-        return key.value
+            raise self._error("a key must be text, not a map or a list", key)
+        return self._text(key)
+
+    def _error(self, sentence: str, node: yaml.Node) -> ConfigError:
+        return ConfigError(sentence, self.file, node.start_mark.line + 1)
+
+
+def _tag(node: yaml.Node) -> str:
+    return node.tag.replace(_TAG, "!!")
 
 
 def _syntax_error(error: yaml.MarkedYAMLError, file: Path | None) -> ConfigError:

@@ -1,0 +1,79 @@
+"""Limits on what a YAML file may hold, checked before anything is built from it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from palaestra.core.errors import ConfigError
+
+MAX_BYTES = 2 * 2**20
+MAX_VALUES = 50_000
+"""Keys and values of a file, each alias counted as all that it stands for: several hundred behaviors with every default."""
+MAX_DEPTH = 50
+"""Maps and lists within one another."""
+
+
+def check_limits(loader: Any, file: Path | None) -> None:
+    """Reads all events of a PyYAML loader. Raises ConfigError, with the line, for content that is nested too deeply, contains
+    itself, or stands for too many values once its aliases are followed."""
+    counter = _Counter(file)
+    while loader.check_event():
+        counter.add(loader.get_event())
+
+
+class _Counter:
+    def __init__(self, file: Path | None) -> None:
+        self._file = file
+        self._values, self._aliases = 0, False
+        self._open: list[_Collection] = []
+        self._known: dict[str, tuple[int, int]] = {}  # values and depth of what each anchor stands for
+
+    def add(self, event: yaml.Event) -> None:
+        line = event.start_mark.line + 1
+        if isinstance(event, yaml.CollectionStartEvent):
+            self._open.append(_Collection(event.anchor))
+            self._count(1, 1, line)
+        elif isinstance(event, yaml.CollectionEndEvent):
+            done = self._open.pop()
+            if done.anchor is not None:
+                self._known[done.anchor] = (done.values, done.depth)
+            if self._open:
+                self._open[-1].hold(done.values, done.depth)
+        elif isinstance(event, yaml.AliasEvent):
+            self._aliases = True
+            if any(each.anchor == event.anchor for each in self._open):
+                raise ConfigError(f"refers to itself: *{event.anchor} stands within &{event.anchor}", self._file, line)
+            self._leaf(*self._known.get(event.anchor, (1, 0)), line)
+        elif isinstance(event, yaml.ScalarEvent):
+            if event.anchor is not None:
+                self._known[event.anchor] = (1, 0)
+            self._leaf(1, 0, line)
+
+    def _leaf(self, values: int, depth: int, line: int) -> None:
+        self._count(values, depth, line)
+        if self._open:
+            self._open[-1].hold(values, depth)
+
+    def _count(self, values: int, depth: int, line: int) -> None:
+        self._values += values
+        within = len(self._open) + max(0, depth - 1)
+        if within > MAX_DEPTH:
+            raise ConfigError(f"is nested too deeply: more than {MAX_DEPTH} maps or lists within one another", self._file, line)
+        if self._values > MAX_VALUES:
+            followed = ", once its aliases (*) are followed" if self._aliases else ""
+            raise ConfigError(f"holds more than {MAX_VALUES:,} keys and values{followed}; no settings are that many", self._file, line)
+
+
+class _Collection:
+    """A map or list that is being read."""
+
+    def __init__(self, anchor: str | None) -> None:
+        self.anchor, self.values, self.depth = anchor, 1, 1
+
+    def hold(self, values: int, depth: int) -> None:
+        """Counts a part of it."""
+        self.values += values
+        self.depth = max(self.depth, depth + 1)

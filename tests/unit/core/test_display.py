@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+import pytest
+
+from palaestra.core.display import escaped, escaped_lines, indented, shortened
+from palaestra.core.errors import ConfigError, EnvError, raised
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("3DBall", "3DBall"),
+        ("Größe 😀 'x'", "Größe 😀 'x'"),
+        ("a\x1b[31mb", r"a\x1b[31mb"),
+        ("a\nb\r\tc", r"a\nb\r\tc"),
+        ("\x00\x7f\x9b", r"\x00\x7f\x9b"),
+        ("a\u2028b\u202ec", r"a\u2028b\u202ec"),
+    ],
+)
+def test_control_characters_of_a_name_are_escaped(text: str, shown: str):
+    assert escaped(text) == shown
+
+
+def test_lines_of_a_text_stay_where_they_are_indented_and_nowhere_else():
+    assert escaped_lines("2 problems:\n  first\n\tsecond") == "2 problems:\n  first\n    second"
+    assert escaped_lines("'a\n[INFO] b' is unknown") == r"'a\n[INFO] b' is unknown"
+    assert escaped_lines(indented("its log:\n[INFO] b\n\n  c")) == "its log:\n  [INFO] b\n  \n  c"
+
+
+def test_a_long_text_loses_its_middle():
+    assert shortened("x" * 80) == "x" * 80
+    assert shortened("a" * 500 + "b" * 500) == "a" * 40 + "..." + "b" * 20 + " (1,000 characters)"
+
+
+def test_errors_hold_no_control_characters():
+    assert str(EnvError("behavior 'a\x1b[2J\nb'")) == r"behavior 'a\x1b[2J\nb'"
+    assert str(ConfigError("the key 'a\x07' is unknown", "x.yaml", 3)) == r"x.yaml:3: the key 'a\x07' is unknown"
+    assert str(EnvError("it broke off: " + raised(ValueError("two\nlines")))) == "it broke off: ValueError: two\n  lines"
