@@ -54,6 +54,9 @@ class TimeStep:
     lost: Tensor | None = None
     """(S,) bool: its episode broke off without an end, as when a game crashed: nothing of it is learned from or counted, and whoever
     acts there now begins a new one. None: nobody's did. Never where an episode ended."""
+    success: Tensor | None = None
+    """(S,) float32: whether an episode that ended on this tick reached its aim, 1 or 0; NaN where the environment did not say. Read where
+    an episode ended. None: it said so of none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,15 +1,13 @@
-"""Any Gymnasium environment, one agent an area.
+"""Any Gymnasium environment, one agent an area: by its id, or one that is made already.
 
-Gymnasium's vector environments restart an episode in one of several ways, ours always on the
-tick it ends. Two adapters hide that: `_Copies` steps single environments one after the other,
-`_Native` an environment that Gymnasium steps as one.
+What Gymnasium steps one by one is adapted by `gymnasium_copies`, its vector environments by `gymnasium_vectors`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from inspect import signature
 from typing import Any
@@ -19,80 +17,123 @@ import numpy as np
 import torch
 from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
 from gymnasium.envs.registration import EnvSpec, load_env_creator
-from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 from torch import Tensor
 
-from palaestra.core.errors import EnvError, NotFinite
+from palaestra.core.errors import EnvError, NotFinite, PalaestraError, raised
 from palaestra.core.registry import nearest
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action, Ends, TimeStep
-from palaestra.envs.spaces import actions_of, observation_leaves, pick
+from palaestra.envs.gymnasium_copies import Copies, Views
+from palaestra.envs.gymnasium_vectors import Vector, adapted
+from palaestra.envs.self_resets import Suspicion
+from palaestra.envs.spaces import actions_of
 
 DEFAULT_AREAS = 16
 
-Views = tuple[np.ndarray, ...]  # one array a leaf, (N, ...), as the environment gives them
-
-
-@dataclass(frozen=True, slots=True)
-class _Tick:
-    """What happened to all copies; N of them, E ended."""
-
-    obs: Views
-    reward: np.ndarray  # (N,)
-    terminated: np.ndarray  # (N,) bool
-    truncated: np.ndarray  # (N,) bool
-    ended: np.ndarray  # (E,) int64, rising
-    last: Views  # (E, ...) where the ended episodes were left; () where none ended
-
 
 class GymnasiumEnv:
-    """A Gymnasium id as an `Env`. Its only behavior carries the id's name; it has no parameters and cannot be saved."""
+    """A Gymnasium environment as an `Env`. Its only behavior carries the id's name; it has no parameters and cannot be saved."""
 
     def __init__(self, id: str, areas: int | None = None, **options: Any) -> None:
         """`options` go to the environment's constructor; with `render=True` its areas can be drawn.
 
         Raises EnvError for an unknown id, one that cannot be built, or spaces that have no columns.
         """
-        self.id, self.device, self.num_areas = id, torch.device("cpu"), DEFAULT_AREAS if areas is None else areas
-        self.parameters: Mapping[str, float] = {}
-        if self.num_areas < 1:
+        count = DEFAULT_AREAS if areas is None else areas
+        if count < 1:
             raise EnvError(f"gymnasium:{id} was asked for {areas} areas; expected at least 1")
         registered = _spec(id)
-        self.summary, self.benchmark = f"Gymnasium's {registered.id}, one agent an area.", registered.reward_threshold
-        self._envs = _build(registered, self.num_areas, options)
-        fps = self._envs.metadata.get("render_fps")
+        self._open(_build(registered, count, options), f"gymnasium:{id}", id, registered)
+
+    @classmethod
+    def around(cls, made: gymnasium.Env | VectorEnv | Sequence[gymnasium.Env]) -> GymnasiumEnv:
+        """One that is made already: a single environment is one area, a vector environment or a sequence an area for each of theirs.
+
+        The behavior carries the id that it was registered with, else its class's name. Raises EnvError for spaces without columns.
+        """
+        one = made if isinstance(made, gymnasium.Env | VectorEnv) else made[0]
+        registered = one.spec
+        name = type(one.unwrapped).__name__ if registered is None else registered.id
+        title = f"{'vector environment' if isinstance(one, VectorEnv) else 'environment'} {name}"
+        env = cls.__new__(cls)
+        if isinstance(made, VectorEnv):
+            copies = made.envs if type(made) is SyncVectorEnv else []
+            if registered is None and copies:
+                registered = copies[0].spec
+                name = type(copies[0].unwrapped).__name__ if registered is None else registered.id
+            env._open(adapted(made, title), title, name, registered)
+        else:
+            env._open(Copies([made] if isinstance(made, gymnasium.Env) else made, title), title, name, registered)
+        return env
+
+    def _open(self, envs: Copies | Vector, name: str, id: str, registered: EnvSpec | None) -> None:
+        self._envs, self.name = envs, name
+        self.device, self.num_areas = torch.device("cpu"), envs.count
+        self.parameters: Mapping[str, float] = {}
+        self.benchmark = None if registered is None else registered.reward_threshold
+        self.summary = f"Gymnasium's {id if registered is None else registered.id}, one agent an area."
+        fps = envs.metadata.get("render_fps")
         self.tick_seconds = 1 / fps if fps else None
-        self._leaves, self._actions = self._envs.leaves, actions_of(self._envs.action_space)
+        self._leaves, self._actions = envs.leaves, actions_of(envs.action_space)
         self.behavior = id.rpartition(":")[2].replace("/", "-")  # names a folder
-        spec = BehaviorSpec(tuple(leaf.spec for leaf in self._leaves), self._actions.spec, steady=True)
+        spec = BehaviorSpec(tuple(leaf.spec for leaf in self._leaves), self._actions.spec, steady=envs.steady)
         self.behaviors: Mapping[str, BehaviorSpec] = {self.behavior: spec}
         n = self.num_areas
         self._never, self._always = torch.zeros(n, dtype=torch.bool), torch.ones(n, dtype=torch.bool)
         self._nothing, self._zeros = torch.zeros(n), torch.zeros(n, dtype=torch.int64)
         self._area, self._alone = torch.arange(n), torch.full((n,), -1)
         self._no_ends = Ends(torch.zeros(0, dtype=torch.int64), tuple(torch.zeros(0, *leaf.spec.shape) for leaf in self._leaves))
+        action = spec.action
+        self._no_action = Action(torch.zeros(n, action.continuous), torch.zeros(n, len(action.branches), dtype=torch.int64))
+        self._shown: tuple[Tensor, ...] = ()
+        self._acting = self._always
+        self._suspicion = Suspicion()
 
     def reset(self, seed: int) -> dict[str, TimeStep]:
         """Starts every copy anew."""
         obs = self._columns(self._envs.reset(seed), self._area)
+        self._suspicion.first(obs)
+        self._shown, self._acting = obs, self._always
         return self._step(obs, self._nothing, self._never, self._never, self._no_ends)
 
     def step(self, actions: Mapping[str, Action]) -> dict[str, TimeStep]:
-        """One tick. Raises NotFinite for an observation or a reward that is no number."""
-        tick = self._envs.step(self._actions.batch(actions[self.behavior]))
+        """One tick. Raises NotFinite for an observation or a reward that is no number, EnvError where last observations are lost."""
+        tick = self._envs.step(self._actions.batch(actions.get(self.behavior, self._no_action)))
         obs, reward = self._columns(tick.obs, self._area), torch.from_numpy(tick.reward.astype(np.float32))
         if not math.isfinite(reward.sum()):
             self._refuse("reward", reward, self._area)
-        if not len(tick.ended):
-            return self._step(obs, reward, self._never, self._never, self._no_ends)
-        slots = torch.from_numpy(tick.ended)
-        terminated, truncated = torch.from_numpy(tick.terminated), torch.from_numpy(tick.truncated & ~tick.terminated)
-        return self._step(obs, reward, terminated, truncated, Ends(slots, self._columns(tick.last, slots)))
+        ends, terminated, truncated, success = self._no_ends, self._never, self._never, None
+        if len(tick.ended):
+            slots = torch.from_numpy(tick.ended)
+            terminated, truncated = torch.from_numpy(tick.terminated), torch.from_numpy(tick.truncated & ~tick.terminated)
+            ends = Ends(slots, self._columns(tick.last, slots))
+            success = None if tick.success is None else torch.from_numpy(tick.success)
+        acting = self._always if tick.acting is None else torch.from_numpy(tick.acting)
+        if self._suspicion.open:
+            self._look_for_own_resets(obs, acting, ends)
+        self._shown, self._acting = obs, acting
+        return self._step(obs, reward, terminated, truncated, ends, success)
+
+    def _look_for_own_resets(self, obs: tuple[Tensor, ...], acting: Tensor, ends: Ends) -> None:
+        """Warns, once, where last observations look as if episodes had begun anew within `step`."""
+        begun = ~self._acting & acting
+        if len(ends.slots):
+            if self._suspicion.ended(ends.obs, tuple(column[ends.slots] for column in self._shown)):
+                warnings.warn(
+                    f"{self.name} seems to reset itself inside `step`: at each end of an episode so far it showed what a first observation "
+                    f"looks like, and not just before. If so, the last observation, which learning needs, is lost: return it, and leave "
+                    f"the reset to the caller",
+                    stacklevel=3,
+                )
+            begun[ends.slots] = acting[ends.slots]
+        if begun.any():
+            self._suspicion.first(tuple(column[begun] for column in obs))
 
     def set_parameters(self, values: Mapping[str, Tensor]) -> None:
         """Takes none."""
         if values:
-            raise EnvError(f"gymnasium:{self.id} has no parameters; '{next(iter(values))}' cannot be set")
+            raise EnvError(f"{self.name} has no parameters; '{next(iter(values))}' cannot be set")
 
     def render(self, area: int) -> np.ndarray:
         """Raises EnvError unless made with `render=True`, or where a package that draws is missing."""
@@ -105,16 +146,24 @@ class GymnasiumEnv:
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Takes the empty state only."""
         if state:
-            raise EnvError(f"gymnasium:{self.id} cannot go back to a saved state (it has none; this one holds {', '.join(state)})")
+            raise EnvError(f"{self.name} cannot go back to a saved state (it has none; this one holds {', '.join(state)})")
 
     def close(self) -> None:
         """Closes every copy."""
         self._envs.close()
 
-    def _step(self, obs: tuple[Tensor, ...], reward: Tensor, terminated: Tensor, truncated: Tensor, ends: Ends) -> dict[str, TimeStep]:
+    def _step(
+        self,
+        obs: tuple[Tensor, ...],
+        reward: Tensor,
+        terminated: Tensor,
+        truncated: Tensor,
+        ends: Ends,
+        success: Tensor | None = None,
+    ) -> dict[str, TimeStep]:
         step = TimeStep(
             obs=obs,
-            acting=self._always,
+            acting=self._acting,
             reward=reward,
             group_reward=self._nothing,
             terminated=terminated,
@@ -124,6 +173,7 @@ class GymnasiumEnv:
             area=self._area,
             team=self._zeros,
             group=self._alone,
+            success=success,
         )
         return {self.behavior: step}
 
@@ -144,111 +194,21 @@ class GymnasiumEnv:
             raise NotFinite(self.behavior, int(agents[agent]), what + place, float(column[tuple(bad[0])]))
 
 
-class _Copies:
-    """Single environments, one after the other. Gymnasium's own SyncVectorEnv also gathers every info, which nobody reads here."""
-
-    def __init__(self, make: Callable[[], gymnasium.Env], count: int) -> None:
-        self._envs = [make() for _ in range(count)]
-        self.action_space = self._envs[0].action_space
-        self.leaves, self.metadata = observation_leaves(self._envs[0].observation_space), self._envs[0].metadata
-
-    def reset(self, seed: int) -> Views:
-        seeds = np.random.SeedSequence(seed).generate_state(len(self._envs)).tolist()
-        return self._gather([env.reset(seed=seed)[0] for env, seed in zip(self._envs, seeds, strict=True)])
-
-    def step(self, actions: np.ndarray) -> _Tick:
-        steps = [env.step(action) for env, action in zip(self._envs, actions, strict=True)]
-        obs, reward, terminated, truncated, _ = (list(column) for column in zip(*steps, strict=True))
-        terminated, truncated = np.array(terminated, np.bool_), np.array(truncated, np.bool_)
-        ended = np.flatnonzero(terminated | truncated)
-        last: Views = ()
-        if len(ended):
-            last = self._gather([obs[i] for i in ended])
-            for i in ended:
-                obs[i] = self._envs[i].reset()[0]
-        return _Tick(self._gather(obs), np.array(reward, np.float32), terminated, truncated, ended, last)
-
-    def render(self, area: int) -> np.ndarray:
-        env = self._envs[area]
-        if env.render_mode is None:
-            raise EnvError("this environment draws nothing unless it is made with the option render=True")
-        try:
-            return np.array(env.render(), np.uint8)
-        except gymnasium.error.DependencyNotInstalled as error:
-            raise EnvError(f"area {area} cannot be drawn: {error}") from error
-
-    def close(self) -> None:
-        for env in self._envs:
-            env.close()
-
-    def _gather(self, observations: list[Any]) -> Views:
-        return tuple([np.array([pick(leaf, observation) for observation in observations]) for leaf in self.leaves])
-
-
-class _Native:
-    """A vector environment of its own that restarts an episode on the tick it ends."""
-
-    def __init__(self, envs: VectorEnv) -> None:
-        self._envs = envs
-        self.action_space, self.metadata = envs.single_action_space, envs.metadata
-        self.leaves = observation_leaves(envs.single_observation_space)
-
-    def reset(self, seed: int) -> Views:
-        return self._split(self._envs.reset(seed=seed)[0])
-
-    def step(self, actions: np.ndarray) -> _Tick:
-        obs, reward, terminated, truncated, infos = self._envs.step(actions)
-        ended = np.flatnonzero(terminated | truncated)
-        last = self._last(infos["final_obs"], ended) if len(ended) else ()
-        return _Tick(self._split(obs), reward, terminated, truncated, ended, last)
-
-    def render(self, area: int) -> np.ndarray:
-        raise EnvError("this environment draws nothing unless it is made with the option render=True")
-
-    def close(self) -> None:
-        self._envs.close()
-
-    def _split(self, observation: Any) -> Views:
-        return tuple([pick(leaf, observation) for leaf in self.leaves])
-
-    def _last(self, final: Any, ended: np.ndarray) -> Views:
-        """`final` has an object a copy, or is batched as observations are."""
-        if isinstance(final, np.ndarray) and final.dtype == object:
-            return tuple(np.array([pick(leaf, final[i]) for i in ended]) for leaf in self.leaves)
-        return tuple(np.asarray(pick(leaf, final))[ended] for leaf in self.leaves)
-
-
-class _CartPole(_Native):
-    """Gymnasium's own restarts on the tick after the end, swallowing an action; here it is told that nothing ended."""
-
-    _envs: CartPoleVectorEnv
-
-    def step(self, actions: np.ndarray) -> _Tick:
-        envs = self._envs
-        obs, reward, terminated, truncated, _ = envs.step(actions)
-        ended = np.flatnonzero(envs.prev_done)
-        if not len(ended):
-            return _Tick((obs,), reward, terminated, truncated, ended, ())
-        first = envs.np_random.uniform(envs.low, envs.high, (4, len(ended)))
-        envs.state[:, ended] = first  # pyright: ignore[reportOptionalSubscript] (an array since reset)
-        envs.steps[ended] = 0
-        envs.prev_done = np.zeros_like(envs.prev_done)
-        last = obs[ended]
-        obs[ended] = first.T
-        return _Tick((obs,), reward, terminated, truncated, ended, (last,))
-
-
-def _build(spec: EnvSpec, count: int, options: dict[str, Any]) -> _Copies | _Native:
-    options = dict(options)
+def _build(spec: EnvSpec, count: int, options: dict[str, Any]) -> Copies | Vector:
+    options, name = dict(options), f"gymnasium:{spec.id}"
     drawn = options.pop("render", False)
     try:
-        if not drawn and (native := _native(spec, count, options)):
+        if (not drawn or spec.entry_point is None) and (native := _native(spec, count, options, drawn)):
             return native
         if drawn:
             options["render_mode"] = "rgb_array"
-        return _Copies(lambda: gymnasium.make(spec, disable_env_checker=True, **options), count)
+        return Copies([gymnasium.make(spec, disable_env_checker=True, **options) for _ in range(count)], name)
+    except PalaestraError:
+        raise
     except (gymnasium.error.Error, ImportError, TypeError) as error:
-        raise EnvError(f"gymnasium:{spec.id} cannot be made: {error}") from error
+        raise EnvError(f"{name} cannot be made: {error}") from error
+    except Exception as error:  # whatever a user's environment does
+        raise EnvError(f"{name} cannot be made: {raised(error)}") from error
 
 
 def _spec(id: str) -> EnvSpec:
@@ -264,15 +224,21 @@ def _spec(id: str) -> EnvSpec:
         raise EnvError(f"Gymnasium knows no '{name}'{hint} (one of another package needs its module: gymnasium:module:Id-v0)") from error
 
 
-def _native(spec: EnvSpec, count: int, options: dict[str, Any]) -> _Native | None:
-    """The environment's own vector version, where it can restart an episode on the tick it ends."""
-    if spec.vector_entry_point is None or spec.additional_wrappers:
+def _native(spec: EnvSpec, count: int, options: dict[str, Any], drawn: bool) -> Copies | Vector | None:
+    """The environment's own vector version where it is the only one, or acts in every area on every tick."""
+    if spec.vector_entry_point is None or (spec.additional_wrappers and spec.entry_point is not None):
         return None
     creator = spec.vector_entry_point
     creator = creator if callable(creator) else load_env_creator(creator)
-    adapter: type[_Native] = _CartPole if creator is CartPoleVectorEnv else _Native
     if "autoreset_mode" in signature(creator).parameters:
         options = {"autoreset_mode": AutoresetMode.SAME_STEP, **options}
-    elif adapter is _Native and getattr(creator, "metadata", {}).get("autoreset_mode") is not AutoresetMode.SAME_STEP:
+    elif spec.entry_point is not None and creator is not CartPoleVectorEnv and _mode(creator) is not AutoresetMode.SAME_STEP:
         return None
-    return adapter(gymnasium.make_vec(spec, count, vectorization_mode="vector_entry_point", **options))
+    if drawn:
+        options = {**options, "render_mode": "rgb_array"}
+    envs = gymnasium.make_vec(spec, count, vectorization_mode="vector_entry_point", **options)
+    return adapted(envs, f"gymnasium:{spec.id}")
+
+
+def _mode(creator: Callable[..., Any]) -> Any:
+    return getattr(creator, "metadata", {}).get("autoreset_mode")

@@ -109,4 +109,5 @@ def moved(step: TimeStep, device: torch.device) -> TimeStep:
         team=step.team.to(device),
         group=step.group.to(device),
         lost=None if step.lost is None else step.lost.to(device),
+        success=None if step.success is None else step.success.to(device),
     )

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 
@@ -25,6 +25,7 @@ from palaestra.runtime.folder import CONFIGURATION, RunFolder, check_run_id
 from palaestra.runtime.games import game_settings
 from palaestra.runtime.loop import Callback
 from palaestra.runtime.loop import train as loop
+from palaestra.runtime.own_envs import given_env
 from palaestra.runtime.parameters import misfits
 from palaestra.runtime.run import Run, steps_in
 from palaestra.runtime.settings import Loaded, RunSettings, load
@@ -33,6 +34,10 @@ from palaestra.runtime.signals import break_on_signals, stop_on_signals
 from palaestra.runtime.sinks import ConsoleSink, GaugeSink, JSONLSink, TensorBoardSink
 from palaestra.runtime.timers import Timers
 from palaestra.runtime.tracker import Sink, Tracker
+
+if TYPE_CHECKING:
+    import gymnasium
+    from gymnasium.vector import VectorEnv
 
 Config = Path | str | Mapping[str, Any] | None
 
@@ -51,7 +56,7 @@ class Result:
 def train(
     config: Config = None,
     *,
-    env: Env | str | None = None,
+    env: Env | str | gymnasium.Env | VectorEnv | Sequence[gymnasium.Env] | Callable[..., Any] | None = None,
     callbacks: Sequence[Callback] = (),
     quiet: bool = False,
     sets: Sequence[str] = (),
@@ -59,8 +64,10 @@ def train(
 ) -> Result:
     """Trains as `palaestra learn` does.
 
-    `config` is a file or a tree of settings, `env` a name as for `--env` or an environment of your own. Further
-    keywords are settings of `checkpoint_settings`, `env_settings` and `torch_settings` by their YAML names: run_id, resume,
+    `config` is a file or a tree of settings. `env` is a name as for `--env`; an environment of your own: an `Env`, a Gymnasium
+    environment (one area; a list of them: one each) or vector environment; or a function or class that makes one of these (called
+    `num_areas` times, 16 by default, where it makes single Gymnasium environments). One that you made is left open. Further keywords
+    are settings of `checkpoint_settings`, `env_settings` and `torch_settings` by their YAML names: run_id, resume,
     force, results_dir, seed, num_areas, device ... Each callback is given every Summary; one that returns True ends the training.
     Raises PalaestraError.
     """
@@ -89,12 +96,12 @@ def learn(
     overrides: Mapping[str, Any],
     sets: Sequence[str] = (),
     *,
-    env: Env | None = None,
+    env: object | None = None,
     callbacks: Sequence[Callback] = (),
     notes: Sequence[str] = (),
     quiet: bool = False,
 ) -> Result:
-    """Loads the settings, puts a run together, trains, and leaves its files. Raises PalaestraError."""
+    """Loads the settings, puts a run together, trains, and leaves its files. `env` is as for `train`. Raises PalaestraError."""
     loaded, folder = settled_settings(config, overrides, sets)
     with ExitStack() as stack:
         stack.enter_context(break_on_signals())
@@ -104,7 +111,9 @@ def learn(
             console.warning(note)
         checkpoint = starting_point(folder, loaded.settings, console)
         settings = seeded(loaded.settings, checkpoint)
-        world: Env = stack.enter_context(closing(open_env(settings, folder, console))) if env is None else env
+        world = open_env(settings, folder, console) if env is None else take_env(env, settings, stack)
+        if env is None:
+            stack.enter_context(closing(world))
         if unfit := list(misfits(world, settings.environment_parameters)):
             raise loaded.refusal(unfit, "parameters are not taken by the environment")
         timers = Timers()
@@ -163,12 +172,33 @@ def seeded(settings: RunSettings, checkpoint: Checkpoint | None) -> RunSettings:
     return settings.model_copy(update={"env_settings": env.model_copy(update={"seed": seed})})
 
 
-def open_env(settings: RunSettings, folder: RunFolder, console: Console) -> Env:
-    """The environment that the settings name, on the device that they name; the Editor where they name none."""
-    env = settings.env_settings
+def take_env(given: object, settings: RunSettings, stack: ExitStack) -> Env:
+    """The environment that a program gives to `train`; one that is made here is closed with the run. Raises EnvError or ConfigError."""
+    device = device_of(settings)
+    env, is_ours = given_env(given, settings.env_settings.num_areas, device)
+    if is_ours:
+        stack.enter_context(closing(env))
+    if env is given:
+        return env  # of the user's own making: its device is its own affair
+    return on_device(env, device)
+
+
+def device_of(settings: RunSettings) -> str:
+    """The device that the settings name, else the accelerator that is there. Raises ConfigError."""
     device = settings.torch_settings.device or ("cuda" if torch.cuda.is_available() else "cpu")
     if not device_exists(device):
         raise ConfigError(f"torch device '{device}' is not there: this machine has {', '.join(devices())}")
+    return device
+
+
+def on_device(env: Env, device: str) -> Env:
+    """The environment, or a view of it on that device."""
+    return env if env.device.type == torch.device(device).type else cast(Env, Transfer(env, torch.device(device)))
+
+
+def open_env(settings: RunSettings, folder: RunFolder, console: Console) -> Env:
+    """The environment that the settings name, on the device that they name; the Editor where they name none."""
+    env, device = settings.env_settings, device_of(settings)
     name = env.env_path or EDITOR
     same = [name for name in settings.behaviors if name in Registry("envs")]
     if env.env_path is None and same:
@@ -177,7 +207,7 @@ def open_env(settings: RunSettings, folder: RunFolder, console: Console) -> Env:
     games = game_settings(settings, logs, console.tell)
     made = make_env(name, areas=env.num_areas, device=device, options=env.env_options, games=games)
     made = made if is_game(name) or name in Registry("envs") else guarded(made, name)
-    return made if made.device.type == torch.device(device).type else cast(Env, Transfer(made, torch.device(device)))
+    return on_device(made, device)
 
 
 def devices() -> list[str]:

@@ -6,22 +6,22 @@
 `editor`                   the Unity Editor
 `builtin:3DBall`           the built-in, whatever files there are
 `gymnasium:CartPole-v1`    a Gymnasium id; `gymnasium:module:Id-v0` imports a module first
-`python:module:factory`    what a function (or class) of yours makes
+`python:module:factory`    what a function (or class) of yours makes: an `Env`, or a Gymnasium environment
 =========================  ==========================================================
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from inspect import Parameter, signature
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from palaestra.core.errors import EnvError, PalaestraError, raised
-from palaestra.core.own_code import import_own, see_current_folder
+from palaestra.core.errors import EnvError
+from palaestra.core.own_code import see_current_folder
 from palaestra.core.registry import Registry, nearest
 from palaestra.envs.base import Env
 from palaestra.envs.unity import executable
+from palaestra.runtime.own_envs import call, own_env
 
 if TYPE_CHECKING:
     from palaestra.runtime.games import GameSettings
@@ -59,7 +59,7 @@ def make_env(
 
         return GymnasiumEnv(rest, areas, **options)
     if colon and kind == "python":
-        return _own(rest, areas, device, options)
+        return own_env(rest, areas, device, options)
     if colon and kind == "builtin":
         return _builtin(rest, areas, device, options)
     return _builtin(name, areas, device, options)
@@ -86,7 +86,7 @@ def _builtin(name: str, areas: int | None, device: str, options: Mapping[str, An
             f"no file and no built-in environment is named '{name}'{_meant(name, registry)} "
             f"(built in: {known}; others as gymnasium:ID or python:module:factory)"
         )
-    return _call(registry.get(name), name, areas, device, options)
+    return cast(Env, call(registry.get(name), name, areas, device, options))
 
 
 def _meant(name: str, registry: Registry) -> str:
@@ -101,55 +101,3 @@ def _meant(name: str, registry: Registry) -> str:
     if ":" in name:
         return f"; did you mean 'python:{name}'?"
     return nearest(name, registry.names())
-
-
-def _own(place: str, areas: int | None, device: str, options: Mapping[str, Any]) -> Env:
-    name = f"python:{place}"
-    module_name, _, attribute = place.partition(":")
-    if not module_name or not attribute:
-        raise EnvError(f"'{name}' is not complete; expected python:module:factory, such as python:my_game:make")
-    module = import_own(module_name, name)
-    factory = getattr(module, attribute, None)
-    if factory is None:
-        raise EnvError(f"{name}: module '{module_name}' ({module.__file__}) has no '{attribute}'{nearest(attribute, vars(module))}")
-    if not callable(factory):
-        raise EnvError(
-            f"{name}: '{attribute}' is an instance of {type(factory).__name__}; expected a function or class that makes an environment"
-        )
-    env = _call(factory, name, areas, device, options)
-    missing = [member for member in _members() if not hasattr(env, member)]
-    if missing:
-        raise EnvError(
-            f"{name} gave an instance of {type(env).__name__}, which lacks {', '.join(missing)}; palaestra.envs.base.Env says what they are"
-        )
-    if areas is not None and env.num_areas != areas:
-        raise EnvError(f"{name}: {areas} areas were asked for and it made {env.num_areas}; its factory should take 'areas'")
-    return env
-
-
-def _call(factory: Callable[..., Any], name: str, areas: int | None, device: str, options: Mapping[str, Any]) -> Any:
-    """Calls it with what its signature takes. `areas` and `device` may be left out of it, options may not."""
-    form = signature(factory)
-    takes = form.parameters
-    takes_all = any(parameter.kind is Parameter.VAR_KEYWORD for parameter in takes.values())
-    unknown = [option for option in options if option not in takes and not takes_all]
-    if unknown:
-        raise EnvError(f"{name} takes no option '{unknown[0]}'{nearest(unknown[0], takes)} (it takes: {', '.join(takes) or 'none'})")
-    arguments = {key: value for key, value in {"areas": areas, "device": device}.items() if key in takes or takes_all}
-    if areas is None and "areas" in takes and takes["areas"].default is not Parameter.empty:
-        del arguments["areas"]
-    try:
-        form.bind(**arguments, **options)
-    except TypeError as error:
-        raise EnvError(f"{name} cannot be called: {error}; what it needs beyond 'areas' and 'device' is an option to be given") from error
-    try:
-        return factory(**arguments, **options)
-    except PalaestraError:
-        raise
-    except Exception as error:  # whatever a user's factory does
-        raise EnvError(f"{name} could not be made: {raised(error)}") from error
-
-
-def _members() -> list[str]:
-    """What an `Env` has, methods and values."""
-    return [name for name in {**Env.__annotations__, **vars(Env)} if not name.startswith("_")]

@@ -25,6 +25,7 @@ class Episodes:
     mates: NDArray[np.bool_]  # (E,) it played in a group
     last: NDArray[np.bool_]  # (E,) which ended with it: its group_returns are what the whole group earned
     older: NDArray[np.bool_]  # (E,) it had begun when `mark` was last called
+    success: NDArray[np.float64]  # (E,) whether it reached its aim, 1 or 0; NaN where the environment did not say
 
 
 class EpisodeMeter:
@@ -38,6 +39,7 @@ class EpisodeMeter:
         self._ticks: list[tuple[Tensor, ...]] = []
         self._lost: list[Tensor | None] = []
         self._counted: list[Tensor | None] = []
+        self._success: list[Tensor | None] = []
         self._resize(slots)
 
     def _resize(self, slots: int) -> None:
@@ -56,6 +58,7 @@ class EpisodeMeter:
         self._ticks.clear()
         self._lost.clear()
         self._counted.clear()
+        self._success.clear()
         self._resize(len(step.reward))
         self._waiting = step.acting.cpu().numpy().copy()
         self._living, self._groups = self._waiting.copy(), step.group.cpu().numpy().copy()
@@ -66,6 +69,7 @@ class EpisodeMeter:
         self._ticks.append((step.reward, step.group_reward, step.acting, step.terminated, step.truncated, step.group))
         self._lost.append(step.lost)
         self._counted.append(counted)
+        self._success.append(step.success)
 
     @property
     def slots(self) -> int:
@@ -78,12 +82,13 @@ class EpisodeMeter:
 
     def take(self) -> Episodes:
         """Sums the ticks since the last call; waits for the device once."""
-        returns, groups, lengths, mates, last, older = [], [], [], [], [], []
+        returns, groups, lengths, mates, last, older, success = [], [], [], [], [], [], []
         ticks, self._ticks = self._ticks, []
         lost, self._lost = self._lost, []
         counted, self._counted = self._counted, []
+        aims, self._success = self._success, []
         columns = [[] if not ticks else host(column) for column in zip(*ticks, strict=True)] or [[]] * 6
-        for reward, group, acting, terminated, truncated, plays_in, gone, told in zip(*columns, lost, counted, strict=True):
+        for reward, group, acting, terminated, truncated, plays_in, gone, told, aim in zip(*columns, lost, counted, aims, strict=True):
             self._widen(len(reward))
             if gone is not None:
                 self._forget(gone.cpu().numpy())
@@ -102,6 +107,7 @@ class EpisodeMeter:
                 mates.append(self._groups[slots] >= 0)
                 last.append(np.isin(slots, last_of_groups(ended, self._living, self._groups, self._lengths)))
                 older.append(self._older[slots])
+                success.append(np.full(len(slots), np.nan) if aim is None else aim.cpu().numpy()[slots])
                 self._returns[ended] = self._group[ended] = self._lengths[ended] = self._older[ended] = self._partial[ended] = 0
             self._living = (self._living & ~ended) | acting
             self._groups = np.where(acting, plays_in, self._groups)
@@ -113,6 +119,7 @@ class EpisodeMeter:
             np.concatenate([nothing.astype(np.bool_), *mates]),
             np.concatenate([nothing.astype(np.bool_), *last]),
             np.concatenate([nothing.astype(np.bool_), *older]),
+            np.concatenate([nothing, *success]),
         )
 
     def _forget(self, lost: NDArray[np.bool_]) -> None:
@@ -141,6 +148,7 @@ class EpisodeMeter:
         self._ticks.clear()
         self._lost.clear()
         self._counted.clear()
+        self._success.clear()
         self._returns, self._group, self._lengths, self._waiting = (
             state[name].numpy().copy() for name in ("returns", "group", "lengths", "waiting")
         )

@@ -26,6 +26,7 @@ class Evaluation:
     lengths: NDArray[np.int64]  # (E,) decisions
     finals: NDArray[np.float64]  # (E,) what the last decision earned: between teams its sign says who won
     group_returns: NDArray[np.float64]  # (G,) what each group earned as one, over an episode of all its members
+    successes: NDArray[np.float64]  # (E,) whether the episode reached its aim, 1 or 0; NaN where the environment did not say
 
     @property
     def mean(self) -> float:
@@ -36,6 +37,12 @@ class Evaluation:
     def error(self) -> float:
         """Standard error of the mean."""
         return float(self.returns.std(ddof=1) / np.sqrt(len(self.returns))) if len(self.returns) > 1 else 0.0
+
+    @property
+    def success_rate(self) -> float | None:
+        """Share of the episodes that reached their aim; None where the environment never said so (`is_success` of Gymnasium's infos)."""
+        told = self.successes[~np.isnan(self.successes)]
+        return float(told.mean()) if len(told) else None
 
     @property
     def outcomes(self) -> tuple[int, int, int]:
@@ -61,7 +68,13 @@ def results(players: Players) -> dict[str, Evaluation]:
 
 
 def _result(tally: Tally) -> Evaluation:
-    return Evaluation(np.array(tally.returns), np.array(tally.lengths, np.int64), np.array(tally.finals), np.array(tally.group_returns))
+    return Evaluation(
+        np.array(tally.returns),
+        np.array(tally.lengths, np.int64),
+        np.array(tally.finals),
+        np.array(tally.group_returns),
+        np.array(tally.successes),
+    )
 
 
 def model_brains(env: Env, policies: Mapping[str, Policy], *, deterministic: bool) -> BrainOf:

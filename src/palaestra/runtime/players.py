@@ -32,6 +32,7 @@ class Shown:
     team: NDArray[np.int64]
     group: NDArray[np.int64]
     lost: NDArray[np.bool_] | None
+    success: NDArray[np.float32] | None
 
 
 def shown(step: TimeStep) -> Shown:
@@ -44,6 +45,7 @@ def shown(step: TimeStep) -> Shown:
         team=step.team.cpu().numpy(),
         group=step.group.cpu().numpy(),
         lost=None if step.lost is None else step.lost.cpu().numpy(),
+        success=None if step.success is None else step.success.cpu().numpy(),
     )
 
 
@@ -61,6 +63,7 @@ class Tally:
         self.returns: list[float] = []
         self.lengths: list[int] = []
         self.finals: list[float] = []  # what each episode's last decision earned
+        self.successes: list[float] = []  # whether each episode reached its aim, 1 or 0; NaN where the environment did not say
         self.group_returns: list[float] = []  # what each group earned as one, whose last member's episode counts
 
     @property
@@ -86,6 +89,7 @@ class Tally:
             self.returns.append(float(self._return[slot]))
             self.lengths.append(int(self._length[slot]))
             self.finals.append(float(now.reward[slot]))
+            self.successes.append(float("nan") if now.success is None else float(now.success[slot]))
         last = last_of_groups(now.ended & self._playing, self._playing, self._group, self._length)
         self.group_returns += self._group_return[last[self._counted[last]]].tolist()
         self._return[now.ended] = self._length[now.ended] = self._group_return[now.ended] = 0

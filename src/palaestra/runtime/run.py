@@ -32,7 +32,7 @@ from palaestra.runtime.status import MLAGENTS
 from palaestra.runtime.teaching import Teachers
 from palaestra.runtime.threads import threads_for
 from palaestra.runtime.timers import Timers
-from palaestra.runtime.tracker import GROUP_REWARD, Tracker
+from palaestra.runtime.tracker import GROUP_REWARD, SUCCESS, Tracker
 from palaestra.trainers.settings import SACSettings
 
 RESERVED = ("run", "checkpoints", "run_logs")
@@ -184,6 +184,7 @@ class Run:
                     told["judged"] = (ended.returns + ended.group_returns)[ended.last | ~ended.mates].tolist()
                 self.tracker.episodes(name, ended.returns.tolist(), ended.lengths.tolist(), **told)
                 self.tracker.spread(name, GROUP_REWARD, ended.group_returns[ended.last].tolist())
+                self.tracker.extend(name, SUCCESS, ended.success.tolist())
         self.self_play.note(self.tracker)
 
     def note_measurements(self) -> None:

@@ -18,6 +18,7 @@ from palaestra.core.errors import PalaestraError, raised
 REWARD = "Environment/Cumulative Reward"
 GROUP_REWARD = "Environment/Group Cumulative Reward"
 LENGTH = "Environment/Episode Length"
+SUCCESS = "Environment/Success Rate"
 EXTRINSIC = "Policy/Extrinsic Reward"
 ELO = "Self-play/ELO"
 RECENT = 100

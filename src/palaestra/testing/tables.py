@@ -31,6 +31,8 @@ def check_table(step: TimeStep, spec: BehaviorSpec, device: torch.device, areas:
     for name, dtype in COLUMNS.items():
         _expect(getattr(step, name), dtype, (slots,), device, f"{where}: {name}")
     _check_lost(step, spec, device, where)
+    if step.success is not None:
+        _expect(step.success.nan_to_num(), torch.float32, (slots,), device, f"{where}: success")
     _check_obs(step.obs, spec, slots, device, f"{where}: obs")
     _check_mask(step, spec, device, where)
     _check_ends(step, spec, device, where)

@@ -1,0 +1,133 @@
+"""Single Gymnasium environments, stepped one after the other, an area each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from palaestra.core.errors import EnvError
+from palaestra.envs.self_resets import ResetWatch, final_observation
+from palaestra.envs.spaces import observation_leaves, pick
+
+SUCCESS = "is_success"
+"""The key of an info that says whether an episode reached its aim, as robotics environments give it."""
+
+Views = tuple[np.ndarray, ...]  # one array a leaf, (N, ...), as the environment gives them
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """What happened to all copies; N of them, E ended."""
+
+    obs: Views
+    reward: np.ndarray  # (N,)
+    terminated: np.ndarray  # (N,) bool
+    truncated: np.ndarray  # (N,) bool
+    ended: np.ndarray  # (E,) int64, rising
+    last: Views  # (E, ...) last observations of the ended episodes; () where none ended
+    acting: np.ndarray | None = None  # (N,) bool: awaits an action; None: all do
+    success: np.ndarray | None = None  # (N,) float32: 1 or 0 where an episode ended and said so, else NaN; None: nothing was said
+
+
+class Copies:
+    """Single environments. Gymnasium's own SyncVectorEnv also gathers every info, of which only those of ends are read here."""
+
+    steady = True
+
+    def __init__(self, envs: Sequence[gymnasium.Env], name: str) -> None:
+        """`name` is for messages."""
+        self._envs, self._name = list(envs), name
+        self.action_space, self.metadata = envs[0].action_space, envs[0].metadata
+        self.leaves = observation_leaves(envs[0].observation_space)
+        self._watches = [ResetWatch(env) for env in envs]
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(self._envs)
+
+    def reset(self, seed: int) -> Views:
+        """Starts every copy anew, each with a seed of its own."""
+        seeds = np.random.SeedSequence(seed).generate_state(len(self._envs)).tolist()
+        return self._gather([env.reset(seed=seed)[0] for env, seed in zip(self._envs, seeds, strict=True)])
+
+    def step(self, actions: np.ndarray) -> Tick:
+        """Steps every copy and resets those whose episode ended.
+
+        Raises EnvError for one that resets itself and hides the last observation.
+        """
+        for watch in self._watches:
+            watch.look_away()
+        steps = [env.step(action) for env, action in zip(self._envs, actions, strict=True)]
+        obs, reward, terminated, truncated, infos = (list(column) for column in zip(*steps, strict=True))
+        terminated, truncated = np.array(terminated, np.bool_).reshape(-1), np.array(truncated, np.bool_).reshape(-1)
+        ended = np.flatnonzero(terminated | truncated)
+        last, success = (), None
+        if len(ended):
+            last = self._gather([self._last(i, obs[i], infos[i]) for i in ended.tolist()])
+            success = successes(ended, [infos[i] for i in ended], len(self._envs))
+            for i in ended:
+                obs[i] = self._envs[i].reset()[0]
+        return Tick(self._gather(obs), rewards(reward, len(self._envs)), terminated, truncated, ended, last, success=success)
+
+    def render(self, area: int) -> np.ndarray:
+        """A picture of one copy. Raises EnvError."""
+        env = self._envs[area]
+        if env.render_mode is None:
+            raise EnvError("this environment draws nothing unless it is made with the option render=True")
+        try:
+            return np.array(env.render(), np.uint8)
+        except gymnasium.error.DependencyNotInstalled as error:
+            raise EnvError(f"area {area} cannot be drawn: {error}") from error
+
+    def close(self) -> None:
+        """Closes every copy."""
+        for env in self._envs:
+            env.close()
+
+    def _last(self, i: int, obs: Any, info: Any) -> Any:
+        """The last observation of copy `i`, whose `step` returned `obs` at an end.
+
+        Where the info gives a last observation, `obs` may be the next episode's first. The copy is reset once more in any case: that also
+        starts the clocks of its wrappers anew.
+        """
+        given = final_observation(info)
+        if given is not None:
+            return given
+        watch = self._watches[i]
+        if watch.seen is not None and (watch.transforms or self._same(obs, watch.seen[0])):
+            raise EnvError(
+                f"{self._name} resets itself inside `step`: what it returns at an episode's end is the next episode's first observation, "
+                f"and the last one, which learning needs, is lost. Leave out the call of `reset` in `step` (or the wrapper that makes it) "
+                f"and return the last observation; or keep it and give the last observation as info['final_obs']"
+            )
+        return obs
+
+    def _same(self, one: Any, other: Any) -> bool:
+        return all(np.array_equal(pick(leaf, one), pick(leaf, other)) for leaf in self.leaves)
+
+    def _gather(self, observations: list[Any]) -> Views:
+        return tuple([np.array([pick(leaf, observation) for observation in observations]) for leaf in self.leaves])
+
+
+def rewards(given: Any, count: int) -> np.ndarray:
+    """(N,) float32, also from rewards that are arrays of one number. Raises EnvError for other shapes."""
+    array = np.array(given, np.float32)
+    if array.size != count:
+        raise EnvError(f"the environment gave rewards of shape {array.shape}; expected one number for each of {count} areas")
+    return array.reshape(count)
+
+
+def successes(ended: np.ndarray, infos: Sequence[Any], count: int) -> np.ndarray | None:
+    """`Tick.success` from the info of each ended episode."""
+    told = {i: info[SUCCESS] for i, info in zip(ended, infos, strict=True) if isinstance(info, dict) and info.get(SUCCESS) is not None}
+    if not told:
+        return None
+    success = np.full(count, np.nan, np.float32)
+    for i, value in told.items():
+        success[i] = bool(np.all(value))
+    return success

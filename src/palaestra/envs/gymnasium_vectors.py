@@ -1,0 +1,209 @@
+"""Gymnasium's vector environments, an area for each of their environments.
+
+They restart an episode in one of three ways, which `metadata["autoreset_mode"]` names: on the tick that it ends
+(SAME_STEP), on the next tick, whose action is then ignored (NEXT_STEP), or when they are told to (DISABLED).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
+from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
+
+from palaestra.core.errors import EnvError
+from palaestra.envs.gymnasium_copies import SUCCESS, Copies, Tick, Views, rewards, successes
+from palaestra.envs.self_resets import FINAL_KEYS
+from palaestra.envs.spaces import observation_leaves, pick
+
+
+class Vector:
+    """What the three ways have in common."""
+
+    steady = True
+    """Every area acts on every tick."""
+
+    def __init__(self, envs: VectorEnv, name: str) -> None:
+        """`name` is for messages."""
+        self._envs, self._name = envs, name
+        self.action_space, self.metadata = envs.single_action_space, envs.metadata
+        self.leaves = observation_leaves(envs.single_observation_space)
+
+    @property
+    def count(self) -> int:
+        """How many environments there are."""
+        return self._envs.num_envs
+
+    def reset(self, seed: int) -> Views:
+        """Starts every environment anew."""
+        return self._split(self._envs.reset(seed=seed)[0])
+
+    def step(self, actions: np.ndarray) -> Tick:
+        """One tick. Raises EnvError for one that does not restart episodes in the way it names."""
+        raise NotImplementedError
+
+    def render(self, area: int) -> np.ndarray:
+        """A picture of one environment. Raises EnvError."""
+        frames = None if self._envs.render_mode is None else self._envs.render()
+        if frames is None:
+            raise EnvError("this environment draws nothing unless it is made with the option render=True")
+        return np.array(frames[area], np.uint8)
+
+    def close(self) -> None:
+        """Closes it."""
+        self._envs.close()
+
+    def _step(self, actions: np.ndarray) -> tuple[Views, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+        obs, reward, terminated, truncated, infos = self._envs.step(actions)
+        terminated, truncated = np.array(terminated, np.bool_), np.array(truncated, np.bool_)
+        return self._split(obs), rewards(reward, self.count), terminated, truncated, infos
+
+    def _split(self, observation: Any) -> Views:
+        return tuple([np.asarray(pick(leaf, observation)) for leaf in self.leaves])
+
+
+class SameStep(Vector):
+    """Restarts an episode on the tick it ends, and gives the last observation in its infos."""
+
+    def step(self, actions: np.ndarray) -> Tick:
+        """One tick."""
+        obs, reward, terminated, truncated, infos = self._step(actions)
+        ended = np.flatnonzero(terminated | truncated)
+        last, success = (), None
+        if len(ended):
+            last = self._last(infos, ended)
+            success = _success(infos.get("final_info", infos), ended, self.count)
+        return Tick(obs, reward, terminated, truncated, ended, last, success=success)
+
+    def _last(self, infos: dict[str, Any], ended: np.ndarray) -> Views:
+        """Infos have an object an environment, or are batched as observations are."""
+        final = next((infos[key] for key in FINAL_KEYS if key in infos), None)
+        if final is None:
+            raise EnvError(
+                f"{self._name} names SAME_STEP as its autoreset mode, but at an episode's end its infos lack 'final_obs' (they have: "
+                f"{', '.join(infos) or 'nothing'}): the last observation, which learning needs, is lost. Give it there, or restart "
+                f"episodes in mode NEXT_STEP or DISABLED"
+            )
+        if isinstance(final, np.ndarray) and final.dtype == object:
+            return tuple(np.array([pick(leaf, final[i]) for i in ended]) for leaf in self.leaves)
+        return tuple(np.asarray(pick(leaf, final))[ended] for leaf in self.leaves)
+
+
+class NextStep(Vector):
+    """Restarts an episode on the tick after it ends. Its area does not act on the tick of the end: its action would be ignored."""
+
+    steady = False
+
+    def __init__(self, envs: VectorEnv, name: str) -> None:
+        super().__init__(envs, name)
+        self._ended = np.zeros(envs.num_envs, np.bool_)
+
+    def reset(self, seed: int) -> Views:
+        """Starts every environment anew."""
+        self._ended[:] = False
+        return super().reset(seed)
+
+    def step(self, actions: np.ndarray) -> Tick:
+        """One tick."""
+        obs, reward, terminated, truncated, infos = self._step(actions)
+        now = terminated | truncated
+        wrong = np.flatnonzero(now & self._ended)
+        if len(wrong):
+            raise EnvError(
+                f"{self._name} names NEXT_STEP as its autoreset mode, but area {wrong[0]} ended on two ticks in a row: on the tick after "
+                f"an end it should start the next episode and ignore the action. Name the mode that it has in metadata['autoreset_mode']"
+            )
+        if given := [key for key in FINAL_KEYS if key in infos]:
+            raise EnvError(
+                f"{self._name} names NEXT_STEP as its autoreset mode, but its infos have '{given[0]}', as of mode SAME_STEP. "
+                f"Name the mode that it has in metadata['autoreset_mode']"
+            )
+        reward[self._ended] = 0  # belongs to no decision
+        self._ended = now
+        ended = np.flatnonzero(now)
+        if not len(ended):
+            return Tick(obs, reward, terminated, truncated, ended, ())
+        last = tuple([view[ended] for view in obs])
+        return Tick(obs, reward, terminated, truncated, ended, last, ~now, _success(infos, ended, self.count))
+
+
+class Disabled(Vector):
+    """Restarts episodes when it is told to, by `reset(options={"reset_mask": mask})`."""
+
+    def __init__(self, envs: VectorEnv, name: str) -> None:
+        super().__init__(envs, name)
+        self._trusted = False
+
+    def step(self, actions: np.ndarray) -> Tick:
+        """One tick, and a reset of the environments whose episodes ended."""
+        obs, reward, terminated, truncated, infos = self._step(actions)
+        mask = terminated | truncated
+        ended = np.flatnonzero(mask)
+        if not len(ended):
+            return Tick(obs, reward, terminated, truncated, ended, ())
+        last, success = tuple([view[ended] for view in obs]), _success(infos, ended, self.count)
+        others = None if self._trusted or mask.all() else tuple([view[~mask] for view in obs])
+        obs = self._split(self._envs.reset(options={"reset_mask": mask.copy()})[0])
+        if others is not None:
+            self._check(others, tuple([view[~mask] for view in obs]))
+        return Tick(obs, reward, terminated, truncated, ended, last, success=success)
+
+    def _check(self, before: Views, after: Views) -> None:
+        """Once: a `reset` that does not know masks would break off the episodes of all areas."""
+        self._trusted = True
+        if not all(np.array_equal(one, other) for one, other in zip(before, after, strict=True)):
+            raise EnvError(
+                f"{self._name} names DISABLED as its autoreset mode, but reset(options={{'reset_mask': mask}}) also changed environments "
+                f"that the mask leaves out: it should reset only those whose mask is true, and return the others' observations unchanged"
+            )
+
+
+class CartPole(Vector):
+    """Gymnasium's own restarts on the tick after the end, swallowing an action; here it is told that nothing ended."""
+
+    _envs: CartPoleVectorEnv
+
+    def step(self, actions: np.ndarray) -> Tick:
+        """One tick."""
+        envs = self._envs
+        obs, reward, terminated, truncated, _ = envs.step(actions)
+        ended = np.flatnonzero(envs.prev_done)
+        if not len(ended):
+            return Tick((obs,), reward, terminated, truncated, ended, ())
+        first = envs.np_random.uniform(envs.low, envs.high, (4, len(ended)))
+        envs.state[:, ended] = first  # pyright: ignore[reportOptionalSubscript] (an array since reset)
+        envs.steps[ended] = 0
+        envs.prev_done = np.zeros_like(envs.prev_done)
+        last = obs[ended]
+        obs[ended] = first.T
+        return Tick((obs,), reward, terminated, truncated, ended, (last,))
+
+
+def adapted(envs: VectorEnv, name: str) -> Vector | Copies:
+    """The adapter for the way in which a vector environment restarts episodes. Raises EnvError where it does not name one."""
+    if type(envs) is SyncVectorEnv:  # its environments one by one: nothing is waited for, and ones that reset themselves are noticed
+        return Copies(envs.envs, name)
+    if type(envs) is CartPoleVectorEnv:
+        return CartPole(envs, name)
+    adapters = {AutoresetMode.SAME_STEP: SameStep, AutoresetMode.NEXT_STEP: NextStep, AutoresetMode.DISABLED: Disabled}
+    given = envs.metadata.get("autoreset_mode")
+    try:
+        return adapters[AutoresetMode(given)](envs, name)
+    except ValueError:
+        modes = ", ".join(f"AutoresetMode.{mode.name}" for mode in AutoresetMode)
+        what = "has no metadata['autoreset_mode']" if given is None else f"has metadata['autoreset_mode'] = {given!r}"
+        raise EnvError(
+            f"{name} {what}, so that when its episodes restart is not known: set it to {modes} (of gymnasium.vector), whichever it is"
+        ) from None
+
+
+def _success(infos: Any, ended: np.ndarray, count: int) -> np.ndarray | None:
+    """From infos that are batched, or hold a dictionary an environment."""
+    if isinstance(infos, np.ndarray):
+        return successes(ended, [infos[i] for i in ended], count)
+    values = infos.get(SUCCESS) if isinstance(infos, dict) else None
+    if values is None:
+        return None
+    told = infos.get(f"_{SUCCESS}", np.ones(count, np.bool_))
+    return successes(ended, [{SUCCESS: values[i]} if told[i] else {} for i in ended], count)

@@ -1,0 +1,301 @@
+"""When episodes restart: single environments that reset themselves, and the three ways of vector environments."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
+from gymnasium.wrappers import Autoreset, TransformObservation
+
+from palaestra.core.errors import EnvError
+from palaestra.core.timestep import Action, TimeStep
+from palaestra.envs.gymnasium import GymnasiumEnv
+from palaestra.testing import check_env
+
+LENGTH = 3
+
+
+class Counts(gymnasium.Env):
+    """Shows the tick of its episode and the episode's number; an episode has three ticks."""
+
+    observation_space = spaces.Box(-1000, 1000, (2,), np.float32)
+    action_space = spaces.Discrete(2)
+
+    def __init__(self) -> None:
+        self.tick, self.episode = 0, -1
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.tick, self.episode = 0, self.episode + 1 if seed is None else 0
+        return self.view(), {}
+
+    def view(self):
+        return np.array([self.tick, self.episode], np.float32)
+
+    def step(self, action):
+        self.tick += 1
+        return self.view(), 1.0, self.tick >= LENGTH, False, {"is_success": self.episode % 2 == 0}
+
+
+class ResetsItself(Counts):
+    """As environments of the time before Gymnasium often did."""
+
+    def step(self, action):
+        view, *rest = super().step(action)
+        if rest[1]:
+            view, _ = self.reset()
+        return view, *rest
+
+
+class ResetsItselfAndSaysWhatWasLast(Counts):
+    def __init__(self, key: str) -> None:
+        super().__init__()
+        self.key = key
+
+    def step(self, action):
+        view, reward, over, cut, info = super().step(action)
+        if over:
+            info = {**info, self.key: view}
+            view, _ = self.reset()
+        return view, reward, over, cut, info
+
+
+class ResetsItselfButReturnsTheLast(Counts):
+    def step(self, action):
+        view, *rest = super().step(action)
+        if rest[1]:
+            self.reset()
+        return view, *rest
+
+
+class BeginsAnewByOtherMeans(Counts):
+    """Calls no `reset`."""
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.episode = 0
+        return self.view(), {}
+
+    def step(self, action):
+        view, *rest = super().step(action)
+        if rest[1]:
+            self.tick = 0
+            view = self.view()
+        return view, *rest
+
+
+class ResetsWhatItWraps(gymnasium.Wrapper):
+    def step(self, action):
+        view, *rest = self.env.step(action)
+        if rest[1] or rest[2]:
+            view, _ = self.env.reset()
+        return view, *rest
+
+
+class Vectors(SyncVectorEnv):
+    """Not taken apart, as Gymnasium's own is."""
+
+    def __init__(self, count: int, mode: AutoresetMode = AutoresetMode.SAME_STEP) -> None:
+        super().__init__([Counts] * count, autoreset_mode=mode)
+
+
+def act(env: GymnasiumEnv) -> TimeStep:
+    n = env.num_areas
+    return env.step({env.behavior: Action(torch.zeros(n, 0), torch.zeros(n, 1, dtype=torch.int64))})[env.behavior]
+
+
+def play(env: GymnasiumEnv, ticks: int) -> list[TimeStep]:
+    return [env.reset(0)[env.behavior], *(act(env) for _ in range(ticks))]
+
+
+def ticks_shown(steps: list[TimeStep]) -> list[float]:
+    return [step.obs[0][0, 0].item() for step in steps]
+
+
+@pytest.mark.parametrize("make", [ResetsItself, lambda: ResetsWhatItWraps(Counts())])
+def test_an_environment_that_resets_itself_in_step_is_refused_at_its_first_end(make):
+    env = GymnasiumEnv.around([make(), make()])
+    play(env, LENGTH - 1)
+    with pytest.raises(EnvError, match=r"resets itself inside `step`.*the last one.*is lost.*Leave out the call of `reset`.*final_obs"):
+        act(env)
+
+
+def test_one_that_resets_itself_is_refused_behind_a_wrapper_that_changes_observations():
+    made = TransformObservation(ResetsItself(), lambda view: -view, Counts.observation_space)
+    env = GymnasiumEnv.around(made)
+    with pytest.raises(EnvError, match="resets itself inside `step`"):
+        play(env, LENGTH)
+
+
+def test_environments_of_a_vector_environment_that_reset_themselves_are_refused():
+    env = GymnasiumEnv.around(SyncVectorEnv([ResetsItself] * 2))
+    with pytest.raises(EnvError, match="resets itself inside `step`"):
+        play(env, LENGTH)
+
+
+@pytest.mark.parametrize("key", ["final_obs", "final_observation", "terminal_observation"])
+def test_the_last_observation_is_taken_from_the_info_where_it_is_there(key: str):
+    steps = play(GymnasiumEnv.around(ResetsItselfAndSaysWhatWasLast(key)), 2 * LENGTH)
+    assert [step.ends.obs[0][0, 0].item() for step in steps if len(step.ends.slots)] == [LENGTH, LENGTH]
+    assert ticks_shown(steps) == [0, 1, 2, 0, 1, 2, 0]
+
+
+def test_an_environment_that_resets_itself_but_returns_the_last_observation_is_welcome():
+    steps = play(GymnasiumEnv.around(ResetsItselfButReturnsTheLast()), LENGTH)
+    assert steps[-1].ends.obs[0][0, 0] == LENGTH
+
+
+def test_gymnasiums_autoreset_wrapper_changes_nothing():
+    wrapped, plain = (play(GymnasiumEnv.around(made), 2 * LENGTH) for made in (Autoreset(Counts()), Counts()))
+    for one, other in zip(wrapped, plain, strict=True):
+        assert torch.equal(one.obs[0], other.obs[0])
+        assert torch.equal(one.ends.obs[0], other.ends.obs[0])
+
+
+def test_one_that_begins_anew_without_reset_is_warned_of_once():
+    env = GymnasiumEnv.around([BeginsAnewByOtherMeans() for _ in range(4)])
+    with pytest.warns(UserWarning, match=r"environment BeginsAnewByOtherMeans seems to reset itself inside `step`") as told:
+        play(env, 20 * LENGTH)
+    assert len(told) == 1
+
+
+@pytest.mark.parametrize("name", ["CartPole-v1", "Pendulum-v1", "FrozenLake-v1", "MountainCar-v0", "Taxi-v4", "Acrobot-v1"])
+def test_gymnasiums_own_environments_are_not_suspected(name: str):
+    options = {"max_episode_steps": 20} if name != "CartPole-v1" else {}
+    env = GymnasiumEnv(name, 8, **options)
+    rng, spec = torch.Generator().manual_seed(0), env.behaviors[env.behavior].action
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        env.reset(0)
+        for _ in range(100):
+            continuous = torch.rand(8, spec.continuous, generator=rng) * 2 - 1
+            discrete = torch.randint(max(spec.branches, default=1), (8, len(spec.branches)), generator=rng)
+            env.step({env.behavior: Action(continuous, discrete)})
+
+
+def test_a_copy_of_a_watched_environment_resets_itself_and_not_the_original():
+    made = Counts()
+    GymnasiumEnv.around(made).reset(0)
+    made.step(0)
+    copy.deepcopy(made).reset()
+    assert made.tick == 1
+
+
+@pytest.mark.parametrize("mode", list(AutoresetMode))
+def test_every_autoreset_mode_shows_the_same_episodes(mode: AutoresetMode):
+    env = GymnasiumEnv.around(Vectors(2, mode))
+    steps = play(env, 9)
+    asked = [step for step in steps if bool(step.acting[0])]
+    assert [tuple(step.obs[0][0].tolist()) for step in asked][:7] == [(0, 0), (1, 0), (2, 0), (0, 1), (1, 1), (2, 1), (0, 2)]
+    ends = [step for step in steps if len(step.ends.slots)]
+    assert [step.ends.obs[0][0].tolist() for step in ends[:2]] == [[3, 0], [3, 1]]
+    assert all(step.terminated.all() for step in ends)
+    assert env.behaviors[env.behavior].steady == (mode is not AutoresetMode.NEXT_STEP)
+
+
+@pytest.mark.parametrize("mode", list(AutoresetMode))
+def test_every_autoreset_mode_keeps_the_contract_of_environments(mode: AutoresetMode):
+    check_env(GymnasiumEnv.around(Vectors(3, mode)), ticks=30)
+
+
+def test_a_restarting_tick_earns_nothing():
+    env = GymnasiumEnv.around(Vectors(1, AutoresetMode.NEXT_STEP))
+    assert [step.reward.item() for step in play(env, 4)] == [0, 1, 1, 1, 0]
+
+
+def test_an_id_that_has_only_a_vector_version_can_be_used():
+    gymnasium.register("OnlyVector-v0", vector_entry_point=lambda num_envs: Vectors(num_envs, AutoresetMode.NEXT_STEP))
+    env = GymnasiumEnv("OnlyVector-v0", 2)
+    assert ticks_shown([step for step in play(env, 5) if bool(step.acting[0])]) == [0, 1, 2, 0, 1]
+    del gymnasium.registry["OnlyVector-v0"]
+
+
+class Mislabeled(Vectors):
+    """Says what it is told to say, and does otherwise."""
+
+    def __init__(self, says, does: AutoresetMode = AutoresetMode.SAME_STEP) -> None:
+        super().__init__(2, does)
+        self.metadata = {} if says is None else {"autoreset_mode": says}
+
+
+class HidesTheLast(Mislabeled):
+    def step(self, actions):
+        *rest, infos = super().step(actions)
+        return *rest, {key: value for key, value in infos.items() if key != "final_obs"}
+
+
+class EndsTwice(Mislabeled):
+    def step(self, actions):
+        obs, rewards, _, cut, _ = super().step(actions)
+        return obs, rewards, np.ones(2, bool), cut, {}
+
+
+class ResetsAll(Mislabeled):
+    def step(self, actions):
+        obs, rewards, over, cut, infos = super().step(actions)
+        return obs, rewards, over | np.array([True, False]), cut, infos
+
+    def reset(self, *, seed=None, options=None):
+        return super().reset(seed=seed)
+
+
+@pytest.mark.parametrize("says", [None, "Sometimes"])
+def test_a_vector_environment_that_does_not_name_its_mode_is_refused_with_the_modes(says):
+    with pytest.raises(EnvError, match=r"metadata\['autoreset_mode'\].*SAME_STEP"):
+        GymnasiumEnv.around(Mislabeled(says))
+
+
+def test_a_mode_may_be_named_by_its_value():
+    assert GymnasiumEnv.around(Mislabeled("SameStep")).num_areas == 2
+
+
+@pytest.mark.parametrize(
+    ("made", "reason"),
+    [
+        (HidesTheLast(AutoresetMode.SAME_STEP), "names SAME_STEP .* infos lack 'final_obs'"),
+        (Mislabeled(AutoresetMode.NEXT_STEP), "names NEXT_STEP .* infos have 'final_obs'"),
+        (EndsTwice(AutoresetMode.NEXT_STEP, AutoresetMode.NEXT_STEP), "area 0 ended on two ticks in a row"),
+        (ResetsAll(AutoresetMode.DISABLED, AutoresetMode.DISABLED), "names DISABLED .* changed environments that the mask leaves out"),
+    ],
+)
+def test_a_vector_environment_that_does_otherwise_than_it_says_is_refused_with_the_reason(made: VectorEnv, reason: str):
+    with pytest.raises(EnvError, match=reason):
+        play(GymnasiumEnv.around(made), 2 * LENGTH)
+
+
+@pytest.mark.parametrize("made", [*(Vectors(2, mode) for mode in AutoresetMode), [Counts(), Counts()]])
+def test_whether_an_episode_was_successful_is_told_at_its_end(made):
+    steps = play(GymnasiumEnv.around(made), 8)
+    assert all(step.success is None for step in steps if not len(step.ends.slots))
+    assert [step.success.tolist() for step in steps if step.success is not None] == [[1, 1], [0, 0]]
+
+
+class OddNumbers(Counts):
+    """Its rewards are arrays of one number, its flags NumPy's."""
+
+    def step(self, action):
+        view, reward, over, cut, info = super().step(action)
+        return view.tolist(), np.array([reward]), np.bool_(over), np.array(cut), info
+
+
+def test_rewards_and_flags_may_be_arrays_of_one_number():
+    step = play(GymnasiumEnv.around([OddNumbers(), OddNumbers()]), LENGTH)[-1]
+    assert step.reward.tolist() == [1, 1]
+    assert step.terminated.tolist() == [True, True]
+
+
+class ManyRewards(Counts):
+    def step(self, action):
+        view, _, *rest = super().step(action)
+        return view, np.ones(3), *rest
+
+
+def test_several_rewards_for_one_agent_are_refused():
+    with pytest.raises(EnvError, match=r"rewards of shape \(2, 3\); expected one number for each of 2 areas"):
+        play(GymnasiumEnv.around([ManyRewards(), ManyRewards()]), 1)
