@@ -14,6 +14,8 @@ from palaestra.core.errors import ConfigError
 from palaestra.runtime.files import explain
 from palaestra.runtime.settings import load, to_yaml
 from palaestra.runtime.settings.examples import example_environment, example_names, find_example
+from palaestra.runtime.settings.tree import RunSettings
+from palaestra.trainers.behavior import UnreadHyperparameters
 
 EPILOG = """\
 examples:
@@ -43,6 +45,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PATH=VALUE",
         help="change a setting, such as behaviors.3DBall.max_steps=1e6; 'behaviors.*' means all of them; may be repeated",
     )
+    parser.add_argument(
+        "--trust", action="store_true", help="import trainers of your own that the file names, to check and complete their hyperparameters"
+    )
 
 
 def main(args: argparse.Namespace) -> None:
@@ -53,8 +58,8 @@ def main(args: argparse.Namespace) -> None:
     if (args.config is None) == (args.example is None):
         raise ConfigError("name a settings file or, with --example NAME, one of the examples ('palaestra config --example' lists them)")
     file = args.config if args.example is None else find_example(args.example)
-    loaded = load(file, sets=args.sets)
-    for warning in loaded.warnings:
+    loaded = load(file, sets=args.sets, own_code=args.trust)
+    for warning in (*loaded.warnings, *unread(loaded.settings)):
         print(f"warning: {warning}", file=sys.stderr)
     text = loaded.text if args.example and not args.sets else to_yaml(loaded.settings)
     if args.out is None:
@@ -65,6 +70,13 @@ def main(args: argparse.Namespace) -> None:
     if args.example:
         environment = example_environment(file, loaded.settings.env_settings.env_path)
         print("train with   palaestra learn " + shlex.quote(str(args.out)) + (f" --env={environment}" if environment else ""))
+
+
+def unread(settings: RunSettings) -> list[str]:
+    """A line for each trainer of the user's own that was not imported."""
+    blocks = [*settings.behaviors.values(), *([settings.default_settings] if settings.default_settings else [])]
+    names = dict.fromkeys(block.trainer_type for block in blocks if isinstance(block.hyperparameters, UnreadHyperparameters))
+    return [f"the hyperparameters of '{name}' are not checked, as that means running its code: --trust does" for name in names]
 
 
 def show(text: str) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from palaestra.cli.game_flags import add_game_flags, given_flags
+from palaestra.cli.trust import add_trust
 
 EPILOG = """\
 examples:
@@ -40,6 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--config", type=Path, metavar="CONFIG", help="settings file (YAML) that the behaviors are compared with")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write everything found out as JSON too")
     group = parser.add_argument_group("starting it", "As in 'palaestra learn'.")
+    add_trust(group)
     group.add_argument("--num-areas", type=int, metavar="N", help="areas of the environment (default: its own number)")
     add_game_flags(parser, without=WITHOUT)
 
@@ -63,12 +65,16 @@ def main(options: argparse.Namespace) -> int:
     from palaestra.core.errors import ConfigError
     from palaestra.runtime.doctor import Limit, examine
     from palaestra.runtime.settings import load
+    from palaestra.runtime.trust import env_code, in_run_folder, must_be_trusted_file
 
     for flag in ("ticks", "seconds"):
         value = getattr(options, flag)
         if value is not None and not 0 < value < float("inf"):
             raise ConfigError(f"--{flag} is {value}; expected more than 0")
-    settings = load(options.config, overrides(options)).settings
+    given = overrides(options)
+    if options.config is not None and in_run_folder(options.config):
+        must_be_trusted_file(options.config, given, code_in=env_code, trust=options.trust)
+    settings = load(options.config, given, own_code=False).settings
     ticks = options.ticks or (None if options.seconds else 200)
     report = Report()
     try:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from palaestra.cli.game_flags import add_game_flags, given_flags
 from palaestra.cli.seeds import seed
+from palaestra.cli.trust import add_trust
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -21,6 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--num-areas", type=int, metavar="N", help="areas played at once (default: as many as episodes, 100 at most)")
     parser.add_argument("--seed", type=seed, default=0, metavar="N", help="of the environment (default: 0)")
     parser.add_argument("--results-dir", type=Path, default=Path("results"), metavar="DIR", help="folder of all runs (default: results)")
+    add_trust(parser)
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     add_game_flags(parser)
 
@@ -35,7 +37,7 @@ def main(options: argparse.Namespace) -> None:
 
     if options.episodes < 1:
         raise ConfigError(f"--episodes is {options.episodes}; expected at least 1")
-    models = find_models(options.run, options.results_dir)
+    models = find_models(options.run, options.results_dir, options.trust)
     env = open_for(models, options.env, options.num_areas, min(options.episodes, 100), options.seed, flags=given_flags(options))
     try:
         results = evaluate(env, models.policies(options.seed), options.episodes, deterministic=options.deterministic, seed=options.seed)

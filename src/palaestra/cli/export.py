@@ -8,6 +8,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from palaestra.cli.trust import add_trust
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of `palaestra export`."""
@@ -18,6 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--step", type=int, metavar="N", help="of this checkpoint (default: the last)")
     parser.add_argument("--results-dir", type=Path, default=Path("results"), metavar="DIR", help="folder of all runs (default: results)")
+    add_trust(parser, "networks")
 
 
 def main(options: argparse.Namespace) -> None:
@@ -31,7 +34,7 @@ def main(options: argparse.Namespace) -> None:
     from palaestra.runtime.playing import run_folder
 
     folder = run_folder(options.run, options.results_dir).path
-    networks = load_networks(folder, options.step)
+    networks = load_networks(folder, options.step, options.trust)
     there = ", ".join(networks)
     if options.behavior and options.behavior not in networks:
         raise ExportError(

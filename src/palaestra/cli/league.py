@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from palaestra.cli.game_flags import add_game_flags, given_flags
 from palaestra.cli.seeds import seed
+from palaestra.cli.trust import add_trust
 
 if TYPE_CHECKING:
     from palaestra.runtime.league import League
@@ -27,6 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--num-areas", type=int, metavar="N", help="areas played at once (default: 512)")
     parser.add_argument("--seed", type=seed, default=0, metavar="N", help="of the environment and of what is sampled (default: 0)")
     parser.add_argument("--results-dir", type=Path, default=Path("results"), metavar="DIR", help="folder of all runs (default: results)")
+    add_trust(parser, "environment and networks")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     add_game_flags(parser)
 
@@ -47,15 +49,16 @@ def main(options: argparse.Namespace) -> None:
         if given is not None and given < least:
             raise ConfigError(f"--{name.replace('_', '-')} is {given}; expected at least {least}")
     folder = run_folder(options.run, options.results_dir)
-    settings = load(folder.path / CONFIGURATION).settings
-    env = open_for(Models({}, settings, folder.run_id), options.env, options.num_areas, 512, options.seed, flags=given_flags(options))
+    settings = load(folder.path / CONFIGURATION, own_code=False).settings
+    models = Models({}, settings, folder.run_id, folder=folder.path, trust=options.trust)
+    env = open_for(models, options.env, options.num_areas, 512, options.seed, flags=given_flags(options))
 
     def tell(share: float) -> None:
         if sys.stderr.isatty():
             print(f"\r{100 * share:.0f} %", end="" if share < 1 else "\r", file=sys.stderr, flush=True)
 
     try:
-        league = run_league(folder.path, env, options.snapshots, options.games, seed=options.seed, progress=tell)
+        league = run_league(folder.path, env, options.snapshots, options.games, seed=options.seed, progress=tell, trust=options.trust)
     finally:
         env.close()
     table, picture = write_league(league, folder.path)

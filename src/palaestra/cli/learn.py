@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from palaestra.cli.game_flags import add_game_flags, keys_of
+from palaestra.cli.trust import add_trust
 
 EPILOG = """\
 examples:
@@ -52,6 +53,7 @@ def _run_flags(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--force", help="begin anew although a run of that name exists", **switch)
     group.add_argument("--initialize-from", metavar="ID", help="start from the networks of another run, at step 0")
     group.add_argument("--inference", help="act without learning, until Ctrl-C; the run's checkpoints stay as they are", **switch)
+    add_trust(group, "environment, networks or teachers")
     group.add_argument("--deterministic", help="always take the most likely action", **switch)
     group.add_argument("--seed", type=int, metavar="N", help="of all random numbers (default: -1, drawn at the start)")
     group.add_argument("--results-dir", metavar="DIR", help="folder of all runs (default: results)")
@@ -103,5 +105,5 @@ def main(options: argparse.Namespace) -> int:
     from palaestra.runtime.api import learn
 
     notes = [f"the flag {flag} was removed long ago and has no effect" for flag in options.removed or []]
-    learn(options.config, overrides(options), options.sets, notes=notes)
+    learn(options.config, overrides(options), options.sets, notes=notes, trust=options.trust)
     return 0

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from palaestra.cli.game_flags import add_game_flags, given_flags
 from palaestra.cli.seeds import seed
+from palaestra.cli.trust import add_trust
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -56,6 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--sampled", action="store_true", help="draw actions as in training, instead of the most likely ones")
     parser.add_argument("--seed", type=seed, default=0, metavar="N", help="of the environment and of drawn actions (default: 0)")
     parser.add_argument("--results-dir", type=Path, default=Path("results"), metavar="DIR", help="folder of all runs (default: results)")
+    add_trust(parser)
     demo = parser.add_argument_group("demonstrations", "What agents see and do, for others to learn from.")
     demo.add_argument("--demo", action="store_true", help="write demonstration files (.demo) instead of a GIF")
     demo.add_argument(
@@ -92,7 +94,7 @@ def draw(options: argparse.Namespace) -> None:
     from palaestra.runtime.environments import is_game
     from palaestra.runtime.playing import env_name, find_models, open_for, run_folder
 
-    models = find_models(options.run, options.results_dir)
+    models = find_models(options.run, options.results_dir, options.trust)
     name = env_name(models, options.env)
     if is_game(name):
         raise EnvError(

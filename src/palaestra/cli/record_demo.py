@@ -28,7 +28,7 @@ def record(options: argparse.Namespace) -> int:
     from palaestra.runtime.playing import find_models, run_folder
 
     parts = read_parts(options.brain)
-    models = find_models(options.run, options.results_dir) if options.run else None
+    models = find_models(options.run, options.results_dir, options.trust) if options.run else None
     if not parts and models is None:
         raise ConfigError("nobody decides: name a run, or brains with --brain, such as --env=3DBall --brain heuristic")
     if models is None and options.env is None:

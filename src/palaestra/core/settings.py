@@ -18,6 +18,8 @@ LARGEST = 2**63 - 1
 """The largest whole number of any setting, and of what computes with it."""
 _MOST_HINTS = 20  # unknown keys of one section for which the nearest known one is looked up
 
+NO_OWN_CODE = "no_own_code"
+"""In the context of a validation, true: modules of users are not imported to check what they are given."""
 UNKNOWN_KEY, IGNORED_KEY = "unknown_key", "ignored_key"
 """Types of the pydantic error of a key that no field answers to: refused, and merely warned of in a file."""
 

@@ -34,6 +34,7 @@ from palaestra.runtime.signals import break_on_signals, stop_on_signals
 from palaestra.runtime.sinks import ConsoleSink, GaugeSink, JSONLSink, TensorBoardSink
 from palaestra.runtime.timers import Timers
 from palaestra.runtime.tracker import Sink, Tracker
+from palaestra.runtime.trust import Code, agent_code, in_run_folder, learning_code, must_be_trusted_file
 
 if TYPE_CHECKING:
     import gymnasium
@@ -60,6 +61,7 @@ def train(
     callbacks: Sequence[Callback] = (),
     quiet: bool = False,
     sets: Sequence[str] = (),
+    trust: bool = False,
     **settings: Any,
 ) -> Result:
     """Trains as `palaestra learn` does.
@@ -69,12 +71,13 @@ def train(
     `num_areas` times, 16 by default, where it makes single Gymnasium environments). One that you made is left open. Further keywords
     are settings of `checkpoint_settings`, `env_settings` and `torch_settings` by their YAML names: run_id, resume,
     force, results_dir, seed, num_areas, device ... Each callback is given every Summary; one that returns True ends the training.
+    `trust`: a run that is gone on with may run the code its settings name, although you did not write its folder on this machine.
     Raises PalaestraError.
     """
     overrides = sectioned(settings)
     if isinstance(env, str):
         overrides.setdefault("env_settings", {})["env_path"] = env
-    return learn(config, overrides, sets, env=None if isinstance(env, str) else env, callbacks=callbacks, quiet=quiet)
+    return learn(config, overrides, sets, env=None if isinstance(env, str) else env, callbacks=callbacks, quiet=quiet, trust=trust)
 
 
 def sectioned(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -100,9 +103,10 @@ def learn(
     callbacks: Sequence[Callback] = (),
     notes: Sequence[str] = (),
     quiet: bool = False,
+    trust: bool = False,
 ) -> Result:
     """Loads the settings, puts a run together, trains, and leaves its files. `env` is as for `train`. Raises PalaestraError."""
-    loaded, folder = settled_settings(config, overrides, sets)
+    loaded, folder = settled_settings(config, overrides, sets, agent_code if env is not None else learning_code, trust=trust)
     with ExitStack() as stack:
         stack.enter_context(break_on_signals())
         stream = stack.enter_context(open(os.devnull, "w")) if quiet else None
@@ -133,8 +137,18 @@ def learn(
             raise
 
 
-def settled_settings(config: Config, overrides: Mapping[str, Any], sets: Sequence[str]) -> tuple[Loaded, RunFolder]:
-    """The settings, and the run's folder; a resumed run's own settings where none are given. Raises ConfigError or RunError."""
+def settled_settings(
+    config: Config,
+    overrides: Mapping[str, Any],
+    sets: Sequence[str],
+    code_in: Callable[[RunSettings], Sequence[Code]] = learning_code,
+    *,
+    trust: bool = False,
+) -> tuple[Loaded, RunFolder]:
+    """The settings, and the run's folder; a resumed run's own settings where none are given. Raises ConfigError or RunError.
+
+    The settings of a run's folder run no code that `code_in` finds in them, unless the folder is the user's own or `trust` is given.
+    """
     given = overrides.get("checkpoint_settings", {})
     own = None
     if config is None and (given.get("resume") or given.get("inference")):
@@ -147,8 +161,11 @@ def settled_settings(config: Config, overrides: Mapping[str, Any], sets: Sequenc
         anew = {"resume": False, "force": False, "inference": False, "initialize_from": None}
         anew |= {"run_id": folder.run_id, "results_dir": str(folder.results)}
         overrides = {**overrides, "checkpoint_settings": {**anew, **given}}
+    config = Path(config) if isinstance(config, str) else config
     try:
-        loaded = load(Path(config) if isinstance(config, str) else config, overrides, sets)
+        if isinstance(config, Path) and (own is not None or in_run_folder(config)):
+            must_be_trusted_file(config, overrides, sets, code_in=code_in, trust=trust)
+        loaded = load(config, overrides, sets)
     except ConfigError as error:
         if own is None or error.file != own:
             raise

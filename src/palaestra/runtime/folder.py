@@ -9,8 +9,8 @@ from pathlib import Path
 from palaestra.core.errors import ConfigError, RunError
 from palaestra.runtime.files import explain, file_name, write_whole
 from palaestra.runtime.settings import RunSettings, to_yaml
-
-CONFIGURATION = "configuration.yaml"
+from palaestra.runtime.signature import sign
+from palaestra.runtime.trust import CONFIGURATION as CONFIGURATION
 
 
 def check_run_id(run_id: str) -> None:
@@ -98,8 +98,9 @@ class RunFolder:
                 half.unlink(missing_ok=True)
 
     def configure(self, settings: RunSettings) -> None:
-        """Writes the resolved settings."""
+        """Writes the resolved settings, and signs them as the user's own."""
         try:
             write_whole(self.path / CONFIGURATION, to_yaml(settings).encode())
+            sign(self.path, settings)
         except OSError as error:
             raise RunError(f"cannot write {self.path / CONFIGURATION}: {explain(error)}") from error

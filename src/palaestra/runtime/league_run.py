@@ -22,6 +22,7 @@ from palaestra.runtime.networks import spec_of
 from palaestra.runtime.rivals import Rivals
 from palaestra.runtime.settings import behavior, load
 from palaestra.runtime.snapshots import SnapshotFiles
+from palaestra.runtime.trust import must_be_trusted, network_code
 from palaestra.trainers.registry import trainer_class
 
 if TYPE_CHECKING:
@@ -29,10 +30,22 @@ if TYPE_CHECKING:
 
 
 def run_league(
-    run: Path, env: Env, most: int, games: int, *, seed: int = 0, progress: Callable[[float], None] = lambda share: None
+    run: Path,
+    env: Env,
+    most: int,
+    games: int,
+    *,
+    seed: int = 0,
+    progress: Callable[[float], None] = lambda share: None,
+    trust: bool = False,
 ) -> League:
-    """Plays every snapshot of a run, evenly chosen ones where there are more than `most`, against every other. Raises RunError."""
+    """Plays every snapshot of a run, evenly chosen ones where there are more than `most`, against every other.
+
+    Raises RunError, also where networks are of code that only a folder of someone else's names, unless `trust` is given.
+    """
     files = SnapshotFiles(run)
+    named = load(run / CONFIGURATION, own_code=False).settings
+    must_be_trusted(run, named, network_code(named), trust)
     settings = load(run / CONFIGURATION).settings
     whole: Any = Checkpoints(run / "checkpoints", 0).load().state["run"]
     specs = {name: spec_of(saved) for name, saved in whole["specs"].items()}

@@ -12,17 +12,20 @@ from palaestra.models.trunk import Trunk
 from palaestra.runtime.checkpoints import Checkpoints
 from palaestra.runtime.folder import CONFIGURATION
 from palaestra.runtime.settings import behavior, load
+from palaestra.runtime.trust import must_be_trusted, network_code
 from palaestra.trainers.registry import trainer_class
 
 
-def load_networks(run: Path, step: int | None = None) -> dict[str, tuple[Trunk, BehaviorSpec]]:
+def load_networks(run: Path, step: int | None = None, trust: bool = False) -> dict[str, tuple[Trunk, BehaviorSpec]]:
     """Network and spec of each behavior, on the CPU, from the checkpoint of `step` or the newest whole one.
 
-    Raises RunError.
+    Raises RunError, also where networks are of code that only a folder of someone else's names, unless `trust` is given.
     """
     configuration = run / CONFIGURATION
     if not configuration.is_file():
         raise RunError(f"{run} is no run: it has no {CONFIGURATION}")
+    named = load(configuration, own_code=False).settings
+    must_be_trusted(run, named, network_code(named), trust)
     settings = load(configuration).settings
     checkpoint = Checkpoints(run / "checkpoints", 0).load(step)
     whole: Any = checkpoint.state["run"]

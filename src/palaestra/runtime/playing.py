@@ -20,6 +20,7 @@ from palaestra.runtime.folder import CONFIGURATION, RunFolder
 from palaestra.runtime.parameters import with_parameters
 from palaestra.runtime.settings import RunSettings, load
 from palaestra.runtime.status import TrainingStatus
+from palaestra.runtime.trust import env_code, must_be_trusted
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,10 @@ class Models:
     run: str
     lessons: Mapping[str, int] = field(default_factory=dict)
     """Those that the environment parameters of the run have reached."""
+    folder: Path | None = None
+    """The run's, where they come from one."""
+    trust: bool = False
+    """The user lets the run's environment be opened, whoever wrote the run's folder."""
 
     def policies(self, seed: int | None = None) -> dict[str, Policy]:
         """Each ready to act."""
@@ -46,8 +51,11 @@ def run_folder(run: str, results: Path) -> RunFolder:
     return folder
 
 
-def find_models(run: str, results: Path) -> Models:
-    """The newest model of each behavior of a run, or one model file. Raises RunError."""
+def find_models(run: str, results: Path, trust: bool = False) -> Models:
+    """The newest model of each behavior of a run, or one model file. Runs no code. Raises RunError.
+
+    `trust`: its environment may be opened although someone else wrote the run's folder.
+    """
     if run.endswith(".onnx"):
         if not Path(run).is_file():
             raise RunError(f"there is no model file {run}")
@@ -56,7 +64,7 @@ def find_models(run: str, results: Path) -> Models:
     configuration = folder.path / CONFIGURATION
     if not configuration.is_file():
         raise RunError(f"{folder.path} is no run: it has no {CONFIGURATION}")
-    settings = load(configuration).settings
+    settings = load(configuration, own_code=False).settings
     status = TrainingStatus(folder.logs / "training_status.json")
     status.load()
     # not every behavior need be named in the settings: default_settings are enough
@@ -67,7 +75,7 @@ def find_models(run: str, results: Path) -> Models:
             f"the run '{folder.run_id}' has no model yet ({folder.path}): 'palaestra export {folder.path}' writes one from its checkpoint"
         )
     reached = {name: status.lesson(name) or 0 for name in settings.environment_parameters or {}}
-    return Models(found, settings, folder.run_id, reached)
+    return Models(found, settings, folder.run_id, reached, folder.path, trust)
 
 
 def newest(folder: RunFolder, behavior: str, status: TrainingStatus) -> Path | None:
@@ -102,7 +110,12 @@ def open_for(
 
     Where `areas` is not given it has the `usual` number, except that a Unity game has the run's, and one of the user's own
     (python:...) makes as many as it likes. `flags` are settings of Unity games that go before those of the run.
+    Raises RunError where that would run code which only a folder of someone else's names.
     """
+    if models.settings is not None and models.folder is not None:
+        typed = (flags or {}).get("env_settings", {})
+        code = [(path, value) for path, value in env_code(models.settings, env) if path[-1] not in typed]
+        must_be_trusted(models.folder, models.settings, code, models.trust)
     own = dict(models.settings.env_settings.env_options) if models.settings and not env else {}
     made = open_named(env_name(models, env), areas, usual, {**own, **options}, models.settings, flags)
     if models.settings and not env:

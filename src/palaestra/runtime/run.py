@@ -315,7 +315,7 @@ class Run:
     def _changes(self) -> str:
         """What settings of behaviors are now, and were when the run was last saved; empty where none changed or that cannot be read."""
         try:
-            before = load(self.folder.path / CONFIGURATION).settings
+            before = load(self.folder.path / CONFIGURATION, own_code=False).settings
         except PalaestraError:
             return ""
         found = changes(before, self.settings)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import Field, SerializeAsAny, TypeAdapter, ValidationInfo, field_validator, model_validator
+from pydantic import ConfigDict, Field, SerializeAsAny, TypeAdapter, ValidationInfo, field_validator, model_validator
 from typing_extensions import TypedDict
 
 from palaestra.core.errors import PluginError
 from palaestra.core.own_code import registry
 from palaestra.core.registry import nearest
-from palaestra.core.settings import Settings, field_error
+from palaestra.core.settings import NO_OWN_CODE, Settings, field_error
 from palaestra.models.settings import NetworkSettings
 from palaestra.rewards.settings import REWARDS, ExtrinsicSettings, RewardSettings
 from palaestra.scenario.settings import SelfPlaySettings
@@ -18,6 +18,12 @@ from palaestra.trainers.registry import trainer_class
 from palaestra.trainers.settings import TRAINERS, BCSettings, BehavioralCloningSettings, POCASettings, PPOSettings, SACSettings
 
 Signals = TypeAdapter(TypedDict("Signals", REWARDS, total=False))  # type: ignore[misc]
+
+
+class UnreadHyperparameters(Settings):
+    """Hyperparameters of a user's own trainer as they were given: which it takes is only known once its module is imported."""
+
+    model_config = ConfigDict(extra="allow")
 
 
 class BehaviorSettings(Settings):
@@ -64,7 +70,7 @@ class BehaviorSettings(Settings):
 
     @field_validator("trainer_type")
     @classmethod
-    def _trainer_exists(cls, name: str) -> str:
+    def _trainer_exists(cls, name: str, info: ValidationInfo) -> str:
         if name in TRAINERS:
             return name
         module, colon, attribute = name.partition(":")
@@ -74,7 +80,8 @@ class BehaviorSettings(Settings):
                 f"no trainer is named '{name}'{nearest(name, known)} (there are: {', '.join(known)}; your own as package.module:Class)"
             )
         try:
-            trainer_class(name)  # which knows its hyperparameters
+            if not (colon and _imports_nothing(info)):
+                trainer_class(name)  # which knows its hyperparameters
         except PluginError as error:
             raise ValueError(str(error)) from error
         return name
@@ -86,7 +93,10 @@ class BehaviorSettings(Settings):
             return value
         if "trainer_type" not in info.data:  # which is an error of its own
             return PPOSettings()
-        return hyperparameters_class(info.data["trainer_type"]).model_validate({} if value is None else value)
+        trainer = info.data["trainer_type"]
+        if ":" in trainer and _imports_nothing(info):
+            return UnreadHyperparameters.model_construct(**{str(key): each for key, each in (value or {}).items()})
+        return hyperparameters_class(trainer).model_validate({} if value is None else value)
 
     @field_validator("reward_signals", mode="before")
     @classmethod
@@ -109,12 +119,21 @@ class BehaviorSettings(Settings):
                 raise field_error(BehaviorSettings, "keep_checkpoints", sentence, self.keep_checkpoints)
             object.__setattr__(self, "checkpoint_interval", max(1, self.max_steps // self.keep_checkpoints))
         memory, batch_size = self.network_settings.memory, getattr(self.hyperparameters, "batch_size", None)
-        if memory and batch_size is not None and memory.sequence_length > batch_size:
+        if memory and isinstance(batch_size, int) and memory.sequence_length > batch_size:
             sentence = f"batch_size ({batch_size}) must be at least the memory's sequence_length ({memory.sequence_length})"
             raise field_error(BehaviorSettings, "hyperparameters", sentence, batch_size)
         return self
 
 
-def hyperparameters_class(trainer_type: str) -> type[Settings]:
-    """The class of a trainer's hyperparameters. Raises PluginError where it is not known what they are."""
+def _imports_nothing(info: ValidationInfo) -> bool:
+    return bool(info.context and info.context.get(NO_OWN_CODE))
+
+
+def hyperparameters_class(trainer_type: str, own_code: bool = True) -> type[Settings]:
+    """The class of a trainer's hyperparameters. Raises PluginError where it is not known what they are.
+
+    `own_code`: modules of users are imported; if not, their trainers take anything.
+    """
+    if ":" in trainer_type and not own_code:
+        return UnreadHyperparameters
     return TRAINERS[trainer_type] if trainer_type in TRAINERS else trainer_class(trainer_type).Settings

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import argparse
 from typing import Any
 
 import pytest
 
-from palaestra.runtime.settings import RunSettings
+from palaestra.cli import learn
+from palaestra.runtime.settings import RunSettings, load
 from palaestra.runtime.settings.warnings import remarks
 
 
@@ -98,3 +100,12 @@ def test_criteria_of_the_last_lesson_are_not_used():
     settings = RunSettings.model_validate({"environment_parameters": {"mass": {"curriculum": [lesson]}}})
     [(path, _)] = remarks(settings)
     assert path == ("environment_parameters", "mass", "curriculum", 0, "completion_criteria")
+
+
+def test_a_warning_about_a_flag_names_the_flag_that_was_typed():
+    parser = argparse.ArgumentParser()
+    learn.add_arguments(parser)
+    for flag in ("--train", "--load"):
+        options = parser.parse_args(["x.yaml", flag])
+        warnings = load({"behaviors": {"Ball": {"trainer_type": "ppo"}}}, learn.overrides(options)).warnings
+        assert [warning.partition(":")[0] for warning in warnings] == [flag]

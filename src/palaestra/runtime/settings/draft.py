@@ -21,7 +21,7 @@ from palaestra.runtime.settings.yaml_limits import MAX_DEPTH
 from palaestra.trainers.behavior import BehaviorSettings, hyperparameters_class
 
 _PARAMETER_FORMS = ("curriculum", "sampler_type", "sampler_parameters")
-_FLAGS = {"env_path": "--env", "device": "--torch-device", "threads": "--torch-threads"}
+_FLAGS = {"env_path": "--env", "load_model": "--load", "train_model": "--train", "device": "--torch-device", "threads": "--torch-threads"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +90,14 @@ class Draft:
         for concrete in self._concrete(path.strip().split("."), words):
             self._put(concrete, deepcopy(parsed), words)
 
-    def inherit(self) -> None:
-        """Lays each listed behavior over default_settings, of which other trainers leave out what they do not know."""
+    def inherit(self, own_code: bool = True) -> None:
+        """Lays each listed behavior over default_settings, of which other trainers leave out what they do not know.
+
+        `own_code`: modules of users are imported to learn what their trainers know.
+        """
         default, behaviors = self.tree.get("default_settings"), self.tree.get("behaviors")
         if isinstance(default, dict) and isinstance(behaviors, dict):
-            self.tree["behaviors"] = {name: _over(default, {} if block is None else block) for name, block in behaviors.items()}
+            self.tree["behaviors"] = {name: _over(default, {} if block is None else block, own_code) for name, block in behaviors.items()}
 
     def remove(self, path: Key) -> None:
         """Takes a key out."""
@@ -180,14 +183,14 @@ def _leaves(tree: Mapping[str, Any], above: tuple[str, ...] = ()) -> Iterator[tu
             yield (*above, key), value
 
 
-def _over(default: dict[str, Any], block: Any) -> Any:
+def _over(default: dict[str, Any], block: Any, own_code: bool) -> Any:
     if not isinstance(block, dict):
         return block
     hyperparameters = default.get("hyperparameters")
     trainer = block.get("trainer_type", default.get("trainer_type"))
     if isinstance(hyperparameters, dict) and trainer != default.get("trainer_type"):
         try:
-            known = hyperparameters_class(str(trainer)).model_fields
+            known = hyperparameters_class(str(trainer), own_code).model_fields
         except PluginError:
             known = {}  # validation names the unknown trainer
         default = {**default, "hyperparameters": {key: value for key, value in hyperparameters.items() if key in known}}

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from palaestra.core.errors import ConfigError
 from palaestra.core.registry import nearest
-from palaestra.core.settings import IGNORED_KEY
+from palaestra.core.settings import IGNORED_KEY, NO_OWN_CODE
 from palaestra.runtime.settings import yaml_file
 from palaestra.runtime.settings.available import not_available
 from palaestra.runtime.settings.criteria import never_met
@@ -43,21 +43,28 @@ class Loaded:
         return config_error(problems, self.draft or Draft(yaml_file.Document(tree={}), None), heading)
 
 
-def load(config: Path | Mapping[str, Any] | None, overrides: Mapping[str, Any] | None = None, sets: Sequence[str] = ()) -> Loaded:
+def load(
+    config: Path | Mapping[str, Any] | None,
+    overrides: Mapping[str, Any] | None = None,
+    sets: Sequence[str] = (),
+    *,
+    own_code: bool = True,
+) -> Loaded:
     """Reads a file, or a tree of the same shape, or neither; then flags, then `--set`; then checks it all.
 
     `overrides` is the partial tree of the flags that were given, such as {"env_settings": {"seed": 3}};
     `sets` are PATH=VALUE. In both, `behaviors.*` means every behavior, default_settings included.
+    `own_code`: trainers of users are imported to check their hyperparameters; if not, these are taken as they are given.
     Raises ConfigError, which names all that is wrong at once.
     """
     document, draft = _draft(config)
     draft.apply_flags(overrides or {})
     for text in sets:
         draft.apply_set(text)
-    draft.inherit()
+    draft.inherit(own_code)
     warnings = [] if config is not None else ["no settings file is given: every behavior trains with the built-in defaults"]
     warnings += _drop_framework(draft)
-    settings = _checked(draft, warnings)
+    settings = _checked(draft, warnings, own_code)
     if not settings.behaviors and not settings.default_settings:
         raise ConfigError("no behavior has settings; list it under `behaviors`, or add default_settings", draft.file)
     if missing := not_available(settings):
@@ -123,11 +130,11 @@ def _drop_framework(draft: Draft) -> list[str]:
     return [warning(path, "ignored: PyTorch is the only framework", draft) for path in old]
 
 
-def _checked(draft: Draft, warnings: list[str]) -> RunSettings:
+def _checked(draft: Draft, warnings: list[str], own_code: bool) -> RunSettings:
     """Validates. A key in a file that ML-Agents would have ignored is taken out with a warning."""
     while True:
         try:
-            return RunSettings.model_validate(draft.tree)
+            return RunSettings.model_validate(draft.tree, context={NO_OWN_CODE: not own_code})
         except ValidationError as error:
             errors = error.errors()
         ignored = [error for error in errors if error["type"] == IGNORED_KEY and draft.source(error["loc"]).file]

@@ -34,7 +34,7 @@ def convert(block: Block) -> None:
     """Writes all that the section says. What no one reads is warned of, unless it is `default` that says it for others."""
     trainer = _trainer(block)
     try:
-        hyperparameters = hyperparameters_class(trainer)
+        hyperparameters = hyperparameters_class(trainer, own_code=False)
     except PluginError:
         hyperparameters = Settings  # checking names the unknown trainer
     recurrent = str(block.section.take("use_recurrent")).lower() in ("true", "1")

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from palaestra.core.errors import ConfigError
-from palaestra.core.settings import IGNORED_KEY, UNKNOWN_KEY
+from palaestra.core.settings import IGNORED_KEY, NO_OWN_CODE, UNKNOWN_KEY
 from palaestra.runtime.settings import RunSettings
 from palaestra.runtime.settings.draft import Draft, dotted
 from palaestra.runtime.settings.errors import problem
@@ -21,9 +21,9 @@ def check(new: NewTree, report: Report) -> None:
     """Leaves unknown keys out, with a warning. Raises ConfigError for all that cannot be used."""
     while True:
         draft = Draft(Document(tree=deepcopy(new.tree)), None)
-        draft.inherit()
+        draft.inherit(own_code=False)
         try:
-            RunSettings.model_validate(draft.tree)
+            RunSettings.model_validate(draft.tree, context={NO_OWN_CODE: True})
             return
         except ValidationError as error:
             errors = error.errors()

@@ -1,0 +1,14 @@
+"""The flag `--trust`, which several commands share."""
+
+from __future__ import annotations
+
+import argparse
+
+
+def add_trust(parser: argparse._ActionsContainer, what: str = "environment") -> None:
+    """`what`: the parts of a run that may be code."""
+    parser.add_argument(
+        "--trust",
+        action="store_true",
+        help=f"run the code or program that is the run's {what}, although you did not write its folder on this machine",
+    )

@@ -1,0 +1,267 @@
+"""Commands that look at someone else's run folder run none of the code and none of the programs that its settings name."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from small_runs import contents, settings
+from tiny_envs import Bandit
+
+import palaestra
+from palaestra.cli.main import main
+from palaestra.core.errors import RunError
+from palaestra.runtime.settings import load
+from palaestra.runtime.signature import KEY, SIGNATURE, is_own, sign, signing_key
+from palaestra.runtime.trust import learning_code
+
+CODE = """
+from pathlib import Path
+from tiny_envs import Bandit
+from palaestra.envs.unity.side_channels import SideChannel
+
+Path("was_run").touch()
+
+def make():
+    return Bandit(4, branches=(2,))
+"""
+
+
+def bandit() -> Bandit:
+    return Bandit(4, branches=(2,))
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A results folder with the run 'first', of an environment that is code."""
+    results = tmp_path_factory.mktemp("written")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path_factory.mktemp("code"))
+        Path("their_code.py").write_text(CODE)
+        patch.setattr(sys, "path", [*sys.path])
+        patch.delitem(sys.modules, "their_code", raising=False)
+        tree = settings("Bandit", 200)
+        palaestra.train(tree, env="python:their_code:make", results_dir=str(results), run_id="first", quiet=True)
+    return results
+
+
+@pytest.fixture
+def place(tmp_path: Path, written: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, with the code and a copy of the run."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.delitem(sys.modules, "their_code", raising=False)
+    Path("their_code.py").write_text(CODE)
+    shutil.copytree(written, "results")
+    return tmp_path
+
+
+@pytest.fixture
+def foreign(place: Path) -> Path:
+    """The run as it comes from someone else, or from a version without signatures."""
+    run = place / "results" / "first"
+    (run / SIGNATURE).unlink()
+    return run
+
+
+def change(run: Path, **values: Any) -> None:
+    """Writes other settings into the run's configuration, by their dotted paths."""
+    file = run / "configuration.yaml"
+    tree = yaml.safe_load(file.read_text())
+    for path, value in values.items():
+        *above, last = path.split("__")
+        at = tree
+        for key in above:
+            at = at[key]
+        at[last] = value
+    file.write_text(yaml.safe_dump(tree, sort_keys=False))
+
+
+def was_run() -> bool:
+    return Path("was_run").exists()
+
+
+COMMANDS = [
+    "evaluate first --episodes 2",
+    "evaluate results/first --episodes 2 --env=python:none:none",
+    "record first",
+    "record first --demo",
+    "league first",
+    "learn --run-id=first --resume",
+    "learn --run-id=first --inference",
+    "learn results/first/configuration.yaml --run-id=other",
+    "doctor --config=results/first/configuration.yaml --ticks=3",
+    "config results/first/configuration.yaml",
+    "export first",
+    "plot first",
+    "run Basic --brain model:first --episodes=1",
+]
+ASKS = [command for command in COMMANDS if command.split()[0] not in ("config", "export", "plot", "run") and "--env" not in command]
+
+
+@pytest.mark.parametrize("command", ASKS)
+def test_an_environment_of_a_foreign_folder_is_not_opened(command: str, foreign: Path, capsys: pytest.CaptureFixture[str]):
+    before = contents(foreign)
+    assert main(command.split()) == 1
+    said = capsys.readouterr().err
+    assert "env_settings.env_path = python:their_code:make" in said
+    assert "--trust" in said
+    assert not was_run()
+    assert contents(foreign) == before
+
+
+@pytest.mark.parametrize("command", [command for command in COMMANDS if command not in ASKS and "--env" not in command])
+def test_config_export_plot_and_a_model_alone_run_no_code(command: str, foreign: Path):
+    change(foreign, env_settings__side_channels=["their_code:make"])
+    main(command.split())
+    assert not was_run()
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("settings", [("network_settings__vis_encode_type", "network_settings__body"), ("trainer_type",)], ids=str)
+def test_no_command_runs_code_of_agents_that_a_foreign_folder_names(command: str, settings: tuple[str, ...], foreign: Path):
+    change(foreign, env_settings__env_path="builtin:Basic", **{f"behaviors__Bandit__{name}": "their_code:Thing" for name in settings})
+    main(command.split())
+    assert not was_run()
+
+
+def test_a_teacher_and_opponents_of_a_foreign_folder_are_code(foreign: Path):
+    tree = settings("Bandit", self_play={"opponents": ["heuristic", "python:their_code:Rule"]})
+    tree["default_settings"] = {"trainer_type": "bc", "hyperparameters": {"teacher": "their_code:Rule"}}
+    tree["behaviors"]["Bandit"]["hyperparameters"] = {}
+    named = learning_code(load(tree).settings)
+    assert [".".join(map(str, path)) for path, _ in named] == [
+        "behaviors.Bandit.self_play.opponents",
+        "default_settings.hyperparameters.teacher",
+    ]
+
+
+@pytest.mark.parametrize("env", ["gymnasium:their_code:Thing-v0", "./game.sh", "game.py"])
+def test_a_program_and_a_module_of_gymnasium_are_not_started(env: str, foreign: Path, capsys: pytest.CaptureFixture[str]):
+    for name in ("game.sh", "game.py"):
+        Path(name).write_text("#!/bin/sh\ntouch was_run\n" if name.endswith("sh") else "open('was_run', 'w')")
+        Path(name).chmod(0o755)
+    change(foreign, env_settings__env_path=env)
+    assert main(["evaluate", "first"]) == 1
+    assert env in capsys.readouterr().err
+    assert not was_run()
+
+
+def test_side_channels_of_a_foreign_folder_are_not_made_for_a_game_of_ones_own(foreign: Path, capsys: pytest.CaptureFixture[str]):
+    Path("game.py").write_text("")
+    change(foreign, env_settings__side_channels=["their_code:make"])
+    assert main(["evaluate", "first", "--env=game.py"]) == 1
+    assert "env_settings.side_channels = their_code:make" in capsys.readouterr().err
+    assert not was_run()
+
+
+@pytest.mark.usefixtures("foreign")
+def test_an_environment_named_on_the_command_line_needs_no_trust(capsys: pytest.CaptureFixture[str]):
+    assert main(["evaluate", "first", "--episodes=2", "--env=python:their_code:make"]) == 0
+    assert was_run()
+    assert main(["learn", "--run-id=first", "--resume", "--env=python:their_code:make"]) == 0
+    assert "--trust" not in capsys.readouterr().err
+
+
+def test_trust_is_asked_for_once(foreign: Path):
+    assert main(["evaluate", "first", "--episodes=2"]) == 1
+    assert main(["evaluate", "first", "--episodes=2", "--trust"]) == 0
+    assert was_run()
+    assert main(["evaluate", "first", "--episodes=2"]) == 0
+    assert (foreign / SIGNATURE).is_file()
+
+
+@pytest.mark.usefixtures("place")
+def test_ones_own_folder_needs_no_trust_wherever_it_is_copied():
+    assert main(["evaluate", "first", "--episodes=2"]) == 0
+    shutil.copytree("results/first", "elsewhere/copy")
+    assert main(["evaluate", "elsewhere/copy", "--episodes=2"]) == 0
+    assert main(["learn", "--run-id=first", "--resume"]) == 0
+
+
+def test_other_settings_that_run_nothing_keep_a_signature(place: Path):
+    change(place / "results/first", behaviors__Bandit__max_steps=400)
+    assert main(["learn", "--run-id=first", "--resume"]) == 0
+
+
+@pytest.mark.parametrize("forgery", ["", "00" * 32, "\0", "0" * 5000])
+def test_a_forged_signature_does_not_pass(forgery: str, foreign: Path):
+    (foreign / SIGNATURE).write_text(forgery)
+    assert main(["evaluate", "first", "--episodes=2"]) == 1
+    assert not was_run()
+
+
+def test_a_signature_is_of_the_code_that_is_named(place: Path):
+    run = place / "results/first"
+    Path("other_code.py").write_text(CODE)
+    change(run, env_settings__env_path="python:other_code:make")
+    assert main(["evaluate", "first", "--episodes=2"]) == 1
+    change(run, env_settings__env_path="python:their_code:make", env_settings__env_options={"areas": 4})
+    assert main(["evaluate", "first", "--episodes=2"]) == 1
+    assert not was_run()
+
+
+def test_a_folder_signed_with_the_key_of_another_user_is_foreign(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "another"))
+    assert main(["evaluate", "first", "--episodes=2"]) == 1
+    assert not was_run()
+
+
+def test_training_from_python_asks_too(foreign: Path):
+    with pytest.raises(RunError, match="--trust"):
+        palaestra.train(resume=True, run_id="first", quiet=True)
+    assert not was_run()
+    palaestra.train(resume=True, run_id="first", quiet=True, env=bandit())
+    assert not was_run()
+    (foreign / SIGNATURE).unlink()
+    palaestra.train(resume=True, run_id="first", quiet=True, trust=True)
+
+
+def test_config_shows_a_trainer_of_ones_own_without_importing_it(place: Path, capsys: pytest.CaptureFixture[str]):
+    tree = {"behaviors": {"Bandit": {"trainer_type": "their_code:Thing", "hyperparameters": {"gentle": [1, 2]}}}}
+    Path("own.yaml").write_text(yaml.safe_dump(tree))
+    assert main(["config", "own.yaml"]) == 0
+    said = capsys.readouterr()
+    assert yaml.safe_load(said.out)["behaviors"]["Bandit"]["hyperparameters"] == {"gentle": [1, 2]}
+    assert "are not checked" in said.err
+    assert not was_run()
+    assert main(["config", "own.yaml", "--trust"]) == 1
+    assert was_run()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows keeps both folders to the user")
+def test_the_key_is_the_users_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    key = signing_key()
+    assert signing_key() == key
+    file = tmp_path / "palaestra" / KEY
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    file.chmod(0o644)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    assert signing_key() not in (key, None)  # one that others may have read is not used
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows keeps both folders to the user")
+def test_without_a_place_for_its_key_a_folder_stays_foreign(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The configuration's folder cannot be written, and someone else's lies among temporary files."""
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "file"))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    (tmp_path / f"palaestra-{os.getuid()}").mkdir(mode=0o777)
+    (tmp_path / f"palaestra-{os.getuid()}").chmod(0o777)
+    assert signing_key() is None
+    run = place / "results/first"
+    found = load(run / "configuration.yaml").settings
+    sign(run, found)
+    assert not is_own(run, found)
+    assert main(["evaluate", "first", "--episodes=2", "--trust"]) == 0
+    (tmp_path / f"palaestra-{os.getuid()}").rmdir()
+    sign(run, found)
+    assert is_own(run, found)
