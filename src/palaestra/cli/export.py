@@ -25,13 +25,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> None:
     """Writes, checks and says how well the files agree with the networks. Raises RunError or ExportError."""
-    from palaestra.core.errors import ExportError
+    import sys
+    from contextlib import nullcontext
+
+    from palaestra.core.errors import ExportError, RunInUse
     from palaestra.core.registry import nearest
     from palaestra.export.check import compare
     from palaestra.export.onnx import export
     from palaestra.runtime.files import file_name
     from palaestra.runtime.networks import load_networks
     from palaestra.runtime.playing import run_folder
+    from palaestra.runtime.writer_lock import sole_writer
 
     folder = run_folder(options.run, options.results_dir).path
     networks = load_networks(folder, options.step, options.trust)
@@ -43,9 +47,13 @@ def main(options: argparse.Namespace) -> None:
     chosen = [options.behavior] if options.behavior else list(networks)
     if options.out and len(chosen) > 1:
         raise ExportError(f"--out names one file, and run '{folder.name}' has several behaviors ({there}): choose one with --behavior")
-    for name in chosen:
-        network, spec = networks[name]
-        path = options.out or folder / f"{file_name(name)}.onnx"
-        export(network, spec, path)
-        error = compare(network, spec, path)
-        print(f"wrote {path}; it differs from the network by at most {error:.1e} on 1,000 random observations")
+    try:
+        with nullcontext() if options.out else sole_writer(folder, lambda warning: print(warning, file=sys.stderr)):
+            for name in chosen:
+                network, spec = networks[name]
+                path = options.out or folder / f"{file_name(name)}.onnx"
+                export(network, spec, path)
+                error = compare(network, spec, path)
+                print(f"wrote {path}; it differs from the network by at most {error:.1e} on 1,000 random observations")
+    except RunInUse as error:
+        raise RunInUse(f"{error}; --out=FILE.onnx writes the model to another place meanwhile") from None

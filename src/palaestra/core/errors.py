@@ -8,6 +8,7 @@ PalaestraError
 │   ├── ProtocolError a game sent a message that cannot be read or does not make sense
 │   └── GameGone      a game did not start, exited, hung up or stopped answering
 ├── RunError          a run folder that cannot be started, resumed or read
+│   ├── RunInUse          another process writes to it
 │   └── CheckpointError   a checkpoint that is missing, damaged or from another run
 ├── DemoError         a demonstration file that cannot be read or written
 │   └── EmptyDemo     one without a single record
@@ -73,6 +74,10 @@ class GameGone(EnvError):
 
 class RunError(PalaestraError):
     """A run folder that cannot be started, resumed or read."""
+
+
+class RunInUse(RunError):
+    """Another process, or another run of this one, writes to the run's folder."""
 
 
 class Diverged(RunError):

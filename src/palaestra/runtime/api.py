@@ -35,6 +35,7 @@ from palaestra.runtime.sinks import ConsoleSink, GaugeSink, JSONLSink, TensorBoa
 from palaestra.runtime.timers import Timers
 from palaestra.runtime.tracker import Sink, Tracker
 from palaestra.runtime.trust import Code, agent_code, in_run_folder, learning_code, must_be_trusted_file
+from palaestra.runtime.writer_lock import sole_writer
 
 if TYPE_CHECKING:
     import gymnasium
@@ -113,6 +114,10 @@ def learn(
         console = stack.enter_context(closing(Console(loaded.settings.debug, stream)))
         for note in (*notes, *loaded.warnings):
             console.warning(note)
+        if not loaded.settings.checkpoint_settings.inference:
+            if loaded.settings.checkpoint_settings.resume:
+                folder.must_exist("resume")
+            stack.enter_context(sole_writer(folder.path, console.warning))
         checkpoint = starting_point(folder, loaded.settings, console)
         settings = seeded(loaded.settings, checkpoint)
         world = open_env(settings, folder, console) if env is None else take_env(env, settings, stack)

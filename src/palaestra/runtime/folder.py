@@ -11,6 +11,7 @@ from palaestra.runtime.files import explain, file_name, write_whole
 from palaestra.runtime.settings import RunSettings, to_yaml
 from palaestra.runtime.signature import sign
 from palaestra.runtime.trust import CONFIGURATION as CONFIGURATION
+from palaestra.runtime.writer_lock import LOCK, WRITER
 
 
 def check_run_id(run_id: str) -> None:
@@ -34,8 +35,8 @@ class RunFolder:
 
     @property
     def exists(self) -> bool:
-        """Whether there is a folder of that name."""
-        return self.path.is_dir()
+        """Whether a run of that name was begun."""
+        return self.path.is_dir() and not self._is_bare()
 
     def must_exist(self, purpose: str) -> None:
         """Raises RunError, with the nearest names, unless there is such a run."""
@@ -43,6 +44,7 @@ class RunFolder:
             return
         try:
             names = sorted(entry.name for entry in self.results.iterdir() if entry.is_dir() and not entry.name.startswith("."))
+            names = [name for name in names if name != self.run_id]
         except OSError:
             names = []
         near = get_close_matches(self.run_id, names, n=3, cutoff=0.4)
@@ -53,37 +55,33 @@ class RunFolder:
 
     def must_be_free(self, force: bool) -> None:
         """Raises RunError where a new run would write over another, unless it is forced to."""
-        if self.path.exists() and not force and not self._has_only_logs():
+        if self.path.exists() and not force and not self._is_bare():
             raise RunError(
                 f"the run '{self.run_id}' exists already ({self.path}): go on with --resume, begin anew in it with --force, "
                 f"or choose another --run-id"
             )
 
-    def _has_only_logs(self) -> bool:
-        """Those of games that were started for a run which then did not begin."""
+    def _is_bare(self) -> bool:
+        """Whether it holds nothing but what a start leaves that then did not begin a run: a lock, and logs of games."""
         files = [path for path in self.path.rglob("*") if not path.is_dir()]
-        return self.path.is_dir() and all(path.parent == self.logs and path.name.startswith("Player-") for path in files)
+        return self.path.is_dir() and all(
+            (path.parent == self.logs and path.name.startswith("Player-")) or (path.parent == self.path and path.name in (LOCK, WRITER))
+            for path in files
+        )
 
     def create(self, settings: RunSettings) -> None:
-        """Makes the folder with the resolved settings in it, both or neither.
+        """Begins a run in the folder: its resolved settings are the first file in it.
 
         Where one is there (`force`), what an earlier run left stays, but for its checkpoints, snapshots and metrics, which
         would mix with the new ones. Raises RunError.
         """
-        beside = self.path.with_name(f".{self.path.name}.new")
+        shutil.rmtree(self.path.with_name(f".{self.path.name}.new"), ignore_errors=True)  # of an earlier version that was killed
         try:
-            if self.exists:
-                self._clear()
-                self.configure(settings)
-                return
-            shutil.rmtree(beside, ignore_errors=True)  # of one that was killed right here
-            beside.mkdir(parents=True)
-            write_whole(beside / CONFIGURATION, to_yaml(settings).encode())
-            beside.rename(self.path)
+            self.path.mkdir(parents=True, exist_ok=True)
+            self._clear()
         except OSError as error:
             raise RunError(f"cannot make the run's folder {self.path}: {explain(error)}") from error
-        finally:
-            shutil.rmtree(beside, ignore_errors=True)
+        self.configure(settings)
 
     def _clear(self) -> None:
         for folder in (self.checkpoints, *self.path.glob("*/snapshots")):
