@@ -123,10 +123,14 @@ def draw(options: argparse.Namespace) -> None:
 def _check(options: argparse.Namespace) -> None:
     from palaestra.core.errors import ConfigError
 
+    if options.demo and options.out is not None:
+        raise ConfigError(f"--out {options.out} is for a GIF; with --demo, --demo-out names the demonstration file (.demo) or its folder")
     if not options.demo:
         given = next((flag for flag in ("brain", "demo_out", "demo_png") if getattr(options, flag)), None)
         if given:
             raise ConfigError(f"--{given.replace('_', '-')} is for demonstrations: add --demo")
+        if options.out is not None and options.out.suffix.lower() != ".gif":
+            raise ConfigError(f"--out is {options.out}; recordings are written as GIFs: name it {options.out.with_suffix('.gif')}")
         if not options.run:
             raise ConfigError("name a run, such as 'palaestra record first'; or record demonstrations of other brains with --demo")
     for flag, least, most in (("areas", 1, 100), ("seconds", 0.1, 600), ("episodes", 1, math.inf), ("fps", 1, 50), ("width", 32, 4096)):

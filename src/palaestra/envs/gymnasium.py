@@ -201,6 +201,10 @@ def _build(spec: EnvSpec, count: int, options: dict[str, Any]) -> Copies | Vecto
         if (not drawn or spec.entry_point is None) and (native := _native(spec, count, options, drawn)):
             return native
         if drawn:
+            modes = _render_modes(_creator(spec))
+            if modes is not None and "rgb_array" not in modes:
+                has = ", ".join(modes) or "none"
+                raise EnvError(f"{name} draws no pictures: that takes the render mode rgb_array, and it has {has}")
             options["render_mode"] = "rgb_array"
         return Copies([gymnasium.make(spec, disable_env_checker=True, **options) for _ in range(count)], name)
     except PalaestraError:
@@ -209,6 +213,25 @@ def _build(spec: EnvSpec, count: int, options: dict[str, Any]) -> Copies | Vecto
         raise EnvError(f"{name} cannot be made: {error}") from error
     except Exception as error:  # whatever a user's environment does
         raise EnvError(f"{name} cannot be made: {raised(error)}") from error
+
+
+def drawn_by(id: str) -> str | None:
+    """The module of the environment's class where it declares that it draws pictures, else None. Makes no environment."""
+    try:
+        creator = _creator(_spec(id))
+    except (EnvError, gymnasium.error.Error, ImportError, AttributeError):
+        return None
+    return getattr(creator, "__module__", "") if "rgb_array" in (_render_modes(creator) or ()) else None
+
+
+def _render_modes(creator: Any) -> Sequence[str] | None:
+    """Those that an environment's class declares; None where nothing is known, as of a function that makes one."""
+    return getattr(creator, "metadata", {}).get("render_modes")
+
+
+def _creator(spec: EnvSpec) -> Any:
+    point = spec.entry_point or spec.vector_entry_point
+    return load_env_creator(point) if isinstance(point, str) else point
 
 
 def _spec(id: str) -> EnvSpec:

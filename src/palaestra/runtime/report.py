@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from palaestra.runtime.checkpoints import Checkpoint
-from palaestra.runtime.environments import is_game
 from palaestra.runtime.folder import RunFolder
 from palaestra.runtime.run import Run
 from palaestra.runtime.sinks import METRICS
+from palaestra.runtime.watching import watch_command
 
 
 def announce(run: Run, checkpoint: Checkpoint | None, warnings: Sequence[str]) -> None:
@@ -47,12 +47,18 @@ def conclude(run: Run, finals: Mapping[str, Path]) -> None:
         lines += [f"curves       {path}" for path in curves(run)]
         lines.append(f"TensorBoard  tensorboard --logdir {shlex.quote(str(run.folder.results))}")
         if finals and run.settings.env_settings.env_path:
-            place = shlex.quote(str(run.folder.path))
-            game = is_game(run.settings.env_settings.env_path)
-            watch = f"{play_command(run.folder)} --time-scale=1" if game else f"palaestra record {place}"
-            lines += [f"test it      palaestra evaluate {place}", f"watch it     {watch}"]
+            lines.append(f"test it      palaestra evaluate {shlex.quote(str(run.folder.path))}")
+            lines += [f"watch it     {command}" for command in watching(run)]
         lines.append(f"go on        {go_on(run)}")
     run.console.info("\n  ".join(lines))
+
+
+def watching(run: Run) -> list[str]:
+    """How its agents can be watched; empty where nothing can draw them."""
+    name, no_graphics = run.settings.env_settings.env_path, run.settings.engine_settings.no_graphics
+    record = f"palaestra record {shlex.quote(str(run.folder.path))}"
+    command = watch_command(name or "", run.collector.env, record, play_command(run.folder), no_graphics=bool(no_graphics))
+    return [] if command is None else [command]
 
 
 def rewards(run: Run) -> list[str]:

@@ -63,6 +63,9 @@ def test_recording_ends_with_the_episodes_asked_for(results, tmp_path, capsys):
         (["first", "--env=3DBall"], "behavior '3DBall', for which there is no model"),
         (["first", "--areas=0"], "--areas is 0; expected 1 to 100"),
         (["first", "--out=/proc/none/x.gif"], "cannot be written"),
+        (["first", "--out=x.mp4"], r"--out is x\.mp4; recordings are written as GIFs: name it x\.gif"),
+        (["first", "--out=movie"], r"recordings are written as GIFs: name it movie\.gif"),
+        (["first", "--demo", "--out=x.gif"], "--demo-out names the demonstration file"),
     ],
 )
 def test_a_recording_that_cannot_be_made_says_why(results, capsys, arguments, message):

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 
 import palaestra
 from palaestra import sdk
@@ -17,6 +18,7 @@ from palaestra.cli.main import main
 
 PAGE = Path(__file__).parents[3] / "docs/guides/first-game.md"
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```", PAGE.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+FEW = ["behaviors.Catch.max_steps=256", "behaviors.Catch.hyperparameters.buffer_size=128"]
 PYTHON = [block for language, block in BLOCKS if language == "python"]
 
 
@@ -34,6 +36,16 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_games_rule_always_catches(folder: Path, capsys: pytest.CaptureFixture[str]):
     assert main(["run", "python:catch:catch", "--brain", "heuristic", "--episodes", "40"]) == 0
     assert "1.000 ± 0.000" in capsys.readouterr().out
+
+
+def test_the_game_is_recorded_as_the_page_says(folder: Path, capsys: pytest.CaptureFixture[str]):
+    palaestra.train("catch.yaml", env="python:catch:catch", run_id="catch", callbacks=[lambda summary: True], sets=FEW)
+    assert "watch it     palaestra record results/catch" in capsys.readouterr().out
+    assert "palaestra record catch --areas=1" in PAGE.read_text("utf-8")
+    assert main(["record", "catch", "--areas=1", "--seconds=1"]) == 0
+    with Image.open("results/catch/recording.gif") as gif:
+        assert (gif.width, gif.is_animated) == (480, True)
+        assert len(gif.convert("RGB").getcolors() or ()) >= 4  # white, gray, the drop, the paddle
 
 
 def test_the_settings_train_the_game(folder: Path):
