@@ -22,6 +22,7 @@ class MomentBatch:
     chosen: Tensor  # (U,) int64, as MomentTable counts views
     groups: Groups  # the moments, as numbers of these views
     decisions: Tensor  # (R,) int64, as the rollout's settled ones are counted
+    moments: Tensor  # (M,) int64
     views: Tensor  # (R,) int64 which of the views decides
     places: Tensor  # (R,) int64 where it stands, in M * P counting
     sequences: tuple[int, Tensor, Tensor] | None
@@ -78,10 +79,10 @@ class MomentBatches:
         sizes = [len(table) for tables, *_ in layouts for table in tables]
         pieces = iter(torch.from_numpy(np.concatenate([table for tables, *_ in layouts for table in tables])).to(device).split(sizes))
         for tables, most, steps, in_order in layouts:
-            chosen, members, here, decisions, views, places, *rest = (next(pieces) for _ in tables)
+            chosen, members, here, decisions, moments, views, places, *rest = (next(pieces) for _ in tables)
             groups = Groups(members.view(-1, most), here.view(-1, most).bool(), in_order)
             sequences = (steps, rest[0], rest[1]) if rest else None
-            yield MomentBatch(chosen, groups, decisions, views, places, sequences)
+            yield MomentBatch(chosen, groups, decisions, moments, views, places, sequences)
 
     def _layout(self, blocks: Numbers) -> tuple[list[Numbers], int, int, bool]:
         """The columns of a batch, its places, the decisions of its longest sequence, and `Groups.in_order`."""
@@ -98,7 +99,7 @@ class MomentBatches:
         local = self._place_of[np.where(here, members, members[:, :1])].reshape(-1)
         flat = here.reshape(-1).astype(np.int64)
         in_order = len(local) == len(chosen) and bool((local[1:] > local[:-1]).all())
-        return [chosen, local, flat, decisions, self._place_of[decisions], places, *rest], most, steps, in_order
+        return [chosen, local, flat, decisions, moments, self._place_of[decisions], places, *rest], most, steps, in_order
 
     def _views(self, blocks: Numbers, members: Numbers) -> tuple[Numbers, int, list[Numbers]]:
         """The views that are there, in the order of the moments; with memory in that of their sequences, and those."""

@@ -10,8 +10,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
+from palaestra.core.groups import Groups
 from palaestra.data.rollout import Rollout
 from palaestra.data.timeline import NOBODY, Marks, Numbers, Timeline, ranges
 
@@ -104,8 +107,8 @@ class MomentTable:
         for column, table in ((self.following, tables[1]), (self.following_endless, tables[2])):
             column[over] = np.where(table[:, 0] == NOBODY, NOBODY, first + np.arange(len(ends)))[at_end]
             first += len(ends)
-        self.heir = np.where(line.terminated, self._survivor(left), line.next)
-        """(N,) the decision that goes on where this one stops: its agent's next, after its death a mate's; NOBODY: none."""
+        self.successor = np.where(line.terminated, self._survivor(left), line.next)
+        """(N,) the decision that continues each return: the agent's next one, or a surviving mate's after its death; NOBODY: none."""
 
     def _survivor(self, left: Numbers) -> Numbers:
         """(N,) the first decision of those that were made at this moment (N,) by agents that were there before."""
@@ -126,6 +129,13 @@ class MomentTable:
         sums = np.concatenate([[0.0], np.cumsum(np.concatenate([reward, earlier])[order], dtype=np.float64)])
         to, after = (np.searchsorted(keys[order], key, side="right") for key in (settled, made))
         return (sums[to] - sums[after]).astype(np.float32)
+
+
+def groups_of(table: Numbers, device: torch.device) -> tuple[Tensor, Groups]:
+    """The distinct views of a table (M, P) of views, and the table as indices into them."""
+    views, places = np.unique(table, return_inverse=True)
+    members, here = (torch.from_numpy(column.reshape(table.shape)).to(device) for column in (places, table != NOBODY))
+    return torch.from_numpy(np.maximum(views, 0)).to(device), Groups(members, here)
 
 
 def _joined(some: Presences, others: Presences) -> Presences:

@@ -15,20 +15,21 @@ from palaestra.models.attention import FORBIDDEN, HEADS, linear
 
 
 class GroupCritic(nn.Module):
-    """What a group can still earn, from each agent's place: its value, and its baseline, which knows what mates see and do as well.
+    """Estimates the value of a group, and for each of its agents a baseline that does not depend on that agent's action.
 
-    Three parts add up. One layer says what the agent's own view is worth, as PPO's does: the value. Attention over all agents' views
-    says what mates' views change about that, and attention over its own view and what mates see and do, what their actions change;
-    what the agent itself does it is not told. The body learns from the first part alone: while rewards are rare, the gradient of
-    the other two, through their normalized layers, was measured to leave nothing of a view in it. How far to follow those is for
-    who asks to measure.
+    Three parts add up. A linear layer gives the value of an agent's own observation, as PPO's critic does. Attention over all
+    agents' observations adds the context: what the mates' observations change about it. The value of the group is the mean over
+    its agents of both. Attention over the agent's own observation and its mates' observations and actions adds the difference
+    that makes the agent's baseline. Only the first part trains the body: while rewards are rare, the gradient of the other two,
+    through their normalized layers, was measured to erase the observations from its features.
 
-    Only views ask; the order of agents and places where nobody is mean nothing. Keys and values of an agent are worked out once, not
-    once for each mate that looks at it; how many there are is said as 1 - 1 / agents, without the original's running maximum.
+    Queries come from observations alone; the order of agents does not matter, and empty places are ignored. Keys and values are
+    computed once for each agent, not once for each pair. The number of agents is an input, as 1 - 1 / agents; the original
+    scales it by a running maximum.
     """
 
     def __init__(self, inputs: int, signals: int, action: ActionSpec) -> None:
-        """`inputs`: numbers of a view's features, any number; `signals`: K."""
+        """`inputs`: width of the features of an observation; `signals`: K, the number of reward signals."""
         super().__init__()
         self.action, self.size = action, math.ceil(inputs / (2 * HEADS))
         self.seen, self.done = linear(inputs, inputs), linear(action.continuous + action.choices, inputs)
@@ -36,20 +37,32 @@ class GroupCritic(nn.Module):
         self.key_value = linear(inputs, 2 * HEADS * self.size, 0.125)
         self.out, self.body = linear(HEADS * self.size, inputs, 0.125), linear(inputs, inputs)
         self.crowd = nn.Parameter(torch.zeros(inputs))
-        self.own_head, self.context_head, self.change_head = (nn.Linear(inputs, signals) for _ in range(3))
-        for head in (self.own_head, self.context_head, self.change_head):
+        self.own_head, self.context_head, self.difference_head = (nn.Linear(inputs, signals) for _ in range(3))
+        for head in (self.own_head, self.context_head, self.difference_head):
             nn.init.zeros_(head.weight)
             nn.init.zeros_(head.bias)
 
     def forward(self, features: Tensor) -> Tensor:
-        """Values: what agents' own views say, (N, K), of their features (N, inputs)."""
+        """Values of agents' own observations, (N, K), from features (N, inputs)."""
         return self.own_head(features)
 
-    def context_and_change(self, features: Tensor, action: Action, groups: Groups, views: Tensor, places: Tensor) -> tuple[Tensor, Tensor]:
-        """Of R decisions, what mates' views change about the value of who makes them, and then their actions, each (R, K).
+    def value(self, features: Tensor, groups: Groups) -> Tensor:
+        """Values (M, K) of groups at M moments, from features (N, inputs) of their observations; 0 where a group is empty."""
+        view = self._embedded(self.seen(features.detach()))
+        (asks,), (key, worth) = self._heads(self.query(view), groups), self._heads(self.key_value(view), groups)
+        attended = (self._softmax(asks @ key.transpose(2, 3), groups) @ worth).transpose(1, 2).flatten(2)
+        agents = groups.here.sum(1, keepdim=True)
+        context = self.context_head(self._attended_features(attended, groups.of(view), agents.expand_as(groups.here)))
+        share = groups.here.to(features.dtype) / agents.clamp(min=1)
+        return (share.unsqueeze(1) @ (self.own_head(groups.of(features)) + context)).squeeze(1)
 
-        `features` (N, inputs) of the views, `action` (N, ...) as the environment got it; `views` (R,): which decide, `places` (R,): where
-        they stand, in M * P counting.
+    def context_and_difference(
+        self, features: Tensor, action: Action, groups: Groups, views: Tensor, places: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Contexts and differences of R decisions, each (R, K): value = own + context, baseline = value + difference.
+
+        `features` (N, inputs) of observations; `action` (N, ...) is what each agent did, as sent to the environment. `views` (R,)
+        indexes the observation of each decision; `places` (R,) its place in the flattened (M, P) table of `groups`.
         """
         seen = self.seen(features.detach())
         view, deed = self._embedded(seen), self._embedded(seen + self.done(self.encoded(action)))
@@ -64,11 +77,11 @@ class GroupCritic(nn.Module):
         attended = (self._softmax(of_views, groups) @ worth, weight.masked_fill(diagonal, 0.0) @ worths + own * worth)
         itself, agents = view.index_select(0, views), groups.here.sum(1).index_select(0, places // groups.here.shape[1])
         chosen = (one.transpose(1, 2).flatten(2).flatten(0, 1).index_select(0, places) for one in attended)
-        context, change = (self._seen_with(one, itself, agents) for one in chosen)
-        return self.context_head(context), self.change_head(change)
+        context, difference = (self._attended_features(one, itself, agents) for one in chosen)
+        return self.context_head(context), self.difference_head(difference)
 
     def encoded(self, action: Action) -> Tensor:
-        """Numbers and choices side by side, (N, continuous + choices), each choice as one of its branch's."""
+        """Actions (N, continuous + choices): continuous values, then each discrete branch one-hot."""
         chosen = [functional.one_hot(action.discrete[:, i], size) for i, size in enumerate(self.action.branches)]
         return torch.cat([action.continuous, *(one.to(action.continuous.dtype) for one in chosen)], 1)
 
@@ -77,16 +90,16 @@ class GroupCritic(nn.Module):
         return functional.layer_norm(functional.silu(x), x.shape[1:])
 
     def _heads(self, x: Tensor, groups: Groups) -> tuple[Tensor, ...]:
-        """Rows (N, parts * HEADS * size) of the views as (M, HEADS, P, size) each."""
+        """Splits (N, parts * HEADS * size) into `parts` tensors (M, HEADS, P, size)."""
         return groups.of(x).unflatten(2, (-1, HEADS, self.size)).permute(2, 0, 3, 1, 4).unbind(0)
 
     def _softmax(self, score: Tensor, groups: Groups) -> Tensor:
-        """Weights (M, HEADS, P asking, P asked), 0 of those that are not there."""
+        """Attention weights (M, HEADS, P queries, P keys); 0 for empty places."""
         absent = ~groups.here[:, None, None, :] * FORBIDDEN
         return torch.softmax(score / math.sqrt(self.size) + absent, 3)
 
-    def _seen_with(self, attended: Tensor, itself: Tensor, agents: Tensor) -> Tensor:
-        """What was attended to and who asked, (X, ...), and how many agents there are (X,), as features (X, inputs)."""
-        features = functional.layer_norm(self.out(attended) + itself, itself.shape[1:])
+    def _attended_features(self, attended: Tensor, itself: Tensor, agents: Tensor) -> Tensor:
+        """Features (..., inputs) from attention outputs and their queries (..., width) and the number of agents (...,)."""
+        features = functional.layer_norm(self.out(attended) + itself, itself.shape[-1:])
         mates = 1 - 1 / agents.clamp(min=1).to(features.dtype)
-        return functional.silu(torch.addcmul(self.body(features), mates.unsqueeze(1), self.crowd))
+        return functional.silu(torch.addcmul(self.body(features), mates.unsqueeze(-1), self.crowd))

@@ -51,22 +51,22 @@ class GroupGradient:
         self._forward = Forward(network.output_and_features, bfloat16=bfloat16, compiled=compiled)
 
     def __call__(self, batch: GroupRows, c: Coefficients) -> GroupLosses:
-        """Policy loss + value_coef * (value loss + context loss + baseline loss / 2) - entropy_coef * entropy; the losses before the step.
+        """Returns the losses before the step, of policy + value_coef * (own + value + baseline / 2) - entropy_coef * entropy.
 
-        Each part of the critic learns what the parts before it leave.
+        Own values, values and baselines all regress to the returns; each part of the critic fits what the parts before it leave.
         """
         rows, critic = batch.rows, self.network.value_head
         assert isinstance(critic, GroupCritic)
         output, features = self._forward(rows.inputs, rows.sequences)
         with torch.autocast(features.device.type, torch.bfloat16, enabled=self.bfloat16):
-            value = critic(features).index_select(0, batch.views)
-            context, change = critic.context_and_change(features, batch.action, batch.groups, batch.views, batch.places)
-        value, context, change = (x.to(features.dtype) for x in (value, context, change))
+            own = critic(features).index_select(0, batch.views)
+            context, difference = critic.context_and_difference(features, batch.action, batch.groups, batch.views, batch.places)
+        own, context, difference = (x.to(features.dtype) for x in (own, context, difference))
         policy_loss, entropy, log_ratio = policy_loss_and_entropy(self.network, output.index_select(0, batch.views), rows, c)
-        told = value.detach() + context
-        value_loss, context_loss = squared_error(value, rows.target).mean(), squared_error(told, rows.target).mean()
-        baseline_loss = squared_error(told.detach() + change, rows.target).mean()
+        value = own.detach() + context
+        baseline = value.detach() + difference
+        own_loss, value_loss, baseline_loss = (squared_error(x, rows.target).mean() for x in (own, value, baseline))
         self.network.zero_grad()
-        critic_loss = value_loss + context_loss + BASELINE_SHARE * baseline_loss
+        critic_loss = own_loss + value_loss + BASELINE_SHARE * baseline_loss
         (policy_loss + c.value_coef * critic_loss - c.entropy_coef * entropy).backward()
         return GroupLosses(policy_loss.detach(), value_loss.detach(), baseline_loss.detach(), entropy.detach(), log_ratio)

@@ -1,44 +1,25 @@
-"""What a critic of groups says of a rollout: of every moment, of every decision, and of what each led to."""
+"""Values and baselines of all decisions of a rollout, by a centralised critic."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-import numpy as np
 import torch
 from torch import Tensor
 
 from palaestra.core.timestep import Action
 from palaestra.data.moment_batches import MomentBatches
+from palaestra.data.moments import groups_of
 from palaestra.data.rollout import Rollout
-from palaestra.data.timeline import NOBODY, Numbers
 from palaestra.models.actor_critic import CRITIC, ActorCritic
 from palaestra.models.group_critic import GroupCritic
 from palaestra.models.trunk import Inputs
 from palaestra.trainers.values import VALUE_ROWS, settled, settled_rows
 
 
-@dataclass(frozen=True, slots=True)
-class Judgement:
-    """Of N decisions and K reward signals, each (N, K)."""
-
-    value: Tensor
-    """What the view of who makes the decision is worth."""
-    context: Tensor
-    """What its mates' views change about that."""
-    change: Tensor
-    """What its mates' actions change about both."""
-    following: Tensor
-    """What followed is worth: to the agent itself, or to its mates where it ended."""
-    following_endless: Tensor
-    """The same for rewards that do not end with an episode."""
-
-
 class GroupCritique:
-    """Values and baselines of a rollout, each in large batches. N settled decisions, V views before decisions, K reward signals.
+    """Evaluates a `GroupCritic` over a rollout in large batches. N settled decisions, V observations, K reward signals.
 
-    The critic's body sees each view once, whoever's mate it is. With memory that is along the sequences of the batches,
-    from what was remembered at their starts; last views come after their agent's last decision.
+    Features of an observation are computed once, however many mates it has. With memory they are unrolled along the
+    sequences of the batches, from the memory stored at their starts; final observations follow their agent's last decision.
     """
 
     def __init__(self, network: ActorCritic, rollout: Rollout, batches: MomentBatches) -> None:
@@ -62,30 +43,34 @@ class GroupCritique:
         self.memory = torch.cat([sample[2], when.last_memory])
         """(V, L) with what memory."""
 
-    def __call__(self) -> Judgement:
-        """Of all decisions."""
-        table, device = self.batches.table, self.device
-        features = self._features()
-        value = self.critic(features)
-        together = [mean_of(value, members) for members in (table.members, table.later)]
-        known = torch.cat([*together, torch.zeros_like(value[:1])])  # the last, at -1, is that of nothing
-        own_next = np.where(table.timeline.terminated, NOBODY, table.heir)
-        place, goes_on = torch.from_numpy(np.maximum(own_next, 0)).to(device), torch.from_numpy(own_next != NOBODY).to(device)
-        own = value.index_select(0, place)
-        following, endless = (
-            torch.where(goes_on.unsqueeze(1), own, known[torch.from_numpy(where % len(known)).to(device)])
-            for where in (table.following, table.following_endless)
-        )
-        return Judgement(value[: len(table.moment)], *self._told(features), following, endless)
+    def __call__(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Values, baselines, next values and endless next values of all decisions, each (N, K).
 
-    def _told(self, features: Tensor) -> tuple[Tensor, Tensor]:
-        """Contexts and changes, (N, K)."""
-        context, change = features.new_zeros((2, len(self.batches.table.moment), self.network.signals))
+        The next value is that of the agents of the group that are still there, 0 once the group's episode ended. The endless one,
+        for reward signals that ignore ends, counts agents whose episode ended with their final observations.
+        """
+        table = self.batches.table
+        features = self._features()
+        value, together, baseline = self._of_decisions(features)
+        views, groups = groups_of(table.later, self.device)
+        later = self.critic.value(features.index_select(0, views), groups)
+        known = torch.cat([together, later, torch.zeros_like(together[:1])])  # the last, at index -1, where the group is gone
+        following, endless = (torch.from_numpy(where % len(known)).to(self.device) for where in (table.following, table.following_endless))
+        return value, baseline, known[following], known[endless]
+
+    def _of_decisions(self, features: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Values (N, K) of all decisions, values (M, K) of the groups at all moments, and baselines (N, K)."""
+        table, signals = self.batches.table, self.network.signals
+        value, baseline = features.new_zeros((2, len(table.moment), signals)).unbind()
+        together = features.new_zeros((len(table), signals))
         for batch in self.batches.in_order(VALUE_ROWS, self.device):
             action = Action(*(column.index_select(0, batch.chosen) for column in (self.action.continuous, self.action.discrete)))
             seen, rows = features.index_select(0, batch.chosen), batch.decisions
-            context[rows], change[rows] = self.critic.context_and_change(seen, action, batch.groups, batch.views, batch.places)
-        return context, change
+            context, difference = self.critic.context_and_difference(seen, action, batch.groups, batch.views, batch.places)
+            value[rows] = self.critic(seen).index_select(0, batch.views) + context
+            baseline[rows] = value[rows] + difference
+            together[batch.moments] = self.critic.value(seen, batch.groups)
+        return value, together, baseline
 
     def _features(self) -> Tensor:
         """Of all views, (V + E, width)."""
@@ -121,10 +106,3 @@ class GroupCritique:
         """(R, L) after the decisions of these rows, in T * S counting."""
         inputs = self.network.prepare(tuple(obs.flatten(0, 1).index_select(0, rows) for obs in self.rollout.obs))
         return self.network.decide(inputs, self.rollout.memory.flatten(0, 1).index_select(0, rows))[1]
-
-
-def mean_of(value: Tensor, members: Numbers) -> Tensor:
-    """(M, K) of the views that are there at each moment, of the values of all (X, K); 0 where nobody is."""
-    views, here = (torch.from_numpy(column).to(value.device) for column in (np.maximum(members, 0), members != NOBODY))
-    share = here.to(value.dtype) / here.sum(1, keepdim=True).clamp(min=1)
-    return (share.unsqueeze(1) @ value[views]).squeeze(1)

@@ -21,7 +21,7 @@ from palaestra.data.rollout import Keeps, Rollout
 from palaestra.data.rows import Rows
 from palaestra.data.timeline import NOBODY
 from palaestra.data.transitions import TransitionTable
-from palaestra.losses.poca import group_returns, share_explained
+from palaestra.losses.poca import group_returns
 from palaestra.losses.returns import horizon_cuts, normalized
 from palaestra.models.actor_critic import ActorCritic
 from palaestra.models.adam import Adam
@@ -37,20 +37,13 @@ from palaestra.trainers.settings import POCASettings
 from palaestra.trainers.update_metrics import GRADIENT_NORM, PolicyChange, at_bounds, explained
 from palaestra.trainers.values import settled
 
-TRUST_RATE = 0.1
-"""Of what a rollout tells of how far to follow what mates see and do, an update takes so much."""
-
 
 class POCA:
-    """Learns from one rollout at a time, then throws it away.
+    """Trains a policy with a centralised critic over each group, from one rollout at a time.
 
-    An agent's reward is its own, that of its mates and that of the group. Its returns go on after its death with
-    what its mates earn; its advantage is what came of its own action, given what its mates saw and did. What the critic makes of
-    that counts as far as it explained earlier returns before it learned from them, and explains those at hand: where it is noise,
-    PPO is left.
-
-    Returns go on with values of agents' own views, as PPO's: these tell an agent what its own moves are worth. With values of
-    all views together, which are more exact, mates' good and bad moves enter its advantage, and learning was measured to be slower.
+    An agent's reward is its own plus that of its mates and of the group. Returns bootstrap with the value of the whole
+    group, so an agent that leaves early is still credited with what its mates earn later. The advantage is that return less a
+    counterfactual baseline, which knows what the mates see and do but not the agent's own action.
     """
 
     Settings = POCASettings
@@ -72,8 +65,6 @@ class POCA:
         self.signals = RewardSignals(spec, settings.reward_signals, device, seed + 3)
         imitates = settings.behavioral_cloning is not None
         self.cloning = Cloning(self.network, self.parameters, settings, self.hyper, device, seed + 4) if imitates else None
-        self.trust = torch.zeros(2, len(self.signals.names), device=device)
-        """(2, K) how far baselines follow what mates see, and what they do."""
         self.rollout_size = self.hyper.buffer_size
         self.keeps = Keeps(terminal_views=self.signals.keeps.terminal_views, moments=True)
 
@@ -137,29 +128,20 @@ class POCA:
         ended = rollout.terminated | rollout.truncated
         stops = settled(rollout, (horizon_cuts(ended, self.settings.time_horizon) & ~ended,))[0]
         dead = settled(rollout, (rollout.terminated,))[0]
-        heir = torch.from_numpy(table.heir).to(stops.device).masked_fill(stops, NOBODY)
-        judged, targets = critique(), []
+        successor = torch.from_numpy(table.successor).to(stops.device).masked_fill(stops, NOBODY)
+        value, baseline, following, following_endless = critique()
+        targets = []
         for k, (name, gamma, endless) in enumerate(zip(self.signals.names, self.signals.gammas, self.signals.ignore_ends, strict=True)):
-            next_value = (judged.following_endless if endless else judged.following)[:, k]
-            heirs = heir.masked_fill(dead, NOBODY) if endless else heir
-            targets.append(group_returns(rewards[:, k], next_value, heirs, gamma=gamma, gae_lambda=self.hyper.lambd))
-            metrics.add({f"Policy/{title(name)} Value Estimate": judged.value[:, k].mean()})
-        target = torch.stack(targets, 1)
-        # this rollout's own word can only lessen it: a critic of a game that has just changed is followed no longer
-        of_context = share_explained(target - judged.value, judged.context)
-        context_share = torch.minimum(self.trust[0], of_context)
-        told = judged.value + context_share * judged.context
-        of_change = share_explained(target - told, judged.change)
-        change_share = torch.minimum(self.trust[1], of_change)
-        baseline = told + change_share * judged.change
-        self.trust = self.trust.lerp(torch.stack((of_context, of_change)), TRUST_RATE)
-        for k, name in enumerate(self.signals.names):
+            next_value = (following_endless if endless else following)[:, k]
+            chain = successor.masked_fill(dead, NOBODY) if endless else successor
+            targets.append(group_returns(rewards[:, k], next_value, chain, gamma=gamma, gae_lambda=self.hyper.lambd))
+            metrics.add({f"Policy/{title(name)} Value Estimate": value[:, k].mean()})
             metrics.add({f"Policy/{title(name)} Baseline Estimate": baseline[:, k].mean()})
-            metrics.add({f"Policy/{title(name)} Context Share": context_share[k], f"Policy/{title(name)} Baseline Share": change_share[k]})
-        metrics.add(explained(self.signals.names, judged.value, target))
+        target = torch.stack(targets, 1)
+        metrics.add(explained(self.signals.names, value, target))
         continuous, discrete, log_prob = settled(rollout, (rollout.sample.continuous, rollout.sample.discrete, rollout.log_prob))
         mask = None if rollout.action_mask is None else settled(rollout, (rollout.action_mask,))[0]
-        return Rows((), continuous, discrete, log_prob, normalized((target - baseline).mean(1)), judged.value, target, mask)
+        return Rows((), continuous, discrete, log_prob, normalized((target - baseline).mean(1)), value, target, mask)
 
     def _batches(self, rows: Rows, critique: GroupCritique) -> Iterator[GroupRows]:
         """Whole moments, their decisions' rows and their views' inputs."""
@@ -172,9 +154,8 @@ class POCA:
 
     def state_dict(self) -> dict[str, Any]:
         """Everything the next decision and update depend on."""
-        return {**state_of(self), "trust": self.trust}
+        return state_of(self)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on as if it had never stopped."""
         restore(self, state)
-        self.trust = state["trust"].to(self.trust.device).expand_as(self.trust).clone()  # once there was one row, for what they see

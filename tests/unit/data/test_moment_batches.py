@@ -33,23 +33,16 @@ def table_of(seed: int, steady: bool) -> MomentTable:
     return MomentTable(rollout)
 
 
-def moments_of(batch: MomentBatch, table: MomentTable) -> list[int]:
-    """Of each row of the groups: that of the decisions made there."""
-    made = {}
-    for decision, place in zip(batch.decisions.tolist(), batch.places.tolist(), strict=True):
-        assert made.setdefault(place // batch.groups.members.shape[1], table.moment[decision]) == table.moment[decision]
-    return [int(made[row]) for row in range(len(batch.groups.members))]
-
-
 def check_moments(batch: MomentBatch, table: MomentTable) -> None:
     """A batch's tables are those of the whole, in its own numbers."""
     chosen, members, here = batch.chosen.tolist(), batch.groups.members, batch.groups.here
     most = members.shape[1]
-    for row, moment in enumerate(moments_of(batch, table)):
+    for row, moment in enumerate(batch.moments.tolist()):
         expected = [view for view in table.members[moment].tolist() if view != NOBODY]
         assert [chosen[view] for view in members[row][here[row]].tolist()] == expected
     for decision, view, place in zip(batch.decisions.tolist(), batch.views.tolist(), batch.places.tolist(), strict=True):
         assert chosen[view] == decision
+        assert batch.moments[place // most] == table.moment[decision]
         assert members[place // most, place % most] == view
     assert len(set(chosen)) == len(chosen)
 
@@ -99,5 +92,5 @@ def test_with_memory_decisions_of_a_block_follow_one_another_and_others_stand_al
 def test_a_groups_blocks_begin_anew_with_it():
     table = table_of(4, steady=True)
     fresh = torch.from_numpy(table.fresh).nonzero()[:, 0].tolist()
-    begins = {moments_of(batch, table)[0] for batch in MomentBatches(table, 1000).in_order(1, torch.device("cpu"))}
+    begins = {int(batch.moments[0]) for batch in MomentBatches(table, 1000).in_order(1, torch.device("cpu"))}
     assert begins == set(fresh)

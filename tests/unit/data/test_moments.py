@@ -137,9 +137,9 @@ def compare(table: MomentTable, rollout: Rollout, plain: PlainGroups, step: Time
         for column, ends in ((table.following, ("truncated",)), (table.following_endless, ("truncated", "terminated"))):
             found = set() if column[n] == NOBODY else every[column[n]]
             assert found == (left(everyone, row.group, row.until, *ends) if goes_on is None else there(everyone, goes_on.group, row.until))
-        heirs = [goes_on.seen] if goes_on else []
+        successors = [goes_on.seen] if goes_on else []
         if row.end == "terminated":
-            heirs = [other.seen for other in rows if other.group == row.group and other.made == row.until and not other.first]
-        heirs = [seen for seen in heirs if seen in row_of]
-        assert (table.heir[n] == NOBODY) == (not heirs)
-        assert not heirs or rows[table.heir[n]].seen in heirs
+            successors = [other.seen for other in rows if other.group == row.group and other.made == row.until and not other.first]
+        successors = [seen for seen in successors if seen in row_of]
+        assert (table.successor[n] == NOBODY) == (not successors)
+        assert not successors or rows[table.successor[n]].seen in successors

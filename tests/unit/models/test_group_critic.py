@@ -48,7 +48,7 @@ def asked(made: GroupCritic, features: Tensor, action: Action, members: list[lis
     groups = groups_of(members, *more)
     most = groups.members.shape[1]
     place = {view: row * most + at for row, views in enumerate(members) for at, view in enumerate(views)}
-    return made.context_and_change(features, action, groups, torch.arange(VIEWS), torch.tensor([place[view] for view in range(VIEWS)]))
+    return made.context_and_difference(features, action, groups, torch.arange(VIEWS), torch.tensor([place[view] for view in range(VIEWS)]))
 
 
 def plainly(made: GroupCritic, features: Tensor, action: Action, members: list[int], asks: int) -> tuple[Tensor, Tensor]:
@@ -72,7 +72,7 @@ def plainly(made: GroupCritic, features: Tensor, action: Action, members: list[i
         return functional.silu(made.body(together) + (1 - 1 / len(members)) * made.crowd)
 
     context = made.context_head(attended(torch.stack([embedded(view, False) for view in members])))
-    return context, made.change_head(attended(torch.stack([embedded(view, view != asks) for view in members])))
+    return context, made.difference_head(attended(torch.stack([embedded(view, view != asks) for view in members])))
 
 
 @pytest.mark.parametrize("inputs", [1, 7, 10, 32])
@@ -119,7 +119,16 @@ def test_the_body_learns_from_agents_own_views_alone():
     assert_close(grad, made.own_head.weight.sum(0).expand_as(features))
 
 
+def test_the_value_of_a_group_is_the_mean_over_its_agents_of_own_value_and_context():
+    made, (features, action) = critic(), seen()
+    each = made(features) + asked(made, features, action, GROUPS)[0]
+    assert_close(made.value(features, groups_of(GROUPS)), torch.stack([each[members].mean(0) for members in GROUPS]))
+    assert_close(made.value(features, groups_of([[2, 0, 1], [3], [6, 5, 4]], 5, 3)), made.value(features, groups_of(GROUPS)))
+    nobody = Groups(torch.zeros(1, 2, dtype=torch.int64), torch.zeros(1, 2, dtype=torch.bool))
+    assert_close(made.value(features, nobody), torch.zeros(1, SIGNALS))
+
+
 def test_values_and_baselines_start_at_zero():
     made, (features, action) = GroupCritic(INPUTS, SIGNALS, SPEC), seen()
-    for part in (made(features), *asked(made, features, action, GROUPS)):
+    for part in (made(features), made.value(features, groups_of(GROUPS)), *asked(made, features, action, GROUPS)):
         assert part.eq(0).all()

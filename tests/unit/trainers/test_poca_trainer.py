@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
@@ -24,8 +23,7 @@ from palaestra.data.moments import MomentTable
 from palaestra.data.rollout import Rollout
 from palaestra.data.rows import Rows
 from palaestra.data.sequences import SequenceTable
-from palaestra.losses.poca import share_explained
-from palaestra.losses.returns import gae, normalized
+from palaestra.losses.returns import gae
 from palaestra.models.distributions import log_prob_and_entropy
 from palaestra.models.group_critic import GroupCritic
 from palaestra.runtime.collector import Collector, Seat
@@ -231,69 +229,80 @@ def test_value_and_baseline_learn_what_a_matrix_game_says():
     for _ in range(100):
         trainer.update(rollout, 0)
     with torch.no_grad():
-        judged = critique_of(trainer, rollout)()
-    first, second = (judged.value + judged.context + judged.change)[:, 0].view(-1, 2).unbind(1)
-    assert_close((judged.value + judged.context)[:, 0], (LIKELY @ GIVES @ LIKELY).expand(len(judged.value)), atol=0.02, rtol=0)
+        value, baseline, _, _ = critique_of(trainer, rollout)()
+    first, second = baseline[:, 0].view(-1, 2).unbind(1)
+    assert_close(value[:, 0], (LIKELY @ GIVES @ LIKELY).expand(len(value)), atol=0.02, rtol=0)
     assert_close(first, (LIKELY @ GIVES)[pairs[:, 1]], atol=0.02, rtol=0)
     assert_close(second, (GIVES @ LIKELY)[pairs[:, 0]], atol=0.02, rtol=0)
 
 
-def told_to_one_of_two(trainer: POCA) -> tuple[Rollout, Tensor]:
-    """The first of each two agents sees 1 or -1, which is what both get whatever they do; the second sees nothing. And what they got."""
+def test_the_value_of_an_agent_depends_on_what_only_its_mate_sees():
+    trainer = poca(spec_of((1,), branches=(2,)), {"batch_size": 200, "learning_rate": 3e-3, "num_epoch": 5})
+    # the first of each two agents sees 1 or -1, which both get whatever they do; the second sees nothing
     sees = torch.tensor([1.0, -1.0]).repeat(100)
     obs, earned = torch.stack([sees, torch.zeros(200)], 1).view(-1, 1), sees.repeat_interleave(2)
     group = torch.arange(200).repeat_interleave(2)
     step = dataclasses.replace(table(obs), group=group)
     after = dataclasses.replace(table(obs, terminated=list(range(400))), group=group, group_reward=earned)
     sample = Action(torch.zeros(400, 0), torch.zeros(400, 1, dtype=torch.int64))
-    buffer = SteadyBuffer(step, Decision(sample, sample, torch.zeros(400, 1), torch.zeros(400, 0)), 1, trainer.keeps)
-    buffer.open(step, Decision(sample, sample, torch.zeros(400, 1), torch.zeros(400, 0)))
+    decision = Decision(sample, sample, torch.zeros(400, 1), torch.zeros(400, 0))
+    buffer = SteadyBuffer(step, decision, 1, trainer.keeps)
+    buffer.open(step, decision)
     buffer.settle(after)
-    return buffer.take(after), earned
-
-
-def test_what_only_a_mate_sees_counts_once_it_explains_returns_and_after_a_resume():
-    spec = spec_of((1,), branches=(2,))
-    trainer, again = (poca(spec, {"batch_size": 200, "learning_rate": 3e-3, "num_epoch": 5}) for _ in range(2))
-    rollout, earned = told_to_one_of_two(trainer)
-    assert trainer.trust.tolist() == [[0.0], [0.0]]
+    rollout = buffer.take(after)
     for _ in range(40):
         trainer.update(rollout, 0)
-    assert trainer.trust[0].item() > 0.9
     with torch.no_grad():
-        judged = critique_of(trainer, rollout)()
-    assert_close(judged.value[1::2, 0], torch.zeros(200), atol=0.05, rtol=0)
-    assert_close((judged.value + judged.context)[:, 0], earned, atol=0.1, rtol=0)
-    again.load_state_dict(trainer.state_dict())
-    assert torch.equal(again.trust, trainer.trust)
-    assert again.trust is not trainer.trust
-    assert_close(rows_of(again, rollout).advantage, rows_of(trainer, rollout).advantage)
-    again.load_state_dict({**trainer.state_dict(), "trust": torch.tensor([0.5])})  # of the first checkpoints
-    assert again.trust.tolist() == [[0.5], [0.5]]
+        value, _, _, _ = critique_of(trainer, rollout)()
+    assert_close(value[:, 0], earned, atol=0.1, rtol=0)
 
 
-@pytest.mark.parametrize(("game", "part"), [(told_to_one_of_two, 0), (matrix_game, 1)])
-def test_mates_are_followed_as_far_as_earlier_rollouts_and_this_one_say(game: Callable[[POCA], tuple[Rollout, Tensor]], part: int):
-    inputs = 1 if game is told_to_one_of_two else 2
-    trainer = poca(spec_of((inputs,), branches=(2,)), {"batch_size": 200, "learning_rate": 3e-3, "num_epoch": 5})
-    rollout, _ = game(trainer)
+def doors(trainer: POCA, pairs: int = 64) -> Rollout:
+    """Pairs of agents that cannot see whether their mate is still there; who finishes earns the group 1 and is gone.
+
+    The first finishes at once. The second, now alone, finishes in half of the pairs and waits one decision in the others.
+    """
+    seats = torch.arange(2 * pairs)
+    first, alone = seats[::2].tolist(), seats[1::2].tolist()
+    finish, wait = alone[: pairs // 2], alone[pairs // 2 :]
+
+    def moment(acting: list[int], left: list[int]) -> TimeStep:
+        """Who decides now, and who has just finished."""
+        step = table(torch.ones(2 * pairs, 1), acting=[seat in acting for seat in seats.tolist()], terminated=left)
+        paid = torch.zeros(2 * pairs)
+        paid[left + (alone if left is first else [])] = 1.0  # a mate that is there gets it too
+        return dataclasses.replace(step, group=seats // 2, group_reward=paid)
+
+    steps = [moment(first + alone, []), moment(alone, first), moment(wait, finish), moment([], wait)]
+    chosen = [torch.zeros(2 * pairs, 1, dtype=torch.int64) for _ in steps]
+    chosen[1][finish], chosen[2][wait], chosen[0][first] = 1, 1, 1
+    buffer: RolloutBuffer | None = None
+    for (step, after), choice in zip(pairwise(steps), chosen, strict=False):
+        sample = Action(torch.zeros(2 * pairs, 0), choice)
+        decision = Decision(sample, sample, torch.full((2 * pairs, 1), 0.5).log(), torch.zeros(2 * pairs, 0))
+        buffer = buffer or SlottedBuffer(step, decision, 8, trainer.keeps)
+        buffer.open(step, decision)
+        buffer.settle(after)
+    assert buffer is not None
+    return buffer.take(steps[-1])
+
+
+def test_the_last_agent_of_a_group_gains_by_finishing():
+    trainer = poca(VECTOR, {"batch_size": 64, "learning_rate": 3e-3, "num_epoch": 3, "lambd": 0.5}, gamma=0.9)
+    rollout = doors(trainer)
     for _ in range(60):
         trainer.update(rollout, 0)
     with torch.no_grad():
-        group_critic(trainer).change_head.weight.mul_(8.0)  # too much of it: not all of it can be followed
-        group_critic(trainer).context_head.weight.mul_(8.0)
-        judged = critique_of(trainer, rollout)()
-    for trust in ((0.01, 0.01), (1.0, 1.0)):
-        trainer.trust = torch.tensor(trust).unsqueeze(1)
-        rows = rows_of(trainer, rollout)
-        of_context = share_explained(rows.target - judged.value, judged.context)
-        told = judged.value + min(trust[0], of_context.item()) * judged.context
-        of_change = share_explained(rows.target - told, judged.change)
-        assert 0.02 < (of_context, of_change)[part].item() < 1.0
-        left = normalized(rows.target - told - min(trust[1], of_change.item()) * judged.change).mean(1)
-        assert_close(rows.advantage, left, atol=1e-3, rtol=0)
-        # what this rollout says counts from the next on
-        assert_close(trainer.trust, 0.9 * torch.tensor(trust).unsqueeze(1) + 0.1 * torch.stack((of_context, of_change)))
+        _, baseline, following, _ = critique_of(trainer, rollout)()
+    target = rows_of(trainer, rollout).target[:, 0]
+    made, earned = settled(rollout, (torch.arange(3).unsqueeze(1).expand(rollout.shape), rollout.group_reward))
+    alone = made == 1
+    finishing, waiting = alone & (earned > 0), alone & (earned == 0)
+    assert finishing.sum() == waiting.sum() == 32
+    assert following[waiting].max() < 1.1  # no more than is left to earn
+    gain = target - baseline[:, 0]
+    assert gain[finishing].min() > 0.02
+    assert gain[waiting].max() < -0.02
 
 
 def learned(kind: type[POCA] | type[PPO], name: str) -> float:
