@@ -31,6 +31,14 @@ def free_memory(cgroups: Path = CGROUPS, membership: Path = MEMBERSHIP) -> int:
     return max(0, min(left))
 
 
+def size_of(size: int) -> str:
+    """Bytes for people."""
+    for unit, name in ((1 << 30, "GiB"), (1 << 20, "MiB")):
+        if size >= unit:
+            return f"{size / unit:,.1f} {name}"
+    return f"{size / 1024:,.1f} KiB"
+
+
 def _own(membership: Path, controller: str) -> str:
     """The group's folder below the controller's; the controller's own where that is not known."""
     for line in _read(membership).splitlines():

@@ -29,7 +29,8 @@ def index_minibatches(total: int, *, size: int, epochs: int, generator: torch.Ge
     """The same as numbers of rows, each (size,), for whoever lays out nothing."""
     size = min(size, total)
     for order in _orders(total, size, epochs, generator):
-        yield from order.split(size)
+        for begin in range(0, len(order), size):
+            yield order[begin : begin + size]
 
 
 def _orders(total: int, size: int, epochs: int, generator: torch.Generator) -> Iterator[Tensor]:

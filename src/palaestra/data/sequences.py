@@ -62,7 +62,7 @@ class SequenceTable:
         self.lengths = (self.rows >= 0).sum(1)
 
     def __len__(self) -> int:
-        return len(self.rows)
+        return len(self.lengths)
 
     def take(self, parts: Iterable[NDArray[np.int64]], memory: Tensor) -> Iterator[tuple[Tensor, Sequences]]:
         """Settled rows (N,) of the sequences of each part, and how they follow one another. `memory` (all settled rows, L).
@@ -78,14 +78,37 @@ class SequenceTable:
     def _layout(self, which: NDArray[np.int64]) -> tuple[int, NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """Of these sequences: the longest's decisions, all rows, where they lie in the grid, and the first row of each."""
         steps = int(self.lengths[which].max())
-        grid = self.rows[which, :steps].T.reshape(-1)
+        table = self._rows_of(which, steps)
+        grid = table.T.reshape(-1)
         place = np.flatnonzero(grid >= 0)
-        return steps, grid[place], place, self.rows[which, 0]
+        return steps, grid[place], place, table[:, 0]
+
+    def _rows_of(self, which: NDArray[np.int64], steps: int) -> NDArray[np.int64]:
+        """(sequences, steps) of these, -1: padding."""
+        return self.rows[which, :steps]
 
     def in_parts(self, rows: int) -> Iterator[NDArray[np.int64]]:
         """All sequences in their order, some `rows` decisions at a time."""
         parts = max(1, -(-int(self.lengths.sum()) // rows))
         yield from (part for part in np.array_split(np.arange(len(self)), parts) if len(part))
+
+
+class StreamTable(SequenceTable):
+    """The same for decisions in a row: keeps where sequences begin, and takes no memory for each decision."""
+
+    def __init__(self, last: NDArray[np.bool_], longest: int) -> None:
+        """`last` (N,): the next decision is of another episode."""
+        longest = min(longest, len(last))
+        ends = np.flatnonzero(last) + 1
+        begins = np.concatenate([[0], ends[:-1]])
+        counts = -(-(ends - begins) // longest)
+        number = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)  # within its episode
+        self._starts = np.repeat(begins, counts) + number * longest
+        self.lengths = np.minimum(longest, np.repeat(ends, counts) - self._starts)
+
+    def _rows_of(self, which: NDArray[np.int64], steps: int) -> NDArray[np.int64]:
+        step = np.arange(steps)
+        return np.where(step < self.lengths[which, None], self._starts[which, None] + step, -1)
 
 
 def sequence_minibatches(

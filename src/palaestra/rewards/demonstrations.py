@@ -1,10 +1,13 @@
-"""Demonstrations in tensors: the decisions of any number of files, for whatever imitates them."""
+"""Demonstrations: the decisions of any number of files, for whatever imitates them."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from weakref import WeakValueDictionary
 
 import numpy as np
 import torch
@@ -12,60 +15,133 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from palaestra.core.errors import DemoError, EmptyDemo
+from palaestra.core.memory import free_memory, size_of
+from palaestra.core.scratch import scratch_folder
 from palaestra.core.specs import ActionSpec, BehaviorSpec, differences
-from palaestra.core.timestep import Action
 from palaestra.envs.unity.demo import Demo, Pairs, read_demo
+from palaestra.rewards.decisions import Decisions, FileWriter, MemoryWriter, StoredDecisions, row_of
+
+HELD_AT_MOST = 64 << 20
+"""Bytes of decisions that are held in memory; larger ones are put on disk."""
+LEFT_ON_DISK = 256 << 20
+"""Bytes that decisions leave free on a disk: checkpoints and logs go there too."""
+BESIDE = 24
+"""Bytes of memory that each decision on disk takes all the same: in what order they are drawn, and which ends an episode."""
+LEAST_RECORD = 4
+"""Bytes of a file that a record takes: metadata may count more of them than there can be."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Demonstrations:
     """N decisions in the order in which they were made, one file after another."""
 
-    obs: tuple[Tensor, ...]  # each (N, *shape) float32
-    action: Action  # as an environment gets it: (N, continuous) within -1..1, (N, branches)
-    mask: Tensor | None  # (N, choices) bool, True: allowed, as what was done always is; None: nothing was forbidden
-    episode: Tensor  # (N,) int64, rising: those of one episode follow one another
+    decisions: Decisions | StoredDecisions
+    last: Tensor  # (N,) bool: the next decision is of another episode
     ended: Tensor  # (N,) bool: the episode ended with it; False at the last of an episode whose recording stopped
-    reward: Tensor  # (N,) earned by it, its group's included
+    oddities: tuple[str, ...] = ()
+    """What is odd about files that were read all the same, such as records that are lost: a line each, with the file."""
 
     def __len__(self) -> int:
-        return len(self.reward)
+        return len(self.ended)
+
+
+_loaded: WeakValueDictionary[object, Demonstrations] = WeakValueDictionary()
+"""Those that somebody holds: GAIL and cloning of one behavior often learn from the same files, which are read once."""
 
 
 def load_demonstrations(demo_path: str | Sequence[str], spec: BehaviorSpec, device: torch.device) -> Demonstrations:
     """All decisions of a file, of the .demo files in a folder, or of several of both, as a list or with commas between.
 
-    Empty recordings are passed over where others are not (see `oddities`). Raises DemoError where there is nothing to read, or
-    where a file is of other agents than those that `spec` describes.
+    They are read in one pass with flat memory. Those that would take more than HELD_AT_MOST of it lie in a scratch file. Empty recordings
+    are passed over where others are not (`oddities`). Raises DemoError where there is nothing to read, where a file is of other agents than
+    those that `spec` describes, or where there is room for the decisions neither on disk nor in memory.
     """
-    parts: list[Pairs] = []
-    empty: list[str] = []
-    episodes = 0
-    for path in demo_files(demo_path):
+    files = demo_files(demo_path)
+    key = (tuple(map(_identity, files)), spec, device)
+    known = _loaded.get(key)
+    if known is None:
+        known = _loaded[key] = _load(files, spec, device, _typed(demo_path))
+    return known
+
+
+def _load(files: Sequence[Path], spec: BehaviorSpec, device: torch.device, typed: str) -> Demonstrations:
+    demos: list[Demo] = []
+    odd: list[str] = []
+    empty = ""
+    for path in files:
         try:
             demo = read_demo(path)
         except EmptyDemo as error:
-            empty.append(str(error))
+            empty = empty or str(error)
+            odd.append(f"{error}; it is passed over")
             continue
         must_fit(demo, spec)
-        before = episodes
+        odd += demo.warnings
+        demos.append(demo)
+    if not demos:
+        raise DemoError(empty)
+    writer = _writer(spec, sum(min(demo.records, demo.path.stat().st_size // LEAST_RECORD) for demo in demos), typed)
+    try:
+        first, ended = _read_into(writer, demos, spec.action)
+        decisions = writer.finish(device)
+    except BaseException:
+        if isinstance(writer, FileWriter):
+            writer.close()
+        raise
+    if not len(first):
+        raise DemoError(empty or f"demo_path {typed}: not one decision was recorded in it")
+    last = np.append(first[1:], True)
+    return Demonstrations(decisions, torch.from_numpy(last).to(device), torch.from_numpy(ended).to(device), tuple(odd))
+
+
+def _read_into(writer: MemoryWriter | FileWriter, demos: Sequence[Demo], action: ActionSpec) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Which decisions begin an episode, and which end one, (N,) each."""
+    firsts, ends = [np.zeros(0, np.bool_)], [np.zeros(0, np.bool_)]
+    for demo in demos:
+        before = -1
         for pairs in demo.pairs():
-            _must_be_choices(pairs, spec.action, demo)
-            pairs.episode[:] += before
-            episodes = int(pairs.episode[-1]) + 1
-            parts.append(pairs)
-    if not parts:
-        raise DemoError(empty[0] if empty else f"demo_path {_typed(demo_path)}: not one decision was recorded in it")
-    return _on(device, parts, spec.action)
+            _must_be_choices(pairs, action, demo)
+            writer.add(pairs)
+            firsts.append(np.diff(pairs.episode, prepend=before) != 0)
+            ends.append(pairs.terminated | pairs.truncated)
+            before = int(pairs.episode[-1])
+    return np.concatenate(firsts), np.concatenate(ends)
 
 
-def oddities(demo_path: str | Sequence[str]) -> Iterator[str]:
-    """What is odd about files that `load_demonstrations` reads all the same, such as episodes that are lost: a line each, with the file."""
-    for path in demo_files(demo_path):
-        try:
-            yield from read_demo(path).warnings
-        except EmptyDemo as error:
-            yield f"{error}; it is passed over"
+def _writer(spec: BehaviorSpec, most: int, typed: str) -> MemoryWriter | FileWriter:
+    """Where `most` decisions go. Raises DemoError where there is no room."""
+    held, stored = (most * row_of(spec, images_as_bytes=as_bytes).itemsize for as_bytes in (False, True))
+    memory = free_memory()
+    if held <= min(HELD_AT_MOST, memory):
+        return MemoryWriter(spec, most)
+    folder = scratch_folder()
+    disk = _free_on_disk(folder)
+    if stored + LEFT_ON_DISK <= disk and most * BESIDE <= memory:
+        return FileWriter(spec)
+    if held + most * BESIDE <= memory // 2:
+        return MemoryWriter(spec, most)
+    raise DemoError(
+        f"demo_path {typed}: its {most:,} decisions take {size_of(stored)} on disk or {size_of(held)} of memory, but {size_of(disk)} are "
+        f"free in {folder}, of which {size_of(LEFT_ON_DISK)} must stay so, and {size_of(memory)} of memory; learn from fewer "
+        f"demonstrations, or make room on disk (--results-dir chooses another)"
+    )
+
+
+def _free_on_disk(folder: Path) -> int:
+    """Bytes; 0 where that cannot be told."""
+    for place in (folder, *folder.absolute().parents):
+        with suppress(OSError):
+            return shutil.disk_usage(place).free
+    return 0
+
+
+def _identity(path: Path) -> tuple[object, ...]:
+    """What changes when a file is another or has other contents."""
+    try:
+        found = path.stat()
+    except OSError as error:
+        raise DemoError(f"{path} cannot be read: {error.strerror or error}") from error
+    return path.absolute(), found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def demo_files(demo_path: str | Sequence[str]) -> list[Path]:
@@ -120,33 +196,3 @@ def _hint(path: Path) -> str:
 
 def _typed(demo_path: str | Sequence[str]) -> str:
     return demo_path if isinstance(demo_path, str) else ", ".join(demo_path)
-
-
-def _on(device: torch.device, parts: Sequence[Pairs], action: ActionSpec) -> Demonstrations:
-    """The columns, joined and moved."""
-
-    def column(name: str) -> Tensor:
-        return torch.from_numpy(np.concatenate([getattr(part, name) for part in parts])).to(device)
-
-    obs = tuple(torch.from_numpy(np.concatenate(views)).to(device) for views in zip(*(part.obs for part in parts), strict=True))
-    return Demonstrations(
-        obs=obs,
-        action=Action(column("continuous").clamp(-1, 1), column("discrete")),
-        mask=_mask(parts, action, device),
-        episode=column("episode"),
-        ended=column("terminated") | column("truncated"),
-        reward=column("reward") + column("group_reward"),
-    )
-
-
-def _mask(parts: Sequence[Pairs], action: ActionSpec, device: torch.device) -> Tensor | None:
-    """What was allowed. A person or a rule may do what a mask forbids, which no policy could be taught: it counts as allowed."""
-    if not action.branches or all(part.mask is None for part in parts):
-        return None
-    starts = np.cumsum((0, *action.branches[:-1]))
-    masks: list[NDArray[np.bool_]] = []
-    for part in parts:
-        mask = np.ones((len(part), action.choices), np.bool_) if part.mask is None else part.mask.copy()
-        np.put_along_axis(mask, part.discrete + starts, True, 1)
-        masks.append(mask)
-    return torch.from_numpy(np.concatenate(masks)).to(device)

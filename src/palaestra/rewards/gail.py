@@ -74,13 +74,14 @@ class GAIL:
         """What these decisions are judged by, and then as many of the demonstrations', drawn with replacement."""
         demos, n = self.demonstrations, len(batch)
         rows = torch.randint(len(demos), (n,), generator=self.drawing, device=self.drawing.device)
-        obs = tuple(torch.cat([ours, theirs.index_select(0, rows)]) for ours, theirs in zip(batch.obs, demos.obs, strict=True))
+        theirs = demos.decisions.take(rows)
+        obs = tuple(torch.cat(both) for both in zip(batch.obs, theirs.obs, strict=True))
         continuous, discrete, ended = (
-            torch.cat([ours, theirs.index_select(0, rows)])
-            for ours, theirs in (
-                (batch.action.continuous, demos.action.continuous),
-                (batch.action.discrete, demos.action.discrete),
-                (batch.ended, demos.ended),
+            torch.cat(both)
+            for both in (
+                (batch.action.continuous, theirs.action.continuous),
+                (batch.action.discrete, theirs.action.discrete),
+                (batch.ended, demos.ended.index_select(0, rows)),
             )
         )
         return self.model.evidence(obs, Action(continuous, discrete), ended)

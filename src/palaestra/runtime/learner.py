@@ -10,11 +10,12 @@ from typing import Any
 import torch
 
 from palaestra.core.errors import ConfigError, DemoError, Diverged, ExportError, PluginError
+from palaestra.core.scratch import scratch_in
 from palaestra.core.specs import BehaviorSpec
 from palaestra.data.rollout import Rollout
 from palaestra.models.own import OwnModule
 from palaestra.models.work import multiplications
-from palaestra.rewards.demonstrations import oddities
+from palaestra.rewards.demonstrations import load_demonstrations
 from palaestra.rewards.settings import GAILSettings
 from palaestra.runtime.collector import Seat
 from palaestra.runtime.settings import BehaviorSettings
@@ -33,10 +34,23 @@ VALUES = ("value_head.", "critics.head_", "targets.head_")
 class Learner:
     """Counts with its seat's decisions, which ML-Agents calls steps."""
 
-    def __init__(self, name: str, spec: BehaviorSpec, settings: BehaviorSettings, device: torch.device, seed: int, inference: bool) -> None:
+    def __init__(
+        self,
+        name: str,
+        spec: BehaviorSpec,
+        settings: BehaviorSettings,
+        device: torch.device,
+        seed: int,
+        inference: bool,
+        scratch: Path | None = None,
+    ) -> None:
+        """`scratch`: the folder for demonstrations that are too large for memory; None: the system's temporary one."""
         self.name, self.spec, self.settings = name, spec, settings
         try:
-            self.trainer: Trainer = make_trainer(spec, settings, device, seed)
+            with scratch_in(scratch):
+                self.trainer: Trainer = make_trainer(spec, settings, device, seed)
+                paths = [] if inference else _demo_paths(settings)
+                found = [load_demonstrations(path, spec, device) for path in paths]  # the trainer's own: each is read once
             if any(isinstance(module, OwnModule) for module in self.trainer.network.modules()):
                 from palaestra.export.own import check_exportable
 
@@ -44,6 +58,8 @@ class Learner:
         except (ConfigError, PluginError, ExportError, DemoError) as error:
             raise type(error)(f"behavior '{name}': {error}") from error
         self.inference = inference
+        self.oddities = list(dict.fromkeys(line for demonstrations in found for line in demonstrations.oddities))
+        """What is odd about the demonstrations that it learns from, a line each."""
         self.seat = Seat(name, spec, self.trainer.policy, None if inference else self.trainer.rollout_size, self.trainer.keeps)
         self.next_summary, self.next_checkpoint = settings.summary_freq, settings.checkpoint_interval
 
@@ -55,12 +71,6 @@ class Learner:
             return self.trainer.remarks()
         except ConfigError as error:
             raise ConfigError(f"behavior '{self.name}': {error}") from error
-
-    def oddities(self) -> list[str]:
-        """What is odd about the demonstrations that it learns from, a line each."""
-        if self.inference:
-            return []
-        return list(dict.fromkeys(line for demo_path in _demo_paths(self.settings) for line in oddities(demo_path)))
 
     @property
     def step(self) -> int:

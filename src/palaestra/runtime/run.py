@@ -94,7 +94,7 @@ class Run:
             return seat
         settings = behavior(self.settings, name, self.env.behaviors)
         seed = self.settings.env_settings.seed + 1000 * len(self.learners)
-        learner = Learner(name, spec, settings, self.device, seed, self.inference)
+        learner = Learner(name, spec, settings, self.device, seed, self.inference, self.folder.path)
         self.learners[name] = learner
         taught = self.teachers.attend(learner)
         if name in self._seats:  # of a checkpoint, and seen only now
@@ -107,7 +107,7 @@ class Run:
         if isinstance(self.env, Informed):
             self.env.behavior_joins(behavior_facts(name, settings, self.settings))
         self.console.info(f"New behavior '{name}': {describe(spec)}")
-        for oddity in learner.oddities():
+        for oddity in learner.oddities:
             self.console.warning(f"{name}: {oddity}")
         self.tell(learner)
         if taught is not None:

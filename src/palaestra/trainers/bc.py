@@ -20,6 +20,7 @@ from palaestra.models.actor_critic import ActorCritic
 from palaestra.models.distributions import RANGE
 from palaestra.models.flat import flatten
 from palaestra.models.policy import Policy
+from palaestra.rewards.decisions import Decisions
 from palaestra.rewards.demonstrations import load_demonstrations
 from palaestra.trainers.behavior import BehaviorSettings
 from palaestra.trainers.lessons import Imitation, Lessons, lessons_of
@@ -105,11 +106,12 @@ class BC:
         table = None if self._sequence_length is None else SequenceTable(rollout, self._sequence_length)
         if not memory.shape[1]:  # a teacher knows nothing of what its pupils would have remembered
             memory = memory.new_zeros((1, self.network.memory_size)).expand(len(memory), -1)
-        return Lessons(tuple(obs), Action(continuous, discrete), mask, memory, table)
+        return Lessons(Decisions(tuple(obs), Action(continuous, discrete), mask), memory, table)
 
     def _look_at(self, lessons: Lessons) -> None:
         """What teachers see is what the normalizer is to know."""
-        self.network.learn_statistics(tuple(lessons.obs[i] for i in self.network.vectors))
+        for part in lessons.decisions.parts():
+            self.network.learn_statistics(tuple(part.obs[i] for i in self.network.vectors))
 
     @torch.no_grad()
     def _spread(self, errors: Tensor) -> None:

@@ -13,15 +13,17 @@ from torch import Tensor
 
 from palaestra.core.sequences import Sequences
 from palaestra.core.specs import BehaviorSpec
-from palaestra.core.timestep import Action
 from palaestra.data.minibatches import index_minibatches
-from palaestra.data.sequences import SequenceTable
+from palaestra.data.sequences import SequenceTable, StreamTable
 from palaestra.losses.imitation import cross_entropy, squared_errors
 from palaestra.models.adam import Adam
 from palaestra.models.trunk import Inputs
+from palaestra.rewards.decisions import Decisions, StoredDecisions
 from palaestra.rewards.demonstrations import Demonstrations
 
 ENDLESS = 1 << 40
+LAID_OUT = 256
+"""Minibatches of sequences that are laid out at once."""
 
 
 class Student(Protocol):
@@ -56,69 +58,49 @@ class Student(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Lesson:
+    """A minibatch of what a teacher did."""
+
+    decisions: Decisions
+    sequences: Sequences | None = None
+    """Which follow one another, where the student has memory."""
+
+
+@dataclass(frozen=True, slots=True)
 class Lessons:
     """N decisions of a teacher."""
 
-    obs: tuple[Tensor, ...]  # each (N, *shape)
-    action: Action  # as the environment gets it
-    mask: Tensor | None  # (N, choices) bool
+    decisions: Decisions | StoredDecisions
     memory: Tensor  # (N, L) of the student before each; read where sequences begin
     table: SequenceTable | None = None
     """Which follow one another, where the student has memory."""
-    sequences: Sequences | None = None
-    """The same of a minibatch."""
 
     def __len__(self) -> int:
         return len(self.memory)
 
-    def minibatches(self, *, size: int, count: int, generator: torch.Generator) -> Iterator[Lessons]:
+    def minibatches(self, *, size: int, count: int, generator: torch.Generator) -> Iterator[Lesson]:
         """`count` of some `size` decisions, in as many passes as it takes, each in a new order; whole sequences where there are any."""
         return islice(self._whole(size, generator) if self.table is None else self._sequences(self.table, size, generator), count)
 
-    def _whole(self, size: int, generator: torch.Generator) -> Iterator[Lessons]:
+    def _whole(self, size: int, generator: torch.Generator) -> Iterator[Lesson]:
         for rows in index_minibatches(len(self), size=size, epochs=ENDLESS, generator=generator):
-            yield self._take(rows)
+            yield Lesson(self.decisions.take(rows))
 
-    def _sequences(self, table: SequenceTable, size: int, generator: torch.Generator) -> Iterator[Lessons]:
-        parts = min(max(1, len(self) // size), len(table))
+    def _sequences(self, table: SequenceTable, size: int, generator: torch.Generator) -> Iterator[Lesson]:
+        count = min(max(1, len(self) // size), len(table))
         while True:
             order = torch.randperm(len(table), generator=generator, device=generator.device).cpu().numpy()
-            for rows, sequences in table.take(np.array_split(order, parts), self.memory):
-                yield self._take(rows, sequences)
-
-    def _take(self, rows: Tensor, sequences: Sequences | None = None) -> Lessons:
-        action = Action(self.action.continuous.index_select(0, rows), self.action.discrete.index_select(0, rows))
-        mask = None if self.mask is None else self.mask.index_select(0, rows)
-        return Lessons(tuple(view.index_select(0, rows) for view in self.obs), action, mask, self.memory[:0], None, sequences)
-
-
-@dataclass(frozen=True, slots=True)
-class _Stream:
-    """Decisions in a row as a rollout of one slot."""
-
-    terminated: Tensor  # (N, 1) bool
-    lengths: None = None
-
-    @property
-    def truncated(self) -> Tensor:
-        """None that would matter beside the others."""
-        return self.terminated
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(N, 1)."""
-        return len(self.terminated), 1
+            parts = np.array_split(order, count)
+            for begin in range(0, count, LAID_OUT):
+                for rows, sequences in table.take(parts[begin : begin + LAID_OUT], self.memory):
+                    yield Lesson(self.decisions.take(rows), sequences)
 
 
 def lessons_of(demonstrations: Demonstrations, student: Student, sequence_length: int | None) -> Lessons:
     """Demonstrations for a student, whose memory, where it has one (`sequence_length`), is empty where a sequence begins."""
-    d, table = demonstrations, None
-    if sequence_length is not None:
-        last = torch.ones_like(d.ended)
-        last[:-1] = d.episode[1:] != d.episode[:-1]
-        table = SequenceTable(_Stream(last.unsqueeze(1)), sequence_length)
-    memory = torch.zeros((1, student.memory_size), device=d.reward.device).expand(len(d), -1)
-    return Lessons(d.obs, d.action, d.mask, memory, table)
+    table = None if sequence_length is None else StreamTable(demonstrations.last.cpu().numpy(), sequence_length)
+    memory = torch.zeros((1, student.memory_size), device=demonstrations.last.device).expand(len(demonstrations), -1)
+    return Lessons(demonstrations.decisions, memory, table)
 
 
 class Imitation:
@@ -141,12 +123,12 @@ class Imitation:
             errors.append(error.detach())
         return torch.stack(losses).mean(), torch.stack(errors).mean(0)
 
-    def loss(self, batch: Lessons) -> tuple[Tensor, Tensor]:
+    def loss(self, batch: Lesson) -> tuple[Tensor, Tensor]:
         """(), and the part of each continuous number, (continuous,)."""
-        student, action = self.student, self.student.spec.action
-        output = student.outputs(student.prepare(batch.obs), batch.sequences)
-        errors = squared_errors(student.played(output), batch.action.continuous)
+        student, action, shown = self.student, self.student.spec.action, batch.decisions
+        output = student.outputs(student.prepare(shown.obs), batch.sequences)
+        errors = squared_errors(student.played(output), shown.action.continuous)
         loss = errors.mean() if action.continuous else output.new_zeros(())
         if action.branches:
-            loss = loss + cross_entropy(student.branch_log_probs(output, batch.mask), batch.action.discrete)
+            loss = loss + cross_entropy(student.branch_log_probs(output, shown.mask), shown.action.discrete)
         return loss, errors

@@ -8,7 +8,7 @@ from weakref import WeakSet
 import torch
 
 from palaestra.core.errors import ConfigError
-from palaestra.core.memory import free_memory
+from palaestra.core.memory import free_memory, size_of
 from palaestra.data.replay import Replay
 
 _admitted: WeakSet[Replay] = WeakSet()
@@ -46,11 +46,3 @@ def _still_to_take(replay: Replay) -> int:
     if replay.device.type == "cuda":
         return 0 if len(replay) else replay.bytes_needed
     return round(replay.bytes_needed * (1 - len(replay) / replay.size))
-
-
-def size_of(size: int) -> str:
-    """Bytes for people."""
-    for unit, name in ((1 << 30, "GiB"), (1 << 20, "MiB")):
-        if size >= unit:
-            return f"{size / unit:,.1f} {name}"
-    return f"{size / 1024:,.1f} KiB"

@@ -9,6 +9,7 @@ import torch
 
 from palaestra.core.allocator import keep_freed_memory
 from palaestra.core.errors import ConfigError
+from palaestra.core.memory import size_of
 from palaestra.core.metrics import Metrics
 from palaestra.core.specs import BehaviorSpec
 from palaestra.data.replay import Replay
@@ -20,7 +21,7 @@ from palaestra.rewards.signals import RewardSignals, title
 from palaestra.trainers.behavior import BehaviorSettings
 from palaestra.trainers.cloning import Cloning
 from palaestra.trainers.precision import pays
-from palaestra.trainers.room import check_room, size_of
+from palaestra.trainers.room import check_room
 from palaestra.trainers.sac_gradient import EXPLAINED, VALUES, SoftGradient
 from palaestra.trainers.schedules import LAST_LEARNING_RATE, scheduled
 from palaestra.trainers.settings import SACSettings

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from types import SimpleNamespace
 
 import numpy as np
 import torch
@@ -11,7 +12,7 @@ from tiny_envs import Stream, decide, fill
 from palaestra.data.buffers import SlottedBuffer
 from palaestra.data.rollout import Rollout
 from palaestra.data.rows import Rows
-from palaestra.data.sequences import SequenceTable, sequence_minibatches
+from palaestra.data.sequences import SequenceTable, StreamTable, sequence_minibatches
 
 
 def rollout(terminated: list[str], truncated: list[str] | None = None, lengths: list[int] | None = None) -> Rollout:
@@ -85,3 +86,20 @@ def test_every_decision_is_in_one_minibatch_of_each_pass_with_its_sequence_whole
         known = {tuple(number for number in sequence if number >= 0) for sequence in table.rows.tolist()}
         assert {tuple(number for number in column if number >= 0) for column in columns.tolist()} <= known
         assert torch.equal(columns[:, 0], batch.sequences.memory[:, 0])
+
+
+def test_a_stream_is_cut_where_a_table_of_all_its_rows_is():
+    rng = np.random.default_rng(0)
+    for rows in (1, 2, 7, 200):
+        last = rng.random(rows) < 0.2
+        last[-1] = True
+        ends = torch.from_numpy(last).unsqueeze(1)
+        rollout = SimpleNamespace(shape=(rows, 1), terminated=ends, truncated=ends, lengths=None)
+        for longest in (1, 3, 16):
+            whole, light = SequenceTable(rollout, longest), StreamTable(last, longest)
+            assert whole.lengths.tolist() == light.lengths.tolist()
+            order = np.array_split(rng.permutation(len(whole)), 3)
+            parts = [part for part in order if len(part)]
+            for one, other in zip(whole.take(parts, torch.zeros(rows, 2)), light.take(parts, torch.zeros(rows, 2)), strict=True):
+                assert one[0].tolist() == other[0].tolist()
+                assert one[1].place.tolist() == other[1].place.tolist()

@@ -10,13 +10,28 @@ from demo_files import HYBRID, episodes, record, write
 
 from palaestra.core.errors import DemoError
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
-from palaestra.rewards.demonstrations import Demonstrations, load_demonstrations, oddities
+from palaestra.rewards import demonstrations
+from palaestra.rewards.decisions import Decisions, StoredDecisions
+from palaestra.rewards.demonstrations import Demonstrations, load_demonstrations
 
 CPU = torch.device("cpu")
 
 
 def load(demo_path: str | list[str], spec: BehaviorSpec = HYBRID) -> Demonstrations:
     return load_demonstrations(demo_path, spec, CPU)
+
+
+def shown(demo: Demonstrations) -> Decisions:
+    """All of them."""
+    return demo.decisions.take(torch.arange(len(demo)))
+
+
+@pytest.fixture(params=["in memory", "on disk"])
+def place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
+    """Where decisions are kept."""
+    if request.param == "on disk":
+        monkeypatch.setattr(demonstrations, "HELD_AT_MOST", 0)
+    return request.param
 
 
 @pytest.fixture
@@ -26,22 +41,23 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_view_comes_with_the_action_that_answered_it(folder: Path):
+def test_a_view_comes_with_the_action_that_answered_it(folder: Path, place: str):
     demo = load(str(folder / "a.demo"))
+    rows = shown(demo)
+    assert isinstance(demo.decisions, StoredDecisions) == (place == "on disk")
     # what is seen at tick t is t everywhere, and its answer t / 100; ticks 4 and 7 are the episodes' last views, which nobody answers
-    assert demo.obs[0][:, 0].tolist() == [1, 2, 3, 5, 6]
-    torch.testing.assert_close(demo.action.continuous[:, 0], torch.tensor([0.01, 0.02, 0.03, 0.05, 0.06]))
-    assert demo.action.discrete[:, 1].tolist() == [1, 0, 1, 1, 0]
-    assert demo.episode.tolist() == [0, 0, 0, 1, 1]
+    assert rows.obs[0][:, 0].tolist() == [1, 2, 3, 5, 6]
+    torch.testing.assert_close(rows.action.continuous[:, 0], torch.tensor([0.01, 0.02, 0.03, 0.05, 0.06]))
+    assert rows.action.discrete[:, 1].tolist() == [1, 0, 1, 1, 0]
+    assert demo.last.tolist() == [False, False, True, False, True]
     assert demo.ended.tolist() == [False, False, True, False, True]
-    assert demo.reward.tolist() == [0.75] * 5
 
 
-def test_a_folder_is_all_of_its_files_with_episodes_counted_through(folder: Path):
+def test_a_folder_is_all_of_its_files_one_after_another(folder: Path, place: str):
     demo = load(str(folder))
-    assert demo.episode.tolist() == [0, 0, 0, 1, 1, 2, 2, 2, 2]
+    assert demo.last.tolist() == [False, False, True, False, True, False, False, False, True]
     assert not demo.ended[-1]
-    assert [tuple(view.shape) for view in demo.obs] == [(9, 3), (9, 2, 2), (9, 2)]
+    assert [tuple(view.shape) for view in shown(demo).obs] == [(9, 3), (9, 2, 2), (9, 2)]
 
 
 @pytest.mark.parametrize("typed", ["{0}/a.demo,{0}/b.demo", "{0}/a.demo, {0}", ["{0}/a.demo", "{0}/b.demo"], ["{0}/a.demo", "{0}"]])
@@ -54,21 +70,21 @@ def test_a_comma_in_a_name_is_no_border(tmp_path: Path):
     assert len(load(str(write(tmp_path / "one,two.demo", episodes(3))))) == 3
 
 
-def test_what_was_done_counts_as_allowed(tmp_path: Path):
+def test_what_was_done_counts_as_allowed(tmp_path: Path, place: str):
     records = list(episodes(2, mask=True))
     object.__setattr__(records[1], "discrete", np.array([0, 1]))  # its view's mask forbids the last choice
-    demo = load(str(write(tmp_path / "m.demo", records)))
-    assert demo.mask is not None
-    assert demo.mask.tolist() == [[True] * 5, [True] * 4 + [False]]
+    mask = shown(load(str(write(tmp_path / "m.demo", records)))).mask
+    assert mask is not None
+    assert mask.tolist() == [[True] * 5, [True] * 4 + [False]]
 
 
-def test_without_masks_there_is_none(folder: Path):
-    assert load(str(folder)).mask is None
+def test_without_masks_there_is_none(folder: Path, place: str):
+    assert shown(load(str(folder))).mask is None
 
 
-def test_numbers_beyond_the_bounds_are_what_the_environment_makes_of_them(tmp_path: Path):
+def test_numbers_beyond_the_bounds_are_what_the_environment_makes_of_them(tmp_path: Path, place: str):
     records = [record(1, first=True), record(300), record(301, done=True)]
-    assert load(str(write(tmp_path / "x.demo", records))).action.continuous.tolist() == [[1.0, 1.0], [1.0, 1.0]]
+    assert shown(load(str(write(tmp_path / "x.demo", records)))).action.continuous.tolist() == [[1.0, 1.0], [1.0, 1.0]]
 
 
 def test_other_agents_are_shown_beside_those_that_learn(folder: Path):
@@ -105,17 +121,18 @@ def cut(path: Path, size: int) -> Path:
 
 def test_a_file_that_is_cut_off_is_odd_and_teaches_what_is_complete(folder: Path):
     whole = folder / "a.demo"
-    assert list(oddities(str(folder))) == []
+    assert load(str(folder)).oddities == ()
     cut(whole, whole.stat().st_size - 100)
-    assert load(str(whole)).episode.tolist() == [0, 0, 0, 1]
-    assert load(str(whole)).ended.tolist() == [False, False, True, False]
-    [line] = oddities(str(whole))
+    demo = load(str(whole))
+    assert demo.last.tolist() == [False, False, True, True]
+    assert demo.ended.tolist() == [False, False, True, False]
+    [line] = demo.oddities
     assert line.startswith(f"{whole} is cut off at byte ")
 
 
 def test_an_empty_recording_is_odd_beside_others(folder: Path):
     write(folder / "0.demo", [])
-    [line] = oddities([str(folder / "0.demo"), str(folder / "a.demo")])
+    [line] = load([str(folder / "0.demo"), str(folder / "a.demo")]).oddities
     assert line.startswith(f"{folder / '0.demo'} is an empty recording")
     assert line.endswith("it is passed over")
 
@@ -124,7 +141,7 @@ def test_a_recording_whose_game_was_killed_in_its_first_episode_teaches_what_is_
     path = write(tmp_path / "x.demo", episodes(20))
     cut(path, path.stat().st_size // 2)
     demo = load(str(path))
-    [line] = oddities(str(path))
+    [line] = demo.oddities
     assert f"its {len(demo) + 1} complete records are used" in line
     assert len(demo) >= 8
     assert not demo.ended.any()

@@ -14,6 +14,7 @@ from torch.testing import assert_close
 from palaestra.core.errors import DemoError
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action
+from palaestra.rewards.decisions import Decisions
 from palaestra.rewards.demonstrations import Demonstrations
 from palaestra.rewards.discriminator import Bottleneck, Discriminator, steepness
 from palaestra.rewards.gail import GAIL
@@ -34,7 +35,7 @@ def shown(signal: GAIL, obs: Tensor, numbers: Tensor | None = None) -> GAIL:
     rows = len(obs)
     action = Action(torch.zeros(rows, 1) if numbers is None else numbers, torch.zeros(rows, 0, dtype=torch.int64))
     never = torch.zeros(rows, dtype=torch.bool)
-    signal.demonstrations = Demonstrations((obs,), action, None, torch.zeros(rows, dtype=torch.int64), never, torch.zeros(rows))
+    signal.demonstrations = Demonstrations(Decisions((obs,), action, None), never, never)
     return signal
 
 

@@ -17,9 +17,10 @@ from palaestra.core.timestep import Action
 from palaestra.envs.unity.demo import DemoRecord
 from palaestra.losses.imitation import cross_entropy, squared_errors
 from palaestra.models.actor_critic import ActorCritic
+from palaestra.rewards.decisions import Decisions
 from palaestra.rewards.demonstrations import load_demonstrations
 from palaestra.trainers.cloning import LOSS, Cloning
-from palaestra.trainers.lessons import Imitation, Lessons, lessons_of
+from palaestra.trainers.lessons import Imitation, Lesson, lessons_of
 from palaestra.trainers.ppo import PPO
 
 NUMBERS, CHOICES = spec_of((2,), continuous=2), spec_of((2,), branches=(3, 2))
@@ -80,7 +81,7 @@ def test_a_loss_is_the_error_of_what_is_played_and_the_entropy_of_what_is_allowe
     action = Action(torch.rand(6, 2), torch.randint(0, 2, (6, 2)))
     mask = torch.ones(6, 4, dtype=torch.bool)
     mask[0, 1 - action.discrete[0, 0]] = False  # the first row's first branch leaves one choice: nothing is left to be learned of it
-    loss, errors = imitation.loss(Lessons(obs, action, mask, torch.zeros(6, 0)))
+    loss, errors = imitation.loss(Lesson(Decisions(obs, action, mask)))
     output = network.outputs(network.prepare(obs))
     logits = [output[:, 2:4], output[:, 4:]]
     terms = [torch.nn.functional.cross_entropy(part, action.discrete[:, i], reduction="none") for i, part in enumerate(logits)]
@@ -150,7 +151,8 @@ def test_with_memory_episodes_are_learned_in_order_from_an_empty_one(tmp_path: P
     assert losses[-1] < 0.05
     lessons = lessons_of(load_demonstrations(path, spec, CPU), network, 2)
     assert lessons.table is not None
-    assert lessons.table.rows[:4].tolist() == [[0, 1], [2, -1], [3, 4], [5, -1]]
+    parts = [rows.tolist() for rows, _ in lessons.table.take(np.arange(4)[:, None], lessons.memory)]
+    assert parts == [[0, 1], [2], [3, 4], [5]]
     assert lessons.memory.shape == (48, 2 * 16)
     memory = torch.zeros(2, network.memory_size)
     with torch.no_grad():

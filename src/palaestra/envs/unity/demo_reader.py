@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -25,6 +26,8 @@ from palaestra.envs.unity.sensors import Sensor
 LONGEST_TAIL = 1 << 20
 BLOCK = 1 << 20
 """Bytes of the file that are read at a time."""
+DECODED = 32 << 20
+"""Bytes of observations that these may become: small PNGs may hold large pictures."""
 _OLD_PACKAGE = "1.0.0"
 _MOST_CHOICES = 0x7FFFFFFF  # that fit into a message; the reader refuses as many
 
@@ -62,12 +65,14 @@ class Demo:
         return self.records
 
     def chunks(self) -> Iterator[Columns]:
-        """All records in order, a megabyte of the file at a time."""
+        """All records in order, a megabyte of the file at a time, or less where that would be much more as numbers."""
         decoder = Decoder(str(self.path), self.spec, self.sensors)
+        step = max(1, DECODED // (4 * sum(prod(obs.shape) for obs in self.spec.obs) + 1))
         first = 0
         for data, begins, ends in _blocks(self.path, self._start, self.records):
-            yield decoder.read(first, data, begins, ends)
-            first += len(begins)
+            for at in range(0, len(begins), step):
+                yield decoder.read(first, data, begins[at : at + step], ends[at : at + step])
+                first += len(begins[at : at + step])
         if first < self.records:
             raise DemoError(f"{self.path} is damaged: {first} records can be read; expected {self.records}")
 
