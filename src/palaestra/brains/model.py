@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from palaestra.brains.layout import MASK, MEMORY_IN, MEMORY_OUT, read_layout
 from palaestra.brains.noiseless import without_noise
+from palaestra.brains.observations import Inputs, floats
 from palaestra.brains.session import Arrays, Session
 from palaestra.core.errors import PolicyError
+from palaestra.core.model_notes import read_notes
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -21,8 +24,8 @@ if TYPE_CHECKING:
 class PolicyAction:
     """What a policy answers, one row an agent; without the first axis where it was asked about a single one."""
 
-    continuous: np.ndarray | None  # (N, continuous_size) float32, ready for the environment
-    discrete: np.ndarray | None  # (N, branches) int64: the choice of each branch
+    continuous: np.ndarray | None  # (N, continuous_size) float32, ready for the environment: see `Policy.act`
+    discrete: np.ndarray | None  # (N, branches) int64: the choice of each branch, counted as the environment does
     memory: np.ndarray | None  # (N, memory_size) float32: give it back with the same agents' next observations
 
 
@@ -47,6 +50,8 @@ class Policy:
         """What draws choices; a checkpoint holds where it is."""
         self._session = Session(str(path), str(path), seed)
         self._layout = read_layout(self._session)
+        self._notes = read_notes(self._session.metadata)
+        self._inputs = Inputs(path.name, self._layout.obs, self._notes)
         self._noiseless: Session | None = None  # made when first needed
 
     def __repr__(self) -> str:
@@ -72,6 +77,19 @@ class Policy:
         return tuple(self._layout.obs)
 
     @property
+    def observations(self) -> tuple[str, ...]:
+        """What the environment calls them, in the same order, where the file says so; else as `obs_names`."""
+        return self._inputs.names
+
+    @property
+    def action_bounds(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """(continuous_size,) each: what -1 and 1 are to the environment, such as a Box's bounds. None: -1 and 1."""
+        low, high, size = self._notes.low, self._notes.high, self.continuous_size
+        if low is None or high is None or (len(low), len(high)) != (size, size):
+            return None
+        return np.array(low), np.array(high)
+
+    @property
     def continuous_size(self) -> int:
         """How many continuous numbers an action has."""
         return self._layout.continuous_size
@@ -88,24 +106,29 @@ class Policy:
 
     def act(
         self,
-        obs: ArrayLike,
+        obs: ArrayLike | Mapping[str, Any],
         action_mask: ArrayLike | None = None,
         *,
         deterministic: bool = False,
         memory: ArrayLike | None = None,
+        rescale: bool = True,
     ) -> PolicyAction:
         """Actions for agents that see `obs`.
 
-        `obs` is an array, or a list or tuple of one array an observation, each (N, *shape), or
-        (*shape) for one agent. `action_mask` (N, choices) is true where a choice is allowed;
+        `obs` is an array, a list or tuple of one array an observation, or a dictionary of them by name (see `observations`; other
+        keys are passed over). Each is (N, *shape), or (*shape) for one agent. A model that was trained in a Gymnasium environment also
+        takes what that environment gives: integers of a Discrete space, images as they are, dictionaries and tuples within one another.
+
+        `action_mask` (N, choices) is true where a choice is allowed;
         without it all are. `deterministic` takes the mean and the likeliest choices, of a file
         without such outputs too. `memory` is the last answer's, and zeros at an episode's start.
 
-        Continuous numbers are passed on as the file gives them: within -1..1, except for the
-        deterministic output of SAC policies and files of version 2 that leave clipping to the game.
+        Where the file has the bounds of a Gymnasium Box, continuous numbers are scaled to them, and choices count from the `start` of a
+        Discrete space. `rescale=False` gives all as Unity gets it: choices from 0, numbers within -1..1, except for the deterministic
+        output of ML-Agents' SAC policies and files of version 2 that leave clipping to the game.
         Raises PolicyError for what does not fit the model.
         """
-        arrays, single = self._observations(obs)
+        arrays, single = self._inputs.arrays(obs)
         rows = len(arrays[0]) if arrays else 1
         feeds = dict(zip(self._layout.obs, arrays, strict=True))
         mask = self._mask(action_mask, rows)
@@ -115,23 +138,9 @@ class Policy:
         if remembered is not None:
             feeds[MEMORY_IN] = remembered
         action = self._action(self._run(feeds, rows, deterministic), mask, rows, deterministic)
+        if rescale:
+            action = self._rescaled(action)
         return _first_row(action) if single else action
-
-    def _observations(self, obs: ArrayLike) -> tuple[list[np.ndarray], bool]:
-        """Each as (N, *shape) float32, and whether it was a single agent's."""
-        given = list(obs) if isinstance(obs, (list, tuple)) else [obs]
-        names, shapes = list(self._layout.obs), self.obs_shapes
-        if len(given) != len(shapes):
-            raise PolicyError(f"{self.path.name} sees {len(shapes)} observations {list(shapes)}; got {len(given)}")
-        arrays = [_floats(one, f"observation '{name}'") for one, name in zip(given, names, strict=True)]
-        single = bool(arrays) and arrays[0].shape == shapes[0]
-        rows = 1 if single else arrays[0].shape[0] if arrays and arrays[0].ndim else 1
-        for array, name, shape in zip(arrays, names, shapes, strict=True):
-            expected = shape if single else (rows, *shape)
-            if array.shape != expected:
-                alone = "" if single else f", or {shape} for a single agent"
-                raise PolicyError(f"observation '{name}' has shape {array.shape}; expected {expected}{alone}")
-        return [array[None] if single else array for array in arrays], single
 
     def _mask(self, mask: ArrayLike | None, rows: int) -> np.ndarray | None:
         """(N, choices) bool; None for a policy without discrete actions."""
@@ -160,7 +169,7 @@ class Policy:
             if memory is not None and np.size(memory):
                 raise PolicyError(f"{self.path.name} has no memory; got one of shape {np.shape(memory)}")
             return None
-        array = np.zeros((rows, size), np.float32) if memory is None else _floats(memory, "the memory")
+        array = np.zeros((rows, size), np.float32) if memory is None else floats(memory, "the memory")
         if array.shape != (rows, size) and (array.shape, rows) != ((size,), 1):
             raise PolicyError(
                 f"the memory has shape {array.shape}; expected {(rows, size)}, the answer to the same agents' last observations"
@@ -197,21 +206,21 @@ class Policy:
             memory=None if memory is None else memory.reshape(rows, self.memory_size),
         )
 
+    def _rescaled(self, action: PolicyAction) -> PolicyAction:
+        """In the environment's own numbers."""
+        continuous, discrete, bounds, starts = action.continuous, action.discrete, self.action_bounds, self._notes.starts
+        if continuous is not None and bounds is not None:
+            low, high = bounds
+            scaled = low / 2 + high / 2 + (high / 2 - low / 2) * continuous
+            continuous = scaled.clip(low, high).astype(np.float32)
+        if discrete is not None and starts is not None and len(starts) == len(self.branches):
+            discrete = discrete + np.array(starts, np.int64)
+        return PolicyAction(continuous, discrete, action.memory)
+
     def _choose(self, log_probs: np.ndarray, deterministic: bool) -> np.ndarray:
         """A choice in each branch: the likeliest after Gumbel noise falls on each with its own probability."""
         score = log_probs if deterministic else log_probs + self.chance.gumbel(size=log_probs.shape)
         return np.stack([part.argmax(1) for part in np.split(score, np.cumsum(self.branches)[:-1], axis=1)], 1)
-
-
-def _floats(values: ArrayLike, what: str) -> np.ndarray:
-    try:
-        array = np.asarray(values, dtype=np.float32)
-    except (TypeError, ValueError) as error:
-        raise PolicyError(f"{what} is no array of numbers: {error}") from error
-    if not np.isfinite(array).all():
-        where = np.argwhere(~np.isfinite(array))[0].tolist()
-        raise PolicyError(f"{what} holds {array[tuple(where)]} at {where}; expected finite numbers")
-    return array
 
 
 def _first_row(action: PolicyAction) -> PolicyAction:

@@ -42,6 +42,7 @@ class Session:
             raise PolicyError(f"{name} cannot be played: onnxruntime {onnxruntime.__version__} refuses it: {_reason(error)}") from error
         self.inputs: dict[str, list[int | str]] = {tensor.name: tensor.shape for tensor in self._session.get_inputs()}
         self.input_types: dict[str, str] = {tensor.name: tensor.type for tensor in self._session.get_inputs()}
+        self.metadata: dict[str, str] = self._session.get_modelmeta().custom_metadata_map
         self.outputs: dict[str, str] = {tensor.name: tensor.type for tensor in self._session.get_outputs()}
 
     def run(self, names: list[str], feeds: Mapping[str, np.ndarray]) -> Arrays:

@@ -61,7 +61,7 @@ class ModelBrain:
             seen.obs[first] if not others else np.concatenate([seen.obs[i] for i in (first, *others)], 1) for first, *others in self._inputs
         ]
         memory = self.memory[seen.slots] if policy.memory_size else None
-        action = policy.act(obs, seen.mask, deterministic=self._deterministic, memory=memory)
+        action = policy.act(obs, seen.mask, deterministic=self._deterministic, memory=memory, rescale=False)
         if action.memory is not None:
             self.memory[seen.slots] = action.memory
         return Choice(

@@ -6,16 +6,23 @@ Plays the ONNX files themselves: what is reported is what a game gets.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from palaestra.cli.game_flags import add_game_flags, given_flags
 from palaestra.cli.seeds import seed
 from palaestra.cli.trust import add_trust
 
+if TYPE_CHECKING:
+    from palaestra.runtime.evaluation import Evaluation
+    from palaestra.runtime.playing import Models
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of `palaestra evaluate`."""
-    parser.add_argument("run", metavar="RUN", help="a run id, a run's folder, or a model file (.onnx)")
+    parser.add_argument("runs", nargs="+", metavar="RUN", help="a run id, a run's folder, or a model file (.onnx); several give a table")
+    parser.add_argument("--step", type=int, metavar="N", help="play the models of this step (default: the newest)")
     parser.add_argument("--env", metavar="ENV", help="environment (default: the one the run was trained in)")
     parser.add_argument("--episodes", type=int, default=100, metavar="N", help="episodes to play (default: 100)")
     parser.add_argument("--deterministic", action="store_true", help="take the most likely action instead of drawing one")
@@ -28,33 +35,77 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> None:
-    """Plays and prints mean, spread and length for each behavior."""
+    """Plays and prints mean, spread and length for each behavior; a table where there are several runs."""
     import json
 
     from palaestra.core.errors import ConfigError
-    from palaestra.runtime.evaluation import evaluate
-    from palaestra.runtime.playing import find_models, open_for
+    from palaestra.runtime.playing import find_models
 
     if options.episodes < 1:
         raise ConfigError(f"--episodes is {options.episodes}; expected at least 1")
-    models = find_models(options.run, options.results_dir, options.trust)
+    if options.step is not None and options.step < 0:
+        raise ConfigError(f"--step is {options.step}; expected a count of decisions, such as those in the names of a run's models")
+    all_models = [find_models(run, options.results_dir, options.trust, options.step) for run in options.runs]  # before hours of play
+    played = {run: _play(models, options) for run, models in zip(options.runs, all_models, strict=True)}
+    if options.json:
+        reports = {run: {name: _numbers(result) for name, result in results.items()} for run, results in played.items()}
+        print(json.dumps(reports if len(options.runs) > 1 else reports[options.runs[0]]))
+    elif len(options.runs) > 1:
+        print("\n".join(_table(played)))
+    else:
+        for name, result in played[options.runs[0]].items():
+            print("\n".join(_lines(name, result)))
+
+
+def _play(models: Models, options: argparse.Namespace) -> dict[str, Evaluation]:
+    from palaestra.runtime.evaluation import evaluate
+    from palaestra.runtime.playing import open_for
+
     env = open_for(models, options.env, options.num_areas, min(options.episodes, 100), options.seed, flags=given_flags(options))
     try:
-        results = evaluate(env, models.policies(options.seed), options.episodes, deterministic=options.deterministic, seed=options.seed)
+        return evaluate(env, models.policies(options.seed), options.episodes, deterministic=options.deterministic, seed=options.seed)
     finally:
         env.close()
-    if options.json:
-        report = {
-            n: {"mean": r.mean, "std": float(r.returns.std()), "error": r.error, "episodes": len(r.returns)}
-            | ({"group_mean": float(r.group_returns.mean()), "groups": len(r.group_returns)} if len(r.group_returns) else {})
-            for n, r in results.items()
-        }
-        print(json.dumps(report))
-        return
-    for name, result in results.items():
-        print(
-            f"{name}: mean reward {result.mean:.3f} ± {result.error:.3f} over {len(result.returns)} episodes "
-            f"(least {result.returns.min():.3f}, greatest {result.returns.max():.3f}; {result.lengths.mean():.1f} decisions each)"
-        )
-        if len(result.group_returns):
-            print(f"{name}: mean group reward {result.group_returns.mean():.3f} over {len(result.group_returns)} groups")
+
+
+def _numbers(result: Evaluation) -> dict[str, float]:
+    numbers = {"mean": result.mean, "std": float(result.returns.std()), "error": result.error, "episodes": len(result.returns)}
+    if len(result.group_returns):
+        numbers |= {"group_mean": float(result.group_returns.mean()), "groups": len(result.group_returns)}
+    if result.success_rate is not None:
+        numbers["success_rate"] = result.success_rate
+    return numbers
+
+
+def _lines(name: str, result: Evaluation) -> Iterator[str]:
+    yield (
+        f"{name}: mean reward {result.mean:.3f} ± {result.error:.3f} over {len(result.returns)} episodes "
+        f"(least {result.returns.min():.3f}, greatest {result.returns.max():.3f}; {result.lengths.mean():.1f} decisions each)"
+    )
+    if len(result.group_returns):
+        yield f"{name}: mean group reward {result.group_returns.mean():.3f} over {len(result.group_returns)} groups"
+    if result.success_rate is not None:
+        yield f"{name}: success in {result.success_rate:.1%} of the episodes"
+
+
+def _table(played: Mapping[str, Mapping[str, Evaluation]]) -> Iterator[str]:
+    """A row a run and behavior; columns of groups and successes where some have them."""
+    results = [(run, name, result) for run, behaviors in played.items() for name, result in behaviors.items()]
+    columns: dict[str, list[str]] = {
+        "run": [run for run, _, _ in results],
+        "behavior": [name for _, name, _ in results],
+        "reward": [f"{result.mean:.3f} ± {result.error:.3f}" for _, _, result in results],
+        "least": [f"{result.returns.min():.3f}" for _, _, result in results],
+        "greatest": [f"{result.returns.max():.3f}" for _, _, result in results],
+        "decisions": [f"{result.lengths.mean():.1f}" for _, _, result in results],
+    }
+    if any(len(result.group_returns) for _, _, result in results):
+        groups = [result.group_returns for _, _, result in results]
+        columns["group reward"] = [f"{returns.mean():.3f}" if len(returns) else "" for returns in groups]
+    if any(result.success_rate is not None for _, _, result in results):
+        rates = [result.success_rate for _, _, result in results]
+        columns["success"] = ["" if rate is None else f"{rate:.1%}" for rate in rates]
+    widths = [max(len(title), *map(len, cells)) for title, cells in columns.items()]
+    for row in [list(columns), *zip(*columns.values(), strict=True)]:
+        texts = [cell.ljust(width) if i < 2 else cell.rjust(width) for i, (cell, width) in enumerate(zip(row, widths, strict=True))]
+        yield "  ".join(texts).rstrip()

@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import zip_longest
 
 from palaestra.core.errors import EnvError
+
+
+@dataclass(frozen=True)
+class RawObs:
+    """How an environment itself gives an observation, where an `ObsSpec` has another form of it."""
+
+    shape: tuple[int, ...]
+    """Of one observation; () for a single number."""
+    sizes: tuple[int, ...] = ()
+    """Integers that become one-hots: how many values each has. Empty: no integers."""
+    starts: tuple[int, ...] = ()
+    """The least value of each of these."""
+    channels: int | None = None
+    """An image's axis of channels; None where it has none, or is no image."""
+    scale: float = 1.0
+    """What the numbers are multiplied with."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +42,8 @@ class ObsSpec:
     shape: tuple[int, ...]
     goal: bool = False
     """A goal signal: tells what to do rather than what is there; may condition the network."""
+    raw: RawObs | None = field(default=None, compare=False)
+    """Written into exported models, so that they take observations as the environment gives them; None: these are in this form."""
 
     def __post_init__(self) -> None:
         if len(self.shape) not in (1, 2, 3) or any(size < 1 for size in self.shape):
@@ -60,6 +78,12 @@ class ActionSpec:
     """How many numbers, each within -1..1 for the environment."""
     branches: tuple[int, ...] = ()
     """Choices of each discrete branch."""
+    low: tuple[float, ...] | None = field(default=None, compare=False)
+    """What -1 of each continuous number is to the environment, such as a Gymnasium Box's `low`; None: -1. Written into exported models."""
+    high: tuple[float, ...] | None = field(default=None, compare=False)
+    """The same for 1."""
+    starts: tuple[int, ...] | None = field(default=None, compare=False)
+    """The environment's number of each branch's first choice, such as a Gymnasium Discrete's `start`; None: 0."""
 
     def __post_init__(self) -> None:
         if self.continuous < 0 or any(size < 1 for size in self.branches):

@@ -19,7 +19,7 @@ from gymnasium import spaces
 from torch import Tensor
 
 from palaestra.core.errors import EnvError
-from palaestra.core.specs import ActionSpec, ObsSpec
+from palaestra.core.specs import ActionSpec, ObsSpec, RawObs
 from palaestra.core.timestep import Action
 
 MOST_CHANNELS = 4  # a uint8 array with a last axis longer than this may have its channels first
@@ -84,13 +84,14 @@ def observation_leaves(space: spaces.Space, path: tuple[Hashable, ...] = ()) -> 
         return _leaves_of(enumerate(space.spaces), path)
     name = ".".join(map(str, path)) or "observation"
     if isinstance(space, spaces.Discrete):
-        return [_one_hot(path, name, np.array([space.n]), np.array([space.start]))]
+        return [_one_hot(path, name, np.array(space.n), np.array(space.start))]
     if isinstance(space, spaces.MultiDiscrete):
-        return [_one_hot(path, name, space.nvec.ravel(), space.start.ravel())]
+        return [_one_hot(path, name, space.nvec, space.start)]
     if isinstance(space, spaces.Box) and (image := _image(path, name, space)):
         return [image]
     if isinstance(space, spaces.MultiBinary) or (isinstance(space, spaces.Box) and len(space.shape) < 3):
-        return [Vector(path, ObsSpec(name, (int(np.prod(space.shape)),)))]
+        shape = (int(np.prod(space.shape)),)
+        return [Vector(path, ObsSpec(name, shape, raw=None if space.shape == shape else RawObs(space.shape)))]
     raise EnvError(
         f"observation '{name}' is a {space}, which has no column; supported are Box (vectors; images as uint8 or floats within 0..1), "
         f"Discrete, MultiDiscrete, MultiBinary, and Dict or Tuple of these; a Gymnasium wrapper can turn it into one of them"
@@ -102,33 +103,37 @@ def _leaves_of(entries: Iterable[tuple[Hashable, spaces.Space]], path: tuple[Has
 
 
 def _one_hot(path: tuple[Hashable, ...], name: str, sizes: np.ndarray, start: np.ndarray) -> OneHot:
-    first = np.cumsum(sizes) - sizes
-    return OneHot(path, ObsSpec(name, (int(sizes.sum()),)), first - start)
+    raw = RawObs(sizes.shape, tuple(sizes.ravel().tolist()), tuple(start.ravel().tolist()))
+    sizes, start = sizes.ravel(), start.ravel()
+    return OneHot(path, ObsSpec(name, (int(sizes.sum()),), raw=raw), np.cumsum(sizes) - sizes - start)
 
 
 def _image(path: tuple[Hashable, ...], name: str, space: spaces.Box) -> Image | None:
     """None where the box is no picture."""
     is_uint8 = space.dtype == np.uint8
     if len(space.shape) == 2 and is_uint8:
-        return Image(path, ObsSpec(name, (1, *space.shape)), None, 1 / 255)
+        return Image(path, ObsSpec(name, (1, *space.shape), raw=RawObs(space.shape, scale=1 / 255)), None, 1 / 255)
     within_one = bool((space.low >= 0).all() and (space.high <= 1).all())
     if len(space.shape) != 3 or not (is_uint8 or within_one):
         return None
     first, _, last = space.shape
     channels = 0 if last > MOST_CHANNELS >= first else 2
     height, width = np.delete(space.shape, channels).tolist()
-    return Image(path, ObsSpec(name, (space.shape[channels], height, width)), channels, 1 / 255 if is_uint8 else 1.0)
+    scale = 1 / 255 if is_uint8 else 1.0
+    raw = RawObs(space.shape, channels=channels, scale=scale)
+    return Image(path, ObsSpec(name, (space.shape[channels], height, width), raw=raw), channels, scale)
 
 
 class Continuous:
     """A Box: our -1..1 is its low..high; numbers beyond are clipped."""
 
     def __init__(self, space: spaces.Box) -> None:
-        self.spec = ActionSpec(continuous=int(np.prod(space.shape)))
-        self._shape, self._dtype = space.shape, space.dtype
-        self._low, self._high = space.low, space.high
-        self._middle = (space.high + space.low) / 2
-        self._half = (space.high - space.low) / 2
+        low, high = space.low.astype(np.float64), space.high.astype(np.float64)
+        scaled = bool((low != -1).any() or (high != 1).any())
+        bounds = {"low": tuple(low.ravel().tolist()), "high": tuple(high.ravel().tolist())} if scaled else {}
+        self.spec = ActionSpec(continuous=low.size, **bounds)
+        self._shape, self._dtype, self._low, self._high = space.shape, space.dtype, low, high
+        self._middle, self._half = low / 2 + high / 2, high / 2 - low / 2
 
     def batch(self, action: Action) -> np.ndarray:
         """(N, *shape) in the space's dtype, from N rows."""
@@ -141,7 +146,8 @@ class Branches:
     """Integers of one shape; each is a branch."""
 
     def __init__(self, sizes: np.ndarray, start: np.ndarray | int, dtype: Any) -> None:
-        self.spec = ActionSpec(branches=tuple(int(size) for size in sizes.ravel()))
+        starts = tuple(np.broadcast_to(start, sizes.shape).ravel().tolist())
+        self.spec = ActionSpec(branches=tuple(sizes.ravel().tolist()), starts=starts if any(starts) else None)
         self._shape, self._start, self._dtype = sizes.shape, start, dtype
 
     def batch(self, action: Action) -> np.ndarray:

@@ -38,6 +38,7 @@ class Graph:
     constants: dict[str, np.ndarray] = field(default_factory=dict)
     inputs: dict[str, Shape] = field(default_factory=dict)
     outputs: dict[str, tuple[Shape, type]] = field(default_factory=dict)
+    metadata: dict[str, str] = field(default_factory=dict)
 
     def input(self, name: str, shape: Shape) -> str:
         """A float32 tensor that the caller gives."""
@@ -79,4 +80,6 @@ class Graph:
             outputs=[info(name, shape, dtype) for name, (shape, dtype) in self.outputs.items()],
             initializer=[numpy_helper.from_array(array, name) for name, array in self.constants.items()],
         )
-        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR, producer_name="palaestra")
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR, producer_name="palaestra")
+        helper.set_model_props(model, self.metadata)
+        return model

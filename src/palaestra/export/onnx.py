@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 from palaestra.core.errors import ExportError
+from palaestra.core.model_notes import write_notes
 from palaestra.core.specs import BehaviorSpec
 from palaestra.export.attention import attention
 from palaestra.export.graph import BATCH, Graph
@@ -45,7 +46,7 @@ def export(network: Trunk, spec: BehaviorSpec, path: Path) -> None:
 @torch.no_grad()
 def policy_graph(network: Trunk, spec: BehaviorSpec) -> Graph:
     """Inputs and outputs in the order that ML-Agents gives them."""
-    graph, action = Graph(), spec.action
+    graph, action = Graph(metadata=write_notes(spec)), spec.action
     obs = [graph.input(f"obs_{i}", (BATCH, *one.shape)) for i, one in enumerate(spec.obs)]
     constant_output(graph, "version_number", np.array([VERSION], np.float32))
     memory = network.memory

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from palaestra.core.errors import CheckpointError, RunError
+from palaestra.core.model_notes import raw_obs
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.models.trunk import Trunk
 from palaestra.runtime.checkpoints import Checkpoints
@@ -46,4 +47,5 @@ def load_networks(run: Path, step: int | None = None, trust: bool = False) -> di
 
 def spec_of(saved: Mapping[str, Any]) -> BehaviorSpec:
     """Back from `dataclasses.asdict`."""
-    return BehaviorSpec(tuple(ObsSpec(**obs) for obs in saved["obs"]), ActionSpec(**saved["action"]), saved["steady"])
+    obs = tuple(ObsSpec(**{**obs, "raw": raw_obs(obs.get("raw"))}) for obs in saved["obs"])
+    return BehaviorSpec(obs, ActionSpec(**saved["action"]), saved["steady"])

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from palaestra.brains.model import Policy, load_policy
-from palaestra.core.errors import ConfigError, EnvError, RunError
+from palaestra.core.errors import ConfigError, EnvError, PalaestraError, RunError
 from palaestra.core.registry import Registry
 from palaestra.envs.base import Env
 from palaestra.runtime.border import guarded
@@ -51,16 +51,37 @@ def run_folder(run: str, results: Path) -> RunFolder:
     return folder
 
 
-def find_models(run: str, results: Path, trust: bool = False) -> Models:
-    """The newest model of each behavior of a run, or one model file. Runs no code. Raises RunError.
+def find_models(run: str, results: Path, trust: bool = False, step: int | None = None) -> Models:
+    """The newest model of each behavior of a run, or those of `step`; or one model file. Runs no code. Raises RunError.
 
+    A model file in a run's folder is played in the run's environment; other behaviors of the run play their newest models.
     `trust`: its environment may be opened although someone else wrote the run's folder.
     """
     if run.endswith(".onnx"):
-        if not Path(run).is_file():
-            raise RunError(f"there is no model file {run}")
-        return Models({re.sub(r"-\d+$", "", Path(run).stem): Path(run)}, None, run)
-    folder = run_folder(run, results)
+        if step is not None:
+            raise RunError(f"{run} is one model: a step is chosen of a run, such as --step {step} of the run that it lies in")
+        return _of_file(Path(run), trust)
+    return _of_run(run_folder(run, results), trust, step)
+
+
+def _of_file(file: Path, trust: bool) -> Models:
+    if not file.is_file():
+        raise RunError(f"there is no model file {file}")
+    behavior = re.sub(r"-\d+$", "", file.stem)
+    alone = Models({behavior: file}, None, str(file))
+    for place in file.absolute().parents[:2]:
+        if not (place / CONFIGURATION).is_file():
+            continue
+        try:
+            run = _of_run(RunFolder(place.parent, place.name), trust, None)
+        except PalaestraError:
+            return alone  # a folder that cannot be read as a run says nothing of the environment
+        named = next((name for name in run.files if file_name(name) == behavior), behavior)
+        return replace(run, files={**run.files, named: file}, run=str(file))
+    return alone
+
+
+def _of_run(folder: RunFolder, trust: bool, step: int | None) -> Models:
     configuration = folder.path / CONFIGURATION
     if not configuration.is_file():
         raise RunError(f"{folder.path} is no run: it has no {CONFIGURATION}")
@@ -68,14 +89,37 @@ def find_models(run: str, results: Path, trust: bool = False) -> Models:
     status = TrainingStatus(folder.logs / "training_status.json")
     status.load()
     # not every behavior need be named in the settings: default_settings are enough
-    files = {name: newest(folder, name, status) for name in {**settings.behaviors, **dict.fromkeys(status.behaviors())}}
+    names = list({**settings.behaviors, **dict.fromkeys(status.behaviors())})
+    files = {name: newest(folder, name, status) for name in names}
     found = {name: file for name, file in files.items() if file is not None}
     if not found:
         raise RunError(
             f"the run '{folder.run_id}' has no model yet ({folder.path}): 'palaestra export {folder.path}' writes one from its checkpoint"
         )
+    if step is not None:
+        found = _at_step(folder, list(found), step)
     reached = {name: status.lesson(name) or 0 for name in settings.environment_parameters or {}}
     return Models(found, settings, folder.run_id, reached, folder.path, trust)
+
+
+def _at_step(folder: RunFolder, names: Sequence[str], step: int) -> dict[str, Path]:
+    """The models of that step; of behaviors that have none, beside one that has, those of the nearest step."""
+    there = {name: _by_step(folder, name) for name in names}
+    if not any(step in models for models in there.values()):
+        steps = "; ".join(f"'{name}': {', '.join(map(str, sorted(models))) or 'none'}" for name, models in there.items())
+        hint = ""
+        if (folder.checkpoints / str(step)).is_dir():
+            hint = f"; there is a checkpoint, of which 'palaestra export {folder.path} --step {step} --out FILE.onnx' writes the model"
+        raise RunError(f"the run '{folder.run_id}' has no model of step {step} (models of {steps}){hint}")
+    return {name: models[min(models, key=lambda at: abs(at - step))] for name, models in there.items() if models}
+
+
+def _by_step(folder: RunFolder, behavior: str) -> dict[int, Path]:
+    """The model files of a behavior that carry their step in their name."""
+    name = file_name(behavior)
+    files = (folder.path / name).glob("*.onnx")
+    found = [(re.fullmatch(rf"{re.escape(name)}-(\d+)", file.stem), file) for file in files]
+    return {int(match[1]): file for match, file in found if match}
 
 
 def newest(folder: RunFolder, behavior: str, status: TrainingStatus) -> Path | None:

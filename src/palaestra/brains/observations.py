@@ -1,0 +1,136 @@
+"""Observations as a model's inputs take them, from arrays, from dictionaries by name, and from what the environment itself gives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from palaestra.core.errors import PolicyError
+from palaestra.core.model_notes import ModelNotes
+from palaestra.core.registry import nearest
+from palaestra.core.specs import RawObs
+
+Shape = tuple[int, ...]
+
+
+class Inputs:
+    """The observations of a model: their tensors' names and shapes, and what its notes say of them."""
+
+    def __init__(self, model: str, shapes: Mapping[str, Shape], notes: ModelNotes) -> None:
+        """`model` is for messages. Notes of another number of observations are passed over."""
+        self._model, self._tensors, self._shapes = model, tuple(shapes), tuple(shapes.values())
+        noted = len(notes.names) == len(shapes)
+        self.names = notes.names if noted else self._tensors
+        """What the environment calls the observations, where the file says so; else the names of the tensors."""
+        self._raw = notes.raw if noted else (None,) * len(shapes)
+
+    def arrays(self, obs: Any) -> tuple[list[np.ndarray], bool]:
+        """Each as (N, *shape) float32, and whether they were a single agent's. Raises PolicyError for what does not fit."""
+        given = self._listed(obs)
+        arrays = [self._array(i, one) for i, one in enumerate(given)]
+        single = bool(arrays) and arrays[0].shape == self._shapes[0]
+        rows = 1 if single else arrays[0].shape[0] if arrays and arrays[0].ndim else 1
+        for i, (array, shape) in enumerate(zip(arrays, self._shapes, strict=True)):
+            expected = shape if single else (rows, *shape)
+            if array.shape != expected:
+                alone = "" if single else f", or {shape} for a single agent"
+                raw = self._raw[i]
+                itself = "" if raw is None or raw.shape == shape else f"; or {raw.shape} for one as the environment gives it"
+                raise PolicyError(f"observation '{self.names[i]}' has shape {np.shape(given[i])}; expected {expected}{alone}{itself}")
+        return [array[None] if single else array for array in arrays], single
+
+    def _listed(self, obs: Any) -> list[Any]:
+        if isinstance(obs, Mapping):
+            return [self._named(obs, i) for i in range(len(self._shapes))]
+        given = list(obs) if isinstance(obs, list | tuple) else [obs]
+        if len(given) == len(self._shapes):
+            return given
+        walked = [_walk(given, name) for name in self.names] if isinstance(obs, list | tuple) else []
+        if walked and all(one is not None for one in walked):
+            return walked  # tuples in tuples
+        raise PolicyError(f"{self._model} sees {len(self._shapes)} observations {list(self._shapes)}; got {len(given)}")
+
+    def _named(self, obs: Mapping[Any, Any], i: int) -> Any:
+        """By the environment's name, by its path through dictionaries and tuples, or by the tensor's name."""
+        for name in (self.names[i], self._tensors[i]):
+            found = obs[name] if name in obs else _walk(obs, name)
+            if found is not None:
+                return found
+        there = [str(key) for key in obs]
+        raise PolicyError(
+            f"observation '{self.names[i]}' is missing{nearest(self.names[i], there)} (given: {', '.join(there) or 'none'}; "
+            f"{self._model} sees {', '.join(self.names)})"
+        )
+
+    def _array(self, i: int, values: Any) -> np.ndarray:
+        raw = self._raw[i]
+        if raw is not None:
+            values = self._from_raw(i, values, raw)
+        return floats(values, f"observation '{self.names[i]}'")
+
+    def _from_raw(self, i: int, values: Any, raw: RawObs) -> Any:
+        """In the model's form, where it is in the environment's; else as it was."""
+        shape = self._shapes[i]
+        try:
+            array = np.asarray(values)
+        except ValueError:
+            return values  # refused as no array
+        many = array.ndim == len(raw.shape) + 1 and array.shape[1:] == raw.shape
+        if raw.sizes and not raw.shape and array.ndim == 2 and array.shape[1] == 1 != shape[0]:
+            array, many = array[:, 0], True
+        if not many and array.shape != raw.shape:
+            return values
+        if raw.sizes:
+            return self._one_hot(i, array, raw, many) if array.dtype.kind in "iu" else values
+        if len(shape) == 3:
+            if raw.shape == shape and array.dtype != np.uint8:
+                return values
+            image = array if raw.channels is not None else np.expand_dims(array, 1 if many else 0)
+            channels = 0 if raw.channels is None else raw.channels
+            return np.moveaxis(image, channels + many, int(many)).astype(np.float32) * np.float32(raw.scale)
+        return values if array.shape == shape else array.reshape(len(array), *shape) if many else array.reshape(shape)
+
+    def _one_hot(self, i: int, array: np.ndarray, raw: RawObs, many: bool) -> np.ndarray:
+        size = self._shapes[i][0]
+        if many and array.shape == (size,):
+            raise PolicyError(
+                f"observation '{self.names[i]}' is {size} integers, which may be one agent's one-hot or a number for each of {size} "
+                f"agents; give floats for the one, shape ({size}, 1) for the other"
+            )
+        sizes = np.array(raw.sizes)
+        values = array.reshape(len(array) if many else 1, -1).astype(np.int64) - np.array(raw.starts)
+        if ((values < 0) | (values >= sizes)).any():
+            row, place = np.argwhere((values < 0) | (values >= sizes))[0].tolist()
+            least = raw.starts[place]
+            raise PolicyError(
+                f"observation '{self.names[i]}' holds {values[row, place] + least}; expected {least} to {least + raw.sizes[place] - 1}"
+            )
+        hot = np.zeros((len(values), size), np.float32)
+        np.put_along_axis(hot, values + np.cumsum(sizes) - sizes, 1.0, 1)
+        return hot if many else hot[0]
+
+
+def floats(values: Any, what: str) -> np.ndarray:
+    """As float32. Raises PolicyError for what is no array of finite numbers; `what` names it."""
+    try:
+        array = np.asarray(values, dtype=np.float32)
+    except (TypeError, ValueError) as error:
+        raise PolicyError(f"{what} is no array of numbers: {error}") from error
+    if not np.isfinite(array).all():
+        where = np.argwhere(~np.isfinite(array))[0].tolist()
+        raise PolicyError(f"{what} holds {array[tuple(where)]} at {where}; expected finite numbers")
+    return array
+
+
+def _walk(obs: Any, name: str) -> Any:
+    """What a name such as `arm.0` leads to in dictionaries and tuples within one another; None where it leads nowhere."""
+    for part in name.split("."):
+        if isinstance(obs, Mapping):
+            obs = obs.get(part, obs.get(int(part)) if part.isdecimal() else None)
+        elif isinstance(obs, Sequence) and part.isdecimal() and int(part) < len(obs):
+            obs = obs[int(part)]
+        else:
+            return None
+    return obs

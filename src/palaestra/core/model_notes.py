@@ -1,0 +1,60 @@
+"""What an exported model's file says of the environment beyond its tensors, as ONNX metadata.
+
+Its tensors are those that Unity expects: actions within -1..1, choices from 0. These notes say what they
+are to the environment; Unity passes them over, `load_policy` reads them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+
+from palaestra.core.specs import BehaviorSpec, RawObs
+
+KEY = "palaestra"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelNotes:
+    """What a file says; empty or None where it does not."""
+
+    names: tuple[str, ...] = ()  # of the observations, in the order of obs_0, obs_1 ...
+    raw: tuple[RawObs | None, ...] = ()  # how the environment gives them, in the same order
+    low: tuple[float, ...] | None = None  # of each continuous action
+    high: tuple[float, ...] | None = None
+    starts: tuple[int, ...] | None = None  # of each branch
+
+
+def write_notes(spec: BehaviorSpec) -> dict[str, str]:
+    """Metadata for the file of a policy with this spec."""
+    action = spec.action
+    notes = {
+        "observations": [{"name": obs.name} | ({} if obs.raw is None else {"raw": asdict(obs.raw)}) for obs in spec.obs],
+        "actions": {key: value for key in ("low", "high", "starts") if (value := getattr(action, key)) is not None},
+    }
+    return {KEY: json.dumps(notes)}
+
+
+def read_notes(metadata: Mapping[str, str]) -> ModelNotes:
+    """Notes that are missing or damaged are empty ones: the file can be played without them."""
+    try:
+        notes = json.loads(metadata.get(KEY, "{}"))
+        observations, actions = notes.get("observations", []), notes.get("actions", {})
+        low, high, starts = (None if key not in actions else tuple(actions[key]) for key in ("low", "high", "starts"))
+        return ModelNotes(
+            tuple(str(obs["name"]) for obs in observations),
+            tuple(raw_obs(obs.get("raw")) for obs in observations),
+            None if low is None else tuple(float(value) for value in low),
+            None if high is None else tuple(float(value) for value in high),
+            None if starts is None else tuple(int(value) for value in starts),
+        )
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return ModelNotes()
+
+
+def raw_obs(saved: Mapping[str, object] | None) -> RawObs | None:
+    """Back from `dataclasses.asdict`, of JSON too."""
+    if saved is None:
+        return None
+    return RawObs(**{key: tuple(value) if isinstance(value, list) else value for key, value in saved.items()})  # type: ignore[arg-type]
