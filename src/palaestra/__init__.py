@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from palaestra.envs.base import Env
     from palaestra.envs.unity.demo import read_demo as read_demo
     from palaestra.runtime.api import train as train
+    from palaestra.runtime.stopping import stop_at_reward as stop_at_reward
 
     __version__: str
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 # a machine that has other work, such as a game, they wait for cores that nobody gives: 12,000 agent-steps/s where this makes 80,000
 os.environ.setdefault("GOMP_SPINCOUNT", "100000")
 
-__all__ = ["__version__", "load_policy", "make", "read_demo", "train"]
+__all__ = ["__version__", "load_policy", "make", "read_demo", "stop_at_reward", "train"]
 
 
 def make(name: str, *, areas: int | None = None, device: str = "cpu", **options: Any) -> Env:
@@ -51,6 +52,10 @@ def __getattr__(name: str) -> Any:
         from palaestra.runtime.api import train
 
         return train
+    if name == "stop_at_reward":
+        from palaestra.runtime.stopping import stop_at_reward
+
+        return stop_at_reward
     if name == "__version__":
         from importlib.metadata import version
 

@@ -50,7 +50,8 @@ class Result:
 
     folder: Path
     steps: dict[str, int]  # decisions of each behavior
-    rewards: dict[str, float | None]  # mean return of each one's last hundred episodes
+    rewards: dict[str, float | None]  # mean return of the episodes of each one's last summary; `evaluate` says how good the end is
+    episodes: dict[str, int]  # how many these are
     models: dict[str, Path]  # the final ONNX models
     finished: bool  # False: it was stopped early, and resumes
 
@@ -71,7 +72,8 @@ def train(
     environment (one area; a list of them: one each) or vector environment; or a function or class that makes one of these (called
     `num_areas` times, 16 by default, where it makes single Gymnasium environments). One that you made is left open. Further keywords
     are settings of `checkpoint_settings`, `env_settings` and `torch_settings` by their YAML names: run_id, resume,
-    force, results_dir, seed, num_areas, device ... Each callback is given every Summary; one that returns True ends the training.
+    force, results_dir, seed, num_areas, device ... Each callback is given every Summary; one that returns True ends the training, as
+    `palaestra.stop_at_reward(95)` does.
     `trust`: a run that is gone on with may run the code its settings name, although you did not write its folder on this machine.
     Raises PalaestraError.
     """
@@ -316,6 +318,7 @@ def begin(run: Run, checkpoint: Checkpoint | None) -> None:
     if not chosen.resume:
         run.folder.create(run.settings)
     run.folder.sweep()
+    warnings += [] if checkpoint is None else report.lifted_rates(run)
     run.folder.configure(run.settings)
     report.announce(run, checkpoint, warnings)
     if checkpoint is None:
@@ -361,8 +364,11 @@ def finish(run: Run) -> Result:
         run.console.info("Training was stopped; saving what it has learned")
     finals = {} if run.inference else run.finals() or run.conclude()
     report.conclude(run, finals)
-    rewards = {name: run.tracker.mean_reward(name) for name in run.learners}
-    return Result(run.folder.path, {name: learner.step for name, learner in run.learners.items()}, rewards, finals, run.finished)
+    last = {name: run.tracker.last_reward(name) for name in run.learners}
+    rewards = {name: None if one is None else one.judged[0] for name, one in last.items()}
+    episodes = {name: 0 if one is None else one.judged[1] for name, one in last.items()}
+    steps = {name: learner.step for name, learner in run.learners.items()}
+    return Result(run.folder.path, steps, rewards, episodes, finals, run.finished)
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from palaestra.rewards.demonstrations import load_demonstrations
 from palaestra.rewards.settings import GAILSettings
 from palaestra.runtime.collector import Seat
 from palaestra.runtime.settings import BehaviorSettings
-from palaestra.trainers.base import Remarks, Trainer
+from palaestra.trainers.base import Remarks, Trainer, Warns
 from palaestra.trainers.registry import make_trainer
 from palaestra.trainers.settings import BCSettings
 
@@ -71,6 +71,10 @@ class Learner:
             return self.trainer.remarks()
         except ConfigError as error:
             raise ConfigError(f"behavior '{self.name}': {error}") from error
+
+    def warnings(self) -> list[str]:
+        """What its trainer warns of now."""
+        return self.trainer.warnings() if isinstance(self.trainer, Warns) and not self.inference else []
 
     @property
     def step(self) -> int:

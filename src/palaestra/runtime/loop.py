@@ -7,6 +7,7 @@ from time import perf_counter
 
 from palaestra.core.errors import EnvError
 from palaestra.data.rollout import Rollout
+from palaestra.runtime import report
 from palaestra.runtime.console import ProgressRow
 from palaestra.runtime.run import Run
 from palaestra.runtime.tracker import Summary
@@ -26,9 +27,11 @@ def train(run: Run, callbacks: Sequence[Callback] = ()) -> None:
             rollouts = collect(run, pause)
         run.note_episodes()
         run.note_measurements()
-        for name, rollout in rollouts.items():
-            with run.timers("update"):
-                run.update(name, rollout)
+        report.outline_new(run)
+        with run.update_times.of([pupil.name for name in rollouts for pupil in run.teachers.pupils(name, run.learners)]):
+            for name, rollout in rollouts.items():
+                with run.timers("update"):
+                    run.update(name, rollout)
         run.retire()
         summarize(run, callbacks)
         run.change_lessons()

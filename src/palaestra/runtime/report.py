@@ -7,10 +7,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from palaestra.core.errors import PalaestraError
 from palaestra.runtime.checkpoints import Checkpoint
-from palaestra.runtime.folder import RunFolder
+from palaestra.runtime.extending import lifted, low_rate, rate_jumps, sentence
+from palaestra.runtime.folder import CONFIGURATION, RunFolder
 from palaestra.runtime.run import Run
+from palaestra.runtime.settings import load
 from palaestra.runtime.sinks import METRICS
+from palaestra.runtime.tracker import LastReward
 from palaestra.runtime.watching import watch_command
 
 
@@ -23,16 +27,23 @@ def announce(run: Run, checkpoint: Checkpoint | None, warnings: Sequence[str]) -
         step = 0 if checkpoint is None else checkpoint.step
         run.console.info(f"Playing '{name}' as it was at step {step:,}; nothing in {place} is changed. Ctrl-C ends it")
     elif checkpoint is None:
-        for behavior, learner in run.learners.items():
-            run.tracker.text(behavior, "Hyperparameters", outline(learner.settings.model_dump()))
         run.console.info(f"Starting '{name}' from step 0; its files are in {place}")
     elif run.finished:
         run.console.info(
-            f"The run '{name}' is finished: it has reached its max_steps of {limit(run):,}. To train it further, raise them: {go_on(run)}"
+            f"The run '{name}' is finished: it has reached its max_steps of {limit(run):,} (it is at step {farthest(run):,}). To train it "
+            f"further, raise them: {go_on(run)}"
         )
     else:
         run.console.info(f"Resuming '{name}' from step {checkpoint.step:,}; its files are in {place}")
+    outline_new(run)
     run.lessons.announce()
+
+
+def outline_new(run: Run) -> None:
+    """Sends the settings of behaviors that have come since the last call to TensorBoard, as text."""
+    for name in [] if run.inference else [name for name in run.learners if name not in run.outlined]:
+        run.outlined.add(name)
+        run.tracker.text(name, "Hyperparameters", outline(run.learners[name].settings.model_dump()))
 
 
 def conclude(run: Run, finals: Mapping[str, Path]) -> None:
@@ -49,7 +60,7 @@ def conclude(run: Run, finals: Mapping[str, Path]) -> None:
         if finals and run.settings.env_settings.env_path:
             lines.append(f"test it      palaestra evaluate {shlex.quote(str(run.folder.path))}")
             lines += [f"watch it     {command}" for command in watching(run)]
-        lines.append(f"go on        {go_on(run)}")
+        lines += [f"go on        {go_on(run)}", *gently(run)]
     run.console.info("\n  ".join(lines))
 
 
@@ -62,12 +73,21 @@ def watching(run: Run) -> list[str]:
 
 
 def rewards(run: Run) -> list[str]:
-    """A line a behavior."""
-    lines = []
-    for name in run.learners:
-        mean = run.tracker.mean_reward(name)
-        lines.append(f"{name}: " + ("no episode ended" if mean is None else f"mean reward {mean:.2f} over the last episodes"))
-    return lines
+    """A line a behavior: what its last summary said, and on how many episodes that stands."""
+    return [f"{name}: {last_reward(run.tracker.last_reward(name), learner.next_summary)}" for name, learner in run.learners.items()]
+
+
+def last_reward(last: LastReward | None, next_summary: int) -> str:
+    """What the newest summary with an episode says; `next_summary` is the step of the one to come."""
+    if last is None:
+        return "no episode ended"
+    group = "" if last.group is None else f", mean group reward {last.group:.3f}"
+    count = "1 episode" if last.episodes == 1 else f"{last.episodes:,} episodes"
+    if last.step is None:
+        which = f"so far (the first summary is due at step {next_summary:,})"
+    else:
+        which = f"of the summary at step {last.step:,}"
+    return f"mean reward {last.mean:.3f}{group} over the {count} {which}"
 
 
 def curves(run: Run) -> list[Path]:
@@ -83,6 +103,26 @@ def curves(run: Run) -> list[Path]:
         return []
 
 
+def lifted_rates(run: Run) -> list[str]:
+    """Warnings of learning rates that rise because the run was given more steps. Call before its settings are written anew."""
+    try:
+        before = load(run.folder.path / CONFIGURATION).settings
+    except PalaestraError:
+        return []
+    command, behaviors = resume_command(run.folder), len(run.learners)
+    return [sentence(jump, command, behaviors) for jump in lifted(before, run.learners)]
+
+
+def gently(run: Run) -> list[str]:
+    """For a finished run whose learning rate has fallen: what the command above does to it, and one that keeps it low."""
+    jumps = rate_jumps(run.learners, dict.fromkeys(run.learners, more_steps(run))) if run.finished else []
+    if not jumps:
+        return []
+    rates = ", ".join(dict.fromkeys(f"from {jump.old:.1e} to {jump.new:.1e}" for jump in jumps))
+    why = f"             this lifts the learning rate {rates}, and the reward may fall at first; to keep the rate low:"
+    return [why, f"             {go_on(run)}{low_rate(jumps, len(run.learners))}"]
+
+
 def tell_what_is_safe(run: Run) -> None:
     """After an error: how much of the run is saved."""
     steps = [] if run.inference else run.checkpoints.steps()
@@ -91,9 +131,19 @@ def tell_what_is_safe(run: Run) -> None:
 
 
 def go_on(run: Run) -> str:
-    """The command that continues the run; one that is finished needs more steps."""
-    further = f" --set 'behaviors.*.max_steps={2 * limit(run)}'" if run.finished else ""
+    """The command that continues the run; one that is finished needs more steps than it has taken."""
+    further = f" --set 'behaviors.*.max_steps={more_steps(run)}'" if run.finished else ""
     return resume_command(run.folder) + further
+
+
+def more_steps(run: Run) -> int:
+    """A max_steps that lets a finished run go on, as long again as it has been."""
+    return 2 * max(limit(run), farthest(run))
+
+
+def farthest(run: Run) -> int:
+    """The step of the behavior that is at the greatest."""
+    return max(learner.step for learner in run.learners.values())
 
 
 def resume_command(folder: RunFolder) -> str:

@@ -33,6 +33,7 @@ from palaestra.runtime.teaching import Teachers
 from palaestra.runtime.threads import threads_for
 from palaestra.runtime.timers import Timers
 from palaestra.runtime.tracker import GROUP_REWARD, SUCCESS, Tracker
+from palaestra.runtime.update_times import UpdateTimes
 from palaestra.trainers.settings import SACSettings
 
 RESERVED = ("run", "checkpoints", "run_logs")
@@ -66,6 +67,9 @@ class Run:
         self.checkpoints = Checkpoints(folder.checkpoints, most_kept(settings))
         self.stopped = False
         """Set by a signal or a callback: the run ends at the next tick, saved."""
+        self.outlined: set[str] = set()
+        """Behaviors whose settings TensorBoard has as text."""
+        self.update_times = UpdateTimes()
         self.learning = 0.0
         """Seconds spent in updates."""
         self._first_step = 0
@@ -161,6 +165,10 @@ class Run:
         if isinstance(self.env, Waits):
             self.env.interrupt()
 
+    def wait(self) -> str:
+        """What a stop has to wait for, for people; empty: nothing long. Safe in a signal handler."""
+        return self.update_times.wait()
+
     def abandon(self) -> None:
         """Ends the environment's processes at once. Safe in a signal handler."""
         if isinstance(self.env, Waits):
@@ -209,6 +217,7 @@ class Run:
             start = time.perf_counter()
             metrics = learner.update(rollout)
             self.learning += time.perf_counter() - start
+            self.update_times.ended(learner.name)
             for tag, value in metrics.items():
                 self.tracker.add(learner.name, tag, value)
             self.tracker.policy_updated(learner.name)
@@ -286,6 +295,7 @@ class Run:
         """Goes on from a checkpoint. Raises CheckpointError where it does not fit the environment or the settings."""
         whole: Any = checkpoint.state["run"]
         self._state = {name: part for name, part in checkpoint.state.items() if name != "run"}
+        self.outlined |= self._state.keys()
         self._seats, self._specs = dict(whole["collector"]["seats"]), dict(whole.get("specs", {}))
         self._must_share_behaviors(checkpoint)
         try:
@@ -334,6 +344,8 @@ class Run:
         """Prints what a trainer has to say."""
         for remark in learner.remarks():
             self.console.info(f"{learner.name}: {remark}")
+        for warning in learner.warnings():
+            self.console.warning(f"{learner.name}: {warning}")
 
     def _must_share_behaviors(self, checkpoint: Checkpoint) -> None:
         """Behaviors may come later; none in common means another environment."""

@@ -27,6 +27,10 @@ class Stoppable(Protocol):
         """Ends soon, saved."""
         ...
 
+    def wait(self) -> str:
+        """What ending waits for, where that takes long: what, and how long; empty: nothing."""
+        ...
+
     def abandon(self) -> None:
         """Ends what this process has started: it ends itself at once."""
         ...
@@ -75,7 +79,8 @@ def stop_on_signals(run: Stoppable) -> Iterator[None]:
             os._exit(128 + number)
         heard = True
         run.stop()
-        saving = "" if run.inference else ": saving what was learned"
+        wait = run.wait()
+        saving = "" if run.inference else f": {wait}; then what was learned is saved" if wait else ": saving what was learned"
         say(f"\nstopping{saving} (once more ends at once{', without saving' if saving else ''})\n")
 
     before = {number: signal.signal(number, hear) for number in numbers()}

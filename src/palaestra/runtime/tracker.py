@@ -42,6 +42,17 @@ class Summary:
     std: float
 
 
+@dataclass(frozen=True, slots=True)
+class LastReward:
+    """What the episodes of one period earned, which says how a behavior plays now better than older ones do."""
+
+    step: int | None  # of the summary; None: there was none with an episode, and these are all so far
+    episodes: int
+    mean: float  # of their returns, as in the summary
+    group: float | None  # mean of what whole groups earned; None: there are no groups
+    judged: tuple[float, int]  # mean and count of the returns to compare runs by: a group's count once, with what it earned as one
+
+
 class Sink(Protocol):
     """Where summaries go."""
 
@@ -66,6 +77,7 @@ class _Period:
     totals: dict[str, float] = field(default_factory=dict)
     latest: dict[str, float] = field(default_factory=dict)
     spreads: dict[str, list[float]] = field(default_factory=dict)  # tag: every value
+    judged: list[float] = field(default_factory=lambda: [0.0, 0])  # sum and count of the returns to compare runs by
 
 
 class Tracker:
@@ -77,6 +89,8 @@ class Tracker:
         self._failed: set[int] = set()
         self._periods: defaultdict[str, _Period] = defaultdict(_Period)
         self._since_update: defaultdict[str, list[float]] = defaultdict(lambda: [0.0, 0])  # sum and count of returns
+        self._before_update: dict[str, list[float]] = {}  # the same between the two updates before, where episodes ended
+        self._last: dict[str, LastReward] = {}  # of the newest summary with an episode
         self._recent: defaultdict[str, deque[float]] = defaultdict(lambda: deque(maxlen=RECENT))
 
     def add(self, behavior: str, tag: str, value: float) -> None:
@@ -117,33 +131,49 @@ class Tracker:
         """Episodes that ended: each one's sum of rewards and count of decisions.
 
         `extrinsic` is the return as learned from (strength and group reward in it), where that differs; `judged` are the returns by which
-        `recent_reward` and `mean_reward` go, where they are others, as those of whole groups.
-        The length recorded is one less than the decisions, as users' plots have always had it.
+        `recent_reward`, `mean_reward` and `last_reward` go, where they are others, as those of whole groups.
+        The length recorded is one less than the decisions, as ML-Agents counts: docs/reference/metrics.md says why that is kept.
         """
         self.spread(behavior, REWARD, returns)
         self.extend(behavior, LENGTH, [length - 1 for length in lengths])
         self.extend(behavior, EXTRINSIC, returns if extrinsic is None else extrinsic)
         numbers = _numbers(returns if judged is None else judged)
         _add(self._since_update[behavior], numbers)
+        _add(self._periods[behavior].judged, numbers)
         self._recent[behavior].extend(numbers)
 
     def recent_reward(self, behavior: str) -> float | None:
-        """Mean return of the episodes since the last policy update, which a checkpoint is listed with."""
+        """Mean return of the episodes since the last policy update, which a checkpoint is listed with.
+
+        Where none has ended since: of those before it. None where none ever has.
+        """
         total, count = self._since_update[behavior]
+        if not count:
+            total, count = self._before_update.get(behavior, (0.0, 0))
         return total / count if count else None
 
     def policy_updated(self, behavior: str) -> None:
         """`recent_reward` begins anew."""
-        self._since_update.pop(behavior, None)
+        past = self._since_update.pop(behavior, None)
+        if past is not None and past[1]:
+            self._before_update[behavior] = past
 
     def mean_reward(self, behavior: str) -> float | None:
         """Mean return of the last hundred episodes."""
         recent = self._recent[behavior]
         return sum(recent) / len(recent) if recent else None
 
+    def last_reward(self, behavior: str) -> LastReward | None:
+        """That of the newest summary in which an episode ended, or before there is one, of the episodes so far. None: none ended."""
+        if behavior in self._last:
+            return self._last[behavior]
+        return _last_reward(self._periods[behavior], None) if behavior in self._periods else None
+
     def summarize(self, behavior: str, step: int, *, elapsed: float, training: bool) -> Summary:
         """Closes the period: sends its summary to every sink and begins the next."""
         period = self._periods.pop(behavior, _Period())
+        if (last := _last_reward(period, step)) is not None:
+            self._last[behavior] = last
         returns = np.asarray(period.spreads.get(REWARD, ()))
         mean = std = math.nan
         if len(returns):
@@ -198,16 +228,31 @@ class Tracker:
         return {
             "periods": {name: asdict(period) for name, period in self._periods.items()},
             "since_update": {name: list(pair) for name, pair in self._since_update.items()},
+            "before_update": {name: list(pair) for name, pair in self._before_update.items()},
+            "last": {name: asdict(last) for name, last in self._last.items()},
             "recent": {name: list(returns) for name, returns in self._recent.items()},
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on as if never interrupted."""
-        for kept in (self._periods, self._since_update, self._recent):
+        for kept in (self._periods, self._since_update, self._before_update, self._last, self._recent):
             kept.clear()
         self._periods.update((name, _Period(**deepcopy(period))) for name, period in state["periods"].items())
         self._since_update.update((name, list(pair)) for name, pair in state["since_update"].items())
+        # not in checkpoints of earlier versions
+        self._before_update.update((name, list(pair)) for name, pair in state.get("before_update", {}).items())
+        for name, last in state.get("last", {}).items():
+            self._last[name] = LastReward(**{**last, "judged": tuple(last["judged"])})
         self._recent.update((name, deque(returns, maxlen=RECENT)) for name, returns in state["recent"].items())
+
+
+def _last_reward(period: _Period, step: int | None) -> LastReward | None:
+    returns, groups, (total, count) = period.spreads.get(REWARD, []), period.spreads.get(GROUP_REWARD), period.judged
+    if not returns:
+        return None
+    mean = sum(returns) / len(returns)
+    group = sum(groups) / len(groups) if groups else None
+    return LastReward(step, len(returns), mean, group, (total / count, int(count)) if count else (mean, len(returns)))
 
 
 def _add(sum_and_count: list[float], numbers: Sequence[float]) -> None:

@@ -66,3 +66,12 @@ class Remarks(Protocol):
         Raises ConfigError where what it will need while learning cannot be had, such as memory.
         """
         ...
+
+
+@runtime_checkable
+class Warns(Protocol):
+    """A trainer that may find something wrong."""
+
+    def warnings(self) -> list[str]:
+        """What a user should look at, a sentence each, told once: asked when `remarks` would be."""
+        ...

@@ -87,9 +87,6 @@ class SAC:
 
     def remarks(self) -> list[str]:
         """What people should know now. Raises ConfigError where the replay cannot fit."""
-        if self._lacks_replay:
-            self._lacks_replay = False
-            return [f"The checkpoint has no replay that fits; {self._to_collect:,} decisions are collected anew before it learns again"]
         if self._told:
             return []
         check_room(self.replay)
@@ -102,6 +99,13 @@ class SAC:
         return [
             f"Its replay of {self.replay.size:,} decisions takes up to {size}{why} and {kept} saved in checkpoints (save_replay_buffer)"
         ]
+
+    def warnings(self) -> list[str]:
+        """That a run goes on without the experience it had."""
+        lacking, self._lacks_replay = self._lacks_replay, False
+        keep = "" if self.saves_replay else ", since its settings keep none there (save_replay_buffer: true does)"
+        again = f"{self._to_collect:,} decisions are collected anew before it learns again"
+        return [f"It goes on without its replay: the checkpoint has none that fits{keep}; {again}"] if lacking else []
 
     def update(self, rollout: Rollout, step: int) -> Metrics:
         """Pours the rollout into the replay, then makes the gradient steps that are due."""

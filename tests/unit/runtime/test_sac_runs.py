@@ -56,7 +56,8 @@ def test_a_run_says_what_its_replay_takes_and_that_it_was_not_saved(tmp_path: Pa
     )
     train(config, "Basic", tmp_path, resume=True)
     told = " ".join(capsys.readouterr().out.split())
-    assert "Basic: The checkpoint has no replay that fits; 50 decisions are collected anew before it learns again" in told
+    warning = "[WARNING] Basic: It goes on without its replay: the checkpoint has none that fits, since its settings keep none there"
+    assert f"{warning} (save_replay_buffer: true does); 50 decisions are collected anew before it learns again" in told
 
 
 def test_a_replay_that_cannot_fit_is_refused_before_the_start(tmp_path: Path):

@@ -20,6 +20,10 @@ pytestmark = pytest.mark.skipif(os.name == "nt", reason="needs POSIX signals")
 class Playing:
     stopped: bool = False
     inference: bool = False
+    waits_for: str = ""
+
+    def wait(self) -> str:
+        return self.waits_for
 
     def stop(self) -> None:
         self.stopped = True
@@ -41,6 +45,15 @@ def test_the_first_signal_asks_the_run_to_stop_and_the_handlers_go_back(number: 
     finally:
         signal.signal(number, outside)
     assert capfd.readouterr().err == "\nstopping: saving what was learned (once more ends at once, without saving)\n"
+
+
+def test_a_signal_in_a_long_update_says_how_long_it_will_take(capfd: pytest.CaptureFixture[str]):
+    with stop_on_signals(Playing(waits_for="an update is under way, about 12 s left")):
+        os.kill(os.getpid(), signal.SIGTERM)
+    said = capfd.readouterr().err
+    assert said == (
+        "\nstopping: an update is under way, about 12 s left; then what was learned is saved (once more ends at once, without saving)\n"
+    )
 
 
 def test_a_closed_terminal_is_ignored_under_nohup():

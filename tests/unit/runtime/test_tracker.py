@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from palaestra.runtime.tracker import EXTRINSIC, LENGTH, REWARD, Summary, Tracker
+from palaestra.runtime.tracker import EXTRINSIC, GROUP_REWARD, LENGTH, REWARD, LastReward, Summary, Tracker
 
 
 class Shelf:
@@ -106,14 +106,38 @@ def test_the_recent_reward_begins_anew_with_each_policy_update():
     tracker.episodes("B", [6.0], [5])
     assert tracker.recent_reward("B") == 3.0
     tracker.policy_updated("B")
-    assert tracker.recent_reward("B") is None
-    assert tracker.mean_reward("B") == 3.0
+    assert tracker.recent_reward("B") == 3.0  # none ended since: that of the policy before
+    tracker.policy_updated("B")
+    tracker.episodes("B", [8.0], [5])
+    assert tracker.recent_reward("B") == 8.0
+    assert tracker.mean_reward("B") == 4.25
 
 
 def test_the_mean_reward_looks_back_on_a_hundred_episodes():
     tracker = Tracker([])
     tracker.episodes("B", [1000.0] + [1.0] * 50 + [3.0] * 50, [5] * 101)
     assert tracker.mean_reward("B") == 2.0
+
+
+def test_the_last_reward_is_that_of_the_newest_summary_with_an_episode():
+    tracker = Tracker([])
+    assert tracker.last_reward("B") is None
+    tracker.episodes("B", [1.0, 2.0], [5, 5])
+    assert tracker.last_reward("B") == LastReward(None, 2, 1.5, None, (1.5, 2))  # no summary yet
+    tracker.summarize("B", 100, elapsed=0, training=True)
+    tracker.episodes("B", [10.0], [5])
+    tracker.summarize("B", 200, elapsed=0, training=True)
+    tracker.summarize("B", 300, elapsed=0, training=True)
+    tracker.episodes("B", [50.0], [5])
+    assert tracker.last_reward("B") == LastReward(200, 1, 10.0, None, (10.0, 1))
+
+
+def test_the_last_reward_counts_a_group_once_with_what_it_earned_as_one():
+    tracker = Tracker([])
+    tracker.episodes("B", [1.0, 3.0], [5, 5], judged=[13.0])
+    tracker.spread("B", GROUP_REWARD, [10.0])
+    tracker.summarize("B", 100, elapsed=0, training=True)
+    assert tracker.last_reward("B") == LastReward(100, 2, 2.0, 10.0, (13.0, 1))
 
 
 @pytest.mark.parametrize("cut", [0, 1, 2])
@@ -132,6 +156,7 @@ def test_an_open_summary_survives_a_resume_to_the_last_bit(cut: int):
             one.latest("B", "last", i)
     assert tracker.state_dict() == whole.state_dict()
     assert tracker.recent_reward("B") == whole.recent_reward("B")
+    assert tracker.last_reward("B") == whole.last_reward("B")
     a, b = summarize(whole), summarize(tracker)
     assert (a.values, a.totals, a.mean, a.std) == (b.values, b.totals, b.mean, b.std)
 

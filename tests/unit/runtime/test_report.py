@@ -1,0 +1,122 @@
+"""What a run says at its beginning and end, and that the commands it offers do what it says."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_runs import settings
+from tiny_envs import Scripted
+
+import palaestra
+from palaestra.cli.main import main
+from palaestra.runtime.tracker import Summary
+
+
+def train(results: Path, max_steps: int = 800, config: Any = None, sets: tuple[str, ...] = (), **more: Any) -> palaestra.Result:
+    given: dict[str, Any] = {"env": "Basic", "num_areas": 3, "seed": 7, "results_dir": str(results), "run_id": "run", **more}
+    return palaestra.train(settings("Basic", max_steps) if config is None else config, sets=sets, **given)
+
+
+def offered(out: str) -> list[list[str]]:
+    """Arguments of the commands `palaestra learn ...` that were printed."""
+    return [shlex.split(command)[1:] for command in re.findall(r"palaestra learn .*--resume.*", out)]
+
+
+def rates(folder: Path) -> list[float]:
+    lines = map(json.loads, (folder / "metrics.jsonl").read_text().splitlines())
+    return [line["Policy/Learning Rate"] for line in lines if "Policy/Learning Rate" in line]
+
+
+def test_the_closing_mean_is_that_of_the_last_summary_with_its_count_of_episodes(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    seen: list[Summary] = []
+    result = train(tmp_path, callbacks=[seen.append])
+    last = [summary for summary in seen if summary.episodes][-1]
+    closing = f"Basic: mean reward {last.mean:.3f} over the {last.episodes} episodes of the summary at step {last.step}"
+    assert closing in capsys.readouterr().out
+    assert result.rewards == {"Basic": pytest.approx(last.mean)}
+    assert result.episodes == {"Basic": last.episodes}
+
+
+def test_without_a_summary_the_closing_mean_is_of_all_episodes_so_far(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    result = train(tmp_path, 300, sets=("behaviors.Basic.summary_freq=1000",))
+    assert result.episodes["Basic"] > 0
+    said = f"over the {result.episodes['Basic']} episodes so far (the first summary is due at step 1,000)"
+    assert said in capsys.readouterr().out
+
+
+def test_no_model_is_listed_without_a_reward_once_episodes_have_ended(tmp_path: Path):
+    """Basic has episodes of a few decisions; updates of 12 decisions leave most checkpoints without one since the last."""
+    sets = (
+        "behaviors.Basic.checkpoint_interval=30",
+        "behaviors.Basic.keep_checkpoints=0",
+        "behaviors.Basic.hyperparameters.buffer_size=12",
+    )
+    folder = train(tmp_path, 400, sets=(*sets, "behaviors.Basic.hyperparameters.batch_size=6"), quiet=True).folder
+    listed = json.loads((folder / "run_logs/training_status.json").read_text())["Basic"]
+    listed_rewards = [model["reward"] for model in (*listed["checkpoints"], listed["final_checkpoint"])]
+    first = next(i for i, reward in enumerate(listed_rewards) if reward is not None)
+    assert None not in listed_rewards[first:]
+    assert len(listed_rewards) > first + 5
+
+
+def test_the_hint_of_a_run_whose_max_steps_were_lowered_below_its_step_trains_it_further(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    train(tmp_path, 800, quiet=True)
+    train(tmp_path, resume=True, config=None, sets=("behaviors.Basic.max_steps=100",), quiet=True)
+    capsys.readouterr()
+    assert main(["learn", "--run-id=run", f"--results-dir={tmp_path}", "--resume"]) == 0
+    said = capsys.readouterr().out
+    assert "it has reached its max_steps of 100 (it is at step 801)" in said
+    assert main(offered(said)[0]) == 0
+    assert "Resuming 'run' from step 801" in capsys.readouterr().out
+
+
+def test_more_steps_say_how_far_they_lift_the_learning_rate_and_how_to_hold_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    folder = train(tmp_path, 800).folder
+    further, gently = offered(capsys.readouterr().out)
+    assert main(further) == 0
+    said = capsys.readouterr().out
+    assert "[WARNING] Basic: its learning rate rises from 1.0e-10 to 1.5e-04" in said
+    assert "max_steps, which went from 800 to 1,602" in said
+
+    hold = offered(said)[0]
+    assert main([*hold, "--set", "behaviors.*.max_steps=2400"]) == 0
+    assert "learning rate rises" not in capsys.readouterr().out
+    assert set(rates(folder)[-3:]) == {3e-5}
+    assert gently == [*further, *hold[-4:]]
+
+
+def test_the_rate_of_a_run_that_was_not_finished_is_offered_as_it_was(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    train(tmp_path, 800, callbacks=[lambda summary: summary.step >= 400], quiet=True)
+    train(tmp_path, 1600, resume=True, callbacks=[lambda summary: True])
+    said = capsys.readouterr().out
+    assert "its learning rate rises from 1.5e-04 to 2.2e-04" in said
+    assert "--set 'behaviors.*.hyperparameters.learning_rate=0.00015'" in said
+
+
+@pytest.mark.parametrize("sets", [(), ("behaviors.Basic.hyperparameters.learning_rate_schedule=constant",)])
+def test_rates_that_do_not_rise_are_not_spoken_of(sets: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    train(tmp_path, 400, sets=sets, callbacks=[lambda summary: True])
+    train(tmp_path, 800 if sets else 400, sets=sets, resume=True)
+    assert "learning rate rises" not in capsys.readouterr().out
+
+
+def test_behaviors_that_come_late_have_their_settings_in_tensorboard_as_text(tmp_path: Path):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    env = Scripted({"A": {}, "B": {}}, appears={"B": 5})
+    config = {"default_settings": settings("x", 300)["behaviors"]["x"]}
+    folder = train(tmp_path, config=config, env=env, num_areas=None, quiet=True, callbacks=[lambda summary: summary.step >= 200]).folder
+    train(tmp_path, config=config, env=Scripted({"A": {}, "B": {}}, appears={"B": 5}), num_areas=None, quiet=True, resume=True)
+    for name in ("A", "B"):
+        texts = []
+        for file in (folder / name).iterdir():
+            if file.name.startswith("events"):
+                texts += EventAccumulator(str(file)).Reload().Tags()["tensors"]
+        assert texts == ["Hyperparameters/text_summary"], name

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import pytest
+
+from palaestra.runtime import update_times
+from palaestra.runtime.update_times import UpdateTimes
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Seconds, to be set by hand."""
+    now = [0.0]
+    monkeypatch.setattr(update_times.time, "perf_counter", lambda: now[0])
+    return now
+
+
+def update(times: UpdateTimes, clock: list[float], **seconds: float) -> None:
+    """Each behavior's update takes so long."""
+    with times.of(list(seconds)):
+        for name, spent in seconds.items():
+            clock[0] += spent
+            times.ended(name)
+
+
+def test_outside_of_updates_there_is_nothing_to_wait_for(clock: list[float]):
+    times = UpdateTimes()
+    update(times, clock, A=30.0)
+    assert times.wait() == ""
+
+
+def test_the_wait_is_what_the_last_update_took_less_what_has_passed(clock: list[float]):
+    times = UpdateTimes()
+    update(times, clock, A=30.0)
+    with times.of(["A"]):
+        clock[0] += 12.5
+        assert times.wait() == "an update is under way, about 18 s left"
+        clock[0] += 100
+        assert times.wait() == "an update is under way, about 1 s left"
+
+
+def test_updates_of_other_behaviors_that_follow_count_too(clock: list[float]):
+    times = UpdateTimes()
+    update(times, clock, A=30.0, B=200.0)
+    with times.of(["A", "B"]):
+        clock[0] += 10
+        assert times.wait() == "an update is under way, about 3 min 40 s left"
+        times.ended("A")
+        clock[0] += 150
+        assert times.wait() == "an update is under way, about 50 s left"
+
+
+def test_of_a_first_update_it_says_that_nothing_is_known(clock: list[float]):
+    times = UpdateTimes()
+    with times.of(["A"]):
+        clock[0] += 7
+        assert times.wait() == "the first update is under way for 7 s; how long one takes is not known yet"
+
+
+def test_short_updates_are_not_worth_a_word(clock: list[float]):
+    times = UpdateTimes()
+    update(times, clock, A=0.4)
+    with times.of(["A"]):
+        assert times.wait() == ""
