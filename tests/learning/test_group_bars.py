@@ -5,6 +5,7 @@ Each run is judged by a hundred groups that its exported model plays.
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ import palaestra
 from palaestra.runtime.evaluation import evaluate
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
+GAMES = Path(__file__).resolve().parents[2] / "benchmarks" / "games"
 GROUPS = 100
 
 
@@ -40,6 +42,23 @@ def test_groups_reach_their_bar(config: str, env: str, bar: float, seed: int, tm
     reward = group_reward(config, env, seed, tmp_path)
     print(f"{env} seed {seed}: {reward:.3f}")
     assert reward >= bar
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("over_the_wire", [False, True], ids=("in process", "over the wire"))
+def test_what_is_learned_stays_where_members_leave_on_success(
+    over_the_wire: bool, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    env = str(GAMES / "doors.py") if over_the_wire else "python:doors:doors"
+    monkeypatch.syspath_prepend(str(GAMES))
+    palaestra.train(GAMES / "doors.yaml", env=env, seed=seed, run_id="doors", results_dir=str(tmp_path), quiet=True)
+    written = [json.loads(line) for line in (tmp_path / "doors" / "metrics.jsonl").read_text().splitlines()]
+    rewards = {line["step"]: line["Environment/Cumulative Reward"] for line in written if "Environment/Cumulative Reward" in line}
+    print(f"seed {seed}: {rewards}")
+    late = [reward for step, reward in rewards.items() if step >= 30_000]
+    assert len(late) == 11
+    assert min(late) >= 0.083
 
 
 @pytest.mark.slow
