@@ -8,6 +8,8 @@ greater last reward of an episode has won it.
 from __future__ import annotations
 
 import argparse
+import math
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,7 +38,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(options: argparse.Namespace) -> None:
     """Plays, prints and writes."""
     import json
-    import sys
 
     from palaestra.core.errors import ConfigError
     from palaestra.runtime.folder import CONFIGURATION
@@ -52,13 +53,8 @@ def main(options: argparse.Namespace) -> None:
     settings = load(folder.path / CONFIGURATION, own_code=False).settings
     models = Models({}, settings, folder.run_id, folder=folder.path, trust=options.trust)
     env = open_for(models, options.env, options.num_areas, 512, options.seed, flags=given_flags(options))
-
-    def tell(share: float) -> None:
-        if sys.stderr.isatty():
-            print(f"\r{100 * share:.0f} %", end="" if share < 1 else "\r", file=sys.stderr, flush=True)
-
     try:
-        league = run_league(folder.path, env, options.snapshots, options.games, seed=options.seed, progress=tell, trust=options.trust)
+        league = run_league(folder.path, env, options.snapshots, options.games, seed=options.seed, progress=Progress(), trust=options.trust)
     finally:
         env.close()
     table, picture = write_league(league, folder.path)
@@ -67,6 +63,24 @@ def main(options: argparse.Namespace) -> None:
         return
     show(league)
     print(f"\n  table      {table}\n  heat map   {picture}")
+
+
+class Progress:
+    """Tells on stderr how many games have been played: in one line on a terminal, else in a line every tenth."""
+
+    def __init__(self) -> None:
+        self._told = -1
+
+    def __call__(self, done: int, total: int) -> None:
+        """Takes the number of games so far, and of all."""
+        terminal = sys.stderr.isatty()
+        percent = 100 * done // total
+        step = percent if terminal else percent // 10
+        if step == self._told:
+            return
+        self._told = step
+        line = f"{done:,} of {total:,} games, {percent} %"
+        print(f"\r{line}" if terminal else line, end="\n" if not terminal or done == total else "", file=sys.stderr, flush=True)
 
 
 def show(league: League) -> None:
@@ -86,8 +100,12 @@ def show(league: League) -> None:
     for name in names:
         mine = [i for i, entry in enumerate(league.entries) if entry.behavior == name]
         theirs = [i for i, entry in enumerate(league.entries) if entry.behavior == (names[-1] if name == names[0] else names[0])]
-        print(
-            f"{name}: the last wins {100 * league.decided[mine[-1], theirs[0]]:.1f} % of decided games against the first"
-            f"{'' if len(names) == 1 else f' {names[-1] if name == names[0] else names[0]}'}; "
-            f"ratings and mean scores have a rank correlation of {league.agreement(name):.2f}"
-        )
+        other = "" if len(names) == 1 else f" {names[-1] if name == names[0] else names[0]}"
+        won, agreement = league.decided[mine[-1], theirs[0]], league.agreement(name)
+        said = [
+            f"no game of the last against the first{other} was decided"
+            if math.isnan(won)
+            else f"the last wins {100 * won:.1f} % of decided games against the first{other}",
+            *([] if math.isnan(agreement) else [f"ratings and mean scores have a rank correlation of {agreement:.2f}"]),
+        ]
+        print(f"{name}: {'; '.join(said)}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -17,6 +18,8 @@ from palaestra.runtime.rivals import Rivals
 from palaestra.scenario.ratings import Skill, rate
 
 Numbers = NDArray[np.int64]
+Progress: TypeAlias = Callable[[int, int], None]
+"""Takes the number of games so far, and of all."""
 PATIENCE = 2000
 """Episodes of agents that may end in an area before it counts as holding several games, whose ends do not fall together."""
 
@@ -113,11 +116,12 @@ def play(
     each: int,
     *,
     seed: int = 0,
-    progress: Callable[[float], None] = lambda share: None,
+    progress: Progress = lambda done, total: None,
 ) -> None:
-    """Adds at least `each` games of every pairing to the league, none chosen by how it went. `rivals` hold entry i as snapshot i.
+    """Adds `each` games of every pairing to the league, none chosen by how it went. `rivals` hold entry i as snapshot i.
 
-    An area plays one pairing, and as many games as its share; what it plays beyond is left out.
+    An area plays one pairing, and as many games as its share; what it plays beyond is left out. `progress` is told how many games have
+    been counted, and how many there will be.
     """
     steps = env.reset(seed)
     if strange := [name for name in steps if name not in rivals]:
@@ -127,11 +131,12 @@ def play(
     pairs = pairings(league.entries, sides)
     if not pairs:
         raise RunError("a league needs at least two snapshots")
-    rounds = -(-len(pairs) // env.num_areas)
+    total = len(pairs) * each
+    progress(0, total)
     for start in range(0, len(pairs), env.num_areas):
         here = pairs[start : start + env.num_areas]
-        _play_some(env, rivals, league, Round(sides, [here[i % len(here)] for i in range(env.num_areas)], len(here), each), seed + start)
-        progress((start // env.num_areas + 1) / rounds)
+        one = Round(sides, [here[i % len(here)] for i in range(env.num_areas)], len(here), each)
+        _play_some(env, rivals, league, one, seed + start, lambda games, before=start * each: progress(before + games, total))
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,13 +150,16 @@ class Round:
 
     @property
     def quota(self) -> Numbers:
-        """(areas,) games that count."""
-        areas = np.bincount(np.arange(len(self.players)) % self.distinct)
-        return np.array([-(-self.each // areas[i % self.distinct]) for i in range(len(self.players))])
+        """(areas,) games that count: of each pairing `each` in all, spread over its areas as evenly as can be."""
+        at = np.arange(len(self.players))
+        areas = np.bincount(at % self.distinct)[at % self.distinct]
+        return self.each // areas + (at // self.distinct < self.each % areas)
 
 
-def _play_some(env: Env, rivals: Mapping[str, Rivals], league: League, one: Round, seed: int) -> None:
+def _play_some(env: Env, rivals: Mapping[str, Rivals], league: League, one: Round, seed: int, played: Callable[[int], None]) -> None:
+    """`played` is told how many games of the round have been counted."""
     left = one.quota
+    due = int(left.sum())
     steps = env.reset(seed)
     episodes = AreaEpisodes(env.num_areas)
     episodes.begin(steps)
@@ -179,6 +187,8 @@ def _play_some(env: Env, rivals: Mapping[str, Rivals], league: League, one: Roun
                 if left[area] > 0:
                     league.add(list(one.players[area]), last[area].tolist())
                 left[area], ends[area] = left[area] - 1, 0
+            if over is not None:
+                played(due - int(left.clip(0).sum()))
 
 
 def sides_of(steps: Mapping[str, TimeStep]) -> list[tuple[str, int]]:

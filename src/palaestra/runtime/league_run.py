@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from palaestra.runtime.checkpoints import Checkpoints
 from palaestra.runtime.curves import INK, SOFT, save
 from palaestra.runtime.files import explain, write_whole
 from palaestra.runtime.folder import CONFIGURATION
-from palaestra.runtime.league import Entry, League, play
+from palaestra.runtime.league import Entry, League, Progress, play
 from palaestra.runtime.networks import spec_of
 from palaestra.runtime.rivals import Rivals
 from palaestra.runtime.settings import behavior, load
@@ -36,7 +36,7 @@ def run_league(
     games: int,
     *,
     seed: int = 0,
-    progress: Callable[[float], None] = lambda share: None,
+    progress: Progress = lambda done, total: None,
     trust: bool = False,
 ) -> League:
     """Plays every snapshot of a run, evenly chosen ones where there are more than `most`, against every other.
@@ -127,7 +127,7 @@ def heat_map(league: League) -> Figure:
     axes.tick_params(length=0)
     for spine in axes.spines.values():
         spine.set_visible(False)
-    axes.set_title("score of the row in 100 games", loc="left", fontsize=11, fontweight="bold", color=INK)
+    axes.set_title("score of the row in percent", loc="left", fontsize=11, fontweight="bold", color=INK)
     return figure
 
 

@@ -10,9 +10,11 @@ import pytest
 from small_runs import settings
 
 import palaestra
+from palaestra.cli.league import show
 from palaestra.cli.main import main
 from palaestra.core.errors import RunError
-from palaestra.runtime.league import Entry, League, pairings, rank_correlation
+from palaestra.runtime.league import Entry, League, Round, pairings, rank_correlation
+from palaestra.runtime.league_run import heat_map
 from palaestra.runtime.snapshots import MOST, SnapshotFiles, too_many
 
 
@@ -58,6 +60,30 @@ def test_the_mean_counts_of_who_played_two_sides():
     assert league.scores[1, 0] == 0.5
 
 
+@pytest.mark.parametrize(("areas", "distinct", "each"), [(512, 6, 10), (7, 2, 10), (3, 3, 10), (40, 6, 1)])
+def test_every_pairing_plays_exactly_the_games_asked_for(areas: int, distinct: int, each: int):
+    quota = Round([], [[0, 1]] * areas, distinct, each).quota
+    assert np.bincount(np.arange(areas) % distinct, weights=quota).tolist() == [each] * distinct
+    assert np.ptp(quota) <= np.ceil(each * distinct / areas)
+
+
+def test_a_league_that_decided_nothing_says_so(capsys: pytest.CaptureFixture[str]):
+    league = League(of("A", "A"))
+    league.add([0, 1], [0.0, 0.0])
+    show(league)
+    said = capsys.readouterr().out
+    assert "A: no game of the last against the first was decided" in said
+    assert "nan" not in said
+
+
+def test_the_heat_map_calls_percent_percent():
+    league = League(of("A", "A"))
+    league.add([0, 1], [1.0, 0.0])
+    figure = heat_map(league)
+    assert figure.axes[0].get_title(loc="left") == "score of the row in percent"
+    assert {text.get_text() for text in figure.axes[0].texts} == {"0", "100"}
+
+
 def test_rank_correlation_of_equal_reversed_and_tied_orders():
     rising = np.array([1.0, 2.0, 3.0, 4.0])
     assert rank_correlation(rising, rising**3) == pytest.approx(1.0)
@@ -83,13 +109,16 @@ def test_a_run_leaves_snapshots_that_a_league_can_play(tmp_path: Path, capsys: p
     assert files.steps("Pair")[0] == 0
     assert files.steps("Pair")[-1] == result.steps["Pair"]
     assert main(["league", str(result.folder), "--games=4", "--snapshots=3"]) == 0
-    told = capsys.readouterr().out
+    told, progress = capsys.readouterr()
     assert "Pair: the last wins" in told
     assert "Giant: the last wins" in told
+    assert progress.splitlines()[0] == "0 of 36 games, 0 %"
+    assert progress.splitlines()[-1] == "36 of 36 games, 100 %"
+    assert len(progress.splitlines()) <= 11
     table = json.loads((result.folder / "league.json").read_text())
     assert [entry["behavior"] for entry in table["entries"]] == ["Pair"] * 3 + ["Giant"] * 3
     games = np.array(table["games"])
-    assert (games[:3, 3:] >= 4).all()
+    assert (games[:3, 3:] == 4).all()
     assert not games[:3, :3].any()
     assert (result.folder / "league.png").stat().st_size > 10_000
 
