@@ -1,23 +1,34 @@
 """Draws learning curves of one or several runs as a picture.
 
-A run is a folder, or a run id inside the results folder. Runs of ML-Agents are read from their TensorBoard event files.
+A run is a folder, or a run id inside the results folder; a pattern such as 'soccer*', in quotes or the shell reads it, means all runs of
+such names. Runs of ML-Agents are read from their TensorBoard event files.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
+from collections.abc import Sequence
+from glob import escape, glob
 from pathlib import Path
 
+from palaestra.core.errors import RunError
 from palaestra.runtime.curves import learning_curves, save
 from palaestra.runtime.folder import RunFolder
-from palaestra.runtime.history import find_tag, read_history, tags
+from palaestra.runtime.history import find_tags, has_metrics, read_history, tags
 from palaestra.runtime.tracker import REWARD
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Which runs, which metric, and how it is drawn."""
-    parser.add_argument("runs", nargs="+", metavar="RUN", help="run ids, or run folders such as results/first")
-    parser.add_argument("--metric", default=REWARD, metavar="TAG", help="TensorBoard tag to draw, or its last part (default: %(default)s)")
+    parser.add_argument("runs", nargs="+", metavar="RUN", help="run ids, run folders such as results/first, or patterns such as 'seed-*'")
+    parser.add_argument(
+        "--metric",
+        action="append",
+        metavar="TAG",
+        help="TensorBoard tag to draw, its last part, or a pattern such as 'Losses/*'; several with commas, or by repeating the flag "
+        f"(default: {REWARD})",
+    )
     parser.add_argument("--list", action="store_true", help="print the tags there are instead")
     parser.add_argument("--out", type=Path, default=Path("curves.png"), metavar="FILE", help="picture to write (default: %(default)s)")
     parser.add_argument("--x", choices=("step", "time"), default="step", help="agent-steps or training time (default: %(default)s)")
@@ -26,26 +37,44 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> None:
-    """Writes the picture and says where."""
-    runs = {run: read_history(_folder(run, args.results_dir)) for run in args.runs}
+    """Writes the picture and says where. Raises RunError."""
+    folders = find_runs(args.runs, args.results_dir)
+    runs = {run: read_history(folder) for run, folder in folders.items()}
     known = tags(runs.values())
     if args.list:
         print("\n".join(known))
         return
-    short = {Path(run).name: history for run, history in runs.items()}
-    figure = learning_curves(
-        short if len(short) == len(runs) else runs, find_tag(args.metric, known), by_time=args.x == "time", smooth=args.smooth
-    )
+    metrics = find_tags(args.metric or [REWARD], known)
+    names = {run: folder.name for run, folder in folders.items()}
+    shown = {names[run]: history for run, history in runs.items()} if len(set(names.values())) == len(names) else runs
+    figure = learning_curves(shown, metrics, by_time=args.x == "time", smooth=args.smooth)
     save(figure, args.out)
     print(f"Wrote {args.out}")
 
 
-def _folder(run: str, results: Path) -> Path:
-    if Path(run).is_dir():
-        return Path(run)
-    folder = RunFolder(results, run)
-    folder.must_exist("plot")
-    return folder.path
+def find_runs(words: Sequence[str], results: Path) -> dict[str, Path]:
+    """Folders of runs, by what they were called; a pattern means all that have metrics. Raises RunError."""
+    found: dict[str, Path] = {}
+    for word in words:
+        if Path(word).is_dir():
+            found[word] = Path(word)
+        elif any(sign in word for sign in "*?["):
+            runs = _matching(word) or _matching(str(Path(escape(str(results))) / word))
+            if not runs:
+                raise RunError(f"no run with metrics matches '{word}', neither here nor in {results}")
+            found |= {str(path): path for path in runs}
+        else:
+            folder = RunFolder(results, word)
+            folder.must_exist("plot")
+            found[word] = folder.path
+    different = {path.resolve(): run for run, path in reversed(found.items())}
+    return {run: path for run, path in found.items() if different[path.resolve()] == run}
+
+
+def _matching(pattern: str) -> list[Path]:
+    """Runs that have measured something, 'seed-2' before 'seed-10'."""
+    paths = sorted(glob(pattern), key=lambda path: [int(part) if part.isdigit() else part for part in re.split(r"([0-9]+)", path)])
+    return [path for path in map(Path, paths) if path.is_dir() and has_metrics(path)]
 
 
 def _weight(text: str) -> float:

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TypeAlias
 
@@ -48,6 +49,26 @@ def tags(histories: Iterable[History]) -> list[str]:
     return sorted({tag for history in histories for tagged in history.values() for tag in tagged})
 
 
+def has_metrics(run: Path) -> bool:
+    """Whether a folder is a run that has measured something: one of ours, or of ML-Agents."""
+    return (run / METRICS).is_file() or next(run.glob("**/events.out.tfevents.*"), None) is not None
+
+
+def find_tags(words: Sequence[str], known: Sequence[str]) -> list[str]:
+    """The tags of names (`find_tag`), of patterns such as 'Losses/*', and of several of either with commas between. Raises RunError."""
+    names = [part.strip() for word in words for part in ([word] if word in known else word.split(",")) if part.strip()]
+    found: dict[str, None] = {}
+    for name in names:
+        if name in known or not any(sign in name for sign in "*?["):
+            found[find_tag(name, known)] = None
+            continue
+        matches = [tag for tag in known if fnmatchcase(tag.casefold(), name.casefold())]
+        if not matches:
+            raise RunError(f"no metric matches '{name}'\n  there are:\n    " + "\n    ".join(known))
+        found |= dict.fromkeys(matches)
+    return list(found)
+
+
 def find_tag(name: str, known: Sequence[str]) -> str:
     """The tag of that name; its last part, such as 'entropy', will do where only one ends so. Raises RunError, with the nearest."""
     if name in known:
@@ -57,7 +78,7 @@ def find_tag(name: str, known: Sequence[str]) -> str:
     alike = [tag for tag, forms in names.items() if wanted in forms]
     if len(alike) == 1:
         return alike[0]
-    near = alike or [tag for tag, forms in names.items() if get_close_matches(wanted, forms, n=1)]
+    near = alike or [tag for tag, forms in names.items() if wanted in tag.casefold() or get_close_matches(wanted, forms, n=1)]
     hint = f"; did you mean {' or '.join(repr(tag) for tag in near)}?" if near else ""
     raise RunError(f"there is no metric '{name}'{hint}\n  there are:\n    " + "\n    ".join(known))
 

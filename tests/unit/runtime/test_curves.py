@@ -11,10 +11,10 @@ from PIL import Image
 
 from palaestra.cli import plot
 from palaestra.core.errors import RunError
-from palaestra.runtime.curves import learning_curves, overview, save, save_curves, smoothed
-from palaestra.runtime.history import find_tag, read_history, tags
+from palaestra.runtime.curves import COLORS, learning_curves, overview, save, save_curves, smoothed
+from palaestra.runtime.history import find_tag, find_tags, read_history, tags
 from palaestra.runtime.sinks import JSONLSink, TensorBoardSink
-from palaestra.runtime.tracker import LENGTH, REWARD, Sink, Tracker
+from palaestra.runtime.tracker import ELO, LENGTH, REWARD, Sink, Tracker
 
 TAGS = [REWARD, LENGTH, "Losses/Policy Loss", "Losses/Value Loss", "Policy/Entropy"]
 
@@ -80,11 +80,11 @@ def test_a_tag_is_found_by_its_last_part(name: str, tag: str):
     assert find_tag(name, TAGS) == tag
 
 
-@pytest.mark.parametrize(("name", "near"), [("Policy/Entropi", "Policy/Entropy"), ("cumulative rewad", REWARD)])
+@pytest.mark.parametrize(("name", "near"), [("Policy/Entropi", "Policy/Entropy"), ("cumulative rewad", REWARD), ("reward", REWARD)])
 def test_a_misspelt_tag_names_the_nearest_and_all_others(name: str, near: str):
     with pytest.raises(RunError, match=f"did you mean '{near}'") as caught:
         find_tag(name, TAGS)
-    assert all(f"\n  {tag}" in str(caught.value) for tag in TAGS)
+    assert all(f"\n    {tag}" in str(caught.value) for tag in TAGS)
 
 
 def test_smoothing_is_a_weighted_mean_of_the_past():
@@ -94,7 +94,7 @@ def test_smoothing_is_a_weighted_mean_of_the_past():
 
 def test_lines_are_named_by_what_tells_them_apart(results: Path):
     def names(**runs: str) -> set[str]:
-        figure = learning_curves({label: read_history(results / run) for label, run in runs.items()}, REWARD)
+        figure = learning_curves({label: read_history(results / run) for label, run in runs.items()}, [REWARD])
         return {text.get_text() for text in figure.axes[0].texts}
 
     assert names(one="first", two="first") >= {"one", "two"}
@@ -105,7 +105,7 @@ def test_lines_are_named_by_what_tells_them_apart(results: Path):
 
 def test_names_at_the_ends_of_lines_keep_apart(results: Path):
     history = read_history(results / "first")
-    figure = learning_curves({f"run {i}": history for i in range(6)}, REWARD)
+    figure = learning_curves({f"run {i}": history for i in range(6)}, [REWARD])
     heights = sorted(text.xy[1] for text in figure.axes[0].texts if isinstance(text, Annotation) and text.get_text().startswith("run"))
     assert min(np.diff(heights)) * 4.5 * 72 > 10
 
@@ -113,13 +113,13 @@ def test_names_at_the_ends_of_lines_keep_apart(results: Path):
 def test_time_is_in_a_fitting_unit(tmp_path: Path):
     for seconds, unit in ((10.0, "seconds"), (1000.0, "minutes"), (9000.0, "hours")):
         write_run(JSONLSink(tmp_path, {}), {"B": [10, 20]}, seconds)
-        axes = learning_curves({"run": read_history(tmp_path)}, REWARD, by_time=True).axes[0]
+        axes = learning_curves({"run": read_history(tmp_path)}, [REWARD], by_time=True).axes[0]
         assert unit in axes.get_xlabel()
 
 
 def test_steps_have_thousands_separators(tmp_path: Path):
     write_run(JSONLSink(tmp_path, {}), {"B": [100_000, 2_000_000]})
-    figure = learning_curves({"run": read_history(tmp_path)}, REWARD)
+    figure = learning_curves({"run": read_history(tmp_path)}, [REWARD])
     save(figure, tmp_path / "a.png")
     assert "1,000,000" in {label.get_text() for label in figure.axes[0].get_xticklabels()}
 
@@ -128,7 +128,7 @@ def test_steps_have_thousands_separators(tmp_path: Path):
 def test_any_name_and_a_single_point_at_the_start_can_be_drawn(tmp_path: Path, name: str):
     write_run(JSONLSink(tmp_path, {}), {name: [0], "other": [0]}, seconds=0.0)
     history = read_history(tmp_path)
-    save(learning_curves({name: history}, REWARD, by_time=True, smooth=0.5), tmp_path / "a.png")
+    save(learning_curves({name: history}, [REWARD], by_time=True, smooth=0.5), tmp_path / "a.png")
     save(overview(history), tmp_path / "b.png")
     assert is_png(tmp_path / "b.png")
 
@@ -147,6 +147,69 @@ def test_the_overview_of_other_metrics_shows_those(tmp_path: Path):
     tracker.summarize("B", 1, elapsed=1.0, training=True)
     tracker.close()
     assert [axes.get_title(loc="left") for axes in overview(read_history(tmp_path)).axes] == ["Score"]
+
+
+def test_the_overview_of_self_play_shows_elo_instead_of_the_learning_rate(tmp_path: Path):
+    tracker = Tracker([JSONLSink(tmp_path, {})])
+    for step in (1, 2):
+        tracker.episodes("B", [step / 10], [5])
+        tracker.add("B", ELO, 1200.0 + step)
+        tracker.add("B", "Policy/Learning Rate", 3e-4)
+        tracker.summarize("B", step, elapsed=1.0, training=True)
+    tracker.close()
+    titles = [axes.get_title(loc="left") for axes in overview(read_history(tmp_path)).axes]
+    assert titles == ["Cumulative Reward", "Elo", "Episode Length"]
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        (["Entropy", "value loss"], ["Policy/Entropy", "Losses/Value Loss"]),
+        (["Losses/*"], ["Losses/Policy Loss", "Losses/Value Loss"]),
+        (["entropy, Losses/*", "Policy/Entropy"], ["Policy/Entropy", "Losses/Policy Loss", "Losses/Value Loss"]),
+        (["*length"], [LENGTH]),
+    ],
+)
+def test_several_metrics_and_patterns_of_them_can_be_named(words: list[str], found: list[str]):
+    assert find_tags(words, TAGS) == found
+
+
+def test_a_pattern_without_a_metric_names_all(tmp_path: Path):
+    with pytest.raises(RunError, match=r"no metric matches 'Los\*/x'\n  there are:\n    Environment/Cumulative Reward"):
+        find_tags(["Los*/x"], TAGS)
+
+
+def test_several_metrics_have_a_panel_each_and_one_legend(results: Path):
+    figure = learning_curves({run: read_history(results / run) for run in ("first", "original")}, [REWARD, LENGTH])
+    assert [axes.get_title(loc="left") for axes in figure.axes] == ["Cumulative Reward", "Episode Length"]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == [" first", " original"]
+    colors = [[line.get_color() for line in axes.lines] for axes in figure.axes]
+    assert colors[0] == colors[1] == list(COLORS[:2])
+
+
+def test_two_hundred_lines_differ_in_color_pattern_or_mark_and_are_named_in_the_order_in_which_they_end(tmp_path: Path):
+    runs = {}
+    for i in range(200):
+        write_run(JSONLSink(tmp_path / f"run {i}", {}), {"B": [10, 10 + i]})
+        runs[f"run {i}"] = read_history(tmp_path / f"run {i}")
+    figure = learning_curves(runs, [REWARD])
+    looks = [(line.get_color(), str(line._unscaled_dash_pattern), line.get_marker()) for line in figure.axes[0].lines]  # type: ignore[attr-defined]
+    assert len(set(looks)) == 192  # eight colors, four patterns, six marks
+    assert len(set(looks[:32])) == 32
+    assert [text.get_text() for text in figure.legends[0].get_texts()][:2] == [" run 199", " run 198"]
+
+
+def test_the_command_takes_patterns_of_runs_and_several_metrics(results: Path, capsys: pytest.CaptureFixture[str]):
+    (results / "notes").mkdir()  # no run
+    out = results / "out.png"
+    command("*i*", "--results-dir", str(results), "--metric", "Cumulative Reward,*length", "--metric", "Extrinsic*", "--list")
+    assert REWARD in capsys.readouterr().out
+    assert {*plot.find_runs(["*i*", "first"], results)} == {str(results / "first"), str(results / "original")}
+    assert {*plot.find_runs([str(results / "*"), "second"], results)} == {str(results / name) for name in ("first", "original", "second")}
+    command("*i*", "--results-dir", str(results), "--metric", "Cumulative Reward,*length", "--metric", "Policy/Ext*", "--out", str(out))
+    assert is_png(out)
+    with pytest.raises(RunError, match=r"no run with metrics matches 'x\*'"):
+        command("x*", "--results-dir", str(results))
 
 
 def test_a_picture_of_an_unknown_kind_names_the_known_ones(results: Path):
