@@ -9,17 +9,18 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from palaestra.core.display import indented
-from palaestra.core.errors import GameGone, ProtocolError
+from palaestra.core.errors import EnvError, GameGone, NotFinite, ProtocolError
 from palaestra.envs.unity import encode, executable
 from palaestra.envs.unity.decode import Incoming, Infos, decode
 from palaestra.envs.unity.handshake import Game, greet
 from palaestra.envs.unity.options import UnityOptions
+from palaestra.envs.unity.peers import Origin, Program, origin, program_of
 from palaestra.envs.unity.process import GameProcess, arguments, needs_display, player_log
 from palaestra.envs.unity.readers import Reader
 from palaestra.envs.unity.restarts import PROGRESS, RestartPolicy
 from palaestra.envs.unity.server import Call, Inbox, Server
 from palaestra.envs.unity.side_channels import SideChannels
-from palaestra.envs.unity.silence import Phase, explain
+from palaestra.envs.unity.silence import FIRST_WORD, Phase, explain
 from palaestra.envs.unity.table import Arrival
 
 LAST_LINES = 15
@@ -84,6 +85,14 @@ class Copy:
         """The present game's address."""
         self._former: set[str] = set()
         """Those of games whose conversation ended here, though they may not know it yet."""
+        self._met = False
+        """A game has introduced itself since this copy was made."""
+        self._told_apart = True
+        """The present game is known to be the expected process."""
+        self.dropped = 0
+        """Messages of others than the game, which were not listened to."""
+        self._oddity = ""
+        """Why the last of them, since the game was started, was not taken for its greeting."""
         self.received = self.sent = 0
         """Bytes of all messages."""
         self.source = around.new_source()
@@ -91,6 +100,8 @@ class Copy:
         self._readers: dict[str, Reader] = {}
         self.reminded = 0
         """Times that people were told of the present silence."""
+        self._word_after, self._worded = FIRST_WORD, 0.0
+        """Seconds of silence until a first word about it, and the beginning of the silence that it was last said about."""
 
     @property
     def name(self) -> str:
@@ -111,6 +122,7 @@ class Copy:
     def start(self) -> None:
         """Starts the build's process; the Editor is waited for."""
         self.reminded = self.delivered = 0
+        self._oddity = ""
         if self._executable is not None:
             log = self._logs / f"Player-{self.index}.log"
             command = [*executable.command(self._executable), *arguments(self.options, self.index, self.server.port, log)]
@@ -120,42 +132,105 @@ class Copy:
         self.since, self.phase = time.monotonic(), Phase.STARTING
 
     def receive(self, call: Call) -> None:
-        """Takes a request. Raises ProtocolError, NotFinite or GameGone where the conversation cannot go on, EnvError where none could."""
-        if self.phase is Phase.DOWN or (self.phase is Phase.STARTING and not call.open):
+        """Takes a request; one of anyone but the game is dropped, without harm to the conversation.
+
+        Raises ProtocolError, NotFinite or GameGone where the conversation cannot go on, EnvError where none could.
+        """
+        if self.phase is Phase.DOWN:
             return  # last words of the game that went
+        if self.game is not None and call.peer == self._peer:
+            self._converse(call)
+        else:
+            self._admit(call)
+
+    def _converse(self, call: Call) -> None:
+        """A message of the present game."""
         self.received += len(call.raw)
         incoming = decode(call.raw)
-        introduces = incoming.hello is not None and (bool(incoming.hello.communication_version) or not (self.game or incoming.infos))
-        if call.peer in self._former and not introduces:
-            return
-        engaged = self.game is not None if introduces else self.call is not None and self.call.open
-        if engaged and not (introduces and self.editor):
-            call.answer(None)  # a stranger
-            return
-        if incoming.status != encode.OK:
+        if introduces(incoming, greeted=True) and self.editor:
+            self._greet(call, incoming, greet(incoming.hello))
+        elif introduces(incoming, greeted=True) or (self.call is not None and self.call.open):
+            call.answer(None)
+        elif incoming.status != encode.OK:
             raise GameGone(self.farewell())
-        if introduces:
-            self._greet(call, incoming)
-        elif self.phase is Phase.STARTING:
-            raise ProtocolError(
-                "its first message does not introduce it (rl_initialization_output): it goes on with another training, or is no game"
-            )
         else:
             self.call = call
             self._hear(incoming)
+
+    def _admit(self, call: Call) -> None:
+        """A message of someone who has not said hello: only a greeting of the expected process begins a conversation."""
+        who, program = self._origin(call)
+        if who is Origin.OTHER or not call.open or (self.game is not None and not self._may_take_over(who, call)):
+            if call.peer not in self._former:
+                self._drop(call, program)
+            return
+        ours = who is Origin.GAME and self.game is None
+        try:
+            incoming = decode(call.raw)
+            if call.peer in self._former and not introduces(incoming, greeted=False):
+                return
+            if ours and incoming.status != encode.OK:
+                raise GameGone(self.farewell())
+            if not introduces(incoming, greeted=self.game is not None):
+                raise ProtocolError(
+                    "its first message does not introduce it (rl_initialization_output): it goes on with another training, or is no game"
+                )
+            game = greet(incoming.hello)
+        except GameGone:
+            raise
+        except (ProtocolError, NotFinite) as error:
+            if ours:
+                raise
+            self._drop(call, program, str(error))
+        except EnvError as error:  # of another version, as none of this build's or Editor's can be that was here before
+            if not self._met or ours:
+                raise
+            self._drop(call, program, str(error))
+        else:
+            self.received += len(call.raw)
+            self._told_apart = who is Origin.GAME
+            self._greet(call, incoming, game)
+
+    def _origin(self, call: Call) -> tuple[Origin, Program | None]:
+        """Who speaks. Which process is the Editor is not known beforehand."""
+        if self.process is None or (self.game is not None and self._told_apart):
+            return Origin.UNKNOWN, None
+        return origin(call.peer, self.server.port, self.process.pid)
+
+    def _may_take_over(self, who: Origin, call: Call) -> bool:
+        """Whether a greeting would end the present conversation.
+
+        Of a build it does where the present one may be a stranger's. An Editor may come again and again, but of two programs
+        the first keeps the conversation for as long as its connection lasts.
+        """
+        if not self.editor:
+            return who is Origin.GAME and not self._told_apart
+        port = self.server.port
+        former, latter = program_of(self._peer, port), program_of(call.peer, port)
+        return former is None or latter is None or former.pid == latter.pid
+
+    def _drop(self, call: Call, program: Program | None, why: str = "") -> None:
+        """Turns a stranger away; people hear of the first."""
+        call.answer(None)
+        self.dropped += 1
+        self._oddity = why or self._oddity
+        if self.dropped == 1:
+            who = f"a program that is not the game ({program})" if program else "someone other than the game"
+            reason = f": {why}" if why else ""
+            self._around.tell("warning", f"{self.name}: {who} spoke on port {self.server.port} and is not listened to{reason}")
 
     def farewell(self) -> str:
         """Of a game that says goodbye."""
         return "play mode was stopped" if self.editor else "it quit by itself (Application.Quit, or its window was closed)"
 
-    def _greet(self, call: Call, incoming: Incoming) -> None:
+    def _greet(self, call: Call, incoming: Incoming, game: Game) -> None:
         if self.call is not None:
             self.call.answer(None)
         if self.delivered:
             self._around.tell("warning", f"{self.name} connected anew without saying goodbye. Its open episodes are left out")
         self.forget()
         self._former.discard(call.peer)
-        self._peer, self.game = call.peer, greet(incoming.hello)
+        self._peer, self.game, self._met = call.peer, game, True
         self._learn_brains(incoming)
         self.phase, self.since = Phase.GREETED, time.monotonic()
         around, copies = self._around, self.options.copies
@@ -249,16 +324,25 @@ class Copy:
         if self.phase is Phase.DOWN or (self.call is not None and self.phase is not Phase.UNDECIDED):
             return  # it waits for us; one whose agents only end is never seen otherwise
         waited, patience = time.monotonic() - self.since, self.options.wait_for()
-        if waited < patience * (self.reminded + 1):
-            return
         headless = needs_display(self.options, os.environ)
         why = explain(self.phase, waited, editor=self.editor, needs_display=headless)
+        if waited < patience * (self.reminded + 1):
+            self._say_first_word(waited, why)
+            return
         endless = self.editor and self.options.patience is None
         if endless or (self.decided and self.phase in (Phase.EMPTY, Phase.UNDECIDED)):
             self.reminded += 1
             self._around.tell("warning", f"{self.name}: {why}" if self.delivered or not self.editor else why)
             return
-        raise GameGone(why + self.last_words())
+        other = f"; what spoke on its port was not taken for it: {self._oddity}" if self._oddity and self.game is None else ""
+        raise GameGone(why + other + self.last_words())
+
+    def _say_first_word(self, waited: float, why: str) -> None:
+        """Once for each silence, long before it is an error; ever later where ticks are slow again and again."""
+        if waited >= self._word_after and self._worded != self.since:
+            self._worded = self.since
+            self._word_after *= 2 if self.phase is Phase.RUNNING else 1
+            self._around.tell("info", f"{self.name}: {why}")
 
     def _unplayed(self) -> str:
         """A hint for a game in Python that does nothing when it is run."""
@@ -296,3 +380,9 @@ class Copy:
         if self.call is not None:
             self.call.answer(encode.goodbye())
             self.call, self.phase = None, Phase.DOWN
+
+
+def introduces(incoming: Incoming, *, greeted: bool) -> bool:
+    """Whether a message begins a conversation; one that goes on may describe new behaviors in the same field."""
+    hello = incoming.hello
+    return hello is not None and (bool(hello.communication_version) or not (greeted or incoming.infos))

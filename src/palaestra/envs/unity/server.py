@@ -16,6 +16,7 @@ import grpc
 
 from palaestra.core.errors import EnvError
 from palaestra.envs.unity.messages import EXCHANGE
+from palaestra.envs.unity.peers import holder_of
 
 CALLS = 4
 """At once: a game has one; more are those of a game that has just died, or of a stranger."""
@@ -75,9 +76,10 @@ class Server:
                 return free
             port = port if fixed else None
         self._threads.shutdown()
+        holder = holder_of(port) if fixed and port is not None else None
         raise EnvError(
-            f"port {port} is taken, perhaps by another training that waits for the Editor: end that one, or choose another port here "
-            f"(--editor-port) and in Unity"
+            f"port {port} is taken{f' by {holder}' if holder else ''}, perhaps {'' if holder else 'by '}another training that waits for the "
+            f"Editor: end that one, or choose another port here (--editor-port) and in Unity"
             if fixed
             else f"no free port was found on {', '.join(hosts)}: is that an address of this machine?"
         )

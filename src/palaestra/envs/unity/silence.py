@@ -10,6 +10,10 @@ DECISIONS = (
 )
 
 
+FIRST_WORD = 20.0
+"""Seconds of silence after which people are told of it, while it is no error yet."""
+
+
 class Phase(Enum):
     """How far the conversation with a game is; the values are what is waited for."""
 

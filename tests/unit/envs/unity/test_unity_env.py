@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from unity_play import Direct, Play, RandomPolicy, Run, Told, free_port, in_thre
 from palaestra.core.errors import EnvError, GameGone
 from palaestra.envs.unity.env import UnityEnv
 from palaestra.envs.unity.options import Restarts, UnityOptions
+from palaestra.envs.unity.silence import FIRST_WORD
 
 STOPPED = "play mode was stopped. Its open episodes are left out; press Play to go on"
 ANEW = "the Editor connected anew without saying goodbye. Its open episodes are left out"
@@ -190,9 +192,20 @@ def test_an_editor_port_that_is_taken_is_an_error() -> None:
         taken.listen()
         with (
             opened(editor_port=taken.getsockname()[1]) as env,
-            pytest.raises(EnvError, match=rf"port {taken.getsockname()[1]} is taken.*--editor-port"),
+            pytest.raises(EnvError, match=rf"port {taken.getsockname()[1]} is taken by .*, process {os.getpid()}, .*--editor-port"),
         ):
             env.reset(1)
+
+
+def test_a_silent_game_is_named_long_before_it_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert FIRST_WORD == 20
+    monkeypatch.setattr("palaestra.envs.unity.copy.FIRST_WORD", 0.3)
+    told = Told()
+    with opened(told, executable=str(silent(tmp_path)), patience=1.5) as env, pytest.raises(GameGone, match="waited 2 s"):
+        env.reset(1)
+    assert len(told.lines) == 1
+    assert told.lines[0][1] == "info"
+    assert "for it to connect: it runs but has not connected" in told.lines[0][2]
 
 
 @pytest.mark.parametrize(("bind", "expected"), [(None, {"127.0.0.1", "::1"}), ("127.0.0.1", {"127.0.0.1"}), ("0.0.0.0", {"0.0.0.0", "::"})])

@@ -1,0 +1,188 @@
+"""Whoever is not the game is dropped: the conversation goes on, nothing is lost, nothing is started again."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+
+import grpc
+import pytest
+from unity_client import Client, header, hello, info, output, vector
+from unity_games import Ball, make_build
+from unity_play import Direct, Play, RandomPolicy, Run, Told, free_port, in_thread, opened
+
+from palaestra.core.errors import GameGone, ProtocolError
+from palaestra.envs.unity.env import UnityEnv
+from palaestra.envs.unity.peers import holder_of, program_of
+
+pytestmark = pytest.mark.skipif(sys.platform == "darwin", reason="only root sees other programs' connections there")
+
+GARBAGE = (
+    b"\xff\xff\xffgarbage",
+    b"",
+    header().SerializeToString(),
+    header(400).SerializeToString(),
+    output({"Ball?team=0": [info(0, [vector([float("nan")])])]}).SerializeToString(),
+    hello().SerializeToString(),
+    hello(version="9.9").SerializeToString(),
+)
+
+
+def say(port: int, raw: bytes) -> None:
+    """As a program that is not the game."""
+    with Client(port, patience=10) as client, suppress(grpc.RpcError):
+        client.exchange_bytes(raw)
+
+
+def wait_until(done: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not done():
+        assert time.monotonic() < deadline, "it took too long"
+        time.sleep(0.005)
+
+
+@contextmanager
+def beside(env: UnityEnv, work: Callable[[int], None], messages: int = 20) -> Iterator[Play]:
+    """Plays until the work, which gets the game's port and begins after so many messages, is done, and a little longer."""
+
+    def begin() -> None:
+        wait_until(lambda: bool(env.copies) and env.copies[0].delivered >= messages)
+        work(env.copies[0].server.port)
+        heard = env.copies[0].delivered
+        wait_until(lambda: env.copies[0].delivered > heard + 50)
+
+    with in_thread(begin) as done:
+        play = Play(env, Run(env, RandomPolicy, rollout=64))
+        while not done.over:
+            play.for_seconds(0.02)
+        yield play
+
+
+def whole(env: UnityEnv, play: Play) -> bool:
+    """One game played from beginning to end, no episode of which is lost."""
+    count = play.count("Ball")
+    return env.copies[0].policy.restarts == 0 and env.copies[0].source <= 2 and count.length == 10 * count.episodes > 0
+
+
+def test_messages_of_strangers_leave_a_game_alone(tmp_path: Path) -> None:
+    told = Told()
+    build = make_build(tmp_path, "Ball")
+    with opened(told, executable=str(build)) as env, beside(env, lambda port: [say(port, raw) for raw in 2 * GARBAGE]) as play:
+        assert whole(env, play)
+        assert env.copies[0].dropped == 14
+    assert len(told.warnings) == 1
+    assert "is not listened to" in told.warnings[0]
+
+
+def test_a_stranger_that_speaks_first_is_not_taken_for_the_game(tmp_path: Path) -> None:
+    told = Told()
+    late = tmp_path / "Late.x86_64"
+    late.write_text(f'#!/bin/sh\nsleep 1.5\nexec {make_build(tmp_path, "Ball")} "$@"\n')
+    late.chmod(0o755)
+    with opened(told, executable=str(late)) as env, beside(env, lambda port: [say(port, raw) for raw in GARBAGE], messages=0) as play:
+        assert whole(env, play)
+        assert env.copies[0].dropped == len(GARBAGE)
+    assert f"python, process {os.getpid()}" in told.warnings[0]
+
+
+def test_bytes_and_connections_that_never_end_leave_a_game_alone(tmp_path: Path) -> None:
+    def crowd(port: int) -> None:
+        for i in range(60):
+            connection = stack.enter_context(socket.create_connection(("127.0.0.1", port)))
+            with suppress(OSError):
+                connection.sendall((b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"GET / HTTP/1.1\r\n", bytes(range(256)) * 40, b"\x00")[i % 4])
+
+    with ExitStack() as stack, opened(executable=str(make_build(tmp_path, "Ball"))) as env, beside(env, crowd) as play:
+        assert whole(env, play)
+
+
+def test_garbage_does_not_disturb_the_wait_for_the_editor() -> None:
+    told = Told()
+    with opened(told) as env:
+
+        def knock() -> None:
+            wait_until(lambda: bool(env.copies))
+            for raw in GARBAGE[:5]:
+                say(env.options.editor_port, raw)
+            with Client(env.options.editor_port) as client:
+                Ball(ticks=40).run(client)
+            env.interrupt()
+
+        with in_thread(knock) as work:
+            play = Play(env, Run(env, RandomPolicy, rollout=64))
+            while not work.over:
+                play.for_seconds(0.02)
+        assert play.count("Ball").episodes >= 12
+    assert "are no message of ML-Agents' protocol" in told.warnings[0]
+    assert not any("left out; press Play" in text for text in told.warnings[:-1])
+
+
+def test_of_an_editor_and_another_program_the_first_keeps_the_conversation(tmp_path: Path) -> None:
+    told = Told()
+    build = make_build(tmp_path, "Ball")
+    with opened(told) as env, ExitStack() as stack:
+
+        def intrude(port: int) -> None:
+            stranger = subprocess.Popen([str(build), "--mlagents-port", str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            stack.callback(stranger.wait)
+            stack.callback(stranger.kill)
+            wait_until(lambda: env.copies[0].dropped > 0)
+
+        client = stack.enter_context(Client(env.options.editor_port))
+        editor = threading.Thread(target=lambda: Ball().run(client), daemon=True)
+        editor.start()
+        with beside(env, intrude) as play:
+            assert whole(env, play)
+        env.close()
+        editor.join(10)
+    assert "is not listened to" in told.warnings[0]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("setsid") is None, reason="needs setsid")
+def test_a_game_that_a_wrapper_has_another_program_start_is_the_game(tmp_path: Path) -> None:
+    wrapper = tmp_path / "Wrapper.x86_64"
+    wrapper.write_text(f'#!/bin/sh\nsetsid -f {make_build(tmp_path, "Ball")} "$@"\nexec sleep 60\n')
+    wrapper.chmod(0o755)
+    with opened(executable=str(wrapper)) as env, beside(env, lambda port: None) as play:
+        assert whole(env, play)
+
+
+def test_a_build_whose_greeting_is_damaged_is_still_an_error_at_once(tmp_path: Path) -> None:
+    start = time.monotonic()
+    build = make_build(tmp_path, "Ball", die_at=1, die_how="corrupt")
+    with opened(executable=str(build)) as env, pytest.raises(ProtocolError, match="no message of ML-Agents' protocol"):
+        env.reset(1)
+    assert time.monotonic() - start < 30
+
+
+def test_what_spoke_instead_of_a_game_is_in_the_error_of_its_silence(tmp_path: Path) -> None:
+    with opened(executable=str(make_build(tmp_path, "Ball", die_at=0)), patience=1.0) as env:
+
+        def knock() -> None:
+            wait_until(lambda: bool(env.copies))
+            with suppress(ConnectionError):
+                Direct(env).exchange_bytes(GARBAGE[0])
+
+        with in_thread(knock), pytest.raises(GameGone, match=r"waited 1 s .*was not taken for it: 10 bytes"):
+            env.reset(1)
+
+
+def test_programs_are_known_by_their_connections() -> None:
+    port = free_port()
+    assert holder_of(port) is None
+    with socket.create_server(("127.0.0.1", port)):
+        held = holder_of(port)
+        with socket.create_connection(("127.0.0.1", port)) as connection:
+            found = program_of(f"ipv4:127.0.0.1:{connection.getsockname()[1]}", port)
+        assert found == held is not None
+        assert program_of("ipv4:192.0.2.7:4711", port) is None
+        assert program_of("direct", port) is None
