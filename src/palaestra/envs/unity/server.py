@@ -77,9 +77,10 @@ class Server:
             port = port if fixed else None
         self._threads.shutdown()
         holder = holder_of(port) if fixed and port is not None else None
+        taken = f"by {holder}, perhaps" if holder else "perhaps by"
         raise EnvError(
-            f"port {port} is taken{f' by {holder}' if holder else ''}, perhaps {'' if holder else 'by '}another training that waits for the "
-            f"Editor: end that one, or choose another port here (--editor-port) and in Unity"
+            f"port {port} is taken {taken} another training that waits for the Editor: end that one, or choose another port here "
+            f"(--editor-port) and in Unity"
             if fixed
             else f"no free port was found on {', '.join(hosts)}: is that an address of this machine?"
         )
