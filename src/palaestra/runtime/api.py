@@ -28,6 +28,7 @@ from palaestra.runtime.loop import train as loop
 from palaestra.runtime.own_envs import given_env
 from palaestra.runtime.parameters import misfits
 from palaestra.runtime.run import Run, steps_in
+from palaestra.runtime.run_state import check_state
 from palaestra.runtime.settings import Loaded, RunSettings, load
 from palaestra.runtime.settings.criteria import never_measured
 from palaestra.runtime.signals import break_on_signals, stop_on_signals
@@ -35,7 +36,7 @@ from palaestra.runtime.sinks import ConsoleSink, GaugeSink, JSONLSink, TensorBoa
 from palaestra.runtime.timers import Timers
 from palaestra.runtime.tracker import Sink, Tracker
 from palaestra.runtime.trust import Code, agent_code, in_run_folder, learning_code, must_be_trusted_file
-from palaestra.runtime.writer_lock import sole_writer
+from palaestra.runtime.writer_lock import WriterLock, sole_writer
 
 if TYPE_CHECKING:
     import gymnasium
@@ -116,10 +117,11 @@ def learn(
         console = stack.enter_context(closing(Console(loaded.settings.debug, stream)))
         for note in (*notes, *loaded.warnings):
             console.warning(note)
+        lock = None
         if not loaded.settings.checkpoint_settings.inference:
             if loaded.settings.checkpoint_settings.resume:
                 folder.must_exist("resume")
-            stack.enter_context(sole_writer(folder.path, console.warning))
+            lock = stack.enter_context(sole_writer(folder.path, console.warning))
         checkpoint = starting_point(folder, loaded.settings, console)
         settings = seeded(loaded.settings, checkpoint)
         world = open_env(settings, folder, console) if env is None else take_env(env, settings, stack)
@@ -135,7 +137,7 @@ def learn(
         if checkpoint is not None:
             run.load(checkpoint)
         stack.enter_context(stop_on_signals(run))
-        begin(run, checkpoint)
+        begin(run, checkpoint, lock)
         try:
             loop(run, callbacks)
             return finish(run)
@@ -260,7 +262,7 @@ def starting_point(folder: RunFolder, settings: RunSettings, console: Console) -
             raise RunError(f"the run '{folder.run_id}' has no checkpoint yet ({folder.path}): there is nothing to play")
         console.warning(f"the run '{folder.run_id}' was not saved before it ended: it starts from step 0")
         return None
-    checkpoint = checkpoints.load()
+    checkpoint = checkpoints.load(check=check_state)
     for warning in checkpoint.warnings:
         console.warning(warning)
     return checkpoint
@@ -305,7 +307,7 @@ def shows_all(run: Run) -> bool:
     return (name.startswith(("builtin:", "gymnasium:")) or name in Registry("envs")) and not is_game(name)
 
 
-def begin(run: Run, checkpoint: Checkpoint | None) -> None:
+def begin(run: Run, checkpoint: Checkpoint | None, lock: WriterLock | None) -> None:
     """Makes or opens the run's folder; a new run starts from the networks that it is to start from."""
     chosen = run.settings.checkpoint_settings
     if run.inference:
@@ -319,6 +321,7 @@ def begin(run: Run, checkpoint: Checkpoint | None) -> None:
         run.folder.create(run.settings)
     run.folder.sweep()
     warnings += [] if checkpoint is None else report.lifted_rates(run)
+    run.checkpoints.sweep(alone=lock is not None and lock.locked)
     run.folder.configure(run.settings)
     report.announce(run, checkpoint, warnings)
     if checkpoint is None:
@@ -334,7 +337,7 @@ def initialize(run: Run, origin: RunFolder | None) -> None:
         if path is None and origin is None:
             continue
         place = checkpoint_place(path, origin)
-        state = Checkpoints(place[0], 0).load(place[1]).state
+        state = Checkpoints(place[0], 0).load(place[1], check_state).state
         if name not in state:
             there = ", ".join(f"'{other}'" for other in state if other != "run")
             raise RunError(f"behavior '{name}' cannot start from {place[0].parent}: it has {there} only")

@@ -9,17 +9,21 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import re
 import shutil
+import struct
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+import psutil
 import torch
 from safetensors import SafetensorError
 from torch import Tensor
@@ -31,6 +35,10 @@ from palaestra.runtime.tensorfile import State, digest_of, flatten, read_tensors
 SCHEMA = 1
 """Grows when a manifest changes its meaning; an older one must still be read."""
 MANIFEST = "manifest.json"
+_REMNANT = re.compile(r"\.\d+\.(tmp|old|gone)-\d+")
+_PART = re.compile(r"[^./\\:\x00][^/\\:\x00]*\.safetensors")
+_DAMAGE = (OSError, ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError, struct.error, SafetensorError)
+"""What reading a manifest and its files may raise, whatever someone has written into them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +71,7 @@ class Checkpoints:
         beside = self._hidden(step, "tmp")
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            self._sweep()
+            self.sweep(alone=False)
             beside.mkdir()
             _write(beside, step, state)
             self._commit(beside, target)
@@ -77,12 +85,22 @@ class Checkpoints:
         self._rotate(step)
         return target
 
-    def load(self, step: int | None = None) -> Checkpoint:
+    def load(self, step: int | None = None, check: Callable[[Mapping[str, State]], None] = lambda state: None) -> Checkpoint:
         """The one of `step`, or else the newest that is whole, with a warning for each damaged one passed over.
 
+        `check` raises ValueError for a state that is none, as of a checkpoint that was forged.
         Raises CheckpointError when there is none, or none is usable.
         """
-        found = self._committed()
+        for _ in range(5):
+            found = self._committed()
+            try:
+                return self._load(found, step, check)
+            except CheckpointError:
+                if self._committed() == found:
+                    raise  # else a run that goes on has put others in their place meanwhile
+        return self._load(self._committed(), step, check)
+
+    def _load(self, found: Mapping[int, Path], step: int | None, check: Callable[[Mapping[str, State]], None]) -> Checkpoint:
         if not found or step not in (None, *found):
             wanted = "no checkpoint" if step is None else f"no checkpoint of step {step}"
             there = f"there are: {', '.join(map(str, sorted(found)))}" if found else "nothing was saved there yet; train without --resume"
@@ -90,8 +108,10 @@ class Checkpoints:
         damaged: list[str] = []
         for at in sorted(found, reverse=True) if step is None else [step]:
             try:
-                return Checkpoint(at, _read(found[at], at), found[at], tuple(f"passed over a damaged checkpoint: {d}" for d in damaged))
-            except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
+                state = _read(found[at], at)
+                check(state)
+                return Checkpoint(at, state, found[at], tuple(f"passed over a damaged checkpoint: {d}" for d in damaged))
+            except _DAMAGE as error:
                 damaged.append(f"{found[at]}: {_reason(error)}")
         rest = [at for at in found if at != step]
         advice = f"use one of the others: {', '.join(map(str, sorted(rest)))}" if step is not None and rest else "train anew with --force"
@@ -101,7 +121,7 @@ class Checkpoints:
         """Removes all of them: a run that starts anew in an old folder must not fall back on the old run's."""
         for step in self.steps():
             self._remove(step)
-        self._sweep()
+        self.sweep(alone=False)
 
     def _committed(self) -> dict[int, Path]:
         names = [path.name for path in self.folder.iterdir()] if self.folder.is_dir() else []
@@ -134,17 +154,31 @@ class Checkpoints:
             return
         shutil.rmtree(gone, ignore_errors=True)
 
-    def _sweep(self) -> None:
-        """Clears away what killed writers left."""
+    def sweep(self, *, alone: bool) -> None:
+        """Clears away what killed writers left; `alone`: no other process can be writing here, whatever process has a writer's id."""
         for step, path in self._committed().items():
-            if path.name != str(step):
-                os.rename(path, self.folder / str(step))
+            if path.name != str(step) and (alone or not _is_being_written(path)):
+                with suppress(OSError):
+                    os.rename(path, self.folder / str(step))
         for path in self.folder.glob(".*"):
-            if re.fullmatch(r"\.\d+\.(tmp|old|gone)-\d+", path.name):
+            if _REMNANT.fullmatch(path.name) and (alone or not _is_being_written(path)):
                 shutil.rmtree(path, ignore_errors=True)
 
     def _hidden(self, step: int, kind: str) -> Path:
         return self.folder / f".{step}.{kind}-{os.getpid()}"
+
+
+def _is_being_written(path: Path) -> bool:
+    """Whether the process that a hidden folder is named after is a Python of this machine that was alive when it was last written to."""
+    pid = int(path.name.rpartition("-")[2])
+    try:
+        other = psutil.Process(pid)
+        words = " ".join((other.exe(), *other.cmdline())).lower()
+        return pid != os.getpid() and other.create_time() <= path.stat().st_mtime + 1.0 and ("python" in words or "palaestra" in words)
+    except psutil.AccessDenied:
+        return True
+    except (psutil.Error, OSError, ValueError, OverflowError):
+        return False
 
 
 def _write(folder: Path, step: int, state: Mapping[str, State]) -> None:
@@ -172,7 +206,8 @@ def _write(folder: Path, step: int, state: Mapping[str, State]) -> None:
 
 
 def _read(folder: Path, step: int) -> dict[str, State]:
-    body = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    text = (folder / MANIFEST).read_text(encoding="utf-8")
+    body = json.loads(text, parse_float=_finite, parse_constant=_finite)
     if not isinstance(body, dict) or not isinstance(body.get("schema"), int):
         raise ValueError(f"{MANIFEST} is not a checkpoint's manifest")
     if body["schema"] > SCHEMA:
@@ -180,12 +215,22 @@ def _read(folder: Path, step: int) -> dict[str, State]:
     if body.pop("sha256", None) != _seal(body) or body["step"] != step:
         raise ValueError(f"{MANIFEST} was changed after it was written")
     for part in body["parts"].values():
+        if not isinstance(part["file"], str) or not _PART.fullmatch(part["file"]) or (folder / part["file"]).is_symlink():
+            raise ValueError(f"{MANIFEST} names the file {part['file']!r}, which is none of this folder's")
         sha256, size = digest_of(folder / part["file"])
         if size != part["bytes"]:
             raise ValueError(f"{part['file']} has {size} bytes instead of {part['bytes']}")
         if sha256 != part["sha256"]:
             raise ValueError(f"{part['file']} was changed after it was written")
     return {name: restore(part["content"], read_tensors(folder / part["file"])) for name, part in body["parts"].items()}
+
+
+def _finite(text: str) -> float:
+    """A number as `_write` writes it; other floats stand there as their bits."""
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{MANIFEST} has the number {text[:20]}")
+    return number
 
 
 def _seal(body: Mapping[str, Any]) -> str:
@@ -195,6 +240,10 @@ def _seal(body: Mapping[str, Any]) -> str:
 def _reason(error: Exception) -> str:
     if isinstance(error, FileNotFoundError):
         return f"{Path(error.filename).name} is missing"
+    if isinstance(error, RecursionError):
+        return f"{MANIFEST} is nested too deeply"
+    if isinstance(error, KeyError):
+        return f"{MANIFEST} lacks {error}"
     if isinstance(error, (json.JSONDecodeError, UnicodeDecodeError)):
         return f"{MANIFEST} is not JSON ({error})"
     return str(error)

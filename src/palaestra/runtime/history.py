@@ -90,14 +90,14 @@ def _read_jsonl(file: Path) -> History:
         for line in lines:
             try:
                 point = json.loads(line)
-                behavior, step, elapsed = point["behavior"], point["step"], point["elapsed"]
-            except (ValueError, KeyError, TypeError):  # cut off, or still being written
+                behavior, step, elapsed = str(point["behavior"]), float(point["step"]), float(point["elapsed"])
+            except (ValueError, KeyError, TypeError, OverflowError, RecursionError):  # cut off, or still being written
                 continue
             before, since = clocks.get(behavior, (0.0, 0.0))
             before += since if elapsed < since else 0.0
             clocks[behavior] = (before, elapsed)
             for tag, value in point.items():
-                if tag not in _HEAD and value is not None:
+                if tag not in _HEAD and isinstance(value, (int, float)):
                     rows[behavior][tag].append((step, before + elapsed, value))
     return {behavior: {tag: _points(triples) for tag, triples in tagged.items()} for behavior, tagged in rows.items()}
 

@@ -20,6 +20,7 @@ from palaestra.runtime.folder import CONFIGURATION
 from palaestra.runtime.league import Entry, League, Progress, play
 from palaestra.runtime.networks import spec_of
 from palaestra.runtime.rivals import Rivals
+from palaestra.runtime.run_state import check_state
 from palaestra.runtime.settings import behavior, load
 from palaestra.runtime.snapshots import SnapshotFiles
 from palaestra.runtime.trust import must_be_trusted, network_code
@@ -47,7 +48,7 @@ def run_league(
     named = load(run / CONFIGURATION, own_code=False).settings
     must_be_trusted(run, named, network_code(named), trust)
     settings = load(run / CONFIGURATION).settings
-    whole: Any = Checkpoints(run / "checkpoints", 0).load().state["run"]
+    whole: Any = Checkpoints(run / "checkpoints", 0).load(check=check_state).state["run"]
     specs = {name: spec_of(saved) for name, saved in whole["specs"].items()}
     entries = [Entry(name, step) for name in specs for step in chosen(files.steps(name), most)]
     if lacking := [name for name in specs if not any(entry.behavior == name for entry in entries)]:

@@ -12,6 +12,7 @@ from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.models.trunk import Trunk
 from palaestra.runtime.checkpoints import Checkpoints
 from palaestra.runtime.folder import CONFIGURATION
+from palaestra.runtime.run_state import check_state
 from palaestra.runtime.settings import behavior, load
 from palaestra.runtime.trust import must_be_trusted, network_code
 from palaestra.trainers.registry import trainer_class
@@ -28,7 +29,7 @@ def load_networks(run: Path, step: int | None = None, trust: bool = False) -> di
     named = load(configuration, own_code=False).settings
     must_be_trusted(run, named, network_code(named), trust)
     settings = load(configuration).settings
-    checkpoint = Checkpoints(run / "checkpoints", 0).load(step)
+    checkpoint = Checkpoints(run / "checkpoints", 0).load(step, check_state)
     whole: Any = checkpoint.state["run"]
     if "specs" not in whole:
         raise CheckpointError(f"{checkpoint.path} was written by an earlier version: resume the run for a moment with this one")

@@ -158,7 +158,7 @@ class JSONLSink:
         try:
             point = json.loads(line)
             return point["step"] <= self._resumed.get(point["behavior"], -1)
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             return False
 
 

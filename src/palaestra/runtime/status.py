@@ -57,7 +57,7 @@ class TrainingStatus:
                 _models(data[behavior])
         except OSError as error:
             raise RunError(f"cannot read {self.file}: {explain(error)}") from error
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
             raise RunError(f"{self.file} is damaged ({error}); remove it to resume without its list of models") from error
         self._data = data
         return self._warnings()

@@ -92,6 +92,8 @@ class WriterLock:
         self.folder = folder
         self.warnings: list[str] = []
         """What `acquire` found out about the file system and about other writers."""
+        self.locked = False
+        """Whether the operating system keeps others out; it cannot where the file system has no locks."""
         self.writer = Writer.this()
         self._lock = FileLock(folder / LOCK, timeout=PATIENCE, mode=0o666, thread_local=False)
         self._made: list[Path] = []
@@ -99,10 +101,10 @@ class WriterLock:
     def acquire(self) -> None:
         """Makes the folder where there is none, and locks it. Raises RunInUse or RunError; then nothing has changed."""
         try:
-            locked, unlocked = self._settle()
+            self.locked, unlocked = self._settle()
             before = Writer.read(self.folder / WRITER)
             if before is not None:
-                self._judge(before, locked, deleted=unlocked)
+                self._judge(before, deleted=unlocked)
             write_whole(self.folder / WRITER, json.dumps(asdict(self.writer)).encode())
         except OSError as error:
             self._let_go()
@@ -175,15 +177,15 @@ class WriterLock:
             time.sleep(0.05)
         return writer
 
-    def _judge(self, before: Writer, locked: bool, deleted: bool) -> None:
+    def _judge(self, before: Writer, deleted: bool) -> None:
         """Raises RunInUse, or warns, where the writer that is named may be alive although nobody holds the lock.
 
-        `locked`: the file system has locks; `deleted`: there was no lock file, which a writer that is alive must have.
+        `deleted`: there was no lock file, which a writer that is alive must have.
         """
         with suppress(OSError):
             age = time.time() - (self.folder / WRITER).stat().st_mtime
             away = not before.here and age < FRESH
-            if (deleted or not locked) and ((before.alive and before.pid != os.getpid()) or (away and not locked)):
+            if (deleted or not self.locked) and ((before.alive and before.pid != os.getpid()) or (away and not self.locked)):
                 raise RunInUse(f"{self._refusal(before)}. If that process is gone, remove {self.folder / WRITER}")
             if away:
                 self.warnings.append(

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import hashlib
 import json
 import math
+import os
 import random
 import struct
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -185,6 +188,72 @@ def test_a_killed_writers_leftovers_go_at_the_next_save(tmp_path: Path):
     checkpoints.save(2, a_state(2))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["1", "2"]
     assert checkpoints.load(1).state["run"]["number"] == 1
+
+
+def test_the_folder_of_a_writer_that_is_alive_is_left_alone_unless_nobody_else_can_be_writing(tmp_path: Path):
+    checkpoints = Checkpoints(tmp_path, keep=3)
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
+        hidden = tmp_path / f".5.tmp-{other.pid}"
+        hidden.mkdir()
+        (hidden / "run.safetensors").write_bytes(b"half")
+        checkpoints.save(1, a_state())
+        assert (hidden / "run.safetensors").exists()
+        os.utime(hidden, (0, 0))  # the process is younger: it only has the same id
+        checkpoints.save(2, a_state())
+        assert not hidden.exists()
+        hidden.mkdir()
+        checkpoints.sweep(alone=True)
+        assert not hidden.exists()
+        other.communicate()
+
+
+def forge(checkpoint: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    """Changes a manifest and seals it as a run would."""
+    body = json.loads((checkpoint / "manifest.json").read_text())
+    del body["sha256"]
+    change(body)
+    seal = hashlib.sha256(json.dumps(body).encode()).hexdigest()
+    (checkpoint / "manifest.json").write_text(json.dumps({**body, "sha256": seal}))
+
+
+def nested(depth: int) -> Any:
+    value: Any = []
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize(
+    "name", ["../../stranger.safetensors", "/etc/passwd", "..\\stranger.safetensors", "C:stranger.safetensors", 5, None]
+)
+def test_a_manifest_that_names_a_file_elsewhere_is_passed_over(name: Any, tmp_path: Path):
+    checkpoints = Checkpoints(tmp_path / "checkpoints", keep=5)
+    checkpoints.save(1, a_state())
+    path = checkpoints.save(2, a_state())
+    (path / "run.safetensors").rename(tmp_path / "stranger.safetensors")
+    forge(path, lambda body: body["parts"]["run"].update(file=name))
+    loaded = checkpoints.load()
+    assert loaded.step == 1
+    assert "which is none of this folder's" in loaded.warnings[0]
+
+
+@pytest.mark.parametrize(
+    "content", [nested(800), {"$float": "zz"}, {"$float": "00"}, {"$int": 5}, {"$tensor": "none"}, {"$map": [[[], 1]]}, math.inf]
+)
+def test_a_manifest_of_what_no_state_can_be_is_passed_over(content: Any, tmp_path: Path):
+    checkpoints = Checkpoints(tmp_path, keep=5)
+    checkpoints.save(1, a_state())
+    forge(checkpoints.save(2, a_state()), lambda body: body["parts"]["run"].update(content=content))
+    assert checkpoints.load().step == 1
+
+
+def test_a_manifest_that_is_nested_beyond_all_bounds_is_passed_over(tmp_path: Path):
+    checkpoints = Checkpoints(tmp_path, keep=5)
+    checkpoints.save(1, a_state())
+    (checkpoints.save(2, a_state()) / "manifest.json").write_text("[" * 200_000)
+    loaded = checkpoints.load()
+    assert loaded.step == 1
+    assert "nested too deeply" in loaded.warnings[0]
 
 
 def test_clear_leaves_nothing_to_fall_back_on(tmp_path: Path):

@@ -8,6 +8,7 @@ from small_runs import settings
 from palaestra.core.errors import ConfigError, RunError
 from palaestra.runtime.folder import CONFIGURATION, RunFolder, check_run_id
 from palaestra.runtime.settings import load
+from palaestra.runtime.signature import SIGNATURE
 
 LOADED = load(settings("Basic")).settings
 
@@ -30,7 +31,7 @@ def test_a_folder_is_made_with_its_settings_in_it_over_what_a_killed_one_left(tm
     folder = RunFolder(tmp_path / "results", "ball/first")
     folder.create(LOADED)
     assert load(folder.path / CONFIGURATION).settings == LOADED
-    assert [path.name for path in folder.path.iterdir()] == [CONFIGURATION]
+    assert {path.name for path in folder.path.rglob("*") if path.is_file()} == {CONFIGURATION, SIGNATURE.name}
     assert [path.name for path in folder.path.parent.iterdir()] == ["first"]
 
 
@@ -49,7 +50,7 @@ def test_a_forced_run_keeps_models_and_drops_checkpoints_and_metrics(tmp_path: P
         (folder.path / name).parent.mkdir(parents=True, exist_ok=True)
         (folder.path / name).touch()
     folder.create(LOADED)
-    assert {path.name for path in folder.path.rglob("*") if path.is_file()} == {CONFIGURATION, "Basic-10.onnx"}
+    assert {path.name for path in folder.path.rglob("*") if path.is_file()} == {CONFIGURATION, SIGNATURE.name, "Basic-10.onnx"}
 
 
 def test_a_run_that_is_missing_is_told_from_its_neighbors(tmp_path: Path):
@@ -66,8 +67,7 @@ def test_a_run_that_is_missing_is_told_from_its_neighbors(tmp_path: Path):
 def test_halves_of_files_are_swept_away(tmp_path: Path):
     folder = RunFolder(tmp_path, "first")
     folder.create(LOADED)
-    folder.logs.mkdir()
     (folder.logs / ".timers.json.tmp-77").touch()
     (folder.logs / "timers.json").touch()
     folder.sweep()
-    assert [path.name for path in folder.logs.iterdir()] == ["timers.json"]
+    assert {path.name for path in folder.logs.iterdir()} == {"timers.json", SIGNATURE.name}

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from small_runs import contents, differences, settings, state
+from test_checkpoints import forge
 from tiny_envs import Scripted
 
 import palaestra
@@ -25,8 +28,8 @@ SMALL = {
 def train(name: str, results: Path, until: int | None = None, **more: Any) -> palaestra.Result:
     """Stops at the first summary from `until` on."""
     callbacks: list[Callable[[Summary], object]] = [] if until is None else [lambda summary: summary.step >= until]
-    given = {"config": SMALL[name], "num_areas": 3, "seed": 7, "env": name, "quiet": True, **more}
-    return palaestra.train(results_dir=str(results), run_id="run", callbacks=callbacks, **given)
+    given = {"config": SMALL[name], "num_areas": 3, "seed": 7, "env": name, "quiet": True, "callbacks": callbacks, **more}
+    return palaestra.train(results_dir=str(results), run_id="run", **given)
 
 
 @pytest.mark.parametrize("env", SMALL)
@@ -169,6 +172,69 @@ def test_a_damaged_newest_checkpoint_is_passed_over(tmp_path: Path, capsys: pyte
     resumed = train("Basic", tmp_path / "parts", resume=True, quiet=False)
     assert "[WARNING] passed over a damaged checkpoint" in capsys.readouterr().out
     assert differences(state(whole.folder), state(resumed.folder)) == []
+
+
+def without(key: str) -> Callable[[dict[str, Any]], object]:
+    return lambda content: content.pop(key)
+
+
+def with_steps(value: Any) -> Callable[[dict[str, Any]], object]:
+    return lambda content: content["collector"]["seats"]["Basic"].update(decisions=value)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda content: content.clear(),
+        without("collector"),
+        without("tracker"),
+        without("seed"),
+        with_steps("many"),
+        with_steps(-5),
+        with_steps(1e300),
+        with_steps({"$int": "0x" + "f" * 5000}),
+        lambda content: content.update(seed=[1]),
+        lambda content: content.update(elapsed={"$float": "7ff0000000000000"}),
+        lambda content: content.update(specs={"Basic": 1}),
+        lambda content: content.update(tracker={"periods": {"Basic": {}}, "since_update": {}, "recent": {}}),
+        lambda content: content.update(self_play={"learning": "x"}),
+    ],
+)
+def test_a_checkpoint_that_was_sealed_by_another_hand_is_passed_over(
+    change: Callable[[dict[str, Any]], object], begun: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    run = tmp_path / "run"
+    shutil.copytree(begun, run)
+    newest, older = sorted((run / "checkpoints").iterdir(), key=lambda path: -int(path.name))[:2]
+    forge(newest, lambda body: change(body["parts"]["run"]["content"]))
+    assert train("Basic", tmp_path, resume=True, until=1, quiet=False).steps["Basic"] > int(older.name)
+    said = capsys.readouterr().out
+    assert f"[WARNING] passed over a damaged checkpoint: {newest}: run" in said
+    assert f"Resuming 'run' from step {int(older.name):,}" in said
+
+
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return train("Basic", tmp_path_factory.mktemp("begun"), until=1000).folder
+
+
+def test_hidden_remnants_of_checkpoints_are_cleared_when_a_run_goes_on(begun: Path, tmp_path: Path):
+    run = tmp_path / "run"
+    shutil.copytree(begun, run)
+    newest = max((run / "checkpoints").iterdir(), key=lambda path: int(path.name))
+    newest.rename(newest.with_name(f".{newest.name}.old-77"))
+    for name in (".7000.tmp-77", f".0.gone-{os.getppid()}"):
+        (run / "checkpoints" / name).mkdir()
+        (run / "checkpoints" / name / "run.safetensors").write_bytes(b"half")
+    seen: list[list[str]] = []
+
+    def look(_: Summary) -> bool:
+        seen.append(sorted(path.name for path in (run / "checkpoints").glob(".*")))
+        return True
+
+    train("Basic", tmp_path, resume=True, callbacks=[look])
+    assert seen == [[]]
+    assert newest.is_dir()
 
 
 def test_what_a_behavior_learned_is_kept_until_it_is_seen_again(tmp_path: Path):
