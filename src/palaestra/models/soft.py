@@ -16,6 +16,7 @@ from palaestra.core.sequences import Sequences
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action
 from palaestra.models import squashed
+from palaestra.models.mirrored import mirrored_heads
 from palaestra.models.mlp import StackedMLP
 from palaestra.models.settings import NetworkSettings
 from palaestra.models.trunk import Inputs, Trunk
@@ -39,8 +40,8 @@ class SoftCritics(Trunk):
         self.signals = signals
         self.joint = StackedMLP(TWINS, self.width + numbers, settings.hidden_units, 1) if recurrent and numbers else None
         width = self.width if self.joint is None else self.joint.outputs
-        # values start at 0, as those of `ActorCritic`
-        self.head_weight = nn.Parameter(torch.zeros(TWINS, width, signals * max(spec.action.choices, 1)))
+        last = self.joint or self.memory or (self.bodies if self.apart else self.body)
+        self.head_weight = nn.Parameter(mirrored_heads(last, width, [max(spec.action.choices, 1)] * signals))
         self.head_bias = nn.Parameter(torch.zeros(TWINS, 1, self.head_weight.shape[2]))
 
     def encoding(self, inputs: Inputs, sequences: Sequences | None = None) -> Tensor:

@@ -27,7 +27,9 @@ MOST_WEIGHT = 1e15
 """A layer or two of such weights, and float32 has no number for what comes out."""
 
 
-VALUES = ("value_head.", "critics.head_", "targets.head_")
+CRITICS = ("critics.head_", "targets.head_")
+"""SAC's part of `VALUES`."""
+VALUES = ("value_head.", *CRITICS)
 """Of a network's tensors, those that are made for a trainer's reward signals."""
 
 
@@ -177,6 +179,8 @@ class Learner:
             )
         others = differ or state["signals"] != sorted(self.settings.reward_signals)
         anew = {key: value for key, value in own.items() if others and key.startswith(VALUES)}
+        # new heads of SAC belong to the layers that they were made with (see models.mirrored): on others only zeros value everything at 0
+        anew |= {key: torch.zeros_like(value) for key, value in anew.items() if key.startswith(CRITICS)}
         network.load_state_dict({key: anew.get(key, saved.get(key)) for key in own})
         return not anew
 
