@@ -61,7 +61,7 @@ class TerminalStep(NamedTuple):
 
 
 class _Rows(Mapping):
-    """Agents of one behavior: columns, and a row of each by its id."""
+    """Agents of one behavior: columns, and a row of each by its id. Ids may be a list."""
 
     def __init__(self, obs: list[NDArray[np.float32]], reward: NDArray[np.float32], agent_id: NDArray[np.int32]) -> None:
         self.obs, self.reward, self.agent_id = obs, reward, agent_id
@@ -71,7 +71,7 @@ class _Rows(Mapping):
     def agent_id_to_index(self) -> dict[AgentId, int]:
         """The row of each agent."""
         if self._index is None:
-            self._index = {agent: row for row, agent in enumerate(self.agent_id.tolist())}
+            self._index = {agent: row for row, agent in enumerate(np.asarray(self.agent_id).tolist())}
         return self._index
 
     def _row(self, agent_id: AgentId) -> int:

@@ -34,8 +34,11 @@ class UnityAECEnv(UnityPettingzooBaseEnv, AECEnv):
         super().reset()
 
     def step(self, action: Any) -> None:
-        """Acts for `agent_selection`. Raises gymnasium.error.Error for an action outside its space, or of one that ended."""
-        self._loaded()
+        """Acts for `agent_selection`, and zeroes `rewards` until the next tick.
+
+        Raises gymnasium.error.Error for an action outside its space, of one that ended, and before the first `reset`.
+        """
+        self._check_begun()
         if not self._turns:
             self._tick()
             return
@@ -45,14 +48,17 @@ class UnityAECEnv(UnityPettingzooBaseEnv, AECEnv):
         elif action is not None:
             raise error.Error(f"agent {agent} ended its episode and takes no action but None; {action!r} was given")
         self._turns.popleft()
+        self._rewards = dict.fromkeys(self._rewards, 0.0)
         if self._dones[agent] and agent in self._reborn:
             self._begin_anew(agent)
+        elif self._dones[agent]:
+            self._forget(agent)
         if not self._turns:
             self._tick()
 
     def observe(self, agent: str) -> tuple[Any, Any, bool, dict[str, Any]]:
         """What an agent sees, earned since its last turn, whether it ended, and its info. Raises KeyError."""
-        return self._observations[agent], self._rewards[agent], self._dones[agent], self._infos[agent]
+        return self._observations[agent], self._earned[agent], self._dones[agent], self._infos[agent]
 
     def last(self, observe: bool = True) -> tuple[Any, Any, bool, dict[str, Any]]:
         """The same of `agent_selection`; without `observe` it sees None."""
@@ -62,12 +68,15 @@ class UnityAECEnv(UnityPettingzooBaseEnv, AECEnv):
     @property
     def agent_selection(self) -> str:
         """Whose turn it is. Raises gymnasium.error.Error where nobody is there: `step(None)` goes on."""
+        if not self._begun:
+            raise error.Error("nobody is there before the first reset()")
         if not self._turns:
             raise error.Error("no agent asks or ended in this tick; step(None) goes on to the next")
         return self._turns[0]
 
     def agent_iter(self, max_iter: int = 2**63) -> Iterator[str]:
         """Whose turn it is, again and again, at most that many turns."""
+        self._check_begun()
         for _ in range(max_iter):
             while not self._turns:
                 self._tick()
@@ -75,10 +84,9 @@ class UnityAECEnv(UnityPettingzooBaseEnv, AECEnv):
 
     def _see(self) -> None:
         super()._see()
-        ended = [agent for agent in self._agents if self._dones[agent]]
-        self._turns = deque([*ended, *(agent for agent in self._agents if not self._dones[agent])])
+        self._turns = deque(self._agents)
 
     def _begin_anew(self, agent: str) -> None:
         self._observations[agent], self._infos[agent] = self._reborn.pop(agent)
-        self._rewards[agent], self._dones[agent] = 0.0, False
+        self._rewards[agent], self._earned[agent], self._dones[agent] = 0.0, 0.0, False
         self._turns.append(agent)

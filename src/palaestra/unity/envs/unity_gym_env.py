@@ -25,10 +25,11 @@ class ActionFlattener:
 
     def __init__(self, branched_action_space: Any) -> None:
         """`branched_action_space`: the choices of each branch."""
-        self.action_lookup = dict(enumerate(itertools.product(*(range(size) for size in branched_action_space))))
+        choices = itertools.product(*(range(size) for size in branched_action_space))
+        self.action_lookup = {i: list(each) for i, each in enumerate(choices)}
         self.action_space = spaces.Discrete(len(self.action_lookup))
 
-    def lookup_action(self, action: int) -> tuple[int, ...]:
+    def lookup_action(self, action: int) -> list[int]:
         """The choice of each branch."""
         return self.action_lookup[int(action)]
 

@@ -31,13 +31,18 @@ class UnityParallelEnv(UnityPettingzooBaseEnv, ParallelEnv):
         return self._show()
 
     def step(self, actions: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any], dict[str, bool], dict[str, dict[str, Any]]]:
-        """An agent that is left out does nothing. Raises gymnasium.error.Error for an action outside its space."""
-        self._loaded()
+        """An agent that is left out does nothing.
+
+        Raises gymnasium.error.Error for an action outside its space, and before the first `reset`.
+        """
+        self._check_begun()
         for agent, action in actions.items():
             if agent in self._reborn or not self._dones.get(agent, True):
                 self._act(agent, action)
         self._tick()
-        return self._show(), self._rewards, self._dones, self._infos
+        shown = self._show()
+        self._agents = [agent for agent in self._agents if agent in self._reborn or not self._dones[agent]]
+        return shown, self._rewards, self._dones, self._infos
 
     def _show(self) -> dict[str, Any]:
         for agent, (view, _) in self._reborn.items():

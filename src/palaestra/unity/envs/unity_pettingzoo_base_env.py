@@ -9,7 +9,7 @@ import numpy as np
 from gymnasium import error, spaces
 
 from palaestra.unity.base_env import ActionSpec, ActionTuple, BaseEnv
-from palaestra.unity.envs.env_helpers import split_agent, turns
+from palaestra.unity.envs.env_helpers import agent_name, split_agent, turns
 from palaestra.unity.logging_util import get_logger
 from palaestra.unity.side_channel.side_channel import SideChannel
 
@@ -30,31 +30,41 @@ class UnityPettingzooBaseEnv:
         self._agents: list[str] = []
         self._observations: dict[str, Any] = {}
         self._rewards: dict[str, Any] = {}
+        self._earned: dict[str, Any] = {}
+        """As rewards, but not zeroed after a turn."""
         self._dones: dict[str, bool] = {}
         self._infos: dict[str, dict[str, Any]] = {}
         self._reborn: dict[str, tuple[Any, dict[str, Any]]] = {}
         """Agents that ended and ask again at once: the first view and the info of their new episode."""
-        if not env.behavior_specs:
+        self._rows: dict[str, int] = {}
+        """Of each agent that asks, its row among those of its behavior."""
+        self._actions: dict[str, ActionTuple] = {}
+        """By behavior: what its agents do in this tick, zeros where nothing was said."""
+        self._begun = not env.behavior_specs
+        """Steps of a first episode have been seen. An environment that knows its behaviors by itself has none before `reset`."""
+        if self._begun:
             env.step()
-        self._see()
+            self._see()
+        for behavior in env.behavior_specs:
+            self._make_spaces(behavior)
 
     @property
     def observation_spaces(self) -> dict[str, Any]:
-        """By agent, all that were ever seen."""
+        """By agent, all that were seen since the last reset."""
         return {agent: self.observation_space(agent) for agent in self._possible}
 
     @property
     def action_spaces(self) -> dict[str, Any]:
-        """By agent, all that were ever seen."""
+        """By agent, all that were seen since the last reset."""
         return {agent: self.action_space(agent) for agent in self._possible}
 
     def observation_space(self, agent: str) -> Any:
-        """Agents of one behavior share it. Raises KeyError."""
-        return self._observation_spaces[split_agent(agent)[0]] if agent in self._possible else self._unknown(agent)
+        """Agents of one behavior share it, those that have not come yet too. Raises KeyError for an unknown behavior."""
+        return self._observation_spaces[split_agent(agent)[0]]
 
     def action_space(self, agent: str) -> Any:
-        """Agents of one behavior share it. Raises KeyError."""
-        return self._action_spaces[split_agent(agent)[0]] if agent in self._possible else self._unknown(agent)
+        """Agents of one behavior share it, those that have not come yet too. Raises KeyError for an unknown behavior."""
+        return self._action_spaces[split_agent(agent)[0]]
 
     @property
     def side_channel(self) -> dict[str, SideChannel]:
@@ -64,32 +74,54 @@ class UnityPettingzooBaseEnv:
 
     @property
     def possible_agents(self) -> list[str]:
-        """All that were ever seen: more may come."""
-        return list(self._possible)
+        """All that were seen since the last reset, sorted: more may come."""
+        return sorted(self._possible)
 
     @property
     def agents(self) -> list[str]:
-        """Those of this tick, also those that have just ended."""
-        return list(self._agents)
+        """Those that are there now, sorted."""
+        return sorted(self._agents)
+
+    @property
+    def num_agents(self) -> int:
+        """How many are there now."""
+        return len(self._agents)
+
+    @property
+    def max_num_agents(self) -> int:
+        """How many were seen since the last reset."""
+        return len(self._possible)
+
+    @property
+    def unwrapped(self) -> UnityPettingzooBaseEnv:
+        """This environment, below any wrapper of PettingZoo's."""
+        return self
 
     @property
     def rewards(self) -> dict[str, Any]:
-        """Of this tick, by agent."""
-        return self._rewards
+        """By agent: of this tick until somebody acts, zeros from then on."""
+        return dict(self._rewards)
+
+    @property
+    def _cumulative_rewards(self) -> dict[str, Any]:
+        """Where PettingZoo looks for what each agent earned since its last turn."""
+        return self._earned
 
     @property
     def dones(self) -> dict[str, bool]:
         """Whether its episode has just ended, by agent."""
-        return self._dones
+        return dict(self._dones)
 
     @property
     def infos(self) -> dict[str, dict[str, Any]]:
         """By agent: behavior_name, group_id, group_reward, and `interrupted` of those that ended."""
-        return self._infos
+        return dict(self._infos)
 
     def reset(self) -> Any:
         """Begins all episodes anew."""
         self._loaded().reset()
+        self._begun = True
+        self._possible = {}
         self._see()
 
     def seed(self, seed: int | None = None) -> None:
@@ -114,27 +146,35 @@ class UnityPettingzooBaseEnv:
             raise error.Error("the environment is closed; make another")
         return self._env
 
-    def _unknown(self, agent: str) -> Any:
-        raise KeyError(agent)
+    def _check_begun(self) -> None:
+        self._loaded()
+        if not self._begun:
+            raise error.Error("nobody is there before the first reset(): call it before step()")
 
     def _tick(self) -> None:
-        self._loaded().step()
+        env = self._loaded()
+        for behavior, actions in self._actions.items():
+            env.set_actions(behavior, actions)
+        env.step()
         self._see()
 
     def _see(self) -> None:
         """Takes this tick's steps. Of one that ended and asks at once the end is shown, and the new episode's first view is kept."""
         env = self._loaded()
-        self._agents, self._reborn = [], {}
+        self._agents, self._reborn, self._rows, self._actions = [], {}, {}, {}
         self._observations, self._rewards, self._dones, self._infos = {}, {}, {}, {}
         for behavior in env.behavior_specs:
             self._make_spaces(behavior)
             decisions, terminals = env.get_steps(behavior)
+            self._actions[behavior] = env.behavior_specs[behavior].action_spec.empty_action(len(decisions))
+            self._rows.update({agent_name(behavior, int(agent)): row for agent, row in decisions.agent_id_to_index.items()})
             ended, asking = turns(terminals, behavior), turns(decisions, behavior)
             self._reborn.update({agent: (asking[agent][0], asking[agent][3]) for agent in asking if agent in ended})
             for agent, (view, reward, done, info) in {**asking, **ended}.items():
                 self._possible[agent] = None
                 self._agents.append(agent)
                 self._observations[agent], self._rewards[agent], self._dones[agent], self._infos[agent] = view, reward, done, info
+        self._earned = dict(self._rewards)
 
     def _make_spaces(self, behavior: str) -> None:
         if behavior in self._action_spaces:
@@ -152,7 +192,7 @@ class UnityPettingzooBaseEnv:
 
     def _act(self, agent: str, action: Any) -> None:
         """Raises gymnasium.error.Error for an action outside the agent's space."""
-        behavior, number = split_agent(agent)
+        behavior, _ = split_agent(agent)
         spec = self._loaded().behavior_specs[behavior].action_spec
         space = self.action_space(agent)
         try:
@@ -161,7 +201,14 @@ class UnityPettingzooBaseEnv:
             row = None
         if row is None or not _fits(row, spec):
             raise error.Error(f"agent {agent} was given the action {action!r}; expected one of {space}")
-        self._loaded().set_action_for_agent(behavior, number, row)
+        actions, at = self._actions[behavior], self._rows[agent]
+        actions.continuous[at], actions.discrete[at] = row.continuous[0], row.discrete[0]
+
+    def _forget(self, agent: str) -> None:
+        """One that ended and has left."""
+        self._agents.remove(agent)
+        for kept in (self._observations, self._rewards, self._earned, self._dones, self._infos):
+            del kept[agent]
 
 
 def _observation_box(shape: tuple[int, ...]) -> spaces.Box:
