@@ -343,6 +343,7 @@ def initialize(run: Run, origin: RunFolder | None) -> None:
             raise RunError(f"behavior '{name}' cannot start from {place[0].parent}: it has {there} only")
         whole = learner.initialize(state[name], place[0].parent)
         run.self_play.initialized(name)
+        run.symptoms.started_trained(name)
         anew = "" if whole else "; its values begin anew, since its reward signals or its trainer are others"
         run.console.info(f"Initialized '{name}' from {place[0].parent}{anew}")
 

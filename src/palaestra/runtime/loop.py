@@ -58,6 +58,8 @@ def summarize(run: Run, callbacks: Sequence[Callback]) -> None:
         run.lessons.note(run.tracker, name)
         summary = run.tracker.summarize(name, due, elapsed=run.elapsed, training=learner.training or run.finished)
         run.lessons.summary(summary)
+        for symptom in run.symptoms.note(summary, learner.settings, learner.spec.action):
+            run.console.warning(symptom)
         for line in run.lessons.status(name):
             run.console.info(line)
         run.tell(learner)

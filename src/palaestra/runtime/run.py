@@ -29,6 +29,7 @@ from palaestra.runtime.settings import RunSettings, behavior, load
 from palaestra.runtime.settings.changes import changes
 from palaestra.runtime.snapshots import SnapshotFiles
 from palaestra.runtime.status import MLAGENTS
+from palaestra.runtime.symptoms import Symptoms
 from palaestra.runtime.teaching import Teachers
 from palaestra.runtime.threads import threads_for
 from palaestra.runtime.timers import Timers
@@ -69,7 +70,7 @@ class Run:
         """Set by a signal or a callback: the run ends at the next tick, saved."""
         self.outlined: set[str] = set()
         """Behaviors whose settings TensorBoard has as text."""
-        self.update_times = UpdateTimes()
+        self.update_times, self.symptoms = UpdateTimes(), Symptoms()
         self.learning = 0.0
         """Seconds spent in updates."""
         self._first_step = 0
@@ -284,6 +285,7 @@ class Run:
             "tracker": self.tracker.state_dict(),
             "self_play": self.self_play.state_dict(),
             "lessons": self.lessons.state_dict(),
+            "symptoms": self.symptoms.state_dict(),
             "elapsed": self.elapsed,
             "threads": self.threads,
             "seed": self.settings.env_settings.seed,
@@ -316,6 +318,11 @@ class Run:
         if not restored:
             self.console.warning("this environment cannot go on with its old episodes: it starts new ones; everything else goes on")
         self.tracker.load_state_dict(whole["tracker"])
+        if "symptoms" in whole:
+            self.symptoms.load_state_dict(whole["symptoms"])
+        else:  # a checkpoint of an earlier version: what was earned at first is not known
+            for name in self.learners:
+                self.symptoms.started_trained(name)
         self._elapsed_before, self._first_step = whole["elapsed"], self.step
         if self.settings.torch_settings.threads is None:
             self.threads = whole["threads"]

@@ -1,0 +1,165 @@
+"""Warnings where something goes wrong, and none where all goes well."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from small_runs import settings
+from tiny_envs import Bandit
+
+import palaestra
+from palaestra.core.specs import ActionSpec
+from palaestra.core.timestep import Action, TimeStep
+from palaestra.runtime.settings import BehaviorSettings
+from palaestra.runtime.symptoms import ENTROPY, GUIDE, LEARNING_RATE, VALUES, Symptoms
+from palaestra.runtime.tracker import ELO, REWARD, Summary
+from palaestra.trainers.update_metrics import AT_BOUNDS
+
+CHOICES, NUMBERS = ActionSpec(0, (3,)), ActionSpec(2)
+PPO = BehaviorSettings.model_validate({"max_steps": 2000})
+
+
+def summary(number: int, returns: list[float], **values: float) -> Summary:
+    """The one at 100 times this number."""
+    metrics = {
+        LEARNING_RATE: 1e-4,
+        **{{"entropy": ENTROPY, "values": VALUES, "bounds": AT_BOUNDS, "elo": ELO}.get(k, k): v for k, v in values.items()},
+    }
+    mean = float(np.mean(returns)) if returns else math.nan
+    return Summary("B", 100 * number, 0, 0, True, metrics, {}, {REWARD: np.array(returns)} if returns else {}, len(returns), mean, 0.0)
+
+
+def told(
+    rewards: list[list[float]],
+    block: BehaviorSettings = PPO,
+    action: ActionSpec = CHOICES,
+    symptoms: Symptoms | None = None,
+    **values: float,
+) -> list[str]:
+    """All that is said of summaries with these returns and metrics, checked to be the same after a save in their midst."""
+    made, resumed = symptoms or Symptoms(), Symptoms()
+    said = []
+    for i, returns in enumerate(rewards):
+        if i == len(rewards) // 2:
+            resumed.load_state_dict(json.loads(json.dumps(made.state_dict())))
+        sentences = made.note(summary(i + 1, returns, **values), block, action)
+        if i >= len(rewards) // 2:
+            assert resumed.note(summary(i + 1, returns, **values), block, action) == sentences
+        said += sentences
+    return said
+
+
+FLAT = [[0.0, 1.0, 2.0]] * 20
+RISING = [[float(i), i + 1.0, i + 2.0] for i in range(20)]
+CEILING = [[0.0, 1.0, 2.0], *[[9.0, 9.0, 9.0]] * 19]
+
+
+def test_a_reward_that_does_not_rise_is_told_once_with_the_guide():
+    (said,) = told(FLAT)
+    assert said.startswith("B: the mean reward has not risen (1 in the first summary, 1 now), after 1,000 of 2,000 decisions")
+    assert said.endswith(f"({GUIDE})")
+
+
+def test_the_guide_that_warnings_name_is_there():
+    assert (Path(__file__).parents[3] / GUIDE).is_file()
+
+
+def test_a_reward_that_is_always_the_same_is_told_as_such():
+    (said,) = told([[0.0, 0.0]] * 20, values=0.0)
+    assert "every episode has earned the same so far (0), so that there is nothing to learn from" in said
+
+
+@pytest.mark.parametrize("rewards", [RISING, CEILING], ids=["rising", "at its ceiling"])
+def test_of_a_reward_that_has_risen_nothing_is_told_whatever_entropy_and_values_are(rewards: list[list[float]]):
+    assert told(rewards, entropy=0.0, values=-10.0) == []
+
+
+def test_a_lucky_few_episodes_do_not_count_as_a_rise():
+    rewards = [[0.0, 10.0] * 20, *[[0.0, 10.0] * 19 + [10.0, 10.0]] * 19]
+    assert len(told(rewards)) == 1
+
+
+def test_a_few_summaries_or_a_small_part_of_the_run_are_too_early_to_say():
+    assert told(FLAT[:9]) == []
+    assert told(FLAT, BehaviorSettings.model_validate({"max_steps": 20_000})) == []
+
+
+def test_an_entropy_that_is_gone_is_told_where_the_reward_has_not_risen():
+    said = told(FLAT[:8], entropy=0.01)
+    assert len(said) == 1
+    assert "its policy tries nothing new any more (entropy 0.01), yet the mean reward has not risen" in said[0]
+    assert "A larger beta" in said[0]
+    assert told(FLAT[:8], entropy=0.1) == []
+    assert "A larger init_entcoef" in told(FLAT[:8], BehaviorSettings.model_validate({"trainer_type": "sac"}), NUMBERS, entropy=-9.0)[0]
+    assert told(FLAT[:8], BehaviorSettings.model_validate({"trainer_type": "sac"}), NUMBERS, entropy=-2.0) == []
+    assert told(FLAT[:8], action=NUMBERS, entropy=1.4) == []
+    assert len(told(FLAT[:8], action=NUMBERS, entropy=-3.0)) == 1
+
+
+def test_values_that_explain_nothing_are_told_where_the_reward_has_not_risen():
+    _, said = told(FLAT, values=0.01)
+    assert "its critic explains nothing of what agents earn (explained variance 0.01; 1 is all)" in said
+    assert len(told(FLAT, values=0.4)) == 1
+
+
+def test_actions_at_their_bounds_are_told_whatever_the_reward():
+    (said,) = told(RISING, action=NUMBERS, bounds=0.83)
+    assert "83% of its continuous actions are at -1 or 1" in said
+    assert told(RISING, action=NUMBERS, bounds=0.3) == []
+
+
+def test_in_self_play_in_later_lessons_and_with_other_rewards_the_mean_need_not_rise():
+    assert told([[0.0, 0.0]] * 20, elo=1200.0, entropy=0.0, values=0.0) == []
+    assert told(FLAT, **{"Environment/Lesson Number/size": 1.0}) == []
+    signals = {"curiosity": {}}
+    assert told(FLAT, BehaviorSettings.model_validate({"max_steps": 2000, "reward_signals": signals})) == []
+
+
+def test_a_network_that_had_learned_before_need_not_improve():
+    symptoms = Symptoms()
+    symptoms.started_trained("B")
+    assert told(FLAT, symptoms=symptoms) == []
+
+
+class Hard(Bandit):
+    """The harder agents push, the more they earn."""
+
+    def step(self, actions: Mapping[str, Action]) -> dict[str, TimeStep]:
+        tables = super().step(actions)
+        reward = actions["Bandit"].continuous.mean(1)
+        return {name: TimeStep(**{k: getattr(step, k) for k in step.__slots__} | {"reward": reward}) for name, step in tables.items()}
+
+
+class Blind(Bandit):
+    """Rewards are noise."""
+
+    def step(self, actions: Mapping[str, Action]) -> dict[str, TimeStep]:
+        tables = super().step(actions)
+        reward = torch.randn(self.num_areas, generator=self.generator)
+        return {name: TimeStep(**{k: getattr(step, k) for k in step.__slots__} | {"reward": reward}) for name, step in tables.items()}
+
+
+def run(env: Bandit, results: Path, **hyper: Any) -> None:
+    given = {"batch_size": 32, "buffer_size": 128, "learning_rate": 0.02, **hyper}
+    palaestra.train(settings("Bandit", 4000, hyperparameters=given), env=env, results_dir=str(results), run_id="run", seed=1)
+
+
+def test_a_run_says_that_actions_sit_at_their_bounds_and_one_that_learns_says_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    run(Hard(8, continuous=2), tmp_path / "hard")
+    assert capsys.readouterr().out.count("of its continuous actions are at -1 or 1") == 1
+    run(Bandit(8, branches=(2,)), tmp_path / "easy")
+    assert "WARNING" not in capsys.readouterr().out
+
+
+def test_a_run_whose_rewards_are_noise_says_that_nothing_is_learned(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    run(Blind(8, branches=(2,)), tmp_path)
+    out = capsys.readouterr().out
+    assert out.count("the mean reward has not risen (") >= 1
+    assert out.count("its critic explains nothing of what agents earn") == 1
