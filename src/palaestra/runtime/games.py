@@ -40,6 +40,7 @@ def game_settings(settings: RunSettings, logs: Path | None, tell: Tell | None = 
         editor_port=env.editor_port,
         bind=env.bind,
         patience=env.timeout_wait,
+        max_message_mb=env.max_message_mb,
         restarts=Restarts(env.max_lifetime_restarts, env.restarts_rate_limit_n, env.restarts_rate_limit_period_s),
         engine=Engine(**{each.name: getattr(engine, each.name) for each in fields(Engine)}),
         no_graphics=engine.no_graphics,

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from palaestra.core.display import indented
 from palaestra.core.errors import EnvError, GameGone, NotFinite, ProtocolError
 from palaestra.envs.unity import encode, executable
+from palaestra.envs.unity.bounds import check_tick
 from palaestra.envs.unity.decode import Incoming, Infos, decode
 from palaestra.envs.unity.handshake import Game, greet
 from palaestra.envs.unity.options import UnityOptions
@@ -240,6 +241,7 @@ class Copy:
 
     def _hear(self, incoming: Incoming) -> None:
         """A request after the introduction: the first asks for a command, the others tell of agents."""
+        check_tick(0 if self.call is None else len(self.call.raw), (), self.options.max_message_mb)
         self._around.channels.incoming(self.index, incoming.side_channel)
         self._learn_brains(incoming)
         if self.phase is Phase.GREETED or self.must_reset:
@@ -276,6 +278,8 @@ class Copy:
         """New behaviors are admitted once the whole message was read: a damaged one leaves nothing behind."""
         keys = sorted(infos)  # they come in no order: teams would take each other's seats from run to run
         readers = {key: self._readers.get(key) or self._reader(key, infos[key]) for key in keys}
+        agents = [(readers[key], len(infos[key].id), int(infos[key].id[0])) for key in keys]
+        check_tick(0, agents, self.options.max_message_mb)
         arrivals = [self._arrival(key, readers[key], infos[key]) for key in keys]
         for key, reader in readers.items():
             if key not in self._readers:

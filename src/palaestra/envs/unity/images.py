@@ -20,6 +20,8 @@ from palaestra.core.errors import ProtocolError
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 MOST_PIXELS = 1 << 26
 """Pixels of the largest picture that is decoded, 8192 x 8192."""
+MOST_FOLDED = 4
+"""Channels of PNGs that one of an observation may be made of: a grey image comes as three or four."""
 MANY, LARGE = 8, 128 * 128
 """Pictures of a message, and pixels of each, from which on several threads are faster than one."""
 _CHANNELS = {0: 1, 2: 3, 3: 3, 4: 1, 6: 4}  # by the header's color type: grey, RGB, palette, grey and alpha (dropped), RGBA
@@ -110,7 +112,12 @@ def _checked(picture: Picture, shape: tuple[int, ...]) -> tuple[list[_Png], _Pla
                 f"{picture.where}: a PNG of {png.height}x{png.width} pixels (height x width) came; expected {shape[1]}x{shape[2]}"
             )
     try:
-        return pngs, _plan(tuple(png.channels for png in pngs), picture.mapping, shape[0])
+        sources, widths = _plan(tuple(png.channels for png in pngs), picture.mapping, shape[0])
+        if (needed := max(map(max, sources)) + 1) > MOST_FOLDED * shape[0] + 3:
+            raise ValueError(
+                f"its {len(pngs)} PNGs have {needed} channels for {shape[0]}; expected at most {MOST_FOLDED} for each and 3 more"
+            )
+        return pngs, (sources, widths)
     except ValueError as error:
         raise ProtocolError(f"{picture.where}: {error}") from None
 
@@ -145,7 +152,7 @@ def _split(picture: Picture) -> list[_Png]:
         width, height, _, color = struct.unpack_from(">IIBB", data, begin + 16)
         if color not in _CHANNELS or not 0 < width * height <= MOST_PIXELS:
             raise ProtocolError(f"{picture.where}: its PNG has a damaged header: {height}x{width} pixels, color type {color}")
-        png, end = _one(data, begin)
+        png, end = _one(data, begin, picture.where)
         if not end:
             raise ProtocolError(f"{picture.where}: its PNG is cut off after {len(data) - begin} bytes")
         pngs.append(_Png(png, height, width, _CHANNELS[color]))
@@ -153,15 +160,18 @@ def _split(picture: Picture) -> list[_Png]:
     return pngs
 
 
-def _one(data: bytes, begin: int) -> tuple[bytes, int]:
+def _one(data: bytes, begin: int, where: str) -> tuple[bytes, int]:
     """A PNG that begins there, with nothing but what makes its pixels, and where it ends; 0: it is cut off.
 
-    Goes from chunk to chunk, for pixels may hold anything, a signature too.
+    Goes from chunk to chunk, for pixels may hold anything, a signature too. Raises ProtocolError for a second header, which a decoder
+    would believe and nobody has checked.
     """
     kept, at = [SIGNATURE], begin + 8
     while at + 12 <= len(data):
         length, kind = struct.unpack_from(">I4s", data, at)
         end = at + 12 + length
+        if kind == b"IHDR" and len(kept) > 1:
+            raise ProtocolError(f"{where}: its PNG has a second header at byte {at} of {len(data)}; expected one")
         if kind in _PIXELS:
             kept.append(data[at:end])
         if kind == b"IEND":
@@ -173,7 +183,9 @@ def _one(data: bytes, begin: int) -> tuple[bytes, int]:
 def _pixels(png: _Png, where: str) -> NDArray[Any]:
     """(H, W, channels), each number within 0..255."""
     try:
-        image = PngImageFile(io.BytesIO(png.data))
+        image = PngImageFile(io.BytesIO(png.data))  # reads the header alone
+        if image.size != (png.width, png.height):
+            raise ValueError(f"its decoder takes it for {image.height}x{image.width} pixels, its header says {png.height}x{png.width}")
         plain = _PLAIN.get(image.mode)
         pixels = np.asarray(image.convert(plain) if plain else image)
     except Exception as error:  # whatever the decoder raises for damaged bytes

@@ -48,6 +48,7 @@ class UnityOptions:
     areas: int = 1  # told to the game, which may make that many copies of its training area
     no_graphics: bool = False
     no_graphics_monitor: bool = False  # the same but for the first copy
+    max_message_mb: float | None = 1024.0  # of a message as it comes, and of its observations as numbers; None: no limit
     logs: Path | None = None  # folder of Player-<copy>.log; None: a temporary one
     show_output: bool = False  # what builds print goes to our terminal
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from palaestra.core.errors import EnvError, ProtocolError
 from palaestra.core.specs import ActionSpec, BehaviorSpec, describe
+from palaestra.envs.unity.bounds import check_agent
 from palaestra.envs.unity.decode import Infos
 from palaestra.envs.unity.messages import DecodeError, Observation
 from palaestra.envs.unity.sensors import Sensor
@@ -110,6 +111,7 @@ class Reader:
                 sent = ""
             name = _unique(sent or f"obs_{i}", [sensor.name for sensor in sensors])
             sensors.append(Sensor(self.name, agent, name, column[0], int(major[0]) if major else None))
+            check_agent(self.name, agent, {sensor.name: sensor.sent for sensor in sensors})
         return sensors
 
     def _action_of(self, brain: Any) -> ActionSpec:

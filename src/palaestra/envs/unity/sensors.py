@@ -12,12 +12,15 @@ from numpy.typing import NDArray
 
 from palaestra.core.errors import EnvError, NotFinite, ProtocolError
 from palaestra.core.specs import ObsSpec
+from palaestra.envs.unity.bounds import check_agent, most_bytes
 from palaestra.envs.unity.images import Picture, check_picture, picture_size, read_pictures
 from palaestra.envs.unity.messages import DecodeError, Observation
 
 NONE, TRANSLATIONAL, VARIABLE = 1, 2, 4  # dimension_properties
 FLOATS, PNG = 0, 1  # compression_type
 GOAL = 1  # observation_type
+MOST_DIMENSIONS = 16
+"""Of an observation, as far as a message about them lists them."""
 CHANNELS_FIRST_SINCE = 3
 """Major version of Unity's package whose images are (C, H, W); those before sent (H, W, C)."""
 
@@ -40,6 +43,8 @@ class Sensor:
     def __init__(self, behavior: str, agent: int, name: str, first: bytes, package_major: int | None) -> None:
         self.behavior, self.name = behavior, name
         observation = self._parse(first, agent)
+        if len(observation.shape) > MOST_DIMENSIONS:
+            raise ProtocolError(f"{self._where(agent)} has {len(observation.shape)} dimensions; expected at most 3")
         self.sent = tuple(observation.shape)  # as the game says it
         dimensions = tuple(observation.dimension_properties)
         where = self._where(agent)
@@ -61,6 +66,8 @@ class Sensor:
             check_picture(self._picture(observation, agent), self.spec.shape)
         else:
             self._floats(observation, agent)
+        check_agent(behavior, agent, {name: self.sent})
+        self._must_be_small(first, agent)
         self._frame = self._framed(first)
 
     def read(self, blobs: Sequence[bytes], agents: NDArray[np.int64]) -> NDArray[np.float32]:
@@ -89,6 +96,7 @@ class Sensor:
         floats: dict[int, NDArray[np.float32]] = {}
         pictures: dict[int, Picture] = {}
         for row, (blob, agent) in enumerate(zip(blobs, agents.tolist(), strict=True)):
+            self._must_be_small(blob, agent)
             observation = self._parse(blob, agent)
             if tuple(observation.shape) != self.sent:
                 came = f"{tuple(observation.shape)}{f' named {observation.name!r}' if observation.name else ''}"
@@ -174,6 +182,11 @@ class Sensor:
                 return _Frame(head, tail, len(blob))
             begin = blob.find(payload, begin + 1)
         return None
+
+    def _must_be_small(self, blob: bytes, agent: int) -> None:
+        """Raises ProtocolError for a message that is far larger than what it can mean."""
+        if len(blob) > (most := most_bytes(self.sent)):
+            raise ProtocolError(f"{self._where(agent)} came in {len(blob):,} bytes; expected at most {most:,} for its shape {self.sent}")
 
     def _parse(self, blob: bytes, agent: int) -> Any:
         try:

@@ -32,6 +32,8 @@ class EnvSettings(Settings):
     """Have first episodes end at different times, so that a rollout shows all parts of one. Built-in environments can."""
     timeout_wait: float | None = Field(default=None, gt=0)
     """Seconds to wait for an answer of a Unity game; null: 60 for a build, and for the Editor as long as it takes."""
+    max_message_mb: float | None = Field(default=1024.0, gt=0)
+    """Megabytes that a message of a Unity game may have, as it comes and with its observations as numbers; null: no limit."""
     seed: int = Field(default=-1, ge=-1, le=2**31 - 1)
     """Of all random numbers of the run; -1: drawn at the start."""
     max_lifetime_restarts: int | None = Field(default=None, ge=-1)
