@@ -30,6 +30,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--die-code", type=int, default=3)
     parser.add_argument("--words", default="", help="to stderr before it dies")
     parser.add_argument("--hello", default="", help="to stdout at the start")
+    parser.add_argument("--hoard", type=int, default=0, help="MiB of memory that it takes")
     parser.add_argument("--stubborn", action="store_true", help="deaf to SIGINT and SIGTERM, and stays for a minute after the game")
     parser.add_argument("--child", action="store_true", help="starts a process of its own, as crash handlers are (note: child)")
     for name, kind in {"agents": int, "episode": int, "ticks": int, "seed": int, "messages": int, "ms": float}.items():
@@ -77,12 +78,14 @@ def main(argv: list[str]) -> None:
     if args.die_at == 0 and args.die_how == "exit":  # at once, as a build does that cannot start
         print(args.words, file=sys.stderr, flush=True)
         os._exit(args.die_code)
+    hoard = bytearray(os.urandom(1) * (args.hoard << 20))
     from unity_client import Client
 
     game = make_game(args)
     try:
         game.run(Client(args.mlagents_port, patience=600))
     finally:
+        hoard.clear()
         side_channel = bytes(game.side_channel).hex()
         ended = {"ended": game.ended, "sent": game.sent, "resets": game.resets, "side_channel": side_channel, **game.ledger.plain()}
         note(args.notes, f"{os.getpid()}.end.json", ended)

@@ -21,11 +21,11 @@ def free_memory(cgroups: Path = CGROUPS, membership: Path = MEMBERSHIP) -> int:
     left = [psutil.virtual_memory().available]
     for controller, limit, used, cache in LIMITS:
         root = cgroups / controller
-        own = root / _own(membership, controller)
+        own = root / own_group(membership, controller)
         for folder in (own, *own.parents):
-            most = _number(folder / limit)
+            most = number_in(folder / limit)
             if most is not None:
-                left.append(most - (_number(folder / used) or 0) + _stat(folder / "memory.stat", cache))
+                left.append(most - (number_in(folder / used) or 0) + _stat(folder / "memory.stat", cache))
             if folder == root:
                 break
     return max(0, min(left))
@@ -39,7 +39,7 @@ def size_of(size: int) -> str:
     return f"{size / 1024:,.1f} KiB"
 
 
-def _own(membership: Path, controller: str) -> str:
+def own_group(membership: Path, controller: str) -> str:
     """The group's folder below the controller's; the controller's own where that is not known."""
     for line in _read(membership).splitlines():
         _, controllers, folder = line.split(":", 2)
@@ -48,7 +48,7 @@ def _own(membership: Path, controller: str) -> str:
     return ""
 
 
-def _number(path: Path) -> int | None:
+def number_in(path: Path) -> int | None:
     """None where there is none, or no limit ("max")."""
     text = _read(path).strip()
     return int(text) if text.isdigit() else None

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from palaestra.core.errors import ProtocolError
 from palaestra.core.metrics import Kind, Measurement
+from palaestra.envs.unity.floods import shortened
 from palaestra.envs.unity.options import Engine
 from palaestra.envs.unity.side_channels import IncomingMessage, OutgoingMessage, SideChannel
 
@@ -18,6 +19,10 @@ FLOAT_PROPERTIES = UUID("60ccf7d0-4f7e-11ea-b238-784f4387d1f7")
 STATS = UUID("a1d8f7b7-cec8-50f9-b78b-d3e165a78520")
 
 KINDS: tuple[Kind, ...] = ("mean", "latest", "total", "spread")  # by Unity's StatAggregationMethod
+MOST_STATISTICS = 1000
+"""Different names of statistics that a game may have; further ones are passed over."""
+LONGEST_NAME = 200
+"""Letters of a statistic's name; longer ones are cut."""
 KEPT = 100_000
 """Measurements held for whoever takes them; the oldest go."""
 
@@ -102,22 +107,45 @@ class StatsChannel(SideChannel):
     """What a game measures itself (C#'s StatsRecorder), until someone takes it."""
 
     def __init__(self, warn: Callable[[str], None]) -> None:
-        """`warn` is told once of each name whose value is not finite, which is passed over."""
+        """`warn` is told once of each name whose value is not finite, which is passed over; of names that are too long or too many."""
         super().__init__(STATS)
         self._measured: deque[Measurement] = deque(maxlen=KEPT)
         self._warn, self._warned = warn, set[str]()
+        self._names = set[str]()
+        self.passed_over = 0
+        """Measurements of names beyond MOST_STATISTICS."""
 
     def receive(self, message: IncomingMessage, copy: int) -> None:
         """One measurement. The latest value is that of copy 0: of several copies, none is later than another."""
         name, value, kind = message.read_string(), message.read_float32(), message.read_int32()
         if not 0 <= kind < len(KINDS):
             raise ProtocolError(f"the statistic '{name}' is to be aggregated by method {kind}; expected 0 to {len(KINDS) - 1}")
-        if not math.isfinite(value):
+        name = self._known(name)
+        if name is None:
+            self.passed_over += 1
+        elif not math.isfinite(value):
             if name not in self._warned:
                 self._warned.add(name)
                 self._warn(f"the game's statistic '{name}' is {value} (copy {copy}); such values are passed over")
         elif KINDS[kind] != "latest" or copy == 0:
             self._measured.append(Measurement(name, value, KINDS[kind]))
+
+    def _known(self, name: str) -> str | None:
+        """The name, as far as it is used; None: there are too many."""
+        if len(name) > LONGEST_NAME:
+            if "" not in self._warned:
+                self._warned.add("")
+                self._warn(f"the game's statistic '{shortened(name, LONGEST_NAME)}' has too long a name; such names are cut")
+            name = name[:LONGEST_NAME]
+        if name not in self._names and len(self._names) >= MOST_STATISTICS:
+            if not self.passed_over:
+                self._warn(
+                    f"the game has sent more than {MOST_STATISTICS:,} different statistics; '{name}' and all further names are passed over "
+                    f"(a name should say what is measured, not which agent or episode it is of)"
+                )
+            return None
+        self._names.add(name)
+        return name
 
     def take(self) -> list[Measurement]:
         """All since the last call, in the order in which they came."""

@@ -40,6 +40,10 @@ class Surroundings(Protocol):
         """A line for people."""
         ...
 
+    def complain(self, text: str) -> None:
+        """A warning about what a game sends, of which there may be any number."""
+        ...
+
     def admit(self, reader: Reader) -> None:
         """A behavior appeared. Raises ProtocolError where another copy or team has the same name and another spec."""
         ...
@@ -297,7 +301,7 @@ class Copy:
     def _arrival(self, key: str, reader: Reader, infos: Infos) -> Arrival:
         arrival = Arrival(reader.name, key, self.index, self.source, reader.team, infos, reader.observations(infos), reader.masks(infos))
         while reader.warnings:
-            self._around.tell("warning", f"{self.name}: {reader.warnings.pop(0)}")
+            self._around.complain(f"{self.name}: {reader.warnings.pop(0)}")
         return arrival
 
     def answer(self, actions: Mapping[str, bytes]) -> None:

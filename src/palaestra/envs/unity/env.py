@@ -29,9 +29,11 @@ from palaestra.envs.unity.analytics import AnalyticsChannel
 from palaestra.envs.unity.channels import EngineChannel, ParametersChannel, StatsChannel
 from palaestra.envs.unity.copy import Copy
 from palaestra.envs.unity.encode import ActionWriter, goodbye
+from palaestra.envs.unity.floods import WarningBrake, cut_log
 from palaestra.envs.unity.handshake import Game
 from palaestra.envs.unity.options import UnityOptions
 from palaestra.envs.unity.readers import Reader
+from palaestra.envs.unity.room import Room
 from palaestra.envs.unity.server import Call, HungUp, Inbox
 from palaestra.envs.unity.side_channels import SideChannel, SideChannels
 from palaestra.envs.unity.silence import Phase
@@ -73,11 +75,17 @@ class UnityEnv:
         self.inbox: Inbox = SimpleQueue()
         self.seed, self.progress = 0, 0
         self._parameters = ParametersChannel(options.copies)
-        self._stats = StatsChannel(lambda text: self.tell("warning", text))
+        self._brake = WarningBrake(lambda text: self.tell("warning", text))
+        self._stats = StatsChannel(self.complain)
         self._analytics = AnalyticsChannel()
         own = (EngineChannel(options.engine), self._parameters, self._stats, self._analytics)
-        self.channels = SideChannels((*own, *side_channels), options.copies, lambda text: self.tell("warning", text))
+        self.channels = SideChannels((*own, *side_channels), options.copies, self.complain)
         self.copies: list[Copy] = []
+        """Those that have been started for the first time."""
+        self._room: Room | None = None
+        self._full = False
+        """No memory is left for the copies that have not been started."""
+        self._logs = Path()
         self.entered: Callable[[int, Phase], None] = lambda copy, phase: None
         """Called when the conversation with a copy gets to another phase, a process's start and end among them."""
         self._sources = 0
@@ -97,6 +105,10 @@ class UnityEnv:
     def tell(self, level: str, text: str) -> None:
         """A line for people."""
         self._tell(level, text)
+
+    def complain(self, text: str) -> None:
+        """A warning about what a game sends, of which it may cause any number: those that come too fast are counted instead."""
+        self._brake.warn(text)
 
     def new_source(self) -> int:
         """Numbers games, those that take a crashed one's place too."""
@@ -136,6 +148,8 @@ class UnityEnv:
             steps = self._show()
             asked = any(step.acting.any() for step in steps.values())
             self._begun = self._begun or asked
+            if asked:
+                self._measure()
             if self._interrupted or asked:
                 return steps
             self.send({})
@@ -155,17 +169,51 @@ class UnityEnv:
         if logs is None:
             logs = self._temporary = Path(tempfile.mkdtemp(prefix="palaestra-"))
         logs.mkdir(parents=True, exist_ok=True)
+        self._logs = logs.resolve()
         try:
-            for index in range(self.options.copies):
-                self.copies.append(Copy(index, self.options, self, self._executable, logs.resolve()))
-            for copy in self.copies:
-                copy.start()
+            self._room = Room(self.options.copies)
+            self._add_copy()
+            self._add_copies()
         except BaseException:
             self.close()
             raise
         if self._executable is None:
             port = self.copies[0].server.port
             self.tell("info", f"Listening on port {port}. Start training by pressing the Play button in the Unity Editor.")
+
+    def _add_copy(self) -> None:
+        copy = Copy(len(self.copies), self.options, self, self._executable, self._logs)
+        self.copies.append(copy)
+        try:
+            copy.start()
+        except GameGone as error:
+            self._failed(copy, error)
+
+    def _add_copies(self) -> None:
+        """Starts further copies, as many at once as load well together, once it is known how much memory one takes."""
+        room = self._room
+        if room is None or room.each is None:
+            return
+        while len(self.copies) < self.options.copies and (loading := self._loading()) < room.wave:
+            if not room.holds_another(loading):
+                if not loading and not self._full:
+                    self._full = True
+                    number = len(self.copies)
+                    self.tell(
+                        "warning",
+                        f"no memory is left for more than {number} of {self.options.copies} copies: the run goes on with {number}",
+                    )
+                return
+            self._add_copy()
+
+    def _loading(self) -> int:
+        return sum(copy.phase is Phase.STARTING for copy in self.copies)
+
+    def _measure(self) -> None:
+        """Once the first copy plays, looks whether the others fit beside it. Raises EnvError where they do not."""
+        process = self.copies[0].process
+        if self._room is not None and len(self.copies) < self.options.copies and process is not None:
+            self._room.measure(process.pid)
 
     def send(self, actions: Mapping[str, Action]) -> None:
         """Answers every copy that was shown with what its agents do."""
@@ -245,15 +293,23 @@ class UnityEnv:
         if now - self._looked < LOOK_EVERY:
             return
         self._looked = now
+        self._add_copies()
         for copy in self.copies:
             try:
-                if copy.phase is Phase.DOWN and now >= copy.start_at:
+                if copy.phase is Phase.DOWN and now >= copy.start_at and (self._room is None or self._loading() < self._room.wave):
                     copy.start()
                 copy.check()
+                self._cut_logs(copy)
             except GameGone as error:
                 if copy.editor:
                     raise
                 self._failed(copy, error)
+
+    def _cut_logs(self, copy: Copy) -> None:
+        if copy.process is not None:
+            for log in {copy.process.output, copy.process.log}:
+                if size := cut_log(log):
+                    self.complain(f"{copy.name}: {log} has grown to {size >> 20} MiB; only what is written from now on is kept")
 
     def _failed(self, copy: Copy, error: EnvError) -> None:
         """Gives the copy up, and has it started again if that is worth it. Raises the error where it is not."""

@@ -76,7 +76,9 @@ class GameProcess:
             try:
                 self.log.parent.mkdir(parents=True, exist_ok=True)
                 self.output.parent.mkdir(parents=True, exist_ok=True)
-                output = None if self._show_output else stack.enter_context(open(self.output, "wb"))
+                if not self._show_output:
+                    self.output.write_bytes(b"")
+                output = None if self._show_output else stack.enter_context(open(self.output, "ab"))  # one that is cut goes on at its start
             except OSError as error:
                 raise EnvError(f"cannot write {error.filename}, a log of the game: {error.strerror}") from error
             try:

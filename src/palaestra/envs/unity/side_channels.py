@@ -14,6 +14,8 @@ from uuid import UUID
 
 from palaestra.core.errors import EnvError, ProtocolError, raised
 
+MOST_UNKNOWN = 100
+"""Channels that the game alone has of which people are told."""
 _HEADER = struct.Struct("<16si")
 _BOOL, _INT32, _FLOAT32 = struct.Struct("<?"), struct.Struct("<i"), struct.Struct("<f")
 
@@ -217,7 +219,7 @@ class SideChannels:
             if id in self._channels:
                 channel, message = self._channels[id], IncomingMessage(payload)
                 _call(channel, "receive", lambda channel=channel, message=message: channel.receive(message, copy))
-            elif id not in self._unknown:
+            elif id not in self._unknown and len(self._unknown) < MOST_UNKNOWN:
                 self._unknown.add(id)
                 self._warn(
                     f"the game sends on side channel {id}, for which there is none here: its messages are passed over "

@@ -1,0 +1,81 @@
+"""How many processes, threads and files this process may still open: of the system's limits, and of what its container allows."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+
+from palaestra.core.memory import CGROUPS, MEMBERSHIP, number_in, own_group
+
+
+def free_processes(cgroups: Path = CGROUPS, membership: Path = MEMBERSHIP) -> int | None:
+    """Processes and threads that may still be started; None: the system names no limit. Linux counts threads as processes."""
+    left: list[int] = []
+    for controller in ("", "pids"):
+        root = cgroups / controller
+        own = root / own_group(membership, controller)
+        for folder in (own, *own.parents):
+            most = number_in(folder / "pids.max")
+            if most is not None:
+                left.append(most - (number_in(folder / "pids.current") or 0))
+            if folder == root:
+                break
+    if sys.platform != "win32":
+        import resource
+
+        soft, _ = resource.getrlimit(resource.RLIMIT_NPROC)
+        if soft != resource.RLIM_INFINITY and os.getuid() != 0:  # which does not hold for root
+            left.append(soft - _threads_of_user(os.getuid()))
+    return max(0, min(left)) if left else None
+
+
+def free_files() -> int | None:
+    """Files and connections that this process may still open; None: there is no limit that matters."""
+    if sys.platform == "win32":
+        return None
+    import resource
+
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return None if soft == resource.RLIM_INFINITY else max(0, soft - psutil.Process().num_fds())
+
+
+def memory_of(pid: int) -> int:
+    """Bytes that a process and all that it has started have to themselves; what they share with others is left out where that is known."""
+    return sum(_own_memory(process) for process in _family(pid))
+
+
+def threads_of(pid: int) -> int:
+    """Threads of a process and of all that it has started."""
+    count = 0
+    for process in _family(pid):
+        with suppress(psutil.Error):
+            count += process.num_threads()
+    return count
+
+
+def _family(pid: int) -> list[psutil.Process]:
+    with suppress(psutil.Error):
+        process = psutil.Process(pid)
+        return [process, *process.children(recursive=True)]
+    return []
+
+
+def _own_memory(process: psutil.Process) -> int:
+    with suppress(psutil.Error):
+        try:
+            return process.memory_full_info().uss
+        except psutil.AccessDenied:
+            return process.memory_info().rss
+    return 0
+
+
+def _threads_of_user(user: int) -> int:
+    count = 0
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            count += process.num_threads() if process.uids().real == user else 0
+    return count

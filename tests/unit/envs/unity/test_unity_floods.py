@@ -1,0 +1,145 @@
+"""Many copies, large games, and games that send or write without end."""
+
+from __future__ import annotations
+
+import os
+import struct
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from unity_games import make_build
+from unity_play import Play, RandomPolicy, Run, Told, opened
+
+from palaestra.core.errors import EnvError
+from palaestra.core.memory import free_memory
+from palaestra.core.processes import free_files, free_processes, memory_of, threads_of
+from palaestra.envs.unity.channels import LONGEST_NAME, MOST_STATISTICS, StatsChannel
+from palaestra.envs.unity.env import UnityEnv
+from palaestra.envs.unity.floods import BURST, PAUSE, WarningBrake, cut_log
+from palaestra.envs.unity.options import UnityOptions
+from palaestra.envs.unity.room import LEAST_MEMORY
+from palaestra.envs.unity.side_channels import IncomingMessage, pack
+from palaestra.envs.unity.silence import Phase
+
+
+def test_more_copies_than_memory_holds_are_refused_before_one_starts(tmp_path: Path) -> None:
+    notes = tmp_path / "notes"
+    copies = free_memory() // LEAST_MEMORY + 1000
+    with opened(executable=str(make_build(tmp_path, "Ball", notes=notes)), copies=copies) as env:
+        with pytest.raises(EnvError, match=rf"--num-envs={copies}: .* fit at most .*: --num-envs=\d+") as caught:
+            env.reset(1)
+        assert int(str(caught.value).rpartition("=")[2]) < copies
+        assert env.copies == []
+    assert not notes.exists()
+
+
+def test_a_large_game_is_measured_before_further_copies_start(tmp_path: Path) -> None:
+    notes = tmp_path / "notes"
+    copies = free_memory() // (80 * 2**20)
+    with opened(executable=str(make_build(tmp_path, "Ball", hoard=250, notes=notes)), copies=copies) as env:
+        with pytest.raises(EnvError, match=r"the first, which takes \d+ MiB and \d+ threads.*: --num-envs=\d+") as caught:
+            env.reset(1)
+        fit = int(str(caught.value).rpartition("=")[2])
+        assert 1 <= fit < copies / 2
+    assert len(list(notes.glob("*[0-9].json"))) == 1
+
+
+def test_copies_start_in_waves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("palaestra.envs.unity.room.PLENTY", 2**60)  # so that the first is measured
+    monkeypatch.setattr(os, "cpu_count", lambda: 1)
+    at_once = []
+
+    def entered(copy: int, phase: Phase) -> None:
+        at_once.append(sum(copy.phase is Phase.STARTING for copy in env.copies))
+
+    with opened(executable=str(make_build(tmp_path, "Ball", agents=1)), copies=6) as env:
+        env.entered = entered
+        play = Play(env, Run(env, RandomPolicy, rollout=64))
+        assert len(env.copies) == 1 or max(at_once) == 1
+        play.until(lambda: len(env.copies) == 6 and all(copy.delivered > 20 for copy in env.copies), 60)
+    assert max(at_once) == 2
+
+
+def test_limits_of_a_container_count(tmp_path: Path) -> None:
+    (tmp_path / "membership").write_text("0::/box\n")
+    (tmp_path / "box").mkdir()
+    (tmp_path / "box" / "pids.max").write_text("500\n")
+    (tmp_path / "box" / "pids.current").write_text("480\n")
+    assert free_processes(tmp_path, tmp_path / "membership") == 20
+    (tmp_path / "box" / "pids.max").write_text("max\n")
+    assert free_processes(tmp_path, tmp_path / "membership") != 20
+
+
+def test_a_process_is_measured_with_what_it_started() -> None:
+    assert memory_of(os.getpid()) > 10 * 2**20
+    assert threads_of(os.getpid()) >= 1
+    assert memory_of(2**22 + 1) == 0
+    assert free_files() is None or free_files() < 10**7  # pyright: ignore[reportOptionalOperand]
+
+
+def statistic(name: str, value: float = 1.0) -> IncomingMessage:
+    return IncomingMessage(struct.pack("<i", len(name)) + name.encode() + struct.pack("<fi", value, 0))
+
+
+def test_statistics_of_too_many_names_are_passed_over_and_counted() -> None:
+    warnings: list[str] = []
+    stats = StatsChannel(warnings.append)
+    for i in range(3 * MOST_STATISTICS):
+        stats.receive(statistic(f"agent {i}"), 0)
+    stats.receive(statistic("agent 7"), 0)
+    assert len(stats.take()) == MOST_STATISTICS + 1
+    assert stats.passed_over == 2 * MOST_STATISTICS
+    assert len(warnings) == 1
+    assert f"more than {MOST_STATISTICS:,} different statistics" in warnings[0]
+
+
+def test_a_name_of_two_megabytes_is_cut() -> None:
+    warnings: list[str] = []
+    stats = StatsChannel(warnings.append)
+    for _ in range(3):
+        stats.receive(statistic("x" * 2_000_000), 0)
+    stats.receive(statistic("y" * 2_000_000, float("nan")), 0)
+    assert {len(each[0]) for each in stats.take()} == {LONGEST_NAME}
+    assert len(warnings) == 2
+    assert max(map(len, warnings)) < 2 * LONGEST_NAME
+
+
+def test_warnings_that_come_without_end_are_counted() -> None:
+    shown: list[str] = []
+    now = 0.0
+    brake = WarningBrake(shown.append, lambda: now)
+    for i in range(100_000):
+        brake.warn(f"odd {i}")
+    assert len(shown) == BURST
+    now += PAUSE
+    brake.warn("x" * 10_000_000)
+    assert shown[-1].endswith(f"(10,000,000 letters) (and {100_000 - BURST:,} more warnings, which were left out)")
+    assert len(shown[-1]) < 3000
+
+
+def test_a_game_that_warns_in_every_message_fills_no_console(tmp_path: Path) -> None:
+    told = Told()
+    env = UnityEnv(UnityOptions(executable=str(make_build(tmp_path, "Ball"))), (), told)
+    for _ in range(1000):
+        env.channels.incoming(0, pack([(uuid4(), b"")]))
+    assert len(told.warnings) <= BURST
+
+
+def test_a_log_without_end_is_cut_and_the_game_plays_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("palaestra.envs.unity.floods.LONGEST_LOG", 1_000_000)
+    loud = tmp_path / "Loud.x86_64"
+    loud.write_text(f'#!/bin/sh\nyes | head -c 3000000\n(sleep 1; echo and on) &\nexec {make_build(tmp_path, "Ball")} "$@"\n')
+    loud.chmod(0o755)
+    told = Told()
+    logs = tmp_path / "logs"
+    with opened(told, executable=str(loud), logs=logs) as env:
+        play = Play(env, Run(env, RandomPolicy, rollout=64))
+        play.until(lambda: (logs / "Player-0.out").read_bytes() == b"and on\n", 20)
+        assert play.count("Ball").episodes > 0
+    assert [text for text in told.warnings if "has grown to 2 MiB; only what is written from now on is kept" in text]
+    assert len(told.warnings) == 1
+
+
+def test_a_log_that_is_not_there_is_not_cut(tmp_path: Path) -> None:
+    assert cut_log(tmp_path / "none") == 0
