@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from logging import DEBUG
 from pathlib import Path
 from typing import Any, Protocol
@@ -13,6 +14,7 @@ import numpy as np
 from palaestra.envs.unity import executable
 from palaestra.envs.unity.encode import COMMUNICATION
 from palaestra.envs.unity.options import EDITOR_PORT, UnityOptions
+from palaestra.envs.unity.process import arguments
 from palaestra.unity.base_env import (
     ActionTuple,
     AgentId,
@@ -23,8 +25,11 @@ from palaestra.unity.base_env import (
     DecisionSteps,
     TerminalSteps,
 )
+from palaestra.unity.behaviors import Heard
+from palaestra.unity.communicated import Communicated
+from palaestra.unity.communicator import Communicator
 from palaestra.unity.exception import UnityActionException, UnityEnvironmentException
-from palaestra.unity.game import Game, Heard
+from palaestra.unity.game import Game
 from palaestra.unity.logging_util import get_logger
 from palaestra.unity.side_channel.default_training_analytics_side_channel import DefaultTrainingAnalyticsSideChannel
 from palaestra.unity.side_channel.side_channel import SideChannel
@@ -95,22 +100,30 @@ class UnityEnvironment(BaseEnv):
             analytics.environment_initialized()
             channels.append(analytics)
         self.side_channel_manager = SideChannelManager(channels)
-        if file_name is not None and _in_process(file_name):
+        options = UnityOptions(
+            args=tuple(additional_args or ()),
+            patience=timeout_wait,
+            areas=num_areas,
+            no_graphics=no_graphics,
+            no_graphics_monitor=no_graphics_monitor,
+            logs=Path(log_folder) if log_folder else None,
+            show_output=get_logger(__name__).getEffectiveLevel() <= DEBUG,
+        )
+        first_port = base_port if base_port is not None else self.BASE_ENVIRONMENT_PORT if file_name else self.DEFAULT_EDITOR_PORT
+        communicator = self._get_communicator(worker_id, first_port, timeout_wait)
+        if communicator is not None:
+            log = None if options.logs is None else options.logs / f"Player-{worker_id}.log"
+            words = arguments(options, worker_id, first_port + worker_id, log)
+            self._played: Played = Communicated(communicator, file_name, words, seed, num_areas)
+        elif file_name is not None and _in_process(file_name):
             from palaestra.unity.world import World  # brings torch: seconds
 
-            self._played: Played = World(file_name, seed, num_areas, additional_args or ())
+            self._played = World(file_name, seed, num_areas, additional_args or ())
         else:
-            options = UnityOptions(
-                executable=None if file_name is None else _build(file_name),
-                args=tuple(additional_args or ()),
-                patience=timeout_wait,
-                areas=num_areas,
-                no_graphics=no_graphics,
-                no_graphics_monitor=no_graphics_monitor,
-                logs=Path(log_folder) if log_folder else None,
-                show_output=get_logger(__name__).getEffectiveLevel() <= DEBUG,
-            )
-            self._played = Game(options, worker_id, self._port(file_name, base_port, worker_id), seed)
+            if file_name is None and worker_id != 0:
+                raise UnityEnvironmentException(f"the Editor (file_name None) takes the worker_id 0; {worker_id} was given")
+            options = replace(options, executable=None if file_name is None else _build(file_name))
+            self._played = Game(options, worker_id, first_port + worker_id, seed)
         self.academy_capabilities: Any = self._played.capabilities
         """What the game can do, a UnityRLCapabilitiesProto."""
         self._loaded = True
@@ -204,11 +217,10 @@ class UnityEnvironment(BaseEnv):
             known = ", ".join(f"'{each}'" for each in self._played.specs) or "none; they appear with the first reset"
             raise UnityActionException(f"this environment has no behavior '{name}' (known: {known})")
 
-    def _port(self, file_name: str | None, base_port: int | None, worker_id: int) -> int:
-        if file_name is None and worker_id != 0:
-            raise UnityEnvironmentException(f"the Editor (file_name None) takes the worker_id 0; {worker_id} was given")
-        first = base_port if base_port is not None else self.BASE_ENVIRONMENT_PORT if file_name else self.DEFAULT_EDITOR_PORT
-        return first + worker_id
+    @staticmethod
+    def _get_communicator(worker_id: int, base_port: int, timeout_wait: int) -> Communicator | None:
+        """What a subclass gives to have messages carried in a way of its own; None: by Palaestra's own server."""
+        return None
 
 
 def _in_process(name: str) -> bool:

@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import tempfile
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from palaestra.core import specs
 from palaestra.core.display import indented
 from palaestra.core.errors import EnvError, NotFinite, ProtocolError
 from palaestra.envs.unity import encode, executable
 from palaestra.envs.unity.decode import Incoming, decode
-from palaestra.envs.unity.handshake import greet
-from palaestra.envs.unity.messages import message_class
 from palaestra.envs.unity.options import UnityOptions
 from palaestra.envs.unity.process import GameProcess, arguments
 from palaestra.envs.unity.server import Call, HungUp, Inbox, Server
 from palaestra.envs.unity.silence import Phase, explain
-from palaestra.unity.base_env import ActionSpec, ActionTuple, BehaviorSpec, DecisionSteps, TerminalSteps
+from palaestra.unity.base_env import ActionTuple
+from palaestra.unity.behaviors import Behaviors, Heard
 from palaestra.unity.exception import (
     UnityCommunicatorStoppedException,
     UnityEnvironmentException,
@@ -33,22 +29,11 @@ from palaestra.unity.exception import (
     UnityWorkerInUseException,
 )
 from palaestra.unity.logging_util import get_logger
-from palaestra.unity.reading import Reader, action_spec
 
 LOOK_EVERY = 0.25
 """Seconds between two looks at the game's process, while nothing comes."""
 LAST_WORDS = 2.0
 """Seconds that a game has to exit once its connection broke, or to come to the end of its tick so that it can be told to end."""
-
-Steps = tuple[DecisionSteps, TerminalSteps]
-
-
-@dataclass(frozen=True, slots=True)
-class Heard:
-    """What came in answer to a command."""
-
-    steps: Mapping[str, Steps]  # by behavior key; those without agents may be missing
-    side_channel: bytes = b""
 
 
 class Game:
@@ -59,11 +44,9 @@ class Game:
 
     def __init__(self, options: UnityOptions, worker_id: int, port: int, seed: int) -> None:
         """`options`: of one copy; its `executable` is the file to start."""
-        self.specs: dict[str, BehaviorSpec] = {}
+        self._behaviors = Behaviors()
+        self.specs = self._behaviors.specs
         self._options, self._worker_id, self._port = options, worker_id, port
-        self._readers: dict[str, Reader] = {}
-        self._brains: dict[str, Any] = {}
-        self._writers: dict[str, encode.ActionWriter] = {}
         self._inbox: Inbox = SimpleQueue()
         self._call: Call | None = None
         self._process: GameProcess | None = None
@@ -87,7 +70,7 @@ class Game:
 
     def step(self, actions: Mapping[str, ActionTuple], side_channel: bytes) -> Heard:
         """Sends the actions of those that asked, by behavior key."""
-        return self._exchange(encode.step({key: self._write(key, action) for key, action in actions.items()}, side_channel))
+        return self._exchange(encode.step({key: self._behaviors.write(key, action) for key, action in actions.items()}, side_channel))
 
     def close(self, grace: float | None = None) -> None:
         """Says goodbye, waits `grace` seconds or as long as for an answer for the process to end, and ends it."""
@@ -125,10 +108,7 @@ class Game:
             return
         self._temporary = Path(tempfile.mkdtemp(prefix="palaestra-"))
         log = (options.logs or self._temporary) / f"Player-{self._worker_id}.log"
-        flags = arguments(options, self._worker_id, self._port, log)
-        if options.logs is None and str(log) in flags:  # without a folder the build logs where it always does
-            at = flags.index(str(log))
-            del flags[at - 1 : at + 1]
+        flags = arguments(options, self._worker_id, self._port, None if options.logs is None else log)
         try:
             words = [*executable.command(Path(options.executable)), *flags]
             self._process = GameProcess(words, log, self._temporary / "output", options.show_output)
@@ -140,19 +120,11 @@ class Game:
         incoming = self._receive()
         if incoming.hello is None:
             raise UnityEnvironmentException("the first message does not introduce a game: it goes on with another trainer, or is no game")
-        try:
-            game = greet(incoming.hello)
-        except EnvError as error:
-            raise UnityEnvironmentException(f"cannot talk to this game: {error}") from error
-        logger = get_logger(__name__)
-        logger.info(f"connected to a Unity game with {game.line()}")
-        if "baseRLCapabilities" not in game.capabilities:
-            logger.warning("the game does not have the capabilities of package 1.0; some of what this API promises may not work with it")
-        self._package = re.match(r"\d{1,9}", game.package, re.ASCII)
-        self._read(incoming)
+        self._behaviors.greet(incoming.hello)
+        self._behaviors.read(incoming)
         self._phase = Phase.GREETED
         self._answer(encode.initialization(seed & 0x7FFFFFFF, self._options.areas))
-        self._read(self._receive())
+        self._behaviors.read(self._receive())
         return incoming.hello.capabilities
 
     # Talking
@@ -160,7 +132,7 @@ class Game:
     def _exchange(self, raw: bytes) -> Heard:
         self._answer(raw)
         incoming = self._receive()
-        return Heard(self._read(incoming), incoming.side_channel)
+        return Heard(self._behaviors.read(incoming), incoming.side_channel)
 
     def _answer(self, raw: bytes) -> None:
         call = self._call
@@ -207,26 +179,6 @@ class Game:
                 self._phase = Phase.RUNNING
             return incoming
 
-    def _read(self, incoming: Incoming) -> dict[str, Steps]:
-        announced = [] if incoming.hello is None else list(incoming.hello.brain_parameters)
-        for brain in announced:
-            self._brains[brain.brain_name] = brain
-        again = {brain.brain_name for brain in announced}
-        order = [key for key in self._brains if key in incoming.infos]
-        for key in order:
-            if key in again or key not in self._readers:
-                self._meet(key, incoming)
-        for key in incoming.infos.keys() - self._brains.keys():
-            get_logger(__name__).warning(f"agents of behavior '{key}' came, which the game never described; they are passed over")
-        return {key: self._readers[key].read(incoming.infos[key]) for key in order}
-
-    def _meet(self, key: str, incoming: Incoming) -> None:
-        major = int(self._package[0]) if self._package else None
-        reader = Reader(key, action_spec(self._brains[key]), incoming.infos[key], major)
-        self._readers[key], self.specs[key] = reader, reader.spec
-        self._writers.pop(key, None)
-        get_logger(__name__).info(f"connected a new behavior: {key}")
-
     # Endings
 
     def _look(self) -> None:
@@ -245,28 +197,3 @@ class Game:
     def _tail(self) -> str:
         tail = "" if self._process is None else self._process.tail()
         return indented(f"; the end of its log:\n{tail}") if tail else ""
-
-    # Actions
-
-    def _write(self, key: str, action: ActionTuple) -> bytes:
-        spec = self.specs[key].action_spec
-        if (spec.continuous_size or spec.discrete_size) and _within(action, spec):
-            if key not in self._writers:
-                self._writers[key] = encode.ActionWriter(specs.ActionSpec(spec.continuous_size, tuple(spec.discrete_branches)))
-            return self._writers[key].write(action.continuous, action.discrete.astype("int64"))
-        rows = zip(action.continuous.tolist(), action.discrete.tolist(), strict=True)
-        message = _Actions(
-            value=[
-                {"vector_actions_deprecated": [*numbers, *choices], "continuous_actions": numbers, "discrete_actions": choices}
-                for numbers, choices in rows
-            ]
-        )
-        return message.SerializeToString()
-
-
-_Actions = message_class("communicator_objects.UnityRLInputProto.ListAgentActionProto")
-
-
-def _within(action: ActionTuple, spec: ActionSpec) -> bool:
-    """Whether each choice is one of its branch's: only then are all as long on the wire."""
-    return bool(((action.discrete >= 0) & (action.discrete < spec.discrete_branches)).all())

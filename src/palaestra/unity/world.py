@@ -26,8 +26,8 @@ from palaestra.unity.base_env import (
     ObservationType,
     TerminalSteps,
 )
+from palaestra.unity.behaviors import Heard, Steps
 from palaestra.unity.exception import UnityActionException, UnityEnvironmentException, UnityNotFiniteException
-from palaestra.unity.game import Heard, Steps
 from palaestra.unity.logging_util import get_logger
 from palaestra.unity.sampling import Sampler, read_parameter
 

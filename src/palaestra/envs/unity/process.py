@@ -27,12 +27,12 @@ _MACHINES = {3: "x86", 40: "ARM", 62: "x86-64", 183: "ARM64"}  # e_machine of EL
 _CRASHES = {0xC0000005: "access violation", 0xC00000FD: "stack overflow", 0xC0000135: "a DLL is missing", 0xC000013A: "Ctrl-C"}
 
 
-def arguments(options: UnityOptions, copy: int, port: int, log: Path) -> list[str]:
-    """What a build is started with, in the order that the original toolkit uses."""
+def arguments(options: UnityOptions, copy: int, port: int, log: Path | None) -> list[str]:
+    """What a build is started with, in the order that the original toolkit uses. Without `log` it logs where it always does."""
     blind = options.no_graphics or (options.no_graphics_monitor and copy != 0)
     display = ["-nographics", "-batchmode"] if blind else []
     logged = any(arg.lower() == "-logfile" for arg in options.args)
-    return [*display, "--mlagents-port", str(port), *([] if logged else ["-logFile", str(log)]), *options.args]
+    return [*display, "--mlagents-port", str(port), *([] if logged or log is None else ["-logFile", str(log)]), *options.args]
 
 
 def player_log(options: UnityOptions, log: Path) -> Path:

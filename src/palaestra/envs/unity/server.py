@@ -64,7 +64,7 @@ class Server:
     def __init__(self, copy: int, inbox: Inbox, port: int | None, *, bind: str | None = None, fixed: bool = False) -> None:
         """`port`: the one to take; where it is not free, one that the system picks, unless `fixed`. Raises EnvError."""
         self._copy, self._inbox = copy, inbox
-        self._threads = _Threads(CALLS, f"unity-{copy}")
+        self._threads = DaemonThreads(CALLS, f"unity-{copy}")
         self.port = self._listen(port, LOOPBACK if bind is None else (bind,), fixed)
 
     def _listen(self, port: int | None, hosts: tuple[str, ...], fixed: bool) -> int:
@@ -127,7 +127,7 @@ class Server:
         self._threads.shutdown()
 
 
-class _Threads(Executor):
+class DaemonThreads(Executor):
     """A fixed number of threads that let a program end: those of ThreadPoolExecutor are waited for before any `atexit` could close us."""
 
     def __init__(self, count: int, name: str) -> None:

@@ -1,0 +1,97 @@
+"""The behaviors that a game has announced: its messages to steps, and actions to bytes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from palaestra.core import specs
+from palaestra.core.errors import EnvError
+from palaestra.envs.unity import encode
+from palaestra.envs.unity.decode import Incoming
+from palaestra.envs.unity.handshake import greet
+from palaestra.envs.unity.messages import message_class
+from palaestra.unity.base_env import ActionSpec, ActionTuple, BehaviorSpec, DecisionSteps, TerminalSteps
+from palaestra.unity.exception import UnityEnvironmentException
+from palaestra.unity.logging_util import get_logger
+from palaestra.unity.reading import Reader, action_spec
+
+Steps = tuple[DecisionSteps, TerminalSteps]
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """What came in answer to a command."""
+
+    steps: Mapping[str, Steps]  # by behavior key; those without agents may be missing
+    side_channel: bytes = b""
+
+
+class Behaviors:
+    """Those of one game. `specs` gains names as they are announced."""
+
+    def __init__(self) -> None:
+        self.specs: dict[str, BehaviorSpec] = {}
+        self._readers: dict[str, Reader] = {}
+        self._brains: dict[str, Any] = {}
+        self._writers: dict[str, encode.ActionWriter] = {}
+        self._package: re.Match[str] | None = None
+
+    def greet(self, hello: Any) -> None:
+        """Takes what a game says of itself first. Raises UnityEnvironmentException where it speaks another protocol."""
+        try:
+            game = greet(hello)
+        except EnvError as error:
+            raise UnityEnvironmentException(f"cannot talk to this game: {error}") from error
+        logger = get_logger(__name__)
+        logger.info(f"connected to a Unity game with {game.line()}")
+        if "baseRLCapabilities" not in game.capabilities:
+            logger.warning("the game does not have the capabilities of package 1.0; some of what this API promises may not work with it")
+        self._package = re.match(r"\d{1,9}", game.package, re.ASCII)
+
+    def read(self, incoming: Incoming) -> dict[str, Steps]:
+        """Steps of the behaviors whose agents came, by key."""
+        announced = [] if incoming.hello is None else list(incoming.hello.brain_parameters)
+        for brain in announced:
+            self._brains[brain.brain_name] = brain
+        again = {brain.brain_name for brain in announced}
+        order = [key for key in self._brains if key in incoming.infos]
+        for key in order:
+            if key in again or key not in self._readers:
+                self._meet(key, incoming)
+        for key in incoming.infos.keys() - self._brains.keys():
+            get_logger(__name__).warning(f"agents of behavior '{key}' came, which the game never described; they are passed over")
+        return {key: self._readers[key].read(incoming.infos[key]) for key in order}
+
+    def _meet(self, key: str, incoming: Incoming) -> None:
+        major = int(self._package[0]) if self._package else None
+        reader = Reader(key, action_spec(self._brains[key]), incoming.infos[key], major)
+        self._readers[key], self.specs[key] = reader, reader.spec
+        self._writers.pop(key, None)
+        get_logger(__name__).info(f"connected a new behavior: {key}")
+
+    def write(self, key: str, action: ActionTuple) -> bytes:
+        """The actions of all agents that asked, as the message that the protocol has for them."""
+        spec = self.specs[key].action_spec
+        if (spec.continuous_size or spec.discrete_size) and _within(action, spec):
+            if key not in self._writers:
+                self._writers[key] = encode.ActionWriter(specs.ActionSpec(spec.continuous_size, tuple(spec.discrete_branches)))
+            return self._writers[key].write(action.continuous, action.discrete.astype("int64"))
+        rows = zip(action.continuous.tolist(), action.discrete.tolist(), strict=True)
+        message = _Actions(
+            value=[
+                {"vector_actions_deprecated": [*numbers, *choices], "continuous_actions": numbers, "discrete_actions": choices}
+                for numbers, choices in rows
+            ]
+        )
+        return message.SerializeToString()
+
+
+_Actions = message_class("communicator_objects.UnityRLInputProto.ListAgentActionProto")
+
+
+def _within(action: ActionTuple, spec: ActionSpec) -> bool:
+    """Whether each choice is one of its branch's: only then are all as long on the wire."""
+    return bool(((action.discrete >= 0) & (action.discrete < spec.discrete_branches)).all())

@@ -1,0 +1,96 @@
+"""A game behind a communicator of a program's own."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from palaestra.core.errors import NotFinite, ProtocolError
+from palaestra.envs.unity import encode
+from palaestra.envs.unity.decode import Incoming, decode
+from palaestra.unity import env_utils
+from palaestra.unity.base_env import ActionTuple
+from palaestra.unity.behaviors import Behaviors, Heard
+from palaestra.unity.communicator import Communicator, UnityMessageProto
+from palaestra.unity.exception import UnityCommunicatorStoppedException, UnityEnvironmentException, UnityNotFiniteException
+
+GRACE = 60.0
+"""Seconds that a game which was told to end has for it."""
+
+
+class Communicated:
+    """Starts the build, if there is one, and introduces itself to the game through the communicator, which it closes in the end.
+
+    Raises UnityEnvironmentException, and whatever the communicator raises.
+    """
+
+    def __init__(self, communicator: Communicator, file_name: str | None, args: Sequence[str], seed: int, areas: int) -> None:
+        """`args`: of the build."""
+        self._communicator, self._behaviors = communicator, Behaviors()
+        self.specs = self._behaviors.specs
+        self._process: subprocess.Popen[bytes] | None = None
+        try:
+            if file_name is not None:
+                self._process = env_utils.launch_executable(file_name, list(args))
+            incoming = _incoming(communicator.initialize(_input(encode.initialization(seed & 0x7FFFFFFF, areas)), self._poll))
+            if incoming.hello is None:
+                raise UnityEnvironmentException("the communicator's first message does not introduce a game (rl_initialization_output)")
+            self._behaviors.greet(incoming.hello)
+            self._behaviors.read(incoming)
+        except BaseException:
+            self.close(0.0)
+            raise
+        self.capabilities = incoming.hello.capabilities
+
+    def reset(self, side_channel: bytes) -> Heard:
+        """Begins all episodes anew."""
+        return self._exchange(encode.reset(side_channel))
+
+    def step(self, actions: Mapping[str, ActionTuple], side_channel: bytes) -> Heard:
+        """Sends the actions of those that asked, by behavior key."""
+        return self._exchange(encode.step({key: self._behaviors.write(key, action) for key, action in actions.items()}, side_channel))
+
+    def close(self, grace: float = GRACE) -> None:
+        """Closes the communicator, and ends the process where it does not end by itself."""
+        self._communicator.close()
+        process, self._process = self._process, None
+        if process is None:
+            return
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(grace)
+            return
+        process.kill()
+        process.wait()
+
+    def _exchange(self, raw: bytes) -> Heard:
+        output = self._communicator.exchange(_input(raw), self._poll)
+        if output is None:
+            raise UnityCommunicatorStoppedException("the game said goodbye to its communicator")
+        incoming = _incoming(output)
+        return Heard(self._behaviors.read(incoming), incoming.side_channel)
+
+    def _poll(self) -> None:
+        """Raises UnityEnvironmentException where the process has exited."""
+        code = None if self._process is None else self._process.poll()
+        if code is not None:
+            raise UnityEnvironmentException(f"the game exited (return code {code})")
+
+
+def _input(raw: bytes) -> Any:
+    """The UnityInputProto of a whole message."""
+    return UnityMessageProto.FromString(raw).unity_input
+
+
+def _incoming(output: Any) -> Incoming:
+    """From a UnityOutputProto of ours, or of another package with the same messages."""
+    message = UnityMessageProto()
+    message.header.status = encode.OK
+    message.unity_output.ParseFromString(output.SerializeToString())
+    try:
+        return decode(message.SerializeToString())
+    except NotFinite as error:
+        raise UnityNotFiniteException(str(error)) from error
+    except ProtocolError as error:
+        raise UnityEnvironmentException(str(error)) from error

@@ -1,0 +1,81 @@
+"""A game that is none, for tests of programs: it answers at once, always with the same."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+from PIL import Image
+
+from palaestra.envs.unity.encode import COMMUNICATION
+from palaestra.envs.unity.messages import message_class
+from palaestra.unity.communicator import Communicator, PollCallback, UnityOutputProto
+
+ENDED = 2
+"""The agent whose episode ends at every message."""
+IMAGE = (3, 30, 40)
+NONE, PNG = 0, 1  # of CompressionTypeProto
+
+_Observation = message_class("communicator_objects.ObservationProto")
+_Agent = message_class("communicator_objects.AgentInfoProto")
+
+
+class MockCommunicator(Communicator):
+    """Agents that see 1, 2, 3 ... and black images, and earn 1; the third one's episode ends at every message."""
+
+    def __init__(
+        self,
+        discrete_action: bool = False,
+        visual_inputs: int = 0,
+        num_agents: int = 3,
+        brain_name: str = "RealFakeBrain",
+        vec_obs_size: int = 3,
+    ) -> None:
+        """Two branches of 3 and 2 choices, or two continuous numbers; `visual_inputs` images, and a vector of `vec_obs_size` numbers."""
+        super().__init__()
+        self.is_discrete, self.visual_inputs, self.num_agents = discrete_action, visual_inputs, num_agents
+        self.brain_name, self.vec_obs_size = brain_name, vec_obs_size
+        self.steps = 0
+        self.has_been_closed = False
+
+    def initialize(self, inputs: Any, poll_callback: PollCallback | None = None) -> Any:
+        """The behavior, and its agents."""
+        output = self._output()
+        hello = output.rl_initialization_output
+        hello.name, hello.communication_version, hello.package_version = "RealFakeAcademy", COMMUNICATION, "mock_package_version"
+        brain = hello.brain_parameters.add(brain_name=self.brain_name, is_training=True)
+        if self.is_discrete:
+            brain.action_spec.num_discrete_actions = 2
+            brain.action_spec.discrete_branch_sizes.extend((3, 2))
+        else:
+            brain.action_spec.num_continuous_actions = 2
+        return output
+
+    def exchange(self, inputs: Any, poll_callback: PollCallback | None = None) -> Any:
+        """The same agents again."""
+        self.steps += 1
+        return self._output()
+
+    def close(self) -> None:
+        """Notes it."""
+        self.has_been_closed = True
+
+    def _output(self) -> Any:
+        output = UnityOutputProto()
+        for i in range(self.num_agents):
+            agent = _Agent(reward=1, done=i == ENDED, max_step_reached=False, id=i, observations=self._observations())
+            output.rl_output.agentInfos[self.brain_name].value.append(agent)
+        return output
+
+    def _observations(self) -> list[Any]:
+        images = [_Observation(shape=IMAGE, compression_type=PNG, compressed_data=_black()) for _ in range(self.visual_inputs)]
+        vector = _Observation(shape=[self.vec_obs_size], compression_type=NONE)
+        vector.float_data.data.extend(range(1, self.vec_obs_size + 1))
+        return [*images, vector]
+
+
+def _black() -> bytes:
+    """An image, as a PNG."""
+    file = io.BytesIO()
+    Image.new("RGB", (IMAGE[2], IMAGE[1])).save(file, "PNG")
+    return file.getvalue()

@@ -1,0 +1,176 @@
+"""gRPC, as Unity games speak it: this process is the server, the game its client."""
+
+from __future__ import annotations
+
+import time
+from queue import Empty, SimpleQueue
+from typing import Any
+
+import grpc
+
+from palaestra.envs.unity.encode import GOODBYE, OK
+from palaestra.envs.unity.messages import EXCHANGE
+from palaestra.envs.unity.server import LOOPBACK, DaemonThreads, bracketed, find_port, has_ipv6
+from palaestra.unity.communicator import Communicator, PollCallback, UnityMessageProto
+from palaestra.unity.exception import UnityTimeOutException, UnityWorkerInUseException
+
+CALLS = 10
+"""At once, as a game that restarts may leave some open."""
+LOOKS = 10
+"""Times that a wait is interrupted for `poll_callback`."""
+
+
+class Connection:
+    """One end of a conversation between two threads."""
+
+    def __init__(self, received: SimpleQueue[Any], sent: SimpleQueue[Any]) -> None:
+        self._received, self._sent = received, sent
+        self._next: list[Any] = []
+
+    def send(self, message: Any) -> None:
+        """Hands it to the other end."""
+        self._sent.put(message)
+
+    def recv(self) -> Any:
+        """What the other end sent next; waits for it."""
+        return self._next.pop() if self._next else self._received.get()
+
+    def poll(self, timeout: float = 0.0) -> bool:
+        """Whether there is something to receive, after that many seconds at most."""
+        if not self._next:
+            try:
+                self._next.append(self._received.get(timeout=timeout) if timeout > 0 else self._received.get_nowait())
+            except Empty:
+                return False
+        return True
+
+    def close(self) -> None:
+        """Nothing more is sent."""
+
+
+class UnityToExternalServicerImplementation:
+    """Answers a game's calls with what `parent_conn` sends; `child_conn` is the server's end."""
+
+    def __init__(self) -> None:
+        here, there = SimpleQueue[Any](), SimpleQueue[Any]()
+        self.parent_conn, self.child_conn = Connection(here, there), Connection(there, here)
+
+    def Initialize(self, request: Any, context: Any) -> Any:  # noqa: N802 - the service's name
+        """The answer to the first message."""
+        self.child_conn.send(request)
+        return self.child_conn.recv()
+
+    def Exchange(self, request: Any, context: Any) -> Any:  # noqa: N802 - the service's name
+        """The answer to any message."""
+        self.child_conn.send(request)
+        return self.child_conn.recv()
+
+
+class RpcCommunicator(Communicator):
+    """Listens on loopback from its construction on. Raises UnityWorkerInUseException where the port is taken."""
+
+    def __init__(self, worker_id: int = 0, base_port: int = 5005, timeout_wait: float = 30) -> None:
+        """`timeout_wait`: seconds that a game has for each answer."""
+        super().__init__(worker_id, base_port)
+        self.port, self.worker_id, self.timeout_wait = base_port + worker_id, worker_id, timeout_wait
+        self.server: grpc.Server | None = None
+        self.unity_to_external: Any = None
+        self.is_open = False
+        self._threads: DaemonThreads | None = None
+        self.create_server()
+
+    def create_server(self) -> None:
+        """Begins to listen."""
+        self.check_port(self.port)
+        self.unity_to_external = UnityToExternalServicerImplementation()
+        self._threads = DaemonThreads(CALLS, f"communicator-{self.worker_id}")
+        self.server = grpc.server(self._threads, options=[("grpc.so_reuseport", 0), ("grpc.max_receive_message_length", -1)])  # pyright: ignore[reportArgumentType] - any Executor will do
+        self.server.add_generic_rpc_handlers((_Service(self.unity_to_external),))
+        try:
+            for host in LOOPBACK:
+                if host != "::1" or has_ipv6():
+                    self.server.add_insecure_port(f"{bracketed(host)}:{self.port}")
+        except RuntimeError as error:
+            self.server.stop(None)
+            self._threads.shutdown()
+            raise UnityWorkerInUseException(self.worker_id) from error
+        self.server.start()
+        self.is_open = True
+
+    def check_port(self, port: int) -> None:
+        """Raises UnityWorkerInUseException where it is taken."""
+        if find_port(LOOPBACK, port) is None:
+            raise UnityWorkerInUseException(self.worker_id)
+
+    def poll_for_timeout(self, poll_callback: PollCallback | None = None) -> None:
+        """Waits until the game has said something; calls `poll_callback` in between. Raises UnityTimeOutException."""
+        deadline = time.monotonic() + self.timeout_wait
+        while True:
+            left = deadline - time.monotonic()
+            if self.unity_to_external.parent_conn.poll(max(0.0, min(self.timeout_wait / LOOKS, left))):
+                return
+            if poll_callback is not None:
+                poll_callback()
+            if left <= 0:
+                raise UnityTimeOutException(
+                    f"the game said nothing for {self.timeout_wait:g} s: does it wait for somebody at its window, is an agent's Behavior "
+                    f"Type other than Default, or does it need --no-graphics on a machine without a display?"
+                )
+
+    def initialize(self, inputs: Any, poll_callback: PollCallback | None = None) -> Any:
+        """What the game says of itself; its second message, which says nothing, is waited for too."""
+        self.poll_for_timeout(poll_callback)
+        introduced = self.unity_to_external.parent_conn.recv().unity_output
+        self.unity_to_external.parent_conn.send(_message(inputs))
+        self.poll_for_timeout(poll_callback)
+        self.unity_to_external.parent_conn.recv()
+        return introduced
+
+    def exchange(self, inputs: Any, poll_callback: PollCallback | None = None) -> Any:
+        """Sends a command and returns what the game says next; None: it said goodbye."""
+        self.unity_to_external.parent_conn.send(_message(inputs))
+        self.poll_for_timeout(poll_callback)
+        output = self.unity_to_external.parent_conn.recv()
+        return output.unity_output if output.header.status == OK else None
+
+    def close(self) -> None:
+        """Tells the game to end, and frees the port. May be called again."""
+        if not self.is_open:
+            return
+        self.is_open = False
+        message = UnityMessageProto()
+        message.header.status = GOODBYE
+        self.unity_to_external.parent_conn.send(message)
+        self.unity_to_external.parent_conn.close()
+        assert self.server is not None
+        assert self._threads is not None
+        self.server.stop(1.0).wait(5)
+        for _ in range(CALLS):  # calls that are still open
+            self.unity_to_external.parent_conn.send(message)
+        self._threads.shutdown()
+
+
+def _bytes(message: Any) -> bytes:
+    return message.SerializeToString()
+
+
+def _message(inputs: Any) -> Any:
+    message = UnityMessageProto()
+    message.header.status = OK
+    message.unity_input.ParseFromString(inputs.SerializeToString())
+    return message
+
+
+class _Service(grpc.GenericRpcHandler):
+    """The protocol's two methods, of which games call one."""
+
+    def __init__(self, servicer: UnityToExternalServicerImplementation) -> None:
+        def handler(method: Any) -> grpc.RpcMethodHandler:
+            return grpc.unary_unary_rpc_method_handler(method, UnityMessageProto.FromString, _bytes)
+
+        exchange = handler(servicer.Exchange)
+        self._methods = {EXCHANGE: exchange, EXCHANGE.replace("/Exchange", "/Initialize"): handler(servicer.Initialize)}
+
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler | None:
+        """None for any other method."""
+        return self._methods.get(str(handler_call_details.method))
