@@ -9,6 +9,7 @@ PalaestraError
 │   └── GameGone      a game did not start, exited, hung up or stopped answering
 ├── RunError          a run folder that cannot be started, resumed or read
 │   ├── RunInUse          another process writes to it
+│   ├── FolderLost        it was deleted, or cannot be written to any more, while a run trained
 │   └── CheckpointError   a checkpoint that is missing, damaged or from another run
 ├── DemoError         a demonstration file that cannot be read or written
 │   └── EmptyDemo     one without a single record
@@ -78,6 +79,15 @@ class RunError(PalaestraError):
 
 class RunInUse(RunError):
     """Another process, or another run of this one, writes to the run's folder."""
+
+
+class FolderLost(RunError):
+    """A run's folder was deleted, moved or taken over while it trained, or cannot be written to any more."""
+
+    def __init__(self, message: str, saved: Path | None = None) -> None:
+        """`saved`: the folder of a run in which the state was saved instead, and which can be resumed."""
+        super().__init__(message)
+        self.saved = saved
 
 
 class Diverged(RunError):

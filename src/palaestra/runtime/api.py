@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import torch
 
-from palaestra.core.errors import ConfigError, PalaestraError, RunError
+from palaestra.core.errors import ConfigError, Diverged, PalaestraError, RunError
 from palaestra.core.registry import Registry, nearest
 from palaestra.envs.base import Env, Measures
 from palaestra.envs.transfer import Transfer
@@ -27,6 +27,7 @@ from palaestra.runtime.loop import Callback
 from palaestra.runtime.loop import train as loop
 from palaestra.runtime.own_envs import given_env
 from palaestra.runtime.parameters import misfits
+from palaestra.runtime.rescue import rescue
 from palaestra.runtime.run import Run, steps_in
 from palaestra.runtime.run_state import check_state
 from palaestra.runtime.settings import Loaded, RunSettings, load
@@ -36,7 +37,7 @@ from palaestra.runtime.sinks import ConsoleSink, GaugeSink, JSONLSink, TensorBoa
 from palaestra.runtime.timers import Timers
 from palaestra.runtime.tracker import Sink, Tracker
 from palaestra.runtime.trust import Code, agent_code, in_run_folder, learning_code, must_be_trusted_file
-from palaestra.runtime.writer_lock import WriterLock, sole_writer
+from palaestra.runtime.writer_lock import sole_writer
 
 if TYPE_CHECKING:
     import gymnasium
@@ -117,11 +118,10 @@ def learn(
         console = stack.enter_context(closing(Console(loaded.settings.debug, stream)))
         for note in (*notes, *loaded.warnings):
             console.warning(note)
-        lock = None
         if not loaded.settings.checkpoint_settings.inference:
             if loaded.settings.checkpoint_settings.resume:
                 folder.must_exist("resume")
-            lock = stack.enter_context(sole_writer(folder.path, console.warning))
+            folder.lock = stack.enter_context(sole_writer(folder.path, console.warning))
         checkpoint = starting_point(folder, loaded.settings, console)
         settings = seeded(loaded.settings, checkpoint)
         world = open_env(settings, folder, console) if env is None else take_env(env, settings, stack)
@@ -137,12 +137,16 @@ def learn(
         if checkpoint is not None:
             run.load(checkpoint)
         stack.enter_context(stop_on_signals(run))
-        begin(run, checkpoint, lock)
+        begin(run, checkpoint)
         try:
             loop(run, callbacks)
             return finish(run)
-        except PalaestraError:
-            report.tell_what_is_safe(run)
+        except PalaestraError as error:
+            lost = rescue(run, error) if isinstance(error, RunError) and not isinstance(error, Diverged) else None
+            if lost is None or lost.saved is None:
+                report.tell_what_is_safe(run)
+            if lost is not None:
+                raise lost from error
             raise
 
 
@@ -307,7 +311,7 @@ def shows_all(run: Run) -> bool:
     return (name.startswith(("builtin:", "gymnasium:")) or name in Registry("envs")) and not is_game(name)
 
 
-def begin(run: Run, checkpoint: Checkpoint | None, lock: WriterLock | None) -> None:
+def begin(run: Run, checkpoint: Checkpoint | None) -> None:
     """Makes or opens the run's folder; a new run starts from the networks that it is to start from."""
     chosen = run.settings.checkpoint_settings
     if run.inference:
@@ -321,7 +325,7 @@ def begin(run: Run, checkpoint: Checkpoint | None, lock: WriterLock | None) -> N
         run.folder.create(run.settings)
     run.folder.sweep()
     warnings += [] if checkpoint is None else report.lifted_rates(run)
-    run.checkpoints.sweep(alone=lock is not None and lock.locked)
+    run.checkpoints.sweep(alone=run.folder.lock is not None and run.folder.lock.locked)
     run.folder.configure(run.settings)
     report.announce(run, checkpoint, warnings)
     if checkpoint is None:

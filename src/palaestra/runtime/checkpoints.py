@@ -70,7 +70,7 @@ class Checkpoints:
         target = self.folder / str(step)
         beside = self._hidden(step, "tmp")
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
+            self.folder.mkdir(exist_ok=True)  # in the run's folder, which must not come back where it was deleted
             self.sweep(alone=False)
             beside.mkdir()
             _write(beside, step, state)

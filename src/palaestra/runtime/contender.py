@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
+from torch import Tensor
+
 from palaestra.core.timestep import TimeStep
 from palaestra.runtime.learner import Learner
 from palaestra.runtime.rivals import Rivals
-from palaestra.runtime.snapshots import SnapshotFiles
+from palaestra.runtime.snapshots import SnapshotFiles, too_many
 from palaestra.scenario.ratings import COPY_SPREAD, Skill
 from palaestra.scenario.self_play import LEARNING, Pool, Schedule
 from palaestra.scenario.settings import SelfPlaySettings
@@ -29,6 +31,8 @@ class Contender:
         self.skills: dict[int, Skill] = {LEARNING: Skill(deviation=COPY_SPREAD)}
         self._next, self._copy, self._updates = 0, (LEARNING, -1), 0
         self._first_written, self._loaded = False, False
+        self._unwritten: dict[int, Mapping[str, Tensor]] = {}
+        """Snapshots by step that are to become files."""
         self.first = self._take()
         """Whom every side plays at the beginning that is not learning."""
         self._admit(self.first)
@@ -70,11 +74,19 @@ class Contender:
     def save_if_due(self) -> None:
         """A snapshot joins the pool where it is time. The first is written only now, when no other network can take its place."""
         if not self._first_written and not self.schedule.saves and self.training:
-            self._files.add(self.name, 0, self.rivals.weights(self.first))
+            self._unwritten[0] = self.rivals.weights(self.first)
         self._first_written = True
         if self.training and self.schedule.save_due(self.step, self.settings):
             self._admit(self._take())
-            self._files.add(self.name, self.step, self.rivals.weights(self.pool.numbers[-1]))
+            self._unwritten[self.step] = self.rivals.weights(self.pool.numbers[-1])
+            for superfluous in too_many(list(self._unwritten)):
+                del self._unwritten[superfluous]
+
+    def write_snapshots(self) -> None:
+        """Writes those that were taken since the last time, between two ticks. Raises RunError."""
+        for step, weights in self._unwritten.items():
+            self._files.add(self.name, step, weights)
+        self._unwritten.clear()
 
     def conclude(self) -> None:
         """Writes the policy as training left it."""

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import shutil
+import time
 from difflib import get_close_matches
 from pathlib import Path
 
-from palaestra.core.errors import ConfigError, RunError
+from palaestra.core.errors import ConfigError, FolderLost, RunError
 from palaestra.runtime.files import explain, file_name, write_whole
 from palaestra.runtime.settings import RunSettings, to_yaml
 from palaestra.runtime.signature import sign
 from palaestra.runtime.trust import CONFIGURATION as CONFIGURATION
-from palaestra.runtime.writer_lock import LOCK, WRITER
+from palaestra.runtime.writer_lock import LOCK, WRITER, WriterLock
+
+LOOK_EVERY = 1.0
+"""Seconds between two looks at whether the folder is still there."""
 
 
 def check_run_id(run_id: str) -> None:
@@ -32,6 +36,9 @@ class RunFolder:
         self.path = results / run_id
         self.checkpoints = self.path / "checkpoints"
         self.logs = self.path / "run_logs"
+        self.lock: WriterLock | None = None
+        """That of the process that trains here; None in commands that only read."""
+        self._looked = 0.0
 
     @property
     def exists(self) -> bool:
@@ -82,6 +89,27 @@ class RunFolder:
         except OSError as error:
             raise RunError(f"cannot make the run's folder {self.path}: {explain(error)}") from error
         self.configure(settings)
+
+    def trouble(self) -> str | None:
+        """Why the run's files can no longer be written; None where they can."""
+        if self.lock is None:
+            return None
+        found = self.lock.trouble()
+        if found is None and not (self.path / CONFIGURATION).is_file():
+            return "was emptied"
+        return found
+
+    def must_be_writable(self, *, at_once: bool = True) -> None:
+        """Raises FolderLost where the folder was deleted or moved while a run trains, or cannot be written to any more.
+
+        Unless it is to be written to `at_once`, it looks once a second.
+        """
+        now = time.monotonic()
+        if not at_once and now - self._looked < LOOK_EVERY:
+            return
+        self._looked = now
+        if found := self.trouble():
+            raise FolderLost(f"the folder of the run '{self.run_id}' ({self.path}) {found} while the run was training")
 
     def _clear(self) -> None:
         for folder in (self.checkpoints, *self.path.glob("*/snapshots")):

@@ -33,6 +33,7 @@ def train(run: Run, callbacks: Sequence[Callback] = ()) -> None:
                 with run.timers("update"):
                     run.update(name, rollout)
         run.retire()
+        run.folder.must_be_writable(at_once=False)
         summarize(run, callbacks)
         run.change_lessons()
         if run.checkpoint_due():
@@ -55,6 +56,7 @@ def summarize(run: Run, callbacks: Sequence[Callback]) -> None:
         due = learner.summary_due()
         if due is None:
             continue
+        run.folder.must_be_writable()
         run.lessons.note(run.tracker, name)
         summary = run.tracker.summarize(name, due, elapsed=run.elapsed, training=learner.training or run.finished)
         run.lessons.summary(summary)

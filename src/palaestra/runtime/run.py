@@ -73,6 +73,8 @@ class Run:
         self.update_times, self.symptoms = UpdateTimes(), Symptoms()
         self.learning = 0.0
         """Seconds spent in updates."""
+        self.saved_step = -1
+        """Where this session saved last."""
         self._first_step = 0
         self._elapsed_before, self._started, self._saved = 0.0, time.perf_counter(), time.perf_counter()
         self.threads = settings.torch_settings.threads
@@ -252,6 +254,7 @@ class Run:
         due = [learner for learner in self.learners.values() if learner.checkpoint_due()]
         if due:
             self.must_be_finite()
+            self.folder.must_be_writable()
         for learner in due:
             self.models.write(learner, self.tracker.recent_reward(learner.name))
         return bool(due) or time.perf_counter() - self._saved > SAFETY_SECONDS
@@ -261,8 +264,12 @@ class Run:
         if self.inference:
             return
         self.must_be_finite()
+        self.folder.must_be_writable()
         with self.timers("save"):
             self.checkpoints.save(self.step, self.state_dict())
+            self.saved_step = self.step
+            for contender in self.self_play.contenders.values():
+                contender.write_snapshots()
             for name, contender in self.self_play.contenders.items():
                 self.models.status.set_elo(name, contender.elo)
             for name, number in self.lessons.numbers.items():

@@ -10,6 +10,8 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from palaestra.runtime.tracker import Tracker
+
 _SHAPE = ConfigDict(strict=True, extra="ignore", allow_inf_nan=False)
 Count = Annotated[int, Field(ge=0, lt=1 << 62)]
 
@@ -27,17 +29,9 @@ class _Collector(BaseModel):
     steps: dict[str, dict[str, Any]]
 
 
-class _Period(BaseModel):
-    model_config = ConfigDict(strict=True, extra="forbid")  # these numbers come from games, and may be infinite
-    means: dict[str, list[float]]
-    totals: dict[str, float]
-    latest: dict[str, float]
-    spreads: dict[str, list[float]]
-
-
 class _Tracker(BaseModel):
-    model_config = ConfigDict(strict=True, extra="ignore")
-    periods: dict[str, _Period]
+    model_config = ConfigDict(strict=True, extra="ignore")  # numbers that games send may be infinite
+    periods: dict[str, dict[str, dict[str, Any] | list[Any]]]
     since_update: dict[str, Annotated[list[float], Field(min_length=2, max_length=2)]]
     recent: dict[str, list[Any]]
 
@@ -107,6 +101,10 @@ def check_state(state: Mapping[str, Any]) -> None:
     for name, part in state.items():
         try:
             (_Run if name == "run" else _Learner).model_validate(part)
+            if name == "run":
+                Tracker([]).load_state_dict(part["tracker"])
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"{name}.tracker: {error}") from error
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
             raise ValueError(f"{'.'.join(map(str, (name, *first['loc'])))}: {first['msg']}") from error

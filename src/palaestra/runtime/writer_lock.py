@@ -105,7 +105,7 @@ class WriterLock:
             before = Writer.read(self.folder / WRITER)
             if before is not None:
                 self._judge(before, deleted=unlocked)
-            write_whole(self.folder / WRITER, json.dumps(asdict(self.writer)).encode())
+            self._sign()
         except OSError as error:
             self._let_go()
             raise RunError(f"cannot write to the run's folder {self.folder}: {explain(error)}") from error
@@ -119,20 +119,37 @@ class WriterLock:
 
     def release(self) -> None:
         """Lets others write. A folder that was made here goes again where nothing was written to it."""
-        if self.mine():
+        mine = self.mine()
+        if mine:
             with suppress(OSError):
                 (self.folder / WRITER).unlink()
-        self._let_go()
+        self._let_go(unlink=mine)
 
     def mine(self) -> bool:
         """Whether the folder is there and no other process has begun to write to it."""
         now = Writer.read(self.folder / WRITER)
         return now is not None and now.token == self.writer.token
 
-    def beat(self) -> None:
-        """Shows other machines that this writer is alive."""
-        with suppress(OSError):
+    def trouble(self) -> str | None:
+        """Why the folder cannot be written to any more; None where it can. Shows other machines that this writer is alive."""
+        try:
+            if not self.folder.is_dir():
+                return "was replaced by a file" if self.folder.exists() else "was deleted or renamed"
+            now = Writer.read(self.folder / WRITER)
+            if now is not None and now.token != self.writer.token:
+                return f"was taken over by {now}"
+            probe = self.folder / f"{WRITER}.tmp-{os.getpid()}"
+            probe.write_bytes(b"\n")
+            probe.unlink()
+            if now is None:
+                self._sign()
             os.utime(self.folder / WRITER)
+        except OSError as error:
+            return f"cannot be written to any more ({explain(error)})"
+        return None
+
+    def _sign(self) -> None:
+        write_whole(self.folder / WRITER, json.dumps(asdict(self.writer)).encode())
 
     def _settle(self) -> tuple[bool, bool]:
         """Makes and locks the folder: whether the file system has locks, and whether there was no lock file."""
@@ -208,8 +225,8 @@ class WriterLock:
             path.mkdir(exist_ok=True)
             self._made.insert(0, path)
 
-    def _let_go(self) -> None:
-        if self._lock.is_locked:
+    def _let_go(self, *, unlink: bool = True) -> None:
+        if self._lock.is_locked and unlink:
             with suppress(OSError):  # Windows keeps it as long as it is open
                 (self.folder / LOCK).unlink()
         self._lock.release(force=True)

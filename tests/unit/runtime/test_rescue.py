@@ -1,0 +1,178 @@
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_runs import differences, settings, state, write
+
+import palaestra
+from palaestra.cli.main import main
+from palaestra.core.errors import FolderLost, RunError
+from palaestra.runtime import folder as run_folder
+from palaestra.runtime.tracker import Summary
+from palaestra.runtime.writer_lock import WRITER
+
+CONFIG = settings("Basic", 900, summary_freq=100)
+
+
+def train(results: Path, act: Callable[[Path], object] | None = None, **more: Any) -> palaestra.Result:
+    """Trains, and once it is under way does something to the run's folder."""
+
+    def once(summary: Summary) -> None:
+        if act is not None and summary.step == 300:
+            act(results / more.get("run_id", "run"))
+
+    given = {"env": "Basic", "num_areas": 3, "seed": 7, "run_id": "run", "quiet": True, "results_dir": str(results), **more}
+    return palaestra.train(given.pop("config", CONFIG), callbacks=[once], **given)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What a run knows at its end that was left alone."""
+    return state(train(tmp_path_factory.mktemp("whole")).folder)
+
+
+def replace_by_a_file(run: Path) -> None:
+    shutil.rmtree(run)
+    run.write_text("in the way")
+
+
+def empty(run: Path) -> None:
+    for path in run.iterdir():
+        if not path.name.startswith("."):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def take_over(run: Path) -> None:
+    writer = json.loads((run / WRITER).read_text())
+    (run / WRITER).write_text(json.dumps({**writer, "token": "another", "host": "elsewhere"}))
+
+
+@pytest.mark.parametrize(
+    ("act", "said"),
+    [
+        (shutil.rmtree, "was deleted or renamed"),
+        (lambda run: run.rename(run.with_name("elsewhere")), "was deleted or renamed"),
+        (replace_by_a_file, "was replaced by a file"),
+        (empty, "was emptied"),
+        (take_over, "was taken over by process .* on elsewhere .*"),
+    ],
+)
+def test_a_run_whose_folder_goes_is_saved_beside_it_and_resumes_exactly(
+    act: Callable[[Path], object], said: str, whole: dict[str, Any], tmp_path: Path
+):
+    with pytest.raises(FolderLost, match=rf"the folder of the run 'run' \(.*\) {said} while the run was training\. What") as caught:
+        train(tmp_path, act)
+    saved = caught.value.saved
+    assert saved is not None
+    assert saved.parent == tmp_path
+    assert f"is saved in {saved}; to go on from there: palaestra learn --run-id={saved.name}" in str(caught.value)
+    resumed = palaestra.train(run_id=saved.name, results_dir=str(tmp_path), resume=True, quiet=True)
+    assert resumed.finished
+    assert differences(state(resumed.folder), whole) == []
+
+
+def test_a_folder_that_went_is_noticed_before_the_next_summary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(run_folder, "LOOK_EVERY", 0.0)
+    config = settings("Basic", 100_000, summary_freq=300)
+    with pytest.raises(FolderLost) as caught:
+        train(tmp_path, shutil.rmtree, config=config)
+    match = re.search(r"until step ([\d,]+)", str(caught.value))
+    assert match is not None
+    assert int(match[1].replace(",", "")) < 600
+
+
+def test_a_command_whose_folder_is_deleted_says_so_once_and_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "game.py").write_text(
+        "import shutil\nfrom palaestra.envs.builtin.basic import Basic\n\nclass Game(Basic):\n    ticks = 0\n"
+        "    def step(self, actions):\n        self.ticks += 1\n"
+        "        if self.ticks == 100:\n            shutil.rmtree('results/first')\n        return super().step(actions)\n"
+    )
+    file = write(str(tmp_path / "settings.yaml"), CONFIG)
+    assert main(["learn", file, "--env=python:game:Game", "--num-areas=3", "--run-id=first"]) == 1
+    said = capsys.readouterr()
+    assert said.err.count("error") == 1
+    assert "WARNING" not in said.out
+    match = re.search(r"to go on from there: palaestra (.*)$", said.err, re.MULTILINE)
+    assert match is not None
+    assert main([*match[1].split(), "--env=Basic"]) == 0
+    assert not (tmp_path / "results" / "first").exists()
+
+
+def forbid(results: Path) -> None:
+    """Makes a folder read-only, as far as root minds that."""
+    if os.geteuid():
+        for path in (results, *results.rglob("*")):
+            path.chmod(0o555 if path.is_dir() else 0o444)
+    else:
+        subprocess.run(["mount", "--bind", results, results], check=True)
+        subprocess.run(["mount", "-o", "remount,bind,ro", results], check=True)
+
+
+def fill(results: Path) -> None:
+    """Uses up what is left of a disk."""
+    with (results / "large").open("wb", buffering=0) as file, suppress(OSError):
+        while file.write(b"x" * 4096):
+            pass
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of its own."""
+    results = tmp_path / "results"
+    results.mkdir()
+    if os.name == "nt" or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=9m", "none", results], capture_output=True).returncode:
+        pytest.skip("needs to mount a file system")
+    try:
+        yield results
+    finally:
+        while subprocess.run(["umount", "-l", results], capture_output=True).returncode == 0:
+            pass
+
+
+@pytest.mark.parametrize(("act", "said"), [(forbid, r"the file system is read-only"), (fill, "the disk is full")])
+def test_a_run_that_can_no_longer_be_written_is_saved_among_temporary_files(
+    act: Callable[[Path], object], said: str, disk: Path, whole: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with pytest.raises(FolderLost, match=rf"cannot be written to any more \({said}\).* is saved in") as caught:
+        train(disk, lambda _: act(disk))
+    saved = caught.value.saved
+    assert saved is not None
+    assert saved.parent.parent == tmp_path
+    resumed = palaestra.train(run_id=saved.name, results_dir=str(saved.parent), resume=True, quiet=True)
+    assert differences(state(resumed.folder), whole) == []
+
+
+@pytest.mark.skipif(os.name == "nt" or not os.geteuid(), reason="needs permissions that are minded")
+def test_a_run_whose_folder_becomes_read_only_is_saved_among_temporary_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    try:
+        with pytest.raises(FolderLost, match=r"cannot be written to any more \(there is no permission to write there\)") as caught:
+            train(tmp_path / "results", lambda _: forbid(tmp_path / "results"))
+    finally:
+        for path in (tmp_path / "results").rglob("*"):
+            path.chmod(0o755)
+    assert caught.value.saved is not None
+
+
+def test_where_nothing_can_be_written_anywhere_both_reasons_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
+    (tmp_path / "results").mkdir()
+
+    def replace_results(run: Path) -> None:
+        shutil.rmtree(run.parent)
+        run.parent.write_text("in the way")
+
+    with pytest.raises(RunError, match=r"was deleted or renamed.*could not be saved in another place either \(.*run-saved-"):
+        train(tmp_path / "results", replace_results)
