@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 RUN_ID ?= 3DBall-$(shell date +%Y%m%d-%H%M%S)
 
 .DEFAULT_GOAL := help
-.PHONY: help install learn test test-learning test-install check format proto bench bench-peers clean
+.PHONY: help install learn test test-learning test-install check format proto test-gpu bench bench-gpu bench-peers clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 18
@@ -33,6 +33,9 @@ test-learning: $(READY)  ## train every environment to its bar, three seeds each
 test-install: $(READY)  ## install the wheel in clean environments, oldest and newest versions, and use it there; INSTALL='--python 3.11 ...'
 	$(BIN)/python .ci/test_install.py $(INSTALL)
 
+test-gpu: $(READY)  ## what only a CUDA device can show, in ten minutes: results/test-gpu.md (without one: on the CPU, smaller)
+	$(BIN)/python benchmarks/gpu/run_tests.py
+
 check: $(READY)  ## lint, format, types, layers: what a change must pass
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -48,6 +51,9 @@ proto: $(READY)  ## compile proto/*.proto into the descriptors that the package 
 
 bench: $(READY)  ## measure collecting, updating and both together
 	$(BIN)/python benchmarks/bench.py
+
+bench-gpu: $(READY)  ## speed and memory of a CUDA device, in ten minutes: results/bench-gpu.md (without one: of the CPU, smaller)
+	$(BIN)/python benchmarks/gpu/bench.py
 
 bench-peers: $(READY)  ## run the original toolkit and other libraries on the same work (long)
 	$(BIN)/python benchmarks/peers/run.py
