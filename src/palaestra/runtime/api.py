@@ -134,6 +134,7 @@ def learn(
         run = Run(settings, folder, world, tracker, console, timers, checkpoint)
         check_lessons(run, loaded)
         check_teachers(run, loaded)
+        warn_of_unused_blocks(run, loaded)
         if checkpoint is not None:
             run.load(checkpoint)
         stack.enter_context(stop_on_signals(run))
@@ -290,6 +291,13 @@ def check_lessons(run: Run, loaded: Loaded) -> None:
         if at[-1] == "measure" and "did you mean" not in sentence:
             continue  # a statistic of the game's own, it seems; Lessons warns where none comes
         run.console.warning(f"parameter '{at[1]}', lesson {int(at[3]) + 1}: {sentence}; unless that changes, the lesson never ends")
+
+
+def warn_of_unused_blocks(run: Run, loaded: Loaded) -> None:
+    """Says which names under `behaviors` the environment does not have, or has not shown so far."""
+    for name, text in report.unused_blocks(run, "in this environment" if shows_all(run) else "so far"):
+        where = loaded.draft.source(("behaviors", name)).where if loaded.draft else ""
+        run.console.warning(f"{where}: {text}" if where else text)
 
 
 def check_teachers(run: Run, loaded: Loaded) -> None:

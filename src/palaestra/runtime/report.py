@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from palaestra.core.errors import PalaestraError
+from palaestra.core.registry import nearest
 from palaestra.runtime.checkpoints import Checkpoint
 from palaestra.runtime.extending import lifted, low_rate, rate_jumps, sentence
 from palaestra.runtime.folder import CONFIGURATION, RunFolder
@@ -46,10 +47,27 @@ def outline_new(run: Run) -> None:
         run.tracker.text(name, "Hyperparameters", outline(run.learners[name].settings.model_dump()))
 
 
+def unused_blocks(run: Run, when: str) -> Iterator[tuple[str, str]]:
+    """Each name under `behaviors` that no behavior of the environment has had, and a sentence about it. `when`: such as 'so far'."""
+    there = run.env.behaviors
+    others = [name for name in there if name not in run.settings.behaviors]
+    for name in run.settings.behaviors:
+        if name in there or not there:
+            continue
+        near = [other for other in others if nearest(other, [name])]
+        trains = f", and '{near[0]}' trains with default_settings" if near and run.settings.default_settings else ""
+        hint = f"; is it meant for '{near[0]}'? Then write '{near[0]}' in the settings" if near else "; check its name in the settings"
+        must = "it must be the Behavior Name in the agents' Behavior Parameters in Unity, or the environment's own name"
+        known = ", ".join(map(repr, there))
+        yield name, f"no behavior '{name}' has appeared {when}, so its settings are not used{trains}{hint}: {must} (there are: {known})"
+
+
 def conclude(run: Run, finals: Mapping[str, Path]) -> None:
     """How it went, where everything is, and what can be done with it."""
     for student, absent in () if run.inference else run.teachers.absent(run.learners):
         run.console.warning(f"'{student}' has learned nothing in this session: its teacher's behavior, '{absent}', never came")
+    for _, text in unused_blocks(run, "in this session"):
+        run.console.warning(text)
     total = max(run.session_seconds, 1e-9)
     shares = ", ".join(f"{name} {100 * spent / total:.0f} %" for name, spent in run.seconds.items())
     lines = [f"{run.step_now():,} decisions in {total:.1f} s: {run.step_now() / total:,.0f} a second ({shares})", *rewards(run)]

@@ -213,7 +213,7 @@ class UnityEnv:
         """Once the first copy plays, looks whether the others fit beside it. Raises EnvError where they do not."""
         process = self.copies[0].process
         if self._room is not None and len(self.copies) < self.options.copies and process is not None:
-            self._room.measure(process.pid)
+            self._room.measure(process.pid, len(self.copies))
 
     def send(self, actions: Mapping[str, Action]) -> None:
         """Answers every copy that was shown with what its agents do."""

@@ -35,15 +35,14 @@ class Room:
         if copies > 1:
             self._must_fit(memory // LEAST_MEMORY, _per(free_processes(), OWN_THREADS + 1), _per(free_files(), FILES), "at most")
 
-    def measure(self, pid: int) -> None:
-        """Looks at the first copy, which has begun to play. Raises EnvError where the others do not fit beside it."""
+    def measure(self, pid: int, running: int = 1) -> None:
+        """Looks at the first copy, which plays, as `running` have been started. Raises EnvError where the others do not fit beside them."""
         self.each = max(memory_of(pid), LEAST_MEMORY)
         threads = threads_of(pid)
-        more = int(SHARE * free_memory()) // self.each
-        processes = _per(free_processes(), OWN_THREADS + threads)
-        files = _per(free_files(), FILES)
-        about = f"beside the first, which takes {self.each / MIB:,.0f} MiB and {threads} threads"
-        self._must_fit(1 + more, None if processes is None else 1 + processes, None if files is None else 1 + files, about)
+        memory = int(SHARE * free_memory()) // self.each
+        processes, files = _per(free_processes(), OWN_THREADS + threads), _per(free_files(), FILES)
+        processes, files = (None if more is None else running + more for more in (processes, files))
+        self._must_fit(running + memory, processes, files, f"with the first, which takes {self.each / MIB:,.0f} MiB and {threads} threads")
 
     def holds_another(self, loading: int) -> bool:
         """Whether memory is left for one more copy beside those that are loading still."""

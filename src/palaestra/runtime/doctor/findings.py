@@ -111,4 +111,5 @@ def of_settings(settings: RunSettings, behaviors: Mapping[str, BehaviorReport]) 
     for name in settings.behaviors:
         if name not in behaviors:
             what = f"the settings list '{name}', which did not appear{nearest(name, behaviors)} {both}"
-            yield Finding("warning", what, "its name stands in the agents' Behavior Parameters; behaviors that come later are no problem")
+            advice = "it must be the Behavior Name in the agents' Behavior Parameters; behaviors that come later are no problem"
+            yield Finding("warning", what, advice)

@@ -86,10 +86,12 @@ def behavior(settings: RunSettings, name: str, present: Iterable[str] = ()) -> B
     if of_team is not None:
         raise ConfigError(f"write '{name}' for '{of_team}': the settings of a behavior are those of all its teams")
     has = ", ".join(f"'{other}'" for other in dict.fromkeys([*present, name]))
+    near = [other for other in settings.behaviors if nearest(name, [other])]
+    meant = f"; is '{near[0]}' in the settings meant for it? Both names must be the same" if near else ""
     raise ConfigError(
-        f"the environment has the behavior '{name}', for which there are no settings{nearest(name, settings.behaviors)} "
+        f"the environment has the behavior '{name}', for which there are no settings{meant} "
         f"(the settings list {', '.join(map(repr, settings.behaviors))}; the environment has {has}); "
-        f"add it under behaviors, or add default_settings"
+        f"list it under behaviors by this name, in Unity the Behavior Name in the agents' Behavior Parameters, or add default_settings"
     )
 
 

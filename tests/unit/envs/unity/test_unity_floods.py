@@ -38,7 +38,7 @@ def test_a_large_game_is_measured_before_further_copies_start(tmp_path: Path) ->
     notes = tmp_path / "notes"
     copies = free_memory() // (80 * 2**20)
     with opened(executable=str(make_build(tmp_path, "Ball", hoard=250, notes=notes)), copies=copies) as env:
-        with pytest.raises(EnvError, match=r"the first, which takes \d+ MiB and \d+ threads.*: --num-envs=\d+") as caught:
+        with pytest.raises(EnvError, match=r"with the first, which takes \d+ MiB and \d+ threads.*: --num-envs=\d+") as caught:
             env.reset(1)
         fit = int(str(caught.value).rpartition("=")[2])
         assert 1 <= fit < copies / 2
