@@ -23,6 +23,8 @@ from palaestra.trainers.base import Remarks, Trainer, Warns
 from palaestra.trainers.registry import make_trainer
 from palaestra.trainers.settings import BCSettings
 
+OWN_REWARDS = ("ppo", "sac")
+"""Trainers for which a group's reward is one more reward of each of its agents."""
 MOST_WEIGHT = 1e15
 """A layer or two of such weights, and float32 has no number for what comes out."""
 
@@ -60,6 +62,7 @@ class Learner:
         except (ConfigError, PluginError, ExportError, DemoError) as error:
             raise type(error)(f"behavior '{name}': {error}") from error
         self.inference = inference
+        self._watches_groups, self._found = settings.trainer_type in OWN_REWARDS, list[str]()
         self.oddities = list(dict.fromkeys(line for demonstrations in found for line in demonstrations.oddities))
         """What is odd about the demonstrations that it learns from, a line each."""
         self.seat = Seat(name, spec, self.trainer.policy, None if inference else self.trainer.rollout_size, self.trainer.keeps)
@@ -75,8 +78,9 @@ class Learner:
             raise ConfigError(f"behavior '{self.name}': {error}") from error
 
     def warnings(self) -> list[str]:
-        """What its trainer warns of now."""
-        return self.trainer.warnings() if isinstance(self.trainer, Warns) and not self.inference else []
+        """What is found wrong since the last call, by its trainer too."""
+        found, self._found = self._found, []
+        return found + (self.trainer.warnings() if isinstance(self.trainer, Warns) and not self.inference else [])
 
     @property
     def step(self) -> int:
@@ -107,11 +111,21 @@ class Learner:
 
     def update(self, rollout: Rollout) -> dict[str, float]:
         """Learns from a rollout. The measurements, by tag. Raises Diverged where a loss is no finite number."""
+        self._look_for_groups(rollout)
         measured = self.trainer.update(rollout, self.step).read()
         for tag, value in measured.items():
             if tag.startswith("Losses/") and not math.isfinite(value):
                 raise self._diverged(f"{tag} is {value}")
         return measured
+
+    def _look_for_groups(self, rollout: Rollout) -> None:
+        """Notes the first group reward that arrives under a trainer that is not made for groups."""
+        if self._watches_groups and bool(rollout.group_reward.any()):
+            self._watches_groups, kind = False, self.settings.trainer_type
+            self._found.append(
+                f"Group rewards arrive, but trainer_type is {kind}: {kind} adds them to each agent's own rewards and does not learn which "
+                "agent of a group earned them; trainer_type: poca does"
+            )
 
     def must_be_finite(self) -> None:
         """Raises Diverged where a weight is no finite number, or one that leads to none. Waits for an accelerator."""

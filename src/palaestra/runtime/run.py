@@ -220,6 +220,7 @@ class Run:
             start = time.perf_counter()
             metrics = learner.update(rollout)
             self.learning += time.perf_counter() - start
+            self._warn(learner)
             self.update_times.ended(learner.name)
             for tag, value in metrics.items():
                 self.tracker.add(learner.name, tag, value)
@@ -358,6 +359,9 @@ class Run:
         """Prints what a trainer has to say."""
         for remark in learner.remarks():
             self.console.info(f"{learner.name}: {remark}")
+        self._warn(learner)
+
+    def _warn(self, learner: Learner) -> None:
         for warning in learner.warnings():
             self.console.warning(f"{learner.name}: {warning}")
 

@@ -73,5 +73,5 @@ class Warns(Protocol):
     """A trainer that may find something wrong."""
 
     def warnings(self) -> list[str]:
-        """What a user should look at, a sentence each, told once: asked when `remarks` would be."""
+        """What a user should look at, a sentence each, told once: asked when `remarks` would be, and after each update."""
         ...

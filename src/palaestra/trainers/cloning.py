@@ -49,18 +49,27 @@ class Cloning:
         left = max(0.0, 1 - step / self.settings.steps) if self.settings.steps else 1.0
         return self._rate * self.settings.strength * left
 
-    def update(self, step: int, most: int | None = None) -> dict[str, Tensor]:
-        """`num_epoch` passes over the demonstrations, or over `samples_per_update` of them, in no more than `most` gradient steps.
+    def count(self, usual: int | None = None) -> int:
+        """Gradient steps in one update: `num_epoch` passes over `samples_per_update` demonstrations.
 
-        Call it once an update of the policy. Gives the loss by its tag; nothing once `steps` have passed.
+        `usual`: no more than these where neither is set.
         """
+        told = (self.settings.num_epoch, self.settings.samples_per_update) != (None, None)
+        whole = (self.settings.num_epoch or PASSES) * max(1, self._samples // self._size)
+        return whole if told or usual is None else min(usual, whole)
+
+    def update(self, step: int, usual: int | None = None) -> dict[str, Tensor]:
+        """Makes the gradient steps of one update of the policy. Gives the loss by its tag; nothing once `steps` have passed."""
         rate = self.rate(step)
         if rate <= 0:
             return {}
-        samples = min(len(self._lessons), self.settings.samples_per_update or len(self._lessons))
-        count = (self.settings.num_epoch or PASSES) * max(1, samples // self._size)
-        loss, _ = self._imitation.learn(self._lessons, size=self._size, count=count if most is None else min(most, count), rate=rate)
+        loss, _ = self._imitation.learn(self._lessons, size=min(self._size, self._samples), count=self.count(usual), rate=rate)
         return {LOSS: loss}
+
+    @property
+    def _samples(self) -> int:
+        """Demonstrated decisions in each pass."""
+        return min(len(self._lessons), self.settings.samples_per_update or len(self._lessons))
 
     def state_dict(self) -> dict[str, Any]:
         """Optimizer and random stream; the demonstrations stay in their files."""

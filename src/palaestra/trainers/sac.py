@@ -24,7 +24,7 @@ from palaestra.trainers.precision import pays
 from palaestra.trainers.room import check_room
 from palaestra.trainers.sac_gradient import EXPLAINED, VALUES, SoftGradient
 from palaestra.trainers.schedules import LAST_LEARNING_RATE, scheduled
-from palaestra.trainers.settings import SACSettings
+from palaestra.trainers.settings import STEPS_BESIDE, SACSettings
 from palaestra.trainers.update_metrics import at_bounds, explained_tag
 from palaestra.trainers.values import settled
 
@@ -96,8 +96,11 @@ class SAC:
             obs.name for obs, as_bytes in zip(self.replay.spec.obs, self.replay.as_bytes, strict=True) if obs.is_visual and not as_bytes
         ]
         why = f" ({', '.join(beyond)}: images with numbers beyond 0..1, which take four bytes each)" if beyond else ""
+        beside = 0 if self.cloning is None else self.cloning.count(STEPS_BESIDE)
+        passes = f"Each of its gradient steps has {beside:,} of cloning beside it; without num_epoch and samples_per_update: {STEPS_BESIDE}"
         return [
-            f"Its replay of {self.replay.size:,} decisions takes up to {size}{why} and {kept} saved in checkpoints (save_replay_buffer)"
+            f"Its replay of {self.replay.size:,} decisions takes up to {size}{why} and {kept} saved in checkpoints (save_replay_buffer)",
+            *([passes] if beside > STEPS_BESIDE else []),
         ]
 
     def warnings(self) -> list[str]:
@@ -144,7 +147,7 @@ class SAC:
             metrics.add(measured | {f"Policy/{title(name)} Value": values[k] for k, name in enumerate(self.signals.names)})
             metrics.add({explained_tag(name): shares[k] for k, name in enumerate(self.signals.names)})
             if self.cloning is not None:
-                metrics.add(self.cloning.update(step, most=1))
+                metrics.add(self.cloning.update(step, usual=STEPS_BESIDE))
         for _ in range(signal_steps if self.signals.learned else 0):
             metrics.add(self.signals.learn(self.replay.draw(self.hyper.batch_size, self.drawing).transitions()))
         if steps:

@@ -14,6 +14,9 @@ MOST = 10**15
 """Decisions: more is a slip of the pen."""
 PASSES = 3
 """Of cloning beside a trainer, over demonstrations, unless told otherwise."""
+STEPS_BESIDE = 4
+"""Gradient steps of cloning beside each gradient step of SAC, unless told otherwise: they clone as well as whole passes do, whose cost
+grows with the demonstrations."""
 
 
 class PPOSettings(Settings):
@@ -176,10 +179,10 @@ class BehavioralCloningSettings(Settings):
     """Decisions until its step size has fallen to zero; 0: it never falls."""
     strength: float = Field(default=1.0, ge=0)
     """Factor on the policy's learning rate."""
-    samples_per_update: int = Field(default=0, ge=0)
-    """Demonstrated decisions used in one update; 0: all. Not used with sac, which makes one gradient step beside each of its own."""
+    samples_per_update: int | None = Field(default=None, ge=0)
+    """Demonstrated decisions used in one update (with sac: beside each gradient step); 0 or null: all."""
     num_epoch: int | None = Field(default=None, gt=0)
-    """Passes over them; null: 3. Not used with sac."""
+    """Passes over them in one update; null: 3. With sac, where neither this nor samples_per_update is set: 4 minibatches."""
     batch_size: int | None = Field(default=None, gt=0)
     """Minibatch size; null: the policy's."""
 

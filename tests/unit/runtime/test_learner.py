@@ -5,9 +5,13 @@ from typing import Any
 
 import pytest
 import torch
+from any_env import Anything
+from small_runs import settings
 from tiny_envs import CPU, behavior_settings, spec_of
 
+import palaestra
 from palaestra.core.errors import ConfigError, PluginError
+from palaestra.core.specs import ActionSpec, ObsSpec
 from palaestra.runtime.learner import Learner
 
 MEMORY = {"memory": {"sequence_length": 4, "memory_size": 8}}
@@ -85,3 +89,17 @@ def test_what_a_network_cannot_be_made_of_names_the_behavior(name: str):
     settings = behavior_settings(network={"vis_encode_type": name})
     with pytest.raises((ConfigError, PluginError), match=f"^behavior 'Walker': .*vis_encode_type '{name}'"):
         Learner("Walker", spec_of((3, 8, 8), continuous=1), settings, CPU, 0, inference=False)
+
+
+@pytest.mark.parametrize(("trainer", "mates", "times"), [("ppo", 3, 1), ("sac", 3, 1), ("poca", 3, 0), ("ppo", 0, 0), ("sac", 0, 0)])
+def test_group_rewards_under_a_trainer_that_is_not_made_for_groups_are_warned_of_once(
+    trainer: str, mates: int, times: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    hyper = {"batch_size": 16, "buffer_size": 60}
+    tree = settings("Any", 240, trainer_type=trainer, hyperparameters=hyper, network_settings={"hidden_units": 8, "num_layers": 1})
+    env = Anything((ObsSpec("seen", (2,)),), ActionSpec(branches=(2,)), mates=mates)
+    palaestra.train(tree, env=env, results_dir=str(tmp_path), seed=0)
+    said = capsys.readouterr().out.replace("\n", " ")
+    assert said.count("Group rewards arrive") == times
+    assert times == 0 or f"{trainer} adds them to each agent's own rewards" in " ".join(said.split())
+    assert times == 0 or "trainer_type: poca does" in " ".join(said.split())

@@ -22,6 +22,7 @@ from palaestra.rewards.demonstrations import load_demonstrations
 from palaestra.trainers.cloning import LOSS, Cloning
 from palaestra.trainers.lessons import Imitation, Lesson, lessons_of
 from palaestra.trainers.ppo import PPO
+from palaestra.trainers.sac import SAC
 
 NUMBERS, CHOICES = spec_of((2,), continuous=2), spec_of((2,), branches=(3, 2))
 HYBRID = spec_of((2,), (1,), continuous=2, branches=(2, 2))
@@ -125,19 +126,43 @@ def test_the_step_size_falls_on_a_line_to_nothing(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("given", "most", "steps"),
+    ("given", "usual", "steps"),
     [
         ({}, None, 3 * 2),
         ({"num_epoch": 2}, None, 2 * 2),
         ({"samples_per_update": 16}, None, 3),
+        ({"samples_per_update": 8}, None, 3),
         ({"batch_size": 8}, None, 3 * 4),
-        ({}, 1, 1),
+        ({}, 4, 4),
+        ({"batch_size": 32}, 4, 3),
+        ({"num_epoch": 1}, 1, 2),
+        ({"num_epoch": 5}, 4, 5 * 2),
+        ({"samples_per_update": 0}, 4, 3 * 2),
+        ({"samples_per_update": 16}, 1, 3),
+        ({"samples_per_update": 16, "num_epoch": 7}, 4, 7),
+        ({"samples_per_update": 10**6}, 4, 3 * 2),
     ],
 )
-def test_an_update_takes_so_many_gradient_steps(tmp_path: Path, given: dict[str, int], most: int | None, steps: int):
+def test_an_update_takes_so_many_gradient_steps(tmp_path: Path, given: dict[str, int], usual: int | None, steps: int):
     made, _ = cloning(demonstrated(tmp_path, CHOICES, [(0.5, 0, 1)] * 32), CHOICES, **given)
-    made.update(0, most)
+    assert made.count(usual) == steps
+    made.update(0, usual)
     assert max(int(count) for count in made.state_dict()["optimizer"]["steps"]) == steps  # of those that play a part
+
+
+@pytest.mark.parametrize(("given", "steps"), [({}, 4), ({"num_epoch": 2}, 8), ({"samples_per_update": 32}, 6)])
+def test_each_gradient_step_of_sac_has_so_many_of_cloning_beside_it(tmp_path: Path, given: dict[str, int], steps: int):
+    spec = spec_of((2,), (1,), branches=(3, 2))
+    path = demonstrated(tmp_path, spec, [(0.5, 0, 1)] * 64)
+    whole = behavior_settings(
+        {"batch_size": 16, "buffer_size": 200, "steps_per_update": 24},
+        trainer_type="sac",
+        behavioral_cloning={"demo_path": path, **given},
+    )
+    sac = SAC(spec, whole, CPU, 0)
+    sac.update(played(sac, 0), 0)  # type: ignore[arg-type]  # of 64 decisions, 16 are collected first
+    assert sac.cloning is not None
+    assert max(int(count) for count in sac.cloning.state_dict()["optimizer"]["steps"]) == 2 * steps
 
 
 def test_with_memory_episodes_are_learned_in_order_from_an_empty_one(tmp_path: Path):

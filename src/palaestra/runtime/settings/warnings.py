@@ -10,7 +10,7 @@ from palaestra.runtime.settings.tree import RunSettings
 from palaestra.runtime.settings.yaml_file import Key
 from palaestra.scenario.settings import CurriculumSettings
 from palaestra.trainers.behavior import BehaviorSettings
-from palaestra.trainers.settings import PASSES, BCSettings, POCASettings, PPOSettings, SACSettings
+from palaestra.trainers.settings import BCSettings, POCASettings, PPOSettings, SACSettings
 
 NOT_OF_SIGNALS = {
     "memory": "a reward signal judges each decision on its own",
@@ -80,15 +80,9 @@ def _of_extrinsic(signal: ExtrinsicSettings, at: Key, *, rewarded: bool) -> Iter
 
 
 def _of_cloning(behavior: BehaviorSettings, at: Key) -> Iterator[tuple[Key, str]]:
-    hyper, cloning = behavior.hyperparameters, behavior.behavioral_cloning
+    hyper = behavior.hyperparameters
     if isinstance(hyper, BCSettings) and not hyper.teacher_plays and hyper.teacher_behavior not in (None, at[-1]):
         yield (*at, "hyperparameters", "teacher_plays"), "not used: the teacher plays a behavior of its own"
-    if isinstance(hyper, SACSettings) and cloning is not None:
-        sentence = "not used: beside each gradient step, sac makes one on a minibatch of demonstrations"
-        if cloning.num_epoch not in (None, PASSES):
-            yield (*at, "behavioral_cloning", "num_epoch"), sentence
-        if cloning.samples_per_update:
-            yield (*at, "behavioral_cloning", "samples_per_update"), sentence
 
 
 def _of_length(behavior: BehaviorSettings, at: Key) -> Iterator[tuple[Key, str]]:
