@@ -20,7 +20,7 @@ GUIDE = "docs/guides/it-does-not-learn.md"
 ENTROPY, LEARNING_RATE, VALUES = "Policy/Entropy", "Policy/Learning Rate", explained_tag(EXTRINSIC)
 LONG, SHORT = 10, 5
 """Summaries in a row that show a sign before it is told: of rewards and values, which take their time, and of the others."""
-LONG_SHARE = 0.2
+LONG_SHARE = 0.3
 """Of max_steps that must have passed before rewards and values are spoken of."""
 CERTAIN = 3.0
 """Standard errors by which the mean reward must have risen to count as risen."""
@@ -42,6 +42,7 @@ class _Seen:
 
     judged: bool = True  # False: it had learned before the first summary, so that rewards need not rise
     first: dict[str, list[float]] = field(default_factory=dict)  # by tag: mean, standard deviation and count of its first episodes
+    lowest: dict[str, list[float]] = field(default_factory=dict)  # the same of the summary with the lowest mean
     recent: dict[str, list[list[float]]] = field(default_factory=dict)  # the same of the newest summaries with episodes
     rewarded: int = 0  # summaries with episodes
     updated: int = 0  # summaries with an update
@@ -87,6 +88,7 @@ def _keep(seen: _Seen, summary: Summary) -> None:
         if returns is not None and len(returns) and np.isfinite(returns).all():
             stretch = [float(returns.mean()), float(returns.std()), len(returns)]
             seen.first.setdefault(tag, stretch)
+            seen.lowest[tag] = min(seen.lowest.get(tag, stretch), stretch)
             seen.recent[tag] = [*seen.recent.get(tag, []), stretch][-SHORT:]
     seen.rewarded += summary.episodes > 0
     seen.updated += LEARNING_RATE in summary.values
@@ -154,14 +156,17 @@ def _must_rise(seen: _Seen, summary: Summary, settings: BehaviorSettings) -> boo
 
 
 def _risen(seen: _Seen) -> bool:
-    """Whether the newest episodes earn more than the first did, more than by chance."""
-    return any(_rise(seen.first[tag], seen.recent[tag]) for tag in seen.first)
+    """Whether the newest episodes earn more than the lowest did, more than by chance.
+
+    Not than the first: where success ends an episode, the first to end are those that succeed.
+    """
+    return any(_rise(seen.lowest[tag], seen.recent[tag]) for tag in seen.lowest)
 
 
-def _rise(first: list[float], recent: list[list[float]]) -> bool:
+def _rise(lowest: list[float], recent: list[list[float]]) -> bool:
     mean, deviation, count = _pooled(recent)
-    error = math.sqrt(max(first[1], deviation if first[2] < 2 else 0.0) ** 2 / first[2] + deviation**2 / count)
-    return mean - first[0] > CERTAIN * error + 1e-6 * abs(first[0])
+    error = math.sqrt(max(lowest[1], deviation if lowest[2] < 2 else 0.0) ** 2 / lowest[2] + deviation**2 / count)
+    return mean - lowest[0] > CERTAIN * error + 1e-6 * abs(lowest[0])
 
 
 def _pooled(stretches: list[list[float]]) -> tuple[float, float, float]:

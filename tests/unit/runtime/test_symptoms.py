@@ -86,6 +86,11 @@ def test_a_lucky_few_episodes_do_not_count_as_a_rise():
     assert len(told(rewards)) == 1
 
 
+def test_where_the_first_episodes_to_end_are_those_that_succeed_a_rise_from_what_follows_counts():
+    rewards = [[4.2, 4.3], [-2.0, -1.0] * 5, [0.0, 1.0] * 5, *[[4.1, 4.2] * 5] * 17]  # as in PushBlock
+    assert told(rewards) == []
+
+
 def test_a_few_summaries_or_a_small_part_of_the_run_are_too_early_to_say():
     assert told(FLAT[:9]) == []
     assert told(FLAT, BehaviorSettings.model_validate({"max_steps": 20_000})) == []
