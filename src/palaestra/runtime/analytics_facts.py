@@ -61,13 +61,13 @@ def behavior_facts(name: str, behavior: BehaviorSettings, settings: RunSettings)
         num_network_hidden_units=network.hidden_units,
         trainer_threaded=behavior.threaded,
         self_play_enabled=behavior.self_play is not None,
-        curriculum_enabled=name in _measured(settings),
+        curriculum_enabled=not _measured(settings).isdisjoint((name, None)),
         config=json.dumps(_sanitized(behavior.model_dump(mode="json"))),
     )
 
 
-def _measured(settings: RunSettings) -> set[str]:
-    """The behaviors whose progress decides on lessons."""
+def _measured(settings: RunSettings) -> set[str | None]:
+    """The behaviors whose progress decides on lessons; None: the one that learns."""
     curricula = [each.curriculum for each in (settings.environment_parameters or {}).values() if isinstance(each, CurriculumSettings)]
     return {lesson.completion_criteria.behavior for lessons in curricula for lesson in lessons if lesson.completion_criteria}
 

@@ -31,7 +31,7 @@ from palaestra.runtime.rescue import rescue
 from palaestra.runtime.run import Run, steps_in
 from palaestra.runtime.run_state import check_state
 from palaestra.runtime.settings import Loaded, RunSettings, load
-from palaestra.runtime.settings.criteria import never_measured
+from palaestra.runtime.settings.criteria import ambiguous, never_measured
 from palaestra.runtime.signals import break_on_signals, stop_on_signals
 from palaestra.runtime.sinks import ConsoleSink, GaugeSink, JSONLSink, TensorBoardSink
 from palaestra.runtime.timers import Timers
@@ -284,6 +284,8 @@ def sinks(folder: RunFolder, settings: RunSettings, checkpoint: Checkpoint | Non
 
 def check_lessons(run: Run, loaded: Loaded) -> None:
     """Raises ConfigError for lessons that could never end; warns where a game may yet show what they wait for."""
+    if unclear := list(ambiguous(run.settings, run.learners)):
+        raise loaded.refusal(unclear, "lessons do not say whom they wait for")
     problems = list(never_measured(run.settings, run.learners))
     if problems and shows_all(run) and not isinstance(run.env, Measures):
         raise loaded.refusal(problems, "lessons would never end")

@@ -38,6 +38,8 @@ class Lessons:
         self.parameters = Parameters(env, self._forms, settings.env_settings.seed, games_seed)
         self._missed: Counter[str] = Counter()
         """Summaries without a metric that a lesson waits for."""
+        self._by_default: str | None = None
+        """The behavior that criteria go by which name none; None: there is no such criterion, or nobody learns yet."""
         self._console, self._ticks, self._still = console, 0, settings.checkpoint_settings.inference
         if saved is not None:
             self.load_state_dict(saved)
@@ -53,6 +55,17 @@ class Lessons:
     def numbers(self) -> dict[str, int]:
         """The lesson of every parameter; 0 for those that have none."""
         return {name: self.curricula.all[name].number if name in self.curricula.all else 0 for name in self._forms}
+
+    def joins(self, behavior: str) -> None:
+        """A behavior that learns is there: the first is what criteria go by that name none."""
+        if not self.curricula.settled:
+            self.curricula.settle(behavior)
+            self._by_default = behavior
+        elif self._by_default is not None and self._ticks:
+            self._console.warning(
+                f"'{behavior}' learns too: lessons whose completion_criteria name no behavior still wait for '{self._by_default}'; "
+                f"name the behavior that is meant"
+            )
 
     def begin(self, steps: Mapping[str, TimeStep]) -> None:
         """The first tables after a reset."""

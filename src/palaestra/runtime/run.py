@@ -103,6 +103,7 @@ class Run:
         seed = self.settings.env_settings.seed + 1000 * len(self.learners)
         learner = Learner(name, spec, settings, self.device, seed, self.inference, self.folder.path)
         self.learners[name] = learner
+        self.lessons.joins(name)
         taught = self.teachers.attend(learner)
         if name in self._seats:  # of a checkpoint, and seen only now
             learner.seat.decisions = self._seats[name]["decisions"]

@@ -34,6 +34,10 @@ class Curriculum:
         """What ends the lesson; None: it is the last."""
         return self.lesson.completion_criteria if self.number + 1 < len(self.lessons) else None
 
+    def settle(self, behavior: str) -> None:
+        """Has criteria that name no behavior go by this one."""
+        self.lessons = tuple(_measured_by(lesson, behavior) for lesson in self.lessons)
+
     def measure(self, value: float) -> None:
         """Takes in a new value of what is measured."""
         criterion = self.criterion
@@ -62,6 +66,13 @@ class Curriculum:
         return f"{place}: {what} of {criterion.behavior} {now}, {needs}{length}"
 
 
+def _measured_by(lesson: LessonSettings, behavior: str) -> LessonSettings:
+    criterion = lesson.completion_criteria
+    if criterion is None or criterion.behavior is not None:
+        return lesson
+    return lesson.model_copy(update={"completion_criteria": criterion.model_copy(update={"behavior": behavior})})
+
+
 def _shown(number: float) -> str:
     """To three digits; of a rating to a tenth."""
     return f"{number:.3g}" if abs(number) < 100 else f"{number:.1f}"
@@ -75,19 +86,43 @@ class Curricula:
 
     def __init__(self, curricula: Mapping[str, CurriculumSettings]) -> None:
         self.all = {name: Curriculum(name, settings) for name, settings in curricula.items()}
-        criteria = [lesson.completion_criteria for each in self.all.values() for lesson in each.lessons[:-1]]
-        lengths: defaultdict[str, int] = defaultdict(lambda: 1)
-        for criterion in criteria:
-            if criterion is not None:
-                lengths[criterion.behavior] = max(lengths[criterion.behavior], criterion.min_lesson_length)
-        self._returns = {behavior: deque[float](maxlen=length) for behavior, length in lengths.items()}
-        self._episodes = dict.fromkeys(lengths, 0)
+        self._returns: dict[str, deque[float]] = {}
+        self._episodes: dict[str, int] = {}
+        self._loaded: Mapping[str, Any] | None = None
+        """The state gone on from, while it is not known whom criteria that name no behavior go by."""
         self._new: set[str] = set()
         """Behaviors of which episodes have ended since the last look."""
         self._metrics: dict[str, Mapping[str, float]] = {}
         """By behavior: the values of its newest summary, until they are looked at."""
         self._mixed: set[str] = set()
         """Behaviors whose open summary began in an earlier lesson."""
+        self._make_room()
+
+    def _make_room(self) -> None:
+        """For the returns of all behaviors that are measured, as many as the longest lesson asks for."""
+        lengths: defaultdict[str, int] = defaultdict(lambda: 1)
+        for criterion in self._criteria():
+            if criterion.behavior is not None:
+                lengths[criterion.behavior] = max(lengths[criterion.behavior], criterion.min_lesson_length)
+        self._returns = {behavior: deque[float](maxlen=length) for behavior, length in lengths.items()}
+        self._episodes = dict.fromkeys(lengths, 0)
+
+    def _criteria(self) -> list[CompletionCriteriaSettings]:
+        lessons = [lesson for each in self.all.values() for lesson in each.lessons[:-1]]
+        return [lesson.completion_criteria for lesson in lessons if lesson.completion_criteria is not None]
+
+    @property
+    def settled(self) -> bool:
+        """Every criterion has a behavior that it goes by."""
+        return all(criterion.behavior is not None for criterion in self._criteria())
+
+    def settle(self, behavior: str) -> None:
+        """Has criteria that name no behavior go by this one. Before anything is measured."""
+        for each in self.all.values():
+            each.settle(behavior)
+        self._make_room()
+        if self._loaded is not None:
+            self.load_state_dict(self._loaded)
 
     @property
     def over(self) -> bool:
@@ -116,7 +151,7 @@ class Curricula:
                 each.measure(value)
         self._new.clear()
         self._metrics.clear()
-        changed = [each for each in self.all.values() if each.criterion is not None and each.met(self._episodes[each.criterion.behavior])]
+        changed = [each for each in self.all.values() if each.criterion is not None and each.met(self._episodes_of(each.criterion))]
         for each in changed:
             each.number += 1
         if changed:
@@ -127,7 +162,7 @@ class Curricula:
         self, criterion: CompletionCriteriaSettings | None, progress: Mapping[str, float], ratings: Mapping[str, float]
     ) -> float | None:
         """What its measure says now; None where it says nothing new."""
-        if criterion is None:
+        if criterion is None or criterion.behavior is None:
             return None
         behavior = criterion.behavior
         if criterion.measure == PROGRESS:
@@ -139,6 +174,10 @@ class Curricula:
             return ratings.get(behavior) if behavior in self._new else None
         return self._metrics.get(behavior, {}).get(criterion.measure)
 
+    def _episodes_of(self, criterion: CompletionCriteriaSettings) -> int:
+        """Of its lesson, that have ended."""
+        return 0 if criterion.behavior is None else self._episodes[criterion.behavior]
+
     def _begin(self, behaviors: Iterable[str]) -> None:
         for each in self.all.values():
             each.measured = None
@@ -149,8 +188,8 @@ class Curricula:
 
     def status(self, behavior: str | None = None) -> list[str]:
         """A line for each that has a lesson to come, where that depends on a behavior; None: on any."""
-        waiting = [(each, each.criterion.behavior) for each in self.all.values() if each.criterion is not None]
-        return [each.status(self._episodes[measured]) for each, measured in waiting if behavior in (None, measured)]
+        waiting = [(each, each.criterion) for each in self.all.values() if each.criterion is not None]
+        return [each.status(self._episodes_of(criterion)) for each, criterion in waiting if behavior in (None, criterion.behavior)]
 
     def state_dict(self) -> dict[str, Any]:
         """In plain types. Between looks."""
@@ -166,6 +205,7 @@ class Curricula:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on from there. Curricula that it does not know begin anew; of shorter ones it is the last lesson."""
+        self._loaded = None if self.settled else state
         for name, each in self.all.items():
             if name in state["lessons"]:
                 each.number = min(state["lessons"][name], len(each.lessons) - 1)

@@ -102,8 +102,8 @@ class CompletionCriteriaSettings(Settings):
 
     ignores_unknown: ClassVar[bool] = True
 
-    behavior: str
-    """The behavior that is measured."""
+    behavior: str | None = None
+    """The behavior that is measured. Unset: the one that learns, where only one does."""
     measure: str = Field(default="reward", min_length=1)
     """What is measured: reward (mean episode reward), progress (share of max_steps that has passed), Elo, or any metric by its tag."""
     min_lesson_length: int = Field(default=0, ge=0)

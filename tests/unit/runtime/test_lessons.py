@@ -248,3 +248,42 @@ def test_lessons_that_follow_a_rating_go_on_as_if_never_interrupted(tmp_path: Pa
     resumed = run("parts", resume=True)
     assert lesson(whole.folder, "pace") == 1
     assert differences(state(whole.folder), state(resumed.folder)) == []
+
+
+UNNAMED = {"threshold": 0.2, "min_lesson_length": 10}
+
+
+def unnamed(*values: float) -> dict[str, Any]:
+    form = curriculum(UNNAMED, *values)
+    for one in form["curriculum"][:-1]:
+        del one["completion_criteria"]["behavior"]
+    return form
+
+
+@pytest.mark.parametrize("listed", [True, False], ids=["listed", "by default_settings"])
+def test_a_criterion_that_names_no_behavior_goes_by_the_one_that_learns(listed: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    named, config = ball({"mass": curriculum(UNNAMED, 1.0, 3.0, 4.0)}, 1500), ball({"mass": unnamed(1.0, 3.0, 4.0)}, 1500)
+    if not listed:
+        named, config = ({"default_settings": one["behaviors"]["3DBall"], **one, "behaviors": {}} for one in (named, config))
+    whole = train(named, tmp_path / "named")
+    assert lesson(whole.folder) > 0
+    train(config, tmp_path / "unnamed", until=500, quiet=False)
+    assert "Parameter 'mass' is in lesson 'L1'" in capsys.readouterr().out
+    resumed = train(config, tmp_path / "unnamed", resume=True)
+    assert differences(state(whole.folder), state(resumed.folder)) == []
+
+
+def test_a_criterion_that_names_no_behavior_is_refused_where_several_learn(tmp_path: Path):
+    block = settings("x")["behaviors"]["x"]
+    config = {"default_settings": block, "environment_parameters": {"pace": unnamed(1.0, 2.0)}}
+    with pytest.raises(ConfigError, match=r"several behaviors learn \('Fighter', 'Guard'\): name the one that is measured"):
+        train(config, tmp_path, env=Pair(), num_areas=None)
+    assert not (tmp_path / "run").exists()
+
+
+class Pair(Paced):
+    """Two behaviors."""
+
+    def __init__(self) -> None:
+        Rumble.__init__(self, 4, [("Fighter", 0, 1), ("Guard", 1, 1)])
+        self.pace = torch.ones(4)

@@ -59,8 +59,10 @@ def criteria(settings: RunSettings) -> Iterator[tuple[Key, CompletionCriteriaSet
 def never_met(settings: RunSettings) -> Iterator[tuple[Key, str]]:
     """Path and sentence of each that the settings alone make impossible."""
     for at, criterion in criteria(settings):
-        name = criterion.behavior
+        name = _name(criterion, settings.behaviors)
         block = settings.behaviors.get(name) or settings.default_settings
+        if block is None and criterion.behavior is None:
+            continue  # which of them learn shows when they are there
         if block is None:
             there = ", ".join(map(repr, settings.behaviors))
             yield (*at, "behavior"), f"the settings have no behavior '{name}'{nearest(name, settings.behaviors)} (there are: {there})"
@@ -78,7 +80,9 @@ def never_met(settings: RunSettings) -> Iterator[tuple[Key, str]]:
 def never_measured(settings: RunSettings, behaviors: Collection[str]) -> Iterator[tuple[Key, str]]:
     """The same in an environment that has these behaviors and no others, and measures nothing itself."""
     for at, criterion in criteria(settings):
-        name = criterion.behavior
+        name = _name(criterion, behaviors)
+        if criterion.behavior is None and len(behaviors) != 1:
+            continue  # `ambiguous` tells
         if name not in behaviors:
             there = ", ".join(f"'{each}'" for each in behaviors)
             yield (*at, "behavior"), f"the environment has no behavior '{name}' that learns{nearest(name, behaviors)} (there are: {there})"
@@ -89,6 +93,20 @@ def never_measured(settings: RunSettings, behaviors: Collection[str]) -> Iterato
                 hint = nearest(criterion.measure, [*MEASURES, *known])
                 sentence = f"'{name}' writes no metric '{criterion.measure}'{hint} (expected {', '.join(MEASURES)} or one of its tags)"
                 yield (*at, "measure"), sentence
+
+
+def ambiguous(settings: RunSettings, behaviors: Collection[str]) -> Iterator[tuple[Key, str]]:
+    """Path and sentence of each that names no behavior, where several of these learn."""
+    for at, criterion in criteria(settings) if len(behaviors) > 1 else ():
+        if criterion.behavior is None:
+            yield (*at, "behavior"), f"several behaviors learn ({', '.join(map(repr, behaviors))}): name the one that is measured"
+
+
+def _name(criterion: CompletionCriteriaSettings, behaviors: Collection[str]) -> str:
+    """Of the behavior that it goes by; empty where it names none and there is not just one."""
+    if criterion.behavior is not None:
+        return criterion.behavior
+    return next(iter(behaviors)) if len(behaviors) == 1 else ""
 
 
 def metrics_of(block: BehaviorSettings, settings: RunSettings) -> set[str] | None:
