@@ -16,6 +16,8 @@ from palaestra.core.registry import nearest
 
 LARGEST = 2**63 - 1
 """The largest whole number of any setting, and of what computes with it."""
+_SPOKEN = {**dict.fromkeys(("true", "yes", "on", "y", "t", "1"), True), **dict.fromkeys(("false", "no", "off", "n", "f", "0"), False)}
+"""What a text where a switch stands means, whatever its case: YAML reads words in quotes, and `y` and `n` without, as texts."""
 _MOST_HINTS = 20  # unknown keys of one section for which the nearest known one is looked up
 
 NO_OWN_CODE = "no_own_code"
@@ -96,7 +98,7 @@ def field_error(settings: type[Settings], field: str, sentence: str, value: Any)
 
 
 def _plain(value: Any, kinds: tuple[Any, ...]) -> Any:
-    """`5e5` where a whole number stands, a number in quotes, a number as a name, 0 or 1 as a switch, a list for a tuple."""
+    """`5e5` where a whole number stands, a number in quotes, a number as a name, 0, 1 or 'true' as a switch, a list for a tuple."""
     if isinstance(value, list):
         item = next((get_args(kind)[:1] for kind in kinds if get_origin(kind) is tuple), None)
         return value if item is None else tuple(_plain(each, item) for each in value)
@@ -105,6 +107,8 @@ def _plain(value: Any, kinds: tuple[Any, ...]) -> Any:
     if str in kinds:
         return str(value) if isinstance(value, int | float) else value
     if bool in kinds:
+        if isinstance(value, str):
+            return _SPOKEN.get(value.strip().lower(), value)
         return bool(value) if value in (0, 1) else value
     if isinstance(value, str) and (int in kinds or float in kinds):
         value = _number(value)

@@ -41,7 +41,7 @@ class ObsSpec:
     name: str
     shape: tuple[int, ...]
     goal: bool = False
-    """A goal signal: tells what to do rather than what is there; may condition the network."""
+    """A goal signal: tells what to do rather than what is there; may condition the network. One of variable length is read as any other."""
     raw: RawObs | None = field(default=None, compare=False)
     """Written into exported models, so that they take observations as the environment gives them; None: these are in this form."""
 
@@ -51,8 +51,6 @@ class ObsSpec:
                 f"observation '{self.name}' has shape {self.shape}; expected (n,) for a vector, "
                 f"(most, size) for a variable length or (C, H, W) for an image, all at least 1"
             )
-        if self.goal and self.is_entities:
-            raise EnvError(f"observation '{self.name}' is a goal signal, which must be a vector or an image, not variable length")
 
     @property
     def is_vector(self) -> bool:

@@ -44,6 +44,13 @@ def test_plain_meanings_are_understood():
     assert isinstance(sun.planets, int)
 
 
+@pytest.mark.parametrize("text", ["true", "True", " TRUE ", "yes", "on", "y", "t", "1"])
+def test_a_switch_may_be_a_word_in_quotes(text: str):
+    assert Sun.model_validate({"bright": text}).bright
+    opposite = {"true": "false", "yes": "No", "on": "off", "y": "n", "t": "F", "1": "0"}[text.strip().lower()]
+    assert not Sun.model_validate({"bright": opposite}).bright
+
+
 @pytest.mark.parametrize(
     ("key", "value"),
     [
@@ -53,7 +60,9 @@ def test_plain_meanings_are_understood():
         ("planets", None),
         ("planets", 0),
         ("mass", float("nan")),
-        ("bright", "false"),
+        ("bright", "perhaps"),
+        ("bright", ""),
+        ("bright", None),
         ("bright", 2),
         ("spectrum", True),
         ("orbits", 3),

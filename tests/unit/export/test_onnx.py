@@ -35,6 +35,8 @@ CASES = {
     "goal between vectors": ((VECTOR, GOAL, WIDE, ObsSpec("other", (3,), goal=True)), HYBRID, NORMALIZED),
     "visual goal": ((VECTOR, ObsSpec("sign", (3, 20, 20), goal=True), GOAL), DISCRETE, SMALL),
     "goal as an input only": ((VECTOR, GOAL), DISCRETE, NetworkSettings(hidden_units=16, goal_conditioning_type="none")),
+    "goal of variable length": ((VECTOR, ObsSpec("things", (4, 3), goal=True)), CONTINUOUS, SMALL),
+    "goals of both kinds": ((VECTOR, ObsSpec("things", (4, 3), goal=True), GOAL), HYBRID, NORMALIZED),
     "one conditioned layer": ((VECTOR, GOAL), CONTINUOUS, NetworkSettings(hidden_units=16, num_layers=1)),
     "image and goal, as GridWorld has": ((IMAGE, GOAL), ActionSpec(0, (5,)), NetworkSettings(hidden_units=16, num_layers=1)),
 }

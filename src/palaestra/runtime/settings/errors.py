@@ -79,7 +79,7 @@ def _sentence(error: ErrorDetails) -> str:
         choices = re.findall("'([^']*)'", context["expected"])
         return f"expected one of {', '.join(choices)}, got {_shown(value)}{nearest(str(value), choices)}"
     if kind in _EXPECTED:
-        return f"expected {_EXPECTED[kind].format_map(context)}, got {_shown(value)}{_hint(kind, value)}"
+        return f"expected {_EXPECTED[kind].format_map(context)}, got {_shown(value)}"
     return f"{error['msg']}, got {_shown(value)}"
 
 
@@ -89,9 +89,3 @@ def _shown(value: Any) -> str:
     if isinstance(value, dict):
         return "a map of keys" if value else "an empty map"
     return f"a list of {len(value)}" if isinstance(value, list | tuple) else shortened(repr(value))
-
-
-def _hint(kind: str, value: Any) -> str:
-    if kind == "bool_type" and isinstance(value, str) and value.lower() in ("true", "false"):
-        return f"; it is in quotes, and so text: write {value.lower()}"
-    return ""
