@@ -66,6 +66,9 @@ def test_a_list_of_variable_length_has_two_dimensions() -> None:
 
 def test_a_goal_signal_is_a_goal() -> None:
     assert spec_of(floats([1, 0], observation_type=1)).goal
+    entities = spec_of(floats(np.zeros((2, 3)), (4, 1), observation_type=1))
+    assert entities.goal
+    assert entities.is_entities
 
 
 def test_a_compression_mark_on_a_vector_says_nothing() -> None:
@@ -150,7 +153,6 @@ def test_finite_numbers_whose_sum_is_not_are_fine() -> None:
         (floats(np.zeros((1, 1, 1, 1))), r"has shape \(1, 1, 1, 1\)"),
         (floats(np.zeros((2, 3))), r"two dimensions \(2, 3\) that are not marked .* \(dimension properties \(1,\), expected \(4, 1\)\)"),
         (floats(np.zeros((2, 3)), ()), "dimension properties absent, expected"),
-        (floats(np.zeros((2, 3)), (4, 1), observation_type=1), "goal signal"),
         (Observation(shape=[0]), r"observation 'obs_0' has shape \(0,\)"),
         (Observation(shape=[1 << 30], float_data={"data": [1, 2]}), "came as 2 numbers; expected 1073741824 numbers"),
         (Observation(shape=[1 << 30, 20, 30], compression_type=1, compressed_data=png(PIXELS)), "expected at least 1073741824 channels"),
