@@ -8,6 +8,7 @@ from typing import Any
 
 from palaestra.core.errors import ConfigError
 
+ENV_ARGS = "--env-args"
 FLAGS: tuple[tuple[str, str, Any, str], ...] = (
     ("env_settings", "num_envs", int, "copies of a build, each a process (default: 1)"),
     ("env_settings", "base_port", int, "first network port to try for builds (default: the system picks free ones)"),
@@ -58,6 +59,15 @@ def add_game_flags(parser: argparse.ArgumentParser, *, without: Collection[str] 
             group.add_argument(flag, nargs=argparse.REMAINDER, metavar="ARG", help=what + remainder)
         else:
             group.add_argument(flag, type=kind, metavar="ADDRESS" if kind is str else "N", help=what)
+
+
+def parse_known(parser: argparse.ArgumentParser, arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
+    """As the parser does it, but what follows --env-args goes to the build, even where it looks like a flag of ours."""
+    at = arguments.index(ENV_ARGS) + 1 if ENV_ARGS in arguments else len(arguments)
+    options, unknown = parser.parse_known_args(arguments[:at])
+    if arguments[at:] and hasattr(options, "env_args"):
+        options.env_args = arguments[at:]
+    return options, unknown
 
 
 def given_flags(options: argparse.Namespace, *, without: Collection[str] = ()) -> dict[str, dict[str, Any]]:

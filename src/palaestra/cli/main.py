@@ -11,6 +11,7 @@ from difflib import get_close_matches
 from importlib import import_module
 from types import ModuleType
 
+from palaestra.cli.game_flags import parse_known
 from palaestra.core.errors import PalaestraError
 from palaestra.runtime.signals import break_on_signals
 
@@ -90,7 +91,7 @@ def refuse_unknown(parser: argparse.ArgumentParser, arguments: list[str]) -> Non
 
 def parse(parser: argparse.ArgumentParser, arguments: list[str]) -> argparse.Namespace:
     """Names the nearest flag of the command where one is unknown."""
-    options, unknown = parser.parse_known_args(arguments)
+    options, unknown = parse_known(parser, arguments)
     if unknown:
         child = subparser(parser, options.command) if options.command else parser
         word = unknown[0].partition("=")[0]

@@ -61,6 +61,13 @@ def test_flags_about_unity_games_reach_the_game(command: str, build: Path):
         assert value.hex() in told, number
 
 
+@pytest.mark.parametrize("command", ["record", "doctor"])
+def test_what_follows_env_args_is_the_builds_even_where_it_looks_like_a_flag_of_ours(command: str, build: Path):
+    theirs = ["--n", "3", "--height=20", "--help", "--env-args", "x", "--no"]
+    assert main([*words(command, build), "--no-graphics", "--env-args", *theirs]) == 0
+    assert (build.parent / "typed").read_text().split()[-len(theirs) :] == theirs
+
+
 def test_a_recording_of_a_game_with_flags_is_whole(build: Path):
     assert main([*words("record", build), *FLAGS]) == 0
     (file,) = (build.parent / "demos").glob("*.demo")
