@@ -196,10 +196,17 @@ def pythons() -> dict[str, str]:
     for version in PYTHONS:
         own = sys.executable if version == "{}.{}".format(*sys.version_info) else None
         managed = sorted((Path.home() / ".pyenv" / "versions").glob(f"{version}.*/bin/python"))
-        python = own or shutil.which(f"python{version}") or (str(managed[-1]) if managed else None)
-        if python:
-            found[version] = python
+        for python in (own, *map(str, reversed(managed)), shutil.which(f"python{version}")):
+            if python and works(python, version):
+                found[version] = python
+                break
     return found
+
+
+def works(python: str, version: str) -> bool:
+    """Whether it is that Python; a name on the path may be one that only says where others are."""
+    code = f"import sys, venv; sys.exit('{{}}.{{}}'.format(*sys.version_info) != '{version}')"
+    return subprocess.run([python, "-c", code], capture_output=True).returncode == 0
 
 
 def cases(options: argparse.Namespace, there: dict[str, str]) -> Iterator[Case]:

@@ -10,6 +10,8 @@ import torch
 import warp as wp
 from waits import counted
 
+from palaestra.runtime.environments import make_env
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -42,6 +44,7 @@ def test_outcomes_are_known_from_a_run_that_was_stopped(scripts: None):
 
 def test_what_waits_for_a_device_is_counted():
     device = torch.device("cuda", 0) if torch.cuda.is_available() else torch.device("cpu")
+    make_env("Basic", areas=1, device=str(device)).close()  # starts Warp
     x = torch.arange(4.0, device=device)
     with counted(device) as nothing:
         x.mul(2.0).sum()
