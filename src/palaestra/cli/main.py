@@ -14,6 +14,7 @@ from types import ModuleType
 from palaestra.cli.game_flags import parse_known
 from palaestra.core.errors import PalaestraError
 from palaestra.runtime.signals import break_on_signals
+from palaestra.runtime.waiting import Waiting, on_stderr
 
 COMMANDS = {
     "learn": "train the agents of an environment, or go on with a run",
@@ -41,6 +42,14 @@ examples:
   palaestra COMMAND --help
 """
 
+LIBRARIES = {
+    "learn": "palaestra.runtime.api",
+    **dict.fromkeys(("evaluate", "record", "run"), "palaestra.runtime.evaluation"),
+    "league": "palaestra.runtime.league_run",
+    "doctor": "palaestra.runtime.doctor",
+}
+"""Modules that bring the libraries of commands which need more of them than a second loads."""
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command. The exit status: 0, 1 for an error that the message explains, 2 for a wrong command line."""
@@ -55,6 +64,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             parser.print_help()
             return 0
         with break_on_signals():
+            load_libraries(options.command)
             return command(options.command).main(options) or 0
     except PalaestraError as error:
         if debug:
@@ -73,6 +83,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         # the reader of our output has gone, as with `palaestra envs | head -1`; say nothing more, not even while closing
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
+
+
+def load_libraries(name: str) -> None:
+    """Imports what a command needs that takes seconds, and says so: a command that is silent seems to hang."""
+    if name in LIBRARIES:
+        with Waiting("loading libraries", on_stderr):
+            import_module(LIBRARIES[name])
 
 
 def out_of_memory(error: Exception) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -37,6 +37,7 @@ from palaestra.runtime.sinks import ConsoleSink, GaugeSink, JSONLSink, TensorBoa
 from palaestra.runtime.timers import Timers
 from palaestra.runtime.tracker import Sink, Tracker
 from palaestra.runtime.trust import Code, agent_code, in_run_folder, learning_code, must_be_trusted_file
+from palaestra.runtime.waiting import Waiting
 from palaestra.runtime.writer_lock import sole_writer
 
 if TYPE_CHECKING:
@@ -124,14 +125,16 @@ def learn(
             folder.lock = stack.enter_context(sole_writer(folder.path, console.warning))
         checkpoint = starting_point(folder, loaded.settings, console)
         settings = seeded(loaded.settings, checkpoint)
-        world = open_env(settings, folder, console) if env is None else take_env(env, settings, stack)
+        with Waiting(f"opening {settings.env_settings.env_path or EDITOR}", console.info):
+            world = open_env(settings, folder, console) if env is None else take_env(env, settings, stack)
         if env is None:
             stack.enter_context(closing(world))
         if unfit := list(misfits(world, settings.environment_parameters)):
             raise loaded.refusal(unfit, "parameters are not taken by the environment")
         timers = Timers()
         tracker = stack.enter_context(closing(Tracker(sinks(folder, settings, checkpoint, console, timers), console.warning)))
-        run = Run(settings, folder, world, tracker, console, timers, checkpoint)
+        with first_wait(settings, env is None, console):
+            run = Run(settings, folder, world, tracker, console, timers, checkpoint)
         check_lessons(run, loaded)
         check_teachers(run, loaded)
         warn_of_unused_blocks(run, loaded)
@@ -149,6 +152,16 @@ def learn(
             if lost is not None:
                 raise lost from error
             raise
+
+
+def first_wait(settings: RunSettings, named: bool, console: Console) -> AbstractContextManager[object]:
+    """Says what goes on until the first decision, where that takes long; waiting for the Editor has a line of its own."""
+    name = settings.env_settings.env_path or EDITOR
+    if named and name == EDITOR:
+        return nullcontext()
+    game = named and is_game(name)
+    what = f"waiting for {name} to ask for decisions" if game else "starting the environment (what is new in it is compiled) and networks"
+    return Waiting(what, console.info)
 
 
 def settled_settings(

@@ -21,6 +21,7 @@ from palaestra.runtime.parameters import with_parameters
 from palaestra.runtime.settings import RunSettings, load
 from palaestra.runtime.status import TrainingStatus
 from palaestra.runtime.trust import env_code, must_be_trusted
+from palaestra.runtime.waiting import Waiting, on_stderr
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +177,18 @@ def open_named(
     flags: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Env:
     """The same by name; `settings` are those of a run that it was trained in."""
+    with Waiting(f"opening {name}", on_stderr):
+        return _open_named(name, areas, usual, options, settings, flags)
+
+
+def _open_named(
+    name: str,
+    areas: int | None,
+    usual: int,
+    options: Mapping[str, Any],
+    settings: RunSettings | None,
+    flags: Mapping[str, Mapping[str, Any]] | None,
+) -> Env:
     if is_game(name):
         return open_game(name, areas, settings, options, flags)
     if flags:

@@ -1,0 +1,46 @@
+"""Says what goes on where nothing else is said for a while, such as imports and the start of an environment."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable
+from types import TracebackType
+
+FIRST = 1.5
+"""Seconds until a first word; each further one comes after twice as long a pause."""
+LONGEST = 30.0
+"""Seconds between two words at most."""
+
+
+class Waiting:
+    """A context that tells what is being waited for, once it has lasted 1.5 s and then ever less often; nothing where it is short."""
+
+    def __init__(self, what: str, tell: Callable[[str], object]) -> None:
+        """`tell` is called from another thread, with lines such as 'opening 3DBall: 5 s so far'."""
+        self._what, self._tell = what, tell
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="waiting", daemon=True)
+
+    def _watch(self) -> None:
+        begin, pause = time.monotonic(), FIRST
+        while not self._over.wait(pause):
+            self._tell(f"{self._what}: {time.monotonic() - begin:.0f} s so far")
+            pause = min(2 * pause, LONGEST)
+
+    def __enter__(self) -> Waiting:
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._over.set()
+        self._thread.join()
+
+
+def on_stderr(text: str) -> None:
+    """Tells it where a command's results are not."""
+    try:
+        print(f"palaestra: {text}", file=sys.stderr, flush=True)
+    except (OSError, ValueError, AttributeError):  # closed, or none at all
+        return

@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from small_runs import settings, write
+
+import palaestra
+from palaestra.cli.main import LIBRARIES, main
+from palaestra.runtime.waiting import FIRST, Waiting
+
+SLOW = """
+import time
+from tiny_envs import Bandit
+
+def make():
+    time.sleep(0.5)
+    return Bandit(4, branches=(2,))
+"""
+
+
+def test_what_takes_long_is_told_ever_less_often(monkeypatch: pytest.MonkeyPatch):
+    assert FIRST < 2
+    monkeypatch.setattr("palaestra.runtime.waiting.FIRST", 0.05)
+    said: list[str] = []
+    with Waiting("opening it", said.append):
+        time.sleep(1.0)
+    assert 2 <= len(said) <= 4
+    assert said[0] == "opening it: 0 s so far"
+
+
+def test_what_is_short_is_not_told():
+    said: list[str] = []
+    with Waiting("opening it", said.append):
+        pass
+    with pytest.raises(ValueError, match="wrong"), Waiting("opening it", said.append):
+        raise ValueError("wrong")
+    assert said == []
+
+
+def test_learn_and_evaluate_say_what_they_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    monkeypatch.setattr("palaestra.runtime.waiting.FIRST", 0.1)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.chdir(tmp_path)
+    Path("slow_game.py").write_text(SLOW)
+    palaestra.train(write("x.yaml", settings("Bandit", 100)), env="python:slow_game:make")
+    assert "[INFO] opening python:slow_game:make: 0 s so far" in capsys.readouterr().out
+    assert main(["evaluate", "ppo", "--episodes=2"]) == 0
+    said = capsys.readouterr()
+    assert "palaestra: opening python:slow_game:make: 0 s so far" in said.err
+    assert "so far" not in said.out
+
+
+def test_the_libraries_of_each_command_are_there():
+    for module in LIBRARIES.values():
+        assert __import__(module)
