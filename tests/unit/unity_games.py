@@ -23,7 +23,9 @@ from unity_client import CAPABILITIES, Client, actions, brain, header, hello, in
 from unity_ledger import Ledger
 from unity_wire import Wire
 
+from palaestra.envs.unity.channels import ENGINE
 from palaestra.envs.unity.messages import UnityMessage
+from palaestra.envs.unity.side_channels import IncomingMessage, unpack
 
 RESET = 1
 STATS = uuid.UUID("a1d8f7b7-cec8-50f9-b78b-d3e165a78520").bytes_le
@@ -199,6 +201,16 @@ class Ball(Game):
     def _draw(self) -> None:
         assert self.random is not None
         self.numbers = [self.random.uniform(-1, 1) for _ in range(self.agents)]
+
+
+class Hasty(Ball):
+    """Its episodes are half as long at time scales beyond 1, as those of a game whose physics depends on the frame rate."""
+
+    def step(self, reply: Any) -> Any:
+        scales = [IncomingMessage(payload) for id, payload in unpack(bytes(self.side_channel)) if id == ENGINE]
+        told = [message.read_float32() for message in scales if message.read_int32() == 2]
+        self.episode = 5 if told and told[-1] > 1 else 10
+        return super().step(reply)
 
 
 class Sleeper(Game):

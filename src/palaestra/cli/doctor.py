@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from palaestra.cli.game_flags import add_game_flags, given_flags
 from palaestra.cli.trust import add_trust
+
+if TYPE_CHECKING:
+    from palaestra.runtime.doctor import Examination
+    from palaestra.runtime.settings import RunSettings
 
 EPILOG = """\
 examples:
@@ -19,6 +23,7 @@ examples:
   palaestra doctor Game.x86_64 --no-graphics --config configs/ppo/3DBall.yaml
   palaestra doctor
   palaestra doctor gymnasium:CartPole-v1 --ticks 1000
+  palaestra doctor Game.x86_64 --time-scales 1 20
 """
 
 SECTIONS = {"env_settings": "env_path num_areas"}
@@ -38,6 +43,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     length = parser.add_mutually_exclusive_group()
     length.add_argument("--ticks", type=int, metavar="N", help="ticks of random actions (default: 200)")
     length.add_argument("--seconds", type=float, metavar="S", help="play for that long instead")
+    parser.add_argument(
+        "--time-scales", type=float, nargs="+", metavar="N", help="play a game at each of these instead, and say where it behaves otherwise"
+    )
     parser.add_argument("--config", type=Path, metavar="CONFIG", help="settings file (YAML) that the behaviors are compared with")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write everything found out as JSON too")
     group = parser.add_argument_group("starting it", "As in 'palaestra learn'.")
@@ -63,7 +71,7 @@ def main(options: argparse.Namespace) -> int:
 
     from palaestra.cli.doctor_report import Report, as_json
     from palaestra.core.errors import ConfigError
-    from palaestra.runtime.doctor import Limit, examine
+    from palaestra.runtime.doctor import Comparison, Limit, compare, examine
     from palaestra.runtime.settings import load
     from palaestra.runtime.trust import env_code, in_run_folder, must_be_trusted_file
 
@@ -75,16 +83,41 @@ def main(options: argparse.Namespace) -> int:
     if options.config is not None and in_run_folder(options.config):
         must_be_trusted_file(options.config, given, code_in=env_code, trust=options.trust)
     settings = load(options.config, given, own_code=False).settings
-    ticks = options.ticks or (None if options.seconds else 200)
+    limit = Limit(options.ticks or (None if options.seconds else 200), options.seconds)
+    listed = options.config is not None
     report = Report()
     try:
-        found = examine(settings, Limit(ticks, options.seconds), report, listed=options.config is not None)
+        if options.time_scales is None:
+            found = examine(settings, limit, report, listed=listed)
+        else:
+            check_scales(options, settings.env_settings.env_path)
+
+            def at_scale(changed: RunSettings, scale: float) -> Examination:
+                report.console.print(f"\n[bold]time scale {scale:g}[/]")
+                return examine(changed, limit, report, listed=listed)
+
+            found = compare(settings, options.time_scales, at_scale)
     finally:
         report.close()
-    report.show(found)
+    report.show_comparison(found) if isinstance(found, Comparison) else report.show(found)
     if options.json is not None:
         try:
             options.json.write_text(json.dumps(as_json(found), indent=2) + "\n", "utf-8")
         except OSError as error:
             raise ConfigError(f"cannot write --json {options.json}: {error.strerror}") from error
     return 0 if found.healthy else 1
+
+
+def check_scales(options: argparse.Namespace, env: str | None) -> None:
+    """Raises ConfigError for time scales that cannot be compared."""
+    from palaestra.core.errors import ConfigError
+    from palaestra.runtime.environments import is_game
+
+    scales = options.time_scales
+    if len(set(scales)) < 2 or any(not 0 < scale <= 100 for scale in scales):
+        given = " ".join(f"{scale:g}" for scale in scales)
+        raise ConfigError(f"--time-scales {given}: expected two different ones or more, each more than 0 and at most 100, such as 1 20")
+    if options.time_scale is not None:
+        raise ConfigError("--time-scale and --time-scales exclude each other")
+    if env is not None and not is_game(env):
+        raise ConfigError(f"{env} has no time scale: --time-scales is for Unity games and games in Python that are processes")

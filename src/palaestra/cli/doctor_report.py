@@ -14,7 +14,7 @@ from rich.padding import Padding
 from rich.status import Status
 from rich.table import Table
 
-from palaestra.runtime.doctor import Examination, Finding, Stage
+from palaestra.runtime.doctor import Comparison, Examination, Finding, Stage
 from palaestra.runtime.doctor.examination import Timing
 from palaestra.runtime.doctor.meters import BehaviorReport, ObservationReport, RewardReport
 from palaestra.runtime.doctor.stages import counted
@@ -68,7 +68,22 @@ class Report:
         if found.copies is not None:
             self.console.print(f"\n[bold]copies[/]  {copies(found.copies.number)}")
             self._below(found.copies.why, "dim")
-        self._findings(found)
+        self._findings(found.findings)
+
+    def show_comparison(self, found: Comparison) -> None:
+        """A column for each time scale, then all findings."""
+        table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+        table.add_column("")
+        for scale in found.scales:
+            table.add_column(f"time scale {scale:g}", justify="right")
+        for row in comparison_rows(found):
+            table.add_row(*row)
+        self.console.print()
+        self.console.print(table)
+        several = [finding for each in found.found for finding in each.findings]
+        self._findings((*found.findings, *{(each.what, each.advice): each for each in several}.values()))
+        if found.healthy and not found.findings and len(found.scales) > 1:
+            self.console.print(f"the game behaves alike at time scales {', '.join(f'{scale:g}' for scale in found.scales)}")
 
     def _behavior(self, report: BehaviorReport) -> None:
         self.console.print(f"\n[bold]behavior[/] [bold cyan]{escape(report.name)}[/]")
@@ -109,18 +124,18 @@ class Report:
         for line in wrap(text, room, break_long_words=False, break_on_hyphens=False):
             self.console.print(" " * INDENT + escape(line), style=style, soft_wrap=True)
 
-    def _findings(self, found: Examination) -> None:
+    def _findings(self, findings: tuple[Finding, ...]) -> None:
         self.console.print()
-        if not found.findings:
+        if not findings:
             self.console.print("[bold green]everything is in order[/]")
             return
-        self.console.print(f"[bold]{counted(len(found.findings), 'finding')}[/]")
+        self.console.print(f"[bold]{counted(len(findings), 'finding')}[/]")
         table = Table.grid(padding=(0, 1))
         table.add_column(justify="right", min_width=3)
         table.add_column(no_wrap=True)
         table.add_column(ratio=1)
         rank = list(STYLES)
-        for i, finding in enumerate(sorted(found.findings, key=lambda finding: rank.index(finding.level)), 1):
+        for i, finding in enumerate(sorted(findings, key=lambda finding: rank.index(finding.level)), 1):
             table.add_row(f"{i}.", f"[{STYLES[finding.level]}]{finding.level}[/]", _finding(finding))
         self.console.print(table)
 
@@ -150,6 +165,23 @@ def _observations(observations: tuple[ObservationReport, ...]) -> Table:
             str(seen.far or "none"),
         )
     return table
+
+
+def comparison_rows(found: Comparison) -> list[list[str]]:
+    """What is measured of each behavior, and how fast it goes, a cell for each time scale."""
+    rows = []
+    for name in dict.fromkeys(name for each in found.found for name in each.behaviors):
+        reports = [each.behaviors.get(name) for each in found.found]
+        for what, text in (
+            ("decisions", lambda report: f"{report.decisions:,}"),
+            ("episodes that ended", lambda report: f"{report.terminated + report.truncated:,}"),
+            ("mean length", lambda report: "-" if report.mean_length is None else f"{report.mean_length:.1f}"),
+            ("mean return", lambda report: "-" if report.mean_return is None else f"{report.mean_return:.3f}"),
+        ):
+            rows.append([escape(f"{name}: {what}"), *("-" if report is None else text(report) for report in reports)])
+    timings = [each.timing for each in found.found]
+    rows.append(["ticks a second", *("-" if each is None else f"{each.ticks / max(each.seconds, 1e-9):,.0f}" for each in timings)])
+    return rows
 
 
 def agents(report: BehaviorReport) -> str:
@@ -198,7 +230,7 @@ def _span(least: int, most: int) -> str:
 
 def as_json(value: Any) -> Any:
     """Records, mappings and tuples as JSON has them; numbers that are not finite as null."""
-    if isinstance(value, Examination):
+    if isinstance(value, Examination | Comparison):
         return {"healthy": value.healthy, **{field.name: as_json(getattr(value, field.name)) for field in fields(value)}}
     if is_dataclass(value):
         return {field.name: as_json(getattr(value, field.name)) for field in fields(value)}

@@ -91,3 +91,27 @@ def test_everything_after_env_args_goes_to_the_build(tmp_path: Path, capsys: pyt
     build = make_build(tmp_path, "Ball")
     assert main(["doctor", str(build), "--ticks", "2", "--env-args", "--level", "3"]) == 0
     assert "--level 3" in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_game_that_behaves_alike_at_two_time_scales_is_said_to(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    build = make_build(tmp_path, "Ball", agents=4, episode=10, seed=1)
+    file = tmp_path / "found.json"
+    assert main(["doctor", str(build), "--ticks", "60", "--json", str(file), "--time-scales", "1", "20"]) == 0
+    out = capsys.readouterr().out
+    assert "Ball: mean length 10.0 10.0 Ball: mean return" in " ".join(out.split())
+    assert "the game behaves alike at time scales 1, 20" in out
+    assert json.loads(file.read_text())["scales"] == [1.0, 20.0]
+
+
+def test_a_game_that_behaves_otherwise_at_a_higher_time_scale_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    build = make_build(tmp_path, "Hasty", agents=4, seed=1)
+    assert main(["doctor", str(build), "--ticks", "60", "--time-scales", "1", "20"]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "behavior 'Ball': the mean length of an episode is 10 and 5 at time scale 1 and 20" in out
+    assert "depend on the frame rate" in out
+
+
+@pytest.mark.parametrize("words", ["3DBall --time-scales 1 20", "--time-scales 1", "--time-scales 1 1", "--time-scales 0 20"])
+def test_time_scales_that_cannot_be_compared_are_refused(words: str, capsys: pytest.CaptureFixture[str]):
+    assert main(["doctor", *words.split()]) == 1
+    assert "--time-scales" in capsys.readouterr().err

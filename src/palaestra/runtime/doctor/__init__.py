@@ -1,11 +1,12 @@
 """What is wrong with a game, or with any environment, before it is trained with.
 
 `stages` follows a game on its way to the first decision; `meters` measures while random actions are played;
-`findings` says what is odd about it and what to do; `examination` joins them.
+`findings` says what is odd about it and what to do; `examination` joins them, and `time_scales` compares several.
 """
 
 from palaestra.runtime.doctor.examination import Examination, Limit, examine
 from palaestra.runtime.doctor.findings import Finding
 from palaestra.runtime.doctor.stages import Stage, Visitor
+from palaestra.runtime.doctor.time_scales import Comparison, compare
 
-__all__ = ["Examination", "Finding", "Limit", "Stage", "Visitor", "examine"]
+__all__ = ["Comparison", "Examination", "Finding", "Limit", "Stage", "Visitor", "compare", "examine"]

@@ -61,6 +61,8 @@ class BehaviorReport:
     lost: int
     mean_length: float | None  # decisions of an episode
     mean_return: float | None
+    length_std: float | None
+    return_std: float | None
     masked: float | None  # fraction of choices that were forbidden; None: no mask forbade any
     branches: bool  # whether there is something to mask
     reward: RewardReport | None
@@ -210,6 +212,8 @@ class BehaviorMeter:
             lost=self._lost,
             mean_length=float(np.mean(episodes.lengths)) if len(own) else None,
             mean_return=float(np.mean(own)) if len(own) else None,
+            length_std=float(np.std(episodes.lengths)) if len(own) else None,
+            return_std=float(np.std(own)) if len(own) else None,
             masked=self._forbidden / self._choices if self._forbidden else None,
             branches=bool(self.spec.action.branches),
             reward=self._reward.report(),
