@@ -19,7 +19,7 @@ from palaestra.rewards.demonstrations import load_demonstrations
 from palaestra.rewards.settings import GAILSettings
 from palaestra.runtime.collector import Seat
 from palaestra.runtime.settings import BehaviorSettings
-from palaestra.trainers.base import Remarks, Trainer, Warns
+from palaestra.trainers.base import Progresses, Remarks, Trainer, Warns
 from palaestra.trainers.registry import make_trainer
 from palaestra.trainers.settings import BCSettings
 
@@ -108,6 +108,11 @@ class Learner:
     def slots(self) -> int:
         """Seats of its table."""
         return self.seat.meter.slots
+
+    @property
+    def progress(self) -> float | None:
+        """Share of an update under way that is done; None: its trainer does not know."""
+        return self.trainer.progress if isinstance(self.trainer, Progresses) else None
 
     def update(self, rollout: Rollout) -> dict[str, float]:
         """Learns from a rollout. The measurements, by tag. Raises Diverged where a loss is no finite number."""

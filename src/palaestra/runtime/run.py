@@ -171,7 +171,7 @@ class Run:
 
     def wait(self) -> str:
         """What a stop has to wait for, for people; empty: nothing long. Safe in a signal handler."""
-        return self.update_times.wait()
+        return self.update_times.wait(lambda name: self.learners[name].progress)
 
     def abandon(self) -> None:
         """Ends the environment's processes at once. Safe in a signal handler."""

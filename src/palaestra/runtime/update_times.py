@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 LONG = 1.0
 """Seconds from which on a wait is worth a word."""
+SURE = 0.2
+"""Share of an update from which on what is done of it says more than how long the last one took."""
 
 
 class UpdateTimes:
@@ -35,17 +37,24 @@ class UpdateTimes:
         self._last[behavior], self._began = now - self._began, now
         self._to_come = self._to_come[1:]
 
-    def wait(self) -> str:
-        """What a run that stops has to wait for, for people; empty: nothing long."""
-        to_come, now = self._to_come, time.perf_counter()
+    def wait(self, progress: Callable[[str], float | None]) -> str:
+        """What a run that stops has to wait for, for people; empty: nothing long. `progress` is how much of an update is done, if known."""
+        to_come, passed = self._to_come, time.perf_counter() - self._began
         if not to_come:
             return ""
-        known = [self._last.get(name) for name in to_come]
-        if any(seconds is None for seconds in known):
-            return f"the first update is under way for {now - self._began:.0f} s; how long one takes is not known yet"
-        left = max(0.0, (known[0] or 0.0) - (now - self._began)) + sum(seconds or 0.0 for seconds in known[1:])
-        longest = max(seconds or 0.0 for seconds in known)
-        return f"an update is under way, about {spoken(left)} left" if longest >= LONG else ""
+        waits = [self._left(to_come[0], passed, progress(to_come[0])), *(self._last.get(name) for name in to_come[1:])]
+        known = [seconds for seconds in waits if seconds is not None]
+        if len(known) < len(waits):
+            return f"the first update is under way for {passed:.0f} s; how long one takes is not known yet"
+        left = sum(known)
+        return f"an update is under way, about {spoken(left)} left" if passed + left >= LONG else ""
+
+    def _left(self, behavior: str, passed: float, progress: float | None) -> float | None:
+        """Seconds of the update under way that are to come; None: nothing is known of it."""
+        last = self._last.get(behavior)
+        if progress and (progress > SURE or last is None):
+            return passed * (1 - progress) / progress
+        return None if last is None else max(0.0, last - passed)
 
 
 def spoken(seconds: float) -> str:

@@ -75,3 +75,13 @@ class Warns(Protocol):
     def warnings(self) -> list[str]:
         """What a user should look at, a sentence each, told once: asked when `remarks` would be, and after each update."""
         ...
+
+
+@runtime_checkable
+class Progresses(Protocol):
+    """A trainer that knows how far an update is, so that whoever stops a run can be told how long it will take."""
+
+    @property
+    def progress(self) -> float:
+        """Share of the update under way that is done, 0 to 1. Read in a signal handler: it must be there at once."""
+        ...

@@ -66,6 +66,8 @@ class POCA:
         imitates = settings.behavioral_cloning is not None
         self.cloning = Cloning(self.network, self.parameters, settings, self.hyper, device, seed + 4) if imitates else None
         self.rollout_size = self.hyper.buffer_size
+        self.change = PolicyChange(0, 0)
+        """Of the newest update, which may be under way."""
         self.keeps = Keeps(terminal_views=self.signals.keeps.terminal_views, moments=True)
 
     @staticmethod
@@ -91,7 +93,7 @@ class POCA:
         seen = TransitionTable(rollout, self.network.for_environment(rollout.sample), reward) if self.signals.learned else None
         rewards = torch.stack([settled(rollout, (one,))[0] for one in self.signals.of_rollout(rollout, reward, seen)], 1)
         rows = self._rows(critique, rewards, metrics)
-        change = PolicyChange(len(rows.advantage))
+        change = self.change = PolicyChange(len(rows.advantage), hyper.num_epoch)
         for batch in self._batches(rows, critique):
             losses = self.gradient(batch, c)
             norm = bounded_gradient_norm(self.parameters, hyper.max_grad_norm)
@@ -151,6 +153,11 @@ class POCA:
             chosen = replace(chosen, inputs=tuple(x.index_select(0, batch.chosen) for x in critique.inputs))
             done = Action(action.continuous.index_select(0, batch.chosen), action.discrete.index_select(0, batch.chosen))
             yield GroupRows(chosen, done, batch.groups, batch.views, batch.places)
+
+    @property
+    def progress(self) -> float:
+        """Share of the newest update's passes that is done."""
+        return self.change.progress
 
     def state_dict(self) -> dict[str, Any]:
         """Everything the next decision and update depend on."""

@@ -60,6 +60,8 @@ class PPO:
         imitates = settings.behavioral_cloning is not None
         self.cloning = Cloning(self.network, self.parameters, settings, self.hyper, device, seed + 4) if imitates else None
         self.rollout_size, self.keeps = self.hyper.buffer_size, self.signals.keeps
+        self.change = PolicyChange(0, 0)
+        """Of the newest update, which may be under way."""
 
     @staticmethod
     def make_network(spec: BehaviorSpec, settings: BehaviorSettings) -> ActorCritic:
@@ -80,7 +82,7 @@ class PPO:
         reward = rollout.reward + rollout.group_reward
         seen = TransitionTable(rollout, self.network.for_environment(rollout.sample), reward) if self.signals.learned else None
         rows = self._rows(rollout, self.signals.of_rollout(rollout, reward, seen), metrics, table)
-        change = PolicyChange(len(rows.advantage))
+        change = self.change = PolicyChange(len(rows.advantage), hyper.num_epoch)
         for batch in self._batches(rows, rollout, table):
             losses = self.gradient(batch, c)
             norm = bounded_gradient_norm(self.parameters, hyper.max_grad_norm)
@@ -131,6 +133,11 @@ class PPO:
             return minibatches(rows, size=size, epochs=epochs, generator=self.shuffling)
         memory = settled(rollout, (rollout.memory,))[0]
         return sequence_minibatches(rows, memory, table, size=size, epochs=epochs, generator=self.shuffling)
+
+    @property
+    def progress(self) -> float:
+        """Share of the newest update's passes that is done."""
+        return self.change.progress
 
     def state_dict(self) -> dict[str, Any]:
         """Everything the next decision and update depend on."""

@@ -24,23 +24,30 @@ EXPLAINED = "Explained Variance"
 class PolicyChange:
     """How far an update has moved the policy, by the last pass over the rollout. Keeps tensors and computes once, at the end."""
 
-    def __init__(self, rows: int) -> None:
-        """`rows`: decisions of the rollout."""
-        self._rows, self._held = rows, 0
+    def __init__(self, rows: int, epochs: int) -> None:
+        """`rows`: decisions of the rollout, of which there are `epochs` passes."""
+        self._rows, self._held, self._added, self._in_all = rows, 0, 0, max(rows * epochs, 1)
         self._log_ratios = deque[Tensor]()
 
     def add(self, log_ratio: Tensor) -> None:
         """A minibatch's logarithms of ratios of new to old probability, (N, A)."""
         self._log_ratios.append(log_ratio)
         self._held += len(log_ratio)
+        self._added += len(log_ratio)
         while self._held - len(self._log_ratios[0]) >= self._rows:
             self._held -= len(self._log_ratios.popleft())
 
+    @property
+    def progress(self) -> float:
+        """Share of the passes that is done, 0 to 1."""
+        return min(1.0, self._added / self._in_all)
+
     def measured(self, clip_range: float) -> dict[str, Tensor]:
-        """Approximate KL divergence and clip fraction; empty where there was no minibatch."""
+        """Approximate KL divergence and clip fraction; empty where there was no minibatch. Lets go of what was kept."""
         if not self._log_ratios:
             return {}
         log_ratio = torch.cat(tuple(self._log_ratios))
+        self._log_ratios.clear()
         return {KL: approximate_kl(log_ratio), CLIP_FRACTION: clip_fraction(log_ratio, clip_range)}
 
 

@@ -6,6 +6,11 @@ from palaestra.runtime import update_times
 from palaestra.runtime.update_times import UpdateTimes
 
 
+def unknown(behavior: str) -> float | None:
+    """Progress of a trainer that does not tell."""
+    return None
+
+
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Seconds, to be set by hand."""
@@ -25,7 +30,7 @@ def update(times: UpdateTimes, clock: list[float], **seconds: float) -> None:
 def test_outside_of_updates_there_is_nothing_to_wait_for(clock: list[float]):
     times = UpdateTimes()
     update(times, clock, A=30.0)
-    assert times.wait() == ""
+    assert times.wait(unknown) == ""
 
 
 def test_the_wait_is_what_the_last_update_took_less_what_has_passed(clock: list[float]):
@@ -33,9 +38,9 @@ def test_the_wait_is_what_the_last_update_took_less_what_has_passed(clock: list[
     update(times, clock, A=30.0)
     with times.of(["A"]):
         clock[0] += 12.5
-        assert times.wait() == "an update is under way, about 18 s left"
+        assert times.wait(unknown) == "an update is under way, about 18 s left"
         clock[0] += 100
-        assert times.wait() == "an update is under way, about 1 s left"
+        assert times.wait(unknown) == "an update is under way, about 1 s left"
 
 
 def test_updates_of_other_behaviors_that_follow_count_too(clock: list[float]):
@@ -43,21 +48,39 @@ def test_updates_of_other_behaviors_that_follow_count_too(clock: list[float]):
     update(times, clock, A=30.0, B=200.0)
     with times.of(["A", "B"]):
         clock[0] += 10
-        assert times.wait() == "an update is under way, about 3 min 40 s left"
+        assert times.wait(unknown) == "an update is under way, about 3 min 40 s left"
         times.ended("A")
         clock[0] += 150
-        assert times.wait() == "an update is under way, about 50 s left"
+        assert times.wait(unknown) == "an update is under way, about 50 s left"
 
 
 def test_of_a_first_update_it_says_that_nothing_is_known(clock: list[float]):
     times = UpdateTimes()
     with times.of(["A"]):
         clock[0] += 7
-        assert times.wait() == "the first update is under way for 7 s; how long one takes is not known yet"
+        assert times.wait(unknown) == "the first update is under way for 7 s; how long one takes is not known yet"
+
+
+def test_a_first_update_goes_by_what_is_done_of_it(clock: list[float]):
+    times = UpdateTimes()
+    with times.of(["A"]):
+        clock[0] += 7
+        assert times.wait(lambda name: 0.0) == "the first update is under way for 7 s; how long one takes is not known yet"
+        assert times.wait(lambda name: 0.1) == "an update is under way, about 63 s left"
+
+
+def test_an_update_that_is_slower_than_the_last_goes_by_what_is_done_of_it(clock: list[float]):
+    times = UpdateTimes()
+    update(times, clock, A=10.0)
+    with times.of(["A"]):
+        clock[0] += 5
+        assert times.wait(lambda name: 0.1) == "an update is under way, about 5 s left"  # too early to say
+        clock[0] += 5
+        assert times.wait(lambda name: 0.25) == "an update is under way, about 30 s left"
 
 
 def test_short_updates_are_not_worth_a_word(clock: list[float]):
     times = UpdateTimes()
     update(times, clock, A=0.4)
     with times.of(["A"]):
-        assert times.wait() == ""
+        assert times.wait(unknown) == ""

@@ -68,10 +68,20 @@ def test_a_policy_without_numbers_has_none_at_bounds():
 
 
 def test_the_change_of_the_policy_is_that_of_the_last_pass():
-    change = PolicyChange(4)
+    change = PolicyChange(4, 2)
     for log_ratio in (5.0, 5.0, math.log(2), math.log(0.5)):  # two passes of two minibatches
         change.add(torch.full((2, 1), log_ratio))
     values = change.measured(0.6)
     assert float(values[KL]) == pytest.approx(0.25)
     assert float(values[CLIP_FRACTION]) == 0.5
-    assert PolicyChange(4).measured(0.2) == {}
+    assert PolicyChange(4, 2).measured(0.2) == {}
+
+
+def test_the_change_of_the_policy_knows_how_far_the_passes_are():
+    change = PolicyChange(4, 2)
+    shares = []
+    for _ in range(4):
+        shares.append(change.progress)
+        change.add(torch.zeros(2, 1))
+    assert shares == [0.0, 0.25, 0.5, 0.75]
+    assert change.progress == 1.0
