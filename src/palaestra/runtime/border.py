@@ -9,6 +9,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
+from palaestra.core.delegation import showing
 from palaestra.core.errors import EnvError, NotFinite, PalaestraError, raised
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import TimeStep
@@ -18,13 +19,16 @@ from palaestra.envs.base import Env
 
 def guarded(env: Env, name: str) -> Env:
     """The same environment, of someone else's making: an exception that it raises is then an EnvError which says where."""
-    return cast(Env, _Guarded(env, name))
+    return cast(Env, showing(_Guarded, env, own=METHODS)(env, name))
+
+
+METHODS = ("reset", "step", "set_parameters", "render", "state_dict", "load_state_dict", "close")
 
 
 class _Guarded:
     def __init__(self, env: Env, name: str) -> None:
         self._env = env
-        for method in ("reset", "step", "set_parameters", "render", "state_dict", "load_state_dict", "close"):
+        for method in METHODS:
             setattr(self, method, _blaming(getattr(env, method), f"{name} broke off in {method}"))
 
     def __getattr__(self, name: str) -> Any:

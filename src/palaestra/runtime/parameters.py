@@ -8,6 +8,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
+from palaestra.core.delegation import showing
 from palaestra.core.errors import EnvError
 from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.base import Draws, Env, Queues
@@ -196,7 +197,7 @@ def with_parameters(env: Env, forms: Mapping[str, Parameter] | None, lessons: Ma
         return env
     parameters = Parameters(env, forms, seed)
     parameters.set(lessons)
-    return cast(Env, _Played(env, parameters))
+    return cast(Env, showing(_Played, env)(env, parameters))
 
 
 class _Played:

@@ -1,17 +1,20 @@
 from __future__ import annotations
 
+from inspect import getattr_static
 from typing import Any
 
 import pytest
 import torch
-from tiny_envs import decide, table
+from tiny_envs import Bandit, decide, table
 
 from palaestra.core.errors import EnvError, NotFinite
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import TimeStep
 from palaestra.data.buffers import SteadyBuffer
 from palaestra.data.rollout import Rollout
-from palaestra.runtime.border import check_ends, check_rollout, check_step
+from palaestra.envs.base import Measures, Timed
+from palaestra.runtime.border import check_ends, check_rollout, check_step, guarded
+from palaestra.runtime.parameters import with_parameters
 
 SPEC = BehaviorSpec((ObsSpec("eyes", (3,)), ObsSpec("camera", (1, 2, 2))), ActionSpec(branches=(2, 3)), steady=True)
 NAN, INF = float("nan"), float("inf")
@@ -124,3 +127,26 @@ def test_rows_of_a_rollout_that_no_decision_filled_may_have_no_choice():
     check_rollout("Walker", SPEC, Rollout(**{**columns, "lengths": lengths}))
     with pytest.raises(EnvError, match="agent 2"):
         check_rollout("Walker", SPEC, rollout)
+
+
+class Game(Bandit):
+    """Measures, and knows how long a tick lasts."""
+
+    tick_seconds = 0.5
+    parameters = {"gravity": 1.0}  # noqa: RUF012 (as an environment may have it)
+
+    def take_measurements(self):
+        return []
+
+    def set_parameters(self, values):
+        pass
+
+
+@pytest.mark.parametrize("shown", [guarded, lambda env, name: with_parameters(env, {"gravity": 2.0}, {}, 0)])
+def test_an_environment_that_stands_for_another_shows_what_that_one_may_do_besides(shown: Any):
+    env = shown(Game(2, branches=(2,)), "mine")
+    assert isinstance(env, Measures)
+    assert isinstance(env, Timed)
+    assert env.tick_seconds == 0.5
+    for member in ("take_measurements", "tick_seconds", "behaviors"):
+        getattr_static(env, member)  # as `isinstance` looks them up from Python 3.12 on
