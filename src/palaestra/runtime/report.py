@@ -124,7 +124,7 @@ def curves(run: Run) -> list[Path]:
 def lifted_rates(run: Run) -> list[str]:
     """Warnings of learning rates that rise because the run was given more steps. Call before its settings are written anew."""
     try:
-        before = load(run.folder.path / CONFIGURATION).settings
+        before = load(run.folder.path / CONFIGURATION, own_code=False).settings
     except PalaestraError:
         return []
     command, behaviors = resume_command(run.folder), len(run.learners)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
-from small_runs import contents, settings
+from small_runs import contents, settings, write
 from tiny_envs import Bandit
 
 import palaestra
@@ -124,8 +124,14 @@ def test_config_export_plot_and_a_model_alone_run_no_code(command: str, foreign:
     assert not was_run()
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-@pytest.mark.parametrize("settings", [("network_settings__vis_encode_type", "network_settings__body"), ("trainer_type",)], ids=str)
+NETWORKS = ("network_settings__vis_encode_type", "network_settings__body")
+
+
+@pytest.mark.parametrize(
+    ("command", "settings"),
+    [(command, ("trainer_type",)) for command in COMMANDS]
+    + [(command, NETWORKS) for command in COMMANDS if command.split()[0] in ("export", "league") or "resume" in command],
+)
 def test_no_command_runs_code_of_agents_that_a_foreign_folder_names(command: str, settings: tuple[str, ...], foreign: Path):
     change(foreign, env_settings__env_path="builtin:Basic", **{f"behaviors__Bandit__{name}": "their_code:Thing" for name in settings})
     main(command.split())
@@ -222,6 +228,13 @@ def test_training_from_python_asks_too(foreign: Path):
     assert not was_run()
     (foreign / SIGNATURE).unlink()
     palaestra.train(resume=True, run_id="first", quiet=True, trust=True)
+
+
+def test_resuming_with_settings_of_ones_own_runs_nothing_of_the_folder(foreign: Path, tmp_path: Path):
+    own = write(str(tmp_path / "own.yaml"), settings("Bandit", 400))
+    change(foreign, behaviors__Bandit__trainer_type="their_code:Thing")
+    palaestra.train(own, resume=True, run_id="first", quiet=True, env=bandit())
+    assert not was_run()
 
 
 def test_config_shows_a_trainer_of_ones_own_without_importing_it(place: Path, capsys: pytest.CaptureFixture[str]):

@@ -16,8 +16,8 @@ OWN_THREADS = 7
 """Of ours for a copy: those of its server, and the process that guards it."""
 FILES = 8
 """Of ours for a copy: its ports, its connection, its log."""
-SHARE = 0.9
-"""Of the memory that is left; the rest is for what the games and this process load later."""
+SHARE, ADVISED = 0.9, 0.85
+"""Of the memory that is left, what copies may take, and what they take where a number is advised; the rest is for what is loaded later."""
 MIB = 2**20
 
 
@@ -25,7 +25,7 @@ class Room:
     """Room for the copies of one game, of which the first is measured before the others are started where memory may be short."""
 
     def __init__(self, copies: int) -> None:
-        """Raises EnvError where so many could not even be started if they were as small as any game is."""
+        """Raises EnvError where the system would not let so many be started even if they were as small as any game is."""
         self._copies = copies
         memory = free_memory()
         self.each: int | None = PLENTY if copies * PLENTY <= memory else None
@@ -33,7 +33,7 @@ class Room:
         self.wave = max(2, 2 * (os.cpu_count() or 1))
         """Copies that may load at once."""
         if copies > 1:
-            self._must_fit(memory // LEAST_MEMORY, _per(free_processes(), OWN_THREADS + 1), _per(free_files(), FILES), "at most")
+            self._must_fit(None, _per(free_processes(), OWN_THREADS + 1), _per(free_files(), FILES), "at most")
 
     def measure(self, pid: int, running: int = 1) -> None:
         """Looks at the first copy, which plays, as `running` have been started. Raises EnvError where the others do not fit beside them."""
@@ -48,13 +48,13 @@ class Room:
         """Whether memory is left for one more copy beside those that are loading still."""
         return self.each is None or free_memory() >= self.each * (1 + loading)
 
-    def _must_fit(self, memory: int, processes: int | None, files: int | None, about: str) -> None:
+    def _must_fit(self, memory: int | None, processes: int | None, files: int | None, about: str) -> None:
         limits = {"memory that is left": memory, "processes that may be started (ulimit -u, pids.max)": processes}
         limits["files that may be opened (ulimit -n)"] = files
         known = {what: count for what, count in limits.items() if count is not None}
-        what = min(known, key=lambda name: known[name])
-        if self._copies > known[what]:
-            fit = max(1, known[what])
+        what = min(known, key=lambda name: known[name], default=None)
+        if what is not None and self._copies > known[what]:
+            fit = max(1, int(known[what] * ADVISED / SHARE) if known[what] == memory else known[what])
             raise EnvError(
                 f"--num-envs={self._copies}: so many copies of the game do not fit here; by the {what}, {fit} fit {about} "
                 f"({free_memory() / MIB:,.0f} MiB of memory are left): --num-envs={fit}"

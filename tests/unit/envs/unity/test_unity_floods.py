@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import struct
+import sys
 from pathlib import Path
 from uuid import uuid4
 
+import psutil
 import pytest
 from unity_games import make_build
 from unity_play import Play, RandomPolicy, Run, Told, opened
@@ -23,15 +25,30 @@ from palaestra.envs.unity.side_channels import IncomingMessage, pack
 from palaestra.envs.unity.silence import Phase
 
 
-def test_more_copies_than_memory_holds_are_refused_before_one_starts(tmp_path: Path) -> None:
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no such limit")
+def test_more_copies_than_files_may_be_opened_are_refused_before_one_starts(tmp_path: Path) -> None:
+    import resource
+
     notes = tmp_path / "notes"
-    copies = free_memory() // LEAST_MEMORY + 1000
-    with opened(executable=str(make_build(tmp_path, "Ball", notes=notes)), copies=copies) as env:
-        with pytest.raises(EnvError, match=rf"--num-envs={copies}: .* fit at most .*: --num-envs=\d+") as caught:
-            env.reset(1)
-        assert int(str(caught.value).rpartition("=")[2]) < copies
-        assert env.copies == []
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (psutil.Process().num_fds() + 400, limits[1]))
+        with opened(executable=str(make_build(tmp_path, "Ball", notes=notes)), copies=1000) as env:
+            with pytest.raises(EnvError, match=r"--num-envs=1000: .* files .*, \d+ fit at most .*: --num-envs=\d+") as caught:
+                env.reset(1)
+            assert 10 < int(str(caught.value).rpartition("=")[2]) <= 50
+            assert env.copies == []
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
     assert not notes.exists()
+
+
+def test_a_thousand_copies_are_refused_with_the_number_that_fits(tmp_path: Path) -> None:
+    copies = free_memory() // LEAST_MEMORY + 1000
+    with opened(executable=str(make_build(tmp_path, "Ball")), copies=copies) as env:
+        with pytest.raises(EnvError, match=rf"--num-envs={copies}: .*--num-envs=\d+"):
+            env.reset(1)
+        assert len(env.copies) == 1
 
 
 def test_a_large_game_is_measured_before_further_copies_start(tmp_path: Path) -> None:
@@ -53,11 +70,11 @@ def test_copies_start_in_waves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     def entered(copy: int, phase: Phase) -> None:
         at_once.append(sum(copy.phase is Phase.STARTING for copy in env.copies))
 
-    with opened(executable=str(make_build(tmp_path, "Ball", agents=1)), copies=6) as env:
+    with opened(executable=str(make_build(tmp_path, "Ball", agents=1)), copies=4) as env:
         env.entered = entered
         play = Play(env, Run(env, RandomPolicy, rollout=64))
         assert len(env.copies) == 1 or max(at_once) == 1
-        play.until(lambda: len(env.copies) == 6 and all(copy.delivered > 20 for copy in env.copies), 60)
+        play.until(lambda: len(env.copies) == 4 and all(copy.delivered > 20 for copy in env.copies), 60)
     assert max(at_once) == 2
 
 
