@@ -3,6 +3,8 @@
 Hidden neighbors are what a killed writer left:
 `.<step>.tmp-<pid>` is not committed; `.<step>.old-<pid>` was about to be replaced and still counts while `<step>` is missing;
 `.<step>.gone-<pid>` was rotated away.
+
+What never changes is stored once for all of them, in `checkpoints/shared` (`shared_tensors`).
 """
 
 from __future__ import annotations
@@ -30,10 +32,13 @@ from torch import Tensor
 
 from palaestra.core.errors import CheckpointError, RunError
 from palaestra.runtime.files import explain, file_name, sync_folder, write_whole
+from palaestra.runtime.shared_tensors import Shared, SharedFiles
 from palaestra.runtime.tensorfile import State, digest_of, flatten, read_tensors, restore, write_tensors
 
-SCHEMA = 1
+SCHEMA = 2
 """Grows when a manifest changes its meaning; an older one must still be read."""
+WITHOUT_SHARED = 1
+"""Of a manifest that refers to no shared file: earlier versions read it."""
 MANIFEST = "manifest.json"
 _REMNANT = re.compile(r"\.\d+\.(tmp|old|gone)-\d+")
 _PART = re.compile(r"[^./\\:\x00][^/\\:\x00]*\.safetensors")
@@ -57,6 +62,9 @@ class Checkpoints:
     def __init__(self, folder: Path, keep: int) -> None:
         """Keeps the `keep` newest; all of them when it is 0 or less. Nothing is created before the first save."""
         self.folder, self.keep = folder, keep
+        self._shared = SharedFiles(folder)
+        self._used: dict[int, set[str]] = {}
+        """Shared files by step, of the checkpoints that this process wrote."""
 
     def steps(self) -> list[int]:
         """Those there are, rising, whole or not."""
@@ -73,8 +81,9 @@ class Checkpoints:
             self.folder.mkdir(exist_ok=True)  # in the run's folder, which must not come back where it was deleted
             self.sweep(alone=False)
             beside.mkdir()
-            _write(beside, step, state)
+            used = _write(beside, step, state, self._shared)
             self._commit(beside, target)
+            self._used[step] = used
         except OSError as error:
             raise RunError(
                 f"cannot write the checkpoint of step {step} to {target}: {explain(error)}; "
@@ -83,6 +92,7 @@ class Checkpoints:
         finally:
             shutil.rmtree(beside, ignore_errors=True)
         self._rotate(step)
+        self._drop_shared()
         return target
 
     def load(self, step: int | None = None, check: Callable[[Mapping[str, State]], None] = lambda state: None) -> Checkpoint:
@@ -108,7 +118,7 @@ class Checkpoints:
         damaged: list[str] = []
         for at in sorted(found, reverse=True) if step is None else [step]:
             try:
-                state = _read(found[at], at)
+                state = _read(found[at], at, self._shared)
                 check(state)
                 return Checkpoint(at, state, found[at], tuple(f"passed over a damaged checkpoint: {d}" for d in damaged))
             except _DAMAGE as error:
@@ -122,6 +132,7 @@ class Checkpoints:
         for step in self.steps():
             self._remove(step)
         self.sweep(alone=False)
+        self._drop_shared()
 
     def _committed(self) -> dict[int, Path]:
         names = [path.name for path in self.folder.iterdir()] if self.folder.is_dir() else []
@@ -163,6 +174,21 @@ class Checkpoints:
         for path in self.folder.glob(".*"):
             if _REMNANT.fullmatch(path.name) and (alone or not _is_being_written(path)):
                 shutil.rmtree(path, ignore_errors=True)
+        self._shared.sweep(lambda half: not alone and _is_being_written(half))
+
+    def _drop_shared(self) -> None:
+        """Removes shared files that no checkpoint refers to, where all can be asked."""
+        if not self._shared.folder.is_dir():
+            return
+        used: set[str] = set()
+        for step, path in self._committed().items():
+            if step not in self._used:
+                try:
+                    self._used[step] = set(re.findall(r'"\$shared": \["([0-9a-f]{64})"', (path / MANIFEST).read_text(encoding="utf-8")))
+                except (OSError, ValueError):
+                    return
+            used |= self._used[step]
+        self._shared.drop_all_but(used)
 
     def _hidden(self, step: int, kind: str) -> Path:
         return self.folder / f".{step}.{kind}-{os.getpid()}"
@@ -181,12 +207,22 @@ def _is_being_written(path: Path) -> bool:
         return False
 
 
-def _write(folder: Path, step: int, state: Mapping[str, State]) -> None:
+def _write(folder: Path, step: int, state: Mapping[str, State], shared: SharedFiles) -> set[str]:
+    """The hashes of the shared files that it refers to."""
     parts: dict[str, Any] = {}
     taken: set[str] = set()
+    used: set[str] = set()
+
+    def share(value: State) -> tuple[str, int] | None:
+        if not isinstance(value, Shared):
+            return None
+        digest, size = shared.keep(value)
+        used.add(digest)
+        return digest, size
+
     for name, value in state.items():
         tensors: dict[str, Tensor] = {}
-        content = flatten(value, tensors)
+        content = flatten(value, tensors, share)
         file = f"{file_name(name)}.safetensors"
         while file.casefold() in taken:  # names that differ in case only, on a file system that does not tell them apart
             file = f"_{file}"
@@ -194,7 +230,7 @@ def _write(folder: Path, step: int, state: Mapping[str, State]) -> None:
         sha256, size = write_tensors(folder / file, tensors)
         parts[name] = {"file": file, "sha256": sha256, "bytes": size, "content": content}
     body = {
-        "schema": SCHEMA,
+        "schema": SCHEMA if used else WITHOUT_SHARED,
         "palaestra": palaestra_version(),
         "torch": torch.__version__,
         "step": step,
@@ -203,9 +239,10 @@ def _write(folder: Path, step: int, state: Mapping[str, State]) -> None:
     }
     lines = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in {**body, "sha256": _seal(body)}.items()]
     write_whole(folder / MANIFEST, ("{\n" + ",\n".join(lines) + "\n}\n").encode())
+    return used
 
 
-def _read(folder: Path, step: int) -> dict[str, State]:
+def _read(folder: Path, step: int, shared: SharedFiles) -> dict[str, State]:
     text = (folder / MANIFEST).read_text(encoding="utf-8")
     body = json.loads(text, parse_float=_finite, parse_constant=_finite)
     if not isinstance(body, dict) or not isinstance(body.get("schema"), int):
@@ -222,7 +259,7 @@ def _read(folder: Path, step: int) -> dict[str, State]:
             raise ValueError(f"{part['file']} has {size} bytes instead of {part['bytes']}")
         if sha256 != part["sha256"]:
             raise ValueError(f"{part['file']} was changed after it was written")
-    return {name: restore(part["content"], read_tensors(folder / part["file"])) for name, part in body["parts"].items()}
+    return {name: restore(part["content"], read_tensors(folder / part["file"]), shared.load) for name, part in body["parts"].items()}
 
 
 def _finite(text: str) -> float:

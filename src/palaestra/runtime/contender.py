@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from torch import Tensor
-
 from palaestra.core.timestep import TimeStep
 from palaestra.runtime.learner import Learner
 from palaestra.runtime.rivals import Rivals
+from palaestra.runtime.shared_tensors import Shared
 from palaestra.runtime.snapshots import SnapshotFiles, too_many
 from palaestra.scenario.ratings import COPY_SPREAD, Skill
 from palaestra.scenario.self_play import LEARNING, Pool, Schedule
@@ -31,7 +30,7 @@ class Contender:
         self.skills: dict[int, Skill] = {LEARNING: Skill(deviation=COPY_SPREAD)}
         self._next, self._copy, self._updates = 0, (LEARNING, -1), 0
         self._first_written, self._loaded = False, False
-        self._unwritten: dict[int, Mapping[str, Tensor]] = {}
+        self._unwritten: dict[int, Shared] = {}
         """Snapshots by step that are to become files."""
         self.first = self._take()
         """Whom every side plays at the beginning that is not learning."""
@@ -90,7 +89,7 @@ class Contender:
 
     def conclude(self) -> None:
         """Writes the policy as training left it."""
-        self._files.add(self.name, self.step, self.learner.trainer.network.state_dict())
+        self._files.add(self.name, self.step, Shared(self.learner.trainer.network.state_dict()))
 
     def swap_due(self) -> bool:
         """Whether its sides that do not learn draw anew."""

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from palaestra.core.timestep import Action, Decision, TimeStep
 from palaestra.models.policy import Actor, Chosen, Policy, whole
+from palaestra.runtime.shared_tensors import Shared
 from palaestra.runtime.teaching import Asked
 from palaestra.scenario.self_play import LEARNING, fixed
 
@@ -33,7 +34,7 @@ class Rivals:
     def __init__(self, policy: Policy, live: nn.Module, make_network: Callable[[], Any], brains: Sequence[Asked]) -> None:
         """`live`: the policy's network. `make_network`: a fresh `Actor` of its shape, on its device. `brains`: fixed opponents."""
         self.policy, self._live, self._make_network, self.brains = policy, live, make_network, brains
-        self._snapshots: dict[int, Mapping[str, Tensor]] = {}
+        self._snapshots: dict[int, Shared] = {}
         self._networks: dict[int, Any] = {}
         self._spare: list[Any] = []
         self._parts: list[Part] = []
@@ -49,7 +50,7 @@ class Rivals:
     def snapshot(self, number: int) -> None:
         """Keeps the policy as it is now under a number."""
         self._networks.pop(number, None)
-        self._snapshots[number] = {key: value.detach().clone() for key, value in self._live.state_dict().items()}
+        self._snapshots[number] = Shared({key: value.detach().clone() for key, value in self._live.state_dict().items()})
 
     def keep(self, numbers: set[int]) -> None:
         """Forgets all other snapshots."""
@@ -68,7 +69,7 @@ class Rivals:
         self._learned = torch.from_numpy(players == LEARNING).to(device)
         self.ghosts = int((players != LEARNING).sum())
 
-    def weights(self, number: int) -> Mapping[str, Tensor]:
+    def weights(self, number: int) -> Shared:
         """Those of a snapshot."""
         return self._snapshots[number]
 
@@ -115,7 +116,7 @@ class Rivals:
             return self.policy.network
         if number not in self._networks:
             network = self._spare.pop() if self._spare else self._make_network().requires_grad_(False).eval()
-            network.load_state_dict(dict(self._snapshots[number]))
+            network.load_state_dict(self._snapshots[number].tensors)
             self._networks[number] = network
         return self._networks[number]
 
@@ -152,10 +153,10 @@ class Rivals:
 
     def state_dict(self) -> dict[str, Any]:
         """The snapshots."""
-        return {str(number): dict(weights) for number, weights in self._snapshots.items()}
+        return {str(number): weights for number, weights in self._snapshots.items()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Those of a checkpoint."""
         device = self.policy.generator.device
-        self._snapshots = {int(number): {key: x.to(device) for key, x in weights.items()} for number, weights in state.items()}
+        self._snapshots = {int(number): Shared({key: x.to(device) for key, x in weights.items()}) for number, weights in state.items()}
         self._networks.clear()

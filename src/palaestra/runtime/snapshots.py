@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
 from pathlib import Path
 
 from safetensors.torch import load_file, save
@@ -10,6 +10,7 @@ from torch import Tensor
 
 from palaestra.core.errors import RunError
 from palaestra.runtime.files import explain, file_name, write_whole
+from palaestra.runtime.shared_tensors import Shared, SharedFiles
 
 MOST = 20
 """Files of a behavior at most. Beyond, the one whose going leaves the evenest steps goes, never the first or the last."""
@@ -22,12 +23,17 @@ class SnapshotFiles:
     def __init__(self, run: Path) -> None:
         self._run = run
 
-    def add(self, behavior: str, step: int, weights: Mapping[str, Tensor]) -> None:
-        """Writes one, and thins the others out. Raises RunError."""
+    def add(self, behavior: str, step: int, weights: Shared) -> None:
+        """Writes one, and thins the others out. Takes no room on the disk where a checkpoint has it too. Raises RunError."""
         folder = self.folder(behavior)
+        file = folder / f"{step}{SUFFIX}"
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            write_whole(folder / f"{step}{SUFFIX}", save({key: value.contiguous().cpu() for key, value in weights.items()}))
+            try:
+                file.unlink(missing_ok=True)
+                os.link(SharedFiles(self._run / "checkpoints").path(weights.digest), file)
+            except OSError:  # no checkpoint has it, or the file system has no links
+                write_whole(file, save({key: value.contiguous().cpu() for key, value in weights.tensors.items()}))
             for superfluous in too_many(self.steps(behavior)):
                 (folder / f"{superfluous}{SUFFIX}").unlink(missing_ok=True)
         except OSError as error:

@@ -11,7 +11,7 @@ import json
 import math
 import os
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -22,6 +22,9 @@ from torch import Tensor
 State: TypeAlias = Any
 """Dicts (keys str or int), lists and tuples of tensors, None, bool, int, float and str."""
 
+Share: TypeAlias = Callable[[State], "tuple[str, int] | None"]
+"""Keeps tensors in a file of their own: its hash and size. None for what it does not keep."""
+
 _DTYPES = {
     "float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16", "float8_e4m3fn": "F8_E4M3", "float8_e5m2": "F8_E5M2",
     "int64": "I64", "int32": "I32", "int16": "I16", "int8": "I8",
@@ -29,8 +32,14 @@ _DTYPES = {
 }  # fmt: skip
 
 
-def flatten(value: State, tensors: dict[str, Tensor], path: str = "") -> Any:
-    """`value` as JSON; its tensors go into `tensors` under readable names. Raises TypeError for what is neither."""
+def _none_shared(digest: object, size: object) -> State:
+    raise ValueError(f"a shared file {digest!r} where none can be")
+
+
+def flatten(value: State, tensors: dict[str, Tensor], share: Share = lambda value: None, path: str = "") -> Any:
+    """`value` as JSON; its tensors go into `tensors` under readable names, but for those that `share` takes. Raises TypeError."""
+    if (reference := share(value)) is not None:
+        return {"$shared": list(reference)}
     match value:
         case None | bool() | str():
             return value
@@ -41,37 +50,39 @@ def flatten(value: State, tensors: dict[str, Tensor], path: str = "") -> Any:
         case float():
             return float(value) if math.isfinite(value) else {"$float": struct.pack(">d", value).hex()}
         case list():
-            return [flatten(item, tensors, f"{path}.{i}") for i, item in enumerate(value)]
+            return [flatten(item, tensors, share, f"{path}.{i}") for i, item in enumerate(value)]
         case tuple():
-            return {"$tuple": [flatten(item, tensors, f"{path}.{i}") for i, item in enumerate(value)]}
+            return {"$tuple": [flatten(item, tensors, share, f"{path}.{i}") for i, item in enumerate(value)]}
         case Mapping():
             if odd := [key for key in value if not isinstance(key, (str, int))]:
                 raise TypeError(f"{path or 'state'} has the key {odd[0]!r}; only str and int can be saved")
-            items = [(key, flatten(item, tensors, f"{path}.{key}")) for key, item in value.items()]
+            items = [(key, flatten(item, tensors, share, f"{path}.{key}")) for key, item in value.items()]
             if all(isinstance(key, str) and not key.startswith("$") for key in value):
                 return dict(items)
-            return {"$map": [[flatten(key, tensors), item] for key, item in items]}
+            return {"$map": [[flatten(key, tensors, share), item] for key, item in items]}
     raise TypeError(f"{path or 'state'} is a {type(value).__name__}; only tensors, dicts, lists, tuples and plain values can be saved")
 
 
-def restore(value: Any, tensors: Mapping[str, Tensor]) -> State:
-    """What `flatten` was given."""
+def restore(value: Any, tensors: Mapping[str, Tensor], shared: Callable[[object, object], State] = _none_shared) -> State:
+    """What `flatten` was given; `shared` has what `share` was given, by what that returned."""
     if isinstance(value, list):
-        return [restore(item, tensors) for item in value]
+        return [restore(item, tensors, shared) for item in value]
     if not isinstance(value, dict):
         return value
     match value:
         case {"$tensor": name}:
             return tensors[name]
+        case {"$shared": [digest, size]}:
+            return shared(digest, size)
         case {"$int": digits}:
             return int(digits, 16)
         case {"$float": digits}:
             return struct.unpack(">d", bytes.fromhex(digits))[0]
         case {"$tuple": items}:
-            return tuple(restore(item, tensors) for item in items)
+            return tuple(restore(item, tensors, shared) for item in items)
         case {"$map": items}:
-            return {restore(key, tensors): restore(item, tensors) for key, item in items}
-    return {key: restore(item, tensors) for key, item in value.items()}
+            return {restore(key, tensors, shared): restore(item, tensors, shared) for key, item in items}
+    return {key: restore(item, tensors, shared) for key, item in value.items()}
 
 
 def write_tensors(file: Path, tensors: Mapping[str, Tensor]) -> tuple[str, int]:
