@@ -11,9 +11,11 @@ Each name imports what it needs when it is first used; `load_policy` needs neith
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False  # typing would be most of the time that this import takes
 if TYPE_CHECKING:
+    from typing import Any
+
     from palaestra.brains.model import load_policy as load_policy
     from palaestra.envs.base import Env
     from palaestra.envs.unity.demo import read_demo as read_demo

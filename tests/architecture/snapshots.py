@@ -9,7 +9,7 @@ from pathlib import Path
 
 import palaestra
 import palaestra.testing
-from palaestra.cli.main import COMMANDS, make_parser
+from palaestra.cli.commands import COMMANDS, make_parser
 from palaestra.envs.base import Env
 from palaestra.trainers.base import Trainer
 

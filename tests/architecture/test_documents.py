@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from source import PACKAGE, ROOT, documents, tracked
 
-from palaestra.cli.main import make_parser
+from palaestra.cli.commands import make_parser
 from palaestra.runtime.settings import json_schema
 
 if sys.version_info >= (3, 11):

@@ -6,7 +6,7 @@ import os
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -32,7 +32,7 @@ from palaestra.runtime.run import Run, steps_in
 from palaestra.runtime.run_state import check_state
 from palaestra.runtime.settings import Loaded, RunSettings, load
 from palaestra.runtime.settings.criteria import ambiguous, never_measured
-from palaestra.runtime.signals import break_on_signals, stop_on_signals
+from palaestra.runtime.signals import Terminated, break_on_signals, pass_on, stop_on_signals
 from palaestra.runtime.sinks import ConsoleSink, GaugeSink, JSONLSink, TensorBoardSink
 from palaestra.runtime.timers import Timers
 from palaestra.runtime.tracker import Sink, Tracker
@@ -57,6 +57,7 @@ class Result:
     episodes: dict[str, int]  # how many these are
     models: dict[str, Path]  # the final ONNX models
     finished: bool  # False: it was stopped early, and resumes
+    signal: int | None = None  # the number of the signal that stopped it
 
 
 def train(
@@ -78,12 +79,21 @@ def train(
     force, results_dir, seed, num_areas, device ... Each callback is given every Summary; one that returns True ends the training, as
     `palaestra.stop_at_reward(95)` does.
     `trust`: a run that is gone on with may run the code its settings name, although you did not write its folder on this machine.
-    Raises PalaestraError.
+    Raises PalaestraError. Ctrl-C and SIGTERM save the run, and then do what they do anywhere: Ctrl-C raises KeyboardInterrupt,
+    SIGTERM ends the program, unless it handles them itself.
     """
     overrides = sectioned(settings)
     if isinstance(env, str):
         overrides.setdefault("env_settings", {})["env_path"] = env
-    return learn(config, overrides, sets, env=None if isinstance(env, str) else env, callbacks=callbacks, quiet=quiet, trust=trust)
+    try:
+        own = None if isinstance(env, str) else env
+        result = learn(config, overrides, sets, env=own, callbacks=callbacks, quiet=quiet, trust=trust)
+    except Terminated as before_the_run:
+        pass_on(before_the_run.number)
+        raise
+    if result.signal is not None:
+        pass_on(result.signal)
+    return result
 
 
 def sectioned(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -140,11 +150,11 @@ def learn(
         warn_of_unused_blocks(run, loaded)
         if checkpoint is not None:
             run.load(checkpoint)
-        stack.enter_context(stop_on_signals(run))
+        stopper = stack.enter_context(stop_on_signals(run))
         begin(run, checkpoint)
         try:
             loop(run, callbacks)
-            return finish(run)
+            return replace(finish(run), signal=stopper.heard)
         except PalaestraError as error:
             lost = rescue(run, error) if isinstance(error, RunError) and not isinstance(error, Diverged) else None
             if lost is None or lost.saved is None:

@@ -7,10 +7,12 @@ import sys
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO
 
 from palaestra.core.display import escaped, escaped_lines
+from palaestra.runtime.files import explain, silence
 
 if TYPE_CHECKING:
     from rich.console import Console as Terminal
@@ -37,7 +39,9 @@ class ProgressRow:
 
 
 class Console:
-    """Prints a run's lines. A reader that has gone away, or a full disk behind a redirect, silences it and never stops a run."""
+    """Prints a run's lines. A reader that has gone away, or a full disk behind a redirect, silences it and never stops a run.
+
+    Standard error then says so once, unless the reader went away."""
 
     def __init__(self, debug: bool, stream: TextIO | None = None) -> None:
         """`debug` shows debug lines too, all with time and origin. `stream` is standard output where none is given."""
@@ -87,7 +91,10 @@ class Console:
         for row in rows:
             self._paces.setdefault(row.behavior, Pace()).add(now, row.step)
         if self._terminal is not None:
-            self._show(self._terminal, rows, shares or {}, remarks)
+            try:
+                self._show(self._terminal, rows, shares or {}, remarks)
+            except OSError as error:
+                self._fall_silent(error)
         elif now - self._spoke >= SILENCE:
             for row in rows:
                 self.info(sentence(row, self._paces[row.behavior].rate()))
@@ -97,7 +104,8 @@ class Console:
     def close(self) -> None:
         """Takes the live line away."""
         if self._live is not None:
-            self._live.stop()
+            with suppress(OSError):
+                self._live.stop()
             self._live = None
 
     def _show(self, terminal: Terminal, rows: Sequence[ProgressRow], shares: Mapping[str, float], remarks: Sequence[str]) -> None:
@@ -123,16 +131,24 @@ class Console:
         self._spoke = time.monotonic()
         text = escaped_lines(text)
         line = f"{time.strftime('%Y-%m-%d %H:%M:%S')} {level} [{_origin()}] {text}" if self._debug else f"[{level}] {text}"
-        if self._terminal is not None:
-            from rich.text import Text
-
-            self._terminal.print(Text(line, _STYLES.get(level, "")), soft_wrap=True)
-            return
         try:
-            self._stream.write(_encodable(line, self._stream) + "\n")
-            self._stream.flush()
-        except (OSError, ValueError):
-            self._silent = True
+            if self._terminal is not None:
+                from rich.text import Text
+
+                self._terminal.print(Text(line, _STYLES.get(level, "")), soft_wrap=True)
+            elif self._stream is not None:
+                self._stream.write(_encodable(line, self._stream) + "\n")
+                self._stream.flush()
+        except (OSError, ValueError) as error:
+            self._fall_silent(error)
+
+    def _fall_silent(self, error: Exception) -> None:
+        self._silent, self._live = True, None
+        silence(self._stream)
+        if isinstance(error, OSError) and not isinstance(error, BrokenPipeError) and self._stream is not sys.stderr:
+            with suppress(OSError, ValueError, AttributeError):
+                sys.stderr.write(f"[WARNING] standard output cannot be written ({explain(error)}): the run goes on without a word\n")
+                sys.stderr.flush()
 
 
 class Pace:
@@ -215,7 +231,7 @@ def _left(row: ProgressRow, rate: float | None) -> str:
 
 def _terminal(stream: TextIO) -> Terminal | None:
     """rich's console where `stream` is one that can move its cursor. rich itself reads NO_COLOR."""
-    if not stream.isatty() or os.environ.get("TERM") == "dumb":
+    if stream is None or not stream.isatty() or os.environ.get("TERM") == "dumb":
         return None
     from rich.console import Console as Terminal
 

@@ -8,6 +8,7 @@ import os
 import re
 from contextlib import suppress
 from pathlib import Path
+from typing import TextIO
 
 _REASONS = {
     errno.ENOSPC: "the disk is full",
@@ -25,6 +26,14 @@ _RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)  
 def explain(error: OSError) -> str:
     """Why a file could not be written, in words."""
     return _REASONS.get(error.errno or 0, error.strerror or str(error))
+
+
+def silence(stream: TextIO) -> None:
+    """Sends all that is written to a stream from now on, and what it still holds, nowhere."""
+    with suppress(OSError, ValueError, AttributeError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
 
 
 def file_name(name: str) -> str:

@@ -1,19 +1,22 @@
 """Ctrl-C, SIGTERM and a terminal that is closed.
 
 Before a run begins they break it off, as Ctrl-C does anywhere; while it goes on the first asks it to end, saved, and the second ends the
-process.
+process. A program that trains is then given the signal itself (`pass_on`): it must not go on with its next run.
 """
 
 from __future__ import annotations
 
 import os
 import signal
+import socket
 import sys
 import threading
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
+from functools import partial
 from types import FrameType
-from typing import Protocol
+from typing import NoReturn, Protocol
 
 SHOW_CURSOR = "\x1b[?25h"
 
@@ -36,59 +39,140 @@ class Stoppable(Protocol):
         ...
 
 
-@contextmanager
-def break_on_signals() -> Iterator[None]:
-    """Within the block each signal raises KeyboardInterrupt, so that what was opened is closed. Outside the main thread: nothing."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def hear(number: int, _: FrameType | None) -> None:
-        raise Terminated(number)
-
-    before = {number: signal.signal(number, hear) for number in numbers() if number != signal.SIGINT}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
 class Terminated(KeyboardInterrupt):
-    """A signal other than Ctrl-C's, before a run began."""
+    """A signal that came before a run began, or while a command played."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
         self.number = number
 
 
+class Breaker:
+    """The handler that raises Terminated. Where a command is all that the process is for (`process`), a signal during an import, which
+    may swallow the exception or turn it into another, ends the process instead, as a second signal does."""
+
+    def __init__(self, process: bool) -> None:
+        self.heard: int | None = None
+        self._process = process
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        """Raises Terminated, or ends the process."""
+        if self._process and (self.heard is not None or _importing(frame)):
+            leave(number)
+        self.heard = number
+        raise Terminated(number)
+
+
 @contextmanager
-def stop_on_signals(run: Stoppable) -> Iterator[None]:
-    """Within the block, a signal stops the run. Does nothing outside the main thread, where Python hears no signals."""
-    if threading.current_thread() is not threading.main_thread():
+def break_on_signals(*, process: bool = False) -> Iterator[None]:
+    """Within the block each signal raises KeyboardInterrupt, so that what was opened is closed. Outside the main thread, or within
+    another such block: nothing. `process`: also hears Ctrl-C, and ends the process where it cannot be interrupted."""
+    if threading.current_thread() is not threading.main_thread() or isinstance(signal.getsignal(signal.SIGTERM), Breaker):
         yield
         return
-    heard = False
-
-    def hear(number: int, _: FrameType | None) -> None:
-        nonlocal heard
-        if heard:
-            run.abandon()
-            if sys.stdout.isatty():
-                say(SHOW_CURSOR)  # the live line hid it
-            os._exit(128 + number)
-        heard = True
-        run.stop()
-        wait = run.wait()
-        saving = "" if run.inference else f": {wait}; then what was learned is saved" if wait else ": saving what was learned"
-        say(f"\nstopping{saving} (once more ends at once{', without saving' if saving else ''})\n")
-
-    before = {number: signal.signal(number, hear) for number in numbers()}
+    hear = Breaker(process)
+    before = {number: signal.signal(number, hear) for number in numbers() if process or number != signal.SIGINT}
+    guard = _Guard(hear) if process else nullcontext()
     try:
-        yield
+        with guard:
+            yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+class Stopper:
+    """The handler that asks a run to end; it remembers the signal that did."""
+
+    def __init__(self, run: Stoppable) -> None:
+        self.heard: int | None = None
+        self._run = run
+
+    def __call__(self, number: int, _: FrameType | None) -> None:
+        """Asks the run to end; the second time, ends the process."""
+        if self.heard is not None:
+            self._run.abandon()
+            leave(number, quietly=True)
+        self.heard = number
+        self._run.stop()
+        wait = self._run.wait()
+        saving = "" if self._run.inference else f": {wait}; then what was learned is saved" if wait else ": saving what was learned"
+        say(f"\nstopping{saving} (once more ends at once{', without saving' if saving else ''})\n")
+
+
+@contextmanager
+def stop_on_signals(run: Stoppable) -> Iterator[Stopper]:
+    """Within the block, a signal stops the run. Outside the main thread, where Python hears no signals, it does nothing.
+
+    Raises Terminated for a signal that came before, and whose exception someone has swallowed.
+    """
+    hear = Stopper(run)
+    if threading.current_thread() is not threading.main_thread():
+        yield hear
+        return
+    before = {number: signal.signal(number, hear) for number in numbers()}
+    try:
+        for handler in before.values():
+            if isinstance(handler, Breaker) and handler.heard is not None:
+                raise Terminated(handler.heard)
+        yield hear
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+class _Guard:
+    """Ends the process where a signal is not heard within a second because the main thread is in native code, such as a compiler."""
+
+    PATIENCE = 1.0  # seconds
+
+    def __init__(self, breaker: Breaker) -> None:
+        self._breaker = breaker
+
+    def __enter__(self) -> None:
+        self._inside, outside = socket.socketpair()
+        outside.setblocking(False)
+        self._outside = outside
+        self._before = signal.set_wakeup_fd(outside.fileno(), warn_on_full_buffer=False)
+        if hasattr(os, "register_at_fork"):  # a child of ours has signals of its own
+            os.register_at_fork(after_in_child=partial(signal.set_wakeup_fd, -1))
+        threading.Thread(target=self._watch, daemon=True, name="palaestra signals").start()
+
+    def __exit__(self, *_: object) -> None:
+        signal.set_wakeup_fd(self._before)
+        self._outside.close()
+
+    def _watch(self) -> None:
+        with self._inside:
+            while numbers := self._inside.recv(16):
+                time.sleep(self.PATIENCE)
+                for number in numbers:
+                    if signal.getsignal(number) is self._breaker and self._breaker.heard is None:
+                        leave(number)
+
+
+def _importing(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def pass_on(number: int) -> None:
+    """Sends a signal that ended a run to the program around it, as its own handlers are set: where it has none, it ends."""
+    if threading.current_thread() is threading.main_thread():
+        signal.raise_signal(number)
+
+
+def leave(number: int, *, quietly: bool = False) -> NoReturn:
+    """Ends the process at once, with the status that shells give to the signal."""
+    if not quietly:
+        say("palaestra: interrupted\n")
+    with suppress(AttributeError, ValueError):  # no terminal
+        if sys.stdout.isatty():
+            say(SHOW_CURSOR)  # the live line hid it
+    os._exit(128 + number)
 
 
 def numbers() -> list[signal.Signals]:

@@ -196,7 +196,7 @@ def test_a_run_without_a_model_is_told_how_to_get_one(command: str, capsys: pyte
     assert "there is no model file no.onnx" in refused(capsys, f"{command} no.onnx")
 
 
-@pytest.mark.parametrize("run_id", ["", "..", ".", "../up", "/tmp/x", "a//b", "-x", ".hidden", "a\\b", "x" * 300, "a\0b", " "])
+@pytest.mark.parametrize("run_id", ["", "..", ".", "../up", "/tmp/x", "a//b", "-x", ".hidden", "a\\b", "x" * 300, "a\x1b[31mb", " "])
 @pytest.mark.usefixtures("place")
 def test_a_run_id_that_is_no_folder_of_ours_is_refused(run_id: str, capsys: pytest.CaptureFixture[str]):
     assert "--run-id: " in refused(capsys, "learn good.yaml --env=Basic", f"--run-id={run_id}")
@@ -309,6 +309,33 @@ def test_a_wrong_command_line_ends_with_status_2(command: str, said: str, capsys
         main(command.split())
     assert end.value.code == 2
     assert said in capsys.readouterr().err.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["learn", "a\0b.yaml"], r"palaestra: error: 'a\x00b.yaml' holds a NUL character"),
+        (["learn", "--set=--"], "palaestra: error: argument --set: expected a value, got '--'"),
+        (["learn", "good.yaml", "--run-id=--"], "palaestra: error: argument --run-id: expected a value, got '--'"),
+        (["learn", "good.yaml", "--\x1b[31mred"], r"palaestra learn: error: unknown flag '--\x1b[31mred'"),
+        (["learn", "good.yaml", "--" + "x" * 5000], "(5,002 characters)'"),
+        (["learn", "good.yaml", "--num-areas=" + "9" * 5000], "invalid int value"),
+        (["x" * 5000], "there is no command 'xxx"),
+    ],
+)
+def test_words_that_no_flag_can_take_are_named_in_one_line(words: list[str], said: str, capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit) as end:
+        main(words)
+    assert end.value.code == 2
+    message = capsys.readouterr().err
+    assert said in message
+    assert message.count("\n") == 1
+    assert len(message) < 1500
+
+
+@pytest.mark.usefixtures("place")
+def test_what_follows_env_args_belongs_to_the_game():
+    assert main(["learn", "good.yaml", "--env=Basic", "--num-areas=2", "--run-id=begun", "--env-args", "--level=--"]) == 0
 
 
 @pytest.mark.usefixtures("place")

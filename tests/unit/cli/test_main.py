@@ -5,7 +5,8 @@ import sys
 
 import pytest
 
-from palaestra.cli.main import COMMANDS, main, out_of_memory
+from palaestra.cli.commands import COMMANDS, out_of_memory
+from palaestra.cli.main import main
 
 
 def test_without_a_command_the_help_teaches(capsys: pytest.CaptureFixture[str]):

@@ -4,6 +4,7 @@ import io
 import os
 import re
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -162,8 +163,27 @@ def test_a_reader_that_has_gone_away_does_not_stop_the_run():
     os.close(read)
     console.info("x")
     console.info("y")
-    with pytest.raises(BrokenPipeError):
-        out.close()
+    out.close()  # what it still held goes nowhere
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_full_disk_silences_the_console_and_standard_error_says_so_once(capsys: pytest.CaptureFixture[str]):
+    with open("/dev/full", "w") as out:
+        console = Console(False, out)
+        console.info("x")
+        console.info("y")
+    assert capsys.readouterr().err == "[WARNING] standard output cannot be written (the disk is full): the run goes on without a word\n"
+
+
+def test_names_cannot_pretend_to_be_lines_or_colors():
+    out = io.StringIO()
+    console = Console(False, out)
+    console.info("New behavior 'a\n[ERROR] b\x1b[31m'")
+    console.info("3 things:\n  first")
+    assert out.getvalue() == "[INFO] New behavior 'a\\n[ERROR] b\\x1b[31m'\n[INFO] 3 things:\n  first\n"
+    row = ProgressRow("a\x1b[31m", 3, None, None)
+    assert sentence(row, None) == "a\\x1b[31m: step 3"
+    assert "\x1b" not in live_line(row, None, {}, (80, 10), plain=True).plain
 
 
 def test_remarks_stand_below_the_live_line_and_below_the_sentences_where_there_is_no_terminal(monkeypatch: pytest.MonkeyPatch):

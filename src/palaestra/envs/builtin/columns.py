@@ -5,16 +5,19 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
+from functools import cache
 from typing import Any
 
 import torch
 import warp as wp
 
 from palaestra.core.errors import EnvError
+from palaestra.envs.builtin.kernel_cache import start_warp
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 1})
 
@@ -40,8 +43,16 @@ def resolve(device: str | torch.device) -> torch.device:
             raise EnvError(f"device '{device}': torch sees no CUDA GPU here; use cpu")
         where = torch.device("cuda", torch.cuda.current_device() if where.index is None else where.index)
     with quiet():
-        wp.init()
+        start_warp()
+    tell_kernel_cache()
     return where
+
+
+@cache
+def tell_kernel_cache() -> None:
+    """Logs, once, that compiled kernels are kept elsewhere than usual."""
+    if sentence := start_warp():
+        logging.getLogger("palaestra").warning(sentence)
 
 
 @contextmanager
@@ -60,6 +71,9 @@ def quiet() -> Iterator[None]:
 @contextmanager
 def _no_driver_warning() -> Iterator[None]:
     """Warp's native side writes to the terminal itself that there is no GPU driver, which is no fault here."""
+    if sys.stderr is None:  # closed, and its number perhaps another file's
+        yield
+        return
     sys.stderr.flush()
     kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     try:

@@ -1,0 +1,172 @@
+"""The commands of `palaestra`: their names, their parser, and how they end."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import traceback
+from collections.abc import Sequence
+from contextlib import suppress
+from difflib import get_close_matches
+from importlib import import_module
+from types import ModuleType
+
+from palaestra.cli.game_flags import parse_known
+from palaestra.cli.parser import Parser
+from palaestra.cli.streams import broken
+from palaestra.core.display import escaped_lines, shortened
+from palaestra.core.errors import PalaestraError
+from palaestra.runtime.files import explain
+from palaestra.runtime.signals import break_on_signals
+from palaestra.runtime.waiting import Waiting, on_stderr
+
+COMMANDS = {
+    "learn": "train the agents of an environment, or go on with a run",
+    "evaluate": "play a trained model for a number of episodes and report its rewards",
+    "run": "play an environment with models, its own rule, chance or your code, and report how they did",
+    "league": "play every snapshot of a self-play run against every other: table and heat map",
+    "plot": "draw the learning curves of one or several runs",
+    "record": "make a GIF of trained agents",
+    "export": "write a run's policies as ONNX models",
+    "demo": "show what is in demonstration files: episodes, rewards, actions, oddities",
+    "doctor": "find out what is wrong with a Unity build, the Editor's scene or another environment",
+    "envs": "list the built-in environments, or show one",
+    "config": "check a settings file and print it with every default",
+    "schema": "write a JSON schema of the settings, for editors",
+    "upgrade": "turn settings files of old ML-Agents into a current one",
+}
+"""Each is a module of this package, imported when it is asked for."""
+
+ABOUT = "Palaestra trains the agents of games and simulations."
+
+EPILOG = """\
+examples:
+  palaestra learn configs/ppo/3DBall.yaml --env=3DBall --run-id=first
+  palaestra learn --run-id=first --resume
+  palaestra evaluate first
+  palaestra record first
+  palaestra COMMAND --help
+"""
+
+
+LIBRARIES = {
+    "learn": "palaestra.runtime.api",
+    **dict.fromkeys(("evaluate", "record", "run"), "palaestra.runtime.evaluation"),
+    "league": "palaestra.runtime.league_run",
+    "doctor": "palaestra.runtime.doctor",
+}
+"""Modules that bring the libraries of commands which need more of them than a second loads."""
+
+
+def run_command(argv: Sequence[str], *, process: bool = False) -> int:
+    """Runs one command of `palaestra` and returns its exit status. `process`: it is all that this process is for."""
+    arguments, debug = list(argv), None
+    try:
+        with break_on_signals(process=process):
+            parser = make_parser(arguments[0] if arguments and arguments[0] in COMMANDS else None)
+            parser.refuse_unusable(arguments)
+            refuse_unknown(parser, arguments)
+            options = parse(parser, arguments)
+            debug = getattr(options, "debug", None)
+            if options.command is None:
+                parser.print_help()
+                return 0
+            load_libraries(options.command)
+            return command(options.command).main(options) or 0
+    except PalaestraError as error:
+        return complain(str(error), error if debug else None)
+    except (MemoryError, RuntimeError) as error:
+        if not out_of_memory(error):
+            raise
+        return complain(f"{error}\n  The memory is used up: fewer areas or a smaller buffer_size need less", error if debug else None)
+    except KeyboardInterrupt as signal:
+        complain("palaestra: interrupted", prefix="")
+        return 128 + getattr(signal, "number", 2)
+    except OSError as error:
+        if (status := broken(sys.stdout, error)) is not None:
+            return status
+        where = "" if error.filename is None else f"{error.filename}: "
+        return complain(where + explain(error), error if debug else None)
+
+
+def load_libraries(name: str) -> None:
+    """Imports what a command needs that takes seconds, and says so: a command that is silent seems to hang."""
+    if name in LIBRARIES:
+        with Waiting("loading libraries", on_stderr):
+            import_module(LIBRARIES[name])
+
+
+def complain(message: str, error: BaseException | None = None, prefix: str = "palaestra: error: ") -> int:
+    """Says on standard error what went wrong, below the traceback of an error. Returns the exit status."""
+    with suppress(OSError):
+        if error is not None:
+            traceback.print_exception(error)
+        print(prefix + escaped_lines(message), file=sys.stderr)
+    return 1
+
+
+def out_of_memory(error: Exception) -> bool:
+    """Of this machine, or of its accelerator: torch raises a RuntimeError for either."""
+    return isinstance(error, MemoryError) or any(words in str(error) for words in ("can't allocate memory", "out of memory"))
+
+
+def refuse_unknown(parser: Parser, arguments: list[str]) -> None:
+    """Names the nearest command where the first word is none."""
+    if not arguments or arguments[0].startswith("-") or arguments[0] in COMMANDS:
+        return
+    near = get_close_matches(shortened(arguments[0]), COMMANDS, n=1)
+    hint = f"; did you mean '{near[0]}'?" if near else ""
+    parser.error(f"there is no command '{shortened(arguments[0])}'{hint} (there are: {', '.join(COMMANDS)})")
+
+
+def parse(parser: Parser, arguments: list[str]) -> argparse.Namespace:
+    """Names the nearest flag of the command where one is unknown."""
+    options, unknown = parse_known(parser, arguments)
+    if unknown:
+        child = subparser(parser, options.command) if options.command else parser
+        word = unknown[0].partition("=")[0]
+        kind = "unknown flag" if word.startswith("-") else "unexpected argument"
+        child.error(f"{kind} '{shortened(word)}'{child.nearest_flag(word)}")
+    return options
+
+
+def subparser(parser: Parser, name: str) -> Parser:
+    """That of a command."""
+    return next(action for action in parser._actions if isinstance(action, argparse._SubParsersAction)).choices[name]
+
+
+def command(name: str) -> ModuleType:
+    """The module of a command."""
+    return import_module(f"palaestra.cli.{name}")
+
+
+def make_parser(chosen: str | None) -> Parser:
+    """All commands by name; the arguments of the chosen one, so that the others need not be imported."""
+    try:
+        from rich_argparse import RawDescriptionRichHelpFormatter as Formatter
+    except ImportError:
+        Formatter = argparse.RawDescriptionHelpFormatter
+    parser = Parser("palaestra", description=ABOUT, epilog=EPILOG, formatter_class=Formatter)
+    parser.add_argument("--version", action=Version)
+    commands = parser.add_subparsers(prog="palaestra", dest="command", metavar="COMMAND", title="commands")
+    for name, help_line in COMMANDS.items():
+        module = command(name) if name == chosen else None
+        about = {"description": module and module.__doc__, "epilog": getattr(module, "EPILOG", None)}
+        child = commands.add_parser(name, help=help_line, formatter_class=Formatter, **about)
+        if module is not None:
+            module.add_arguments(child)
+    return parser
+
+
+class Version(argparse.Action):
+    """`--version`: ours, and those that matter when something is reported."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str) -> None:
+        super().__init__(option_strings, dest, nargs=0, help="show the versions of Palaestra and of what it stands on")
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        """Prints and exits."""
+        from importlib.metadata import version
+
+        print(" ".join(f"{name} {version(name)}" for name in ("palaestra", "torch", "warp-lang", "gymnasium")))
+        parser.exit()

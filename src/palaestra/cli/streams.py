@@ -1,0 +1,59 @@
+"""Standard streams that are closed, full or no longer read."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from contextlib import suppress
+from typing import TextIO
+
+from palaestra.runtime.files import explain, silence
+
+BROKEN_PIPE = 141
+"""The status of a command whose reader went away, as shells give it: 128 and SIGPIPE's number."""
+
+
+def open_missing() -> None:
+    """Puts the null device where standard streams are closed, as services start programs.
+
+    Otherwise the next file that is opened takes a closed stream's number, and whatever a library prints ends up in that file.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is not None:
+            continue
+        with suppress(OSError):
+            os.fstat(number)
+            continue  # open, but not for this use
+        if os.open(os.devnull, os.O_RDWR) != number:
+            continue
+        mode = "r" if name == "stdin" else "w"
+        setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115
+        setattr(sys, f"__{name}__", getattr(sys, name))
+
+
+def settle(status: int) -> int:
+    """Writes out what is still buffered, so that Python has nothing to complain of at its end. Returns the exit status."""
+    for stream in filter(None, (sys.stdout, sys.stderr)):
+        try:
+            stream.flush()
+        except OSError as error:
+            status = failed(stream, error) if status == 0 else status
+    return status
+
+
+def broken(stream: TextIO, error: OSError) -> int | None:
+    """The exit status where a stream that can no longer be written is what the error is about; None: it is about something else."""
+    of_streams = error.filename is None and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EPIPE, errno.EIO, errno.EBADF)
+    return failed(stream, error) if of_streams else None
+
+
+def failed(stream: TextIO, error: OSError) -> int:
+    """Leaves a stream that cannot be written alone from now on, and says why. Returns the exit status."""
+    silence(stream)
+    if isinstance(error, BrokenPipeError):
+        return BROKEN_PIPE
+    name = "standard error" if stream is sys.stderr else "standard output"
+    with suppress(OSError, AttributeError):
+        os.write(2, f"palaestra: error: {name} cannot be written: {explain(error)}\n".encode())
+    return 1
