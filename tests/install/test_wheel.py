@@ -79,7 +79,9 @@ def test_every_library_that_is_imported_is_declared():
     ("name", "broken", "works", "why"),
     [
         ("protobuf", "4.24.4", "4.25.0", "crashes where a game's messages are read"),
-        ("warp-lang", "1.6.2", "1.7.0", "has no wp.where"),
+        ("warp-lang", "1.12.1", "1.13.0", "crashes in Match3"),
+        ("openskill", "6.1.3", "6.2.0", "takes higher scores for worse ones"),
+        ("pillow", "10.3.0", "10.4.0", "draws no circles"),
         ("matplotlib", "3.8.4", "3.9.0", "was compiled for NumPy 1"),
         ("onnx", "1.16.2", "1.17.0", "was compiled for NumPy 1"),
         ("onnxruntime", "1.18.1", "1.19.0", "was compiled for NumPy 1"),
