@@ -53,10 +53,11 @@ def collect(run: Run, pause: float) -> Mapping[str, Rollout]:
 def summarize(run: Run, callbacks: Sequence[Callback]) -> None:
     """Writes the summaries that are due."""
     for name, learner in run.learners.items():
+        if learner.step >= learner.next_summary:
+            run.folder.must_be_writable()  # before the summary counts as written
         due = learner.summary_due()
         if due is None:
             continue
-        run.folder.must_be_writable()
         run.lessons.note(run.tracker, name)
         summary = run.tracker.summarize(name, due, elapsed=run.elapsed, training=learner.training or run.finished)
         run.lessons.summary(summary)

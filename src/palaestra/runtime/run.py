@@ -253,10 +253,11 @@ class Run:
         """A behavior's checkpoint_interval has passed, or so much time that losing it would hurt."""
         if self.inference:
             return False
+        if any(learner.step >= learner.next_checkpoint for learner in self.learners.values()):
+            self.folder.must_be_writable()  # before a model counts as written
         due = [learner for learner in self.learners.values() if learner.checkpoint_due()]
         if due:
             self.must_be_finite()
-            self.folder.must_be_writable()
         for learner in due:
             self.models.write(learner, self.tracker.recent_reward(learner.name))
         return bool(due) or time.perf_counter() - self._saved > SAFETY_SECONDS

@@ -21,7 +21,7 @@ from palaestra.runtime import folder as run_folder
 from palaestra.runtime.tracker import Summary
 from palaestra.runtime.writer_lock import WRITER
 
-CONFIG = settings("Basic", 900, summary_freq=100)
+CONFIG = settings("Basic", 900, summary_freq=100, checkpoint_interval=150)
 
 
 def train(results: Path, act: Callable[[Path], object] | None = None, **more: Any) -> palaestra.Result:
