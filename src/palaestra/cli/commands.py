@@ -18,7 +18,7 @@ from palaestra.core.display import escaped_lines, shortened
 from palaestra.core.errors import PalaestraError
 from palaestra.runtime.files import explain
 from palaestra.runtime.signals import break_on_signals
-from palaestra.runtime.waiting import Waiting, on_stderr
+from palaestra.runtime.waiting import Waiting, on_stderr, on_stdout
 
 COMMANDS = {
     "learn": "train the agents of an environment, or go on with a run",
@@ -92,7 +92,7 @@ def run_command(argv: Sequence[str], *, process: bool = False) -> int:
 def load_libraries(name: str) -> None:
     """Imports what a command needs that takes seconds, and says so: a command that is silent seems to hang."""
     if name in LIBRARIES:
-        with Waiting("loading libraries", on_stderr):
+        with Waiting("loading libraries", on_stdout if name == "learn" else on_stderr):
             import_module(LIBRARIES[name])
 
 

@@ -55,9 +55,10 @@ def is_own(folder: Path, settings: RunSettings) -> bool:
 
 def signing_key() -> bytes | None:
     """The user's key, made at the first call; None where it cannot be kept anywhere that is the user's alone."""
-    for folder in _key_folders():
-        with suppress(OSError):
-            return _key_in(folder)
+    with suppress(OSError):  # no folder for temporary files at all
+        for folder in _key_folders():
+            with suppress(OSError):
+                return _key_in(folder)
     return None
 
 

@@ -38,6 +38,14 @@ class Waiting:
         self._thread.join()
 
 
+def on_stdout(text: str) -> None:
+    """Tells it as a run tells its own lines."""
+    try:
+        print(f"[INFO] {text}", flush=True)
+    except (OSError, ValueError, AttributeError):  # closed, or none at all
+        return
+
+
 def on_stderr(text: str) -> None:
     """Tells it where a command's results are not."""
     try:

@@ -8,7 +8,8 @@ import pytest
 from small_runs import settings, write
 
 import palaestra
-from palaestra.cli.main import LIBRARIES, main
+from palaestra.cli.commands import LIBRARIES
+from palaestra.cli.main import main
 from palaestra.runtime.waiting import FIRST, Waiting
 
 SLOW = """
