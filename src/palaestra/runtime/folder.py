@@ -49,6 +49,8 @@ class RunFolder:
         """Raises RunError, with the nearest names, unless there is such a run."""
         if self.exists:
             return
+        if self.path.is_dir():
+            raise RunError(f"cannot {purpose}: {self.path} is no run: it has no {CONFIGURATION}")
         try:
             names = sorted(entry.name for entry in self.results.iterdir() if entry.is_dir() and not entry.name.startswith("."))
             names = [name for name in names if name != self.run_id]

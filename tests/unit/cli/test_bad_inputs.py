@@ -289,7 +289,7 @@ def test_playing_needs_a_checkpoint(capsys: pytest.CaptureFixture[str]):
 @pytest.mark.usefixtures("place")
 def test_a_results_folder_that_may_not_be_written_is_named(capsys: pytest.CaptureFixture[str]):
     said = refused(capsys, "learn good.yaml --env=Basic --run-id=new --results-dir=/sys/palaestra")
-    assert re.search("cannot make the run's folder /sys/palaestra/new: (there is no permission|the file system is read-only)", said)
+    assert re.search("cannot write to the run's folder /sys/palaestra/new: (there is no permission|the file system is read-only)", said)
 
 
 @pytest.mark.parametrize(
