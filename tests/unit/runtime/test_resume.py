@@ -196,7 +196,7 @@ def with_steps(value: Any) -> Callable[[dict[str, Any]], object]:
         lambda content: content.update(seed=[1]),
         lambda content: content.update(elapsed={"$float": "7ff0000000000000"}),
         lambda content: content.update(specs={"Basic": 1}),
-        lambda content: content.update(tracker={"periods": {"Basic": {}}, "since_update": {}, "recent": {}}),
+        lambda content: content.update(tracker={"periods": {"Basic": {"nothing": 1}}, "since_update": {}, "recent": {}}),
         lambda content: content.update(self_play={"learning": "x"}),
     ],
 )
