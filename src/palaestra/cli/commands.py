@@ -9,10 +9,12 @@ from collections.abc import Sequence
 from contextlib import suppress
 from difflib import get_close_matches
 from importlib import import_module
+from shutil import get_terminal_size
 from types import ModuleType
+from typing import Any
 
 from palaestra.cli.game_flags import parse_known
-from palaestra.cli.parser import Parser
+from palaestra.cli.parser import Parser, fitted
 from palaestra.cli.streams import broken
 from palaestra.core.display import escaped_lines, shortened
 from palaestra.core.errors import PalaestraError
@@ -149,9 +151,13 @@ def make_parser(chosen: str | None) -> Parser:
     parser = Parser("palaestra", description=ABOUT, epilog=EPILOG, formatter_class=Formatter)
     parser.add_argument("--version", action=Version)
     commands = parser.add_subparsers(prog="palaestra", dest="command", metavar="COMMAND", title="commands")
+    columns = get_terminal_size().columns
     for name, help_line in COMMANDS.items():
         module = command(name) if name == chosen else None
-        about = {"description": module and module.__doc__, "epilog": getattr(module, "EPILOG", None)}
+        about: dict[str, Any] = {
+            "description": fitted(module and module.__doc__, columns),
+            "epilog": fitted(getattr(module, "EPILOG", None), columns),
+        }
         child = commands.add_parser(name, help=help_line, formatter_class=Formatter, **about)
         if module is not None:
             module.add_arguments(child)

@@ -9,6 +9,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from palaestra.core.display import escaped
+
 if TYPE_CHECKING:
     from palaestra.runtime.demo_summary import Range, Summary
 
@@ -149,42 +151,48 @@ def _finite(value: float) -> float | None:
 
 def _print(shown: dict[str, Any]) -> None:
     """For people: a line a fact."""
-    print(shown["file"])
+    _say(shown["file"])
     if "error" in shown:
-        print(f"  error      {shown['error']}\n")
+        _say(f"  error      {shown['error']}")
+        print()
         return
     if "empty" in shown:
-        print(f"  empty      {shown['warnings'][0]}\n")
+        _say(f"  empty      {shown['warnings'][0]}")
+        print()
         return
     team = f", team {shown['team']}" if shown["team"] else ""
     reward, length = shown["reward"], shown["length"]
-    print(f"  name       {shown['name']} (format {shown['api_version']}), behavior {shown['behavior']}{team}")
-    print(f"  spec       {shown['spec']}")
-    print(f"  steps      {shown['records']:,} records, {shown['decisions']:,} decisions with what was seen")
+    _say(f"  name       {shown['name']} (format {shown['api_version']}), behavior {shown['behavior']}{team}")
+    _say(f"  spec       {shown['spec']}")
+    _say(f"  steps      {shown['records']:,} records, {shown['decisions']:,} decisions with what was seen")
     said = f"metadata: {shown['metadata_episodes']}, mean reward {_number(shown['metadata_mean_reward'])}"
     kinds = f"{shown['terminated']:,} ended, {shown['truncated']:,} cut by a limit, {shown['open_episodes']:,} open"
-    print(f"  episodes   {kinds} ({said})")
+    _say(f"  episodes   {kinds} ({said})")
     if reward["mean"] is not None:
         mean, least, greatest, total = (_number(reward[of]) for of in ("mean", "min", "max", "sum"))
-        print(f"  reward     mean {mean}, least {least}, greatest {greatest}; sum {total}")
-        print(f"  length     mean {length['mean']:.1f}, least {length['min']:.0f}, greatest {length['max']:.0f} decisions")
+        _say(f"  reward     mean {mean}, least {least}, greatest {greatest}; sum {total}")
+        _say(f"  length     mean {length['mean']:.1f}, least {length['min']:.0f}, greatest {length['max']:.0f} decisions")
     if shown["group_reward"]:
-        print(f"  group      reward {shown['group_reward']:.6g}")
+        _say(f"  group      reward {shown['group_reward']:.6g}")
     for obs in shown["observations"]:
         size = "x".join(map(str, obs["shape"]))
-        print(f"  sees       {obs['name']} {size}: {_number(obs['min'])} to {_number(obs['max'])}, mean {_number(obs['mean'])}")
+        _say(f"  sees       {obs['name']} {size}: {_number(obs['min'])} to {_number(obs['max'])}, mean {_number(obs['mean'])}")
     for i, action in enumerate(shown["continuous_actions"]):
         numbers = f"{_number(action['min'])} to {_number(action['max'])}, mean {_number(action['mean'])} ± {_number(action['std'])}"
-        print(f"  does       continuous {i}: {numbers}")
+        _say(f"  does       continuous {i}: {numbers}")
     for i, counts in enumerate(shown["discrete_actions"]):
         total = max(sum(counts), 1)
         shares = ", ".join(f"{choice}: {count / total:.0%}" for choice, count in enumerate(counts[:12])) + (
             ", ..." if len(counts) > 12 else ""
         )
-        print(f"  does       discrete {i}: {shares}")
+        _say(f"  does       discrete {i}: {shares}")
     for warning in shown["warnings"]:
-        print(f"  warning    {warning.removeprefix(shown['file'] + ' ').removeprefix(shown['file'] + ': ')}")
+        _say(f"  warning    {warning.removeprefix(shown['file'] + ' ').removeprefix(shown['file'] + ': ')}")
     print()
+
+
+def _say(line: str) -> None:
+    print(escaped(line))
 
 
 def _number(value: float | None) -> str:

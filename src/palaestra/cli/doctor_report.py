@@ -14,6 +14,7 @@ from rich.padding import Padding
 from rich.status import Status
 from rich.table import Table
 
+from palaestra.core.display import escaped
 from palaestra.runtime.doctor import Comparison, Examination, Finding, Stage
 from palaestra.runtime.doctor.examination import Timing
 from palaestra.runtime.doctor.meters import BehaviorReport, ObservationReport, RewardReport
@@ -86,7 +87,7 @@ class Report:
             self.console.print(f"the game behaves alike at time scales {', '.join(f'{scale:g}' for scale in found.scales)}")
 
     def _behavior(self, report: BehaviorReport) -> None:
-        self.console.print(f"\n[bold]behavior[/] [bold cyan]{escape(report.name)}[/]")
+        self.console.print(f"\n[bold]behavior[/] [bold cyan]{escape(escaped(report.name))}[/]")
         facts = Table.grid(padding=(0, 2))
         facts.add_column(style="bold", no_wrap=True)
         facts.add_column()

@@ -6,12 +6,14 @@ import argparse
 import glob
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from palaestra.cli.game_flags import add_game_flags, given_flags, refuse_flags
+from palaestra.core.display import escaped
 from palaestra.core.errors import PalaestraError
 from palaestra.core.registry import Registry
 from palaestra.core.specs import ActionSpec, BehaviorSpec
@@ -19,6 +21,8 @@ from palaestra.envs.base import Env
 from palaestra.runtime.environments import is_game, make_env
 
 CONFIGS = Path("configs")
+WIDE = 120
+"""Columns of a terminal from which on the list has all that is known."""
 TRAINERS = ("poca", "ppo", "sac")
 """Folders of settings files. Where several have one for an environment, the first suits it best: only groups have one of MA-POCA."""
 
@@ -55,26 +59,38 @@ def main(args: argparse.Namespace) -> None:
 
 
 def _list(console: Console) -> None:
+    """A line each: the name and what it is; on a wide terminal also actions, areas and benchmark."""
+    wide = console.width >= WIDE
     table = Table(box=None, pad_edge=False, header_style="bold")
+    names = Registry("envs").names()
+    room = max(20, console.width - max(map(len, names), default=0) - 2)  # for what it is, where that is all beside the name
     table.add_column("name", style="cyan", no_wrap=True)
-    table.add_column("what")
-    table.add_column("actions")
-    table.add_column("areas", justify="right")
-    table.add_column("benchmark", justify="right")
-    registry = Registry("envs")
-    for name in registry.names():
+    table.add_column("what", no_wrap=True)
+    for title in ("actions", "areas", "benchmark") if wide else ():
+        table.add_column(title, justify="left" if title == "actions" else "right", no_wrap=True)
+    for name in names:
         try:
-            env = make_env(f"builtin:{name}", areas=1)
+            table.add_row(escape(escaped(name)), *_row(name, None if wide else room))
         except PalaestraError as error:  # a plug-in of someone else's must not hide the others
-            table.add_row(escape(name), f"[red]{escape(str(error))}[/]")
-            continue
-        actions = ", ".join(dict.fromkeys(_actions(spec.action) for spec in env.behaviors.values()))
-        table.add_row(escape(name), escape(_summary(env)), actions, str(getattr(env, "default_areas", "")), _benchmark(env))
-        env.close()
+            table.add_row(escape(escaped(name)), f"[red]{escape(_cut(str(error), room))}[/]")
     console.print(table)
-    console.print(
-        "\n'palaestra envs NAME' shows one. Also: --env=gymnasium:CartPole-v1 (any Gymnasium id), --env=python:module:factory (yours)."
-    )
+    console.print("\n'palaestra envs NAME' shows one: what it sees, does and earns. Others:")
+    console.print("  --env=gymnasium:CartPole-v1    any Gymnasium id")
+    console.print("  --env=python:module:factory    your own")
+
+
+def _cut(text: str, room: int) -> str:
+    text = escaped(text)
+    return text if len(text) <= room else f"{text[: room - 3].rstrip()}..."
+
+
+def _row(name: str, room: int | None) -> list[str]:
+    """The cells beside the name of a built-in environment, made only where its actions are shown; `room`: for its summary alone."""
+    if room is not None:
+        return [escape(_cut(_summary(Registry("envs").get(name)), room))]
+    with closing(make_env(f"builtin:{name}", areas=1)) as env:
+        actions = ", ".join(dict.fromkeys(_actions(spec.action) for spec in env.behaviors.values()))
+        return [escape(escaped(_summary(env))), actions, str(getattr(env, "default_areas", "")), _benchmark(env)]
 
 
 def _show(console: Console, name: str, env: Env) -> None:
@@ -83,7 +99,7 @@ def _show(console: Console, name: str, env: Env) -> None:
     table.add_column(style="bold", no_wrap=True)
     table.add_column()
     for behavior, spec in env.behaviors.items():
-        table.add_row("behavior", escape(behavior))
+        table.add_row("behavior", escape(escaped(behavior)))
         _add_spec(table, spec)
     _add_facts(table, env)
     console.print(table)
@@ -92,7 +108,7 @@ def _show(console: Console, name: str, env: Env) -> None:
     if others:
         console.print(f"          other settings: {escape(', '.join(others))}", soft_wrap=True)
     if first == "CONFIG.yaml":
-        behaviors = escape(", ".join(env.behaviors))
+        behaviors = escape(escaped(", ".join(env.behaviors)))
         console.print(f"          (CONFIG.yaml: a settings file with a block under 'behaviors:' for {behaviors})", soft_wrap=True)
 
 
@@ -119,9 +135,12 @@ def _add_facts(table: Table, env: Env) -> None:
         table.add_row("benchmark", f"{benchmark} (mean reward of an episode)")
 
 
-def _summary(env: Env) -> str:
-    documented = (type(env).__doc__ or "").strip().splitlines()
-    return getattr(env, "summary", documented[0] if documented else "")
+def _summary(env: Any) -> str:
+    """The summary of an environment or of the class that makes it, or the first line of its documentation."""
+    kind = env if isinstance(env, type) or callable(env) else type(env)
+    documented = (kind.__doc__ or "").strip().splitlines()
+    summary = getattr(env, "summary", None)
+    return summary if isinstance(summary, str) else documented[0] if documented else ""
 
 
 def _benchmark(env: Env) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from palaestra.cli.game_flags import add_game_flags, given_flags
 from palaestra.cli.seeds import seed
 from palaestra.cli.trust import add_trust
+from palaestra.core.display import escaped
 
 if TYPE_CHECKING:
     from palaestra.runtime.evaluation import Evaluation
@@ -51,10 +52,10 @@ def main(options: argparse.Namespace) -> None:
         reports = {run: {name: _numbers(result) for name, result in results.items()} for run, results in played.items()}
         print(json.dumps(reports if len(options.runs) > 1 else reports[options.runs[0]]))
     elif len(options.runs) > 1:
-        print("\n".join(_table(played)))
+        print("\n".join(map(escaped, _table(played))))
     else:
         for name, result in played[options.runs[0]].items():
-            print("\n".join(_lines(name, result)))
+            print("\n".join(map(escaped, _lines(name, result))))
 
 
 def _play(models: Models, options: argparse.Namespace) -> dict[str, Evaluation]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from palaestra.cli.game_flags import add_game_flags, given_flags
 from palaestra.cli.seeds import seed
 from palaestra.cli.trust import add_trust
+from palaestra.core.display import escaped
 
 if TYPE_CHECKING:
     from palaestra.runtime.league import League
@@ -91,7 +92,7 @@ def show(league: League) -> None:
     columns = [i for i, entry in enumerate(league.entries) if entry.behavior == names[-1]]
     labels = [thousands(league.entries[i].step) for i in columns]
     for name in names[:1] if len(names) == 1 else names[:-1]:
-        print(f"{name}, score in percent against {names[-1]} at step")
+        print(escaped(f"{name}, score in percent against {names[-1]} at step"))
         print(" " * 10 + " ".join(f"{label:>6}" for label in labels) + "   skill")
         for i, entry in enumerate(league.entries):
             if entry.behavior == name:

@@ -12,12 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from palaestra.cli.game_flags import add_game_flags, keys_of
+from palaestra.cli.parser import Parser
 from palaestra.cli.trust import add_trust
 
 EPILOG = """\
 examples:
   palaestra learn configs/ppo/3DBall.yaml --env=3DBall --run-id=first
   palaestra learn --run-id=first --resume --set 'behaviors.*.max_steps=1e6'
+  palaestra learn configs/ppo/3DBall.yaml --env=3DBall --run-id=quick --max-steps=1e5 --learning-rate=1e-3
   palaestra learn --run-id=first --inference
   palaestra learn configs/ppo/CartPole-v1.yaml --env=gymnasium:CartPole-v1 --run-id=pole
 """
@@ -31,14 +33,33 @@ SECTIONS = {
 """Where in the settings the flags belong; a flag's `dest` is its key in the YAML."""
 
 
+SHORT = {
+    "max_steps": ("max_steps", "decisions until training ends, such as 1e6"),
+    "summary_freq": ("summary_freq", "decisions between summaries"),
+    "learning_rate": ("hyperparameters.learning_rate", "step size of the optimizer, such as 3e-4"),
+    "batch_size": ("hyperparameters.batch_size", "decisions in one gradient step"),
+    "buffer_size": ("hyperparameters.buffer_size", "decisions before each update (ppo, poca), or in the replay (sac)"),
+    "hidden_units": ("network_settings.hidden_units", "units of each layer"),
+    "num_layers": ("network_settings.num_layers", "layers of the network"),
+}
+"""Flags for the settings that are changed most, in every behavior: where in its block each lies, and what it is."""
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Every flag of mlagents-learn, and ours."""
+    if isinstance(parser, Parser):
+        parser.unabbreviated = tuple(_flag(key) for key in SHORT)
     parser.set_defaults(**dict.fromkeys(" ".join(SECTIONS.values()).split()))
     parser.add_argument(
         "config", nargs="?", type=Path, metavar="CONFIG", help="settings file (YAML); with --resume, the run's own when left out"
     )
     _run_flags(parser.add_argument_group("the run"))
     _env_flags(parser.add_argument_group("the environment"))
+    short = parser.add_argument_group(
+        "the settings changed most", "Each is for every behavior; --set reaches all others, and single behaviors."
+    )
+    for key, (_, what) in SHORT.items():
+        short.add_argument(_flag(key), metavar="N", help=what)
     add_game_flags(parser, without=("num_envs",), remainder=", a later --set too")
     for removed in ("--torch", "--tensorflow"):
         parser.add_argument(removed, action="append_const", dest="removed", const=removed, help=argparse.SUPPRESS)
@@ -95,9 +116,20 @@ def overrides(options: argparse.Namespace) -> dict[str, Any]:
             tree[section] = given
     if options.debug:
         tree["debug"] = True
+    short = {path: getattr(options, key) for key, (path, _) in SHORT.items() if getattr(options, key) is not None}
     if options.deterministic:
-        tree["behaviors"] = {"*": {"network_settings": {"deterministic": True}}}
+        short["network_settings.deterministic"] = True
+    for path, value in short.items():
+        *above, last = path.split(".")
+        block = tree.setdefault("behaviors", {}).setdefault("*", {})
+        for key in above:
+            block = block.setdefault(key, {})
+        block[last] = value
     return tree
+
+
+def _flag(key: str) -> str:
+    return f"--{key.replace('_', '-')}"
 
 
 def main(options: argparse.Namespace) -> int:

@@ -6,12 +6,29 @@ import argparse
 import re
 from collections.abc import Sequence
 from difflib import get_close_matches
+from textwrap import wrap
 from typing import Any, NoReturn
 
 from palaestra.cli.game_flags import ENV_ARGS
 from palaestra.core.display import escaped_lines, shortened
 
 _FLAG = re.compile(r"--?[a-zA-Z][\w-]*=--")
+
+
+def fitted(text: str | None, columns: int) -> str | None:
+    """A text of lines that are at most `columns` long: prose goes on under itself, a command with a backslash."""
+    return None if text is None else "\n".join(part for line in text.splitlines() for part in _fitted_line(line, columns))
+
+
+def _fitted_line(line: str, columns: int) -> list[str]:
+    if len(line) <= columns:
+        return [line]
+    command = line.lstrip().startswith("palaestra ")
+    entry = re.match(r" +\S+ {2,}", line)  # a name, and what it is
+    indent = "      " if command else " " * (entry.end() if entry else len(line) - len(line.lstrip()))
+    room = columns - 2 if command else columns
+    parts = wrap(line, room, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False)
+    return [f"{part} \\" for part in parts[:-1]] + parts[-1:] if command else parts
 
 
 class Parser(argparse.ArgumentParser):

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from palaestra.cli.game_flags import given_flags
+from palaestra.core.display import escaped
 
 if TYPE_CHECKING:
     from palaestra.envs.base import Env
@@ -70,7 +71,7 @@ def _tell(recorder: DemoRecorder, *, interrupted: bool) -> None:
     if interrupted:
         print("palaestra: interrupted; these are the episodes so far", file=sys.stderr)
     for (behavior, team), writer in recorder.writers.items():
-        side = f"{behavior}, team {team}" if team else behavior
+        side = escaped(f"{behavior}, team {team}" if team else behavior)
         if writer.records:
             mean = writer.reward / max(writer.ends, 1)
             print(f"wrote {writer.path} ({side}: {writer.ends} episodes, {writer.records} records, mean reward {mean:.3f})")
@@ -80,4 +81,6 @@ def _tell(recorder: DemoRecorder, *, interrupted: bool) -> None:
 
 def _tell_idle(idle: list[Part], env: Env) -> None:
     for part in idle:
-        print(f"palaestra: {part.typed} played nobody: the environment has the behaviors {', '.join(env.behaviors)}", file=sys.stderr)
+        print(
+            f"palaestra: {part.typed} played nobody: the environment has the behaviors {escaped(', '.join(env.behaviors))}", file=sys.stderr
+        )

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from palaestra.cli.game_flags import add_game_flags, given_flags
 from palaestra.cli.seeds import seed
+from palaestra.core.display import escaped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -113,7 +114,7 @@ def _play(env: Env, parts: Sequence[Part], options: argparse.Namespace) -> int:
     for part in plays.idle():
         teams = plays.teams(part.behavior or "") if part.team is not None else []
         there = f"'{part.behavior}' has {_listed(teams)}" if teams else _who_is_there(plays, env)
-        print(f"palaestra: --brain {part.typed} played nobody: {there}", file=sys.stderr)
+        print(f"palaestra: --brain {part.typed} played nobody: {escaped(there)}", file=sys.stderr)
     return 0
 
 
@@ -231,6 +232,7 @@ def _report(plays: Cast, players: Players, seconds: float, *, as_json: bool) -> 
         print(json.dumps({name: _numbers(result, compete) | {"brain": brains[name]} for name, result in found.items()}))
         return
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -242,7 +244,7 @@ def _report(plays: Cast, players: Players, seconds: float, *, as_json: bool) -> 
     for name, result in found.items():
         earned = result.group_returns
         group = [f"{earned.mean():.3f}" if earned.size else "-"] if groups else []
-        table.add_row(name, brains[name], *_cells(result, compete), *group)
+        table.add_row(escape(escaped(name)), escape(escaped(brains[name])), *_cells(result, compete), *group)
     console = Console(highlight=False)
     console.width = console.width if console.is_terminal else 160  # a file has no edge to fit into
     console.print(table)

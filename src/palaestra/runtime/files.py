@@ -23,6 +23,29 @@ _REASONS = {
 _RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)  # device names on Windows
 
 
+RUN_FILES = frozenset(
+    [
+        "run",
+        "checkpoints",
+        "run_logs",
+        "configuration.yaml",
+        "metrics.jsonl",
+        "curves.png",
+        "training_status.json",
+        "timers.json",
+        "league.json",
+        "league.png",
+    ]
+)
+"""Names of files and folders that a run keeps beside those of its behaviors, in lower case."""
+
+
+def belongs_to_run(behavior: str) -> bool:
+    """Whether a behavior's files would be mixed up with a run's own, or with another behavior's model, on any file system."""
+    name = behavior.strip(" .").casefold()
+    return name in RUN_FILES or name.endswith(".onnx")
+
+
 def explain(error: OSError) -> str:
     """Why a file could not be written, in words."""
     return _REASONS.get(error.errno or 0, error.strerror or str(error))
@@ -38,7 +61,7 @@ def silence(stream: TextIO) -> None:
 
 def file_name(name: str) -> str:
     """A behavior's name as a file name: itself wherever every file system takes it, else a likeness with a hash that keeps it unique."""
-    plain = re.sub(r'[\x00-\x1f\x7f<>:"/\\|?*\ud800-\udfff]', "_", name)[:120].strip(" .")
+    plain = re.sub(r'[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069<>:"/\\|?*\ud800-\udfff]', "_", name)[:120].strip(" .")
     if plain == name and plain and not _RESERVED.fullmatch(plain) and len(plain.encode()) <= 200:
         return plain
     likeness = re.sub(r"[^\w-]", "_", plain, flags=re.ASCII)[:80]

@@ -18,6 +18,7 @@ from palaestra.runtime.analytics_facts import behavior_facts, training_facts
 from palaestra.runtime.checkpoints import Checkpoint, Checkpoints, palaestra_version
 from palaestra.runtime.collector import Collector, Seat
 from palaestra.runtime.console import Console
+from palaestra.runtime.files import belongs_to_run
 from palaestra.runtime.folder import CONFIGURATION, RunFolder
 from palaestra.runtime.learner import Learner
 from palaestra.runtime.lessons import Lessons
@@ -37,8 +38,6 @@ from palaestra.runtime.tracker import GROUP_REWARD, SUCCESS, Tracker
 from palaestra.runtime.update_times import UpdateTimes
 from palaestra.trainers.settings import SACSettings
 
-RESERVED = ("run", "checkpoints", "run_logs")
-"""Names in a run's folder and in its checkpoints that no behavior may take."""
 SAFETY_SECONDS = 60.0
 """A run is saved at least this often, whatever checkpoint_interval says; models are written at the latter alone."""
 MOST_CHANGES = 4
@@ -94,7 +93,7 @@ class Run:
         self.set_threads()
 
     def _join(self, name: str, spec: BehaviorSpec) -> Seat:
-        if name.casefold() in RESERVED:
+        if belongs_to_run(name):
             raise EnvError(f"a behavior cannot be named '{name}': a run keeps files of its own under that name; rename the behavior")
         if (seat := self.teachers.seat(name, spec)) is not None:
             self.teachers.must_fit(self.learners)

@@ -63,6 +63,8 @@ class BehaviorSettings(Settings):
     def _has_hyperparameters(cls, data: Any) -> Any:
         if not isinstance(data, dict):
             return data
+        if any(key not in cls.model_fields for key in data):
+            return data  # which is an error of its own: it may be a trainer_type that is spelt wrong
         if isinstance(data.get("hyperparameters"), dict) and "trainer_type" not in data:
             sentence = f"given without a trainer_type; add one, such as {', '.join(TRAINERS)}"
             raise field_error(cls, "hyperparameters", sentence, data["hyperparameters"])

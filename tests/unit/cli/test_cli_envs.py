@@ -7,6 +7,7 @@ import pytest
 
 from palaestra.cli import envs
 from palaestra.core.errors import EnvError
+from palaestra.core.registry import Registry
 
 ROOT = Path(__file__).parents[3]
 
@@ -29,6 +30,18 @@ def test_the_list_has_a_line_for_each_built_in(capsys: pytest.CaptureFixture[str
     ball = next(line for line in lines if line.startswith("3DBall "))
     assert ball.split()[-4:] == ["2", "continuous", "12", "100"]
     assert any(line.startswith("Basic ") and "discrete 3" in line for line in lines)
+
+
+def test_the_list_has_one_line_of_80_columns_for_each_where_there_is_no_more_room(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("COLUMNS", "80")
+    run()
+    lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+    assert max(map(len, lines)) <= 80
+    names = Registry("envs").names()
+    assert [line.split()[0] for line in lines[1 : len(names) + 1]] == names
+    assert next(line for line in lines if line.startswith("3DBall ")).endswith("A block tilts itself to keep a ball on top.")
 
 
 def test_a_built_in_shows_what_it_sees_does_and_earns_and_how_to_train_it(capsys: pytest.CaptureFixture[str]):

@@ -52,6 +52,7 @@ class Draft:
     def __init__(self, document: Document, file: Path | None) -> None:
         self.tree: dict[str, Any] = document.tree
         self.file = file
+        self._of_every_behavior: dict[Key, str] = {}  # the flag of each setting that one set in all behaviors
         self._sources = {path: Source(path, file, document.lines.get(path)) for path in _paths(document.tree)}
         for section in ("behaviors", "default_settings"):
             if section in self.tree and self.tree[section] is None:
@@ -70,8 +71,23 @@ class Draft:
         """Writes the partial tree of the flags that were given."""
         for path, value in _leaves(overrides):
             words = _FLAGS.get(path[-1]) or "--" + path[-1].replace("_", "-")
+            if path[:2] == ("behaviors", "*"):
+                self._of_every_behavior[path[2:]] = words
             for concrete in self._concrete(list(path), words):
+                self._need_no_trainer_type(concrete)
                 self._put(concrete, value, words)
+
+    def _need_no_trainer_type(self, path: Key) -> None:
+        """A flag for a hyperparameter means the default trainer where a block, and default_settings, name none."""
+        at = 2 if path[0] == "behaviors" else 1
+        if path[at : at + 1] != ("hyperparameters",):
+            return
+        default = self.tree.get("default_settings")
+        blocks = [default if isinstance(default, dict) else {}]
+        if at == 2:
+            blocks.append(self.tree["behaviors"].get(path[1]))
+        if not any(isinstance(block, dict) and {"trainer_type", "hyperparameters"} & block.keys() for block in blocks):
+            self._put((*path[:at], "trainer_type"), "ppo", "")
 
     def apply_set(self, text: str) -> None:
         """Writes one PATH=VALUE. A name within PATH may hold dots; `behaviors.*` means all that are listed."""
@@ -83,11 +99,14 @@ class Draft:
             raise ConfigError(f"{words}: no setting lies {path.count('.') + 1} levels deep")
         if not equals or not all(path.split(".")):
             raise ConfigError(f"{words}: expected PATH=VALUE, such as behaviors.3DBall.max_steps=1e6")
+        keys = path.strip().split(".")
+        if keys[:2] == ["behaviors", "*"] and (flag := self._of_every_behavior.get(tuple(keys[2:]))):
+            raise ConfigError(f"{words}: {flag} sets {keys[-1]} of every behavior already; leave out one of the two")
         try:
             parsed = yaml_file.parse(value).tree
         except ConfigError as error:
             raise ConfigError(f"{words}: the value {error}") from None
-        for concrete in self._concrete(path.strip().split("."), words):
+        for concrete in self._concrete(keys, words):
             self._put(concrete, deepcopy(parsed), words)
 
     def inherit(self, own_code: bool = True) -> None:

@@ -13,6 +13,7 @@ from palaestra.core.errors import ConfigError
 from palaestra.core.registry import nearest
 from palaestra.core.settings import IGNORED_KEY, UNKNOWN_KEY
 from palaestra.runtime.settings.draft import Draft, dotted
+from palaestra.runtime.settings.places import hint
 from palaestra.runtime.settings.yaml_file import Key
 
 _MOST_LINES = 40  # problems named one by one
@@ -51,9 +52,12 @@ def config_error(problems: Iterable[tuple[Key, str]], draft: Draft, heading: str
     return ConfigError("\n".join([f"{len(found)} {heading}:", *lines]))
 
 
-def problem(error: ErrorDetails) -> tuple[Key, str]:
-    """Path and sentence of one of pydantic's errors."""
-    return error["loc"], _sentence(error)
+def problem(error: ErrorDetails, draft: Draft | None = None) -> tuple[Key, str]:
+    """Path and sentence of one of pydantic's errors; with the draft, an unknown key is told where it belongs."""
+    sentence = _sentence(error)
+    if error["type"] in (UNKNOWN_KEY, IGNORED_KEY) and draft is not None:
+        sentence = hint(error["loc"], draft.tree, sentence)
+    return error["loc"], sentence
 
 
 def warning(path: Key, sentence: str, draft: Draft) -> str:

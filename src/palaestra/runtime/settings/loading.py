@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from palaestra.core.errors import ConfigError
 from palaestra.core.registry import nearest
 from palaestra.core.settings import IGNORED_KEY, NO_OWN_CODE
+from palaestra.runtime.files import belongs_to_run
 from palaestra.runtime.settings import yaml_file
 from palaestra.runtime.settings.available import not_available
 from palaestra.runtime.settings.criteria import never_met
@@ -27,6 +28,9 @@ from palaestra.runtime.settings.tree import RunSettings
 from palaestra.runtime.settings.warnings import remarks
 from palaestra.runtime.settings.yaml_file import Key
 from palaestra.trainers.behavior import BehaviorSettings
+
+MOST_HINTS = 50  # unknown keys that are looked up in the whole tree
+RESERVED_NAME = "no behavior can have this name: a run keeps files of its own under it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +71,8 @@ def load(
     settings = _checked(draft, warnings, own_code)
     if not settings.behaviors and not settings.default_settings:
         raise ConfigError("no behavior has settings; list it under `behaviors`, or add default_settings", draft.file)
+    if taken := [(("behaviors", name), f"{RESERVED_NAME}; rename the behavior") for name in settings.behaviors if belongs_to_run(name)]:
+        raise config_error(taken, draft, "names cannot be used")
     if missing := not_available(settings):
         raise config_error(missing, draft, "settings ask for what is not available yet")
     if impossible := list(never_met(settings)):
@@ -141,9 +147,11 @@ def _checked(draft: Draft, warnings: list[str], own_code: bool) -> RunSettings:
             errors = error.errors()
         ignored = [error for error in errors if error["type"] == IGNORED_KEY and draft.source(error["loc"]).file]
         if not ignored:
-            raise config_error(map(problem, errors), draft, "settings cannot be used")
+            raise config_error(
+                (problem(error, draft if i < MOST_HINTS else None) for i, error in enumerate(errors)), draft, "settings cannot be used"
+            )
         for error in ignored:
-            path, sentence = problem(error)
+            path, sentence = problem(error, draft)
             warnings.append(warning(path, f"ignored: {sentence}", draft))
             draft.remove(path)
 

@@ -1,0 +1,111 @@
+"""Flags for the settings that are changed most, hints at full paths, and texts that fit 80 columns."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from palaestra.cli.commands import COMMANDS, make_parser, parse
+from palaestra.cli.learn import SHORT, overrides
+from palaestra.cli.main import main
+from palaestra.core.errors import ConfigError
+from palaestra.runtime.settings import RunSettings, load
+
+TWO = {"behaviors": {"A": {"trainer_type": "ppo"}, "B": {"trainer_type": "sac", "max_steps": 7000}}}
+
+
+def loaded(tree: object, line: str, *sets: str) -> RunSettings:
+    options = parse(make_parser("learn"), ["learn", "x.yaml", *line.split()])
+    return load(tree, overrides(options), sets).settings  # type: ignore[arg-type]
+
+
+def test_short_flags_reach_every_behavior_and_the_default_settings():
+    line = "--max-steps=1e5 --learning-rate 1e-3 --hidden-units=32 --num-layers 1 --batch-size=64 --buffer-size=640 --summary-freq=1e3"
+    settings = loaded({"default_settings": {"trainer_type": "ppo"}, **TWO}, line)
+    for block in (settings.default_settings, *settings.behaviors.values()):
+        assert block is not None
+        hyper, network = block.hyperparameters.model_dump(), block.network_settings
+        assert (block.max_steps, block.summary_freq) == (100_000, 1000)
+        assert (hyper["learning_rate"], hyper["batch_size"], hyper["buffer_size"]) == (1e-3, 64, 640)
+        assert (network.hidden_units, network.num_layers) == (32, 1)
+
+
+@pytest.mark.parametrize("tree", [{"behaviors": {"A": {"max_steps": 100_000}}}, {"behaviors": {"A": None}}, None])
+def test_a_short_flag_for_a_hyperparameter_needs_no_trainer_type(tree: object):
+    settings = loaded(tree, "--learning-rate=0.002")
+    block = next(iter(settings.behaviors.values()), settings.default_settings)
+    assert block is not None
+    assert block.trainer_type == "ppo"
+    assert block.hyperparameters.model_dump()["learning_rate"] == 0.002
+
+
+@pytest.mark.parametrize(
+    ("line", "sets", "said"),
+    [
+        ("--max-steps=many", (), "--max-steps: behaviors.A.max_steps: expected a whole number, got 'many'"),
+        ("--hidden-units=-4", (), "--hidden-units: behaviors.A.network_settings.hidden_units: expected a number greater than 0, got -4"),
+        (
+            "--max-steps=5",
+            ("behaviors.*.max_steps=6",),
+            "--set behaviors.*.max_steps=6: --max-steps sets max_steps of every behavior already",
+        ),
+    ],
+)
+def test_a_short_flag_that_cannot_be_followed_is_named(line: str, sets: tuple[str, ...], said: str):
+    with pytest.raises(ConfigError) as error:
+        loaded(TWO, line, *sets)
+    assert said in str(error.value)
+
+
+def test_set_of_one_behavior_wins_over_a_short_flag():
+    settings = loaded(TWO, "--max-steps=20000", "behaviors.B.max_steps=30000")
+    assert [block.max_steps for block in settings.behaviors.values()] == [20_000, 30_000]
+
+
+@pytest.mark.parametrize(("abbreviated", "key"), [("--max", "max_lifetime_restarts"), ("--time-", "time_scale"), ("--res", None)])
+def test_abbreviations_of_older_flags_mean_what_they_meant(abbreviated: str, key: str | None, capsys: pytest.CaptureFixture[str]):
+    if key is None:  # --resume, --results-dir and others: ambiguous before, too
+        with pytest.raises(SystemExit):
+            parse(make_parser("learn"), ["learn", "x.yaml", abbreviated])
+        assert "ambiguous option" in capsys.readouterr().err
+        return
+    assert getattr(parse(make_parser("learn"), ["learn", "x.yaml", abbreviated, "3"]), key) == 3
+    assert all(getattr(parse(make_parser("learn"), ["learn", "x.yaml", abbreviated, "3"]), short) is None for short in SHORT)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("hidden_units=64", "did you mean 'behaviors.Ball.network_settings.hidden_units'?"),
+        ("hiden_units=64", "did you mean 'behaviors.Ball.network_settings.hidden_units'?"),
+        ("max_steps=64", "did you mean 'behaviors.Ball.max_steps'?"),
+        ("behaviors.Ball.learning_rate=1e-3", "did you mean 'behaviors.Ball.hyperparameters.learning_rate'?"),
+        ("behaviors.Ball.network_settings.batch_size=3", "did you mean 'behaviors.Ball.hyperparameters.batch_size'?"),
+        ("num_envs=3", "did you mean 'env_settings.num_envs'?"),
+        ("time_scale=3", "did you mean 'engine_settings.time_scale'?"),
+        ("behaviors.Ball.max_stepz=3", "did you mean 'max_steps'?"),
+    ],
+)
+def test_a_key_in_the_wrong_place_is_told_its_full_path(text: str, said: str):
+    with pytest.raises(ConfigError) as error:
+        load({"behaviors": {"Ball": {"trainer_type": "ppo"}}}, sets=[text])
+    assert said in str(error.value)
+
+
+@pytest.mark.parametrize("key", ["trainer_typ", "trainertype", "Trainer_type"])
+def test_a_trainer_type_that_is_spelt_wrong_is_named(key: str, tmp_path: Path):
+    file = tmp_path / "x.yaml"
+    file.write_text(f"behaviors:\n  Ball:\n    {key}: ppo\n    hyperparameters: {{learning_rate: 1e-3}}\n")
+    with pytest.raises(ConfigError, match=rf"x.yaml:3: behaviors.Ball.{key}: unknown key; did you mean 'trainer_type'\?$"):
+        load(file)
+
+
+@pytest.mark.parametrize("command", ["", *COMMANDS])
+@pytest.mark.parametrize("columns", [80, 60])
+def test_help_fits_the_terminal(command: str, columns: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    with pytest.raises(SystemExit):
+        main([*filter(None, [command]), "--help"])
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if len(line.rstrip()) > 80] == []
