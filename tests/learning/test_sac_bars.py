@@ -64,10 +64,16 @@ def last_returns(env: Signs, block: dict[str, Any], seed: int, results: Path) ->
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", SIX)
-@pytest.mark.parametrize("actions", [{}, DISCRETE, {"branches": 1}], ids=("continuous", "discrete", "hybrid"))
+@pytest.mark.parametrize("actions", [{}, DISCRETE], ids=("continuous", "discrete"))
 @pytest.mark.parametrize("seen", [("entities",), ("entities", "entities"), ("image",)], ids=("one kind", "two kinds", "image"))
 def test_sac_learns_the_sign_of_what_encoders_see(seen: tuple[str, ...], actions: dict[str, int], seed: int, tmp_path: Path):
     assert last_returns(Signs(*seen, **actions), {"hyperparameters": HYPER, "max_steps": 1000}, seed, tmp_path) > 0.9
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", SIX)
+def test_sac_learns_a_sign_with_numbers_and_branches(seed: int, tmp_path: Path):
+    assert last_returns(Signs(continuous=1, branches=1, step=0.8), {"hyperparameters": FAST, "max_steps": 2500}, seed, tmp_path) > 0.9
 
 
 @pytest.mark.slow
