@@ -139,8 +139,9 @@ def _is_gymnasiums(factory: Callable[..., Any]) -> bool:
 
 
 def _missing(env: object) -> list[str]:
-    """Members of an `Env`, methods and values, that it lacks."""
-    return [name for name in {**Env.__annotations__, **vars(Env)} if not name.startswith("_") and not hasattr(env, name)]
+    """Members of an `Env`, methods and values, that it lacks and training needs: pictures are for `record` alone."""
+    members = {**Env.__annotations__, **vars(Env)}
+    return [name for name in members if not name.startswith("_") and name != "render" and not hasattr(env, name)]
 
 
 def _listed(env: object) -> str:
