@@ -54,6 +54,9 @@ class School:
         for name, room in self.rooms.items():
             room.load_state_dict({key.removeprefix(f"{name}/"): value for key, value in state.items() if key.startswith(f"{name}/")})
 
+    def render(self, area: int) -> Any:
+        raise EnvError("a school has no picture")
+
     def close(self) -> None: ...
 
 
