@@ -13,7 +13,7 @@ from test_checkpoints import forge
 from tiny_envs import Scripted
 
 import palaestra
-from palaestra.core.errors import CheckpointError, EnvError, RunError
+from palaestra.core.errors import CheckpointError, ConfigError, RunError
 from palaestra.runtime import loop
 from palaestra.runtime.history import read_history
 from palaestra.runtime.tracker import REWARD, Summary
@@ -260,6 +260,6 @@ def test_another_environment_is_refused(tmp_path: Path):
 
 @pytest.mark.parametrize("name", ["run", "Checkpoints", "run_logs"])
 def test_a_behavior_may_not_be_named_as_a_file_of_the_run(name: str, tmp_path: Path):
-    with pytest.raises(EnvError, match=f"a behavior cannot be named '{name}'"):
+    with pytest.raises(ConfigError, match=rf"behaviors\.{name}: no behavior can have this name"):
         train("Basic", tmp_path, config=settings(name), env=Scripted({name: {"steady": True}}))
     assert [*tmp_path.iterdir()] == []

@@ -335,7 +335,8 @@ def test_a_behavior_without_settings_is_an_error_that_names_both_lists(write: Wr
     assert behavior(settings, "Cube") == BehaviorSettings()
     with pytest.raises(ConfigError) as caught:
         behavior(settings, "Bal", present=["Bal", "Cone"])
-    assert "did you mean 'Ball'? (the settings list 'Ball', 'Cube'; the environment has 'Bal', 'Cone')" in str(caught.value)
+    assert "is 'Ball' in the settings meant for it?" in str(caught.value)
+    assert "the settings list 'Ball', 'Cube'; the environment has 'Bal', 'Cone'" in str(caught.value)
     with_default = load(write("default_settings: {max_steps: 3}\nbehaviors: {Ball: }")).settings
     assert behavior(with_default, "Other").max_steps == 3
 
