@@ -104,7 +104,7 @@ MEMORY = {"hidden_units": 16, "num_layers": 1, "memory": {"sequence_length": 8, 
 SAC = {"trainer_type": "sac", "hyperparameters": {"batch_size": 32, "buffer_size": 500, "buffer_init_steps": 64, "steps_per_update": 8}}
 
 
-@pytest.mark.parametrize("kind", ["bc", "cloning with memory and gail", "sac and gail"])
+@pytest.mark.parametrize("kind", ["bc", pytest.param("cloning with memory and gail", marks=pytest.mark.slow), "sac and gail"])
 def test_learning_from_disk_draws_the_same_digits_and_leaves_nothing_in_the_run(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     spec = Ball(1).behaviors["3DBall"]
     path = str(write(tmp_path / "x.demo", episodes(*[25] * 8, spec=spec), spec))

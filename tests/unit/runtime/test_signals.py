@@ -94,7 +94,7 @@ def wait_for(process: subprocess.Popen[str], words: str) -> None:
 @pytest.fixture
 def begun(tmp_path: Path) -> list[str]:
     """What begins the run 'first'."""
-    file = write(str(tmp_path / "settings.yaml"), settings("Basic", 6000, summary_freq=1000))
+    file = write(str(tmp_path / "settings.yaml"), settings("Basic", 4000, summary_freq=1000))
     return [file, "--env=Basic", "--seed=3", "--num-areas=4"]
 
 
