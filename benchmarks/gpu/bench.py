@@ -57,7 +57,7 @@ class Work:
 
     @property
     def size(self) -> int:
-        """Areas here."""
+        """Number of areas on this device."""
         return self.areas if ON_GPU else self.small
 
     def settings(self) -> RunSettings:
@@ -83,14 +83,14 @@ WORKS = [
 
 
 class Report:
-    """What has been measured so far, written where the time is up as well."""
+    """Collects measurements and writes them as Markdown, also when the time runs out."""
 
     def __init__(self, file: Path) -> None:
         self.file, self.start, self.works = file, time.monotonic(), WORKS
         self.goal, self.profile, self.late = "not measured", "", False
 
     def write(self) -> None:
-        """All of it."""
+        """Writes the report with everything measured so far."""
         rows = [
             (
                 work.env,
@@ -147,7 +147,7 @@ def decisions(collector: Collector) -> int:
 
 
 def empty(collector: Collector) -> None:
-    """Begins new rollouts."""
+    """Drops the collected rollouts, so that collecting starts with empty buffers."""
     for seat in collector.seats.values():
         if seat.buffer is not None:
             seat.buffer.take(collector.steps[seat.name])
@@ -250,7 +250,7 @@ def wait() -> None:
 
 
 def measurements(report: Report) -> Iterator[tuple[str, Callable[[], None]]]:
-    """What is measured, in order of weight: what the time does not reach is least missed."""
+    """Yields the name and function of each measurement, the most important first, since the time may run out."""
     for work in report.works:
         yield f"{work.env}, {work.size:,} areas: collecting", lambda work=work: collecting(work)
         yield f"{work.env}, {work.size:,} areas: end to end", lambda work=work: end_to_end(work)

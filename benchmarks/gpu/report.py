@@ -1,4 +1,4 @@
-"""What both reports of a GPU say first: the machine, its device and driver, and the commit."""
+"""The heading of both GPU reports: machine, device, driver and commit."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def machine() -> dict[str, str]:
 
 
 def processor() -> str:
-    """Its name."""
+    """Returns the name of the machine's processor."""
     path = Path("/proc/cpuinfo")
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     return next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.processor() or platform.machine())

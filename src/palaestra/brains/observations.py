@@ -113,7 +113,7 @@ class Inputs:
 
 
 def floats(values: Any, what: str) -> np.ndarray:
-    """As float32. Raises PolicyError for what is no array of finite numbers; `what` names it."""
+    """Converts to a float32 array. Raises PolicyError, naming it as `what`, unless it holds finite numbers."""
     try:
         array = np.asarray(values, dtype=np.float32)
     except (TypeError, ValueError) as error:
@@ -125,7 +125,7 @@ def floats(values: Any, what: str) -> np.ndarray:
 
 
 def _walk(obs: Any, name: str) -> Any:
-    """What a name such as `arm.0` leads to in dictionaries and tuples within one another; None where it leads nowhere."""
+    """Looks up a dotted name such as `arm.0` in nested dictionaries and tuples; None if it is not there."""
     for part in name.split("."):
         if isinstance(obs, Mapping):
             obs = obs.get(part, obs.get(int(part)) if part.isdecimal() else None)

@@ -108,7 +108,7 @@ def complain(message: str, error: BaseException | None = None, prefix: str = "pa
 
 
 def out_of_memory(error: Exception) -> bool:
-    """Of this machine, or of its accelerator: torch raises a RuntimeError for either."""
+    """Whether an error means that the machine or its accelerator ran out of memory: torch raises RuntimeError for both."""
     return isinstance(error, MemoryError) or any(words in str(error) for words in ("can't allocate memory", "out of memory"))
 
 
@@ -133,7 +133,7 @@ def parse(parser: Parser, arguments: list[str]) -> argparse.Namespace:
 
 
 def subparser(parser: Parser, name: str) -> Parser:
-    """That of a command."""
+    """Returns the parser of a command."""
     return next(action for action in parser._actions if isinstance(action, argparse._SubParsersAction)).choices[name]
 
 

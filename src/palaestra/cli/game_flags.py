@@ -62,7 +62,7 @@ def add_game_flags(parser: argparse.ArgumentParser, *, without: Collection[str] 
 
 
 def parse_known(parser: argparse.ArgumentParser, arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
-    """As the parser does it, but what follows --env-args goes to the build, even where it looks like a flag of ours."""
+    """Parses known flags; everything after --env-args goes to the build, even where it looks like a flag of ours."""
     at = arguments.index(ENV_ARGS) + 1 if ENV_ARGS in arguments else len(arguments)
     options, unknown = parser.parse_known_args(arguments[:at])
     if arguments[at:] and hasattr(options, "env_args"):
@@ -71,7 +71,7 @@ def parse_known(parser: argparse.ArgumentParser, arguments: list[str]) -> tuple[
 
 
 def given_flags(options: argparse.Namespace, *, without: Collection[str] = ()) -> dict[str, dict[str, Any]]:
-    """Those that were typed, as a part of the settings tree; empty where none was."""
+    """Returns the flags that were typed, as part of the settings tree; empty if there were none."""
     tree: dict[str, dict[str, Any]] = {}
     for section, key, _, _ in FLAGS:
         value = getattr(options, key, None)

@@ -1,6 +1,6 @@
-"""What an exported model's file says of the environment beyond its tensors, as ONNX metadata.
+"""ONNX metadata that describes the environment a model was trained in.
 
-Its tensors are those that Unity expects: actions within -1..1, choices from 0. These notes say what they
+The model's tensors are those that Unity expects: actions within -1..1, choices from 0. These notes say what they
 are to the environment; Unity passes them over, `load_policy` reads them.
 """
 
@@ -17,7 +17,7 @@ KEY = "palaestra"
 
 @dataclass(frozen=True, slots=True)
 class ModelNotes:
-    """What a file says; empty or None where it does not."""
+    """The metadata of one model; fields that its file lacks are empty or None."""
 
     names: tuple[str, ...] = ()  # of the observations, in the order of obs_0, obs_1 ...
     raw: tuple[RawObs | None, ...] = ()  # how the environment gives them, in the same order

@@ -1,4 +1,4 @@
-"""Where large files lie that a run needs while it goes on, and that nobody misses afterwards."""
+"""Temporary files for large data that a run needs only while it trains."""
 
 from __future__ import annotations
 
