@@ -23,3 +23,7 @@ class Groups:
         if self.in_order:
             return column.unflatten(0, self.members.shape)
         return column.index_select(0, self.members.flatten()).unflatten(0, self.members.shape)
+
+    def agents_at(self, places: Tensor) -> Tensor:
+        """How many agents there are in the groups of these places (R,), which index the flattened (M, P) table."""
+        return self.here.sum(1).index_select(0, places // self.here.shape[1])

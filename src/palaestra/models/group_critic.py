@@ -26,9 +26,12 @@ class GroupCritic(nn.Module):
     Queries come from observations alone; the order of agents does not matter, and empty places are ignored. Keys and values are
     computed once for each agent, not once for each pair. The number of agents is an input, as 1 - 1 / agents; the original
     scales it by a running maximum.
+
+    With `individual` values an agent's own value also gets the number of agents, and the value of the group is the mean of
+    own values alone.
     """
 
-    def __init__(self, inputs: int, signals: int, action: ActionSpec) -> None:
+    def __init__(self, inputs: int, signals: int, action: ActionSpec, individual: bool = False) -> None:
         """`inputs`: width of the features of an observation; `signals`: K, the number of reward signals."""
         super().__init__()
         self.action, self.size = action, math.ceil(inputs / (2 * HEADS))
@@ -38,23 +41,38 @@ class GroupCritic(nn.Module):
         self.out, self.body = linear(HEADS * self.size, inputs, 0.125), linear(inputs, inputs)
         self.crowd = nn.Parameter(torch.zeros(inputs))
         self.own_head, self.context_head, self.difference_head = (nn.Linear(inputs, signals) for _ in range(3))
-        for head in (self.own_head, self.context_head, self.difference_head):
-            nn.init.zeros_(head.weight)
-            nn.init.zeros_(head.bias)
+        self.count_head = nn.Linear(inputs, signals) if individual else None
+        for head in (self.own_head, self.context_head, self.difference_head, self.count_head):
+            if head is not None:
+                nn.init.zeros_(head.weight)
+                nn.init.zeros_(head.bias)
 
     def forward(self, features: Tensor) -> Tensor:
         """Values of agents' own observations, (N, K), from features (N, inputs)."""
         return self.own_head(features)
 
+    def own_value(self, features: Tensor, agents: Tensor) -> Tensor:
+        """Values (..., K) of agents' own observations, from features (..., inputs), in groups of so many `agents` (...,)."""
+        own = self.own_head(features)
+        if self.count_head is None:
+            return own
+        return own + _share_of_mates(agents, features).unsqueeze(-1) * self.count_head(features.detach())
+
     def value(self, features: Tensor, groups: Groups) -> Tensor:
         """Values (M, K) of groups at M moments, from features (N, inputs) of their observations; 0 where a group is empty."""
+        agents = groups.here.sum(1, keepdim=True)
+        value = self.own_value(groups.of(features), agents.expand_as(groups.here))
+        if self.count_head is None:
+            value = value + self._context(features, groups, agents.expand_as(groups.here))
+        share = groups.here.to(features.dtype) / agents.clamp(min=1)
+        return (share.unsqueeze(1) @ value).squeeze(1)
+
+    def _context(self, features: Tensor, groups: Groups, agents: Tensor) -> Tensor:
+        """Contexts (M, P, K) of all places of the groups."""
         view = self._embedded(self.seen(features.detach()))
         (asks,), (key, worth) = self._heads(self.query(view), groups), self._heads(self.key_value(view), groups)
         attended = (self._softmax(asks @ key.transpose(2, 3), groups) @ worth).transpose(1, 2).flatten(2)
-        agents = groups.here.sum(1, keepdim=True)
-        context = self.context_head(self._attended_features(attended, groups.of(view), agents.expand_as(groups.here)))
-        share = groups.here.to(features.dtype) / agents.clamp(min=1)
-        return (share.unsqueeze(1) @ (self.own_head(groups.of(features)) + context)).squeeze(1)
+        return self.context_head(self._attended_features(attended, groups.of(view), agents))
 
     def context_and_difference(
         self, features: Tensor, action: Action, groups: Groups, views: Tensor, places: Tensor
@@ -75,7 +93,7 @@ class GroupCritic(nn.Module):
         weight = self._softmax(of_deeds, groups)
         own = weight.diagonal(dim1=2, dim2=3).unsqueeze(3)
         attended = (self._softmax(of_views, groups) @ worth, weight.masked_fill(diagonal, 0.0) @ worths + own * worth)
-        itself, agents = view.index_select(0, views), groups.here.sum(1).index_select(0, places // groups.here.shape[1])
+        itself, agents = view.index_select(0, views), groups.agents_at(places)
         chosen = (one.transpose(1, 2).flatten(2).flatten(0, 1).index_select(0, places) for one in attended)
         context, difference = (self._attended_features(one, itself, agents) for one in chosen)
         return self.context_head(context), self.difference_head(difference)
@@ -101,5 +119,9 @@ class GroupCritic(nn.Module):
     def _attended_features(self, attended: Tensor, itself: Tensor, agents: Tensor) -> Tensor:
         """Features (..., inputs) from attention outputs and their queries (..., width) and the number of agents (...,)."""
         features = functional.layer_norm(self.out(attended) + itself, itself.shape[-1:])
-        mates = 1 - 1 / agents.clamp(min=1).to(features.dtype)
-        return functional.silu(torch.addcmul(self.body(features), mates.unsqueeze(-1), self.crowd))
+        return functional.silu(torch.addcmul(self.body(features), _share_of_mates(agents, features).unsqueeze(-1), self.crowd))
+
+
+def _share_of_mates(agents: Tensor, like: Tensor) -> Tensor:
+    """1 - 1 / agents: 0 for an agent alone, near 1 in a large group."""
+    return 1 - 1 / agents.clamp(min=1).to(like.dtype)

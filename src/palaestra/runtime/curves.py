@@ -32,6 +32,8 @@ COLORS = ("#2f6fd0", "#d1495b", "#2a9d6f", "#e08e1b", "#7b52ab", "#0f9bb0", "#8c
 PATTERNS = ("-", (0, (5, 2)), (0, (1.2, 1.6)), (0, (6, 1.5, 1.2, 1.5)))
 """Line styles: solid, dashed, dotted, dash and dot. Beyond as many lines as these and the colors tell apart, lines have marks too."""
 MARKS = (None, "o", "s", "^", "D", "v")
+LEGEND_COLUMNS, LEGEND_LETTERS = 5, 30
+"""Names of behaviors beyond these may not fit above the panels of one run."""
 INK, SOFT, GRID = "#22262b", "#6d757e", "#e4e7eb"
 
 
@@ -79,7 +81,8 @@ def overview(history: History) -> Figure:
         panels.remove(LEARNING_RATE)  # in self-play, whose rewards say little of progress, a rating says more
     columns = min(3, len(panels))
     rows = math.ceil(len(panels) / columns)
-    figure = _figure(3.9 * columns, 2.6 * rows)
+    width, height = 3.9 * columns + 0.3, 2.6 * rows + 0.5
+    figure = _figure(width, height)
     looks = dict(zip(history, _looks(), strict=False))
     for at, tag in enumerate(panels):
         axes = figure.add_subplot(rows, columns, at + 1)
@@ -89,13 +92,13 @@ def overview(history: History) -> Figure:
         _dress(axes, 8.0)
         title = "Elo" if tag == ELO else tag.rpartition("/")[2]
         axes.set_title(title, loc="left", fontsize=10.5, fontweight="bold", color=INK, pad=9, parse_math=False)
-    figure.subplots_adjust(wspace=0.28, hspace=0.62)
+    figure.subplots_adjust(0.75 / width, 0.6 / height, 1 - 0.25 / width, 1 - 0.85 / height, wspace=0.28, hspace=0.62)
     _legend(figure, looks)
     return figure
 
 
-def save(figure: Figure, file: Path) -> None:
-    """Writes a picture; the ending says which kind. Raises RunError."""
+def save(figure: Figure, file: Path, *, crop: bool = True) -> None:
+    """Writes a picture; the ending says which kind. `crop` fits its edges to what was drawn, at twice the time. Raises RunError."""
     kinds = figure.canvas.get_supported_filetypes()
     if file.suffix.removeprefix(".").lower() not in kinds:
         raise RunError(f"cannot write a picture named '{file}': the name must end in one of .{', .'.join(sorted(kinds))}")
@@ -103,15 +106,16 @@ def save(figure: Figure, file: Path) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         with warnings.catch_warnings():  # a name in letters that the font lacks shows boxes; that is all there is to it
             warnings.filterwarnings("ignore", r"Glyph \d+", UserWarning)
-            figure.savefig(file, bbox_inches="tight", pad_inches=0.25)
+            figure.savefig(file, **({"bbox_inches": "tight", "pad_inches": 0.25} if crop else {}))
     except OSError as error:
         raise RunError(f"cannot write {file}: {explain(error)}") from error
 
 
 def save_curves(run: Path) -> Path:
     """The overview of a run, as `<run>/curves.png`. Raises RunError."""
-    file = run / "curves.png"
-    save(overview(read_history(run)), file)
+    file, history = run / "curves.png", read_history(run)
+    wide = len(history) > LEGEND_COLUMNS or sum(map(len, history)) > LEGEND_LETTERS
+    save(overview(history), file, crop=wide)
     return file
 
 
@@ -215,7 +219,11 @@ def _label_ends(axes: Axes, ends: Sequence[tuple[str, str, float]]) -> None:
 
 def _legend(figure: Figure, looks: Mapping[str, Look]) -> None:
     """Above all panels."""
-    place = {"loc": "lower left", "bbox_to_anchor": (figure.subplotpars.left - 0.012, 0.95), "ncols": min(len(looks), 5)}
+    place = {
+        "loc": "lower left",
+        "bbox_to_anchor": (figure.subplotpars.left - 0.012, 1 - 0.5 / figure.get_figheight()),
+        "ncols": min(len(looks), LEGEND_COLUMNS),
+    }
     _entries(figure, looks, fontsize=11, handlelength=1.0 if len(looks) <= len(COLORS) else 2.6, **place)
 
 

@@ -16,6 +16,8 @@ from palaestra.runtime.writer_lock import LOCK, WRITER, WriterLock
 
 LOOK_EVERY = 1.0
 """Seconds between two looks at whether the folder is still there."""
+HALF = ".*.tmp-*"
+"""Names of files that are written beside their place and then renamed."""
 
 
 def check_run_id(run_id: str) -> None:
@@ -50,7 +52,8 @@ class RunFolder:
         if self.exists:
             return
         if self.path.is_dir():
-            raise RunError(f"cannot {purpose}: {self.path} is no run: it has no {CONFIGURATION}")
+            begun = " (it ended before it began: leave out --resume to start it)" if purpose == "resume" else ""
+            raise RunError(f"cannot {purpose}: {self.path} is no run: it has no {CONFIGURATION}{begun}")
         try:
             names = sorted(entry.name for entry in self.results.iterdir() if entry.is_dir() and not entry.name.startswith("."))
             names = [name for name in names if name != self.run_id]
@@ -71,8 +74,8 @@ class RunFolder:
             )
 
     def _is_bare(self) -> bool:
-        """Whether it holds nothing but what a start leaves that then did not begin a run: a lock, and logs of games."""
-        files = [path for path in self.path.rglob("*") if not path.is_dir()]
+        """Whether it holds nothing but what a start leaves that then did not begin a run: a lock, logs of games, half a first file."""
+        files = [path for path in self.path.rglob("*") if not path.is_dir() and not path.match(HALF)]
         return self.path.is_dir() and all(
             (path.parent == self.logs and path.name.startswith("Player-")) or (path.parent == self.path and path.name in (LOCK, WRITER))
             for path in files
@@ -121,7 +124,7 @@ class RunFolder:
 
     def sweep(self) -> None:
         """Clears away the halves of files that a killed run was writing; `Checkpoints` does so for its own."""
-        for half in self.path.rglob(".*.tmp-*"):
+        for half in self.path.rglob(HALF):
             if half.is_file() and self.checkpoints not in half.parents:
                 half.unlink(missing_ok=True)
 

@@ -59,7 +59,7 @@ class GroupGradient:
         assert isinstance(critic, GroupCritic)
         output, features = self._forward(rows.inputs, rows.sequences)
         with torch.autocast(features.device.type, torch.bfloat16, enabled=self.bfloat16):
-            own = critic(features).index_select(0, batch.views)
+            own = critic.own_value(features.index_select(0, batch.views), batch.groups.agents_at(batch.places))
             context, difference = critic.context_and_difference(features, batch.action, batch.groups, batch.views, batch.places)
         own, context, difference = (x.to(features.dtype) for x in (own, context, difference))
         policy_loss, entropy, log_ratio = policy_loss_and_entropy(self.network, output.index_select(0, batch.views), rows, c)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -9,6 +10,7 @@ from palaestra.core.timestep import Action
 from palaestra.data.moment_batches import MomentBatches
 from palaestra.data.moments import groups_of
 from palaestra.data.rollout import Rollout
+from palaestra.data.timeline import NOBODY
 from palaestra.models.actor_critic import CRITIC, ActorCritic
 from palaestra.models.group_critic import GroupCritic
 from palaestra.models.trunk import Inputs
@@ -47,30 +49,36 @@ class GroupCritique:
         """Values, baselines, next values and endless next values of all decisions, each (N, K).
 
         The next value is that of the agents of the group that are still there, 0 once the group's episode ended. The endless one,
-        for reward signals that ignore ends, counts agents whose episode ended with their final observations.
+        for reward signals that ignore ends, counts agents whose episode ended with their final observations. With individual values
+        an agent that goes on has its own next value instead.
         """
         table = self.batches.table
         features = self._features()
-        value, together, baseline = self._of_decisions(features)
+        own, value, together, baseline = self._of_decisions(features)
         views, groups = groups_of(table.later, self.device)
         later = self.critic.value(features.index_select(0, views), groups)
         known = torch.cat([together, later, torch.zeros_like(together[:1])])  # the last, at index -1, where the group is gone
         following, endless = (torch.from_numpy(where % len(known)).to(self.device) for where in (table.following, table.following_endless))
-        return value, baseline, known[following], known[endless]
+        if self.critic.count_head is None:
+            return value, baseline, known[following], known[endless]
+        own_next = torch.from_numpy(np.where(table.timeline.terminated, NOBODY, table.successor)).to(self.device)
+        goes_on, own = (own_next != NOBODY).unsqueeze(1), own.index_select(0, own_next.clamp(min=0))
+        return value, baseline, torch.where(goes_on, own, known[following]), torch.where(goes_on, own, known[endless])
 
-    def _of_decisions(self, features: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Values (N, K) of all decisions, values (M, K) of the groups at all moments, and baselines (N, K)."""
+    def _of_decisions(self, features: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Own values and values (N, K) of all decisions, values (M, K) of the groups at all moments, and baselines (N, K)."""
         table, signals = self.batches.table, self.network.signals
-        value, baseline = features.new_zeros((2, len(table.moment), signals)).unbind()
+        own, value, baseline = features.new_zeros((3, len(table.moment), signals)).unbind()
         together = features.new_zeros((len(table), signals))
         for batch in self.batches.in_order(VALUE_ROWS, self.device):
             action = Action(*(column.index_select(0, batch.chosen) for column in (self.action.continuous, self.action.discrete)))
             seen, rows = features.index_select(0, batch.chosen), batch.decisions
             context, difference = self.critic.context_and_difference(seen, action, batch.groups, batch.views, batch.places)
-            value[rows] = self.critic(seen).index_select(0, batch.views) + context
+            own[rows] = self.critic.own_value(seen.index_select(0, batch.views), batch.groups.agents_at(batch.places))
+            value[rows] = own[rows] + context
             baseline[rows] = value[rows] + difference
             together[batch.moments] = self.critic.value(seen, batch.groups)
-        return value, together, baseline
+        return own, value, together, baseline
 
     def _features(self) -> Tensor:
         """Of all views, (V + E, width)."""

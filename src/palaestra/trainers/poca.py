@@ -43,7 +43,8 @@ class POCA:
 
     An agent's reward is its own plus that of its mates and of the group. Returns bootstrap with the value of the whole
     group, so an agent that leaves early is still credited with what its mates earn later. The advantage is that return less a
-    counterfactual baseline, which knows what the mates see and do but not the agent's own action.
+    counterfactual baseline, which knows what the mates see and do but not the agent's own action. With `individual_values`
+    returns bootstrap with the agent's own value instead, and with the group's only where the agent has left.
     """
 
     Settings = POCASettings
@@ -73,8 +74,9 @@ class POCA:
     @staticmethod
     def make_network(spec: BehaviorSpec, settings: BehaviorSettings) -> ActorCritic:
         """An actor, and a critic of groups with a value and a baseline for each reward signal."""
-        hyper, head = settings.hyperparameters, partial(GroupCritic, action=spec.action)
+        hyper = settings.hyperparameters
         assert isinstance(hyper, POCASettings)
+        head = partial(GroupCritic, action=spec.action, individual=hyper.individual_values)
         network = ActorCritic(spec, settings.network_settings, len(settings.reward_signals), hyper.shared_critic, head)
         assert isinstance(network.value_head, GroupCritic)
         start_curious(network.value_head.own_head, settings)

@@ -81,6 +81,8 @@ class POCASettings(Settings):
     """How the entropy coefficient falls. Unset: as learning_rate_schedule says, where that is set."""
     epsilon_schedule: Schedule = "linear"
     """How the clip range falls, to 0.1. Unset: as learning_rate_schedule says, where that is set."""
+    individual_values: bool = False
+    """Returns bootstrap with each agent's own value, from its observation and the number of agents left, not with the group's."""
     max_grad_norm: float | None = Field(default=None, gt=0)
     """Gradient clipping by the global norm; null: none."""
     value_coef: float = Field(default=0.5, ge=0)

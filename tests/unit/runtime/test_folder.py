@@ -64,6 +64,20 @@ def test_a_run_that_is_missing_is_told_from_its_neighbors(tmp_path: Path):
         RunFolder(tmp_path / "nowhere", "zzz").must_exist("play")
 
 
+@pytest.mark.parametrize("half", [".writer.json.tmp-77", ".configuration.yaml.tmp-77"])
+def test_a_start_that_was_killed_before_its_first_file_can_be_started_again(tmp_path: Path, half: str):
+    folder = RunFolder(tmp_path, "first")
+    folder.path.mkdir()
+    (folder.path / half).write_text("beh")
+    with pytest.raises(RunError, match="it ended before it began: leave out --resume to start it"):
+        folder.must_exist("resume")
+    folder.must_be_free(force=False)
+    folder.create(LOADED)
+    folder.sweep()
+    assert load(folder.path / CONFIGURATION).settings == LOADED
+    assert not (folder.path / half).exists()
+
+
 def test_halves_of_files_are_swept_away(tmp_path: Path):
     folder = RunFolder(tmp_path, "first")
     folder.create(LOADED)

@@ -43,6 +43,7 @@ def test_a_disk_that_fills_up_ends_the_run_and_leaves_one_that_resumes(tmp_path:
     assert differences(state(whole.folder), state(resumed.folder)) == []
 
 
+@pytest.mark.curves
 def test_a_run_in_an_environment_of_ones_own_leaves_model_curves_and_settings(tmp_path: Path):
     config = settings("Bandit", 2000, hyperparameters={"batch_size": 32, "buffer_size": 128, "learning_rate": 0.003})
     result = palaestra.train(config, env=Bandit(8, branches=(2,)), results_dir=str(tmp_path), run_id="mine", seed=1, quiet=True)

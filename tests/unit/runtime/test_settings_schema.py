@@ -21,7 +21,7 @@ KEYS = {
     ),
     "POCASettings": (
         "batch_size buffer_size learning_rate learning_rate_schedule beta beta_schedule epsilon epsilon_schedule lambd num_epoch "
-        "shared_critic max_grad_norm value_coef joint_ratio"
+        "shared_critic max_grad_norm value_coef joint_ratio individual_values"
     ),
     "SACSettings": (
         "batch_size buffer_size learning_rate learning_rate_schedule buffer_init_steps tau steps_per_update "

@@ -24,6 +24,7 @@ from palaestra.data.rollout import Rollout
 from palaestra.data.rows import Rows
 from palaestra.data.sequences import SequenceTable
 from palaestra.losses.returns import gae
+from palaestra.models.actor_critic import CRITIC
 from palaestra.models.distributions import log_prob_and_entropy
 from palaestra.models.group_critic import GroupCritic
 from palaestra.runtime.collector import Collector, Seat
@@ -287,8 +288,10 @@ def doors(trainer: POCA, pairs: int = 64) -> Rollout:
     return buffer.take(steps[-1])
 
 
-def test_the_last_agent_of_a_group_gains_by_finishing():
-    trainer = poca(VECTOR, {"batch_size": 64, "learning_rate": 3e-3, "num_epoch": 3, "lambd": 0.5}, gamma=0.9)
+@pytest.mark.parametrize("individual", [False, True])
+def test_the_last_agent_of_a_group_gains_by_finishing(individual: bool):
+    hyper = {"batch_size": 64, "learning_rate": 3e-3, "num_epoch": 3, "lambd": 0.5, "individual_values": individual}
+    trainer = poca(VECTOR, hyper, gamma=0.9)
     rollout = doors(trainer)
     for _ in range(60):
         trainer.update(rollout, 0)
@@ -303,6 +306,28 @@ def test_the_last_agent_of_a_group_gains_by_finishing():
     gain = target - baseline[:, 0]
     assert gain[finishing].min() > 0.02
     assert gain[waiting].max() < -0.02
+
+
+def test_individual_values_continue_a_return_with_the_agents_own_next_value():
+    trainer = poca(VECTOR, {"lambd": 0.0, "individual_values": True}, gamma=0.5)
+    critic, obs = group_critic(trainer), [torch.tensor([[float(t)], [2.0 * t - 1.0]]) for t in range(3)]
+    with torch.no_grad():
+        critic.own_head.weight.normal_(generator=torch.Generator().manual_seed(0))
+        assert critic.count_head is not None
+        critic.count_head.bias.fill_(1.0)
+        own = [
+            critic.own_value(trainer.network.features(CRITIC, trainer.network.prepare((seen,))), torch.tensor([agents, agents]))[:, 0]
+            for seen, agents in zip(obs, (2, 2, 1), strict=True)
+        ]
+    steps = [
+        mates(table(obs[0])),
+        mates(table(obs[1])),
+        mates(table(obs[2], acting=[False, True], terminated=[0])),
+    ]
+    rollout = steps_to_rollout(trainer, steps)
+    target = rows_of(trainer, rollout).target[:, 0]
+    # each goes on with itself; after the first has died both are worth what the survivor is worth alone
+    assert_close(target, torch.stack([0.5 * own[1][0], 0.5 * own[1][1], 0.5 * own[2][1], 0.5 * own[2][1]]))
 
 
 def learned(kind: type[POCA] | type[PPO], name: str) -> float:
@@ -340,4 +365,4 @@ def test_it_keeps_the_contract_of_a_trainer(network: dict[str, object]):
 
 @pytest.mark.parametrize("memory", [None, MEMORY], ids=("no memory", "memory"))
 def test_it_keeps_the_contract_with_one_body_for_actor_and_critic(memory: dict[str, int] | None):
-    check_trainer(POCA, behavior_settings({"shared_critic": True}, {"memory": memory}, trainer_type="poca"))
+    check_trainer(POCA, behavior_settings({"shared_critic": True, "individual_values": True}, {"memory": memory}, trainer_type="poca"))
