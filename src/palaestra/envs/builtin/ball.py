@@ -6,11 +6,6 @@ inelastic contacts with a friction coefficient of 0.6, ticks of 0.02 s integrate
 in all of that, as it does in Galilei's; it tells through the drag of the air, small for a mass of 1.
 """
 
-# A kernel is Warp's language in Python's clothes; pyright reads it as Python.
-# pyright: reportArgumentType=false, reportOperatorIssue=false, reportInvalidTypeForm=false
-# pyright: reportAttributeAccessIssue=false, reportCallIssue=false, reportIndexIssue=false
-# pyright: reportGeneralTypeIssues=false, reportAssignmentType=false
-
 from __future__ import annotations
 
 from collections.abc import Mapping

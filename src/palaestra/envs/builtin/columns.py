@@ -1,8 +1,5 @@
 """The columns of a world: torch tensors that a Warp struct sees too, allocated once, and what every environment does with them."""
 
-# A kernel is Warp's language in Python's clothes; pyright reads it as Python.
-# pyright: reportArgumentType=false, reportOperatorIssue=false, reportInvalidTypeForm=false, reportIndexIssue=false
-
 from __future__ import annotations
 
 import logging

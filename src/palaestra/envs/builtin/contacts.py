@@ -3,11 +3,6 @@
 A contact's normal points from the first body to the second; a count of 0 says that they are apart.
 """
 
-# A kernel is Warp's language in Python's clothes; pyright reads it as Python.
-# pyright: reportArgumentType=false, reportOperatorIssue=false, reportInvalidTypeForm=false
-# pyright: reportAttributeAccessIssue=false, reportCallIssue=false, reportIndexIssue=false
-# pyright: reportGeneralTypeIssues=false
-
 from __future__ import annotations
 
 import warp as wp

@@ -3,11 +3,6 @@
 It is a circle that pushes nothing away. Places and angles are those of `planar`.
 """
 
-# A kernel is Warp's language in Python's clothes; pyright reads it as Python.
-# pyright: reportArgumentType=false, reportOperatorIssue=false, reportInvalidTypeForm=false
-# pyright: reportAttributeAccessIssue=false, reportCallIssue=false, reportIndexIssue=false
-# pyright: reportGeneralTypeIssues=false
-
 from __future__ import annotations
 
 import torch

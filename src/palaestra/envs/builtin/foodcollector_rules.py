@@ -8,11 +8,6 @@ at the first agent within 25 (times laser_length). The floor is 60 x 60 rather t
 an agent that moves by chance then meets food four times as often, and learning begins as much sooner.
 """
 
-# A kernel is Warp's language in Python's clothes; pyright reads it as Python.
-# pyright: reportArgumentType=false, reportOperatorIssue=false, reportInvalidTypeForm=false
-# pyright: reportAttributeAccessIssue=false, reportCallIssue=false, reportIndexIssue=false
-# pyright: reportGeneralTypeIssues=false, reportAssignmentType=false
-
 from __future__ import annotations
 
 import warp as wp

@@ -4,11 +4,6 @@ A cell is row * COLUMNS + column, row 0 at the bottom. A move exchanges a cell w
 row) or, after those, with the one above it; it is allowed where it makes a line. That is the order of Unity's moves too.
 """
 
-# A kernel is Warp's language in Python's clothes; pyright reads it as Python.
-# pyright: reportArgumentType=false, reportOperatorIssue=false, reportInvalidTypeForm=false
-# pyright: reportAttributeAccessIssue=false, reportCallIssue=false, reportIndexIssue=false
-# pyright: reportGeneralTypeIssues=false, reportAssignmentType=false
-
 from __future__ import annotations
 
 import warp as wp

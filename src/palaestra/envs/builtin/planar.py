@@ -16,11 +16,6 @@ Contacts are inelastic (restitution 0). A contact parts the bodies at once, each
 where three or more press on one another, a second round of the same contacts makes it firmer.
 """
 
-# A kernel is Warp's language in Python's clothes; pyright reads it as Python.
-# pyright: reportArgumentType=false, reportOperatorIssue=false, reportInvalidTypeForm=false
-# pyright: reportAttributeAccessIssue=false, reportCallIssue=false, reportIndexIssue=false
-# pyright: reportGeneralTypeIssues=false
-
 from __future__ import annotations
 
 import warp as wp

@@ -8,11 +8,6 @@ Rays are as thick as a ball of 0.4 m where they meet the block, so that it seldo
 Masses are equal; `dynamic_friction` and `static_friction` are those of the block on the floor.
 """
 
-# A kernel is Warp's language in Python's clothes; pyright reads it as Python.
-# pyright: reportArgumentType=false, reportOperatorIssue=false, reportInvalidTypeForm=false
-# pyright: reportAttributeAccessIssue=false, reportCallIssue=false, reportIndexIssue=false
-# pyright: reportGeneralTypeIssues=false, reportAssignmentType=false
-
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar

@@ -14,11 +14,6 @@ anywhere where there is no place left: two who push the same block by chance hav
 agents saw the whole room, it earned 6.5 after 1.7 million decisions, against 2.8, the small ones, with larger blocks that lay anywhere.
 """
 
-# A kernel is Warp's language in Python's clothes; pyright reads it as Python.
-# pyright: reportArgumentType=false, reportOperatorIssue=false, reportInvalidTypeForm=false
-# pyright: reportAttributeAccessIssue=false, reportCallIssue=false, reportIndexIssue=false
-# pyright: reportGeneralTypeIssues=false, reportAssignmentType=false
-
 from __future__ import annotations
 
 import warp as wp

@@ -14,10 +14,6 @@ as Unity's do not. A kernel keeps the nearest of what its ray may meet:
     write_ray(world.obs, row, at, TAGS, tag, nearest / LENGTH)
 """
 
-# A kernel is Warp's language in Python's clothes; pyright reads it as Python.
-# pyright: reportArgumentType=false, reportOperatorIssue=false, reportInvalidTypeForm=false
-# pyright: reportAttributeAccessIssue=false, reportCallIssue=false, reportIndexIssue=false
-
 from __future__ import annotations
 
 import warp as wp

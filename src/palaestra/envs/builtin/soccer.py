@@ -11,11 +11,6 @@ ray tells of ball, own goal, other goal, wall, mate, rival and nothing by a one-
 team sees is what the other would with the field turned around, so that one policy plays both.
 """
 
-# A kernel is Warp's language in Python's clothes; pyright reads it as Python.
-# pyright: reportArgumentType=false, reportOperatorIssue=false, reportInvalidTypeForm=false
-# pyright: reportAttributeAccessIssue=false, reportCallIssue=false, reportIndexIssue=false
-# pyright: reportGeneralTypeIssues=false, reportAssignmentType=false
-
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar

@@ -4,11 +4,6 @@ A ray is as thick as 0.4 to either side for ball and players, as a cast sphere i
 Columns are those of `soccer_field`, and `side`, where a goal is a player's own: 1 for who plays toward x, -1 for the others.
 """
 
-# A kernel is Warp's language in Python's clothes; pyright reads it as Python.
-# pyright: reportArgumentType=false, reportOperatorIssue=false, reportInvalidTypeForm=false
-# pyright: reportAttributeAccessIssue=false, reportCallIssue=false, reportIndexIssue=false
-# pyright: reportGeneralTypeIssues=false, reportAssignmentType=false
-
 from __future__ import annotations
 
 from typing import Any

@@ -11,11 +11,6 @@ The tiles come before the vector, because Unity orders sensors by name (`BufferS
 a model trained here reads what Unity's agent sends. Rows of tiles are in rising order of their numbers.
 """
 
-# A kernel is Warp's language in Python's clothes; pyright reads it as Python.
-# pyright: reportArgumentType=false, reportOperatorIssue=false, reportInvalidTypeForm=false
-# pyright: reportAttributeAccessIssue=false, reportCallIssue=false, reportIndexIssue=false
-# pyright: reportGeneralTypeIssues=false, reportAssignmentType=false
-
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar

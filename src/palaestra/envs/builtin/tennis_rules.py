@@ -4,11 +4,6 @@ A rally begins with the ball falling onto a side drawn at random, as though the 
 episodes end with it, or as a draw after MOST_DECISIONS.
 """
 
-# A kernel is Warp's language in Python's clothes; pyright reads it as Python.
-# pyright: reportArgumentType=false, reportOperatorIssue=false, reportInvalidTypeForm=false
-# pyright: reportAttributeAccessIssue=false, reportCallIssue=false, reportIndexIssue=false
-# pyright: reportGeneralTypeIssues=false, reportAssignmentType=false
-
 from __future__ import annotations
 
 import warp as wp

@@ -20,11 +20,6 @@ a low one. Then come x, height and y over 20, from the middle of the wall, and 1
 is above 0.
 """
 
-# A kernel is Warp's language in Python's clothes; pyright reads it as Python.
-# pyright: reportArgumentType=false, reportOperatorIssue=false, reportInvalidTypeForm=false
-# pyright: reportAttributeAccessIssue=false, reportCallIssue=false, reportIndexIssue=false
-# pyright: reportGeneralTypeIssues=false, reportAssignmentType=false
-
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar

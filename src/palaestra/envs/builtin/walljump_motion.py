@@ -4,11 +4,6 @@ x runs along the wall and y across it, toward the goal; lengths are in meters, t
 What stands on the ground, the block and the wall, is solid below its top and a floor above it.
 """
 
-# A kernel is Warp's language in Python's clothes; pyright reads it as Python.
-# pyright: reportArgumentType=false, reportOperatorIssue=false, reportInvalidTypeForm=false
-# pyright: reportAttributeAccessIssue=false, reportCallIssue=false, reportIndexIssue=false
-# pyright: reportGeneralTypeIssues=false
-
 from __future__ import annotations
 
 import warp as wp
