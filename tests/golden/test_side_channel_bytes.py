@@ -10,8 +10,7 @@ import pytest
 from palaestra.core.metrics import Measurement
 from palaestra.envs.facts import TrainingFacts, hashed
 from palaestra.envs.unity.analytics import ANALYTICS, AnalyticsChannel
-from palaestra.envs.unity.channels import STATS, EngineChannel, FloatProperties, ParametersChannel, StatsChannel
-from palaestra.envs.unity.options import Engine
+from palaestra.envs.unity.channels import STATS, Engine, EngineChannel, FloatProperties, ParametersChannel, StatsChannel
 from palaestra.envs.unity.side_channels import SideChannel, SideChannels, pack, unpack
 
 ENGINE = """

@@ -9,8 +9,9 @@ from typing import Any
 
 from palaestra.core.errors import EnvError
 from palaestra.core.registry import nearest
+from palaestra.envs.unity.channels import Engine
 from palaestra.envs.unity.env import Tell, UnityEnv
-from palaestra.envs.unity.options import Engine, Restarts, UnityOptions
+from palaestra.envs.unity.options import Restarts, UnityOptions
 from palaestra.envs.unity.side_channels import SideChannel
 from palaestra.runtime.settings import RunSettings
 from palaestra.runtime.user_channels import own_channels

@@ -24,7 +24,7 @@ from palaestra.runtime.run_state import check_state
 from palaestra.runtime.settings import behavior, load
 from palaestra.runtime.snapshots import SnapshotFiles
 from palaestra.runtime.trust import must_be_trusted, network_code
-from palaestra.trainers.registry import trainer_class
+from palaestra.trainers.behavior import trainer_class
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -19,8 +19,7 @@ from palaestra.rewards.demonstrations import load_demonstrations
 from palaestra.rewards.settings import GAILSettings
 from palaestra.runtime.collector import Seat
 from palaestra.runtime.settings import BehaviorSettings
-from palaestra.trainers.base import Progresses, Remarks, Trainer, Warns
-from palaestra.trainers.registry import make_trainer
+from palaestra.trainers.base import Progresses, Remarks, Trainer, Warns, make_trainer
 from palaestra.trainers.settings import BCSettings
 
 OWN_REWARDS = ("ppo", "sac")

@@ -15,7 +15,7 @@ from palaestra.runtime.folder import CONFIGURATION
 from palaestra.runtime.run_state import check_state
 from palaestra.runtime.settings import behavior, load
 from palaestra.runtime.trust import must_be_trusted, network_code
-from palaestra.trainers.registry import trainer_class
+from palaestra.trainers.behavior import trainer_class
 
 
 def load_networks(run: Path, step: int | None = None, trust: bool = False) -> dict[str, tuple[Trunk, BehaviorSpec]]:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palaestra.core.errors import EnvError
-from palaestra.envs.unity.options import Engine
+from palaestra.envs.unity.channels import Engine
 from palaestra.sdk.agent import Agent
 from palaestra.sdk.cast import Cast
 from palaestra.sdk.exchange import Said, Told

@@ -27,9 +27,8 @@ from palaestra.data.rollout import Rollout
 from palaestra.export.check import compare
 from palaestra.export.onnx import export
 from palaestra.runtime.tensorfile import flatten, restore
-from palaestra.trainers.base import Trainer
-from palaestra.trainers.behavior import BehaviorSettings
-from palaestra.trainers.registry import GUIDE, check_members
+from palaestra.trainers.base import Trainer, check_members
+from palaestra.trainers.behavior import GUIDE, BehaviorSettings
 
 SLOTS, EXPORT_ROWS = 16, 50
 

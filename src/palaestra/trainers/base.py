@@ -7,13 +7,14 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import torch
 
+from palaestra.core.errors import PluginError
 from palaestra.core.metrics import Metrics
 from palaestra.core.settings import Settings
 from palaestra.core.specs import BehaviorSpec
 from palaestra.data.rollout import Keeps, Rollout
 from palaestra.models.policy import Policy
 from palaestra.models.trunk import Trunk
-from palaestra.trainers.behavior import BehaviorSettings
+from palaestra.trainers.behavior import OF_A_CLASS, OF_AN_INSTANCE, BehaviorSettings, must_have, trainer_class
 
 
 class Trainer(Protocol):
@@ -85,3 +86,18 @@ class Progresses(Protocol):
     def progress(self) -> float:
         """Share of the update under way that is done, 0 to 1. Read in a signal handler: it must be there at once."""
         ...
+
+
+def make_trainer(spec: BehaviorSpec, settings: BehaviorSettings, device: torch.device, seed: int) -> Trainer:
+    """The trainer of a behavior. Raises PluginError where it lacks a member, ConfigError where it refuses spec or settings."""
+    trainer = trainer_class(settings.trainer_type)(spec, settings, device, seed)
+    check_members(trainer, f"trainer '{settings.trainer_type}'")
+    return trainer
+
+
+def check_members(trainer: Trainer, title: str) -> None:
+    """Raises PluginError, which `title` begins, for what a trainer lacks."""
+    must_have(trainer, OF_A_CLASS + OF_AN_INSTANCE, title)
+    size: object = trainer.rollout_size
+    if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+        raise PluginError(f"{title}: rollout_size is {size!r}; expected a whole number of at least 1")

@@ -8,13 +8,12 @@ from pydantic import ConfigDict, Field, SerializeAsAny, TypeAdapter, ValidationI
 from typing_extensions import TypedDict
 
 from palaestra.core.errors import PluginError
-from palaestra.core.own_code import registry
+from palaestra.core.own_code import find_own, registry
 from palaestra.core.registry import nearest
 from palaestra.core.settings import NO_OWN_CODE, Settings, field_error
 from palaestra.models.settings import NetworkSettings
 from palaestra.rewards.settings import REWARDS, ExtrinsicSettings, RewardSettings
 from palaestra.scenario.settings import SelfPlaySettings
-from palaestra.trainers.registry import trainer_class
 from palaestra.trainers.settings import TRAINERS, BCSettings, BehavioralCloningSettings, POCASettings, PPOSettings, SACSettings
 
 Signals = TypeAdapter(TypedDict("Signals", REWARDS, total=False))  # type: ignore[misc]
@@ -139,3 +138,27 @@ def hyperparameters_class(trainer_type: str, own_code: bool = True) -> type[Sett
     if ":" in trainer_type and not own_code:
         return UnreadHyperparameters
     return TRAINERS[trainer_type] if trainer_type in TRAINERS else trainer_class(trainer_type).Settings
+
+
+GUIDE = "docs/guides/own-trainer.md says what each of them is"
+OF_A_CLASS = ("Settings", "make_network", "update", "state_dict", "load_state_dict")
+OF_AN_INSTANCE = ("network", "policy", "rollout_size", "keeps")
+
+
+def trainer_class(name: str) -> type[Any]:
+    """The class that a `trainer_type` names. Raises PluginError where there is none, or where it is no trainer."""
+    title = f"trainer '{name}'"
+    found = find_own("trainers", title, name)
+    if not isinstance(found, type):
+        raise PluginError(f"{title} is {found!r}; expected a class")
+    must_have(found, OF_A_CLASS, title)
+    settings = found.Settings
+    if not (isinstance(settings, type) and issubclass(settings, Settings)):
+        raise PluginError(f"{title}: its Settings is {settings!r}; expected a class that inherits from palaestra.core.settings.Settings")
+    return found
+
+
+def must_have(found: Any, members: tuple[str, ...], title: str) -> None:
+    """Raises PluginError, which `title` begins, where a trainer or its class lacks a member."""
+    if missing := [name for name in members if not hasattr(found, name)]:
+        raise PluginError(f"{title} lacks {', '.join(missing)}; {GUIDE}")

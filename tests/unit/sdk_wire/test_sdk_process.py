@@ -17,9 +17,9 @@ from unity_play import Told
 from palaestra.core.errors import EnvError
 from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.base import Env
-from palaestra.envs.unity.channels import RawBytes
+from palaestra.envs.unity.channels import Engine, RawBytes
 from palaestra.envs.unity.env import UnityEnv
-from palaestra.envs.unity.options import Engine, UnityOptions
+from palaestra.envs.unity.options import UnityOptions
 
 GAMES = Path(sdk_games.__file__)
 TICKS = 70

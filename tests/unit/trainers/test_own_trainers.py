@@ -24,9 +24,9 @@ from palaestra.runtime.settings import load
 from palaestra.runtime.tracker import Summary
 from palaestra.testing import check_trainer
 from palaestra.testing.check_trainer import SPECS
-from palaestra.trainers.behavior import BehaviorSettings
+from palaestra.trainers.base import make_trainer
+from palaestra.trainers.behavior import BehaviorSettings, trainer_class
 from palaestra.trainers.limits import refuse
-from palaestra.trainers.registry import make_trainer, trainer_class
 
 ROOT = Path(__file__).parents[3]
 GUIDE = ROOT / "docs" / "guides" / "own-trainer.md"

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from uuid import UUID
 
 from palaestra.core.errors import ProtocolError
 from palaestra.core.metrics import Kind, Measurement
 from palaestra.envs.unity.floods import shortened
-from palaestra.envs.unity.options import Engine
 from palaestra.envs.unity.side_channels import IncomingMessage, OutgoingMessage, SideChannel
 
 ENGINE = UUID("e951342c-4f7e-11ea-b238-784f4387d1f7")
@@ -25,6 +25,18 @@ LONGEST_NAME = 200
 """Letters of a statistic's name; longer ones are cut."""
 KEPT = 100_000
 """Measurements held for whoever takes them; the oldest go."""
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """Unity's engine settings, sent before the first tick."""
+
+    width: int = 84
+    height: int = 84
+    quality_level: int = 5
+    time_scale: float = 20.0
+    target_frame_rate: int = -1
+    capture_frame_rate: int = 60
 
 
 class EngineChannel(SideChannel):

@@ -15,7 +15,7 @@ from enum import Enum
 import numpy as np
 from numpy.typing import NDArray
 
-from palaestra.envs.unity.messages import message_class
+from palaestra.envs.unity.messages import message_class, varint
 
 Meta = message_class("communicator_objects.DemonstrationMetaProto")
 Brain = message_class("communicator_objects.BrainParametersProto")
@@ -75,15 +75,6 @@ class DemoMeta:
 def clean_name(name: str) -> str:
     """The name as Unity writes it: letters, digits, blanks and hyphens, 16 of them at most."""
     return re.sub(r"[^a-zA-Z0-9 -]", "", name)[:LONGEST_NAME]
-
-
-def varint(value: int) -> bytes:
-    """A number as protobuf writes lengths."""
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*out, value])
 
 
 def read_varint(data: bytes, at: int, limit: bool = True) -> tuple[int, int]:

@@ -16,10 +16,10 @@ from palaestra.core.errors import DemoError, EmptyDemo, EnvError
 from palaestra.core.specs import BehaviorSpec
 from palaestra.envs.unity.decode import Infos
 from palaestra.envs.unity.demo_columns import Columns, Decoder, join, read_pair
-from palaestra.envs.unity.demo_format import HEADER, Brain, DemoMeta, DemoRecord, Pair, Timing, clean_name, spans, varint
+from palaestra.envs.unity.demo_format import HEADER, Brain, DemoMeta, DemoRecord, Pair, Timing, clean_name, spans
 from palaestra.envs.unity.demo_header import LONGEST_BRAIN, read_brain, read_meta
 from palaestra.envs.unity.demo_pairs import Episode, Pairs, episodes_of, pairs_of
-from palaestra.envs.unity.messages import DecodeError, Observation
+from palaestra.envs.unity.messages import DecodeError, Observation, varint
 from palaestra.envs.unity.readers import Reader
 from palaestra.envs.unity.sensors import Sensor
 

@@ -15,8 +15,8 @@ from PIL import Image
 
 from palaestra.core.errors import DemoError
 from palaestra.core.specs import BehaviorSpec, ObsSpec
-from palaestra.envs.unity.demo_format import Brain, DemoMeta, DemoRecord, Pair, clean_name, varint
-from palaestra.envs.unity.messages import Observation
+from palaestra.envs.unity.demo_format import Brain, DemoMeta, DemoRecord, Pair, clean_name
+from palaestra.envs.unity.messages import Observation, varint
 from palaestra.envs.unity.readers import split_key
 from palaestra.envs.unity.sensors import GOAL, NONE, PNG, TRANSLATIONAL, VARIABLE
 

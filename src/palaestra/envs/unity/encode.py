@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palaestra.core.specs import ActionSpec
-from palaestra.envs.unity.demo_format import varint
-from palaestra.envs.unity.messages import Columns, message_class
+from palaestra.envs.unity.messages import Columns, message_class, varint
 
 COMMUNICATION = "1.5.0"
 """The protocol's version that we speak."""

@@ -39,3 +39,12 @@ Columns = message_class("palaestra.columns.Message")
 """The same message with bytes where many agents or whole arrays are read at once (proto/columns.proto)."""
 Observation = message_class("communicator_objects.ObservationProto")
 Any_ = message_class("palaestra.any.Any")
+
+
+def varint(value: int) -> bytes:
+    """A number as protobuf writes lengths."""
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*out, value])

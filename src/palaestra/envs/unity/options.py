@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+
+from palaestra.envs.unity.channels import Engine
 
 EDITOR_PORT = 5004
 PATIENCE = 60.0
@@ -21,18 +23,6 @@ class Restarts:
 
 
 @dataclass(frozen=True, slots=True)
-class Engine:
-    """Unity's engine settings, sent before the first tick."""
-
-    width: int = 84
-    height: int = 84
-    quality_level: int = 5
-    time_scale: float = 20.0
-    target_frame_rate: int = -1
-    capture_frame_rate: int = 60
-
-
-@dataclass(frozen=True, slots=True)
 class UnityOptions:
     """Everything about the games of one environment."""
 
@@ -44,7 +34,7 @@ class UnityOptions:
     bind: str | None = None  # address to listen on; None: this machine only
     patience: float | None = None  # seconds to wait for an answer; None: PATIENCE for builds, for ever for the Editor
     restarts: Restarts = Restarts()
-    engine: Engine = Engine()
+    engine: Engine = field(default_factory=Engine)
     areas: int = 1  # told to the game, which may make that many copies of its training area
     no_graphics: bool = False
     no_graphics_monitor: bool = False  # the same but for the first copy

@@ -22,9 +22,8 @@ from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.envs.unity import images
 from palaestra.envs.unity.bounds import check_tick, most_bytes
 from palaestra.envs.unity.demo import read_demo
-from palaestra.envs.unity.demo_format import varint
 from palaestra.envs.unity.images import SIGNATURE, Picture, read_pictures
-from palaestra.envs.unity.messages import Observation, message_class
+from palaestra.envs.unity.messages import Observation, message_class, varint
 from palaestra.envs.unity.server import Inbox, Server
 
 Pair = message_class("communicator_objects.AgentInfoActionPairProto")

@@ -8,8 +8,7 @@ import pytest
 from palaestra.core.errors import ProtocolError
 from palaestra.core.metrics import Measurement
 from palaestra.envs.unity import channels
-from palaestra.envs.unity.channels import EngineChannel, FloatProperties, ParametersChannel, RawBytes, StatsChannel
-from palaestra.envs.unity.options import Engine
+from palaestra.envs.unity.channels import Engine, EngineChannel, FloatProperties, ParametersChannel, RawBytes, StatsChannel
 from palaestra.envs.unity.side_channels import IncomingMessage, OutgoingMessage, SideChannel, SideChannels, pack, unpack
 
 

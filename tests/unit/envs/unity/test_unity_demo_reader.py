@@ -12,8 +12,7 @@ from palaestra.core.errors import DemoError, EmptyDemo
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.envs.unity import demo_columns, demo_reader
 from palaestra.envs.unity.demo import Columns, DemoMeta, read_demo, rewrite
-from palaestra.envs.unity.demo_format import varint
-from palaestra.envs.unity.messages import message_class
+from palaestra.envs.unity.messages import message_class, varint
 
 Pair = message_class("communicator_objects.AgentInfoActionPairProto")
 Brain = message_class("communicator_objects.BrainParametersProto")
