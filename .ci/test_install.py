@@ -73,8 +73,8 @@ assert "torch" not in sys.modules
 """
 CURVES = """
 from pathlib import Path
-from palaestra.runtime.sinks import JSONLSink
-from palaestra.runtime.tracker import Tracker
+from palaestra.runtime.logging.sinks import JSONLSink
+from palaestra.runtime.logging.tracker import Tracker
 tracker = Tracker([JSONLSink(Path("results/drawn"), {})])
 for step in (10, 20, 30):
     tracker.episodes("Basic", [step / 10], [5])

@@ -25,11 +25,11 @@ from typing import Any
 import palaestra  # isort: skip  before torch, whose threads it tells how to wait
 import torch
 
-from palaestra.data.rows import Rows
+from palaestra.data.minibatches import Rows
 from palaestra.envs.base import Env
-from palaestra.runtime.collector import Collector
+from palaestra.runtime.collect.collector import Collector
+from palaestra.runtime.collect.learner import Learner
 from palaestra.runtime.doctor.examination import random_action
-from palaestra.runtime.learner import Learner
 from palaestra.runtime.settings import BehaviorSettings, load
 from palaestra.trainers.gradients import Coefficients
 from palaestra.trainers.ppo import PPO

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import palaestra
-from palaestra.envs.builtin.base import WarpEnv
+from palaestra.envs.builtin.base.env import WarpEnv
 
 SELF_PLAY = {"save_steps": 20_000, "team_change": 100_000, "swap_steps": 2_000, "window": 10, "play_against_latest_model_ratio": 0.5}
 

@@ -14,7 +14,7 @@ from palaestra.core.settings import Settings
 from palaestra.models.settings import MemorySettings, NetworkSettings
 from palaestra.rewards.settings import REWARDS
 from palaestra.runtime.settings import CheckpointSettings, EngineSettings, EnvSettings, RunSettings, TorchSettings
-from palaestra.runtime.settings.available import NOT_YET
+from palaestra.runtime.settings.loading import NOT_YET
 from palaestra.scenario.settings import SAMPLERS, CompletionCriteriaSettings, LessonSettings, SamplerSettings, SelfPlaySettings
 from palaestra.trainers.behavior import BehaviorSettings
 from palaestra.trainers.settings import TRAINERS, BehavioralCloningSettings

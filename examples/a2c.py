@@ -22,13 +22,13 @@ from palaestra.data.rollout import Keeps, Rollout
 from palaestra.data.sequences import SequenceTable
 from palaestra.losses.returns import gae, horizon_cuts, normalized
 from palaestra.models.actor_critic import ActorCritic
-from palaestra.models.adam import Adam
 from palaestra.models.distributions import log_prob_and_entropy
+from palaestra.models.optimizer import Adam
 from palaestra.models.policy import Policy
 from palaestra.rewards.signals import RewardSignals
+from palaestra.trainers.bc import refuse
 from palaestra.trainers.behavior import BehaviorSettings
-from palaestra.trainers.limits import refuse
-from palaestra.trainers.schedules import scheduled
+from palaestra.trainers.settings import scheduled
 from palaestra.trainers.values import Critique, settled
 
 

@@ -20,14 +20,14 @@ from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action
 from palaestra.data.n_step import NStepReplay, n_step
 from palaestra.data.rollout import Keeps, Rollout
-from palaestra.models.adam import Adam
 from palaestra.models.distributions import draw
+from palaestra.models.optimizer import Adam
 from palaestra.models.policy import Policy
 from palaestra.models.trunk import Inputs, Trunk
 from palaestra.rewards.signals import RewardSignals
+from palaestra.trainers.bc import refuse
 from palaestra.trainers.behavior import BehaviorSettings
-from palaestra.trainers.limits import refuse
-from palaestra.trainers.schedules import scheduled
+from palaestra.trainers.settings import scheduled
 from palaestra.trainers.values import settled
 
 

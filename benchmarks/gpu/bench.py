@@ -25,9 +25,9 @@ import palaestra  # isort: skip  before torch, whose threads it tells how to wai
 import psutil
 import torch
 
-from palaestra.runtime.collector import Collector
-from palaestra.runtime.environments import make_env
-from palaestra.runtime.learner import Learner
+from palaestra.runtime.collect.collector import Collector
+from palaestra.runtime.collect.learner import Learner
+from palaestra.runtime.environments.make import make_env
 from palaestra.runtime.settings import RunSettings, load
 
 CONFIGS = ROOT / "configs"

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
+from palaestra.data.minibatches import Rows
 from palaestra.data.rollout import Rollout
-from palaestra.data.rows import Rows
 from palaestra.data.sequences import SequenceTable, sequence_minibatches
 from palaestra.runtime.settings import load
 from palaestra.trainers.gradients import Coefficients

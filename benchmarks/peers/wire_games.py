@@ -28,7 +28,7 @@ from pathlib import Path
 
 import psutil
 
-from palaestra.sdk.pack import pack
+from palaestra.sdk.__main__ import pack
 
 GAMES = Path(__file__).resolve().parents[1] / "games"
 BARS = {"recall": 0.8, "spot": 9.0, "ripest": 8.5, "reach": 22.0, "maze": 0.8, "escape": 0.7, "errand": 0.8}

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from typing import Any
 
     from palaestra.brains.model import load_policy as load_policy
+    from palaestra.demos import read_demo as read_demo
     from palaestra.envs.base import Env
-    from palaestra.envs.unity.demo import read_demo as read_demo
-    from palaestra.runtime.api import train as train
-    from palaestra.runtime.stopping import stop_at_reward as stop_at_reward
+    from palaestra.runtime.run.api import train as train
+    from palaestra.runtime.run.stopping import stop_at_reward as stop_at_reward
 
     __version__: str
 
@@ -36,7 +36,7 @@ def make(name: str, *, areas: int | None = None, device: str = "cpu", **options:
 
     `options` go to the environment itself (`palaestra envs NAME` lists them). Raises EnvError.
     """
-    from palaestra.runtime.environments import make_env
+    from palaestra.runtime.environments.make import make_env
 
     return make_env(name, areas=areas, device=device, options=options)
 
@@ -47,15 +47,15 @@ def __getattr__(name: str) -> Any:
 
         return load_policy
     if name == "read_demo":
-        from palaestra.envs.unity.demo import read_demo
+        from palaestra.demos import read_demo
 
         return read_demo
     if name == "train":
-        from palaestra.runtime.api import train
+        from palaestra.runtime.run.api import train
 
         return train
     if name == "stop_at_reward":
-        from palaestra.runtime.stopping import stop_at_reward
+        from palaestra.runtime.run.stopping import stop_at_reward
 
         return stop_at_reward
     if name == "__version__":

@@ -21,9 +21,9 @@ import palaestra
 from palaestra.core.specs import ObsSpec
 from palaestra.core.timestep import Action
 from palaestra.export.check import compare
-from palaestra.runtime.demo_recording import DemoRecorder
-from palaestra.runtime.networks import load_networks
-from palaestra.runtime.tracker import Summary
+from palaestra.runtime.logging.tracker import Summary
+from palaestra.runtime.play.demo_recording import DemoRecorder
+from palaestra.runtime.storage.networks import load_networks
 
 IMAGE = ObsSpec("image", (3, 20, 20))
 SEEN = {"vector": (VECTOR,), "image": (IMAGE,), "vector, goal": (VECTOR, GOAL), "entities": (TILES,), "all": (IMAGE, VECTOR, TILES)}

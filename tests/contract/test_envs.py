@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from palaestra.core.registry import Registry
-from palaestra.runtime.environments import make_env
+from palaestra.core.plugins import Registry
+from palaestra.runtime.environments.make import make_env
 from palaestra.testing import check_env
 
 ROOT = Path(__file__).parents[2]

@@ -21,8 +21,8 @@ from palaestra.core.specs import ActionSpec, ObsSpec
 from palaestra.core.timestep import Action
 from palaestra.models.actor_critic import ActorCritic
 from palaestra.models.distributions import branch_log_probs, for_environment
-from palaestra.runtime.networks import load_networks
-from palaestra.runtime.tracker import Summary
+from palaestra.runtime.logging.tracker import Summary
+from palaestra.runtime.storage.networks import load_networks
 
 SMALLEST = {"simple": 20, "nature_cnn": 36, "resnet": 15, "match3": 5, "fully_connected": 4}
 ACTIONS = {"continuous": ActionSpec(2), "discrete": ActionSpec(branches=(3, 2)), "hybrid": ActionSpec(1, (4,))}

@@ -11,7 +11,7 @@ import torch
 
 from palaestra.core.errors import PluginError
 from palaestra.core.metrics import Metrics
-from palaestra.core.registry import Registry
+from palaestra.core.plugins import Registry
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action, Decision, TimeStep
 from palaestra.data.rollout import Rollout

@@ -8,10 +8,10 @@ from uuid import NAMESPACE_URL, uuid5
 import pytest
 
 from palaestra.core.metrics import Measurement
-from palaestra.envs.facts import TrainingFacts, hashed
+from palaestra.envs.base import TrainingFacts, hashed
 from palaestra.envs.unity.analytics import ANALYTICS, AnalyticsChannel
-from palaestra.envs.unity.channels import STATS, Engine, EngineChannel, FloatProperties, ParametersChannel, StatsChannel
-from palaestra.envs.unity.side_channels import SideChannel, SideChannels, pack, unpack
+from palaestra.wire.channels import STATS, Engine, EngineChannel, FloatProperties, ParametersChannel, StatsChannel
+from palaestra.wire.side_channels import SideChannel, SideChannels, pack, unpack
 
 ENGINE = """
     2c3451e97e4fea11b238784f4387d1f7 0c000000 00000000 54000000 54000000

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from palaestra.core.errors import EmptyDemo
-from palaestra.envs.unity.demo import DemoWriter, Timing, read_demo, rewrite
+from palaestra.demos import DemoWriter, Timing, read_demo, rewrite
 
 HERE = Path(__file__).parent / "data" / "demos"
 ALL = Path(os.environ.get("PALAESTRA_DEMOS") or HERE)

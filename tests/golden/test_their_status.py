@@ -6,8 +6,8 @@ import json
 import shutil
 from pathlib import Path
 
-from palaestra.runtime.models_folder import ModelsFolder
-from palaestra.runtime.status import TrainingStatus
+from palaestra.runtime.storage.model_writer import ModelsFolder
+from palaestra.runtime.storage.status import TrainingStatus
 
 FILES = Path(__file__).parent / "data" / "training_status"
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from palaestra.core.specs import ActionSpec
-from palaestra.envs.unity import encode
-from palaestra.envs.unity.encode import ActionWriter
+from palaestra.wire import encode
+from palaestra.wire.encode import ActionWriter
 
 
 @dataclass(frozen=True)

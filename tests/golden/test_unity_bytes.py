@@ -10,8 +10,8 @@ from conversations import FOLDER, NAMES, read
 from unity_infos import Brain
 
 from palaestra.core.specs import ActionSpec, ObsSpec, describe
-from palaestra.envs.unity.decode import decode
-from palaestra.envs.unity.readers import Reader
+from palaestra.wire.decode import decode
+from palaestra.wire.readers import Reader
 
 COLOR = """89504e470d0a1a0a 0000000d49484452 00000002 00000002 0802000000fdd49a73
     00000019494441547801010e00f1ff 00 ff0000 00ff00 00 0000ff 336699 1bf20430 76883b88 0000000049454e44ae426082"""

@@ -13,14 +13,14 @@ from small_runs import differences, settings, state
 from waits import counted
 
 import palaestra
-from palaestra.core.registry import Registry
+from palaestra.core.plugins import Registry
 from palaestra.core.timestep import Action
-from palaestra.runtime.collector import Collector
+from palaestra.runtime.collect.collector import Collector
+from palaestra.runtime.collect.learner import Learner
 from palaestra.runtime.doctor.examination import random_action
-from palaestra.runtime.environments import make_env
-from palaestra.runtime.learner import Learner
+from palaestra.runtime.environments.make import make_env
+from palaestra.runtime.logging.tracker import Summary
 from palaestra.runtime.settings import load
-from palaestra.runtime.tracker import Summary
 from palaestra.testing import check_env
 
 pytestmark = pytest.mark.gpu

@@ -10,7 +10,7 @@ import torch
 import warp as wp
 from waits import counted
 
-from palaestra.runtime.environments import make_env
+from palaestra.runtime.environments.make import make_env
 
 ROOT = Path(__file__).parents[2]
 

@@ -12,7 +12,7 @@ import pytest
 
 import palaestra
 from palaestra.brains.model import Policy
-from palaestra.runtime.evaluation import evaluate
+from palaestra.runtime.play.evaluation import evaluate
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs" / "ppo"
 SEEDS = (1, 2, 3)

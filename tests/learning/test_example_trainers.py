@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import palaestra
-from palaestra.runtime.evaluation import evaluate
+from palaestra.runtime.play.evaluation import evaluate
 
 ROOT = Path(__file__).resolve().parents[2]
 EPISODES = 100

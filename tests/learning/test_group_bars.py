@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import palaestra
-from palaestra.runtime.evaluation import evaluate
+from palaestra.runtime.play.evaluation import evaluate
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
 GAMES = Path(__file__).resolve().parents[2] / "benchmarks" / "games"

@@ -11,7 +11,7 @@ import pytest
 from recall_env import Recall
 
 import palaestra
-from palaestra.runtime.tracker import Summary
+from palaestra.runtime.logging.tracker import Summary
 
 MEMORY = {"sequence_length": 64, "memory_size": 64}
 ENVS: dict[str, Callable[[], Recall]] = {

@@ -12,7 +12,7 @@ from test_bars import SEEDS, mean_reward
 
 import palaestra
 from palaestra.core.timestep import Action
-from palaestra.runtime.demo_recording import DemoRecorder
+from palaestra.runtime.play.demo_recording import DemoRecorder
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs" / "sac"
 

@@ -17,7 +17,7 @@ import sdk_games
 import yaml
 from unity_play import free_port
 
-from palaestra.sdk.pack import pack
+from palaestra.sdk.__main__ import pack
 
 PEER = os.environ.get("PALAESTRA_ORIGINAL")
 STEPS = 3000

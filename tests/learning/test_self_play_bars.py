@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import palaestra
-from palaestra.runtime.league_run import run_league
+from palaestra.runtime.self_play.league_run import run_league
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
 

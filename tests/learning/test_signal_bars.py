@@ -11,9 +11,9 @@ import pytest
 from test_bars import EPISODES, SEEDS, mean_reward
 
 import palaestra
-from palaestra.runtime.cast import Cast, Part
-from palaestra.runtime.demo_recording import DemoRecorder, record_demo
-from palaestra.runtime.players import Players
+from palaestra.runtime.play.brain_assignment import Cast, Part
+from palaestra.runtime.play.demo_recording import DemoRecorder, record_demo
+from palaestra.runtime.play.players import Players
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
 TEACHERS = {"3DBall": 100.0, "PushBlock": 4.91}

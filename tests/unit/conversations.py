@@ -8,7 +8,7 @@ from typing import Any
 
 from google.protobuf import text_format
 
-from palaestra.envs.unity.messages import UnityMessage
+from palaestra.wire.messages import UnityMessage
 
 FOLDER = Path(__file__).parents[1] / "golden/data/conversations"
 NAMES = ("ball", "coop", "duel", "grid", "hybrid", "spawn")

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
-from palaestra.envs.unity.demo import DemoRecord, DemoWriter
+from palaestra.demos import DemoRecord, DemoWriter
 
 HYBRID = BehaviorSpec((ObsSpec("view", (3,)), ObsSpec("things", (2, 2)), ObsSpec("goal", (2,), goal=True)), ActionSpec(2, (3, 2)))
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from palaestra import sdk
-from palaestra.sdk.exchange import Said, Told
+from palaestra.sdk.protocol.exchange import Said, Told
 
 
 class Walker(sdk.Agent):

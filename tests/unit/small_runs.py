@@ -9,7 +9,7 @@ from typing import Any
 import torch
 import yaml
 
-from palaestra.runtime.checkpoints import Checkpoints
+from palaestra.runtime.storage.checkpoints import Checkpoints
 
 
 def settings(behavior: str, max_steps: int = 300, **rest: Any) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from unity_games import Ball, Sleeper, Wrong, make_build, replay
 from unity_ledger import Ledger
 from unity_wire import Wire
 
-from palaestra.envs.unity.messages import UnityMessage
+from palaestra.wire.messages import UnityMessage
 
 Answer = Callable[[Any], Any]
 

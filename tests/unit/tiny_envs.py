@@ -16,7 +16,7 @@ from palaestra.core.timestep import Action, Decision, Ends, TimeStep
 from palaestra.data.buffers import RolloutBuffer
 from palaestra.data.rollout import Rollout
 from palaestra.models.settings import NetworkSettings
-from palaestra.runtime.episodes import Episodes
+from palaestra.runtime.collect.episodes import Episodes
 from palaestra.trainers.behavior import BehaviorSettings
 
 CPU = torch.device("cpu")

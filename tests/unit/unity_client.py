@@ -12,7 +12,7 @@ from typing import Any
 import grpc
 import numpy as np
 
-from palaestra.envs.unity.messages import UnityMessage, message_class
+from palaestra.wire.messages import UnityMessage, message_class
 
 Info = message_class("communicator_objects.AgentInfoProto")
 Observation = message_class("communicator_objects.ObservationProto")

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from palaestra.envs.unity.decode import Infos, decode
-from palaestra.envs.unity.messages import Observation, UnityMessage, message_class
-from palaestra.envs.unity.readers import Reader
+from palaestra.wire.decode import Infos, decode
+from palaestra.wire.messages import Observation, UnityMessage, message_class
+from palaestra.wire.readers import Reader
 
 AgentInfo = message_class("communicator_objects.AgentInfoProto")
 Brain = message_class("communicator_objects.BrainParametersProto")

@@ -18,9 +18,9 @@ from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action, Decision, TimeStep
 from palaestra.envs.unity.env import UnityEnv
 from palaestra.envs.unity.options import UnityOptions
-from palaestra.envs.unity.server import Call
 from palaestra.models.policy import Chosen
-from palaestra.runtime.collector import Collector, Seat
+from palaestra.runtime.collect.collector import Collector, Seat
+from palaestra.wire.server import Call
 
 
 def free_port() -> int:

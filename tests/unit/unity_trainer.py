@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import Any
 
 SERVER = multiprocessing.get_context("forkserver")  # imports torch once, not once a process
-SERVER.set_forkserver_preload(["palaestra.runtime.api", "palaestra.runtime.games", "palaestra.runtime.curves", "palaestra.cli.learn"])
+SERVER.set_forkserver_preload(
+    ["palaestra.runtime.run.api", "palaestra.runtime.environments.unity_games", "palaestra.runtime.logging.curves", "palaestra.cli.learn"]
+)
 
 
 class Trainer:

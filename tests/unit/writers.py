@@ -22,7 +22,13 @@ import palaestra
 from palaestra.core.errors import PalaestraError
 
 STEPS = 1500
-LATER = ("matplotlib.figure", "tensorboard.compat.proto.event_pb2", "onnxruntime", "palaestra.export.onnx", "palaestra.envs.builtin.basic")
+LATER = (
+    "matplotlib.figure",
+    "tensorboard.compat.proto.event_pb2",
+    "onnxruntime",
+    "palaestra.export.onnx",
+    "palaestra.envs.builtin.basic.env",
+)
 """What a training imports when it needs it."""
 SPAN = 1.0
 """Seconds within which the second begins."""

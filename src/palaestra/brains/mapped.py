@@ -13,7 +13,7 @@ from palaestra.brains.base import Choice, Role, Seen
 from palaestra.brains.names import Mask, Memory, Shown, Source, Uniform, Value, read_names
 from palaestra.brains.session import Arrays, Session
 from palaestra.core.errors import PolicyError
-from palaestra.core.registry import nearest
+from palaestra.core.plugins import nearest
 
 TYPES = {
     "tensor(float)": np.float32,

@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from palaestra.core.errors import PolicyError
-from palaestra.core.registry import nearest
+from palaestra.core.plugins import nearest
 
 MASK = "action_mask"
 OUTPUTS = ("continuous", "deterministic_continuous", "discrete", "deterministic_discrete", "logits")

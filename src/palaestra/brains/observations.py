@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from palaestra.core.errors import PolicyError
-from palaestra.core.model_notes import ModelNotes
-from palaestra.core.registry import nearest
+from palaestra.core.onnx_metadata import ModelNotes
+from palaestra.core.plugins import nearest
 from palaestra.core.specs import RawObs
 
 Shape = tuple[int, ...]

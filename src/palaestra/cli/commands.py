@@ -18,9 +18,9 @@ from palaestra.cli.parser import Parser, fitted
 from palaestra.cli.streams import broken
 from palaestra.core.display import escaped_lines, shortened
 from palaestra.core.errors import PalaestraError
-from palaestra.runtime.files import explain
-from palaestra.runtime.signals import break_on_signals
-from palaestra.runtime.waiting import Waiting, on_stderr, on_stdout
+from palaestra.runtime.run.os_signals import break_on_signals
+from palaestra.runtime.run.waiting import Waiting, on_stderr, on_stdout
+from palaestra.runtime.storage.files import explain
 
 COMMANDS = {
     "learn": "train the agents of an environment, or go on with a run",
@@ -52,9 +52,9 @@ examples:
 
 
 LIBRARIES = {
-    "learn": "palaestra.runtime.api",
-    **dict.fromkeys(("evaluate", "record", "run"), "palaestra.runtime.evaluation"),
-    "league": "palaestra.runtime.league_run",
+    "learn": "palaestra.runtime.run.api",
+    **dict.fromkeys(("evaluate", "record", "run"), "palaestra.runtime.play.evaluation"),
+    "league": "palaestra.runtime.self_play.league_run",
     "doctor": "palaestra.runtime.doctor",
 }
 """Modules that bring the libraries of commands which need more of them than a second loads."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from palaestra.core.display import escaped
 
 if TYPE_CHECKING:
-    from palaestra.runtime.demo_summary import Range, Summary
+    from palaestra.demos.summary import Range, Summary
 
 EPILOG = """\
 examples:
@@ -32,8 +32,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(options: argparse.Namespace) -> int:
     """Shows each file; 1 where one of them cannot be read. Raises DemoError where there is none, RunError for a picture."""
     from palaestra.core.errors import DemoError, EmptyDemo
-    from palaestra.envs.unity.demo import read_demo
-    from palaestra.runtime.demo_summary import summarize
+    from palaestra.demos import read_demo
+    from palaestra.demos.summary import summarize
 
     files = demo_files(options.files)
     shown: list[dict[str, Any]] = []
@@ -59,8 +59,8 @@ def main(options: argparse.Namespace) -> int:
 
         print(json.dumps(shown, indent=2, allow_nan=False))
     if options.plot and summaries:
-        from palaestra.runtime.curves import save
-        from palaestra.runtime.demo_plots import demo_figure
+        from palaestra.runtime.logging.curves import save
+        from palaestra.runtime.logging.demo_plots import demo_figure
 
         save(demo_figure(summaries), options.plot)
         if not options.json:
@@ -87,7 +87,7 @@ def demo_files(paths: list[Path]) -> list[Path]:
 def as_dict(summary: Summary) -> dict[str, Any]:
     """A summary as JSON knows it; a number that is not finite is None."""
     from palaestra.core.specs import describe
-    from palaestra.runtime.demo_summary import oddities
+    from palaestra.demos.summary import oddities
 
     demo, spec = summary.demo, summary.demo.spec
     meta = demo.meta

@@ -73,7 +73,7 @@ def main(options: argparse.Namespace) -> int:
     from palaestra.core.errors import ConfigError
     from palaestra.runtime.doctor import Comparison, Limit, compare, examine
     from palaestra.runtime.settings import load
-    from palaestra.runtime.trust import env_code, in_run_folder, must_be_trusted_file
+    from palaestra.runtime.storage.trust import env_code, in_run_folder, must_be_trusted_file
 
     for flag in ("ticks", "seconds"):
         value = getattr(options, flag)
@@ -111,7 +111,7 @@ def main(options: argparse.Namespace) -> int:
 def check_scales(options: argparse.Namespace, env: str | None) -> None:
     """Raises ConfigError for time scales that cannot be compared."""
     from palaestra.core.errors import ConfigError
-    from palaestra.runtime.environments import is_game
+    from palaestra.runtime.environments.make import is_game
 
     scales = options.time_scales
     if len(set(scales)) < 2 or any(not 0 < scale <= 100 for scale in scales):

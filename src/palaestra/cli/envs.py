@@ -15,10 +15,10 @@ from rich.table import Table
 from palaestra.cli.game_flags import add_game_flags, given_flags, refuse_flags
 from palaestra.core.display import escaped
 from palaestra.core.errors import PalaestraError
-from palaestra.core.registry import Registry
+from palaestra.core.plugins import Registry
 from palaestra.core.specs import ActionSpec, BehaviorSpec
 from palaestra.envs.base import Env
-from palaestra.runtime.environments import is_game, make_env
+from palaestra.runtime.environments.make import is_game, make_env
 
 CONFIGS = Path("configs")
 WIDE = 120
@@ -47,7 +47,7 @@ def main(args: argparse.Namespace) -> None:
         return
     name, flags = args.env, given_flags(args)
     if is_game(name):
-        from palaestra.runtime.playing import open_game
+        from palaestra.runtime.play.models import open_game
 
         with closing(open_game(name, None, None, {}, flags)) as game:
             game.reset(0)  # it tells of its behaviors as it plays

@@ -16,8 +16,8 @@ from palaestra.cli.trust import add_trust
 from palaestra.core.display import escaped
 
 if TYPE_CHECKING:
-    from palaestra.runtime.evaluation import Evaluation
-    from palaestra.runtime.playing import Models
+    from palaestra.runtime.play.evaluation import Evaluation
+    from palaestra.runtime.play.models import Models
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,7 +40,7 @@ def main(options: argparse.Namespace) -> None:
     import json
 
     from palaestra.core.errors import ConfigError
-    from palaestra.runtime.playing import find_models
+    from palaestra.runtime.play.models import find_models
 
     if options.episodes < 1:
         raise ConfigError(f"--episodes is {options.episodes}; expected at least 1")
@@ -59,8 +59,8 @@ def main(options: argparse.Namespace) -> None:
 
 
 def _play(models: Models, options: argparse.Namespace) -> dict[str, Evaluation]:
-    from palaestra.runtime.evaluation import evaluate
-    from palaestra.runtime.playing import open_for
+    from palaestra.runtime.play.evaluation import evaluate
+    from palaestra.runtime.play.models import open_for
 
     env = open_for(models, options.env, options.num_areas, min(options.episodes, 100), options.seed, flags=given_flags(options))
     try:

@@ -29,13 +29,13 @@ def main(options: argparse.Namespace) -> None:
     from contextlib import nullcontext
 
     from palaestra.core.errors import ExportError, RunInUse
-    from palaestra.core.registry import nearest
+    from palaestra.core.plugins import nearest
     from palaestra.export.check import compare
     from palaestra.export.onnx import export
-    from palaestra.runtime.files import file_name
-    from palaestra.runtime.networks import load_networks
-    from palaestra.runtime.playing import run_folder
-    from palaestra.runtime.writer_lock import sole_writer
+    from palaestra.runtime.play.models import run_folder
+    from palaestra.runtime.storage.files import file_name
+    from palaestra.runtime.storage.networks import load_networks
+    from palaestra.runtime.storage.writer_lock import sole_writer
 
     folder = run_folder(options.run, options.results_dir).path
     networks = load_networks(folder, options.step, options.trust)

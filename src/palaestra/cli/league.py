@@ -19,7 +19,7 @@ from palaestra.cli.trust import add_trust
 from palaestra.core.display import escaped
 
 if TYPE_CHECKING:
-    from palaestra.runtime.league import League
+    from palaestra.runtime.self_play.league import League
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,10 +41,10 @@ def main(options: argparse.Namespace) -> None:
     import json
 
     from palaestra.core.errors import ConfigError
-    from palaestra.runtime.folder import CONFIGURATION
-    from palaestra.runtime.league_run import as_json, run_league, write_league
-    from palaestra.runtime.playing import Models, open_for, run_folder
+    from palaestra.runtime.play.models import Models, open_for, run_folder
+    from palaestra.runtime.self_play.league_run import as_json, run_league, write_league
     from palaestra.runtime.settings import load
+    from palaestra.runtime.storage.run_folder import CONFIGURATION
 
     for name, least in (("games", 1), ("snapshots", 2), ("num_areas", 1)):
         given = getattr(options, name)
@@ -86,7 +86,7 @@ class Progress:
 
 def show(league: League) -> None:
     """The matrix, a row an entry."""
-    from palaestra.runtime.league_run import thousands
+    from palaestra.runtime.self_play.league_run import thousands
 
     names = list(dict.fromkeys(entry.behavior for entry in league.entries))
     columns = [i for i, entry in enumerate(league.entries) if entry.behavior == names[-1]]

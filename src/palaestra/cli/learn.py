@@ -134,7 +134,7 @@ def _flag(key: str) -> str:
 
 def main(options: argparse.Namespace) -> int:
     """Trains. 0 also after Ctrl-C, once everything is saved."""
-    from palaestra.runtime.api import learn
+    from palaestra.runtime.run.api import learn
 
     notes = [f"the flag {flag} was removed long ago and has no effect" for flag in options.removed or []]
     learn(options.config, overrides(options), options.sets, notes=notes, trust=options.trust)

@@ -91,8 +91,8 @@ def main(options: argparse.Namespace) -> int:
 def draw(options: argparse.Namespace) -> None:
     """Writes the GIF."""
     from palaestra.core.errors import EnvError, RunError
-    from palaestra.runtime.environments import is_game
-    from palaestra.runtime.playing import env_name, find_models, open_for, run_folder
+    from palaestra.runtime.environments.make import is_game
+    from palaestra.runtime.play.models import env_name, find_models, open_for, run_folder
 
     models = find_models(options.run, options.results_dir, options.trust)
     name = env_name(models, options.env)
@@ -143,8 +143,8 @@ def _check(options: argparse.Namespace) -> None:
 
 def play(env: Env, policies: Mapping[str, Policy], options: argparse.Namespace) -> Iterator[np.ndarray]:
     """A picture of all areas before each decision, (H, W, 3) uint8."""
-    from palaestra.runtime.evaluation import model_brains
-    from palaestra.runtime.players import Players
+    from palaestra.runtime.play.evaluation import model_brains
+    from palaestra.runtime.play.players import Players
 
     shown = min(env.num_areas, options.areas or AREAS)
     steps = env.reset(options.seed)

@@ -12,9 +12,9 @@ from palaestra.core.display import escaped
 
 if TYPE_CHECKING:
     from palaestra.envs.base import Env
-    from palaestra.runtime.cast import Part
-    from palaestra.runtime.demo_recording import DemoRecorder
-    from palaestra.runtime.playing import Models
+    from palaestra.runtime.play.brain_assignment import Part
+    from palaestra.runtime.play.demo_recording import DemoRecorder
+    from palaestra.runtime.play.models import Models
 
 EPISODES = 10
 AREAS = 4
@@ -23,10 +23,10 @@ AREAS = 4
 def record(options: argparse.Namespace) -> int:
     """Plays and writes; after Ctrl-C the episodes so far. Raises PalaestraError."""
     from palaestra.core.errors import ConfigError
-    from palaestra.runtime.cast import Cast, model_parts, read_parts
-    from palaestra.runtime.demo_recording import DemoRecorder, record_demo
-    from palaestra.runtime.players import Players
-    from palaestra.runtime.playing import find_models, run_folder
+    from palaestra.runtime.play.brain_assignment import Cast, model_parts, read_parts
+    from palaestra.runtime.play.demo_recording import DemoRecorder, record_demo
+    from palaestra.runtime.play.models import find_models, run_folder
+    from palaestra.runtime.play.players import Players
 
     parts = read_parts(options.brain)
     models = find_models(options.run, options.results_dir, options.trust) if options.run else None
@@ -57,8 +57,8 @@ def record(options: argparse.Namespace) -> int:
 
 
 def _open(options: argparse.Namespace, models: Models | None) -> Env:
-    from palaestra.runtime.environments import is_game
-    from palaestra.runtime.playing import env_name, open_for, open_named
+    from palaestra.runtime.environments.make import is_game
+    from palaestra.runtime.play.models import env_name, open_for, open_named
 
     name = options.env if models is None else env_name(models, options.env)
     flags = given_flags(options, without=() if is_game(name) else ("width",))  # which a picture has too

@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -24,9 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from palaestra.envs.base import Env, Timed
-    from palaestra.runtime.cast import Cast, Part
-    from palaestra.runtime.evaluation import Evaluation
-    from palaestra.runtime.players import Players
+    from palaestra.runtime.play.brain_assignment import Cast, Part
+    from palaestra.runtime.play.evaluation import Evaluation
+    from palaestra.runtime.play.players import Players
 
 EPILOG = """\
 examples:
@@ -74,7 +75,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Plays and prints a table, after Ctrl-C that of the episodes so far. Raises PalaestraError."""
-    from palaestra.runtime.cast import read_parts
+    from palaestra.runtime.play.brain_assignment import read_parts
 
     _check(options)
     parts = read_parts(options.brains)
@@ -86,9 +87,9 @@ def main(options: argparse.Namespace) -> int:
 
 
 def _play(env: Env, parts: Sequence[Part], options: argparse.Namespace) -> int:
-    from palaestra.runtime.cast import Cast
-    from palaestra.runtime.evaluation import play
-    from palaestra.runtime.players import Players
+    from palaestra.runtime.play.brain_assignment import Cast
+    from palaestra.runtime.play.evaluation import play
+    from palaestra.runtime.play.players import Players
 
     plays = Cast(parts, env, seed=options.seed, deterministic=options.deterministic, results=options.results_dir)
     players = Players(env, plays.brain, lambda agents: options.episodes)
@@ -138,8 +139,8 @@ def _check(options: argparse.Namespace) -> None:
 
 
 def _open(options: argparse.Namespace) -> Env:
-    from palaestra.runtime.environments import is_game
-    from palaestra.runtime.playing import open_named
+    from palaestra.runtime.environments.make import is_game
+    from palaestra.runtime.play.models import open_named
 
     flags = given_flags(options, without=() if is_game(options.env) else ("time_scale",))
     return open_named(options.env, options.num_areas, min(options.episodes, 100), {}, flags=flags)
@@ -148,8 +149,7 @@ def _open(options: argparse.Namespace) -> Env:
 def _pace(env: Env, options: argparse.Namespace) -> Callable[[], object]:
     """Waits before each tick as long as it takes; a Unity game keeps the time itself."""
     from palaestra.core.errors import ConfigError
-    from palaestra.runtime.environments import is_game
-    from palaestra.runtime.pace import Pace
+    from palaestra.runtime.environments.make import is_game
 
     if options.time_scale is None or is_game(options.env):
         return lambda: None
@@ -165,7 +165,7 @@ def _pace(env: Env, options: argparse.Namespace) -> Callable[[], object]:
 def _refuse_strangers(plays: Cast, env: Env, name: str) -> None:
     """Where behaviors cannot come later, as a game's may, a name that is not there is a mistake."""
     from palaestra.core.errors import ConfigError
-    from palaestra.runtime.environments import is_game
+    from palaestra.runtime.environments.make import is_game
 
     strangers = plays.strangers()
     if strangers and not is_game(name) and not name.startswith("python:"):
@@ -173,7 +173,7 @@ def _refuse_strangers(plays: Cast, env: Env, name: str) -> None:
 
 
 def _who_is_there(plays: Cast, env: Env) -> str:
-    from palaestra.core.registry import nearest
+    from palaestra.core.plugins import nearest
 
     stranger = next(iter(plays.strangers()), None)
     hint = nearest(stranger.behavior, env.behaviors) if stranger is not None and stranger.behavior else ""
@@ -221,7 +221,7 @@ class _Live:
 
 def _report(plays: Cast, players: Players, seconds: float, *, as_json: bool) -> None:
     """A table, or JSON."""
-    from palaestra.runtime.evaluation import results
+    from palaestra.runtime.play.evaluation import results
 
     found = results(players)
     brains = dict(zip(found, (part.brain for side in players.tallies if (part := plays.part(*side))), strict=True))
@@ -270,3 +270,19 @@ def _numbers(result: Evaluation, compete: bool) -> dict[str, Any]:
     if compete:
         numbers |= dict(zip(("won", "drawn", "lost"), result.outcomes, strict=True))
     return numbers
+
+
+class Pace:
+    """Starts ticks as far apart as they last. Time that was lost is not made up for: what is watched never rushes."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep) -> None:
+        self._clock, self._sleep = clock, sleep
+        self._next = 0.0
+
+    def wait(self, seconds: float) -> None:
+        """Returns when the next tick is due, which is then given so many seconds."""
+        now = self._clock()
+        if now < self._next:
+            self._sleep(self._next - now)
+            now = self._next
+        self._next = now + seconds

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psutil
 
-from palaestra.core.memory import CGROUPS, MEMBERSHIP, number_in, own_group
+from palaestra.core.system_memory import CGROUPS, MEMBERSHIP, number_in, own_group
 
 
 def free_processes(cgroups: Path = CGROUPS, membership: Path = MEMBERSHIP) -> int | None:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Union, get_args, get_origin
 from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from palaestra.core.registry import nearest
+from palaestra.core.plugins import nearest
 
 LARGEST = 2**63 - 1
 """The largest whole number of any setting, and of what computes with it."""

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from palaestra.core.errors import EnvError
 from palaestra.core.timestep import Decision, TimeStep
-from palaestra.data.ends import EndsList, EndsTable, column
+from palaestra.data.final_obs import EndsList, EndsTable, column
 from palaestra.data.layout import Layout, Waiting
 from palaestra.data.rollout import Earned, Keeps, Rollout
 

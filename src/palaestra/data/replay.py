@@ -16,12 +16,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from palaestra.core.sequences import Sequences
+from palaestra.core.row_index import Sequences
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action
-from palaestra.data.ledger import NONE, Ledger
-from palaestra.data.rollout import Rollout
-from palaestra.data.transitions import Transitions
+from palaestra.data.replay_index import NONE, Ledger
+from palaestra.data.rollout import Rollout, Transitions
 
 SPARE, LEAST_SPARE = 8, 1024
 """Views beyond one a decision, for last views of episodes and slots that wait: one in SPARE, and at least so many."""

@@ -10,8 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from palaestra.core.sequences import Sequences
-from palaestra.data.rows import Rows
+from palaestra.core.row_index import Sequences
+from palaestra.data.minibatches import Rows
 
 
 class Streams(Protocol):

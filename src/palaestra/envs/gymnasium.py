@@ -21,7 +21,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 from torch import Tensor
 
 from palaestra.core.errors import EnvError, NotFinite, PalaestraError, raised
-from palaestra.core.registry import nearest
+from palaestra.core.plugins import nearest
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action, Ends, TimeStep
 from palaestra.envs.gymnasium_copies import Copies, Views

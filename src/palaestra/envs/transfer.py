@@ -12,8 +12,7 @@ from torch import Tensor
 from palaestra.core.metrics import Measurement
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action, Ends, TimeStep
-from palaestra.envs.base import Env, Informed, Measures, Waits
-from palaestra.envs.facts import BehaviorFacts, TrainingFacts
+from palaestra.envs.base import BehaviorFacts, Env, Informed, Measures, TrainingFacts, Waits
 
 
 class Transfer:

@@ -12,7 +12,7 @@ from palaestra.core.specs import ActionSpec
 from palaestra.export.graph import BATCH, Graph
 from palaestra.export.layers import gemm
 from palaestra.models.distributions import FORBIDDEN, RANGE
-from palaestra.models.squashed import LEAST_LOG_STD, MOST_LOG_STD
+from palaestra.models.tanh_gaussian import LEAST_LOG_STD, MOST_LOG_STD
 
 FLOAT, INT64 = 1, 7  # of ONNX's TensorProto.DataType
 PROBABILITIES = "probabilities_"

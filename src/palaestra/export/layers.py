@@ -12,10 +12,11 @@ import numpy as np
 from torch import Tensor, nn
 
 from palaestra.core.errors import ExportError
+from palaestra.export.custom import own_module
 from palaestra.export.graph import Graph
-from palaestra.export.own import own_module
 from palaestra.models.actor_critic import ACTOR
-from palaestra.models.conditioning import ConditionedMLP, HyperLinear
+from palaestra.models.bodies import ConditionedMLP, HyperLinear, StackedMLP
+from palaestra.models.custom import OwnModule
 from palaestra.models.encoders import (
     ConvolutionalVisual,
     FullyConnectedVisual,
@@ -26,9 +27,7 @@ from palaestra.models.encoders import (
     ResNetVisual,
     SimpleVisual,
 )
-from palaestra.models.mlp import StackedMLP
-from palaestra.models.normalizer import LIMIT, Normalizer
-from palaestra.models.own import OwnModule
+from palaestra.models.trunk import LIMIT, Normalizer
 
 LEAK = 0.01  # slope of torch's LeakyReLU
 EPSILON = 1e-5  # of torch's layer norm

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from palaestra.core.sequences import Sequences
+from palaestra.core.row_index import Sequences
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action
 from palaestra.models.distributions import branch_log_probs, draw, drawn_log_prob, for_environment, played

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from palaestra.core.errors import ConfigError
-from palaestra.models.own import find_class, make_own
+from palaestra.models.custom import find_class, make_own
 
 DENSE_GAIN = 1.41
 

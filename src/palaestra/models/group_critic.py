@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from palaestra.core.groups import Groups
+from palaestra.core.row_index import Groups
 from palaestra.core.specs import ActionSpec
 from palaestra.core.timestep import Action
 from palaestra.models.attention import FORBIDDEN, HEADS, linear

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Literal, get_args
 
 from pydantic import Field, field_validator
 
-from palaestra.core.registry import Registry, nearest
+from palaestra.core.plugins import Registry, nearest
 from palaestra.core.settings import Settings
 
 Encoder = Literal["fully_connected", "match3", "simple", "nature_cnn", "resnet"]

@@ -11,11 +11,11 @@ from torch.nn import functional
 
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action
-from palaestra.data.transitions import Transitions
+from palaestra.data.rollout import Transitions
 from palaestra.models.settings import NetworkSettings
 from palaestra.models.trunk import Trunk
-from palaestra.rewards.descent import Descent, flat, of_signal
 from palaestra.rewards.settings import CuriositySettings
+from palaestra.rewards.signal_optimizer import Descent, flat, of_signal
 
 HIDDEN = 256
 """Width of the one layer of the forward and the inverse model."""

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from palaestra.core.errors import DemoError, EmptyDemo
-from palaestra.core.memory import free_memory, size_of
-from palaestra.core.scratch import scratch_folder
 from palaestra.core.specs import ActionSpec, BehaviorSpec, differences
-from palaestra.envs.unity.demo import Demo, Pairs, read_demo
-from palaestra.rewards.decisions import Decisions, FileWriter, MemoryWriter, StoredDecisions, row_of
+from palaestra.core.system_memory import free_memory, size_of
+from palaestra.core.temporary_files import scratch_folder
+from palaestra.demos import Demo, Pairs, read_demo
+from palaestra.rewards.expert_decisions import Decisions, FileWriter, MemoryWriter, StoredDecisions, row_of
 
 HELD_AT_MOST = 64 << 20
 """Bytes of decisions that are held in memory; larger ones are put on disk."""

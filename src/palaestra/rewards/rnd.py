@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from palaestra.core.specs import BehaviorSpec
-from palaestra.data.transitions import Transitions
+from palaestra.data.rollout import Transitions
 from palaestra.models.trunk import Trunk
-from palaestra.rewards.descent import Descent, of_signal, seeded
 from palaestra.rewards.settings import RNDSettings
+from palaestra.rewards.signal_optimizer import Descent, of_signal, seeded
 
 
 class RND:

@@ -8,11 +8,10 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from palaestra.core.registry import Registry
+from palaestra.core.plugins import Registry
 from palaestra.core.specs import BehaviorSpec
-from palaestra.data.rollout import Keeps, Rollout
-from palaestra.data.transitions import Transitions, TransitionTable
-from palaestra.rewards.scale import EpisodeSums, ReturnScale
+from palaestra.data.rollout import Keeps, Rollout, Transitions, TransitionTable
+from palaestra.rewards.reward_scaling import EpisodeSums, ReturnScale
 from palaestra.rewards.settings import RewardSettings
 
 ROWS_AT_ONCE = 8192

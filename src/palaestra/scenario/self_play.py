@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from palaestra.core.chance import go_to, position_of
+from palaestra.core.rng_state import go_to, position_of
 from palaestra.scenario.settings import SelfPlaySettings
 
 LEARNING = -1

@@ -11,18 +11,16 @@ they say is gathered in an `outbox` and goes either into tables (`env`) or over 
 """
 
 from palaestra.sdk.academy import Academy
-from palaestra.sdk.actions import ActionMask, Actions
-from palaestra.sdk.agent import Agent
-from palaestra.sdk.behavior import Behavior
-from palaestra.sdk.channels import FloatProperties, RawBytes
+from palaestra.sdk.agents.actions import ActionMask, Actions
+from palaestra.sdk.agents.agent import Agent
+from palaestra.sdk.agents.behavior import Behavior
+from palaestra.sdk.agents.group import Group
+from palaestra.sdk.agents.recorder import DemonstrationRecorder
+from palaestra.sdk.agents.sensors import BufferSensor, ImageSensor, RaySensor, Sensor, StackedSensor, VectorSensor
+from palaestra.sdk.areas import Stage
 from palaestra.sdk.game import Game, game
-from palaestra.sdk.group import Group
-from palaestra.sdk.parameters import EnvironmentParameters
-from palaestra.sdk.recorder import DemonstrationRecorder
-from palaestra.sdk.sensors import BufferSensor, ImageSensor, RaySensor, Sensor, StackedSensor, VectorSensor
-from palaestra.sdk.side_channels import IncomingMessage, OutgoingMessage, SideChannel
-from palaestra.sdk.stage import Stage
-from palaestra.sdk.stats import StatAggregationMethod, StatsRecorder
+from palaestra.sdk.protocol.channels import EnvironmentParameters, FloatProperties, RawBytes, StatAggregationMethod, StatsRecorder
+from palaestra.sdk.protocol.side_channels import IncomingMessage, OutgoingMessage, SideChannel
 
 __all__ = [
     "Academy",

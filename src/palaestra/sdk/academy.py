@@ -10,15 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palaestra.core.errors import EnvError
-from palaestra.envs.unity.channels import Engine
-from palaestra.sdk.agent import Agent
-from palaestra.sdk.cast import Cast
-from palaestra.sdk.exchange import Said, Told
-from palaestra.sdk.life import blame, call
-from palaestra.sdk.outbox import Outbox
-from palaestra.sdk.parameters import EnvironmentParameters
-from palaestra.sdk.side_channels import SideChannel
-from palaestra.sdk.stats import StatsRecorder
+from palaestra.sdk.agents.agent import Agent
+from palaestra.sdk.agents.agent_registry import Cast
+from palaestra.sdk.agents.agent_state import blame, call
+from palaestra.sdk.agents.observation_queue import Outbox
+from palaestra.sdk.protocol.channels import EnvironmentParameters, StatsRecorder
+from palaestra.sdk.protocol.exchange import Said, Told
+from palaestra.sdk.protocol.side_channels import SideChannel
+from palaestra.wire.channels import Engine
 
 PATIENCE = 10_000
 """Steps in which no agent asks and none ends, after which a game is taken for one in which nobody ever will."""

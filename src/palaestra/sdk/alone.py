@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from palaestra.core.errors import EnvError
-from palaestra.sdk.exchange import Said, Told
-from palaestra.sdk.stage import STEP_SECONDS, Stage
+from palaestra.sdk.areas import STEP_SECONDS, Stage
+from palaestra.sdk.protocol.exchange import Said, Told
 
 if TYPE_CHECKING:
     from palaestra.brains.trained import ModelBrain

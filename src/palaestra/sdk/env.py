@@ -12,16 +12,16 @@ from torch import Tensor
 
 from palaestra.core.errors import EnvError
 from palaestra.core.metrics import Measurement
-from palaestra.core.registry import nearest
+from palaestra.core.plugins import nearest
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.base import Distribution
 from palaestra.envs.slots import Ids
-from palaestra.envs.unity.channels import KINDS
 from palaestra.envs.unity.table import Arrival, Table
-from palaestra.sdk.exchange import Said, Told
-from palaestra.sdk.parameters import EnvironmentParameters
-from palaestra.sdk.stage import STEP_SECONDS, Stage
+from palaestra.sdk.areas import STEP_SECONDS, Stage
+from palaestra.sdk.protocol.channels import EnvironmentParameters
+from palaestra.sdk.protocol.exchange import Said, Told
+from palaestra.wire.channels import KINDS
 
 if TYPE_CHECKING:
     from palaestra.sdk.game import Game

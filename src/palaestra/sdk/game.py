@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 from palaestra.core.errors import EnvError, PalaestraError, raised
-from palaestra.sdk.stage import Stage
+from palaestra.sdk.areas import Stage
 
 if TYPE_CHECKING:
     from palaestra.sdk.env import SdkEnv

@@ -17,11 +17,11 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from palaestra.core.errors import PalaestraError
-from palaestra.core.registry import nearest
+from palaestra.core.plugins import nearest
 
 if TYPE_CHECKING:
+    from palaestra.sdk.areas import Stage
     from palaestra.sdk.game import Game
-    from palaestra.sdk.stage import Stage
 
 _DESCRIPTION = """\
 {summary}
@@ -81,7 +81,7 @@ def run(game: Game, argv: Sequence[str]) -> int:
 def _play(game: Game, arguments: argparse.Namespace, options: dict[str, Any]) -> None:
     make = partial(_made, game, options)
     if arguments.port is not None:
-        from palaestra.sdk.client import serve  # brings gRPC
+        from palaestra.sdk.protocol.client import serve  # brings gRPC
 
         serve(make, arguments.port)
         return

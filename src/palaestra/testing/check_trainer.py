@@ -26,7 +26,7 @@ from palaestra.data.buffers import RolloutBuffer, SlottedBuffer, SteadyBuffer
 from palaestra.data.rollout import Rollout
 from palaestra.export.check import compare
 from palaestra.export.onnx import export
-from palaestra.runtime.tensorfile import flatten, restore
+from palaestra.runtime.storage.tensor_files import flatten, restore
 from palaestra.trainers.base import Trainer, check_members
 from palaestra.trainers.behavior import GUIDE, BehaviorSettings
 

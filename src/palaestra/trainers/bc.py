@@ -3,30 +3,28 @@ https://arxiv.org/abs/1011.0686 (DAgger, of which only the newest rollout is kep
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from palaestra.core.allocator import keep_freed_memory
 from palaestra.core.errors import ConfigError
 from palaestra.core.metrics import Metrics
-from palaestra.core.specs import BehaviorSpec
+from palaestra.core.specs import BehaviorSpec, describe
+from palaestra.core.system_memory import keep_freed_memory
 from palaestra.core.timestep import Action
 from palaestra.data.rollout import Keeps, Rollout
 from palaestra.data.sequences import SequenceTable
 from palaestra.models.actor_critic import ActorCritic
 from palaestra.models.distributions import RANGE
-from palaestra.models.flat import flatten
+from palaestra.models.optimizer import flatten
 from palaestra.models.policy import Policy
-from palaestra.rewards.decisions import Decisions
 from palaestra.rewards.demonstrations import load_demonstrations
+from palaestra.rewards.expert_decisions import Decisions
 from palaestra.trainers.behavior import BehaviorSettings
-from palaestra.trainers.lessons import Imitation, Lessons, lessons_of
-from palaestra.trainers.limits import refuse
-from palaestra.trainers.schedules import LAST_LEARNING_RATE, scheduled
-from palaestra.trainers.settings import BCSettings
+from palaestra.trainers.imitation import Imitation, Lessons, lessons_of
+from palaestra.trainers.settings import LAST_LEARNING_RATE, BCSettings, scheduled
 from palaestra.trainers.values import settled
 
 LEAST_DEVIATION = 0.02
@@ -133,3 +131,38 @@ class BC:
         self.imitation.optimizer.load_state_dict(state["optimizer"])
         self.acting.set_state(state["acting"].cpu())
         self.shuffling.set_state(state["shuffling"].cpu())
+
+
+if TYPE_CHECKING:
+    from palaestra.trainers.behavior import BehaviorSettings
+
+SPEEDUPS = ("compile", "bfloat16")
+"""Of network_settings, what a trainer itself must heed."""
+
+
+def refuse(
+    trainer: str,
+    spec: BehaviorSpec,
+    settings: BehaviorSettings,
+    *,
+    continuous: bool = True,
+    memory: bool = False,
+    cloning: bool = False,
+    signals: Collection[str] = ("extrinsic",),
+    speedups: Collection[str] = (),
+) -> None:
+    """Raises ConfigError for what is asked for beyond this: the behavior's actions, a memory, cloning, reward signals, SPEEDUPS."""
+    wrong = []
+    if spec.action.continuous and not continuous:
+        wrong.append(f"it takes discrete actions alone, and the behavior has {describe(spec).rpartition('actions: ')[2]}")
+    if settings.network_settings.memory and not memory:
+        wrong.append("it has no memory: leave out network_settings.memory")
+    if settings.behavioral_cloning and not cloning:
+        wrong.append("it does not imitate: leave out behavioral_cloning")
+    for name in SPEEDUPS:
+        if getattr(settings.network_settings, name) and name not in speedups:
+            wrong.append(f"it does nothing with network_settings.{name}: set it to false")
+    if strange := [name for name in settings.reward_signals if name not in signals]:
+        wrong.append(f"it does not learn from the reward signals {', '.join(strange)}, only from {', '.join(signals)}")
+    if wrong:
+        raise ConfigError(f"{trainer} cannot learn this: {'; '.join(wrong)}")

@@ -8,8 +8,7 @@ from pydantic import ConfigDict, Field, SerializeAsAny, TypeAdapter, ValidationI
 from typing_extensions import TypedDict
 
 from palaestra.core.errors import PluginError
-from palaestra.core.own_code import find_own, registry
-from palaestra.core.registry import nearest
+from palaestra.core.plugins import find_own, nearest, registry
 from palaestra.core.settings import NO_OWN_CODE, Settings, field_error
 from palaestra.models.settings import NetworkSettings
 from palaestra.rewards.settings import REWARDS, ExtrinsicSettings, RewardSettings

@@ -10,13 +10,12 @@ from torch import Tensor, nn
 
 from palaestra.losses.diagnostics import gradient_norm
 from palaestra.models.actor_critic import ActorCritic
-from palaestra.models.adam import Adam
+from palaestra.models.optimizer import Adam
 from palaestra.rewards.signals import EXTRINSIC, RewardSignals
 from palaestra.trainers.behavior import BehaviorSettings
-from palaestra.trainers.cloning import Cloning
 from palaestra.trainers.gradients import Coefficients
-from palaestra.trainers.schedules import LAST_BETA, LAST_EPSILON, LAST_LEARNING_RATE, scheduled
-from palaestra.trainers.settings import POCASettings, PPOSettings
+from palaestra.trainers.imitation import Cloning
+from palaestra.trainers.settings import LAST_BETA, LAST_EPSILON, LAST_LEARNING_RATE, POCASettings, PPOSettings, scheduled
 
 
 class OnPolicy(Protocol):

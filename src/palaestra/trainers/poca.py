@@ -10,32 +10,28 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from palaestra.core.allocator import keep_freed_memory
 from palaestra.core.metrics import Metrics
 from palaestra.core.specs import BehaviorSpec
+from palaestra.core.system_memory import keep_freed_memory
 from palaestra.core.timestep import Action
-from palaestra.data.minibatches import index_minibatches
-from palaestra.data.moment_batches import MomentBatches
-from palaestra.data.moments import MomentTable
-from palaestra.data.rollout import Keeps, Rollout
-from palaestra.data.rows import Rows
+from palaestra.data.group_minibatches import MomentBatches
+from palaestra.data.group_steps import MomentTable
+from palaestra.data.minibatches import Rows, index_minibatches
+from palaestra.data.rollout import Keeps, Rollout, TransitionTable
 from palaestra.data.timeline import NOBODY
-from palaestra.data.transitions import TransitionTable
-from palaestra.losses.poca import group_returns
-from palaestra.losses.returns import horizon_cuts, normalized
+from palaestra.losses.returns import group_returns, horizon_cuts, normalized
 from palaestra.models.actor_critic import ActorCritic
-from palaestra.models.adam import Adam
 from palaestra.models.group_critic import GroupCritic
+from palaestra.models.optimizer import Adam
 from palaestra.models.policy import Policy
 from palaestra.rewards.signals import RewardSignals, title
 from palaestra.trainers.behavior import BehaviorSettings
-from palaestra.trainers.cloning import Cloning
-from palaestra.trainers.group_gradient import GroupGradient, GroupRows
-from palaestra.trainers.group_values import GroupCritique
+from palaestra.trainers.gradients import GroupGradient, GroupRows
+from palaestra.trainers.imitation import Cloning
 from palaestra.trainers.on_policy import bounded_gradient_norm, coefficients, restore, start_curious, state_of
 from palaestra.trainers.settings import POCASettings
 from palaestra.trainers.update_metrics import GRADIENT_NORM, PolicyChange, at_bounds, explained
-from palaestra.trainers.values import settled
+from palaestra.trainers.values import GroupCritique, settled
 
 
 class POCA:

@@ -8,25 +8,21 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from palaestra.core.allocator import keep_freed_memory
 from palaestra.core.metrics import Metrics
 from palaestra.core.specs import BehaviorSpec
-from palaestra.data.minibatches import index_minibatches, minibatches
-from palaestra.data.rollout import Rollout
-from palaestra.data.rows import Rows
+from palaestra.core.system_memory import keep_freed_memory
+from palaestra.data.minibatches import Rows, index_minibatches, minibatches
+from palaestra.data.rollout import Rollout, TransitionTable
 from palaestra.data.sequences import SequenceTable, sequence_minibatches
-from palaestra.data.transitions import TransitionTable
 from palaestra.losses.returns import gae, horizon_cuts, normalized
 from palaestra.models.actor_critic import ActorCritic
-from palaestra.models.adam import Adam
-from palaestra.models.flat import flatten
+from palaestra.models.optimizer import Adam, flatten
 from palaestra.models.policy import Policy
 from palaestra.rewards.signals import RewardSignals, title
 from palaestra.trainers.behavior import BehaviorSettings
-from palaestra.trainers.cloning import Cloning
-from palaestra.trainers.gradients import Autograd, ClosedForm, Gradient
+from palaestra.trainers.gradients import Autograd, ClosedForm, Gradient, pays
+from palaestra.trainers.imitation import Cloning
 from palaestra.trainers.on_policy import bounded_gradient_norm, coefficients, restore, start_curious, state_of
-from palaestra.trainers.precision import pays
 from palaestra.trainers.settings import PPOSettings
 from palaestra.trainers.update_metrics import GRADIENT_NORM, PolicyChange, at_bounds, explained
 from palaestra.trainers.values import Critique, settled

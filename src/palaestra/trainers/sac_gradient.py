@@ -11,10 +11,9 @@ from torch import Tensor
 from palaestra.data.replay import Memories
 from palaestra.losses.diagnostics import explained_variance, gradient_norm
 from palaestra.losses.sac import backup, entropy_excess, soft_value, temperature_loss, value_of_taken
-from palaestra.models import squashed
-from palaestra.models.adam import Adam
-from palaestra.models.flat import flatten
-from palaestra.models.soft import SoftActorCritic, SoftCritics
+from palaestra.models import tanh_gaussian
+from palaestra.models.optimizer import Adam, flatten
+from palaestra.models.sac_networks import SoftActorCritic, SoftCritics
 from palaestra.trainers.update_metrics import GRADIENT_NORM
 
 Measured = dict[str, Tensor]
@@ -108,8 +107,8 @@ class SoftGradient:
     def _act(self, output: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor, list[Tensor]]:
         """Numbers that the policy would take and their log-density, each (N, continuous), and log-probabilities of each branch."""
         spec = self.network.spec.action
-        numbers, log_prob = squashed.reparametrized(output, spec, self.generator)
-        return numbers, log_prob, squashed.branch_log_probs(output, mask, spec)
+        numbers, log_prob = tanh_gaussian.reparametrized(output, spec, self.generator)
+        return numbers, log_prob, tanh_gaussian.branch_log_probs(output, mask, spec)
 
     def _measure(self, twins: Tensor, policy: Tensor, value: Tensor, drawn: tuple[Tensor, list[Tensor]]) -> Measured:
         log_prob, branches = drawn[0].detach(), [x.detach() for x in drawn[1]]

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from palaestra.core.timestep import Action
+from palaestra.data.group_minibatches import MomentBatches
+from palaestra.data.group_steps import groups_of
 from palaestra.data.rollout import Rollout
 from palaestra.data.sequences import SequenceTable
-from palaestra.models.actor_critic import ActorCritic
+from palaestra.data.timeline import NOBODY
+from palaestra.models.actor_critic import CRITIC, ActorCritic
+from palaestra.models.group_critic import GroupCritic
 from palaestra.models.trunk import Inputs
 
 VALUE_ROWS = 8192
@@ -90,3 +96,102 @@ def settled(rollout: Rollout, columns: tuple[Tensor, ...]) -> tuple[Tensor, ...]
     """The rows of (T, S, ...) columns in which a decision settled, (N, ...)."""
     columns, rows = tuple(x.flatten(0, 1) for x in columns), settled_rows(rollout)
     return columns if rows is None else tuple(x.index_select(0, rows) for x in columns)
+
+
+class GroupCritique:
+    """Evaluates a `GroupCritic` over a rollout in large batches. N settled decisions, V observations, K reward signals.
+
+    Features of an observation are computed once, however many mates it has. With memory they are unrolled along the
+    sequences of the batches, from the memory stored at their starts; final observations follow their agent's last decision.
+    """
+
+    def __init__(self, network: ActorCritic, rollout: Rollout, batches: MomentBatches) -> None:
+        """`batches` of the rollout's table; the network has a `GroupCritic` for a value head."""
+        when, critic = rollout.moments, network.value_head
+        assert when is not None
+        assert isinstance(critic, GroupCritic)
+        self.network, self.rollout, self.batches, self.critic, self.when = network, rollout, batches, critic, when
+        self.device = rollout.reward.device
+        self.rows = settled_rows(rollout)
+        self._last, self._final = network.prepare(rollout.last_obs), network.prepare(rollout.final_obs)
+        sample, last = settled(rollout, (rollout.sample.continuous, rollout.sample.discrete, rollout.memory)), when.last_sample
+        obs = settled(rollout, rollout.obs)
+        if (batches.table.members >= len(batches.table.moment)).any():  # some mates wait for what comes of a decision
+            obs = tuple(map(torch.cat, zip(obs, rollout.last_obs, strict=True)))
+        self.inputs = network.prepare(obs)
+        """Prepared observations of the views that are there at decisions: of all before decisions, (V, ...), or only (N, ...)."""
+        done = Action(torch.cat([sample[0], last.continuous]), torch.cat([sample[1], last.discrete]))
+        self.action = network.for_environment(done)
+        """(V, ...) what was done about each view."""
+        self.memory = torch.cat([sample[2], when.last_memory])
+        """(V, L) with what memory."""
+
+    def __call__(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Values, baselines, next values and endless next values of all decisions, each (N, K).
+
+        The next value is that of the agents of the group that are still there, 0 once the group's episode ended. The endless one,
+        for reward signals that ignore ends, counts agents whose episode ended with their final observations. With individual values
+        an agent that goes on has its own next value instead.
+        """
+        table = self.batches.table
+        features = self._features()
+        own, value, together, baseline = self._of_decisions(features)
+        views, groups = groups_of(table.later, self.device)
+        later = self.critic.value(features.index_select(0, views), groups)
+        known = torch.cat([together, later, torch.zeros_like(together[:1])])  # the last, at index -1, where the group is gone
+        following, endless = (torch.from_numpy(where % len(known)).to(self.device) for where in (table.following, table.following_endless))
+        if self.critic.count_head is None:
+            return value, baseline, known[following], known[endless]
+        own_next = torch.from_numpy(np.where(table.timeline.terminated, NOBODY, table.successor)).to(self.device)
+        goes_on, own = (own_next != NOBODY).unsqueeze(1), own.index_select(0, own_next.clamp(min=0))
+        return value, baseline, torch.where(goes_on, own, known[following]), torch.where(goes_on, own, known[endless])
+
+    def _of_decisions(self, features: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Own values and values (N, K) of all decisions, values (M, K) of the groups at all moments, and baselines (N, K)."""
+        table, signals = self.batches.table, self.network.signals
+        own, value, baseline = features.new_zeros((3, len(table.moment), signals)).unbind()
+        together = features.new_zeros((len(table), signals))
+        for batch in self.batches.in_order(VALUE_ROWS, self.device):
+            action = Action(*(column.index_select(0, batch.chosen) for column in (self.action.continuous, self.action.discrete)))
+            seen, rows = features.index_select(0, batch.chosen), batch.decisions
+            context, difference = self.critic.context_and_difference(seen, action, batch.groups, batch.views, batch.places)
+            own[rows] = self.critic.own_value(seen.index_select(0, batch.views), batch.groups.agents_at(batch.places))
+            value[rows] = own[rows] + context
+            baseline[rows] = value[rows] + difference
+            together[batch.moments] = self.critic.value(seen, batch.groups)
+        return own, value, together, baseline
+
+    def _features(self) -> Tensor:
+        """Of all views, (V + E, width)."""
+        if not self.network.memory_size:
+            last = [self._last] if len(self.inputs[0]) == len(self.batches.table.moment) else []
+            return torch.cat([self._alone(inputs) for inputs in (self.inputs, *last, self._final)])
+        own = self.memory.new_zeros((len(self.batches.table.moment), self.network.width))
+        for batch in self.batches.in_order(VALUE_ROWS, self.device):
+            inputs = tuple(x.index_select(0, batch.chosen) for x in self.inputs)
+            features = self.network.unroll(CRITIC, self.network.features(CRITIC, inputs), batch.sequences_with(self.memory))
+            here = batch.chosen < len(own)
+            own[batch.chosen[here]] = features[here]
+        final, _ = self.network.remember(CRITIC, self._final, self._memory_after(self.rollout.final_rows))
+        last, _ = self.network.remember(CRITIC, self._last, self._last_memory())
+        return torch.cat([own, last, final])
+
+    def _alone(self, inputs: Inputs) -> Tensor:
+        """(X, width), each view on its own."""
+        parts = zip(*(x.split(VALUE_ROWS) for x in inputs), strict=True)
+        return torch.cat([self.network.features(CRITIC, part) for part in parts])
+
+    def _last_memory(self) -> Tensor:
+        """(S, L) with which each slot sees `last_obs`: nothing is left of an episode that ended."""
+        rollout, memory = self.rollout, self.when.last_memory
+        time, slots = rollout.shape
+        lengths = torch.full_like(rollout.area, time) if rollout.lengths is None else rollout.lengths
+        rows = (lengths - 1).clamp(min=0) * slots + torch.arange(slots, device=lengths.device)
+        ended = (rollout.terminated | rollout.truncated).flatten().index_select(0, rows)
+        after = self._memory_after(rows).masked_fill((ended | (lengths == 0)).unsqueeze(1), 0.0)
+        return torch.where(self.when.last_decided.unsqueeze(1), memory, after)
+
+    def _memory_after(self, rows: Tensor) -> Tensor:
+        """(R, L) after the decisions of these rows, in T * S counting."""
+        inputs = self.network.prepare(tuple(obs.flatten(0, 1).index_select(0, rows) for obs in self.rollout.obs))
+        return self.network.decide(inputs, self.rollout.memory.flatten(0, 1).index_select(0, rows))[1]

@@ -9,14 +9,14 @@ from typing import Any
 
 from palaestra.core import specs
 from palaestra.core.errors import EnvError
-from palaestra.envs.unity import encode
-from palaestra.envs.unity.decode import Incoming
-from palaestra.envs.unity.handshake import greet
-from palaestra.envs.unity.messages import message_class
 from palaestra.unity.base_env import ActionSpec, ActionTuple, BehaviorSpec, DecisionSteps, TerminalSteps
 from palaestra.unity.exception import UnityEnvironmentException
 from palaestra.unity.logging_util import get_logger
 from palaestra.unity.reading import Reader, action_spec
+from palaestra.wire import encode
+from palaestra.wire.decode import Incoming
+from palaestra.wire.handshake import greet
+from palaestra.wire.messages import message_class
 
 Steps = tuple[DecisionSteps, TerminalSteps]
 

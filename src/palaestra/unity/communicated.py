@@ -8,13 +8,13 @@ from contextlib import suppress
 from typing import Any
 
 from palaestra.core.errors import NotFinite, ProtocolError
-from palaestra.envs.unity import encode
-from palaestra.envs.unity.decode import Incoming, decode
 from palaestra.unity import env_utils
 from palaestra.unity.base_env import ActionTuple
 from palaestra.unity.behaviors import Behaviors, Heard
 from palaestra.unity.communicator import Communicator, UnityMessageProto
 from palaestra.unity.exception import UnityCommunicatorStoppedException, UnityEnvironmentException, UnityNotFiniteException
+from palaestra.wire import encode
+from palaestra.wire.decode import Incoming, decode
 
 GRACE = 60.0
 """Seconds that a game which was told to end has for it."""

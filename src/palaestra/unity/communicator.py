@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from palaestra.envs.unity.messages import message_class
+from palaestra.wire.messages import message_class
 
 UnityMessageProto = message_class("communicator_objects.UnityMessageProto")
 UnityInputProto = message_class("communicator_objects.UnityInputProto")

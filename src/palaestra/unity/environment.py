@@ -12,7 +12,6 @@ from typing import Any, Protocol
 import numpy as np
 
 from palaestra.envs.unity import executable
-from palaestra.envs.unity.encode import COMMUNICATION
 from palaestra.envs.unity.options import EDITOR_PORT, UnityOptions
 from palaestra.envs.unity.process import arguments
 from palaestra.unity.base_env import (
@@ -35,6 +34,7 @@ from palaestra.unity.side_channel.default_training_analytics_side_channel import
 from palaestra.unity.side_channel.side_channel import SideChannel
 from palaestra.unity.side_channel.side_channel_manager import SideChannelManager
 from palaestra.unity.timers import hierarchical_timer, timed
+from palaestra.wire.encode import COMMUNICATION
 
 IN_PROCESS = ("builtin", "gymnasium", "python")
 """What names before a colon stand for environments that need no game."""

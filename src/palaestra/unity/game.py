@@ -13,12 +13,10 @@ from typing import Any
 
 from palaestra.core.display import indented
 from palaestra.core.errors import EnvError, NotFinite, ProtocolError
-from palaestra.envs.unity import encode, executable
-from palaestra.envs.unity.decode import Incoming, decode
+from palaestra.envs.unity import executable
 from palaestra.envs.unity.options import UnityOptions
 from palaestra.envs.unity.process import GameProcess, arguments
-from palaestra.envs.unity.server import Call, HungUp, Inbox, Server
-from palaestra.envs.unity.silence import Phase, explain
+from palaestra.envs.unity.timeouts import Phase, explain
 from palaestra.unity.base_env import ActionTuple
 from palaestra.unity.behaviors import Behaviors, Heard
 from palaestra.unity.exception import (
@@ -29,6 +27,9 @@ from palaestra.unity.exception import (
     UnityWorkerInUseException,
 )
 from palaestra.unity.logging_util import get_logger
+from palaestra.wire import encode
+from palaestra.wire.decode import Incoming, decode
+from palaestra.wire.server import Call, HungUp, Inbox, Server
 
 LOOK_EVERY = 0.25
 """Seconds between two looks at the game's process, while nothing comes."""

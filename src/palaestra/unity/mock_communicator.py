@@ -7,9 +7,9 @@ from typing import Any
 
 from PIL import Image
 
-from palaestra.envs.unity.encode import COMMUNICATION
-from palaestra.envs.unity.messages import message_class
 from palaestra.unity.communicator import Communicator, PollCallback, UnityOutputProto
+from palaestra.wire.encode import COMMUNICATION
+from palaestra.wire.messages import message_class
 
 ENDED = 2
 """The agent whose episode ends at every message."""

@@ -9,9 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palaestra.core.errors import NotFinite, ProtocolError
-from palaestra.envs.unity.decode import Infos
-from palaestra.envs.unity.messages import DecodeError, Observation
-from palaestra.envs.unity.sensors import NONE, VARIABLE, Sensor
 from palaestra.unity.base_env import (
     ActionSpec,
     BehaviorSpec,
@@ -22,6 +19,9 @@ from palaestra.unity.base_env import (
     TerminalSteps,
 )
 from palaestra.unity.exception import UnityNotFiniteException, UnityObservationException
+from palaestra.wire.decode import Infos
+from palaestra.wire.messages import DecodeError, Observation
+from palaestra.wire.sensors import NONE, VARIABLE, Sensor
 
 _LEGACY_CONTINUOUS = 1  # vector_action_space_type_deprecated
 _IMAGE = (DimensionProperty.NONE, DimensionProperty.TRANSLATIONAL_EQUIVARIANCE, DimensionProperty.TRANSLATIONAL_EQUIVARIANCE)

@@ -8,11 +8,11 @@ from typing import Any
 
 import grpc
 
-from palaestra.envs.unity.encode import GOODBYE, OK
-from palaestra.envs.unity.messages import EXCHANGE
-from palaestra.envs.unity.server import LOOPBACK, DaemonThreads, bracketed, find_port, has_ipv6
 from palaestra.unity.communicator import Communicator, PollCallback, UnityMessageProto
 from palaestra.unity.exception import UnityTimeOutException, UnityWorkerInUseException
+from palaestra.wire.encode import GOODBYE, OK
+from palaestra.wire.messages import EXCHANGE
+from palaestra.wire.server import LOOPBACK, DaemonThreads, bracketed, find_port, has_ipv6
 
 CALLS = 10
 """At once, as a game that restarts may leave some open."""

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palaestra.core.errors import ProtocolError
-from palaestra.envs.unity.decode import Infos
-from palaestra.envs.unity.images import SIGNATURE, Picture, picture_size, read_pictures
 from palaestra.unity.base_env import BehaviorSpec, DecisionSteps, TerminalSteps
 from palaestra.unity.exception import UnityNotFiniteException, UnityObservationException
 from palaestra.unity.reading import Reader, action_spec
+from palaestra.wire.decode import Infos
+from palaestra.wire.images import SIGNATURE, Picture, picture_size, read_pictures
 
 PNG_HEADER = SIGNATURE
 

@@ -12,10 +12,7 @@ from palaestra.core import specs
 from palaestra.core.errors import EnvError, NotFinite
 from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.base import Measures
-from palaestra.envs.unity.channels import KINDS, PARAMETERS, STATS
-from palaestra.envs.unity.encode import CAPABILITIES, Capabilities
-from palaestra.envs.unity.side_channels import IncomingMessage, OutgoingMessage, pack, unpack
-from palaestra.runtime.environments import make_env
+from palaestra.runtime.environments.make import make_env
 from palaestra.unity.base_env import (
     ActionSpec,
     ActionTuple,
@@ -27,9 +24,12 @@ from palaestra.unity.base_env import (
     TerminalSteps,
 )
 from palaestra.unity.behaviors import Heard, Steps
-from palaestra.unity.exception import UnityActionException, UnityEnvironmentException, UnityNotFiniteException
+from palaestra.unity.exception import UnityActionException, UnityEnvironmentException, UnityNotFiniteException, UnitySideChannelException
 from palaestra.unity.logging_util import get_logger
-from palaestra.unity.sampling import Sampler, read_parameter
+from palaestra.unity.side_channel.environment_parameters_channel import EnvironmentParametersChannel
+from palaestra.wire.channels import KINDS, PARAMETERS, STATS
+from palaestra.wire.encode import CAPABILITIES, Capabilities
+from palaestra.wire.side_channels import IncomingMessage, OutgoingMessage, pack, unpack
 
 _NONE, _TE, _VARIABLE = DimensionProperty.NONE, DimensionProperty.TRANSLATIONAL_EQUIVARIANCE, DimensionProperty.VARIABLE_SIZE
 _DIMENSIONS = {1: (_NONE,), 2: (_VARIABLE, _NONE), 3: (_NONE, _TE, _TE)}
@@ -227,3 +227,48 @@ class _View:
 
 def _array(tensor: torch.Tensor) -> NDArray:
     return tensor.detach().cpu().numpy()
+
+
+_Data, _Kind = EnvironmentParametersChannel.EnvironmentDataTypes, EnvironmentParametersChannel.SamplerTypes
+
+
+class Sampler:
+    """Draws an area's values."""
+
+    def __init__(self, draw: Callable[[int], NDArray], varies: bool) -> None:
+        self._draw, self.varies = draw, varies
+
+    def draw(self, count: int) -> NDArray[np.float32]:
+        """(count,)."""
+        return np.asarray(self._draw(count), np.float32)
+
+
+def read_parameter(message: IncomingMessage) -> tuple[str, Sampler]:
+    """A message of EnvironmentParametersChannel. Raises UnitySideChannelException for a kind that there is not."""
+    name, data = message.read_string(), message.read_int32()
+    if data == _Data.FLOAT:
+        value = message.read_float32()
+        return name, Sampler(lambda count: np.full(count, value), varies=False)
+    random, kind = np.random.default_rng(message.read_int32() & 0xFFFFFFFF), message.read_int32()
+    if kind == _Kind.UNIFORM:
+        low, high = message.read_float32(), message.read_float32()
+        return name, Sampler(lambda count: random.uniform(low, high, count), varies=True)
+    if kind == _Kind.GAUSSIAN:
+        mean, deviation = message.read_float32(), message.read_float32()
+        return name, Sampler(lambda count: random.normal(mean, deviation, count), varies=True)
+    if kind == _Kind.MULTIRANGEUNIFORM:
+        return name, Sampler(_of_ranges(np.reshape(message.read_float32_list(), (-1, 2)), random), varies=True)
+    raise UnitySideChannelException(
+        f"environment parameter '{name}': there is no distribution of kind {kind} (there are 0 to {max(_Kind)})"
+    )
+
+
+def _of_ranges(ranges: NDArray, random: np.random.Generator) -> Callable[[int], NDArray]:
+    """Any number of several ranges, the wider the likelier."""
+    widths = ranges[:, 1] - ranges[:, 0]
+
+    def draw(count: int) -> NDArray:
+        chosen = random.choice(len(ranges), count, p=widths / widths.sum())
+        return random.uniform(ranges[chosen, 0], ranges[chosen, 1])
+
+    return draw

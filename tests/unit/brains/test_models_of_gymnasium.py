@@ -22,7 +22,7 @@ from palaestra.core.specs import BehaviorSpec
 from palaestra.envs.gymnasium import GymnasiumEnv
 from palaestra.export.onnx import export
 from palaestra.models.actor_critic import ActorCritic
-from palaestra.runtime.evaluation import evaluate
+from palaestra.runtime.play.evaluation import evaluate
 
 LENGTH = 4
 

@@ -10,9 +10,9 @@ from tiny_envs import Bandit
 
 import palaestra
 from palaestra.brains.base import Choice, Role, Seen
-from palaestra.brains.chance import RandomBrain
-from palaestra.brains.own import own_brain
-from palaestra.brains.rule import RuleBrain
+from palaestra.brains.custom import own_brain
+from palaestra.brains.heuristic import RuleBrain
+from palaestra.brains.random import RandomBrain
 from palaestra.brains.trained import ModelBrain
 from palaestra.core.errors import EnvError, PolicyError
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec

@@ -17,7 +17,7 @@ from palaestra.cli.main import main
 GAMES = """
 import torch
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
-from palaestra.envs.builtin.basic import Basic
+from palaestra.envs.builtin.basic.env import Basic
 from dataclasses import replace
 
 def raises(): raise ValueError("no license")

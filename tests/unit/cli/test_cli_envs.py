@@ -7,7 +7,7 @@ import pytest
 
 from palaestra.cli import envs
 from palaestra.core.errors import EnvError
-from palaestra.core.registry import Registry
+from palaestra.core.plugins import Registry
 
 ROOT = Path(__file__).parents[3]
 

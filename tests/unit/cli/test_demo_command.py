@@ -8,7 +8,7 @@ from PIL import Image
 
 from palaestra.cli.main import main
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
-from palaestra.envs.unity.demo import read_demo
+from palaestra.demos import read_demo
 
 
 def demo(*arguments: object) -> int:

@@ -11,7 +11,7 @@ from unity_games import make_build
 
 from palaestra.cli.main import main
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
-from palaestra.envs.unity.demo import read_demo
+from palaestra.demos import read_demo
 from palaestra.export.onnx import export
 from palaestra.models.actor_critic import ActorCritic
 from palaestra.models.settings import NetworkSettings

@@ -14,7 +14,7 @@ from unity_games import make_build
 from unity_play import free_port
 from unity_trainer import Trainer, listens
 
-from palaestra.runtime.checkpoints import Checkpoints
+from palaestra.runtime.storage.checkpoints import Checkpoints
 
 pytestmark = pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="looks into Linux's /proc")
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from small_runs import settings, write
 
-from palaestra.runtime.writer_lock import LOCK, WRITER
+from palaestra.runtime.storage.writer_lock import LOCK, WRITER
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="needs a POSIX shell and POSIX signals")
 PALAESTRA = [sys.executable, "-m", "palaestra"]
@@ -141,7 +141,7 @@ sys.exit(main())
 """
 SWALLOWS = """
 import os, signal
-from palaestra.envs.builtin.basic import Basic
+from palaestra.envs.builtin.basic.env import Basic
 
 class Deaf:
     def __del__(self):
@@ -158,7 +158,7 @@ IMPORTS = (
 )
 NATIVE = """
 import os, re, signal, threading, time
-from palaestra.envs.builtin.basic import Basic
+from palaestra.envs.builtin.basic.env import Basic
 
 def make(areas=1):
     threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGTERM)).start()

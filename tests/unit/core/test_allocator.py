@@ -8,7 +8,7 @@ import pytest
 PROGRAM = """
 import resource
 import numpy as np
-from palaestra.core.allocator import keep_freed_memory
+from palaestra.core.system_memory import keep_freed_memory
 
 if {kept}:
     keep_freed_memory()

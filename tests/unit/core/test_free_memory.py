@@ -7,7 +7,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from palaestra.core.memory import free_memory
+from palaestra.core.system_memory import free_memory
 
 
 def laid(root: Path, **files: str) -> None:

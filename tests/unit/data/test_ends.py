@@ -6,7 +6,7 @@ import torch
 from tiny_envs import Stream, table
 
 from palaestra.core.timestep import Ends, TimeStep
-from palaestra.data.ends import EndsList, EndsTable, column
+from palaestra.data.final_obs import EndsList, EndsTable, column
 
 
 def with_every_row(step: TimeStep) -> TimeStep:

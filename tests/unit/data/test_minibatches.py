@@ -3,8 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from palaestra.data.minibatches import minibatches
-from palaestra.data.rows import Rows
+from palaestra.data.minibatches import Rows, minibatches
 
 
 def numbered(count: int, masked: bool = True) -> Rows:

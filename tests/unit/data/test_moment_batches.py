@@ -10,8 +10,8 @@ from grouped_stream import KEEPS, Grouped
 from tiny_envs import Stream, decide
 
 from palaestra.data.buffers import RolloutBuffer, SlottedBuffer, SteadyBuffer
-from palaestra.data.moment_batches import MomentBatch, MomentBatches
-from palaestra.data.moments import MomentTable
+from palaestra.data.group_minibatches import MomentBatch, MomentBatches
+from palaestra.data.group_steps import MomentTable
 from palaestra.data.timeline import NOBODY
 
 

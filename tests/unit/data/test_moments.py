@@ -13,7 +13,7 @@ from torch import Tensor
 
 from palaestra.core.timestep import TimeStep
 from palaestra.data.buffers import RolloutBuffer, SlottedBuffer, SteadyBuffer
-from palaestra.data.moments import MomentTable
+from palaestra.data.group_steps import MomentTable
 from palaestra.data.rollout import Rollout
 from palaestra.data.timeline import NOBODY
 

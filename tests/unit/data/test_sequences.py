@@ -10,8 +10,8 @@ import torch
 from tiny_envs import Stream, decide, fill
 
 from palaestra.data.buffers import SlottedBuffer
+from palaestra.data.minibatches import Rows
 from palaestra.data.rollout import Rollout
-from palaestra.data.rows import Rows
 from palaestra.data.sequences import SequenceTable, StreamTable, sequence_minibatches
 
 

@@ -5,8 +5,7 @@ import torch
 from tiny_envs import Stream, decide, fill, plainly
 
 from palaestra.data.buffers import SlottedBuffer, SteadyBuffer
-from palaestra.data.rollout import Keeps, Rollout
-from palaestra.data.transitions import TransitionTable
+from palaestra.data.rollout import Keeps, Rollout, TransitionTable
 
 
 def experience(seed: int, steady: bool, terminal_views: bool = True, ticks: int = 25) -> Rollout:

@@ -9,7 +9,7 @@ import torch
 
 from palaestra.core.errors import EnvError
 from palaestra.core.timestep import Action, TimeStep
-from palaestra.envs.builtin.ball import Ball, BallHard
+from palaestra.envs.builtin.ball.env import Ball, BallHard
 
 MODEL = Path(__file__).parents[2] / "golden" / "data" / "onnx" / "unity_examples" / "3DBallHard.onnx"
 

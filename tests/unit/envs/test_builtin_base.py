@@ -6,7 +6,7 @@ from envs.crowd_env import Crowd
 
 from palaestra.core.errors import EnvError
 from palaestra.core.timestep import Action, TimeStep
-from palaestra.runtime.environments import make_env
+from palaestra.runtime.environments.make import make_env
 from palaestra.testing import check_env
 
 MANY, FEW = [True, True, False] * 2, [False, False, True] * 2

@@ -6,7 +6,7 @@ import torch
 
 from palaestra.core.errors import EnvError
 from palaestra.core.timestep import Action, TimeStep
-from palaestra.envs.builtin.basic import Basic
+from palaestra.envs.builtin.basic.env import Basic
 
 NOTHING, LEFT, RIGHT = 0, 1, 2
 

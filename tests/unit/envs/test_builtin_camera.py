@@ -9,15 +9,7 @@ import numpy as np
 import pytest
 import warp as wp
 
-from palaestra.envs.builtin.camera import (
-    STRIPS,
-    is_bare,
-    paint_sight,
-    see_box,
-    see_circle,
-    see_room,
-    sight_of,
-)
+from palaestra.envs.builtin.sensors.camera import STRIPS, is_bare, paint_sight, see_box, see_circle, see_room, sight_of
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 1})
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import torch
 
-from palaestra.envs.builtin.copies import MOST_KEPT, WORTH_KEEPING, Copies
+from palaestra.envs.builtin.base.tables import MOST_KEPT, WORTH_KEEPING, Copies
 
 LARGE = WORTH_KEEPING // 4
 

@@ -7,7 +7,7 @@ import torch
 
 from palaestra.core.errors import EnvError
 from palaestra.core.timestep import Action, TimeStep
-from palaestra.envs.builtin.dungeon import DungeonEscape
+from palaestra.envs.builtin.dungeon.env import DungeonEscape
 
 NOTHING, FORWARD = 0, 1
 WALL, AGENT, DOOR, KEY, DRAGON, PORTAL, MISSED, DISTANCE = range(8)

@@ -8,7 +8,7 @@ import torch
 
 from palaestra.core.errors import EnvError
 from palaestra.core.timestep import Action, TimeStep
-from palaestra.envs.builtin.foodcollector import FoodCollector, VisualFoodCollector
+from palaestra.envs.builtin.foodcollector.env import FoodCollector, VisualFoodCollector
 
 Env = FoodCollector | VisualFoodCollector
 AGENTS, GREENS, BALLS = 5, 25, 50

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import warp as wp
 
-from palaestra.envs.builtin.grid_sensor import grid_around, mark_box, mark_circle, mark_point, wipe
+from palaestra.envs.builtin.sensors.grid import grid_around, mark_box, mark_circle, mark_point, wipe
 
 wp.set_module_options({"enable_backward": False})
 

@@ -6,7 +6,7 @@ import torch
 
 from palaestra.core.errors import EnvError
 from palaestra.core.timestep import Action, TimeStep
-from palaestra.envs.builtin.gridworld import GridWorld
+from palaestra.envs.builtin.gridworld.env import GridWorld
 
 NOTHING, UP, DOWN, LEFT, RIGHT = range(5)
 GREEN, RED, AGENT = 1, 2, 3

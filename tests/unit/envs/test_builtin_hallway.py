@@ -6,10 +6,10 @@ import torch
 
 import palaestra
 from palaestra.core.timestep import Action, TimeStep
-from palaestra.envs.builtin.hallway import Hallway, HallwayUnity
-from palaestra.runtime.cast import Cast, Part
-from palaestra.runtime.evaluation import play, results
-from palaestra.runtime.players import Players
+from palaestra.envs.builtin.hallway.env import Hallway, HallwayUnity
+from palaestra.runtime.play.brain_assignment import Cast, Part
+from palaestra.runtime.play.evaluation import play, results
+from palaestra.runtime.play.players import Players
 
 FORWARD, BACK, RIGHT, LEFT = range(4)
 GOAL_X, GOAL_O, SYMBOL_X, SYMBOL_O = range(4)

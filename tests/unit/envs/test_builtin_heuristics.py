@@ -3,9 +3,9 @@ import torch
 
 import palaestra
 from palaestra.envs.base import Heuristic, Timed
-from palaestra.runtime.cast import Cast, Part
-from palaestra.runtime.evaluation import play, results
-from palaestra.runtime.players import Players
+from palaestra.runtime.play.brain_assignment import Cast, Part
+from palaestra.runtime.play.evaluation import play, results
+from palaestra.runtime.play.players import Players
 
 
 def returns(name: str, parameters: dict[str, float] | None = None, episodes: int = 60):

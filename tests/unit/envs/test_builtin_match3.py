@@ -8,7 +8,7 @@ import torch
 
 from palaestra.core.errors import EnvError
 from palaestra.core.timestep import Action, TimeStep
-from palaestra.envs.builtin.match3 import Match3, Match3Visual
+from palaestra.envs.builtin.match3.env import Match3, Match3Visual
 
 ROWS, COLUMNS, KINDS, MOVES = 9, 8, 6, 127
 AREAS = 32

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from palaestra.envs.builtin.picture_plane import BLUE, FLOOR, GOLD, GREEN, INK, PAPER, RED, Plane
+from palaestra.envs.builtin.drawing.plane import BLUE, FLOOR, GOLD, GREEN, INK, PAPER, RED, Plane
 
 
 def color(plane: Plane, x: float, y: float) -> tuple[int, ...]:

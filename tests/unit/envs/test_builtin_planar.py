@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import warp as wp
 
-from palaestra.envs.builtin.planar import (
+from palaestra.envs.builtin.physics.rigid_bodies import (
     Body,
     advanced,
     box_box,

@@ -8,7 +8,7 @@ import torch
 
 from palaestra.core.errors import EnvError
 from palaestra.core.timestep import Action, TimeStep
-from palaestra.envs.builtin.pushblock import PushBlock
+from palaestra.envs.builtin.pushblock.env import PushBlock
 
 NOTHING, FORWARD, BACK, TURN_RIGHT, TURN_LEFT, GO_LEFT, GO_RIGHT = range(7)
 WALL, GOAL, BLOCK, MISSED, DISTANCE = range(5)

@@ -9,7 +9,7 @@ import torch
 import palaestra
 from palaestra.core.errors import EnvError
 from palaestra.core.timestep import Action, TimeStep
-from palaestra.envs.builtin.pushblock_collab import CooperativePushBlock
+from palaestra.envs.builtin.pushblock_collab.env import CooperativePushBlock
 
 AGENTS, BLOCKS = 3, 7
 SMALL, MEDIUM, LARGE = 0, 3, 6

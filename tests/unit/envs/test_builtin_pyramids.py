@@ -6,10 +6,10 @@ import torch
 
 import palaestra
 from palaestra.core.timestep import Action, TimeStep
-from palaestra.envs.builtin.pyramids import Pyramids
-from palaestra.runtime.cast import Cast, Part
-from palaestra.runtime.evaluation import play, results
-from palaestra.runtime.players import Players
+from palaestra.envs.builtin.pyramids.env import Pyramids
+from palaestra.runtime.play.brain_assignment import Cast, Part
+from palaestra.runtime.play.evaluation import play, results
+from palaestra.runtime.play.players import Players
 
 FORWARD, BACK, RIGHT, LEFT = range(4)
 NOTHING, SWITCH, BRICKS, PYRAMID, RUBBLE = range(5)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import warp as wp
 
-from palaestra.envs.builtin.rays import MISS, ray_angle, ray_box, ray_circle, ray_room, write_ray
+from palaestra.envs.builtin.sensors.rays import MISS, ray_angle, ray_box, ray_circle, ray_room, write_ray
 
 wp.set_module_options({"enable_backward": False})
 

@@ -8,7 +8,7 @@ import torch
 
 from palaestra.core.errors import EnvError
 from palaestra.core.timestep import Action, TimeStep
-from palaestra.envs.builtin.ringout import RingOut
+from palaestra.envs.builtin.ringout.env import RingOut
 
 FAR = [[-3.0, 0.0], [1.5, -2.6], [1.5, 2.6]]
 

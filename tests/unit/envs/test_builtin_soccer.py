@@ -8,7 +8,7 @@ import torch
 
 from palaestra.core.errors import EnvError
 from palaestra.core.timestep import Action, TimeStep
-from palaestra.envs.builtin.soccer import SoccerTwos
+from palaestra.envs.builtin.soccer.env import SoccerTwos
 
 BALL, OWN, OTHER, WALL, MATE, RIVAL, MISSED, DISTANCE = range(8)
 NOTHING, AHEAD, BACK = (0, 0, 0), (1, 0, 0), (2, 0, 0)

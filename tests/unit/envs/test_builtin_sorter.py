@@ -7,7 +7,7 @@ import torch
 
 from palaestra.core.errors import EnvError
 from palaestra.core.timestep import Action, TimeStep
-from palaestra.envs.builtin.sorter import Sorter
+from palaestra.envs.builtin.sorter.env import Sorter
 
 STAY = (0, 0, 0)
 NORTH, SOUTH, EAST, WEST = (1, 0, 0), (2, 0, 0), (0, 1, 0), (0, 2, 0)

@@ -7,7 +7,7 @@ import torch
 
 from palaestra.core.errors import EnvError
 from palaestra.core.timestep import Action, TimeStep
-from palaestra.envs.builtin.strikers import StrikersVsGoalie
+from palaestra.envs.builtin.soccer.strikers import StrikersVsGoalie
 
 BALL, GOAL, WALL, STRIKER, GOALIE = range(5)
 NOTHING, AHEAD = (0, 0, 0), (1, 0, 0)

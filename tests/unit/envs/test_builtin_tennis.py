@@ -6,7 +6,7 @@ import torch
 
 import palaestra
 from palaestra.core.timestep import Action, TimeStep
-from palaestra.envs.builtin.tennis import Tennis
+from palaestra.envs.builtin.tennis.env import Tennis
 
 STAND = 1.0
 MIDDLE = 25 * np.pi / 180

@@ -4,10 +4,10 @@ import pytest
 import torch
 
 from palaestra.core.timestep import Action, TimeStep
-from palaestra.envs.builtin.walljump import WallJump
-from palaestra.runtime.cast import Cast, Part
-from palaestra.runtime.evaluation import play, results
-from palaestra.runtime.players import Players
+from palaestra.envs.builtin.walljump.env import WallJump
+from palaestra.runtime.play.brain_assignment import Cast, Part
+from palaestra.runtime.play.evaluation import play, results
+from palaestra.runtime.play.players import Players
 
 SMALL, BIG = 0, 1
 FORWARD, JUMP = (1, 0, 0, 0), (0, 0, 0, 1)

@@ -8,8 +8,7 @@ from tiny_envs import Bandit, table
 import palaestra
 from palaestra.core.metrics import Measurement
 from palaestra.core.timestep import Action
-from palaestra.envs.base import Env
-from palaestra.envs.facts import BehaviorFacts, TrainingFacts
+from palaestra.envs.base import BehaviorFacts, Env, TrainingFacts
 from palaestra.envs.transfer import Transfer, moved
 
 CPU = torch.device("cpu")

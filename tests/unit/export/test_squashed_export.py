@@ -13,8 +13,8 @@ import torch
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.export.check import compare
 from palaestra.export.onnx import export
+from palaestra.models.sac_networks import SoftActorCritic
 from palaestra.models.settings import MemorySettings, NetworkSettings
-from palaestra.models.soft import SoftActorCritic
 
 VECTOR, IMAGE, GOAL, ENTITIES = (
     ObsSpec("vector", (4,)),

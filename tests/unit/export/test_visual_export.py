@@ -14,12 +14,12 @@ from torch import Tensor, nn
 import palaestra
 from palaestra.core.errors import ExportError
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
-from palaestra.export import own
+from palaestra.export import custom
 from palaestra.export.check import compare
+from palaestra.export.custom import check_exportable
 from palaestra.export.onnx import export
-from palaestra.export.own import check_exportable
 from palaestra.models.actor_critic import ActorCritic
-from palaestra.models.own import make_own, own_body
+from palaestra.models.custom import make_own, own_body
 from palaestra.models.settings import NetworkSettings
 
 IMAGES = (ObsSpec("wide", (3, 36, 41)), ObsSpec("vector", (4,)), ObsSpec("tall", (1, 50, 37)))
@@ -107,13 +107,13 @@ def test_a_file_with_images_of_different_sizes_agrees_with_its_network(kind: str
     onnx.checker.check_model(model, full_check=True)
     assert (model.opset_import[0].version, model.ir_version) == (9, 4)
     used = {node.op_type for node in model.graph.node}
-    assert used <= (OPERATORS if ":" not in kind else OPERATORS | own.OPERATORS)
+    assert used <= (OPERATORS if ":" not in kind else OPERATORS | custom.OPERATORS)
     policy = palaestra.load_policy(path, seed=0)
     assert policy.act([np.zeros((5, *one.shape)) for one in IMAGES]).continuous.shape == (5, 2)
 
 
 def test_what_our_own_files_are_made_of_is_allowed_but_for_what_draws():
-    assert {"RandomNormalLike", "Multinomial"} == OPERATORS - own.OPERATORS
+    assert {"RandomNormalLike", "Multinomial"} == OPERATORS - custom.OPERATORS
 
 
 def test_a_module_within_the_rules_passes():

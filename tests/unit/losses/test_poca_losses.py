@@ -1,8 +1,7 @@
 import torch
 from torch.testing import assert_close
 
-from palaestra.losses.poca import group_returns
-from palaestra.losses.returns import gae
+from palaestra.losses.returns import gae, group_returns
 
 
 def test_returns_of_a_chain_worked_by_hand():

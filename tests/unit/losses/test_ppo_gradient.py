@@ -4,8 +4,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from palaestra.losses.ppo import clipped_surrogate, clipped_value
-from palaestra.losses.ppo_gradient import surrogate_gradient, value_part
+from palaestra.losses.ppo import clipped_surrogate, clipped_value, surrogate_gradient, value_part
 
 
 def test_surrogate_gradient_is_that_of_the_loss_on_both_sides_of_the_clip_range():

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from palaestra.models.adam import Adam
+from palaestra.models.optimizer import Adam
 
 
 def test_the_first_step_is_the_learning_rate_against_the_sign_of_the_gradient():

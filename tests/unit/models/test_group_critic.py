@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 from torch.testing import assert_close
 
-from palaestra.core.groups import Groups
+from palaestra.core.row_index import Groups
 from palaestra.core.specs import ActionSpec
 from palaestra.core.timestep import Action
 from palaestra.models.attention import HEADS

@@ -9,8 +9,8 @@ import torch
 from tiny_envs import network_settings, spec_of
 from torch import Tensor, nn
 
-from palaestra.core.sequences import Sequences
-from palaestra.models.soft import SoftActorCritic
+from palaestra.core.row_index import Sequences
+from palaestra.models.sac_networks import SoftActorCritic
 
 ROWS = 12
 VECTOR, ENTITIES, IMAGE = (3,), (4, 5), (3, 20, 20)

@@ -7,8 +7,8 @@ import torch
 from torch.nn import functional
 from torch.testing import assert_close
 
-from palaestra.models.flat import flatten
-from palaestra.models.mlp import StackedMLP, kaiming
+from palaestra.models.bodies import StackedMLP, kaiming
+from palaestra.models.optimizer import flatten
 
 
 def test_stacked_networks_compute_what_plain_layers_do():

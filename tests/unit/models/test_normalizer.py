@@ -3,7 +3,7 @@ from __future__ import annotations
 import torch
 from torch.testing import assert_close
 
-from palaestra.models.normalizer import LIMIT, Normalizer
+from palaestra.models.trunk import LIMIT, Normalizer
 
 
 def test_it_starts_as_if_it_had_seen_one_row_of_mean_0_and_variance_1():

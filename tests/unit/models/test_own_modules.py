@@ -10,9 +10,9 @@ from pydantic import ValidationError
 from torch import Tensor, nn
 
 from palaestra.core.errors import ConfigError, PluginError
-from palaestra.core.own_code import registry
+from palaestra.core.plugins import registry
+from palaestra.models.custom import OwnModule, own_body
 from palaestra.models.encoders import visual_encoder
-from palaestra.models.own import OwnModule, own_body
 from palaestra.models.settings import NetworkSettings
 
 SHAPE = (3, 12, 10)

@@ -9,9 +9,9 @@ import torch
 from tiny_envs import network_settings, spec_of
 from torch.testing import assert_close
 
-from palaestra.core.sequences import Sequences
+from palaestra.core.row_index import Sequences
 from palaestra.models.actor_critic import ActorCritic
-from palaestra.models.memory import FORGET_BIAS, Memory, weights
+from palaestra.models.lstm import FORGET_BIAS, Memory, weights
 
 MEMORY = {"sequence_length": 8, "memory_size": 12}
 KINDS = {

@@ -11,8 +11,8 @@ from demo_files import HYBRID, episodes, record, write
 from palaestra.core.errors import DemoError
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.rewards import demonstrations
-from palaestra.rewards.decisions import Decisions, StoredDecisions
 from palaestra.rewards.demonstrations import Demonstrations, load_demonstrations
+from palaestra.rewards.expert_decisions import Decisions, StoredDecisions
 
 CPU = torch.device("cpu")
 

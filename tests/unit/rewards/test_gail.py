@@ -14,10 +14,9 @@ from torch.testing import assert_close
 from palaestra.core.errors import DemoError
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action
-from palaestra.rewards.decisions import Decisions
 from palaestra.rewards.demonstrations import Demonstrations
-from palaestra.rewards.discriminator import Bottleneck, Discriminator, steepness
-from palaestra.rewards.gail import GAIL
+from palaestra.rewards.expert_decisions import Decisions
+from palaestra.rewards.gail import GAIL, Bottleneck, Discriminator, steepness
 from palaestra.rewards.settings import GAILSettings
 
 VECTOR = vector_spec(2, continuous=1)

@@ -20,14 +20,13 @@ from small_runs import contents, settings
 
 import palaestra
 from palaestra.core.errors import DemoError
-from palaestra.core.scratch import scratch_file, scratch_in
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
-from palaestra.envs.builtin.ball import Ball
-from palaestra.envs.unity import demo_reader
-from palaestra.envs.unity.demo import DemoMeta, read_demo
-from palaestra.rewards import decisions, demonstrations
-from palaestra.rewards.decisions import Decisions, StoredDecisions
+from palaestra.core.temporary_files import scratch_file, scratch_in
+from palaestra.demos import DemoMeta, read_demo, reader
+from palaestra.envs.builtin.ball.env import Ball
+from palaestra.rewards import demonstrations, expert_decisions
 from palaestra.rewards.demonstrations import Demonstrations, load_demonstrations
+from palaestra.rewards.expert_decisions import Decisions, StoredDecisions
 
 CPU = torch.device("cpu")
 PICTURES = BehaviorSpec((ObsSpec("camera", (3, 8, 9)), ObsSpec("number", (1,))), ActionSpec(1))
@@ -67,7 +66,7 @@ def test_rows_on_disk_are_those_in_memory_in_any_order(tmp_path: Path, on_disk: 
     assert same(stored.decisions.take(rows), held.decisions.take(rows))
     assert torch.equal(stored.last, held.last)
     assert torch.equal(stored.ended, held.ended)
-    monkeypatch.setattr(decisions, "PART", 1000)
+    monkeypatch.setattr(expert_decisions, "PART", 1000)
     parts = list(stored.decisions.parts())
     assert len(parts) > 3
     assert torch.equal(torch.cat([part.obs[1] for part in parts]), held.decisions.obs[1])
@@ -147,9 +146,9 @@ def test_files_that_two_parts_of_a_trainer_learn_from_are_read_once(tmp_path: Pa
 
 
 def test_little_memory_is_taken_whatever_the_size(tmp_path: Path, on_disk: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(demo_reader, "BLOCK", 1 << 16)
-    monkeypatch.setattr(decisions, "PART", 1 << 16)
-    monkeypatch.setattr(demo_reader, "DECODED", 1 << 16)
+    monkeypatch.setattr(reader, "BLOCK", 1 << 16)
+    monkeypatch.setattr(expert_decisions, "PART", 1 << 16)
+    monkeypatch.setattr(reader, "DECODED", 1 << 16)
     path = repeated(write(tmp_path / "x.demo", episodes(*[100] * 20)), tmp_path / "big.demo", 8_000_000)
     load(path)  # once, so that imports do not count
     tracemalloc.start()
@@ -170,7 +169,7 @@ def test_small_pngs_of_large_pictures_are_decoded_a_few_at_a_time(tmp_path: Path
     spec = BehaviorSpec((ObsSpec("camera", (3, 200, 200)),), ActionSpec(1))
     path = write(tmp_path / "x.demo", episodes(40, spec=spec), spec, images=("camera",))
     assert path.stat().st_size < 200_000
-    monkeypatch.setattr(demo_reader, "DECODED", 1 << 20)
+    monkeypatch.setattr(reader, "DECODED", 1 << 20)
     assert max(len(chunk) for chunk in read_demo(path).chunks()) == 2
 
 
@@ -194,7 +193,7 @@ def test_demonstrations_for_which_there_is_no_room_are_refused_by_name(
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a disk that is full")
 def test_a_disk_that_fills_up_meanwhile_is_named(tmp_path: Path, on_disk: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(decisions, "scratch_file", lambda: open("/dev/full", "wb", buffering=0))  # noqa: SIM115
+    monkeypatch.setattr(expert_decisions, "scratch_file", lambda: open("/dev/full", "wb", buffering=0))  # noqa: SIM115
     on_disk.mkdir()
     with pytest.raises(DemoError, match="cannot be put on disk: No space left"):
         load(write(tmp_path / "x.demo", episodes(40)))

@@ -11,10 +11,10 @@ from any_transitions import CPU, EVERYTHING, transitions
 from demo_files import episodes, write
 
 from palaestra.core.metrics import Metrics
-from palaestra.core.registry import Registry
+from palaestra.core.plugins import Registry
 from palaestra.core.specs import ActionSpec, BehaviorSpec
-from palaestra.rewards.descent import flat
 from palaestra.rewards.settings import REWARDS
+from palaestra.rewards.signal_optimizer import flat
 from palaestra.rewards.signals import LearnedSignal, RewardSignals
 from palaestra.testing import check_trainer
 from palaestra.testing.check_trainer import SPECS

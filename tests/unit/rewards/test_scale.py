@@ -10,7 +10,7 @@ from torch.testing import assert_close
 
 from palaestra.data.buffers import SlottedBuffer
 from palaestra.data.rollout import Rollout
-from palaestra.rewards.scale import EpisodeSums, ReturnScale
+from palaestra.rewards.reward_scaling import EpisodeSums, ReturnScale
 
 REWARD = torch.tensor([[1.0, 4.0], [2.0, 0.0]])
 ENDED = torch.tensor([[False, True], [False, False]])

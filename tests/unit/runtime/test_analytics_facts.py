@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import torch
 
-from palaestra.envs.facts import hashed
-from palaestra.runtime.analytics_facts import behavior_facts, training_facts
+from palaestra.envs.base import hashed
+from palaestra.runtime.run.analytics_facts import behavior_facts, training_facts
 from palaestra.runtime.settings import RunSettings
 
 PRIVATE = {

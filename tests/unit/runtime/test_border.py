@@ -13,8 +13,8 @@ from palaestra.core.timestep import TimeStep
 from palaestra.data.buffers import SteadyBuffer
 from palaestra.data.rollout import Rollout
 from palaestra.envs.base import Measures, Timed
-from palaestra.runtime.border import check_ends, check_rollout, check_step, guarded
-from palaestra.runtime.parameters import with_parameters
+from palaestra.runtime.collect.env_checks import check_ends, check_rollout, check_step, guarded
+from palaestra.runtime.curriculum.parameters import with_parameters
 
 SPEC = BehaviorSpec((ObsSpec("eyes", (3,)), ObsSpec("camera", (1, 2, 2))), ActionSpec(branches=(2, 3)), steady=True)
 NAN, INF = float("nan"), float("inf")

@@ -5,9 +5,9 @@ import pytest
 from duel_env import Duel
 
 from palaestra.core.errors import ConfigError, PolicyError, RunError
-from palaestra.runtime.cast import Cast, Part, read_part, read_parts
-from palaestra.runtime.evaluation import play, results
-from palaestra.runtime.players import Players
+from palaestra.runtime.play.brain_assignment import Cast, Part, read_part, read_parts
+from palaestra.runtime.play.evaluation import play, results
+from palaestra.runtime.play.players import Players
 
 MODELS = Path(__file__).parents[2] / "golden" / "data" / "onnx"
 

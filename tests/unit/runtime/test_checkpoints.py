@@ -17,7 +17,7 @@ import safetensors.torch
 import torch
 
 from palaestra.core.errors import CheckpointError, RunError
-from palaestra.runtime.checkpoints import Checkpoints
+from palaestra.runtime.storage.checkpoints import Checkpoints
 
 DTYPES = (
     torch.float64,
@@ -324,7 +324,7 @@ LIMITED = """
 import resource, sys, torch
 from pathlib import Path
 from palaestra.core.errors import RunError
-from palaestra.runtime.checkpoints import Checkpoints
+from palaestra.runtime.storage.checkpoints import Checkpoints
 checkpoints = Checkpoints(Path(sys.argv[1]), keep=1)
 checkpoints.save(1, {"run": torch.ones(100)})
 resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
@@ -347,7 +347,7 @@ def test_a_write_that_fails_midway_leaves_the_old_checkpoints_and_no_rubbish(tmp
 KILLER = """
 import os, random, signal, sys, time, torch
 from pathlib import Path
-from palaestra.runtime.checkpoints import Checkpoints
+from palaestra.runtime.storage.checkpoints import Checkpoints
 torch.set_num_threads(1)
 folder, rng, step = Path(sys.argv[1]), random.Random(5), 0
 def save(at):

@@ -17,9 +17,9 @@ from palaestra.core.timestep import Action, Decision, TimeStep
 from palaestra.data.rollout import Rollout
 from palaestra.envs.base import Env, Staggers
 from palaestra.models.policy import Chosen, Policy
-from palaestra.runtime.collector import Collector, Seat, pack, unpack
-from palaestra.runtime.environments import make_env
-from palaestra.runtime.tensorfile import flatten, restore
+from palaestra.runtime.collect.collector import Collector, Seat, pack, unpack
+from palaestra.runtime.environments.make import make_env
+from palaestra.runtime.storage.tensor_files import flatten, restore
 from palaestra.trainers.ppo import PPO
 
 LOOSE = {"slots": 3}

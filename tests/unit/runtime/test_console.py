@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from palaestra.runtime.console import Console, Pace, ProgressRow, live_line, sentence
+from palaestra.runtime.logging.console import Console, Pace, ProgressRow, live_line, sentence
 
 ROW = ProgressRow("3DBall", 310_000, 500_000, 98.25)
 SHARES = {"env": 0.21, "infer": 0.3, "learn": 0.45}

@@ -7,8 +7,8 @@ from tiny_envs import Scripted, spec_of, table
 
 from palaestra.core.errors import DemoError
 from palaestra.core.timestep import Action, Ends, TimeStep
-from palaestra.envs.unity.demo import read_demo
-from palaestra.runtime.demo_recording import DemoRecorder, record_demo
+from palaestra.demos import read_demo
+from palaestra.runtime.play.demo_recording import DemoRecorder, record_demo
 
 
 class Scene:

@@ -8,7 +8,7 @@ import pytest
 from palaestra.core.errors import EnvError
 from palaestra.envs.gymnasium import GymnasiumEnv
 from palaestra.envs.unity.env import UnityEnv
-from palaestra.runtime.environments import make_env
+from palaestra.runtime.environments.make import make_env
 
 GAME = """
 from palaestra.envs.gymnasium import GymnasiumEnv

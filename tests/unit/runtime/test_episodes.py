@@ -6,7 +6,7 @@ import pytest
 from tiny_envs import Stream, episodes_of, same_episodes, slow_episodes
 
 from palaestra.core.timestep import TimeStep
-from palaestra.runtime.episodes import EpisodeMeter
+from palaestra.runtime.collect.episodes import EpisodeMeter
 
 
 def stream_of(seed: int, steady: bool, grows_at: int | None) -> list[TimeStep]:

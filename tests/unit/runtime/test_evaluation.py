@@ -16,9 +16,9 @@ from palaestra.core.errors import PolicyError
 from palaestra.envs.base import Env
 from palaestra.export.onnx import export
 from palaestra.models.actor_critic import ActorCritic
-from palaestra.runtime.evaluation import evaluate, model_brains
-from palaestra.runtime.players import Players
-from palaestra.runtime.playing import find_models, open_for
+from palaestra.runtime.play.evaluation import evaluate, model_brains
+from palaestra.runtime.play.models import find_models, open_for
+from palaestra.runtime.play.players import Players
 
 
 def policy_for(env: Env, behavior: str, folder: Path) -> Policy:

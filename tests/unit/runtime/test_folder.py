@@ -6,9 +6,9 @@ import pytest
 from small_runs import settings
 
 from palaestra.core.errors import ConfigError, RunError
-from palaestra.runtime.folder import CONFIGURATION, RunFolder, check_run_id
 from palaestra.runtime.settings import load
-from palaestra.runtime.signature import SIGNATURE
+from palaestra.runtime.storage.run_folder import CONFIGURATION, RunFolder, check_run_id
+from palaestra.runtime.storage.signature import SIGNATURE
 
 LOADED = load(settings("Basic")).settings
 

@@ -10,9 +10,8 @@ import torch
 from tiny_envs import table
 
 from palaestra.core.timestep import TimeStep
-from palaestra.runtime.episodes import EpisodeMeter
-from palaestra.runtime.groups import last_of_groups
-from palaestra.runtime.players import Tally, shown
+from palaestra.runtime.collect.episodes import EpisodeMeter, last_of_groups
+from palaestra.runtime.play.players import Tally, shown
 
 GROUPS = [5, 5, 5, 9, -1]
 

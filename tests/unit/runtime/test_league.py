@@ -13,9 +13,9 @@ import palaestra
 from palaestra.cli.league import show
 from palaestra.cli.main import main
 from palaestra.core.errors import RunError
-from palaestra.runtime.league import Entry, League, Round, pairings, rank_correlation
-from palaestra.runtime.league_run import heat_map
-from palaestra.runtime.snapshots import MOST, SnapshotFiles, too_many
+from palaestra.runtime.self_play.league import Entry, League, Round, pairings, rank_correlation
+from palaestra.runtime.self_play.league_run import heat_map
+from palaestra.runtime.storage.snapshots import MOST, SnapshotFiles, too_many
 
 
 def of(*names: str) -> list[Entry]:

@@ -12,7 +12,7 @@ from tiny_envs import CPU, behavior_settings, spec_of
 import palaestra
 from palaestra.core.errors import ConfigError, PluginError
 from palaestra.core.specs import ActionSpec, ObsSpec
-from palaestra.runtime.learner import Learner
+from palaestra.runtime.collect.learner import Learner
 
 MEMORY = {"memory": {"sequence_length": 4, "memory_size": 8}}
 

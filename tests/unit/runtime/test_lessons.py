@@ -12,9 +12,9 @@ from small_runs import differences, settings, state
 
 import palaestra
 from palaestra.core.errors import ConfigError
-from palaestra.runtime import loop
-from palaestra.runtime.playing import find_models, open_for
-from palaestra.runtime.tracker import Summary
+from palaestra.runtime.logging.tracker import Summary
+from palaestra.runtime.play.models import find_models, open_for
+from palaestra.runtime.run import loop
 
 SAMPLERS: dict[str, Any] = {
     "uniform": {"sampler_type": "uniform", "sampler_parameters": {"min_value": 1, "max_value": 2}},

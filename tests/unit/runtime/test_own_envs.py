@@ -19,8 +19,8 @@ from tiny_envs import Bandit
 import palaestra
 from palaestra.core.errors import EnvError
 from palaestra.core.timestep import Action
-from palaestra.runtime.environments import make_env
-from palaestra.runtime.own_envs import given_env
+from palaestra.runtime.environments.custom import given_env
+from palaestra.runtime.environments.make import make_env
 
 
 class Aim(gymnasium.Env):

@@ -15,10 +15,10 @@ from torch import Tensor, nn
 
 import palaestra
 from palaestra.core.errors import ExportError
-from palaestra.export.own import check_exportable
+from palaestra.export.custom import check_exportable
+from palaestra.models.custom import own_body
 from palaestra.models.encoders import visual_encoder
-from palaestra.models.own import own_body
-from palaestra.runtime.tracker import Summary
+from palaestra.runtime.logging.tracker import Summary
 
 ROOT = Path(__file__).parents[3]
 SMALL = {

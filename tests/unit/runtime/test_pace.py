@@ -1,4 +1,4 @@
-from palaestra.runtime.pace import Pace
+from palaestra.cli.run import Pace
 
 
 def test_ticks_are_as_far_apart_as_asked_and_lost_time_is_not_made_up_for():

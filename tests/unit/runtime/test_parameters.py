@@ -10,10 +10,9 @@ import torch
 from palaestra.core.errors import EnvError
 from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.base import Env
-from palaestra.envs.builtin.ball import Ball
-from palaestra.envs.builtin.foodcollector import FoodCollector
-from palaestra.runtime.parameter_queue import Queue
-from palaestra.runtime.parameters import Parameters, with_parameters
+from palaestra.envs.builtin.ball.env import Ball
+from palaestra.envs.builtin.foodcollector.env import FoodCollector
+from palaestra.runtime.curriculum.parameters import Parameters, Queue, with_parameters
 from palaestra.scenario.samplers import Stream, Uniform, key_of
 from palaestra.scenario.settings import CurriculumSettings, Parameter, SamplerSettings
 

@@ -14,7 +14,7 @@ from tiny_envs import Scripted
 
 import palaestra
 from palaestra.cli.main import main
-from palaestra.runtime.tracker import Summary
+from palaestra.runtime.logging.tracker import Summary
 
 
 def train(results: Path, max_steps: int = 800, config: Any = None, sets: tuple[str, ...] = (), **more: Any) -> palaestra.Result:

@@ -17,9 +17,9 @@ from small_runs import differences, settings, state, write
 import palaestra
 from palaestra.cli.main import main
 from palaestra.core.errors import FolderLost, RunError
-from palaestra.runtime import folder as run_folder
-from palaestra.runtime.tracker import Summary
-from palaestra.runtime.writer_lock import WRITER
+from palaestra.runtime.logging.tracker import Summary
+from palaestra.runtime.storage import run_folder as run_folder
+from palaestra.runtime.storage.writer_lock import WRITER
 
 CONFIG = settings("Basic", 900, summary_freq=100, checkpoint_interval=150)
 
@@ -94,7 +94,7 @@ def test_a_folder_that_went_is_noticed_before_the_next_summary(tmp_path: Path, m
 def test_a_command_whose_folder_is_deleted_says_so_once_and_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "game.py").write_text(
-        "import shutil\nfrom palaestra.envs.builtin.basic import Basic\n\nclass Game(Basic):\n    ticks = 0\n"
+        "import shutil\nfrom palaestra.envs.builtin.basic.env import Basic\n\nclass Game(Basic):\n    ticks = 0\n"
         "    def step(self, actions):\n        self.ticks += 1\n"
         "        if self.ticks == 100:\n            shutil.rmtree('results/first')\n        return super().step(actions)\n"
     )

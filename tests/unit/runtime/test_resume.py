@@ -14,9 +14,9 @@ from tiny_envs import Scripted
 
 import palaestra
 from palaestra.core.errors import CheckpointError, ConfigError, RunError
-from palaestra.runtime import loop
-from palaestra.runtime.history import read_history
-from palaestra.runtime.tracker import REWARD, Summary
+from palaestra.runtime.logging.history import read_history
+from palaestra.runtime.logging.tracker import REWARD, Summary
+from palaestra.runtime.run import loop
 
 SMALL = {
     "3DBall": settings("3DBall", 2400, summary_freq=500, network_settings={"hidden_units": 16, "num_layers": 1, "normalize": True}),

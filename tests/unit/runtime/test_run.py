@@ -15,8 +15,8 @@ import palaestra
 from palaestra.core.errors import ConfigError, Diverged, EnvError, RunError
 from palaestra.core.metrics import Measurement
 from palaestra.core.timestep import Action, TimeStep
-from palaestra.envs.facts import BehaviorFacts, TrainingFacts, hashed
-from palaestra.runtime.tracker import Summary
+from palaestra.envs.base import BehaviorFacts, TrainingFacts, hashed
+from palaestra.runtime.logging.tracker import Summary
 
 resource = pytest.importorskip("resource")  # POSIX
 

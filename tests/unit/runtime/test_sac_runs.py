@@ -12,7 +12,7 @@ from small_runs import differences, settings, state
 
 import palaestra
 from palaestra.core.errors import ConfigError
-from palaestra.runtime.tracker import Summary
+from palaestra.runtime.logging.tracker import Summary
 
 HYPER = {"batch_size": 16, "buffer_size": 500, "buffer_init_steps": 50, "steps_per_update": 6}
 

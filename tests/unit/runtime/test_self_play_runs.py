@@ -11,8 +11,8 @@ import rumble_env
 from small_runs import differences, settings, state
 
 import palaestra
-from palaestra.runtime.status import TrainingStatus
-from palaestra.runtime.tracker import Summary
+from palaestra.runtime.logging.tracker import Summary
+from palaestra.runtime.storage.status import TrainingStatus
 
 SELF_PLAY = {"save_steps": 90, "team_change": 250, "swap_steps": 40, "window": 3}
 SAC = {"batch_size": 16, "buffer_size": 500, "buffer_init_steps": 50, "steps_per_update": 6}

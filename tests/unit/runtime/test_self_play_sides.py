@@ -14,11 +14,11 @@ from small_runs import state
 from test_self_play_runs import config, contender_of, train
 from tiny_envs import table
 
-from palaestra.runtime.console import Console
-from palaestra.runtime.contender import Contender
-from palaestra.runtime.results import Game, Results
-from palaestra.runtime.snapshots import SnapshotFiles
-from palaestra.runtime.tracker import Tracker
+from palaestra.runtime.logging.console import Console
+from palaestra.runtime.logging.tracker import Tracker
+from palaestra.runtime.self_play.match_ratings import Game, Results
+from palaestra.runtime.self_play.self_play_behavior import Contender
+from palaestra.runtime.storage.snapshots import SnapshotFiles
 from palaestra.scenario.ratings import START, Skill
 from palaestra.scenario.self_play import LEARNING
 from palaestra.scenario.settings import SelfPlaySettings

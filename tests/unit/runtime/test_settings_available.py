@@ -4,7 +4,7 @@ import pytest
 
 from palaestra.core.errors import ConfigError
 from palaestra.runtime.settings import BehaviorSettings, RunSettings, load
-from palaestra.runtime.settings.available import NOT_YET, not_available
+from palaestra.runtime.settings.loading import NOT_YET, not_available
 
 ASKS = {
     "threaded": True,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from palaestra.core.errors import ConfigError, PalaestraError
-from palaestra.core.own_code import registry
+from palaestra.core.plugins import registry
 from palaestra.runtime.settings import BehaviorSettings, Loaded, RunSettings, behavior, load, to_yaml
 from palaestra.trainers.settings import PPOSettings, SACSettings
 

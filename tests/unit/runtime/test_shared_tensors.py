@@ -12,9 +12,9 @@ from test_checkpoints import forge
 
 import palaestra
 from palaestra.core.errors import CheckpointError
-from palaestra.runtime.checkpoints import Checkpoints
-from palaestra.runtime.shared_tensors import Shared
-from palaestra.runtime.snapshots import SnapshotFiles
+from palaestra.runtime.storage.checkpoints import Checkpoints
+from palaestra.runtime.storage.shared_tensors import Shared
+from palaestra.runtime.storage.snapshots import SnapshotFiles
 
 
 def snapshot(number: float) -> Shared:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from small_runs import contents, differences, settings, state, write
 
-from palaestra.runtime.signals import stop_on_signals
+from palaestra.runtime.run.os_signals import stop_on_signals
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="needs POSIX signals")
 
@@ -127,7 +127,7 @@ def test_an_interrupted_command_saves_ends_well_and_resumes_to_the_same_end(tmp_
 
 HARD = """
 import os, signal
-from palaestra.envs.builtin.basic import Basic
+from palaestra.envs.builtin.basic.env import Basic
 
 class Hard(Basic):
     ticks = 0

@@ -13,10 +13,10 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from palaestra.core.errors import RunError
-from palaestra.runtime.history import read_history
-from palaestra.runtime.sinks import ConsoleSink, GaugeSink, JSONLSink, TensorBoardSink
-from palaestra.runtime.timers import Timers
-from palaestra.runtime.tracker import ELO, GROUP_REWARD, REWARD, Summary
+from palaestra.runtime.logging.history import read_history
+from palaestra.runtime.logging.sinks import ConsoleSink, GaugeSink, JSONLSink, TensorBoardSink
+from palaestra.runtime.logging.timers import Timers
+from palaestra.runtime.logging.tracker import ELO, GROUP_REWARD, REWARD, Summary
 
 SUMMARY = Summary(
     behavior="3DBall",
@@ -157,7 +157,7 @@ def test_a_resumed_curve_does_not_overlap_in_tensorboard(tmp_path: Path):
 
 def test_nothing_is_written_and_tensorboard_not_imported_before_the_first_summary(tmp_path: Path):
     program = (
-        "import sys; from pathlib import Path; from palaestra.runtime.sinks import TensorBoardSink\n"
+        "import sys; from pathlib import Path; from palaestra.runtime.logging.sinks import TensorBoardSink\n"
         "TensorBoardSink(Path(sys.argv[1]), {}, print).close(); print('tensorboard' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, check=True)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from palaestra.core.errors import RunError
-from palaestra.runtime.models_folder import ModelsFolder
-from palaestra.runtime.status import Model, TrainingStatus
+from palaestra.runtime.storage.model_writer import ModelsFolder
+from palaestra.runtime.storage.status import Model, TrainingStatus
 
 
 def a_model(step: int, reward: float | None = 1.0) -> Model:

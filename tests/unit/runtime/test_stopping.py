@@ -7,7 +7,7 @@ import pytest
 
 import palaestra
 from palaestra.core.errors import ConfigError
-from palaestra.runtime.tracker import GROUP_REWARD, REWARD, Summary
+from palaestra.runtime.logging.tracker import GROUP_REWARD, REWARD, Summary
 
 
 def summary(*returns: float, behavior: str = "B", groups: list[float] | None = None) -> Summary:

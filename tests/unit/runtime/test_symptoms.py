@@ -17,9 +17,9 @@ from tiny_envs import Bandit
 import palaestra
 from palaestra.core.specs import ActionSpec
 from palaestra.core.timestep import Action, TimeStep
+from palaestra.runtime.logging.symptoms import ENTROPY, GUIDE, LEARNING_RATE, VALUES, Symptoms
+from palaestra.runtime.logging.tracker import ELO, REWARD, Summary
 from palaestra.runtime.settings import BehaviorSettings
-from palaestra.runtime.symptoms import ENTROPY, GUIDE, LEARNING_RATE, VALUES, Symptoms
-from palaestra.runtime.tracker import ELO, REWARD, Summary
 from palaestra.trainers.update_metrics import AT_BOUNDS
 
 CHOICES, NUMBERS = ActionSpec(0, (3,)), ActionSpec(2)

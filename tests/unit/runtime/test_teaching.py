@@ -17,12 +17,12 @@ from palaestra.brains.base import Choice, Seen
 from palaestra.core.errors import ConfigError, EnvError, PolicyError
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action, TimeStep
-from palaestra.envs.builtin.ball import Ball
-from palaestra.runtime.cast import Part
-from palaestra.runtime.evaluation import evaluate
-from palaestra.runtime.history import read_history
-from palaestra.runtime.teaching import teacher_part
-from palaestra.runtime.tracker import Summary
+from palaestra.envs.builtin.ball.env import Ball
+from palaestra.runtime.logging.history import read_history
+from palaestra.runtime.logging.tracker import Summary
+from palaestra.runtime.play.brain_assignment import Part
+from palaestra.runtime.play.evaluation import evaluate
+from palaestra.runtime.play.teachers import teacher_part
 
 
 class School:

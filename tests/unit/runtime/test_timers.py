@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from palaestra.core.errors import RunError
-from palaestra.runtime.timers import Timers
+from palaestra.runtime.logging.timers import Timers
 
 
 def test_stretches_nest_and_count():

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from palaestra.runtime.tracker import EXTRINSIC, GROUP_REWARD, LENGTH, REWARD, LastReward, Summary, Tracker
+from palaestra.runtime.logging.tracker import EXTRINSIC, GROUP_REWARD, LENGTH, REWARD, LastReward, Summary, Tracker
 
 
 class Shelf:

@@ -19,13 +19,13 @@ import palaestra
 from palaestra.cli.main import main
 from palaestra.core.errors import RunError
 from palaestra.runtime.settings import load
-from palaestra.runtime.signature import KEY, SIGNATURE, is_own, sign, signing_key
-from palaestra.runtime.trust import learning_code
+from palaestra.runtime.storage.signature import KEY, SIGNATURE, is_own, sign, signing_key
+from palaestra.runtime.storage.trust import learning_code
 
 CODE = """
 from pathlib import Path
 from tiny_envs import Bandit
-from palaestra.envs.unity.side_channels import SideChannel
+from palaestra.wire.side_channels import SideChannel
 
 Path("was_run").touch()
 

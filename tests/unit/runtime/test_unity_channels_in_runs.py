@@ -11,18 +11,18 @@ from unity_games import make_build
 
 import palaestra
 from palaestra.core.errors import PalaestraError
-from palaestra.envs.facts import hashed
+from palaestra.envs.base import hashed
 from palaestra.envs.unity.analytics import ANALYTICS
-from palaestra.envs.unity.channels import ENGINE, PARAMETERS
-from palaestra.envs.unity.messages import Any_, message_class
-from palaestra.envs.unity.side_channels import IncomingMessage, unpack
-from palaestra.runtime.tracker import Summary
+from palaestra.runtime.logging.tracker import Summary
+from palaestra.wire.channels import ENGINE, PARAMETERS
+from palaestra.wire.messages import Any_, message_class
+from palaestra.wire.side_channels import IncomingMessage, unpack
 
 GREETING = UUID("621f0a70-4f87-11ea-a6bf-784f4387d1f7")
 OWN = f"""
 from uuid import UUID
 
-from palaestra.envs.unity.side_channels import OutgoingMessage, SideChannel
+from palaestra.wire.side_channels import OutgoingMessage, SideChannel
 
 
 class Greeting(SideChannel):

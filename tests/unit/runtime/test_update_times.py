@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from palaestra.runtime import update_times
-from palaestra.runtime.update_times import UpdateTimes
+from palaestra.runtime.run import update_times
+from palaestra.runtime.run.update_times import UpdateTimes
 
 
 def unknown(behavior: str) -> float | None:

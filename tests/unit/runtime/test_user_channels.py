@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from palaestra.core.errors import EnvError
-from palaestra.envs.unity.side_channels import SideChannels, pack
-from palaestra.runtime.user_channels import own_channels
+from palaestra.runtime.environments.unity_games import own_channels
+from palaestra.wire.side_channels import SideChannels, pack
 
 GOOD = """
 from uuid import UUID
 
-from palaestra.envs.unity.side_channels import SideChannel
+from palaestra.wire.side_channels import SideChannel
 
 
 class Scores(SideChannel):
@@ -47,7 +47,7 @@ def test_a_class_of_the_current_folder_becomes_a_channel(folder: Path):
         ("nowhere_at_all:Scores", "side channel 'nowhere_at_all:Scores': there is no module 'nowhere_at_all'"),
         ("odd_channels_module:scored", "has no 'scored'; did you mean 'Scored'"),
         ("odd_channels_module:NUMBER", "'NUMBER' is an instance of int; expected a subclass of SideChannel"),
-        ("odd_channels_module:Scored", "gave an instance of Scored; expected a subclass of palaestra.envs.unity.side_channels.SideChannel"),
+        ("odd_channels_module:Scored", "gave an instance of Scored; expected a subclass of palaestra.wire.side_channels.SideChannel"),
         ("odd_channels_module:Needy", r"could not be made, without arguments: TypeError: .*'number'"),
         ("odd_channels_module:Broken", r"could not be made, without arguments: KeyError: 'x' \(.*odd_channels_module.py, line 10\)"),
     ],

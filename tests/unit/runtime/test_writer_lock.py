@@ -21,8 +21,8 @@ from small_runs import contents, settings
 import palaestra
 from palaestra.cli.main import main
 from palaestra.core.errors import RunError, RunInUse
-from palaestra.runtime.tracker import Summary
-from palaestra.runtime.writer_lock import FRESH, LOCK, WRITER, Writer, WriterLock, network_file_system, sole_writer
+from palaestra.runtime.logging.tracker import Summary
+from palaestra.runtime.storage.writer_lock import FRESH, LOCK, WRITER, Writer, WriterLock, network_file_system, sole_writer
 
 HERE = Path(__file__).parents[1]
 
@@ -35,7 +35,7 @@ def ignore(_: str) -> None:
 def hold(folder: Path, more: str = "") -> Iterator[subprocess.Popen[str]]:
     """A process that writes to the folder until it is ended."""
     program = (
-        "import os, sys, time; from pathlib import Path; from palaestra.runtime.writer_lock import WriterLock\n"
+        "import os, sys, time; from pathlib import Path; from palaestra.runtime.storage.writer_lock import WriterLock\n"
         f"lock = WriterLock(Path(sys.argv[1])); lock.acquire()\n{more}\nprint('holds', flush=True); time.sleep(100)"
     )
     process = subprocess.Popen([sys.executable, "-c", program, str(folder)], stdout=subprocess.PIPE, text=True)

@@ -13,7 +13,7 @@ from palaestra import sdk
 from palaestra.core.errors import EnvError
 from palaestra.core.timestep import Action
 from palaestra.envs.base import Env, Heuristic, Measures
-from palaestra.runtime.environments import make_env
+from palaestra.runtime.environments.make import make_env
 from palaestra.testing import check_env
 
 

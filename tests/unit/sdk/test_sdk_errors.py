@@ -11,7 +11,7 @@ from sdk_play import Walker, exchange, told
 
 from palaestra import sdk
 from palaestra.core.errors import EnvError, NotFinite
-from palaestra.sdk.exchange import Told
+from palaestra.sdk.protocol.exchange import Told
 
 WHO = r"behavior 'Walker', agent 0 \((Bad|Walker)\)"
 

@@ -6,7 +6,7 @@ import numpy as np
 from sdk_play import Walker, exchange
 
 from palaestra import sdk
-from palaestra.envs.unity.demo import read_demo
+from palaestra.demos import read_demo
 
 
 def test_a_record_holds_the_action_of_the_decision_before(tmp_path: Path):

@@ -6,7 +6,7 @@ from sdk_play import Walker, exchange
 
 from palaestra import sdk
 from palaestra.core.errors import EnvError
-from palaestra.sdk.sensors import float_bytes
+from palaestra.sdk.agents.sensors import float_bytes
 
 
 def seen(sensor: sdk.Sensor) -> np.ndarray:

@@ -11,8 +11,8 @@ from palaestra.core.errors import EnvError
 from palaestra.envs.unity import executable
 from palaestra.envs.unity.options import UnityOptions
 from palaestra.envs.unity.process import needs_display
-from palaestra.runtime.environments import is_game
-from palaestra.sdk.pack import pack
+from palaestra.runtime.environments.make import is_game
+from palaestra.sdk.__main__ import pack
 
 
 @pytest.fixture

@@ -16,11 +16,11 @@ from unity_play import free_port, opened
 
 from palaestra import sdk
 from palaestra.core.errors import EnvError
-from palaestra.envs.unity import encode
-from palaestra.envs.unity.messages import EXCHANGE
 from palaestra.sdk.__main__ import load, main
-from palaestra.sdk.connection import Connection
 from palaestra.sdk.play import play, run
+from palaestra.sdk.protocol.client import Connection
+from palaestra.wire import encode
+from palaestra.wire.messages import EXCHANGE
 
 GAMES = Path(sdk_games.__file__)
 

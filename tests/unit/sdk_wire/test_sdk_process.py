@@ -17,9 +17,9 @@ from unity_play import Told
 from palaestra.core.errors import EnvError
 from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.base import Env
-from palaestra.envs.unity.channels import Engine, RawBytes
 from palaestra.envs.unity.env import UnityEnv
 from palaestra.envs.unity.options import UnityOptions
+from palaestra.wire.channels import Engine, RawBytes
 
 GAMES = Path(sdk_games.__file__)
 TICKS = 70
@@ -122,7 +122,7 @@ def test_a_trainer_of_one_build_starts_several_copies():
 
 TALKATIVE = """
 from palaestra import sdk
-from palaestra.sdk.channels import FloatProperties, RawBytes
+from palaestra.sdk.protocol.channels import FloatProperties, RawBytes
 
 ID = "621f0a70-4f87-11ea-a6bf-784f4387d1f7"
 
@@ -194,6 +194,6 @@ def test_what_a_game_does_wrong_is_told_by_the_trainer(tmp_path: Path):
 
 
 def test_a_game_needs_neither_torch_nor_warp():
-    code = "import sys, sdk_games, palaestra.sdk.client; print([m for m in ('torch', 'warp', 'onnx') if m in sys.modules])"
+    code = "import sys, sdk_games, palaestra.sdk.protocol.client; print([m for m in ('torch', 'warp', 'onnx') if m in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=GAMES.parent)
     assert result.stdout.strip() == "[]"

@@ -7,9 +7,9 @@ from uuid import UUID
 import pytest
 
 from palaestra.core.errors import EnvError
-from palaestra.envs.unity import channels, side_channels
-from palaestra.sdk.channels import FloatProperties, RawBytes
-from palaestra.sdk.side_channels import IncomingMessage, OutgoingMessage, SideChannel, SideChannels
+from palaestra.sdk.protocol.channels import FloatProperties, RawBytes
+from palaestra.sdk.protocol.side_channels import IncomingMessage, OutgoingMessage, SideChannel, SideChannels
+from palaestra.wire import channels, side_channels
 
 ID = UUID("621f0a70-4f87-11ea-a6bf-784f4387d1f7")
 

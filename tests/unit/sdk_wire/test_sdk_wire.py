@@ -9,14 +9,14 @@ import pytest
 
 from palaestra.core.errors import EnvError, ProtocolError
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
-from palaestra.envs.unity import encode
-from palaestra.envs.unity.decode import Infos, decode
-from palaestra.envs.unity.encode import CAPABILITIES, ActionWriter
-from palaestra.envs.unity.handshake import greet
-from palaestra.envs.unity.messages import Observation, UnityMessage
-from palaestra.envs.unity.readers import Reader
-from palaestra.sdk import wire
-from palaestra.sdk.exchange import Said
+from palaestra.sdk.protocol import wire
+from palaestra.sdk.protocol.exchange import Said
+from palaestra.wire import encode
+from palaestra.wire.decode import Infos, decode
+from palaestra.wire.encode import CAPABILITIES, ActionWriter
+from palaestra.wire.handshake import greet
+from palaestra.wire.messages import Observation, UnityMessage
+from palaestra.wire.readers import Reader
 
 RNG = np.random.default_rng(5)
 DISCRETE = ActionSpec(branches=(3, 2))

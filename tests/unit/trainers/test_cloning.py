@@ -14,13 +14,11 @@ from torch.testing import assert_close
 
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action
-from palaestra.envs.unity.demo import DemoRecord
-from palaestra.losses.imitation import cross_entropy, squared_errors
+from palaestra.demos import DemoRecord
 from palaestra.models.actor_critic import ActorCritic
-from palaestra.rewards.decisions import Decisions
 from palaestra.rewards.demonstrations import load_demonstrations
-from palaestra.trainers.cloning import LOSS, Cloning
-from palaestra.trainers.lessons import Imitation, Lesson, lessons_of
+from palaestra.rewards.expert_decisions import Decisions
+from palaestra.trainers.imitation import LOSS, Cloning, Imitation, Lesson, cross_entropy, lessons_of, squared_errors
 from palaestra.trainers.ppo import PPO
 from palaestra.trainers.sac import SAC
 

@@ -9,10 +9,10 @@ from torch import Tensor
 
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action
-from palaestra.data.rows import Rows
+from palaestra.data.minibatches import Rows
 from palaestra.models.actor_critic import ActorCritic
 from palaestra.models.distributions import log_prob_and_entropy
-from palaestra.models.flat import flatten
+from palaestra.models.optimizer import flatten
 from palaestra.trainers.gradients import Autograd, ClosedForm, Coefficients
 from palaestra.trainers.on_policy import coefficients
 from palaestra.trainers.ppo import PPO

@@ -17,16 +17,16 @@ from tiny_envs import CPU, Bandit, spec_of
 
 import palaestra
 from palaestra.core.errors import ConfigError, PluginError
-from palaestra.core.own_code import import_own
+from palaestra.core.plugins import import_own
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
-from palaestra.runtime.networks import load_networks
+from palaestra.runtime.logging.tracker import Summary
 from palaestra.runtime.settings import load
-from palaestra.runtime.tracker import Summary
+from palaestra.runtime.storage.networks import load_networks
 from palaestra.testing import check_trainer
 from palaestra.testing.check_trainer import SPECS
 from palaestra.trainers.base import make_trainer
+from palaestra.trainers.bc import refuse
 from palaestra.trainers.behavior import BehaviorSettings, trainer_class
-from palaestra.trainers.limits import refuse
 
 ROOT = Path(__file__).parents[3]
 GUIDE = ROOT / "docs" / "guides" / "own-trainer.md"

@@ -18,21 +18,20 @@ from palaestra.core.metrics import Metrics
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action, Decision, TimeStep
 from palaestra.data.buffers import RolloutBuffer, SlottedBuffer, SteadyBuffer
-from palaestra.data.moment_batches import MomentBatches
-from palaestra.data.moments import MomentTable
+from palaestra.data.group_minibatches import MomentBatches
+from palaestra.data.group_steps import MomentTable
+from palaestra.data.minibatches import Rows
 from palaestra.data.rollout import Rollout
-from palaestra.data.rows import Rows
 from palaestra.data.sequences import SequenceTable
 from palaestra.losses.returns import gae
 from palaestra.models.actor_critic import CRITIC
 from palaestra.models.distributions import log_prob_and_entropy
 from palaestra.models.group_critic import GroupCritic
-from palaestra.runtime.collector import Collector, Seat
+from palaestra.runtime.collect.collector import Collector, Seat
 from palaestra.testing import check_trainer
-from palaestra.trainers.group_values import GroupCritique
 from palaestra.trainers.poca import POCA
 from palaestra.trainers.ppo import PPO
-from palaestra.trainers.values import Critique, settled
+from palaestra.trainers.values import Critique, GroupCritique, settled
 
 MEMORY = {"sequence_length": 6, "memory_size": 8}
 MIXED = spec_of((2,), (1,), continuous=2, branches=(3, 2))

@@ -9,10 +9,10 @@ import torch
 from tiny_envs import CPU, behavior_settings, spec_of
 from torch import Tensor
 
-from palaestra.core.sequences import Sequences
+from palaestra.core.row_index import Sequences
 from palaestra.core.specs import BehaviorSpec
-from palaestra.data.rows import Rows
-from palaestra.trainers import precision
+from palaestra.data.minibatches import Rows
+from palaestra.trainers import gradients
 from palaestra.trainers.gradients import Autograd, Coefficients
 from palaestra.trainers.ppo import PPO
 
@@ -60,7 +60,7 @@ def test_a_gradient_in_bfloat16_is_that_in_float32_rounded(kind: str):
 def test_unless_told_only_large_encoders_are_rounded_and_only_where_the_processor_can(
     kind: str, units: bool, expected: bool, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(precision, "has_bfloat16", lambda device: units)
+    monkeypatch.setattr(gradients, "has_bfloat16", lambda device: units)
     spec, network = SPECS[kind]
     trainer = PPO(spec, behavior_settings(network=network), CPU, 0)
     assert isinstance(trainer.gradient, Autograd)

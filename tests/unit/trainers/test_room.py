@@ -4,10 +4,10 @@ import pytest
 import torch
 
 from palaestra.core.errors import ConfigError
-from palaestra.core.memory import free_memory
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
+from palaestra.core.system_memory import free_memory
 from palaestra.data.replay import Replay
-from palaestra.trainers.room import check_room
+from palaestra.trainers.sac import check_room
 
 SPEC = BehaviorSpec((ObsSpec("image", (3, 84, 84)),), ActionSpec(branches=(4,)))
 CPU = torch.device("cpu")

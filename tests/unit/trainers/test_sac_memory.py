@@ -10,7 +10,7 @@ import pytest
 from recall_env import Recall
 
 import palaestra
-from palaestra.runtime.tracker import Summary
+from palaestra.runtime.logging.tracker import Summary
 
 HYPER = {
     "batch_size": 256,

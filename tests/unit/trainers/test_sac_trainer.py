@@ -11,12 +11,12 @@ from tiny_envs import CPU, spec_of
 from torch import Tensor
 
 from palaestra.core.errors import ConfigError
-from palaestra.core.sequences import Sequences
+from palaestra.core.row_index import Sequences
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Ends, TimeStep
 from palaestra.data.buffers import SteadyBuffer
 from palaestra.data.rollout import Rollout
-from palaestra.trainers import room
+from palaestra.trainers import sac
 from palaestra.trainers.behavior import BehaviorSettings
 from palaestra.trainers.sac import SAC
 
@@ -172,7 +172,7 @@ def test_a_replay_that_cannot_fit_is_refused_with_sizes():
 
 
 def test_sizes_are_written_for_people():
-    assert [room.size_of(n) for n in (512, 3 << 20, 5 << 30)] == ["0.5 KiB", "3.0 MiB", "5.0 GiB"]
+    assert [sac.size_of(n) for n in (512, 3 << 20, 5 << 30)] == ["0.5 KiB", "3.0 MiB", "5.0 GiB"]
 
 
 @pytest.mark.parametrize(("asked", "saved"), [(None, True), (True, True), (False, False)])

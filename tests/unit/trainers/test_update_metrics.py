@@ -9,7 +9,7 @@ import pytest
 import torch
 from tiny_envs import CPU, Bandit, behavior_settings
 
-from palaestra.runtime.collector import Collector, Seat
+from palaestra.runtime.collect.collector import Collector, Seat
 from palaestra.trainers.behavior import BehaviorSettings
 from palaestra.trainers.poca import POCA
 from palaestra.trainers.ppo import PPO

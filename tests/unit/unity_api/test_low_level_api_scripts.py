@@ -13,7 +13,7 @@ import unity_api_scripts as scripts
 from unity_games import make_build
 from unity_play import free_port
 
-from palaestra.envs.unity.side_channels import unpack
+from palaestra.wire.side_channels import unpack
 
 ROLL = Path(__file__).parents[3] / "examples" / "sdk_roll.py"
 

@@ -14,7 +14,6 @@ from unity_games import Game, make_build
 from unity_play import Player, free_port, in_thread
 
 from palaestra.core.errors import EnvError, PalaestraError
-from palaestra.envs.unity.server import LOOPBACK, find_port
 from palaestra.unity.base_env import ActionTuple, DecisionSteps
 from palaestra.unity.environment import UnityEnvironment
 from palaestra.unity.exception import (
@@ -26,6 +25,7 @@ from palaestra.unity.exception import (
     UnityTimeOutException,
     UnityWorkerInUseException,
 )
+from palaestra.wire.server import LOOPBACK, find_port
 
 KEY = "Odd?team=0"
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict
 from uuid import UUID
 
-from palaestra.envs.facts import BehaviorFacts, TrainingFacts
-from palaestra.envs.unity.messages import Any_, message_class
-from palaestra.envs.unity.side_channels import OutgoingMessage, SideChannel
+from palaestra.envs.base import BehaviorFacts, TrainingFacts
+from palaestra.wire.messages import Any_, message_class
+from palaestra.wire.side_channels import OutgoingMessage, SideChannel
 
 ANALYTICS = UUID("b664a4a9-d86f-5a5f-95cb-e8353a7e8356")
 _PACKAGE = "communicator_objects"

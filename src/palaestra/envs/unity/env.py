@@ -21,23 +21,22 @@ from palaestra.core.errors import EnvError, GameGone, NotFinite, ProtocolError
 from palaestra.core.metrics import Measurement
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action, TimeStep
-from palaestra.envs.base import Distribution
-from palaestra.envs.facts import BehaviorFacts, TrainingFacts
+from palaestra.envs.base import BehaviorFacts, Distribution, TrainingFacts
 from palaestra.envs.slots import Ids
 from palaestra.envs.unity import executable
 from palaestra.envs.unity.analytics import AnalyticsChannel
-from palaestra.envs.unity.channels import EngineChannel, ParametersChannel, StatsChannel
-from palaestra.envs.unity.copy import Copy
-from palaestra.envs.unity.encode import ActionWriter, goodbye
-from palaestra.envs.unity.floods import WarningBrake, cut_log
-from palaestra.envs.unity.handshake import Game
+from palaestra.envs.unity.capacity import Room
+from palaestra.envs.unity.game_instance import Copy
 from palaestra.envs.unity.options import UnityOptions
-from palaestra.envs.unity.readers import Reader
-from palaestra.envs.unity.room import Room
-from palaestra.envs.unity.server import Call, HungUp, Inbox
-from palaestra.envs.unity.side_channels import SideChannel, SideChannels
-from palaestra.envs.unity.silence import Phase
 from palaestra.envs.unity.table import Arrival, Table
+from palaestra.envs.unity.timeouts import Phase
+from palaestra.wire.channels import EngineChannel, ParametersChannel, StatsChannel
+from palaestra.wire.encode import ActionWriter, goodbye
+from palaestra.wire.handshake import Game
+from palaestra.wire.limits import WarningBrake, cut_log
+from palaestra.wire.readers import Reader
+from palaestra.wire.server import Call, HungUp, Inbox
+from palaestra.wire.side_channels import SideChannel, SideChannels
 
 LOOK_EVERY = 0.25
 """Seconds between two looks at processes and clocks."""

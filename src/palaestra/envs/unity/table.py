@@ -15,7 +15,7 @@ from torch import Tensor
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Ends, TimeStep
 from palaestra.envs.slots import Ids, Slots
-from palaestra.envs.unity.decode import Infos
+from palaestra.wire.decode import Infos
 
 SILENT = 1000
 """Messages of its game after which an agent that was never heard of again gives up its seat to a newcomer."""

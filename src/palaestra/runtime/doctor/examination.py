@@ -14,18 +14,18 @@ from pathlib import Path
 import torch
 
 from palaestra.core.errors import PalaestraError
-from palaestra.core.registry import Registry
+from palaestra.core.plugins import Registry
 from palaestra.core.specs import ActionSpec, describe
 from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.base import Env
 from palaestra.envs.unity.env import UnityEnv
 from palaestra.envs.unity.options import Restarts
-from palaestra.runtime.border import check_shapes, check_step, guarded
+from palaestra.runtime.collect.env_checks import check_shapes, check_step, guarded
 from palaestra.runtime.doctor.findings import Circumstances, Finding, of_behavior, of_settings
 from palaestra.runtime.doctor.meters import BehaviorMeter, BehaviorReport
 from palaestra.runtime.doctor.stages import GameWalk, Stage, Visitor, Walk
-from palaestra.runtime.environments import EDITOR, is_game, make_env
-from palaestra.runtime.games import GameSettings, game_settings
+from palaestra.runtime.environments.make import EDITOR, is_game, make_env
+from palaestra.runtime.environments.unity_games import GameSettings, game_settings
 from palaestra.runtime.settings import RunSettings
 
 OPENED, FIRST = "environment opened", "agents ask for decisions"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from palaestra.core.registry import nearest
+from palaestra.core.plugins import nearest
 from palaestra.runtime.doctor.meters import FAR, BehaviorReport, ObservationReport
 from palaestra.runtime.settings import RunSettings
 

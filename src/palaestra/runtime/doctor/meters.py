@@ -10,7 +10,7 @@ from torch import Tensor
 
 from palaestra.core.specs import BehaviorSpec, ObsSpec, describe
 from palaestra.core.timestep import TimeStep
-from palaestra.runtime.episodes import EpisodeMeter
+from palaestra.runtime.collect.episodes import EpisodeMeter
 
 FAR = 5.0
 """Beyond this size a number is far outside -1..1, where networks learn best."""

@@ -13,10 +13,10 @@ from typing import Protocol
 from palaestra.core.errors import EnvError, GameGone, PalaestraError
 from palaestra.core.specs import describe
 from palaestra.envs.unity import executable
-from palaestra.envs.unity.copy import Copy
 from palaestra.envs.unity.env import UnityEnv
+from palaestra.envs.unity.game_instance import Copy
 from palaestra.envs.unity.options import UnityOptions
-from palaestra.envs.unity.silence import Phase
+from palaestra.envs.unity.timeouts import Phase
 
 FOUND, LISTENING, STARTED, CONNECTED = "build found", "port open", "process started", "connected"
 VERSIONS, RESET, BEHAVIORS, DECISIONS = "versions agree", "first scene reset", "behaviors appear", "agents ask for decisions"

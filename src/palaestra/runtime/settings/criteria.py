@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from palaestra.core.registry import nearest
+from palaestra.core.plugins import nearest
+from palaestra.runtime.logging.tracker import ELO as ELO_TAG
+from palaestra.runtime.logging.tracker import EXTRINSIC, GROUP_REWARD, LENGTH, REWARD
 from palaestra.runtime.settings.tree import RunSettings
 from palaestra.runtime.settings.yaml_file import Key
-from palaestra.runtime.tracker import ELO as ELO_TAG
-from palaestra.runtime.tracker import EXTRINSIC, GROUP_REWARD, LENGTH, REWARD
 from palaestra.scenario.curriculum import MEASURES
 from palaestra.scenario.settings import ELO, CompletionCriteriaSettings, CurriculumSettings
 from palaestra.trainers.behavior import BehaviorSettings

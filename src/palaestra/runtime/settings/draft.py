@@ -13,7 +13,7 @@ from typing import Any
 
 from palaestra.core.display import shortened
 from palaestra.core.errors import ConfigError, PluginError
-from palaestra.core.registry import nearest
+from palaestra.core.plugins import nearest
 from palaestra.core.settings import unusable_text
 from palaestra.runtime.settings import yaml_file
 from palaestra.runtime.settings.yaml_file import Document, Key

@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from palaestra.core.errors import ConfigError
-from palaestra.core.registry import Registry, nearest
+from palaestra.core.plugins import Registry, nearest
 
 FOLDERS = ("ppo", "poca", "sac", "bc", "imitation")
 """Folders of examples. A name without its folder means the first of these that has it."""

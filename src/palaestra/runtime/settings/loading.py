@@ -6,7 +6,7 @@ be had yet is one table in `available`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,11 +15,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from palaestra.core.errors import ConfigError
-from palaestra.core.registry import nearest
-from palaestra.core.settings import IGNORED_KEY, NO_OWN_CODE
-from palaestra.runtime.files import belongs_to_run
+from palaestra.core.plugins import nearest
+from palaestra.core.settings import IGNORED_KEY, NO_OWN_CODE, Settings
 from palaestra.runtime.settings import yaml_file
-from palaestra.runtime.settings.available import not_available
 from palaestra.runtime.settings.criteria import never_met
 from palaestra.runtime.settings.draft import Draft, check_depth
 from palaestra.runtime.settings.errors import config_error, problem, warning
@@ -27,6 +25,7 @@ from palaestra.runtime.settings.generations import refuse_old
 from palaestra.runtime.settings.tree import RunSettings
 from palaestra.runtime.settings.warnings import remarks
 from palaestra.runtime.settings.yaml_file import Key
+from palaestra.runtime.storage.files import belongs_to_run
 from palaestra.trainers.behavior import BehaviorSettings
 
 MOST_HINTS = 50  # unknown keys that are looked up in the whole tree
@@ -166,3 +165,38 @@ def _resume_or_initialize(settings: RunSettings, draft: Draft, warnings: list[st
     winner, change = ("initialize_from", {"resume": False}) if initialize else ("resume", {"initialize_from": None})
     warnings.append(f"both resume and initialize_from ('{run.initialize_from}') are set: {winner} is followed")
     return settings.model_copy(update={"checkpoint_settings": run.model_copy(update=change)})
+
+
+NOT_YET: list[tuple[str, Callable[[Any], bool], str]] = [
+    ("BEHAVIOR.threaded", bool, "learning while collecting is not available yet"),
+]
+"""Path, whether a value there asks for the feature, and the sentence. BEHAVIOR: default_settings and every listed behavior."""
+
+
+def not_available(settings: RunSettings) -> list[tuple[Key, str]]:
+    """Path and sentence of all that is asked for and cannot be had."""
+    return [
+        (at, sentence.format(value=value))
+        for pattern, asks, sentence in NOT_YET
+        for keys in _patterns(pattern)
+        for at, value in _values(settings, keys)
+        if asks(value)
+    ]
+
+
+def _patterns(pattern: str) -> list[list[str]]:
+    if pattern.startswith("BEHAVIOR."):
+        rest = pattern.split(".")[1:]
+        return [["default_settings", *rest], ["behaviors", "*", *rest]]
+    return [pattern.split(".")]
+
+
+def _values(node: Any, keys: list[str], at: Key = ()) -> Iterator[tuple[Key, Any]]:
+    """All values at a path in which `*` is any key; none where the way ends early."""
+    if not keys:
+        yield at, node
+        return
+    children = dict(node) if isinstance(node, Settings | Mapping) else {}
+    for key in children if keys[0] == "*" else [keys[0]]:
+        if key in children:
+            yield from _values(children[key], keys[1:], (*at, key))

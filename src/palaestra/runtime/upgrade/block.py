@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from palaestra.core.registry import nearest
+from palaestra.core.plugins import nearest
 from palaestra.core.settings import Settings
 from palaestra.runtime.settings.yaml_file import Key
-from palaestra.runtime.upgrade.new_tree import NewTree, plain
-from palaestra.runtime.upgrade.report import Report
+from palaestra.runtime.upgrade.new_tree import NewTree, Report, plain
 from palaestra.runtime.upgrade.sections import Section
 
 RATIO = "play_against_latest_model_ratio"

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from palaestra.core.errors import ConfigError
-from palaestra.core.registry import nearest
+from palaestra.core.plugins import nearest
 from palaestra.runtime.settings.yaml_file import Key
-from palaestra.runtime.upgrade.new_tree import NewTree
+from palaestra.runtime.upgrade.new_tree import NewTree, Report
 from palaestra.runtime.upgrade.old_file import OldFile, read
-from palaestra.runtime.upgrade.report import Report
 from palaestra.runtime.upgrade.samplers import PARAMETERS
 
 CRITERION = {"measure": None, "min_lesson_length": 1, "signal_smoothing": False}

@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from palaestra.runtime.settings.yaml_file import Key
-from palaestra.runtime.upgrade.new_tree import NewTree
-from palaestra.runtime.upgrade.report import Report
+from palaestra.runtime.upgrade.new_tree import NewTree, Report
 from palaestra.trainers.settings import TRAINERS
 
 PLAIN_SIGNALS = {"extrinsic": {"strength": 1.0, "gamma": 0.99}}

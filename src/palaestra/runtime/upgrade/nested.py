@@ -9,9 +9,8 @@ from palaestra.runtime.settings import BehaviorSettings, RunSettings
 from palaestra.runtime.settings.generations import is_sampler
 from palaestra.runtime.settings.yaml_file import Key
 from palaestra.runtime.upgrade.block import RENAMED
-from palaestra.runtime.upgrade.new_tree import NewTree, plain
+from palaestra.runtime.upgrade.new_tree import NewTree, Report, plain
 from palaestra.runtime.upgrade.old_file import OldFile
-from palaestra.runtime.upgrade.report import Report
 from palaestra.runtime.upgrade.samplers import PARAMETERS, convert_sampler
 
 CURRICULUM, SAMPLERS = "curriculum", "parameter_randomization"

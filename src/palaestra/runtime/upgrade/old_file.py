@@ -11,7 +11,7 @@ from palaestra.core.errors import ConfigError
 from palaestra.runtime.settings import yaml_file
 from palaestra.runtime.settings.generations import Generation, generation
 from palaestra.runtime.settings.yaml_file import Key
-from palaestra.runtime.upgrade.report import Report
+from palaestra.runtime.upgrade.new_tree import Report
 
 
 @dataclass(frozen=True, slots=True)

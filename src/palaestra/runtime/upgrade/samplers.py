@@ -7,9 +7,8 @@ from typing import Any
 
 from palaestra.runtime.settings.generations import is_sampler
 from palaestra.runtime.settings.yaml_file import Key
-from palaestra.runtime.upgrade.new_tree import NewTree
+from palaestra.runtime.upgrade.new_tree import NewTree, Report
 from palaestra.runtime.upgrade.old_file import OldFile
-from palaestra.runtime.upgrade.report import Report
 from palaestra.scenario.settings import SAMPLERS
 
 PARAMETERS = "environment_parameters"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from palaestra.core.registry import nearest
+from palaestra.core.plugins import nearest
 from palaestra.runtime.settings import RunSettings
 from palaestra.runtime.settings.yaml_file import Key
+from palaestra.runtime.upgrade.new_tree import Report
 from palaestra.runtime.upgrade.old_file import OldFile
-from palaestra.runtime.upgrade.report import Report
 
 DEFAULT = "default"
 

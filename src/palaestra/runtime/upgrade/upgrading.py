@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
 
 from palaestra.core.errors import ConfigError
+from palaestra.core.settings import IGNORED_KEY, NO_OWN_CODE, UNKNOWN_KEY
+from palaestra.runtime.settings import RunSettings, yaml_file
+from palaestra.runtime.settings.draft import Draft, dotted
+from palaestra.runtime.settings.errors import problem
 from palaestra.runtime.settings.generations import Generation, generation, is_flat
+from palaestra.runtime.settings.yaml_file import Document, Key
 from palaestra.runtime.upgrade.block import Block
 from palaestra.runtime.upgrade.blocks import convert
-from palaestra.runtime.upgrade.checking import check
 from palaestra.runtime.upgrade.curricula import convert_curricula, in_map, read_curricula
 from palaestra.runtime.upgrade.defaults import let_inherit
 from palaestra.runtime.upgrade.nested import CURRICULUM, SAMPLERS, convert_block, convert_parameters, copy_rest
-from palaestra.runtime.upgrade.new_tree import NewTree
+from palaestra.runtime.upgrade.new_tree import NewTree, Report
 from palaestra.runtime.upgrade.old_file import OldFile, read
-from palaestra.runtime.upgrade.report import Report
 from palaestra.runtime.upgrade.samplers import PARAMETERS, convert_samplers
 from palaestra.runtime.upgrade.sections import DEFAULT, sections
-from palaestra.runtime.upgrade.writing import to_text
 
 STEPS = (
     "max_steps and summary_freq count the decisions of all agents. Before 0.14 they counted steps of the environment: "
@@ -102,3 +108,50 @@ def _introduce(config: Path, kind: Generation, new: NewTree, report: Report) -> 
     behaviors = f"{count} behavior{'' if count == 1 else 's'}"
     default = " and default_settings" if "default_settings" in new.tree else ""
     report.heading = f"{config}: {what}; {behaviors}{default}"
+
+
+WIDTH = 10_000
+"""Text is not folded, so that a remark can stand behind it."""
+
+ORDER = ("default_settings", "behaviors", "environment_parameters")
+
+
+def to_text(new: NewTree, heading: str) -> str:
+    """YAML with remarks, which `yaml_file.parse` reads back to the tree."""
+    tree = {key: new.tree[key] for key in (*ORDER, *new.tree) if key in new.tree}
+    text = yaml_file.dump(tree, WIDTH)
+    lines = text.splitlines()
+    for path, line in yaml_file.parse(text).lines.items():
+        if remark := new.remarks.get(path):
+            lines[line - 1] += f"  # {remark}"
+    return "\n".join([f"# {heading}", *lines, ""])
+
+
+def check(new: NewTree, report: Report) -> None:
+    """Leaves unknown keys out, with a warning. Raises ConfigError for all that cannot be used."""
+    while True:
+        draft = Draft(Document(tree=deepcopy(new.tree)), None)
+        draft.inherit(own_code=False)
+        try:
+            RunSettings.model_validate(draft.tree, context={NO_OWN_CODE: True})
+            return
+        except ValidationError as error:
+            errors = error.errors()
+        unknown = [problem(error) for error in errors if error["type"] in (UNKNOWN_KEY, IGNORED_KEY)]
+        removed = [(path, sentence) for path, sentence in unknown if _remove(new.tree, path)]
+        for path, sentence in removed:
+            report.warn(new.place(path), f"{dotted(path)}: {sentence}: left out")
+        if not removed:
+            found = {(new.place(path), path[-1], sentence): path for path, sentence in reversed([problem(error) for error in errors])}
+            lines = [f"{place}: {dotted(path)}: {sentence}" for (place, _, sentence), path in reversed(found.items())]
+            raise ConfigError(lines[0] if len(lines) == 1 else "\n  ".join([f"{len(lines)} settings cannot be used:", *lines]))
+
+
+def _remove(tree: Any, path: Key) -> bool:
+    """False where a block only inherits it, from default_settings, which is told of it too."""
+    at = tree
+    for key in path[:-1]:
+        if not (key in at if isinstance(at, dict) else isinstance(at, list)):
+            return False
+        at = at[key]
+    return isinstance(at, dict) and at.pop(path[-1], at) is not at

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from palaestra.core.registry import Registry, nearest
+from palaestra.core.plugins import Registry, nearest
 from palaestra.unity.exception import UnityEnvironmentException
 from palaestra.unity.registry.base_registry_entry import BaseRegistryEntry
 from palaestra.unity.registry.binary_utils import load_manifest

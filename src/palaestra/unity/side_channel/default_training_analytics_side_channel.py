@@ -5,11 +5,11 @@ from __future__ import annotations
 import platform
 
 from palaestra.envs.unity.analytics import ANALYTICS
-from palaestra.envs.unity.encode import PACKAGE
-from palaestra.envs.unity.messages import Any_, message_class
-from palaestra.envs.unity.side_channels import IncomingMessage, OutgoingMessage
 from palaestra.unity.exception import UnityCommunicationException
 from palaestra.unity.side_channel.side_channel import SideChannel
+from palaestra.wire.encode import PACKAGE
+from palaestra.wire.messages import Any_, message_class
+from palaestra.wire.side_channels import IncomingMessage, OutgoingMessage
 
 _MESSAGE = "communicator_objects.TrainingEnvironmentInitialized"
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import NamedTuple
 
-from palaestra.envs.unity.channels import ENGINE
-from palaestra.envs.unity.side_channels import IncomingMessage, OutgoingMessage
 from palaestra.unity.exception import UnityCommunicationException, UnitySideChannelException
 from palaestra.unity.side_channel.side_channel import SideChannel
+from palaestra.wire.channels import ENGINE
+from palaestra.wire.side_channels import IncomingMessage, OutgoingMessage
 
 
 class EngineConfig(NamedTuple):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import IntEnum
 
-from palaestra.envs.unity.channels import PARAMETERS
-from palaestra.envs.unity.side_channels import IncomingMessage, OutgoingMessage
 from palaestra.unity.exception import UnityCommunicationException
 from palaestra.unity.side_channel.side_channel import SideChannel
+from palaestra.wire.channels import PARAMETERS
+from palaestra.wire.side_channels import IncomingMessage, OutgoingMessage
 
 
 class EnvironmentParametersChannel(SideChannel):

@@ -1,5 +1,5 @@
 """Messages of a game, read value by value."""
 
-from palaestra.envs.unity.side_channels import IncomingMessage
+from palaestra.wire.side_channels import IncomingMessage
 
 __all__ = ["IncomingMessage"]

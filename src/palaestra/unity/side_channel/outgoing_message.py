@@ -1,5 +1,5 @@
 """Messages to a game, written value by value."""
 
-from palaestra.envs.unity.side_channels import OutgoingMessage
+from palaestra.wire.side_channels import OutgoingMessage
 
 __all__ = ["OutgoingMessage"]

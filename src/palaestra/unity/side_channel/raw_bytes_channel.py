@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from palaestra.envs.unity.side_channels import IncomingMessage, OutgoingMessage
 from palaestra.unity.side_channel.side_channel import SideChannel
+from palaestra.wire.side_channels import IncomingMessage, OutgoingMessage
 
 
 class RawBytesChannel(SideChannel):

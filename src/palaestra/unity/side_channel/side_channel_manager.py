@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from palaestra.core.errors import ProtocolError
-from palaestra.envs.unity.side_channels import IncomingMessage, pack, unpack
 from palaestra.unity.exception import UnityEnvironmentException
 from palaestra.unity.logging_util import get_logger
 from palaestra.unity.side_channel.side_channel import SideChannel
+from palaestra.wire.side_channels import IncomingMessage, pack, unpack
 
 
 class SideChannelManager:

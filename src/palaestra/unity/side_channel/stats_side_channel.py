@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import TypeAlias
 
-from palaestra.envs.unity.channels import STATS
-from palaestra.envs.unity.side_channels import IncomingMessage
 from palaestra.unity.side_channel.side_channel import SideChannel
+from palaestra.wire.channels import STATS
+from palaestra.wire.side_channels import IncomingMessage
 
 
 class StatsAggregationMethod(Enum):

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from palaestra.core.errors import ProtocolError
-from palaestra.envs.facts import BehaviorFacts, TrainingFacts
+from palaestra.envs.base import BehaviorFacts, TrainingFacts
 from palaestra.envs.unity.analytics import ANALYTICS, AnalyticsChannel
-from palaestra.envs.unity.messages import Any_, message_class
-from palaestra.envs.unity.side_channels import SideChannels, pack, unpack
+from palaestra.wire.messages import Any_, message_class
+from palaestra.wire.side_channels import SideChannels, pack, unpack
 
 RUN = TrainingFacts("1.1.0", "1.1.0", "3.12.1", "2.5", "cpu", 4, 2, "{}")
 BALL = BehaviorFacts("b4", "ppo", True, False, True, False, False, True, "simple", 2, 128, False, True, False, '{"max_steps": 5}')

@@ -19,12 +19,12 @@ from unity_play import opened
 
 from palaestra.core.errors import DemoError, EnvError, ProtocolError
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
-from palaestra.envs.unity import images
-from palaestra.envs.unity.bounds import check_tick, most_bytes
-from palaestra.envs.unity.demo import read_demo
-from palaestra.envs.unity.images import SIGNATURE, Picture, read_pictures
-from palaestra.envs.unity.messages import Observation, message_class, varint
-from palaestra.envs.unity.server import Inbox, Server
+from palaestra.demos import read_demo
+from palaestra.wire import images
+from palaestra.wire.images import SIGNATURE, Picture, read_pictures
+from palaestra.wire.limits import check_tick, most_bytes
+from palaestra.wire.messages import Observation, message_class, varint
+from palaestra.wire.server import Inbox, Server
 
 Pair = message_class("communicator_objects.AgentInfoActionPairProto")
 PIXELS = np.zeros((20, 30, 3), np.uint8)

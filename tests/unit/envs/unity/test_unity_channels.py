@@ -7,9 +7,9 @@ import pytest
 
 from palaestra.core.errors import ProtocolError
 from palaestra.core.metrics import Measurement
-from palaestra.envs.unity import channels
-from palaestra.envs.unity.channels import Engine, EngineChannel, FloatProperties, ParametersChannel, RawBytes, StatsChannel
-from palaestra.envs.unity.side_channels import IncomingMessage, OutgoingMessage, SideChannel, SideChannels, pack, unpack
+from palaestra.wire import channels
+from palaestra.wire.channels import Engine, EngineChannel, FloatProperties, ParametersChannel, RawBytes, StatsChannel
+from palaestra.wire.side_channels import IncomingMessage, OutgoingMessage, SideChannel, SideChannels, pack, unpack
 
 
 def hub_of(channel: SideChannel, copies: int = 1) -> SideChannels:

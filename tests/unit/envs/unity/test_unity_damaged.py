@@ -10,8 +10,8 @@ from conversations import NAMES, requests
 from unity_infos import CHW, HWC, KEY, agent, brain, floats, message, picture, png
 
 from palaestra.core.errors import NotFinite, ProtocolError
-from palaestra.envs.unity.decode import decode
-from palaestra.envs.unity.readers import Reader
+from palaestra.wire.decode import decode
+from palaestra.wire.readers import Reader
 
 MESSAGES = 2000
 PIXELS = np.arange(16 * 16 * 3).reshape(16, 16, 3) % 256

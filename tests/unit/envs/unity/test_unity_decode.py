@@ -8,8 +8,8 @@ from conversations import FOLDER, NAMES, read
 from unity_infos import KEY, agent, brain, floats, infos, message
 
 from palaestra.core.errors import NotFinite, ProtocolError
-from palaestra.envs.unity.decode import decode
-from palaestra.envs.unity.messages import Observation, UnityMessage
+from palaestra.wire.decode import decode
+from palaestra.wire.messages import Observation, UnityMessage
 
 SEES = floats([1.0, 2.0])
 

@@ -10,9 +10,8 @@ from demo_files import HYBRID, write
 
 from palaestra.core.errors import DemoError, EmptyDemo
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
-from palaestra.envs.unity import demo_columns, demo_reader
-from palaestra.envs.unity.demo import Columns, DemoMeta, read_demo, rewrite
-from palaestra.envs.unity.messages import message_class, varint
+from palaestra.demos import Columns, DemoMeta, columns, read_demo, reader, rewrite
+from palaestra.wire.messages import message_class, varint
 
 Pair = message_class("communicator_objects.AgentInfoActionPairProto")
 Brain = message_class("communicator_objects.BrainParametersProto")
@@ -23,7 +22,7 @@ COLUMNS = ("reward", "group_reward", "done", "cut", "id", "group", "mask", "cont
 @pytest.fixture
 def small_blocks(monkeypatch):
     """The file in pieces of some hundred bytes, so that records lie across their borders."""
-    monkeypatch.setattr(demo_reader, "BLOCK", 700)
+    monkeypatch.setattr(reader, "BLOCK", 700)
 
 
 def same(one: Columns, other: Columns) -> bool:
@@ -66,7 +65,7 @@ def test_what_was_written_comes_back(tmp_path):
 def test_frames_read_what_reading_one_by_one_does(tmp_path, monkeypatch, small_blocks):
     demo = read_demo(write(tmp_path / "x.demo", demo_files.episodes(*[40] * 5, mask=True)))
     fast = list(demo.chunks())
-    monkeypatch.setattr(demo_columns, "_MOST_FRAMES", 0)
+    monkeypatch.setattr(columns, "_MOST_FRAMES", 0)
     slow = list(demo.chunks())
     assert len(fast) > 3
     assert all(same(one, other) for one, other in zip(fast, slow, strict=True))

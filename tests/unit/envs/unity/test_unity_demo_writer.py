@@ -9,8 +9,8 @@ from demo_files import HYBRID, record, write
 
 from palaestra.core.errors import DemoError
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
-from palaestra.envs.unity.demo import DemoWriter, free_path, read_demo
-from palaestra.envs.unity.messages import message_class
+from palaestra.demos import DemoWriter, free_path, read_demo
+from palaestra.wire.messages import message_class
 
 PEER = os.environ.get("PALAESTRA_ORIGINAL")
 VECTOR = ObsSpec("v", (2,))

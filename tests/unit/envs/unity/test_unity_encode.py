@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from palaestra.core.specs import ActionSpec
-from palaestra.envs.unity import encode
-from palaestra.envs.unity.encode import ActionWriter
-from palaestra.envs.unity.messages import UnityMessage, message_class
+from palaestra.wire import encode
+from palaestra.wire.encode import ActionWriter
+from palaestra.wire.messages import UnityMessage, message_class
 
 Listed = message_class("communicator_objects.UnityRLInputProto.ListAgentActionProto")
 

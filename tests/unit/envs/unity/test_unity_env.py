@@ -22,7 +22,7 @@ from unity_play import Direct, Play, RandomPolicy, Run, Told, free_port, in_thre
 from palaestra.core.errors import EnvError, GameGone
 from palaestra.envs.unity.env import UnityEnv
 from palaestra.envs.unity.options import Restarts, UnityOptions
-from palaestra.envs.unity.silence import FIRST_WORD
+from palaestra.envs.unity.timeouts import FIRST_WORD
 
 STOPPED = "play mode was stopped. Its open episodes are left out; press Play to go on"
 ANEW = "the Editor connected anew without saying goodbye. Its open episodes are left out"
@@ -199,7 +199,7 @@ def test_an_editor_port_that_is_taken_is_an_error() -> None:
 
 def test_a_silent_game_is_named_long_before_it_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert FIRST_WORD == 20
-    monkeypatch.setattr("palaestra.envs.unity.copy.FIRST_WORD", 0.3)
+    monkeypatch.setattr("palaestra.envs.unity.game_instance.FIRST_WORD", 0.3)
     told = Told()
     with opened(told, executable=str(silent(tmp_path)), patience=1.5) as env, pytest.raises(GameGone, match="waited 2 s"):
         env.reset(1)

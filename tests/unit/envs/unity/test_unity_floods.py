@@ -14,15 +14,15 @@ from unity_games import make_build
 from unity_play import Play, RandomPolicy, Run, Told, opened
 
 from palaestra.core.errors import EnvError
-from palaestra.core.memory import free_memory
 from palaestra.core.processes import free_files, free_processes, memory_of, threads_of
-from palaestra.envs.unity.channels import LONGEST_NAME, MOST_STATISTICS, StatsChannel
+from palaestra.core.system_memory import free_memory
+from palaestra.envs.unity.capacity import LEAST_MEMORY
 from palaestra.envs.unity.env import UnityEnv
-from palaestra.envs.unity.floods import BURST, PAUSE, WarningBrake, cut_log
 from palaestra.envs.unity.options import UnityOptions
-from palaestra.envs.unity.room import LEAST_MEMORY
-from palaestra.envs.unity.side_channels import IncomingMessage, pack
-from palaestra.envs.unity.silence import Phase
+from palaestra.envs.unity.timeouts import Phase
+from palaestra.wire.channels import LONGEST_NAME, MOST_STATISTICS, StatsChannel
+from palaestra.wire.limits import BURST, PAUSE, WarningBrake, cut_log
+from palaestra.wire.side_channels import IncomingMessage, pack
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no such limit")
@@ -63,7 +63,7 @@ def test_a_large_game_is_measured_before_further_copies_start(tmp_path: Path) ->
 
 
 def test_copies_start_in_waves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("palaestra.envs.unity.room.PLENTY", 2**60)  # so that the first is measured
+    monkeypatch.setattr("palaestra.envs.unity.capacity.PLENTY", 2**60)  # so that the first is measured
     monkeypatch.setattr(os, "cpu_count", lambda: 1)
     at_once = []
 
@@ -144,7 +144,7 @@ def test_a_game_that_warns_in_every_message_fills_no_console(tmp_path: Path) -> 
 
 
 def test_a_log_without_end_is_cut_and_the_game_plays_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("palaestra.envs.unity.floods.LONGEST_LOG", 1_000_000)
+    monkeypatch.setattr("palaestra.wire.limits.LONGEST_LOG", 1_000_000)
     loud = tmp_path / "Loud.x86_64"
     loud.write_text(f'#!/bin/sh\nyes | head -c 3000000\n(sleep 1; echo and on) &\nexec {make_build(tmp_path, "Ball")} "$@"\n')
     loud.chmod(0o755)

@@ -25,7 +25,7 @@ from unity_play import Count, Direct, EchoPolicy, Player, RandomPolicy, Run, Tol
 
 from palaestra.core.errors import EnvError
 from palaestra.envs.unity.env import UnityEnv
-from palaestra.envs.unity.messages import UnityMessage
+from palaestra.wire.messages import UnityMessage
 
 NAMES = {kind.key.partition("?")[0] for kind in KINDS}
 

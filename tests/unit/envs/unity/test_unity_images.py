@@ -11,8 +11,8 @@ from PIL import Image
 from unity_infos import png
 
 from palaestra.core.errors import ProtocolError
-from palaestra.envs.unity import images
-from palaestra.envs.unity.images import Picture, check_picture, picture_size, read_pictures
+from palaestra.wire import images
+from palaestra.wire.images import Picture, check_picture, picture_size, read_pictures
 
 RGB = np.arange(2 * 3 * 3, dtype=np.uint8).reshape(2, 3, 3) * 10  # two rows, three columns
 CHANNELS = RGB.transpose(2, 0, 1) / np.float32(255)

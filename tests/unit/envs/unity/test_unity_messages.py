@@ -7,7 +7,7 @@ from pathlib import Path
 
 from google.protobuf import descriptor_pb2, descriptor_pool
 
-from palaestra.envs.unity.messages import Columns, Observation, UnityMessage
+from palaestra.wire.messages import Columns, Observation, UnityMessage
 
 PROTO = Path(__file__).parents[4] / "proto"
 

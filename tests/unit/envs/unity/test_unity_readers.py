@@ -6,7 +6,7 @@ from unity_infos import KEY, Brain, agent, brain, floats, infos, reader
 
 from palaestra.core.errors import ProtocolError
 from palaestra.core.specs import ActionSpec
-from palaestra.envs.unity.readers import Reader, split_key
+from palaestra.wire.readers import Reader, split_key
 
 SEES = floats([1.0, 2.0], name="eyes")
 

@@ -13,8 +13,7 @@ from unity_games import make_build
 from unity_play import Play, RandomPolicy, Run, Told, opened
 
 from palaestra.core.errors import EnvError, GameGone
-from palaestra.envs.unity.options import Restarts
-from palaestra.envs.unity.restarts import IN_VAIN, LONGEST, PROGRESS, RestartPolicy
+from palaestra.envs.unity.options import IN_VAIN, LONGEST, PROGRESS, RestartPolicy, Restarts
 
 CRASH = GameGone("it was killed")
 

@@ -8,7 +8,7 @@ from unity_infos import CHW, HWC, agent, floats, infos, picture, png, reader
 
 from palaestra.core.errors import NotFinite, ProtocolError
 from palaestra.core.specs import ObsSpec
-from palaestra.envs.unity.messages import Observation
+from palaestra.wire.messages import Observation
 
 PIXELS = np.arange(20 * 30 * 3).reshape(20, 30, 3) % 256
 PICTURE = PIXELS.transpose(2, 0, 1).astype(np.float32) / 255

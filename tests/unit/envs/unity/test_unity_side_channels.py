@@ -7,7 +7,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from palaestra.core.errors import EnvError, ProtocolError
-from palaestra.envs.unity.side_channels import IncomingMessage, OutgoingMessage, SideChannel, SideChannels, pack, unpack
+from palaestra.wire.side_channels import IncomingMessage, OutgoingMessage, SideChannel, SideChannels, pack, unpack
 
 ONE, TWO = UUID("00000000-0000-0000-0000-000000000001"), UUID("00000000-0000-0000-0000-000000000002")
 

@@ -21,7 +21,7 @@ from unity_play import Direct, Play, RandomPolicy, Run, Told, free_port, in_thre
 
 from palaestra.core.errors import GameGone, ProtocolError
 from palaestra.envs.unity.env import UnityEnv
-from palaestra.envs.unity.peers import holder_of, program_of
+from palaestra.wire.peers import holder_of, program_of
 
 pytestmark = pytest.mark.skipif(sys.platform == "darwin", reason="only root sees other programs' connections there")
 

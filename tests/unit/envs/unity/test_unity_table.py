@@ -10,8 +10,8 @@ from torch import Tensor
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import TimeStep
-from palaestra.envs.unity.decode import Infos
 from palaestra.envs.unity.table import SILENT, Arrival, Table
+from palaestra.wire.decode import Infos
 
 SPEC = BehaviorSpec((ObsSpec("a", (2,)), ObsSpec("b", (1,))), ActionSpec(1))
 CHOOSER = BehaviorSpec((ObsSpec("a", (2,)), ObsSpec("b", (1,))), ActionSpec(0, (3,)))

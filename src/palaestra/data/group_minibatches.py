@@ -1,0 +1,146 @@
+"""Cuts a rollout into minibatches of whole moments: what an agent's view is worked into serves all its mates too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from palaestra.core.row_index import Groups, Sequences
+from palaestra.data.group_steps import MomentTable
+from palaestra.data.timeline import NOBODY, Numbers, ranges
+
+
+@dataclass(frozen=True, slots=True)
+class MomentBatch:
+    """Some moments: R decisions, made at M of them, and the U views that are there."""
+
+    chosen: Tensor  # (U,) int64, as MomentTable counts views
+    groups: Groups  # the moments, as numbers of these views
+    decisions: Tensor  # (R,) int64, as the rollout's settled ones are counted
+    moments: Tensor  # (M,) int64
+    views: Tensor  # (R,) int64 which of the views decides
+    places: Tensor  # (R,) int64 where it stands, in M * P counting
+    sequences: tuple[int, Tensor, Tensor] | None
+    """With memory: as `Sequences`, but with the view before which there was the memory of each, not that memory."""
+
+    def sequences_with(self, memory: Tensor) -> Sequences | None:
+        """`memory` (V, L): before each of all views."""
+        if self.sequences is None:
+            return None
+        steps, place, starts = self.sequences
+        return Sequences(steps, place, memory.index_select(0, starts))
+
+
+class MomentBatches:
+    """Moments in blocks that stay together.
+
+    Without memory a block is a moment. With memory it is at most `longest` moments of a group, one after the other, from its
+    beginning or the end of the block before it: each agent's decisions there are a sequence. Mates that are there
+    with a decision from before the block are sequences of one view, from the memory that they had.
+    """
+
+    def __init__(self, table: MomentTable, longest: int | None) -> None:
+        self.table = table
+        self._decisions = np.argsort(table.moment, kind="stable")
+        self._of_moment = np.searchsorted(table.moment[self._decisions], np.arange(len(table.members) + 1))
+        begins = np.arange(len(table.members)) if longest is None else _blocks(table, longest)
+        self._moments = np.append(begins, len(table.members))
+        self._sequences, self._of_block = (None, None) if longest is None else self._in_sequence(begins, longest)
+        self._place_of = np.zeros(table.timeline.views, np.int64)
+
+    def __len__(self) -> int:
+        """Blocks."""
+        return len(self._moments) - 1
+
+    def shuffled(self, size: int, epochs: int, generator: torch.Generator) -> Iterator[MomentBatch]:
+        """`epochs` passes over all blocks, each in a new order, some `size` decisions at a time. Nothing of a pass is dropped."""
+        for _ in range(epochs):
+            order = torch.randperm(len(self), generator=generator, device=generator.device).cpu().numpy()
+            yield from self._laid_out(self._parts(order, max(1, len(self._decisions) // size)), generator.device)
+
+    def in_order(self, size: int, device: torch.device) -> Iterator[MomentBatch]:
+        """All blocks once, at most some `size` decisions at a time."""
+        return self._laid_out(self._parts(np.arange(len(self)), -(-len(self._decisions) // size)), device)
+
+    def _parts(self, order: Numbers, parts: int) -> list[Numbers]:
+        """Blocks in this order in parts of about as many decisions each."""
+        decisions = np.diff(self._of_moment[self._moments])[order].cumsum()
+        cuts = np.searchsorted(decisions, np.arange(1, parts) * len(self._decisions) / parts)
+        return [part for part in np.split(order, cuts) if len(part)]
+
+    def _laid_out(self, parts: Iterable[Numbers], device: torch.device) -> Iterator[MomentBatch]:
+        """Their tables go to the device at once, so that an accelerator is waited for once."""
+        layouts = [self._layout(part) for part in parts]
+        sizes = [len(table) for tables, *_ in layouts for table in tables]
+        pieces = iter(torch.from_numpy(np.concatenate([table for tables, *_ in layouts for table in tables])).to(device).split(sizes))
+        for tables, most, steps, in_order in layouts:
+            chosen, members, here, decisions, moments, views, places, *rest = (next(pieces) for _ in tables)
+            groups = Groups(members.view(-1, most), here.view(-1, most).bool(), in_order)
+            sequences = (steps, rest[0], rest[1]) if rest else None
+            yield MomentBatch(chosen, groups, decisions, moments, views, places, sequences)
+
+    def _layout(self, blocks: Numbers) -> tuple[list[Numbers], int, int, bool]:
+        """The columns of a batch, its places, the decisions of its longest sequence, and `Groups.in_order`."""
+        table = self.table
+        moments = ranges(self._moments[blocks], self._moments[blocks + 1])
+        counts = self._of_moment[moments + 1] - self._of_moment[moments]
+        decisions = self._decisions[ranges(self._of_moment[moments], self._of_moment[moments + 1])]
+        members = table.members[moments]
+        members = members[:, : int((members != NOBODY).sum(1).max())]
+        here, most = members != NOBODY, members.shape[1]
+        chosen, steps, rest = self._views(blocks, members[here])
+        self._place_of[chosen] = np.arange(len(chosen))
+        places = np.repeat(np.arange(len(moments)), counts) * most + table.place[decisions]
+        local = self._place_of[np.where(here, members, members[:, :1])].reshape(-1)
+        flat = here.reshape(-1).astype(np.int64)
+        in_order = len(local) == len(chosen) and bool((local[1:] > local[:-1]).all())
+        return [chosen, local, flat, decisions, moments, self._place_of[decisions], places, *rest], most, steps, in_order
+
+    def _views(self, blocks: Numbers, members: Numbers) -> tuple[Numbers, int, list[Numbers]]:
+        """The views that are there, in the order of the moments; with memory in that of their sequences, and those."""
+        if self._sequences is None or self._of_block is None:
+            return _once(members), 1, []
+        there = np.zeros(self.table.timeline.views, np.bool_)
+        there[members] = True
+        sequences = self._sequences[ranges(self._of_block[blocks], self._of_block[blocks + 1])]
+        there[sequences[sequences != NOBODY]] = False
+        before = np.flatnonzero(there)
+        alone = np.full((len(before), sequences.shape[1]), NOBODY)
+        alone[:, 0] = before
+        sequences = np.concatenate([sequences, alone])
+        steps = int((sequences != NOBODY).sum(1).max())
+        grid = sequences[:, :steps].T.reshape(-1)
+        place = np.flatnonzero(grid != NOBODY)
+        return grid[place], steps, [place, sequences[:, 0]]
+
+    def _in_sequence(self, begins: Numbers, longest: int) -> tuple[Numbers, Numbers]:
+        """A row for each sequence of a slot's decisions within a block, block by block, and the first of each block."""
+        table, line = self.table, self.table.timeline
+        block = np.searchsorted(begins, table.moment, side="right") - 1
+        order = np.lexsort((line.made, line.slot, block))
+        slot, block = line.slot[order], block[order]
+        first = np.ones(len(order), np.bool_)
+        first[1:] = (slot[1:] != slot[:-1]) | (block[1:] != block[:-1]) | line.begins[order][1:]
+        sequence, starts = np.cumsum(first) - 1, np.flatnonzero(first)
+        rows = np.full((len(starts), longest), NOBODY)
+        rows[sequence, np.arange(len(order)) - starts[sequence]] = order
+        return rows, np.searchsorted(block[starts], np.arange(len(begins) + 1))
+
+
+def _blocks(table: MomentTable, longest: int) -> Numbers:
+    """The first moment of each block: where a group begins or all its agents begin anew, and after each `longest` moments."""
+    moments = np.arange(len(table.members))
+    fresh = table.fresh.copy()
+    fresh[:1] = True
+    age = moments - np.maximum.accumulate(np.where(fresh, moments, 0))
+    return np.flatnonzero(age % longest == 0)
+
+
+def _once(views: Numbers) -> Numbers:
+    """Each of them where it occurs first."""
+    _, first = np.unique(views, return_index=True)
+    return views[np.sort(first)]

@@ -1,0 +1,159 @@
+"""Who shares a moment with whom: the decisions of a rollout, group by group and tick by tick.
+
+A moment is a group and a tick on which one of its agents decided. There at that moment are all of them whose last
+decision was made by then and whose episode had not ended: agents may decide at different ticks, and groups change in
+size. Letters in shapes: N settled decisions, S slots, E last views of episodes, M moments, P places.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from palaestra.core.row_index import Groups
+from palaestra.data.rollout import Rollout
+from palaestra.data.timeline import NOBODY, Marks, Numbers, Timeline, ranges
+
+
+class Presences(NamedTuple):
+    """Who is there when, in any order."""
+
+    moment: Numbers  # (X,)
+    view: Numbers  # (X,)
+
+
+class MomentTable:
+    """The moments of a rollout, and what each of its decisions led to.
+
+    Views are counted through: those of the settled decisions (N), of each slot's `last_obs` (S), of `final_obs` (E).
+    The tables live on the host; making them takes one wait for the device a rollout.
+    """
+
+    def __init__(self, rollout: Rollout) -> None:
+        """Of a rollout with `moments`."""
+        self.timeline = line = Timeline.of(rollout)
+        self._group = line.group[: line.decisions]
+        self._keys, self.moment = np.unique(line.key(self._group, line.made), return_inverse=True)
+        self.moment: Numbers
+        """(N,) at which each decision was made."""
+        there = self._there(self._keys)
+        self.members, places = _table(there, len(self._keys))
+        """(M, P) the views that are there at each moment, rising, then NOBODY."""
+        own = np.flatnonzero(there.view < line.decisions)
+        own = own[self.moment[there.view[own]] == there.moment[own]]
+        self.place = np.zeros(line.decisions, np.int64)
+        """(N,) where each decision's own view stands among them."""
+        self.place[there.view[own]] = places[own]
+        self._follow()
+        self.fresh = self._begun(there)
+        """(M,) the first moment of a group, or one from which all its agents begin anew."""
+
+    def __len__(self) -> int:
+        """M."""
+        return len(self.members)
+
+    def _there(self, moments: Numbers, late: Marks | None = None) -> Presences:
+        """At these moments, by rising keys; those of `late` (V,) not yet on the tick on which their view came."""
+        line = self.timeline
+        begin = line.begin if late is None else line.begin + late
+        low, high = (np.searchsorted(moments, line.key(line.group, tick)) for tick in (begin, line.end))
+        high = np.maximum(low, high)
+        return Presences(ranges(low, high), np.repeat(np.arange(line.views), high - low))
+
+    def _begun(self, there: Presences) -> Marks:
+        line = self.timeline
+        group, tick = np.divmod(self._keys, line.width)
+        goes_on = ~line.begins[there.view] | (line.begin[there.view] < tick[there.moment])
+        fresh = np.ones(len(self), np.bool_)
+        fresh[there.moment[goes_on]] = False
+        fresh[1:] |= group[1:] != group[:-1]
+        return fresh
+
+    def _follow(self) -> None:
+        """What each decision led to.
+
+        An agent goes on to the next moment in which it decides. One that ended leaves to its mates what they still
+        earn: what followed are those of them that go on, as they are then, and the last views of those that were cut.
+        """
+        line, total = self.timeline, len(self)
+        last = line.goes_on & (line.next == NOBODY)
+        lasts, at_last = np.unique(line.key(line.group[line.decisions + line.slot[last]], line.until[last]), return_inverse=True)
+        over, left = ~line.goes_on, line.key(self._group, line.until)
+        ends, at_end = np.unique(left[over], return_inverse=True)
+        staying = self._there(ends, line.begins)
+        views = line.views + np.arange(len(line.final))
+        final = Presences(np.searchsorted(ends, left[line.final]), views)
+        cut = Presences(final.moment[line.was_cut], views[line.was_cut])
+        tables = [
+            _table(presences, count)[0]
+            for presences, count in (
+                (self._there(lasts), len(lasts)),
+                (_joined(staying, cut), len(ends)),
+                (_joined(staying, final), len(ends)),
+            )
+        ]
+        self.later = _stacked(tables)
+        """(F, P) the views that are there at moments that follow, but are none of `members`."""
+        self.following = np.where(line.next == NOBODY, NOBODY, self.moment[line.next])
+        """(N,) the moment that each decision led to, counted in `members` and on in `later`; NOBODY: nothing is left to earn."""
+        self.following[last] = total + at_last
+        self.following_endless = self.following.copy()
+        """(N,) the same for rewards that do not end with an episode: terminated agents are there with their last views."""
+        first = total + len(lasts)
+        for column, table in ((self.following, tables[1]), (self.following_endless, tables[2])):
+            column[over] = np.where(table[:, 0] == NOBODY, NOBODY, first + np.arange(len(ends)))[at_end]
+            first += len(ends)
+        self.successor = np.where(line.terminated, self._survivor(left), line.next)
+        """(N,) the decision that continues each return: the agent's next one, or a surviving mate's after its death; NOBODY: none."""
+
+    def _survivor(self, left: Numbers) -> Numbers:
+        """(N,) the first decision of those that were made at this moment (N,) by agents that were there before."""
+        old = np.flatnonzero(~self.timeline.begins[: self.timeline.decisions])[::-1]
+        first = np.full(len(self) + 1, NOBODY)
+        first[self.moment[old]] = old  # of several the earliest, which is written last
+        found = np.searchsorted(self._keys, left)
+        known = np.append(self._keys, NOBODY)[found] == left
+        return np.where(known, first[found], NOBODY)
+
+    def shared(self, reward: NDArray[np.float32]) -> NDArray[np.float32]:
+        """What each agent and its mates earned from its decision to its next, (N,), of what each earned itself, (N,)."""
+        line = self.timeline
+        settled, made = line.key(self._group, line.until), line.key(self._group, line.made)
+        group, until, earlier = line.earlier
+        keys = np.concatenate([settled, line.key(group, until)])
+        order = np.argsort(keys, kind="stable")
+        sums = np.concatenate([[0.0], np.cumsum(np.concatenate([reward, earlier])[order], dtype=np.float64)])
+        to, after = (np.searchsorted(keys[order], key, side="right") for key in (settled, made))
+        return (sums[to] - sums[after]).astype(np.float32)
+
+
+def groups_of(table: Numbers, device: torch.device) -> tuple[Tensor, Groups]:
+    """The distinct views of a table (M, P) of views, and the table as indices into them."""
+    views, places = np.unique(table, return_inverse=True)
+    members, here = (torch.from_numpy(column.reshape(table.shape)).to(device) for column in (places, table != NOBODY))
+    return torch.from_numpy(np.maximum(views, 0)).to(device), Groups(members, here)
+
+
+def _joined(some: Presences, others: Presences) -> Presences:
+    return Presences(np.concatenate([some.moment, others.moment]), np.concatenate([some.view, others.view]))
+
+
+def _table(there: Presences, moments: int) -> tuple[Numbers, Numbers]:
+    """A row a moment with its views, rising, then NOBODY; and the place (X,) of each presence in it."""
+    order = np.lexsort((there.view, there.moment))
+    begins = np.searchsorted(there.moment[order], np.arange(moments))
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order)) - begins[there.moment[order]]
+    table = np.full((moments, int(place.max(initial=0)) + 1), NOBODY)
+    table[there.moment, place] = there.view
+    return table, place
+
+
+def _stacked(tables: list[Numbers]) -> Numbers:
+    """One under the other, as wide as the widest."""
+    most = max(table.shape[1] for table in tables)
+    return np.concatenate([np.pad(table, ((0, 0), (0, most - table.shape[1])), constant_values=NOBODY) for table in tables])

@@ -1,0 +1,235 @@
+"""Columns of a demonstration's records, and how raw records become them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palaestra.core.errors import DemoError, EnvError
+from palaestra.core.specs import ActionSpec, BehaviorSpec
+from palaestra.demos import frames as frames
+from palaestra.demos.format import Pair
+from palaestra.wire.messages import DecodeError
+from palaestra.wire.sensors import Sensor
+
+_MOST_CHOICES = 1 << 31
+_MOST_FRAMES = 32
+"""Frames a length of records may have; those that fit none are read one by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Records of a demonstration in a row, N of them. Numbers may be NaN or infinite, as the file has them."""
+
+    first: int  # number of the first of them in the file
+    obs: tuple[NDArray[np.float32], ...]  # each (N, *shape); images (C, H, W) within 0..1
+    reward: NDArray[np.float32]  # (N,) since the record before
+    group_reward: NDArray[np.float32]  # (N,)
+    done: NDArray[np.bool_]  # (N,) an episode ended
+    cut: NDArray[np.bool_]  # (N,) it ended by a limit
+    id: NDArray[np.int64]  # (N,)
+    group: NDArray[np.int64]  # (N,) 0: none
+    mask: NDArray[np.bool_] | None  # (N, choices) True: allowed; None: nothing is forbidden
+    continuous: NDArray[np.float32]  # (N, numbers) as stored: the action of the decision before
+    discrete: NDArray[np.int64]  # (N, branches)
+    acted: NDArray[np.bool_]  # (N,) an action is stored; False: none is, as in the last records of old files
+
+    def __len__(self) -> int:
+        return len(self.reward)
+
+    def rows(self, rows: slice) -> Columns:
+        """Some of them."""
+        cut = {f.name: value[rows] for f in fields(self) if isinstance(value := getattr(self, f.name), np.ndarray)}
+        return replace(self, first=self.first + rows.indices(len(self))[0], obs=tuple(column[rows] for column in self.obs), **cut)
+
+
+class Decoder:
+    """Reads raw records of one behavior. `sensors` has a None for each observation that is left out; `where` begins messages."""
+
+    def __init__(self, where: str, spec: BehaviorSpec, sensors: Sequence[Sensor | None]) -> None:
+        self._where, self.spec, self._sensors = where, spec, sensors
+        self._frames: dict[int, list[frames.Frame]] = {}
+
+    def read(self, first: int, data: bytes, begins: NDArray[np.int64], ends: NDArray[np.int64]) -> Columns:
+        """The records that lie at these places of `data`. Raises DemoError for one that is damaged or does not fit the behavior."""
+        columns = empty_columns(self.spec, first, len(begins))
+        lengths, everything = ends - begins, np.frombuffer(data, np.uint8)
+        masked = False
+        for length in np.unique(lengths).tolist():
+            rows = np.flatnonzero(lengths == length)
+            known = self._frames.setdefault(length, [])
+            tried = 0
+            while len(rows):
+                if tried == len(known) and not self._learn(known, data[begins[rows[0]] : ends[rows[0]]]):
+                    masked |= self._one(columns, int(rows[0]), data[begins[rows[0]] : ends[rows[0]]])
+                    rows = rows[1:]
+                    continue
+                frame, tried = known[tried], tried + 1
+                table = _table(everything, begins[rows], length)
+                fit = frame.fits(table)
+                if fit.any():
+                    every = fit.all()
+                    masked |= self._many(columns, rows if every else rows[fit], table if every else table[fit], frame)
+                    rows = rows[~fit]
+        return columns if masked else replace(columns, mask=None)
+
+    def _learn(self, known: list[frames.Frame], record: bytes) -> bool:
+        """Whether a frame that the record fits is now the last of `known`."""
+        frame = frames.frame_of(record, self._sensors) if len(known) < _MOST_FRAMES else None
+        if frame is None or not self._sizes_fit(frame):
+            return False
+        known.append(frame)
+        return True
+
+    def _sizes_fit(self, frame: frames.Frame) -> bool:
+        """Whether actions and mask are what the spec says; if not, reading it alone says so in words."""
+        action, size = self.spec.action, lambda place: (place[1] - place[0]) // 4
+        given = {number: place for number, place in frame.action.items() if place[0] < place[1] and number != frames.VALUE}
+        new = {number for number in given if number != frames.OLD}
+        if new:
+            right = size(given.get(frames.CONTINUOUS, (0, 0))) == action.continuous and len(frame.discrete) == len(action.branches)
+        else:
+            right = frames.OLD not in given or size(given[frames.OLD]) == action.continuous + len(action.branches)
+        mask = frame.info.get(frames.MASK)
+        return right and (mask is None or mask[1] - mask[0] == action.choices)
+
+    def _many(self, columns: Columns, rows: NDArray[np.int64], table: NDArray[np.uint8], frame: frames.Frame) -> bool:
+        """Fills in these rows; whether they have masks."""
+        info: list[tuple[int, NDArray[Any], Callable[..., Any]]] = [
+            (frames.REWARD, columns.reward, lambda place: frames.floats(table, place)[:, 0]),
+            (frames.GROUP_REWARD, columns.group_reward, lambda place: frames.floats(table, place)[:, 0]),
+            (frames.DONE, columns.done, lambda place: table[:, place[0]] != 0),
+            (frames.CUT, columns.cut, lambda place: table[:, place[0]] != 0),
+            (frames.ID, columns.id, lambda place: frames.numbers(table, place)),
+            (frames.GROUP, columns.group, lambda place: frames.numbers(table, place)),
+        ]
+        for number, column, read in info:
+            if number in frame.info:
+                column[rows] = read(frame.info[number])
+        for column, place, sensor in zip(columns.obs, frame.obs_places(self._sensors), _there(self._sensors), strict=True):
+            values = frames.floats(table, place).reshape(len(rows), *sensor.sent)
+            column[rows] = values.transpose(0, 3, 1, 2) if sensor.channels_last else values
+        self._actions(columns, rows, table, frame)
+        mask = frame.info.get(frames.MASK)
+        if mask is None or columns.mask is None:
+            return False
+        columns.mask[rows] = table[:, mask[0] : mask[1]] == 0
+        return True
+
+    def _actions(self, columns: Columns, rows: NDArray[np.int64], table: NDArray[np.uint8], frame: frames.Frame) -> None:
+        old = frame.action.get(frames.OLD, (0, 0))
+        new = [place for number, place in frame.action.items() if number in (frames.CONTINUOUS, frames.DISCRETE) and place[0] < place[1]]
+        columns.acted[rows] = bool(new) or old[0] < old[1]
+        if new:
+            if self.spec.action.continuous:
+                columns.continuous[rows] = frames.floats(table, frame.action[frames.CONTINUOUS])
+            for branch, place in enumerate(frame.discrete):
+                columns.discrete[rows, branch] = frames.numbers(table, place)
+        elif old[0] < old[1]:
+            both = frames.floats(table, old)
+            columns.continuous[rows] = both[:, : self.spec.action.continuous]
+            columns.discrete[rows] = _whole(both[:, self.spec.action.continuous :])
+
+    def _one(self, columns: Columns, row: int, record: bytes) -> bool:
+        """Fills in one row; whether it has a mask."""
+        where = f"{self._where}, record {columns.first + row}"
+        pair = read_pair(where, record)
+        info = pair.agent_info
+        columns.reward[row], columns.group_reward[row] = info.reward, info.group_reward
+        columns.done[row], columns.cut[row], columns.id[row], columns.group[row] = info.done, info.max_step_reached, info.id, info.group_id
+        if len(info.observations) != len(self._sensors):
+            raise DemoError(f"{where} has {len(info.observations)} observations; expected {len(self._sensors)}, as in the first")
+        kept = [(blob, sensor) for blob, sensor in zip(info.observations, self._sensors, strict=True) if sensor is not None]
+        for column, (blob, sensor) in zip(columns.obs, kept, strict=True):
+            try:
+                column[row] = sensor.read([blob], columns.id[row : row + 1])[0]
+            except EnvError as error:
+                raise DemoError(f"{where}: {error}") from error
+        self._one_action(columns, row, pair.action_info, where)
+        if columns.mask is None or len(info.action_mask) != columns.mask.shape[1]:
+            return False
+        columns.mask[row] = np.frombuffer(info.action_mask, np.uint8) == 0
+        return True
+
+    def _one_action(self, columns: Columns, row: int, sent: Any, where: str) -> None:
+        wanted = self.spec.action
+        continuous, discrete = np.array(sent.continuous_actions, np.float32), np.array(sent.discrete_actions, np.int64)
+        if not len(continuous) and not len(discrete):
+            both = np.array(sent.vector_actions_deprecated, np.float32)
+            columns.acted[row] = len(both) > 0
+            if not len(both):
+                return
+            continuous, discrete = both[: wanted.continuous], _whole(both[wanted.continuous :])
+        if (len(continuous), len(discrete)) != (wanted.continuous, len(wanted.branches)):
+            raise DemoError(
+                f"{where} has {len(continuous)} continuous and {len(discrete)} discrete actions; "
+                f"expected {wanted.continuous} and {len(wanted.branches)}"
+            )
+        columns.continuous[row], columns.discrete[row], columns.acted[row] = continuous, discrete, True
+
+
+def read_pair(where: str, record: bytes) -> Any:
+    """A record's message. Raises DemoError, which begins with `where`."""
+    try:
+        return Pair.FromString(record)
+    except DecodeError:
+        raise DemoError(f"{where}: its {len(record)} bytes ({record[:16].hex(' ')}) are no record; the file is damaged") from None
+
+
+def empty_columns(spec: BehaviorSpec, first: int, count: int) -> Columns:
+    """Columns of zeros, everything allowed."""
+    action: ActionSpec = spec.action
+    return Columns(
+        first,
+        tuple(np.zeros((count, *obs.shape), np.float32) for obs in spec.obs),
+        np.zeros(count, np.float32),
+        np.zeros(count, np.float32),
+        np.zeros(count, np.bool_),
+        np.zeros(count, np.bool_),
+        np.zeros(count, np.int64),
+        np.zeros(count, np.int64),
+        np.ones((count, action.choices), np.bool_) if action.choices else None,
+        np.zeros((count, action.continuous), np.float32),
+        np.zeros((count, len(action.branches)), np.int64),
+        np.zeros(count, np.bool_),
+    )
+
+
+def join(parts: Sequence[Columns]) -> Columns:
+    """Columns that follow one another, as one."""
+    if len(parts) == 1:
+        return parts[0]
+    names = [f.name for f in fields(Columns) if f.name not in ("first", "obs", "mask")]
+    columns: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
+    obs = tuple(np.concatenate(column) for column in zip(*(part.obs for part in parts), strict=True))
+    return Columns(first=parts[0].first, obs=obs, mask=join_masks([(part.mask, len(part)) for part in parts]), **columns)
+
+
+def join_masks(masks: Sequence[tuple[NDArray[np.bool_] | None, int]]) -> NDArray[np.bool_] | None:
+    """Masks with how many rows each is for, as one; None forbids nothing."""
+    choices = next((mask.shape[1] for mask, _ in masks if mask is not None), None)
+    if choices is None:
+        return None
+    return np.concatenate([np.ones((rows, choices), np.bool_) if mask is None else mask for mask, rows in masks])
+
+
+def _there(sensors: Sequence[Sensor | None]) -> list[Sensor]:
+    return [sensor for sensor in sensors if sensor is not None]
+
+
+def _whole(values: NDArray[np.float32]) -> NDArray[np.int64]:
+    """Choices that an old file has as floats; what is no number is 0, what no branch has stays so."""
+    return np.rint(np.clip(np.nan_to_num(values, posinf=0, neginf=0), -_MOST_CHOICES, _MOST_CHOICES)).astype(np.int64)
+
+
+def _table(data: NDArray[np.uint8], begins: NDArray[np.int64], length: int) -> NDArray[np.uint8]:
+    """(N, length): the records that begin there; no copy is made where they lie at equal distances."""
+    steps = np.diff(begins)
+    strided = np.lib.stride_tricks.as_strided
+    if len(steps) and (steps == steps[0]).all() and steps[0] >= length:
+        return strided(data[begins[0] :], (len(begins), length), (int(steps[0]), 1), writeable=False)
+    return strided(data, (len(data) - length + 1, length), (1, 1), writeable=False)[begins]

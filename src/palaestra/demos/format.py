@@ -1,0 +1,177 @@
+"""What a demonstration file (`.demo`) is made of: metadata, a behavior, and records one after another.
+
+byte 0    length (varint), metadata; zeros up to byte 33
+byte 33   length, the behavior's parameters
+then      length, record; as many as the metadata says
+tail      the metadata once more, without a length; nobody reads it
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palaestra.core.errors import DemoError
+from palaestra.wire.messages import DecodeError, message_class, varint
+
+Meta = message_class("communicator_objects.DemonstrationMetaProto")
+Brain = message_class("communicator_objects.BrainParametersProto")
+Pair = message_class("palaestra.columns.Pair")
+
+HEADER = 33
+"""Bytes before the behavior's parameters."""
+VERSIONS = (0, 1)
+"""Of the format; those of version 0 have their actions in the old fields, which are read in any version."""
+LONGEST_NAME = 16
+"""Letters of a demonstration's name: its metadata must fit into the header."""
+LONGEST_RECORD = 1 << 30
+"""Bytes beyond which a length is damaged rather than a record large."""
+
+
+@dataclass(frozen=True, slots=True)
+class DemoRecord:
+    """One record: an agent at a decision or at its episode's end.
+
+    `continuous` and `discrete` are what Unity stores there: the action of the decision *before*, zeros in an episode's first record.
+    """
+
+    obs: tuple[NDArray[np.float32], ...]  # each (*shape), as in the behavior's spec
+    reward: float  # since the record before
+    group_reward: float
+    done: bool  # the episode ended here
+    cut: bool  # it ended by a limit (max_step_reached)
+    id: int
+    group: int  # 0: none
+    mask: NDArray[np.bool_] | None  # (choices,) True: allowed; None: nothing is forbidden
+    continuous: NDArray[np.float32]  # (numbers,); a record of an old file may have none
+    discrete: NDArray[np.int64]  # (branches,)
+
+
+@dataclass(frozen=True, slots=True)
+class DemoMeta:
+    """What a demonstration file says of itself."""
+
+    api_version: int
+    name: str
+    steps: int  # records
+    episodes: int  # ends, and one more
+    mean_reward: float  # of all records, over `episodes`
+
+    def to_bytes(self) -> bytes:
+        """The message, without its length."""
+        meta = Meta(api_version=self.api_version, demonstration_name=self.name, number_steps=self.steps, number_episodes=self.episodes)
+        meta.mean_reward = self.mean_reward
+        return meta.SerializeToString()
+
+    def header(self) -> bytes:
+        """The first 33 bytes of a file."""
+        message = self.to_bytes()
+        return (varint(len(message)) + message).ljust(HEADER, b"\0")
+
+
+def clean_name(name: str) -> str:
+    """The name as Unity writes it: letters, digits, blanks and hyphens, 16 of them at most."""
+    return re.sub(r"[^a-zA-Z0-9 -]", "", name)[:LONGEST_NAME]
+
+
+def read_varint(data: bytes, at: int, limit: bool = True) -> tuple[int, int]:
+    """A number and where what follows begins; -1 where the bytes are none, and with `limit` where it is too large for a length."""
+    if len(data) > at + 1 and data[at] > 0x7F > data[at + 1]:  # most lengths
+        return data[at] & 0x7F | data[at + 1] << 7, at + 2
+    value = 0
+    for i, byte in enumerate(data[at : at + 10]):
+        value |= (byte & 0x7F) << 7 * i
+        if byte < 0x80:
+            return (value, at + i + 1) if value <= LONGEST_RECORD or not limit else (-1, at)
+    return -1, at
+
+
+def spans(data: bytes, most: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Where the complete messages among `data` begin and end, `most` of them at most. The first begins with its length at byte 0."""
+    begins: list[int] = []
+    ends: list[int] = []
+    begin_at, end_at, size, at = begins.append, ends.append, len(data), 0
+    while at < size:  # the one loop over all records: kept lean
+        length = data[at]
+        begin = at + 1
+        if length > 0x7F:
+            length, begin = read_varint(data, at)
+            if length < 0:
+                break
+        at = begin + length
+        if at > size:
+            break
+        begin_at(begin)
+        end_at(at)
+    return np.array(begins[:most], np.int64), np.array(ends[:most], np.int64)
+
+
+class Timing(Enum):
+    """Which action answers what a record shows, and what a record with an end shows. It depends on who wrote the file."""
+
+    NEXT = "next"
+    """Unity since ML-Agents 0.15, and Palaestra: the next record stores the action; a record with an end shows the episode's last view."""
+    NEXT_RESTARTED = "next, ends show the next episode"
+    """Before 0.15: the next record stores the action; a record with an end already shows the next episode's first view."""
+    OWN_RESTARTED = "own, ends show the next episode"
+    """Files of older versions that were converted: the record stores its own action, the last one none; ends as in NEXT_RESTARTED."""
+
+
+LONGEST_BRAIN = 1 << 20
+_FOREIGN = {
+    b"\x89PNG": "a PNG image",
+    b"PK\x03\x04": "a zip archive",
+    b"\x1f\x8b": "a gzip archive",
+    b"\xff\xd8\xff": "a JPEG image",
+    b"version https://git-lfs": "a Git LFS pointer; fetch the file itself with 'git lfs pull'",
+}
+
+
+def read_meta(path: Path, head: bytes) -> DemoMeta:
+    """The metadata out of a file's first bytes. Raises DemoError where they are of another kind of file."""
+    if not head:
+        raise DemoError(f"{path} is empty: 0 bytes; expected a demonstration file")
+    kind = next((name for magic, name in _FOREIGN.items() if head.startswith(magic)), None)
+    if kind is None and head.isascii() and len(head) > 1 and all(byte >= 32 or byte in b"\t\r\n" for byte in head):
+        kind = "a text file"
+    length = head[0]
+    try:
+        meta = Meta.FromString(head[1 : 1 + length]) if kind is None and length < HEADER else None
+    except DecodeError:
+        meta = None
+    if meta is None:
+        came = f" ({kind})" if kind else ""
+        raise DemoError(
+            f"{path} is no demonstration file: it begins with {head[:8].hex(' ')}{came}; expected metadata in its first 33 bytes"
+        )
+    if len(head) <= HEADER:
+        raise DemoError(f"{path} is cut off within its header: {len(head)} bytes came; expected more than {HEADER}")
+    if meta.api_version not in VERSIONS:
+        raise DemoError(f"{path} is of version {meta.api_version} of the format; expected one of {VERSIONS}. A newer Palaestra may read it")
+    if meta.number_steps < 0:
+        raise DemoError(f"{path} is damaged: its metadata counts {meta.number_steps} records")
+    return DemoMeta(meta.api_version, meta.demonstration_name, meta.number_steps, meta.number_episodes, meta.mean_reward)
+
+
+def read_brain(path: Path, head: bytes) -> tuple[bytes, int]:
+    """The behavior's parameters, and where the records begin. Raises DemoError where they are none."""
+    length, begin = read_varint(head, HEADER)
+    if not 0 < length <= LONGEST_BRAIN:
+        raise DemoError(
+            f"{path} is no demonstration file: {head[HEADER : HEADER + 8].hex(' ')} at byte {HEADER}; expected a behavior there"
+        )
+    if begin + length > len(head):
+        raise DemoError(f"{path} is cut off within its header: {len(head)} bytes came; its behavior alone ends at byte {begin + length}")
+    brain = head[begin : begin + length]
+    try:
+        named = bool(Brain.FromString(brain).brain_name)
+    except DecodeError:
+        named = False
+    if not named:
+        raise DemoError(f"{path} is no demonstration file: its {length} bytes from byte {begin} on name no behavior")
+    return brain, begin + length

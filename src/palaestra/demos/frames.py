@@ -1,0 +1,171 @@
+"""Records of a demonstration file to columns, thousands at once.
+
+Most records of a file have their fields in the same places and differ in the numbers only. Such places are a frame, taken from one
+record; whatever fits it is read without looking at its fields again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palaestra.demos.format import read_varint
+from palaestra.wire.messages import DecodeError, Observation
+from palaestra.wire.sensors import Sensor
+
+_VARINT, _LENGTH, _FLOAT = 0, 2, 5  # wire types
+_ALL, _NONE, _NUMBER, _FLAG = 0xFF, 0x00, 0x80, 0xFE  # bits of a byte that a frame prescribes
+REWARD, DONE, CUT, ID, MASK, OBSERVATION, GROUP, GROUP_REWARD = 7, 8, 9, 10, 11, 13, 14, 15  # fields of AgentInfoProto
+OLD, VALUE, CONTINUOUS, DISCRETE = 1, 4, 6, 7  # fields of AgentActionProto
+
+
+class Odd(Exception):
+    """A record whose fields do not lie as usual; it is read by itself."""
+
+
+@dataclass(slots=True)
+class Frame:
+    """Where records of one length have which field; an (begin, end) each, none where the field is absent."""
+
+    bits: NDArray[np.uint8]  # (length,) those that must be as in `bytes`
+    bytes: NDArray[np.uint8]  # (length,)
+    info: dict[int, tuple[int, int]] = field(default_factory=dict)
+    action: dict[int, tuple[int, int]] = field(default_factory=dict)
+    obs: list[tuple[int, int]] = field(default_factory=list)
+    discrete: list[tuple[int, int]] = field(default_factory=list)
+
+    def fits(self, table: NDArray[np.uint8]) -> NDArray[np.bool_]:
+        """Which rows of a table of records have this frame."""
+        return np.logical_not(((table ^ self.bytes) & self.bits).any(axis=1))
+
+    def obs_places(self, sensors: Sequence[Sensor | None]) -> list[tuple[int, int]]:
+        """Where the numbers of those observations lie that are not left out."""
+        return [place for place, sensor in zip(self.obs, sensors, strict=True) if sensor is not None]
+
+    def permit(self, begin: int, end: int, bits: int) -> tuple[int, int]:
+        """Lets bytes vary, but for these bits of each."""
+        self.bits[begin:end] = bits
+        return begin, end
+
+
+def frame_of(record: bytes, sensors: Sequence[Sensor | None]) -> Frame | None:
+    """The frame of a record; None where it has none: pictures, fields that are twice there, numbers not in one piece.
+
+    `sensors` are those of the behavior, None for an observation that is left out.
+    """
+    template = np.frombuffer(record, np.uint8)
+    frame = Frame(np.full(len(record), _ALL, np.uint8), template)
+    try:
+        seen: set[int] = set()
+        for number, kind, begin, end in fields(record, 0, len(record)):
+            if number in seen or kind != _LENGTH:
+                raise Odd
+            seen.add(number)
+            if number == 1:
+                _frame_info(frame, record, begin, end, sensors)
+            elif number == 2:
+                _frame_action(frame, record, begin, end)
+    except (Odd, DecodeError):
+        return None
+    return frame if len(frame.obs) == len(sensors) else None
+
+
+def _frame_info(frame: Frame, record: bytes, begin: int, end: int, sensors: Sequence[Sensor | None]) -> None:
+    wanted = {
+        REWARD: (_FLOAT, _NONE),
+        GROUP_REWARD: (_FLOAT, _NONE),
+        DONE: (_VARINT, _FLAG),
+        CUT: (_VARINT, _FLAG),
+        ID: (_VARINT, _NUMBER),
+        GROUP: (_VARINT, _NUMBER),
+        MASK: (_LENGTH, _FLAG),
+    }
+    for number, kind, at, to in fields(record, begin, end):
+        if number == OBSERVATION:
+            if kind != _LENGTH or len(frame.obs) == len(sensors):
+                raise Odd
+            frame.obs.append(_frame_observation(frame, record, at, to, sensors[len(frame.obs)]))
+        elif number in wanted:
+            expected, bits = wanted[number]
+            if kind != expected or number in frame.info:
+                raise Odd
+            frame.info[number] = frame.permit(at, to, bits)
+
+
+def _frame_action(frame: Frame, record: bytes, begin: int, end: int) -> None:
+    for number, kind, at, to in fields(record, begin, end):
+        if number in frame.action or kind not in (_LENGTH, _FLOAT):
+            raise Odd
+        frame.action[number] = frame.permit(at, to, _NUMBER if number == DISCRETE else _NONE)
+        if number == DISCRETE:
+            while at < to:
+                value, after = read_varint(record, at, limit=False)
+                if value < 0 or after > to:
+                    raise Odd
+                frame.discrete.append((at, after))
+                at = after
+        elif number not in (OLD, VALUE, CONTINUOUS) or (to - at) % 4:
+            raise Odd
+
+
+def _frame_observation(frame: Frame, record: bytes, begin: int, end: int, sensor: Sensor | None) -> tuple[int, int]:
+    if sensor is None:
+        return begin, begin
+    if tuple(Observation.FromString(record[begin:end]).shape) != sensor.sent:
+        raise Odd
+    place = None
+    for number, kind, at, to in fields(record, begin, end):
+        if number == 3:
+            raise Odd
+        if number == 4 and kind == _LENGTH:
+            pieces = list(fields(record, at, to))
+            if place or len(pieces) != 1 or pieces[0][:2] != (1, _LENGTH) or pieces[0][3] - pieces[0][2] != 4 * prod(sensor.sent):
+                raise Odd
+            place = pieces[0][2:]
+    if place is None:
+        raise Odd
+    return frame.permit(*place, _NONE)
+
+
+def fields(data: bytes, begin: int, end: int) -> Iterator[tuple[int, int, int, int]]:
+    """Number, wire type, begin and end of each field of a message. Raises Odd where it is damaged."""
+    at = begin
+    while at < end:
+        tag, at = read_varint(data, at)
+        kind = tag & 7
+        start = at
+        if tag < 8:
+            raise Odd
+        if kind == _VARINT:
+            value, at = read_varint(data, at, limit=False)
+            if value < 0:
+                raise Odd
+        elif kind == _LENGTH:
+            length, start = read_varint(data, at)
+            at = start + length
+            if length < 0:
+                raise Odd
+        elif kind == _FLOAT:
+            at += 4
+        else:
+            raise Odd
+        if at > end:
+            raise Odd
+        yield tag >> 3, kind, start, at
+
+
+def floats(table: NDArray[np.uint8], place: tuple[int, int]) -> NDArray[np.float32]:
+    """(N, numbers) out of the bytes of N records."""
+    return np.ascontiguousarray(table[:, place[0] : place[1]]).view("<f4").astype(np.float32, copy=False)
+
+
+def numbers(table: NDArray[np.uint8], place: tuple[int, int]) -> NDArray[np.int64]:
+    """(N,) out of a varint of one width in N records."""
+    value = np.zeros(len(table), np.uint64)
+    for i, at in enumerate(range(*place)):
+        value |= (table[:, at] & np.uint8(0x7F)).astype(np.uint64) << np.uint64(7 * i)
+    return value.view(np.int64)

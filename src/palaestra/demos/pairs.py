@@ -1,0 +1,143 @@
+"""Records to experience: what was seen, what was done about it, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palaestra.core.errors import DemoError
+from palaestra.demos.columns import Columns, join, join_masks
+from palaestra.demos.format import Timing
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Decisions of a demonstration in a row, N of them, whatever the file's age."""
+
+    obs: tuple[NDArray[np.float32], ...]  # each (N, *shape)
+    mask: NDArray[np.bool_] | None  # (N, choices) True: allowed; None: nothing was forbidden
+    continuous: NDArray[np.float32]  # (N, numbers) that answered what was seen
+    discrete: NDArray[np.int64]  # (N, branches)
+    reward: NDArray[np.float32]  # (N,) earned by it
+    group_reward: NDArray[np.float32]  # (N,)
+    terminated: NDArray[np.bool_]  # (N,) the episode ended with it
+    truncated: NDArray[np.bool_]  # (N,) the episode was cut after it
+    episode: NDArray[np.int64]  # (N,) which one of the file, from 0 on
+    id: NDArray[np.int64]  # (N,)
+
+    def __len__(self) -> int:
+        return len(self.reward)
+
+    def rows(self, begin: int, end: int) -> Pairs:
+        """Some of them."""
+        columns: dict[str, Any] = {f.name: getattr(self, f.name)[begin:end] for f in fields(self)[2:]}
+        return Pairs(tuple(column[begin:end] for column in self.obs), None if self.mask is None else self.mask[begin:end], **columns)
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """One episode of a demonstration."""
+
+    pairs: Pairs
+    final_obs: tuple[NDArray[np.float32], ...] | None  # each (*shape), after the last decision; None: an old file does not have it
+    ended: bool  # False: the recording stopped before it did
+
+
+def pairs_of(chunks: Iterable[Columns], timing: Timing, where: str) -> Iterator[Pairs]:
+    """Records as pairs. Raises DemoError for a number that is NaN or infinite."""
+    for pairs, _, _ in paired(_finite(chunks, where), timing):
+        if len(pairs):
+            yield pairs
+
+
+def episodes_of(chunks: Iterable[Columns], timing: Timing, where: str) -> Iterator[Episode]:
+    """Records as episodes. Raises DemoError for a number that is NaN or infinite."""
+    parts: list[Pairs] = []
+    final: tuple[NDArray[np.float32], ...] | None = None
+    for pairs, columns, rows in paired(_finite(chunks, where), timing):
+        if not len(pairs):
+            continue
+        borders = (np.flatnonzero(np.diff(pairs.episode)) + 1).tolist()
+        for begin, end in zip([0, *borders], [*borders, len(pairs)], strict=True):
+            if parts and parts[-1].episode[-1] != pairs.episode[begin]:
+                yield _episode(parts, final)
+                parts = []
+            parts.append(pairs.rows(begin, end))
+            after = int(rows[end - 1]) + 1
+            gone = timing is not Timing.NEXT and columns.done[after]
+            final = None if gone else tuple(column[after].copy() for column in columns.obs)
+    if parts:
+        yield _episode(parts, final)
+
+
+def check_finite(columns: Columns, where: str) -> None:
+    """Raises DemoError for a number that is NaN or infinite, with its place."""
+    named = [("reward", columns.reward), ("group reward", columns.group_reward), ("continuous action", columns.continuous)]
+    for name, values in [*((f"observation {i}", column) for i, column in enumerate(columns.obs)), *named]:
+        if not np.isfinite(values).all():
+            row, *place = (int(i) for i in np.argwhere(~np.isfinite(values))[0])
+            raise DemoError(
+                f"{where}, record {columns.first + row}: {name}{place or ''} is {values[(row, *place)]}; expected finite numbers"
+            )
+
+
+def _episode(parts: list[Pairs], final: tuple[NDArray[np.float32], ...] | None) -> Episode:
+    return Episode(_join(parts), final, bool(parts[-1].terminated[-1] or parts[-1].truncated[-1]))
+
+
+def paired(chunks: Iterable[Columns], timing: Timing) -> Iterator[tuple[Pairs, Columns, NDArray[np.int64]]]:
+    """Each chunk with the last record before it: its pairs, these records, and which of them each pair was seen in, (N,)."""
+    before, episode = None, 0
+    for chunk in chunks:
+        columns = chunk if before is None else join([before, chunk])
+        before = chunk.rows(slice(len(chunk) - 1, None))
+        number = episode + np.cumsum(ends(columns))  # of the record after
+        pairs, rows = _pairs(columns, timing, number)
+        episode = int(number[-1]) if len(number) else episode
+        yield pairs, columns, rows
+
+
+def _finite(chunks: Iterable[Columns], where: str) -> Iterator[Columns]:
+    for chunk in chunks:
+        check_finite(chunk, where)
+        yield chunk
+
+
+def ends(columns: Columns) -> NDArray[np.bool_]:
+    """(N - 1,) the next record is of another episode."""
+    return columns.done[:-1] | (columns.id[:-1] != columns.id[1:])
+
+
+def _pairs(columns: Columns, timing: Timing, episode: NDArray[np.int64]) -> tuple[Pairs, NDArray[np.int64]]:
+    same, done = columns.id[:-1] == columns.id[1:], columns.done[:-1]
+    goes_on = same & ~done if timing is Timing.NEXT else same | done
+    answered = columns.acted[:-1] if timing is Timing.OWN_RESTARTED else columns.acted[1:]
+    rows = np.flatnonzero(goes_on & answered)
+    after = rows + 1
+    action = rows if timing is Timing.OWN_RESTARTED else after
+    pairs = Pairs(
+        tuple(column[rows] for column in columns.obs),
+        None if columns.mask is None else columns.mask[rows],
+        columns.continuous[action],
+        columns.discrete[action],
+        columns.reward[after],
+        columns.group_reward[after],
+        columns.done[after] & ~columns.cut[after],
+        columns.done[after] & columns.cut[after],
+        episode[rows],
+        columns.id[rows],
+    )
+    return pairs, rows
+
+
+def _join(parts: Sequence[Pairs]) -> Pairs:
+    """Pairs that follow one another, as one."""
+    if len(parts) == 1:
+        return parts[0]
+    columns: dict[str, Any] = {f.name: np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(Pairs)[2:]}
+    obs = tuple(np.concatenate(column) for column in zip(*(part.obs for part in parts), strict=True))
+    return Pairs(obs, join_masks([(part.mask, len(part)) for part in parts]), **columns)

@@ -1,0 +1,229 @@
+"""What is in a demonstration file: episodes, rewards, actions, ranges, and what is odd about it. One pass, flat memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palaestra.core.specs import BehaviorSpec
+from palaestra.demos import Columns, Demo, Pairs, Timing
+from palaestra.demos.pairs import ends, paired
+
+BINS = 40
+"""Bars of a continuous action's histogram, from -1 to 1."""
+_NAMED = 8  # places that a message lists
+
+
+@dataclass
+class Range:
+    """Least, greatest, mean and spread of each number of a column; what is not finite is left out."""
+
+    least: NDArray[np.float64]
+    greatest: NDArray[np.float64]
+    total: NDArray[np.float64]
+    squares: NDArray[np.float64]
+    count: NDArray[np.int64]
+    broken: int = 0  # numbers that are NaN or infinite
+
+    @classmethod
+    def of(cls, size: int) -> Range:
+        """Of nothing yet."""
+        return cls(np.full(size, np.inf), np.full(size, -np.inf), np.zeros(size), np.zeros(size), np.zeros(size, np.int64))
+
+    def add(self, values: NDArray[np.float32]) -> None:
+        """Takes in rows, (N, size)."""
+        finite = np.isfinite(values)
+        whole = bool(finite.all())
+        self.broken += 0 if whole else int((~finite).sum())
+        np.minimum(self.least, values.min(0) if whole else np.where(finite, values, np.inf).min(0), out=self.least)
+        np.maximum(self.greatest, values.max(0) if whole else np.where(finite, values, -np.inf).max(0), out=self.greatest)
+        clean = values if whole else np.where(finite, values, 0)
+        self.total += clean.sum(0, dtype=np.float64)
+        self.squares += np.einsum("nk,nk->k", clean, clean, dtype=np.float64)
+        self.count += len(values) if whole else finite.sum(0)
+
+    @property
+    def mean(self) -> NDArray[np.float64]:
+        """(size,)."""
+        return self.total / np.maximum(self.count, 1)
+
+    @property
+    def std(self) -> NDArray[np.float64]:
+        """(size,)."""
+        return np.sqrt(np.maximum(self.squares / np.maximum(self.count, 1) - self.mean**2, 0))
+
+    @property
+    def constant(self) -> NDArray[np.int64]:
+        """Which numbers never change."""
+        return np.flatnonzero(self.least == self.greatest)
+
+
+@dataclass
+class Summary:
+    """A demonstration in numbers."""
+
+    demo: Demo
+    records: int = 0
+    pairs: int = 0
+    returns: list[float] = field(default_factory=list)
+    """Of each episode that ended; where none did, of the open one."""
+    lengths: list[int] = field(default_factory=list)  # decisions
+    ended: int = 0
+    cut: int = 0  # ended by a limit
+    open: int = 0  # without an end: the last, and those broken off
+    broken_off: int = 0  # episodes after which another agent goes on without an end
+    reward: float = 0.0  # of all records
+    group_reward: float = 0.0
+    masked: int = 0  # records in which something is forbidden
+    forbidden: int = 0  # actions that their masks forbid
+    obs: list[Range] = field(default_factory=list)
+    continuous: Range = field(default_factory=lambda: Range.of(0))
+    histogram: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, BINS), np.int64))  # (numbers, BINS)
+    choices: list[NDArray[np.int64]] = field(default_factory=list)  # how often each choice of each branch
+    broken_rewards: int = 0
+
+
+def summarize(demo: Demo) -> Summary:
+    """Reads a demonstration through. Raises DemoError for a damaged record."""
+    summary = Summary(demo)
+    spec = demo.spec
+    summary.obs = [Range.of(int(np.prod(obs.shape))) for obs in spec.obs]
+    summary.continuous = Range.of(spec.action.continuous)
+    summary.histogram = np.zeros((spec.action.continuous, BINS), np.int64)
+    summary.choices = [np.zeros(size, np.int64) for size in spec.action.branches]
+    returns, lengths, records, finished = _Sums(), _Sums(), _Sums(), _Sums()
+    episode = 0
+    for pairs, columns, _ in paired(demo.chunks(), demo.timing):
+        numbers = episode + np.concatenate([[0], np.cumsum(ends(columns))])  # of each record's episode
+        fresh = slice(0 if summary.records == 0 else 1, None)
+        episode = int(numbers[-1])
+        _add_records(summary, columns.rows(fresh), columns)
+        returns.add(numbers[fresh], columns.reward[fresh].astype(np.float64))
+        records.add(numbers[fresh], np.ones(len(columns))[fresh])
+        finished.add(numbers[fresh], columns.done[fresh].astype(np.float64))
+        lengths.add(pairs.episode, np.ones(len(pairs)))
+        _add_pairs(summary, pairs, spec)
+    began = (records.upto(episode + 1) > 0) & ((lengths.upto(episode + 1) > 0) | (finished.upto(episode + 1) > 0))
+    counted = began & (finished.upto(episode + 1) > 0)
+    summary.open = int(began.sum() - counted.sum())
+    counted = counted if counted.any() else began
+    summary.returns = returns.upto(episode + 1)[counted].tolist()
+    summary.lengths = lengths.upto(episode + 1)[counted].astype(np.int64).tolist()
+    return summary
+
+
+class _Sums:
+    """Sums by number, for numbers that rise."""
+
+    def __init__(self) -> None:
+        self.values = np.zeros(64)
+
+    def add(self, numbers: NDArray[np.int64], values: NDArray[np.float64]) -> None:
+        if len(numbers):
+            first, most = int(numbers[0]), int(numbers[-1]) + 1
+            if most > len(self.values):
+                self.values = np.pad(self.values, (0, max(most, 2 * len(self.values)) - len(self.values)))
+            self.values[first:most] += np.bincount(numbers - first, values, most - first)
+
+    def upto(self, count: int) -> NDArray[np.float64]:
+        return np.pad(self.values, (0, max(0, count - len(self.values))))[:count]
+
+
+def _add_records(summary: Summary, fresh: Columns, columns: Columns) -> None:
+    summary.records += len(fresh)
+    summary.ended += int((fresh.done & ~fresh.cut).sum())
+    summary.cut += int((fresh.done & fresh.cut).sum())
+    summary.broken_off += int((ends(columns) & ~columns.done[:-1]).sum())
+    for values in (fresh.reward, fresh.group_reward):
+        summary.broken_rewards += int((~np.isfinite(values)).sum())
+    with np.errstate(invalid="ignore"):  # infinities of both signs
+        summary.reward += float(fresh.reward.sum(dtype=np.float64))
+        summary.group_reward += float(fresh.group_reward.sum(dtype=np.float64))
+    summary.masked += 0 if fresh.mask is None else int((~fresh.mask).any(1).sum())
+    for seen, column in zip(summary.obs, fresh.obs, strict=True):
+        seen.add(column.reshape(len(fresh), -1))
+
+
+def _add_pairs(summary: Summary, pairs: Pairs, spec: BehaviorSpec) -> None:
+    summary.pairs += len(pairs)
+    if not len(pairs):
+        return
+    if spec.action.continuous:
+        summary.continuous.add(pairs.continuous)
+        bins = np.clip((np.clip(np.nan_to_num(pairs.continuous), -1, 1) + 1) * (BINS / 2), 0, BINS - 1).astype(np.int64)
+        for number in range(spec.action.continuous):
+            summary.histogram[number] += np.bincount(bins[:, number], minlength=BINS)
+    start = 0
+    wrong = np.zeros(len(pairs), np.bool_)
+    for branch, size in enumerate(spec.action.branches):
+        chosen = pairs.discrete[:, branch]
+        inside = np.clip(chosen, 0, size - 1)
+        wrong |= chosen != inside
+        summary.choices[branch] += np.bincount(inside, minlength=size)
+        if pairs.mask is not None:
+            wrong |= ~pairs.mask[np.arange(len(pairs)), start + inside]
+        start += size
+    summary.forbidden += int(wrong.sum())
+
+
+def oddities(summary: Summary) -> list[str]:
+    """What is worth a look before one learns from it, a line each; what the reader warned of is not repeated."""
+    return [*_counts(summary), *_numbers(summary), *_actions(summary)]
+
+
+def _counts(summary: Summary) -> list[str]:
+    meta, lines = summary.demo.meta, []
+    done = summary.ended + summary.cut
+    whole = summary.demo.records == meta.steps
+    if whole and meta.episodes != done + 1:
+        lines.append(f"its metadata counts {meta.episodes} episodes; expected one more than its {done} ends, as Unity counts")
+    mean = summary.reward / max(meta.episodes, 1)
+    if whole and not abs(mean - meta.mean_reward) <= 1e-3 * max(1.0, abs(mean)):
+        lines.append(f"its metadata gives a mean reward of {meta.mean_reward:.6g}; its records give {mean:.6g}")
+    if not done:
+        lines.append("no episode in it ends")
+    if summary.broken_off:
+        lines.append(f"{summary.broken_off} times another agent goes on where no episode ended; a file should hold one agent after another")
+    if summary.demo.timing is not Timing.NEXT and done:
+        lines.append(
+            "it is of a version before ML-Agents 0.15: records with an end show the next episode's first view, so that an episode's last "
+            "view is not known"
+        )
+    if summary.records and not summary.pairs:
+        lines.append("nothing can be learned from it: no record has both what was seen and what was done about it")
+    return lines
+
+
+def _numbers(summary: Summary) -> list[str]:
+    lines = []
+    if summary.broken_rewards:
+        lines.append(f"{summary.broken_rewards} rewards are NaN or infinite")
+    for spec, seen in zip(summary.demo.spec.obs, summary.obs, strict=True):
+        if seen.broken:
+            lines.append(f"observation '{spec.name}': {seen.broken} numbers are NaN or infinite")
+        still = seen.constant
+        if spec.is_vector and len(still) and summary.records > 1:
+            which = ", ".join(map(str, still[:_NAMED])) + (", ..." if len(still) > _NAMED else "")
+            lines.append(f"observation '{spec.name}': {len(still)} of {len(seen.least)} numbers never change ({which})")
+    return lines
+
+
+def _actions(summary: Summary) -> list[str]:
+    lines, seen = [], summary.continuous
+    if seen.broken:
+        lines.append(f"{seen.broken} continuous actions are NaN or infinite")
+    if summary.pairs < 2:
+        return lines
+    for number in seen.constant.tolist():
+        lines.append(f"continuous action {number} is always {seen.least[number]:.6g}")
+    outside = np.flatnonzero((seen.least < -1) | (seen.greatest > 1))
+    for number in outside.tolist():
+        lines.append(f"continuous action {number} goes from {seen.least[number]:.6g} to {seen.greatest[number]:.6g}; expected -1 to 1")
+    for branch, counts in enumerate(summary.choices):
+        if (counts > 0).sum() == 1 and len(counts) > 1:
+            lines.append(f"discrete action {branch} is always {int(counts.argmax())}")
+    if summary.forbidden:
+        lines.append(f"{summary.forbidden} actions were not allowed by the mask shown before them, or are none of the choices")
+    return lines

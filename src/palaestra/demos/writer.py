@@ -1,0 +1,230 @@
+"""Writes demonstration files, byte for byte as Unity's own recorder does."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Collection
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from palaestra.core.errors import DemoError
+from palaestra.core.specs import BehaviorSpec, ObsSpec
+from palaestra.demos.format import Brain, DemoMeta, DemoRecord, Pair, clean_name
+from palaestra.wire.messages import Observation, varint
+from palaestra.wire.readers import split_key
+from palaestra.wire.sensors import GOAL, NONE, PNG, TRANSLATIONAL, VARIABLE
+
+_DIMENSIONS = {1: (NONE,), 2: (VARIABLE, NONE), 3: (NONE, TRANSLATIONAL, TRANSLATIONAL)}
+_CONTINUOUS = 1  # vector_action_space_type_deprecated
+
+
+def free_path(folder: Path, name: str) -> Path:
+    """Where a demonstration of this name may lie and overwrites none: `<name>.demo`, else as Unity numbers them, `<name>_0.demo` and on."""
+    path, number = folder / f"{name}.demo", 0
+    while path.exists() or _part(path).exists():
+        path, number = folder / f"{name}_{number}.demo", number + 1
+    return path
+
+
+def _part(path: Path) -> Path:
+    return path.with_name(path.name + ".part")
+
+
+class DemoWriter:
+    """One demonstration file in the making, for one behavior; a context manager.
+
+    Records go to `<path>.part` and get their name at `close`; what an interrupted process leaves there can be read as it is.
+    `key` is the behavior with its team, such as 'Ball?team=0'; `compressed` names the images to write as PNGs.
+
+    Raises:
+        DemoError: also in its methods; the file cannot be written, or a record does not fit the spec.
+        ProtocolError: for a `key` that is none.
+    """
+
+    def __init__(self, path: Path | str, name: str, key: str, spec: BehaviorSpec, compressed: Collection[str] = ()) -> None:
+        self.path, self.spec = Path(path), spec
+        self.name = clean_name(name)
+        behavior, team = split_key(key)
+        self.key = f"{behavior}?team={team}"
+        self.records, self.ends = 0, 0
+        self._total = np.float32(0)  # Unity sums with as many digits
+        self._compressed = frozenset(compressed)
+        if unknown := self._compressed - {obs.name for obs in spec.obs if obs.is_visual}:
+            raise DemoError(f"{self.path}: {', '.join(sorted(unknown))} cannot be PNGs; behavior '{behavior}' has no images of such a name")
+        self.part = _part(self.path)
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = self.part.open("wb")
+        except OSError as error:
+            raise self._failed(error) from error
+        brain = brain_parameters(self.key, spec.action.continuous, spec.action.branches)
+        self._put(self.meta.header() + varint(len(brain)) + brain)
+
+    @property
+    def meta(self) -> DemoMeta:
+        """As of now."""
+        episodes = self.ends + 1
+        return DemoMeta(1, self.name, self.records, episodes, float(self._total / np.float32(episodes)))
+
+    @property
+    def reward(self) -> float:
+        """Of all records so far."""
+        return float(self._total)
+
+    @property
+    def closed(self) -> bool:
+        """Nothing more can be written."""
+        return self._file.closed
+
+    def write(self, record: DemoRecord) -> None:
+        """Appends a record."""
+        self.write_raw(self.encode(record), record.reward, record.done)
+
+    def write_raw(self, record: bytes, reward: float, done: bool) -> None:
+        """Appends a record that is already a message (AgentInfoActionPairProto), with its reward and end for the metadata."""
+        if self.closed:
+            raise DemoError(f"{self.path} is closed; nothing more can be recorded into it")
+        self._put(varint(len(record)) + record)
+        self.records += 1
+        self.ends += done
+        self._total += np.float32(reward)
+        if done:
+            self._put_header()
+
+    def close(self) -> None:
+        """Writes what is left and gives the file its name. May be called again."""
+        if self.closed:
+            return
+        self._put(self.meta.to_bytes())
+        self._put_header()
+        try:
+            self._file.close()
+            self.part.replace(self.path)
+        except OSError as error:
+            raise self._failed(error) from error
+
+    def discard(self) -> None:
+        """Leaves nothing behind, unless it is closed."""
+        if not self.closed:
+            with suppress(OSError):
+                self._file.close()
+            self.part.unlink(missing_ok=True)
+
+    def __enter__(self) -> DemoWriter:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if kind is not None and not self.records:
+            self.discard()
+        elif isinstance(error, DemoError):
+            with suppress(DemoError):  # the first error says it all
+                self.close()
+        else:
+            self.close()
+
+    def _put(self, data: bytes) -> None:
+        try:
+            self._file.write(data)
+        except OSError as error:
+            raise self._failed(error) from error
+
+    def _put_header(self) -> None:
+        """Counts that hold for what is there, so that a killed process leaves a file that can be read."""
+        try:
+            self._file.seek(0)
+            self._file.write(self.meta.header())
+            self._file.seek(0, io.SEEK_END)
+            self._file.flush()
+        except OSError as error:
+            raise self._failed(error) from error
+
+    def _failed(self, error: OSError) -> DemoError:
+        kept = f"; the {self.records} records before may be in {self.part}" if self.records else ""
+        if hasattr(self, "_file"):
+            with suppress(OSError):
+                self._file.close()
+        return DemoError(f"{self.path} cannot be written: {error.strerror or error}{kept}")
+
+    def encode(self, record: DemoRecord) -> bytes:
+        """The record as a message, for `write_raw`."""
+        if len(record.obs) != len(self.spec.obs):
+            raise DemoError(f"{self._where(record)}: {len(record.obs)} observations came; expected {len(self.spec.obs)}")
+        pair = Pair()
+        info, action = pair.agent_info, pair.action_info
+        info.reward, info.group_reward = record.reward, record.group_reward
+        info.done, info.max_step_reached, info.id, info.group_id = record.done, record.cut, record.id, record.group
+        if record.mask is not None:
+            if len(record.mask) != self.spec.action.choices:
+                raise DemoError(f"{self._where(record)}: a mask of {len(record.mask)} choices came; expected {self.spec.action.choices}")
+            info.action_mask = (~np.asarray(record.mask, np.bool_)).tobytes()
+        for spec, value in zip(self.spec.obs, record.obs, strict=True):
+            info.observations.append(self._observation(spec, value, record))
+        continuous, discrete = np.asarray(record.continuous, np.float32), np.asarray(record.discrete, np.int64)
+        came, wanted = (continuous.shape, discrete.shape), ((self.spec.action.continuous,), (len(self.spec.action.branches),))
+        if came != wanted:
+            raise DemoError(f"{self._where(record)}: continuous and discrete actions of shapes {came} came; expected {wanted}")
+        action.SetInParent()
+        action.continuous_actions.extend(continuous.tolist())
+        action.discrete_actions.extend(discrete.tolist())
+        return pair.SerializeToString()
+
+    def _observation(self, spec: ObsSpec, value: NDArray[np.float32], record: DemoRecord) -> bytes:
+        value = np.asarray(value, np.float32)
+        if value.shape != spec.shape:
+            raise DemoError(f"{self._where(record)}: observation '{spec.name}' came with shape {value.shape}; expected {spec.shape}")
+        message = Observation(shape=spec.shape, dimension_properties=_DIMENSIONS[len(spec.shape)], name=spec.name)
+        if spec.goal:
+            message.observation_type = GOAL
+        if spec.name in self._compressed:
+            message.compression_type = PNG
+            message.compressed_data, mapping = pngs(value)
+            message.compressed_channel_mapping.extend(mapping)
+        else:
+            message.float_data.data.extend(value.ravel().tolist())
+        return message.SerializeToString()
+
+    def _where(self, record: DemoRecord) -> str:
+        return f"{self.path}, behavior '{self.key}', agent {record.id}, record {self.records}"
+
+
+def brain_parameters(key: str, continuous: int, branches: tuple[int, ...]) -> bytes:
+    """The behavior's parameters; the old fields cannot say what has both kinds of actions."""
+    brain: Any = Brain(brain_name=key)
+    spec = brain.action_spec
+    spec.num_continuous_actions, spec.num_discrete_actions = continuous, len(branches)
+    spec.discrete_branch_sizes.extend(branches)
+    if continuous and not branches:
+        brain.vector_action_size_deprecated.append(continuous)
+        brain.vector_action_space_type_deprecated = _CONTINUOUS
+    elif branches and not continuous:
+        brain.vector_action_size_deprecated.extend(branches)
+    return brain.SerializeToString()
+
+
+def pngs(image: NDArray[np.float32]) -> tuple[bytes, list[int]]:
+    """An image (C, H, W) within 0..1 as PNGs of three channels back to back, and which channel each of theirs is (-1: none).
+
+    One channel is one color PNG whose three channels are averaged, as Unity's grey images are.
+    """
+    channels = len(image)
+    levels = np.rint(np.clip(image, 0, 1) * 255).astype(np.uint8)
+    if channels == 1:
+        return _png(np.repeat(levels, 3, axis=0)), [0, 0, 0]
+    data, mapping = b"", []
+    for first in range(0, channels, 3):
+        layers = levels[first : first + 3]
+        mapping += [*range(first, first + len(layers)), *[-1] * (3 - len(layers))]
+        data += _png(np.concatenate([layers, np.zeros((3 - len(layers), *layers.shape[1:]), np.uint8)]))
+    return data, mapping
+
+
+def _png(layers: NDArray[np.uint8]) -> bytes:
+    buffer = io.BytesIO()
+    Image.fromarray(np.ascontiguousarray(layers.transpose(1, 2, 0))).save(buffer, "PNG")
+    return buffer.getvalue()

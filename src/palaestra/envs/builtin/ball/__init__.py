@@ -1,0 +1,1 @@
+"""3DBall and 3DBallHard."""

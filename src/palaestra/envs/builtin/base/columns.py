@@ -1,0 +1,160 @@
+"""The columns of a world: torch tensors that a Warp struct sees too, allocated once, and what every environment does with them."""
+
+from __future__ import annotations
+
+import logging
+import os
+import stat
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+import warp as wp
+
+from palaestra.core.errors import EnvError
+
+wp.set_module_options({"enable_backward": False, "max_unroll": 1})
+
+_TORCH = {
+    wp.float32: torch.float32,
+    wp.int32: torch.int32,
+    wp.uint32: torch.int32,  # the same bits: torch can do little with unsigned ones
+    wp.int64: torch.int64,
+    wp.bool: torch.bool,
+}
+
+
+def resolve(device: str | torch.device) -> torch.device:
+    """The device, with its number where it is CUDA. Raises EnvError where it is not there."""
+    try:
+        where = torch.device(device)
+    except RuntimeError as error:
+        raise EnvError(f"device '{device}' is unknown; expected cpu, cuda or cuda:N") from error
+    if where.type not in ("cpu", "cuda"):
+        raise EnvError(f"device '{device}': the built-in environments run on cpu and cuda")
+    if where.type == "cuda":
+        if not torch.cuda.is_available():
+            raise EnvError(f"device '{device}': torch sees no CUDA GPU here; use cpu")
+        where = torch.device("cuda", torch.cuda.current_device() if where.index is None else where.index)
+    with quiet():
+        start_warp()
+    tell_kernel_cache()
+    return where
+
+
+@cache
+def tell_kernel_cache() -> None:
+    """Logs, once, that compiled kernels are kept elsewhere than usual."""
+    if sentence := start_warp():
+        logging.getLogger("palaestra").warning(sentence)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keeps Warp's start-up and compiler lines off the terminal."""
+    name, value = ("log_level", 30) if hasattr(wp.config, "log_level") else ("quiet", True)
+    before = getattr(wp.config, name)
+    setattr(wp.config, name, value)
+    try:
+        with nullcontext() if torch.cuda.is_available() else _no_driver_warning():
+            yield
+    finally:
+        setattr(wp.config, name, before)
+
+
+@contextmanager
+def _no_driver_warning() -> Iterator[None]:
+    """Warp's native side writes to the terminal itself that there is no GPU driver, which is no fault here."""
+    if sys.stderr is None:  # closed, and its number perhaps another file's
+        yield
+        return
+    sys.stderr.flush()
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
+
+
+def allocate(
+    struct: Any, slots: int, device: torch.device, rows: Mapping[str, int], **sizes: int | tuple[int, ...]
+) -> tuple[Any, dict[str, torch.Tensor]]:
+    """An instance of the struct over zeros, and the tensors behind its arrays, (slots, ...) each, or as many as `rows` says.
+
+    `sizes` gives the inner shape of each column of more than one dimension, and the value of each scalar.
+    """
+    world, columns = struct(), {}
+    for name, var in struct.vars.items():
+        if not isinstance(var.type, wp.array):
+            setattr(world, name, sizes[name])
+            continue
+        inner = getattr(var.type.dtype, "_shape_", ())
+        scalar = getattr(var.type.dtype, "_wp_scalar_type_", var.type.dtype)
+        size = sizes[name] if var.type.ndim > 1 else ()
+        outer = (size,) if isinstance(size, int) else size
+        columns[name] = torch.zeros((rows.get(name, slots), *outer, *inner), dtype=_TORCH[scalar], device=device)
+        setattr(world, name, wp.from_torch(columns[name], dtype=var.type.dtype))
+    return world, columns
+
+
+@wp.kernel
+def seed_streams(streams: wp.array(dtype=wp.uint32), seed: int):
+    """A stream of random numbers for each row, by the seed and the row's own number."""
+    i = wp.tid()
+    streams[i] = wp.rand_init(seed, i)
+
+
+@wp.func
+def set_aside(seen: wp.array2d(dtype=wp.float32), last: wp.array2d(dtype=wp.float32), i: int):
+    """Copies a row of an observation to that of last views, as an episode ends."""
+    for k in range(seen.shape[1]):
+        last[i, k] = seen[i, k]
+
+
+@wp.func
+def pending(world: Any, i: int, k: int):
+    """What the area's k-th parameter is in the episode that begins now."""
+    return world.pending[i, world.episodes[i] % world.pending.shape[1], k]
+
+
+@cache
+def start_warp() -> str:
+    """Starts Warp. Where its folder for compiled kernels cannot be written, as with a home folder that is read-only or missing, another
+    one is chosen. Returns a sentence about that, or nothing."""
+    try:
+        wp.init()
+        folder = Path(wp.config.kernel_cache_dir or "")
+        with tempfile.TemporaryFile(dir=folder):
+            return ""
+    except OSError as error:
+        problem = error
+    elsewhere = _private_folder()
+    wp.config.kernel_cache_dir = str(elsewhere)
+    wp.init()
+    where = getattr(problem, "filename", None) or "its usual folder"
+    why = problem.strerror or problem
+    return f"Compiled environments cannot be kept in {where} ({why}); they are kept in {elsewhere}. WARP_CACHE_PATH names another folder."
+
+
+def _private_folder() -> Path:
+    """A folder for temporary files that is this user's alone, since what lies in it is executed; the same one each time if possible."""
+    user = os.getuid() if hasattr(os, "getuid") else 0
+    folder = Path(tempfile.gettempdir(), f"palaestra-kernels-{user}")
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        found = folder.lstat()
+        private = os.name == "nt" or (found.st_uid == user and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
+        if stat.S_ISDIR(found.st_mode) and private:
+            with tempfile.TemporaryFile(dir=folder):
+                return folder
+    except OSError:
+        pass
+    return Path(tempfile.mkdtemp(prefix="palaestra-kernels-"))

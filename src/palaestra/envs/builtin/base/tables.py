@@ -1,0 +1,155 @@
+"""The tables that a world's columns make: one a behavior, copied, since a returned TimeStep is never written to again."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from palaestra.core.timestep import Ends, TimeStep
+
+
+def prefix(role: str) -> str:
+    """What the names of columns begin with that have a row for each agent of one behavior alone."""
+    return f"{role.lower()}_"
+
+
+def rows_of_roles(names: Iterable[str], roles: Sequence[str], areas: int) -> dict[str, int]:
+    """How many rows those of the named columns have that show what the agents of one role see."""
+    seen = {(f"{prefix(role)}obs", f"{prefix(role)}final_obs"): areas * roles.count(role) for role in roles}
+    return {name: rows for name in names for starts, rows in seen.items() if name.startswith(starts)}
+
+
+class Table:
+    """A table of some of each area's agents, or of all.
+
+    The k-th of an area's `agents` sits in slot i * len(agents) + k, on team `teams[agents[k]]`. With a column `group_reward` those
+    of a team in an area are a group, else they are on their own. With a column `acting` it says who awaits an action, else all do.
+    """
+
+    def __init__(self, columns: Mapping[str, Tensor], teams: Sequence[int], agents: Sequence[int], prefix: str = "") -> None:
+        """`teams` are those of all of an area's agents; `prefix` is that of the names of the columns `obs...` and `final_obs...`."""
+        device, areas = columns["reward"].device, len(columns["reward"]) // len(teams)
+        self._columns, self._on_host = columns, device.type == "cpu"
+        obs = tuple(column for name, column in columns.items() if name.startswith(f"{prefix}obs") and column.shape[1])
+        self._obs = tuple(Copies(column) for column in obs)
+        self._final_obs = tuple(column for name, column in columns.items() if name.startswith(f"{prefix}final_obs") and column.shape[1])
+        self._area = torch.arange(areas, device=device).repeat_interleave(len(agents))
+        self._team = torch.tensor([teams[agent] for agent in agents], device=device).repeat(areas)
+        self._slots = torch.arange(len(self._area), device=device)
+        in_groups = "group_reward" in columns
+        self._group = self._area * (max(teams) + 1) + self._team if in_groups else torch.full_like(self._slots, -1)
+        self.rows = None if len(agents) == len(teams) else self._area * len(teams) + torch.tensor(agents, device=device).repeat(areas)
+        """(S,) int64: where its agents are in columns with a row an agent; None: they are all."""
+        self._acting = torch.ones_like(self._slots, dtype=torch.bool)
+        self._no_group_reward = torch.zeros(len(self._slots), device=device)
+        self._no_ends = Ends(self._slots[:0], tuple(column[:0].clone() for column in obs))
+
+    def make(self, ended: bool) -> TimeStep:
+        """As the columns stand. `ended`: whether an episode did, which on an accelerator goes unread."""
+        terminated, truncated = self._copied("terminated"), self._copied("truncated")
+        return TimeStep(
+            obs=tuple([copies.take() for copies in self._obs]),
+            acting=self._copied("acting") if "acting" in self._columns else self._acting,
+            reward=self._copied("reward"),
+            group_reward=self._copied("group_reward") if "group_reward" in self._columns else self._no_group_reward,
+            terminated=terminated,
+            truncated=truncated,
+            ends=self._ends(terminated, truncated) if ended or not self._on_host else self._no_ends,
+            action_mask=self._copied("mask") if "mask" in self._columns else None,
+            area=self._area,
+            team=self._team,
+            group=self._group,
+        )
+
+    def _copied(self, name: str) -> Tensor:
+        return self._columns[name].clone() if self.rows is None else self._columns[name][self.rows]
+
+    def _ends(self, terminated: Tensor, truncated: Tensor) -> Ends:
+        if not self._on_host:
+            return Ends(self._slots, tuple([column.clone() for column in self._final_obs]))
+        slots = (terminated | truncated).nonzero()[:, 0]
+        return Ends(slots, tuple([column[slots] for column in self._final_obs]))
+
+
+class Tables:
+    """A table of all agents for the one behavior; of several either a table of its own for each, or each one's share of all slots."""
+
+    def __init__(self, columns: Mapping[str, Tensor], names: Iterable[str], teams: Sequence[int], roles: Sequence[str] = ()) -> None:
+        """`roles`: the behavior that each of an area's agents plays for good, for tables of their own."""
+        self._columns, self._names = columns, tuple(names)
+        self._tables: dict[str, Table] = {}
+        for name in self._names if roles else self._names[:1]:
+            agents = [agent for agent in range(len(teams)) if not roles or roles[agent] == name]
+            self._tables[name] = Table(columns, teams, agents, prefix(name) if roles else "")
+        self._on_host = columns["reward"].device.type == "cpu"
+
+    def make(self, ended: bool) -> dict[str, TimeStep]:
+        """By behavior, as the columns stand. `ended`: whether an episode did, which on an accelerator goes unread."""
+        steps = {name: table.make(ended) for name, table in self._tables.items()}
+        if len(steps) == len(self._names):
+            return steps
+        (whole,) = steps.values()
+        plays, played = self._columns["plays"], self._columns["played"]
+        return {name: self._share(whole, plays == k, played == k) for k, name in enumerate(self._names)}
+
+    def rows(self, name: str) -> Tensor | None:
+        """(S,) int64: where a behavior's slots are in columns with a row an agent; None: they are all."""
+        return self._tables[name].rows if name in self._tables else None
+
+    def _share(self, whole: TimeStep, plays: Tensor, played: Tensor) -> TimeStep:
+        """The slots stay; acting is who belongs to it now (S,), and what was earned and ended is that of who did so before (S,)."""
+        ends = whole.ends
+        if self._on_host:  # elsewhere there is a row for every slot
+            mine = played[ends.slots]
+            ends = Ends(ends.slots[mine], tuple(obs[mine] for obs in ends.obs))
+        return replace(
+            whole,
+            acting=whole.acting & plays,
+            reward=whole.reward * played,
+            group_reward=whole.group_reward * played,
+            terminated=whole.terminated & played,
+            truncated=whole.truncated & played,
+            ends=ends,
+        )
+
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+WORTH_KEEPING = 1 << 20  # bytes; smaller ones come from the allocator's own store
+MOST_KEPT = 4  # copies of a column that a reader may hold before further ones cost fresh memory
+
+
+class Copies:
+    """Copies one column again and again, into memory of earlier copies that nobody holds any more.
+
+    Fresh memory on the host costs a page fault every 4 KiB: of an image batch six times as much as the copying.
+    Accelerators have an allocator that keeps memory; there this is `clone`.
+    """
+
+    def __init__(self, column: Tensor) -> None:
+        self._column = column
+        self._kept: list[np.ndarray] = []
+        self._keeps = column.device.type == "cpu" and column.numel() * column.element_size() >= WORTH_KEEPING
+
+    def take(self) -> Tensor:
+        """The column as it is now, never written to again while anything holds it or a view of it."""
+        if not self._keeps:
+            return self._column.clone()
+        for k in range(len(self._kept)):
+            if sys.getrefcount(self._kept[k]) == 2:  # our list's and the call's: no tensor is left over this memory
+                return self._filled(self._kept[k])
+        if len(self._kept) == MOST_KEPT:
+            return self._column.clone()
+        self._kept.append(np.empty_like(self._column.numpy()))
+        return self._filled(self._kept[-1])
+
+    def _filled(self, memory: np.ndarray) -> Tensor:
+        np.copyto(memory, self._column.numpy())
+        return torch.from_numpy(memory)

@@ -1,0 +1,115 @@
+"""Basic: walk along a line to one of two goals, the better of which lies further away."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+import torch
+import warp as wp
+
+from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
+from palaestra.core.timestep import Action
+from palaestra.envs.builtin.base.columns import set_aside
+from palaestra.envs.builtin.base.env import Program, WarpEnv
+from palaestra.envs.builtin.drawing.scenes import line
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+wp.set_module_options({"enable_backward": False})
+
+PLACES = wp.constant(20)
+START = wp.constant(10)
+SMALL_GOAL = wp.constant(5)  # nearer, and one run in ten settles for it before it has seen what the large one is worth
+LARGE_GOAL = wp.constant(17)
+MOST_DECISIONS = wp.constant(100)  # not documented: a random walk ends after 52 on average, one in eight is cut
+
+
+@wp.struct
+class World:
+    """The columns of Basic, one row an area."""
+
+    age: wp.array(dtype=wp.int32)  # decisions of this episode
+    position: wp.array(dtype=wp.int32)
+    action: wp.array2d(dtype=wp.int64)  # 0: nothing, 1: left, 2: right
+    obs: wp.array2d(dtype=wp.float32)  # one-hot
+    final_obs: wp.array2d(dtype=wp.float32)
+    reward: wp.array(dtype=wp.float32)
+    terminated: wp.array(dtype=wp.bool)
+    truncated: wp.array(dtype=wp.bool)
+
+
+@wp.func
+def start(world: World, i: int):
+    """The agent in the middle."""
+    world.obs[i, world.position[i]] = 0.0
+    world.obs[i, START] = 1.0
+    world.position[i] = START
+    world.age[i] = 0
+
+
+@wp.kernel
+def begin(world: World):
+    """Starts every area anew; there is no chance in it."""
+    start(world, wp.tid())
+
+
+@wp.kernel
+def tick(world: World, report: wp.array(dtype=wp.int32)):
+    """One decision of every area."""
+    i = wp.tid()
+    action = int(world.action[i, 0])
+    if action < 0 or action > 2:
+        report[1] = i + 1
+        action = 0
+    position = world.position[i]
+    world.obs[i, position] = 0.0
+    if action == 1:
+        position -= 1
+    if action == 2:
+        position += 1
+    world.obs[i, position] = 1.0
+    world.position[i] = position
+    prize = wp.where(position == SMALL_GOAL, 0.1, wp.where(position == LARGE_GOAL, 1.0, 0.0))
+    arrived = prize > 0.0
+    age = world.age[i] + 1
+    world.age[i] = age
+    world.reward[i] = prize - 0.01
+    world.terminated[i] = arrived
+    world.truncated[i] = age >= MOST_DECISIONS and not arrived
+    if arrived or age >= MOST_DECISIONS:
+        report[0] = 1
+        set_aside(world.obs, world.final_obs, i)
+        start(world, i)
+
+
+PROGRAM = Program(World, begin, tick)
+
+
+class Basic(WarpEnv):
+    """Basic: vector 20 (one-hot place), discrete [3]; the best return is 1 - 7 * 0.01 = 0.93."""
+
+    behavior = "Basic"
+    summary = "An agent on a line walks to one of two goals: a small one nearby or a large one further off."
+    rewards = ("-0.01 a decision", "+0.1 at the small goal", "+1 at the large goal")
+    episode = "ends at a goal, and is cut after 100 decisions"
+    benchmark = 0.93
+    default_areas = 1
+    most_decisions = int(MOST_DECISIONS)
+    tick_seconds = 0.15  # not documented: a pace that can be followed
+    parameter_ranges: ClassVar = {}
+
+    def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:
+        spec = BehaviorSpec((ObsSpec("vector", (int(PLACES),)),), ActionSpec(branches=(3,)), steady=True)
+        super().__init__(PROGRAM, spec, areas, device, obs=int(PLACES), final_obs=int(PLACES), action=1)
+
+    def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
+        """Walks to the large goal; None for another behavior than its own."""
+        if behavior != self.behavior:
+            return None
+        right = torch.full((self.num_areas, 1), 2, dtype=torch.int64, device=self.device)
+        return Action(torch.zeros(self.num_areas, 0, device=self.device), right)
+
+    def _picture(self, row: dict[str, np.ndarray]) -> np.ndarray:
+        return line(int(row["position"]), int(PLACES), ((int(SMALL_GOAL), 0.4), (int(LARGE_GOAL), 0.95)))

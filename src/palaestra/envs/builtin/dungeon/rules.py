@@ -1,0 +1,263 @@
+"""The rules of DungeonEscape: how agents move, what becomes of the dragon and its key, and how an episode ends."""
+
+from __future__ import annotations
+
+import warp as wp
+
+from palaestra.envs.builtin.base.columns import set_aside
+from palaestra.envs.builtin.base.env import Program
+from palaestra.envs.builtin.physics.rigid_bodies import SECONDS, advanced, circle_body, circle_within, dragged, driven
+from palaestra.envs.builtin.pushblock.env import AGENT_DRAG, SPEED, TURN, way
+from palaestra.envs.builtin.sensors.rays import heading, ray_angle, ray_circle, ray_room, write_ray
+
+wp.set_module_options({"enable_backward": False, "max_unroll": 1})
+
+AGENTS = wp.constant(3)
+ROOM = wp.constant(6.0)  # half its side
+DOOR_HALF = wp.constant(2.0)  # of its width
+PORTAL_HALF = wp.constant(1.5)
+AGENT_RADIUS = wp.constant(0.5)
+DRAGON_RADIUS = wp.constant(1.0)
+KEY_RADIUS = wp.constant(0.5)
+RAYS = wp.constant(15)
+RAY_STEP = wp.constant(0.41887902047863906)  # 24 degrees: all around
+RAY_LENGTH = wp.constant(25.0)  # more than the room's diagonal
+RAY_RADIUS = wp.constant(0.4)  # less than the agent's, or what it touches would be out of sight
+TAGS = wp.constant(6)
+WALL, AGENT, DOOR, KEY, DRAGON, PORTAL = (wp.constant(tag) for tag in range(6))
+OBS = int(RAYS) * (int(TAGS) + 2) + 1
+
+
+@wp.struct
+class World:
+    """The columns of DungeonEscape, one row an agent or, of the first eight, an area; places are from the room's middle."""
+
+    rng: wp.array(dtype=wp.uint32)
+    age: wp.array(dtype=wp.int32)  # decisions of this episode
+    dragon: wp.array(dtype=wp.vec2)
+    dragon_lives: wp.array(dtype=wp.bool)
+    portal: wp.array(dtype=wp.vec2)  # its middle, on the wall to the right or left
+    door: wp.array(dtype=wp.float32)  # x of its middle, on the wall toward y
+    key: wp.array(dtype=wp.vec2)
+    key_lies: wp.array(dtype=wp.bool)  # on the floor, for anyone to take
+    position: wp.array(dtype=wp.vec2)
+    velocity: wp.array(dtype=wp.vec2)
+    angle: wp.array(dtype=wp.float32)  # from the x axis
+    holds_key: wp.array(dtype=wp.bool)
+    acting: wp.array(dtype=wp.bool)  # it lives
+    action: wp.array2d(dtype=wp.int64)  # 0: nothing, 1: forward, 2: back, 3, 4: turn right, left, 5, 6: to the left, right
+    obs: wp.array2d(dtype=wp.float32)
+    final_obs: wp.array2d(dtype=wp.float32)
+    reward: wp.array(dtype=wp.float32)
+    group_reward: wp.array(dtype=wp.float32)
+    terminated: wp.array(dtype=wp.bool)
+    truncated: wp.array(dtype=wp.bool)
+
+
+@wp.func
+def wall_tag(world: World, i: int, place: wp.vec2):
+    """What the room's side is at this place on it."""
+    if place[1] > ROOM - 1.0e-3 and wp.abs(place[0] - world.door[i]) < DOOR_HALF:
+        return DOOR
+    gap = place - world.portal[i]
+    if wp.abs(gap[0]) < 1.0e-3 and wp.abs(gap[1]) < PORTAL_HALF:
+        return PORTAL
+    return WALL
+
+
+@wp.func
+def nearer(far: float, tag: int, distance: float, other: int):
+    """The distance and tag of the nearer one."""
+    if distance < far:
+        return distance, other
+    return far, tag
+
+
+@wp.func
+def see(world: World, i: int, slot: int):
+    """Writes an agent's rays, and whether it holds the key."""
+    eye = world.position[slot]
+    for k in range(RAYS):
+        way = heading(world.angle[slot] + ray_angle(k, RAY_STEP))
+        far = ray_room(eye, way, wp.vec2(ROOM, ROOM))
+        tag = wall_tag(world, i, eye + far * way)
+        for mate in range(i * AGENTS, (i + 1) * AGENTS):
+            if mate != slot and world.acting[mate]:
+                far, tag = nearer(far, tag, ray_circle(eye, way, world.position[mate], AGENT_RADIUS + RAY_RADIUS), AGENT)
+        if world.dragon_lives[i]:
+            far, tag = nearer(far, tag, ray_circle(eye, way, world.dragon[i], DRAGON_RADIUS + RAY_RADIUS), DRAGON)
+        if world.key_lies[i]:
+            far, tag = nearer(far, tag, ray_circle(eye, way, world.key[i], KEY_RADIUS + RAY_RADIUS), KEY)
+        write_ray(world.obs, slot, k * (TAGS + 2), TAGS, tag, far / RAY_LENGTH)
+    world.obs[slot, OBS - 1] = wp.where(world.holds_key[slot], 1.0, 0.0)
+
+
+@wp.func
+def see_nothing(world: World, slot: int):
+    """Wipes the view of an agent that is dead."""
+    for k in range(OBS):
+        world.obs[slot, k] = 0.0
+
+
+wp.set_module_options({"enable_backward": False, "max_unroll": 1})
+
+TICKS = wp.constant(5)  # physics ticks a decision
+MOST_DECISIONS = wp.constant(300)
+PACE = wp.constant(1.8)  # m/s, of the dragon
+BERTH = wp.constant(3.0)  # from the dragon, at least, at the start
+APART = wp.constant(1.5)  # agents from one another at the start
+TOUCH = wp.constant(0.01)  # as near counts as touching
+GOES_ON, OPENED, ESCAPED = (wp.constant(case) for case in range(3))
+
+
+@wp.func
+def is_free(world: World, i: int, slot: int, place: wp.vec2):
+    """Whether an agent may start there: away from the dragon and those before it."""
+    if wp.length(place - world.dragon[i]) < BERTH:
+        return False
+    for mate in range(i * AGENTS, slot):  # noqa: SIM110  Warp knows no generators
+        if wp.length(place - world.position[mate]) < APART:
+            return False
+    return True
+
+
+@wp.func
+def start(world: World, i: int):
+    """The dragon at one side and its portal at the other, the door anywhere along its wall, agents anywhere."""
+    state = world.rng[i]
+    side = wp.where(wp.randf(state) < 0.5, 1.0, -1.0)
+    reach = ROOM - PORTAL_HALF
+    world.portal[i] = wp.vec2(side * ROOM, wp.randf(state, -reach, reach))
+    reach = ROOM - DRAGON_RADIUS
+    world.dragon[i] = wp.vec2(-side * reach, wp.randf(state, -reach, reach))
+    reach = ROOM - DOOR_HALF
+    world.door[i] = wp.randf(state, -reach, reach)
+    world.dragon_lives[i] = True
+    world.key_lies[i] = False
+    reach = ROOM - AGENT_RADIUS
+    for slot in range(i * AGENTS, (i + 1) * AGENTS):
+        place = wp.vec2(wp.randf(state, -reach, reach), wp.randf(state, -reach, reach))
+        while not is_free(world, i, slot, place):
+            place = wp.vec2(wp.randf(state, -reach, reach), wp.randf(state, -reach, reach))
+        world.position[slot] = place
+        world.velocity[slot] = wp.vec2(0.0, 0.0)
+        world.angle[slot] = wp.randf(state, -wp.pi, wp.pi)
+        world.holds_key[slot] = False
+        world.acting[slot] = True
+    world.rng[i] = state
+    world.age[i] = 0
+    for slot in range(i * AGENTS, (i + 1) * AGENTS):
+        see(world, i, slot)
+
+
+@wp.func
+def move(world: World, slot: int):
+    """An agent after one physics tick of what it wants."""
+    choice = int(world.action[slot, 0])
+    turn = wp.where(choice == 4, TURN, 0.0) - wp.where(choice == 3, TURN, 0.0)
+    angle = world.angle[slot] + turn
+    angle -= 2.0 * wp.pi * wp.round(angle / (2.0 * wp.pi))
+    body = circle_body(world.position[slot], world.velocity[slot], AGENT_RADIUS, 1.0)
+    body = advanced(dragged(driven(body, way(angle, choice), SPEED), AGENT_DRAG, 0.0))
+    body = circle_within(body, wp.vec2(ROOM, ROOM))
+    world.position[slot] = body.position
+    world.velocity[slot] = body.velocity
+    world.angle[slot] = angle
+
+
+@wp.func
+def touch(world: World, i: int, slot: int):
+    """Has an agent slay the dragon, take the key or open the door, where it has come that far."""
+    place = world.position[slot]
+    if world.dragon_lives[i]:
+        if wp.length(place - world.dragon[i]) < AGENT_RADIUS + DRAGON_RADIUS + TOUCH:
+            world.dragon_lives[i] = False
+            world.key[i] = world.dragon[i]
+            world.key_lies[i] = True
+            world.acting[slot] = False
+            world.terminated[slot] = True
+        return GOES_ON
+    if world.key_lies[i] and wp.length(place - world.key[i]) < AGENT_RADIUS + KEY_RADIUS + TOUCH:
+        world.key_lies[i] = False
+        world.holds_key[slot] = True
+    at_door = place[1] > ROOM - AGENT_RADIUS - TOUCH and wp.abs(place[0] - world.door[i]) < DOOR_HALF
+    return wp.where(world.holds_key[slot] and at_door, OPENED, GOES_ON)
+
+
+@wp.func
+def walk(world: World, i: int):
+    """Takes the dragon a physics tick on its way; whether it has reached its portal."""
+    to = world.portal[i] - world.dragon[i]
+    world.dragon[i] += PACE * SECONDS * wp.normalize(to)
+    return wp.abs(to[0]) <= DRAGON_RADIUS
+
+
+@wp.func
+def live(world: World, i: int):
+    """Runs the physics of one decision, until the episode ends."""
+    first = i * AGENTS
+    last = first + AGENTS
+    left = int(TICKS)
+    outcome = int(GOES_ON)
+    while left > 0 and outcome == GOES_ON:
+        for slot in range(first, last):
+            if world.acting[slot]:
+                move(world, slot)
+        for slot in range(first, last):
+            if world.acting[slot] and outcome == GOES_ON:
+                outcome = touch(world, i, slot)
+        if world.dragon_lives[i] and walk(world, i):
+            outcome = ESCAPED
+        left -= 1
+    return outcome
+
+
+@wp.kernel
+def begin(world: World):
+    """Starts every area anew."""
+    start(world, wp.tid())
+
+
+@wp.func
+def show(world: World, i: int, outcome: int, cut: bool):
+    """Tells every agent what came of its decision; the dead see nothing more."""
+    for slot in range(i * AGENTS, (i + 1) * AGENTS):
+        died = world.terminated[slot]
+        lives = world.acting[slot]
+        if lives or died:
+            see(world, i, slot)
+        if lives:
+            world.group_reward[slot] = wp.where(outcome == OPENED, 1.0, 0.0)
+            world.terminated[slot] = outcome != GOES_ON
+            world.truncated[slot] = cut
+        if world.terminated[slot] or cut:
+            set_aside(world.obs, world.final_obs, slot)
+        if died:
+            see_nothing(world, slot)
+
+
+@wp.kernel
+def tick(world: World, report: wp.array(dtype=wp.int32)):
+    """One decision of every area's agents."""
+    i = wp.tid()
+    for slot in range(i * AGENTS, (i + 1) * AGENTS):
+        if world.acting[slot] and (world.action[slot, 0] < wp.int64(0) or world.action[slot, 0] > wp.int64(6)):
+            report[1] = slot + 1
+            world.action[slot, 0] = wp.int64(0)
+        world.group_reward[slot] = 0.0
+        world.terminated[slot] = False
+        world.truncated[slot] = False
+    lived = world.dragon_lives[i]
+    outcome = live(world, i)
+    age = world.age[i] + 1
+    world.age[i] = age
+    cut = age >= MOST_DECISIONS and outcome == GOES_ON
+    show(world, i, outcome, cut)
+    over = cut or outcome != GOES_ON
+    if over or lived != world.dragon_lives[i]:  # who slew the dragon has ended
+        report[0] = 1
+    if over:
+        start(world, i)
+
+
+PROGRAM = Program(World, begin, tick, area_columns=("rng", "age", "dragon", "dragon_lives", "portal", "door", "key", "key_lies"))

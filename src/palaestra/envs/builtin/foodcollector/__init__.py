@@ -1,0 +1,1 @@
+"""FoodCollector and VisualFoodCollector."""

@@ -1,0 +1,279 @@
+"""GridWorld: reach the goal of the wanted color and leave the other alone, seen from above.
+
+The sides of the image are an option; the default suits the `simple` encoder, whose two convolutions
+cut it into 3 x 3 fields.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+import torch
+import warp as wp
+from torch.nn.functional import pad
+
+from palaestra.core.errors import EnvError
+from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
+from palaestra.core.timestep import Action
+from palaestra.envs.builtin.base.columns import pending, set_aside
+from palaestra.envs.builtin.base.env import Program, WarpEnv
+from palaestra.envs.builtin.drawing.scenes import board
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+wp.set_module_options({"enable_backward": False})
+
+MOST_DECISIONS = wp.constant(100)
+LONGEST = wp.constant(10)  # cells along an edge of the largest board
+GREEN = wp.constant(1)
+RED = wp.constant(2)
+AGENT = wp.constant(3)
+MARGIN = wp.constant(0.25)  # brightness of the image beside a board that does not fill it
+
+
+@wp.struct
+class World:
+    """The columns of GridWorld, one row an area."""
+
+    rng: wp.array(dtype=wp.uint32)
+    age: wp.array(dtype=wp.int32)  # decisions of this episode
+    edge: wp.array(dtype=wp.int32)  # cells along an edge of this episode's board
+    agent: wp.array(dtype=wp.int32)  # its cell: row * edge + column, row 0 at the top
+    before: wp.array(dtype=wp.int32)  # the cell it came from; -1: a new board
+    wanted: wp.array(dtype=wp.int32)  # GREEN or RED
+    board: wp.array2d(dtype=wp.int32)  # what lies in each cell: 0, GREEN, RED or AGENT
+    final_edge: wp.array(dtype=wp.int32)
+    final_board: wp.array2d(dtype=wp.int32)
+    pending: wp.array3d(dtype=wp.float32)  # gridSize, numPlusGoals, numExGoals
+    episodes: wp.array(dtype=wp.int32)
+    action: wp.array2d(dtype=wp.int64)  # 0: nothing, 1: up, 2: down, 3: left, 4: right
+    obs_image: wp.array4d(dtype=wp.float32)
+    obs_goal: wp.array2d(dtype=wp.float32)
+    final_obs_image: wp.array4d(dtype=wp.float32)
+    final_obs_goal: wp.array2d(dtype=wp.float32)
+    mask: wp.array2d(dtype=wp.bool)
+    reward: wp.array(dtype=wp.float32)
+    terminated: wp.array(dtype=wp.bool)
+    truncated: wp.array(dtype=wp.bool)
+
+
+@wp.func
+def moved(cell: int, action: int, edge: int):
+    """The cell that an action leads to; the same one at a wall."""
+    row = cell // edge
+    column = cell % edge
+    if action == 1 and row > 0:
+        return cell - edge
+    if action == 2 and row < edge - 1:
+        return cell + edge
+    if action == 3 and column > 0:
+        return cell - 1
+    if action == 4 and column < edge - 1:
+        return cell + 1
+    return cell
+
+
+@wp.func
+def show(world: World, i: int):
+    """The signal and the mask; `draw` paints the image."""
+    world.obs_goal[i, 0] = wp.where(world.wanted[i] == GREEN, 1.0, 0.0)
+    world.obs_goal[i, 1] = wp.where(world.wanted[i] == RED, 1.0, 0.0)
+    cell = world.agent[i]
+    world.mask[i, 0] = True
+    for action in range(1, 5):
+        world.mask[i, action] = moved(cell, action, world.edge[i]) != cell
+
+
+@wp.func
+def start(world: World, i: int):
+    """The agent and the goals in cells of their own, and one of the two colors to go for."""
+    edge = int(pending(world, i, 0))
+    greens = int(pending(world, i, 1))
+    reds = int(pending(world, i, 2))
+    world.edge[i] = edge
+    world.age[i] = 0
+    world.episodes[i] += 1
+    world.before[i] = -1
+    for cell in range(LONGEST * LONGEST):
+        world.board[i, cell] = 0
+    state = world.rng[i]
+    left = 1 + greens + reds
+    while left > 0:
+        cell = wp.randi(state, 0, edge * edge)
+        if world.board[i, cell] == 0:
+            thing = AGENT
+            if left > 1:
+                thing = wp.where(left > 1 + reds, GREEN, RED)
+            else:
+                world.agent[i] = cell
+            world.board[i, cell] = thing
+            left -= 1
+    world.wanted[i] = wp.where(wp.randf(state) < 0.5, GREEN, RED)
+    world.rng[i] = state
+    show(world, i)
+
+
+@wp.kernel
+def begin(world: World):
+    """Starts every area anew."""
+    start(world, wp.tid())
+
+
+@wp.kernel
+def tick(world: World, report: wp.array(dtype=wp.int32)):
+    """One decision of every area."""
+    i = wp.tid()
+    action = int(world.action[i, 0])
+    if world.action[i, 0] < wp.int64(0) or world.action[i, 0] > wp.int64(4):
+        report[1] = i + 1
+        action = 0
+    cell = world.agent[i]
+    to = moved(cell, action, world.edge[i])
+    met = world.board[i, to]
+    reached = met != 0 and met != AGENT
+    world.board[i, cell] = 0
+    world.board[i, to] = AGENT
+    world.agent[i] = to
+    world.before[i] = cell
+    age = world.age[i] + 1
+    world.age[i] = age
+    # a goal's reward stands in place of the cost of a decision
+    world.reward[i] = wp.where(reached, wp.where(met == world.wanted[i], 1.0, -1.0), -0.01)
+    world.terminated[i] = reached
+    world.truncated[i] = age >= MOST_DECISIONS and not reached
+    show(world, i)
+    if reached or age >= MOST_DECISIONS:
+        report[0] = 1
+        world.final_edge[i] = world.edge[i]
+        for k in range(LONGEST * LONGEST):
+            world.final_board[i, k] = world.board[i, k]
+        set_aside(world.obs_goal, world.final_obs_goal, i)
+        start(world, i)
+
+
+@wp.func
+def is_inked(thing: int, u: float, v: float):
+    """Whether a point of a cell, -1..1 each way, belongs to the figure there: a plus, a cross or a square."""
+    au = wp.abs(u)
+    av = wp.abs(v)
+    if thing == GREEN:
+        return wp.min(au, av) < 0.35 and wp.max(au, av) < 0.9
+    if thing == RED:
+        return wp.abs(au - av) < 0.45 and wp.max(au, av) < 0.9
+    return wp.max(au, av) < 0.75
+
+
+@wp.func
+def paint(image: wp.array4d(dtype=wp.float32), i: int, y: int, cells: wp.array2d(dtype=wp.int32), edge: int):
+    """One row of pixels: red, green and blue figures on black."""
+    height = image.shape[2]
+    width = image.shape[3]
+    side = wp.min(height, width)
+    left = (width - side) // 2
+    line = y - (height - side) // 2
+    inside = line >= 0 and line < side
+    for x in range(width):
+        beside = wp.where(inside and x >= left and x < left + side, 0.0, MARGIN)
+        for channel in range(3):
+            image[i, channel, y, x] = beside
+    if not inside:
+        return
+    size = float(side) / float(edge)
+    row = line * edge // side
+    v = 2.0 * ((float(line) + 0.5) / size - float(row)) - 1.0
+    for column in range(edge):
+        thing = cells[i, row * edge + column]
+        if thing != 0:
+            for x in range((column * side + edge - 1) // edge, ((column + 1) * side + edge - 1) // edge):
+                u = 2.0 * ((float(x) + 0.5) / size - float(column)) - 1.0
+                if is_inked(thing, u, v):
+                    image[i, wp.where(thing == RED, 0, thing - wp.where(thing == AGENT, 1, 0)), y, left + x] = 1.0
+
+
+@wp.func
+def is_stale(world: World, i: int, y: int):
+    """Whether a row of pixels may differ from what was painted last."""
+    edge = world.edge[i]
+    before = world.before[i]
+    if before < 0:
+        return True
+    side = wp.min(world.obs_image.shape[2], world.obs_image.shape[3])
+    row = (y - (world.obs_image.shape[2] - side) // 2) * edge // side
+    return before != world.agent[i] and (row == before // edge or row == world.agent[i] // edge)
+
+
+@wp.kernel
+def draw(world: World):
+    """A thread paints one row of an area's image, and of its last one where an episode has ended."""
+    i, y = wp.tid()
+    if is_stale(world, i, y):
+        paint(world.obs_image, i, y, world.board, world.edge[i])
+    if world.terminated[i] or world.truncated[i]:
+        paint(world.final_obs_image, i, y, world.final_board, world.final_edge[i])
+
+
+PROGRAM = Program(World, begin, tick, draw)
+LONGEST_WAY = 2 * int(LONGEST) + 8
+"""Cells to a goal and around the four of the other color that may stand in the way."""
+
+
+def way(columns: Mapping[str, torch.Tensor]) -> Action:
+    """The first move of a shortest way to a goal of the wanted color that meets none of the other; none where there is no way."""
+    edge, size = columns["edge"].long()[:, None, None], int(LONGEST)
+    row, column = torch.meshgrid(*[torch.arange(size, device=edge.device)] * 2, indexing="ij")
+    cell = torch.where((row < edge) & (column < edge), row * edge + column, -1).flatten(1)  # (S, cells): where on the board; -1: beside it
+    thing = columns["board"].gather(1, cell.clamp(min=0))
+    wanted = columns["wanted"][:, None]
+    closed = (cell < 0) | ((thing != wanted) & (thing != 0) & (thing != int(AGENT)))
+    far = torch.where((thing == wanted) & (cell >= 0), 0.0, torch.inf).view(-1, size, size)
+    for _ in range(LONGEST_WAY):
+        nearer = torch.minimum(far, 1 + around(far).amin(1))
+        far = torch.where(closed.view_as(far), torch.inf, nearer)
+    here = (cell == columns["agent"].long()[:, None]).float().argmax(1)
+    step, move = around(far).flatten(2).gather(2, here[:, None, None].expand(-1, 4, 1))[:, :, 0].min(1)
+    discrete = torch.where(step.isfinite(), move + 1, 0)[:, None]
+    return Action(torch.zeros(len(discrete), 0, device=discrete.device), discrete)
+
+
+def around(grid: torch.Tensor) -> torch.Tensor:
+    """What lies up, down, left and right of each cell, (S, 4, rows, columns); infinity beyond the edge."""
+    up, down = pad(grid, (0, 0, 1, 0), value=torch.inf)[:, :-1], pad(grid, (0, 0, 0, 1), value=torch.inf)[:, 1:]
+    left, right = pad(grid, (1, 0), value=torch.inf)[:, :, :-1], pad(grid, (0, 1), value=torch.inf)[:, :, 1:]
+    return torch.stack([up, down, left, right], 1)
+
+
+class GridWorld(WarpEnv):
+    """GridWorld: an image (3, height, width), the goal signal (green, red), discrete [5] with moves into walls masked."""
+
+    behavior = "GridWorld"
+    summary = "An agent on a board, seen from above, goes to the goal of the color that it is told."
+    rewards = ("-0.01 a decision", "+1 at a goal of the right color, -1 at one of the wrong, in place of that decision's -0.01")
+    episode = "ends at a goal, and is cut after 100 decisions"
+    benchmark = 0.8
+    default_areas = 9
+    most_decisions = int(MOST_DECISIONS)
+    tick_seconds = 0.15  # not documented: a pace that can be followed
+    # as many goals as the smallest board has room for beside the agent
+    parameter_ranges: ClassVar = {"gridSize": (5.0, 3.0, 10.0), "numPlusGoals": (1.0, 1.0, 4.0), "numExGoals": (1.0, 1.0, 4.0)}
+
+    def __init__(self, areas: int | None = None, device: str | torch.device = "cpu", *, height: int = 36, width: int = 36) -> None:
+        """`height` and `width` are those of the image, in pixels. Raises EnvError where cells would be too small to tell apart."""
+        if min(height, width) < 20 or max(height, width) > 512:
+            raise EnvError(f"GridWorld with an image of {height} x {width}: expected 20 to 512 pixels each way")
+        image, goal = ObsSpec("image", (3, height, width)), ObsSpec("goal", (2,), goal=True)
+        spec = BehaviorSpec((image, goal), ActionSpec(branches=(5,)), steady=True)
+        cells = int(LONGEST) ** 2
+        sizes = {"board": cells, "final_board": cells, "obs_image": image.shape, "obs_goal": 2}
+        super().__init__(PROGRAM, spec, areas, device, **sizes, final_obs_image=image.shape, final_obs_goal=2, action=1, mask=5)
+
+    def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
+        """`way`; None for another behavior than its own."""
+        return way(self._columns) if behavior == self.behavior else None
+
+    def _picture(self, row: dict[str, np.ndarray]) -> np.ndarray:
+        edge = int(row["edge"])
+        return board(row["board"][: edge * edge].reshape(edge, edge), int(row["wanted"]))

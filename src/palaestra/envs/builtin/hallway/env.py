@@ -1,0 +1,285 @@
+"""Hallway: remember a symbol seen on the way, and choose the goal that bears it at the far end.
+
+The documentation gives 30 numbers by ray casts of objects, goals and walls, and no more. Ours are 5 rays, straight
+ahead, then 35 and 70 degrees to the right and left, each of 4 tags (goal X, goal O, symbol X, symbol O), the flag
+that nothing was met, and the distance as a share of 15. A wall has no tag: a ray that meets one tells its distance
+and sets neither a tag nor the flag, as Unity's do.
+
+The rest is like Unity's example: a hall of 20 x 50, the agent within 5 of a line 15 before its middle and anywhere
+across it, heading anywhere, the symbol (4 x 4, solid) within 5 of the middle, the goals 5 to the left and right of the far end
+in either order. From where the goals come into sight, a ray ahead does not reach back to the symbol. (With agents that
+all start near the middle line and goals at the walls, 7 away, policies settled for one side before they had seen what
+the other has to do with the symbol.) A push of 2 m/s a tick
+against a drag of 4/s makes for 23 m/s; turns are 150 degrees/s.
+
+HallwayUnity is the hall as Unity's later model of it knows it: agents start within 3 of the middle line, the goals are
+7 away from it, the wall has a tag, the last (7 numbers a ray),
+the last three views and times are shown, and a fifth choice, the first, does nothing. Which tag is which was found by
+playing that model here with each of the 120 orders, and the length of a ray by trying some: with these it goes to the
+right goal in every episode. (Only whether X or O comes first cannot be told so: nothing but the name depends on it.)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+import torch
+import warp as wp
+
+from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
+from palaestra.core.timestep import Action
+from palaestra.envs.builtin.base.columns import set_aside
+from palaestra.envs.builtin.base.env import Program, WarpEnv
+from palaestra.envs.builtin.drawing.plane import GREEN, RED, VIOLET, Plane, marked
+from palaestra.envs.builtin.physics.driving import CHOICES, detour, moved, steered
+from palaestra.envs.builtin.physics.rigid_bodies import Body, box_body, circle_body, circle_box, circle_off, circle_within
+from palaestra.envs.builtin.sensors.rays import heading, ray_angle, ray_box, ray_room, write_ray
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+wp.set_module_options({"enable_backward": False, "max_unroll": 1})
+
+TICKS = wp.constant(5)  # physics ticks a decision
+MOST_DECISIONS = wp.constant(600)  # 3,000 physics ticks
+COST = wp.constant(0.0003)  # of a decision
+PUSH = wp.constant(2.0)  # m/s a tick
+DRAG = wp.constant(4.0)  # 1/s
+TURN = wp.constant(0.05235987755982988)  # radians a tick
+RADIUS = wp.constant(0.5)  # of the agent
+HALL = wp.constant(wp.vec2(10.0, 25.0))  # halves of its sides
+SYMBOL = wp.constant(wp.vec2(2.0, 2.0))
+GOAL = wp.constant(wp.vec2(2.0, 1.0))
+GOAL_Y = wp.constant(22.3)
+RAYS = wp.constant(5)
+BETWEEN = wp.constant(0.6108652381980153)  # rays, radians
+LENGTH = wp.constant(15.0)  # of a ray
+GOAL_TAG = wp.constant(0)  # X's; O's follows
+SYMBOL_TAG = wp.constant(2)
+WALL_TAG = wp.constant(4)  # past the last of four tags: it is met, and its distance alone is told
+
+
+@wp.struct
+class World:
+    """The columns of Hallway, one row an area."""
+
+    tags: wp.int32  # 4, or 5 with the wall's
+    frames: wp.int32  # views in an observation
+    idle: wp.int32  # 1: the first choice does nothing
+    goal_x: wp.float32  # of the goals, either way from the middle line
+    start_x: wp.float32  # of the agent at most, likewise
+    rng: wp.array(dtype=wp.uint32)
+    age: wp.array(dtype=wp.int32)  # decisions of this episode
+    place: wp.array(dtype=wp.vec2)  # of the agent, from the middle of the hall; y is toward the goals
+    angle: wp.array(dtype=wp.float32)
+    velocity: wp.array(dtype=wp.vec2)
+    symbol: wp.array(dtype=wp.int32)  # 0: X, 1: O
+    symbol_place: wp.array(dtype=wp.vec2)
+    left_goal: wp.array(dtype=wp.int32)  # the mark of the goal on the left, 0: X, 1: O; the other is on the right
+    action: wp.array2d(dtype=wp.int64)  # from `idle` on: forward, back, turn right, turn left
+    obs: wp.array2d(dtype=wp.float32)  # rays of each view, oldest first
+    obs_time: wp.array2d(dtype=wp.float32)  # of each view, as a share of the longest episode; of no width: not shown
+    final_obs: wp.array2d(dtype=wp.float32)
+    final_obs_time: wp.array2d(dtype=wp.float32)
+    reward: wp.array(dtype=wp.float32)
+    terminated: wp.array(dtype=wp.bool)
+    truncated: wp.array(dtype=wp.bool)
+
+
+@wp.func
+def goal_place(world: World, side: int):
+    """The left goal's (0) or the right one's (1)."""
+    return wp.vec2(world.goal_x * float(2 * side - 1), GOAL_Y)
+
+
+@wp.func
+def cast(world: World, i: int, ray: int, at: int):
+    """Writes what one ray meets, from column `at` on."""
+    place = world.place[i]
+    direction = heading(world.angle[i] + ray_angle(ray, BETWEEN))
+    nearest = ray_room(place, direction, HALL)
+    tag = int(WALL_TAG)
+    distance = ray_box(place, direction, world.symbol_place[i], SYMBOL, 0.0)
+    if distance < nearest:
+        nearest = distance
+        tag = SYMBOL_TAG + world.symbol[i]
+    for side in range(2):
+        distance = ray_box(place, direction, goal_place(world, side), GOAL, 0.0)
+        if distance < nearest:
+            nearest = distance
+            tag = GOAL_TAG + (world.left_goal[i] + side) % 2
+    write_ray(world.obs, i, at, world.tags, wp.where(nearest <= LENGTH, tag, -1), nearest / LENGTH)
+
+
+@wp.func
+def see(world: World, i: int):
+    """Writes what the agent sees now, after moving older views back by one."""
+    width = world.tags + 2
+    last = (world.frames - 1) * RAYS * width
+    for k in range(last):
+        world.obs[i, k] = world.obs[i, k + RAYS * width]
+    for ray in range(RAYS):
+        cast(world, i, ray, last + ray * width)
+    times = world.obs_time.shape[1]
+    if times > 0:
+        for k in range(times - 1):
+            world.obs_time[i, k] = world.obs_time[i, k + 1]
+        world.obs_time[i, times - 1] = float(world.age[i]) / float(MOST_DECISIONS)
+
+
+@wp.func
+def start(world: World, i: int):
+    """Everything at a place drawn anew, and a symbol."""
+    state = world.rng[i]
+    world.place[i] = wp.vec2(wp.randf(state, -world.start_x, world.start_x), wp.randf(state, -20.0, -10.0))
+    world.angle[i] = wp.randf(state, -wp.pi, wp.pi)
+    world.velocity[i] = wp.vec2(0.0, 0.0)
+    world.symbol_place[i] = wp.vec2(wp.randf(state, -3.0, 3.0), wp.randf(state, -5.0, 5.0))
+    world.symbol[i] = wp.where(wp.randf(state) < 0.5, 0, 1)
+    world.left_goal[i] = wp.where(wp.randf(state) < 0.5, 0, 1)
+    world.rng[i] = state
+    world.age[i] = 0
+    for k in range(world.obs.shape[1]):
+        world.obs[i, k] = 0.0
+    for k in range(world.obs_time.shape[1]):
+        world.obs_time[i, k] = 0.0
+    see(world, i)
+
+
+@wp.kernel
+def begin(world: World):
+    """Starts every area anew."""
+    start(world, wp.tid())
+
+
+@wp.func
+def met_goal(world: World, i: int, body: Body):
+    """The mark of the goal that the agent touches, 0: X, 1: O; -1: it touches none."""
+    for side in range(2):
+        goal = box_body(goal_place(world, side), wp.vec2(0.0, 0.0), 0.0, 0.0, GOAL, 0.0)
+        contact = circle_box(body, goal)
+        if contact.count > 0:
+            return (world.left_goal[i] + side) % 2
+    return -1
+
+
+@wp.func
+def drive(world: World, i: int, choice: int):
+    """A decision's physics ticks, up to the goal that is touched: its mark, or -1."""
+    body = circle_body(world.place[i], world.velocity[i], RADIUS, 1.0)
+    body.angle = world.angle[i]
+    met = wp.int32(-1)  # a variable, which a literal would not be
+    for _ in range(TICKS):
+        if met < 0:
+            body = moved(body, choice, TURN, PUSH, DRAG)
+            body = circle_off(body, world.symbol_place[i], SYMBOL, 0.0)
+            body = circle_within(body, HALL)
+            met = met_goal(world, i, body)
+    world.place[i] = body.position
+    world.velocity[i] = body.velocity
+    world.angle[i] = body.angle
+    return met
+
+
+@wp.kernel
+def tick(world: World, report: wp.array(dtype=wp.int32)):
+    """One decision of every area."""
+    i = wp.tid()
+    choice = int(world.action[i, 0]) - world.idle
+    if world.action[i, 0] < wp.int64(0) or world.action[i, 0] > wp.int64(3 + world.idle):
+        report[1] = i + 1
+        choice = -1
+    met = drive(world, i, choice)
+    age = world.age[i] + 1
+    world.age[i] = age
+    # a goal's reward stands in place of the cost of a decision
+    world.reward[i] = wp.where(met < 0, -COST, wp.where(met == world.symbol[i], 1.0, -0.1))
+    world.terminated[i] = met >= 0
+    world.truncated[i] = age >= MOST_DECISIONS and met < 0
+    see(world, i)
+    if met >= 0 or age >= MOST_DECISIONS:
+        report[0] = 1
+        set_aside(world.obs, world.final_obs, i)
+        set_aside(world.obs_time, world.final_obs_time, i)
+        start(world, i)
+
+
+PROGRAM = Program(World, begin, tick)
+
+
+def way(columns: Mapping[str, torch.Tensor], goal_x: float, idle: int) -> Action:
+    """Around the symbol, then to the goal of its mark: a rule that knows what an agent must remember. `idle` choices come first."""
+    place, symbol = columns["place"], columns["symbol_place"]
+    on_left = columns["left_goal"] == columns["symbol"]
+    goal = torch.stack([torch.where(on_left, -goal_x, goal_x), torch.full_like(place[:, 0], float(GOAL_Y))], 1)
+    target = detour(place, goal, symbol, torch.full_like(place[:, :1], 2.45))
+    discrete = steered(place, columns["angle"], target, 0.14) + idle
+    return Action(torch.zeros(len(discrete), 0, device=discrete.device), discrete)
+
+
+def picture(row: dict[str, np.ndarray], goal_x: float) -> np.ndarray:
+    """The hall from above; the right goal is green."""
+    plane = Plane(11.0, 26.0, 480)
+    plane.floor((0, 0), tuple(HALL))
+    left = int(row["left_goal"])
+    for side, mark in ((-1, left), (1, 1 - left)):
+        color = GREEN if mark == int(row["symbol"]) else RED
+        marked(plane, (side * goal_x, float(GOAL_Y)), tuple(GOAL), mark, color)
+    marked(plane, row["symbol_place"], tuple(SYMBOL), int(row["symbol"]), VIOLET)
+    plane.agent(row["place"], float(row["angle"]), 1.5 * float(RADIUS))
+    return plane.shown()
+
+
+class Hallway(WarpEnv):
+    """Hallway: vector 30 (5 rays), discrete [4]: forward, back, turn right, turn left."""
+
+    behavior = "Hallway"
+    summary = "An agent sees a symbol, X or O, in a hall, and goes to the goal of that mark at the far end, out of sight of it."
+    rewards = ("-0.0003 a decision", "+1 at the goal of the symbol's mark, -0.1 at the other, in place of that decision's -0.0003")
+    episode = "ends at a goal, and is cut after 600 decisions (3,000 physics ticks)"
+    benchmark = 0.7
+    default_areas = 16
+    most_decisions = int(MOST_DECISIONS)
+    tick_seconds = 0.1
+    parameter_ranges: ClassVar = {}
+
+    def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:
+        spec = BehaviorSpec((ObsSpec("rays", (30,)),), ActionSpec(branches=(CHOICES,)), steady=True)
+        views = {"obs": 30, "final_obs": 30, "obs_time": 0, "final_obs_time": 0}
+        super().__init__(PROGRAM, spec, areas, device, tags=4, frames=1, idle=0, goal_x=5, start_x=8, action=1, **views)
+
+    def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
+        """`way`; None for another behavior than its own."""
+        return way(self._columns, 5.0, 0) if behavior == self.behavior else None
+
+    def _picture(self, row: dict[str, np.ndarray]) -> np.ndarray:
+        return picture(row, 5.0)
+
+
+class HallwayUnity(WarpEnv):
+    """HallwayUnity: rays 105 and time 3 (three views), discrete [5]: nothing, forward, back, turn right, turn left."""
+
+    behavior = "Hallway"
+    summary = "Hallway with the observations and choices of Unity's own model of it: three views, a clock, a choice to do nothing."
+    rewards = Hallway.rewards
+    episode = Hallway.episode
+    benchmark = 0.7
+    default_areas = 16
+    most_decisions = int(MOST_DECISIONS)
+    tick_seconds = 0.1
+    parameter_ranges: ClassVar = {}
+
+    def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:
+        spec = BehaviorSpec((ObsSpec("rays", (105,)), ObsSpec("time", (3,))), ActionSpec(branches=(CHOICES + 1,)), steady=True)
+        views = {"obs": 105, "final_obs": 105, "obs_time": 3, "final_obs_time": 3}
+        super().__init__(PROGRAM, spec, areas, device, tags=5, frames=3, idle=1, goal_x=7, start_x=3, action=1, **views)
+
+    def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
+        """`way`; None for another behavior than its own."""
+        return way(self._columns, 7.0, 1) if behavior == self.behavior else None
+
+    def _picture(self, row: dict[str, np.ndarray]) -> np.ndarray:
+        return picture(row, 7.0)

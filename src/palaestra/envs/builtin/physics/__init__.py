@@ -1,0 +1,1 @@
+"""Motion and contacts in the plane."""

@@ -1,0 +1,162 @@
+"""Where circles and boxes in the plane touch: a normal and up to two points.
+
+A contact's normal points from the first body to the second; a count of 0 says that they are apart.
+"""
+
+from __future__ import annotations
+
+import warp as wp
+
+from palaestra.envs.builtin.sensors.rays import turned
+
+
+@wp.struct
+class Body:
+    """A circle or a box; made by `circle_body` and `box_body`."""
+
+    position: wp.vec2
+    velocity: wp.vec2
+    angle: wp.float32
+    spin: wp.float32  # rad/s
+    half: wp.vec2  # a box's half sides; a circle's radius twice
+    inverse_mass: wp.float32  # 0: nothing moves it
+    inverse_inertia: wp.float32  # 0: no contact turns it
+
+
+@wp.struct
+class Contact:
+    """Where two bodies touch."""
+
+    count: wp.int32  # points: 0, 1 or 2
+    normal: wp.vec2  # of length 1
+    first: wp.vec2
+    second: wp.vec2
+    depth: wp.float32  # how far they overlap along the normal
+
+
+@wp.func
+def circle_circle(a: Body, b: Body):
+    """The contact of two circles."""
+    contact = Contact()
+    to = b.position - a.position
+    reach = a.half[0] + b.half[0]
+    if wp.length_sq(to) > reach * reach:
+        return contact
+    distance = wp.length(to)
+    contact.count = 1
+    contact.normal = wp.vec2(1.0, 0.0)
+    if distance > 1.0e-6:
+        contact.normal = to / distance
+    contact.depth = reach - distance
+    contact.first = a.position + a.half[0] * contact.normal
+    contact.second = contact.first
+    return contact
+
+
+@wp.func
+def circle_box(a: Body, b: Body):
+    """The contact of a circle and a box; a circle whose center is inside leaves by the nearest side."""
+    contact = Contact()
+    radius = a.half[0]
+    local = turned(a.position - b.position, -b.angle)
+    if wp.abs(local[0]) > b.half[0] + radius or wp.abs(local[1]) > b.half[1] + radius:
+        return contact
+    nearest = wp.min(wp.max(local, -b.half), b.half)
+    away = local - nearest
+    distance = wp.length(away)
+    if distance > radius:
+        return contact
+    if distance > 1.0e-6:
+        away /= distance
+    else:
+        gaps = b.half - wp.abs(local)
+        k = wp.where(gaps[0] < gaps[1], 0, 1)
+        distance = -gaps[k]
+        away = wp.vec2(0.0, 0.0)
+        away[k] = wp.where(local[k] < 0.0, -1.0, 1.0)
+        nearest -= distance * away
+    contact.count = 1
+    contact.normal = -turned(away, b.angle)
+    contact.depth = radius - distance
+    contact.first = b.position + turned(nearest, b.angle)
+    contact.second = contact.first
+    return contact
+
+
+@wp.func
+def points_below(normal: wp.vec2, level: float, first: wp.vec2, second: wp.vec2):
+    """The contact of a face with this normal and level along it, and those ends of an edge that lie below it."""
+    contact = Contact()
+    contact.normal = normal
+    one = level - wp.dot(normal, first)
+    two = level - wp.dot(normal, second)
+    contact.depth = wp.max(one, two)
+    contact.first = first
+    contact.second = second
+    contact.count = wp.where(one >= 0.0, 1, 0) + wp.where(two >= 0.0, 1, 0)
+    if contact.count == 1:
+        contact.first = wp.where(one >= 0.0, first, second)
+        contact.second = contact.first
+    return contact
+
+
+@wp.func
+def facing_edge(box: Body, normal: wp.vec2):
+    """The ends of the box's side that faces against the normal most."""
+    local = turned(normal, -box.angle)
+    k = wp.where(wp.abs(local[0]) > wp.abs(local[1]), 0, 1)
+    corner = wp.vec2(box.half[0], box.half[1])
+    corner[k] = -wp.sign(local[k]) * box.half[k]
+    other = wp.vec2(corner[0], corner[1])
+    other[1 - k] = -corner[1 - k]
+    return box.position + turned(corner, box.angle), box.position + turned(other, box.angle)
+
+
+@wp.func
+def face_contact(a: Body, b: Body, to: wp.vec2, side: int):
+    """The contact of box b with that face of box a which looks along axis `side` of a; `to` leads to b in a's frame."""
+    local = wp.vec2(0.0, 0.0)
+    local[side] = wp.where(to[side] < 0.0, -1.0, 1.0)
+    n = turned(local, a.angle)
+    along = wp.vec2(-n[1], n[0])
+    half = a.half[1 - side]
+    first, second = facing_edge(b, n)
+    # what of the edge lies beside the face is cut off
+    from_first = wp.dot(first - a.position, along)
+    from_second = wp.dot(second - a.position, along)
+    span = from_second - from_first
+    edge = second - first
+    start = first
+    end = second
+    if wp.abs(span) > 1.0e-6:
+        start = first + ((wp.clamp(from_first, -half, half) - from_first) / span) * edge
+        end = first + ((wp.clamp(from_second, -half, half) - from_first) / span) * edge
+    return points_below(n, wp.dot(a.position, n) + a.half[side], start, end)
+
+
+@wp.func
+def overlaps(to: wp.vec2, a: wp.vec2, b: wp.vec2, c: float, s: float):
+    """How far two boxes overlap along the axes of the first: half sides a and b, |cos| and |sin| of the angle between."""
+    return wp.vec2(a[0] + c * b[0] + s * b[1] - wp.abs(to[0]), a[1] + s * b[0] + c * b[1] - wp.abs(to[1]))
+
+
+@wp.func
+def box_box(a: Body, b: Body):
+    """The contact of two boxes, on the axis where they overlap least."""
+    contact = Contact()
+    to = b.position - a.position
+    if wp.length(to) > wp.length(a.half) + wp.length(b.half):
+        return contact
+    c = wp.abs(wp.cos(b.angle - a.angle))
+    s = wp.abs(wp.sin(b.angle - a.angle))
+    to_b = turned(to, -a.angle)
+    to_a = turned(-to, -b.angle)
+    by_a = overlaps(to_b, a.half, b.half, c, s)
+    by_b = overlaps(to_a, b.half, a.half, c, s)
+    if wp.min(wp.min(by_a), wp.min(by_b)) < 0.0:
+        return contact
+    if wp.min(by_a) <= wp.min(by_b) + 1.0e-4:  # of two alike always the same, or contacts would flicker
+        return face_contact(a, b, to_b, wp.where(by_a[0] < by_a[1], 0, 1))
+    contact = face_contact(b, a, to_a, wp.where(by_b[0] < by_b[1], 0, 1))
+    contact.normal = -contact.normal
+    return contact

@@ -1,0 +1,257 @@
+"""Rigid circles and boxes in the plane: contacts and the impulses that part them.
+
+Blocks to build an environment's own kernel of. A body is a value: functions take it and give it
+back changed. Angles are in radians, counterclockwise from the x axis. A tick of 0.02 s is, in order,
+
+    agent = driven(agent, heading(angle), SPEED)              # as Unity's agents: AddForce(..., VelocityChange)
+    agent = dragged(agent, 4.0, 0.0)
+    agent, block = parted(agent, block, circle_box(agent, block), FRICTION)
+    agent = advanced(agent)
+    block = advanced(block)
+    agent = circle_off(agent, wall_center, wall_half, 0.0)    # static walls last, so that nothing ends inside one
+    agent = circle_within(agent, ROOM)
+    block = box_within(block, ROOM, FRICTION)
+
+Contacts are inelastic (restitution 0). A contact parts the bodies at once, each by its share of the masses;
+where three or more press on one another, a second round of the same contacts makes it firmer.
+"""
+
+from __future__ import annotations
+
+import warp as wp
+
+from palaestra.envs.builtin.physics.contacts import Body, Contact, box_box, circle_box, circle_circle, facing_edge, points_below
+
+__all__ = [
+    "GRAVITY",
+    "SECONDS",
+    "Body",
+    "Contact",
+    "advanced",
+    "box_body",
+    "box_box",
+    "box_within",
+    "circle_body",
+    "circle_box",
+    "circle_circle",
+    "circle_off",
+    "circle_within",
+    "dragged",
+    "driven",
+    "grounded",
+    "is_still",
+    "parted",
+]
+
+SECONDS = wp.constant(0.02)  # a physics tick
+GRAVITY = wp.constant(9.81)
+STILL = wp.constant(1.0e-4)  # m/s, rad/s: slower is at rest
+
+
+@wp.func
+def circle_body(position: wp.vec2, velocity: wp.vec2, radius: float, mass: float):
+    """A circle, which no contact turns. A mass of 0: nothing moves it."""
+    body = Body()
+    body.position = position
+    body.velocity = velocity
+    body.half = wp.vec2(radius, radius)
+    body.inverse_mass = wp.where(mass > 0.0, 1.0 / wp.max(mass, 1.0e-9), 0.0)
+    return body
+
+
+@wp.func
+def box_body(position: wp.vec2, velocity: wp.vec2, angle: float, spin: float, half: wp.vec2, mass: float):
+    """A box of even density. A mass of 0: nothing moves it; set `inverse_inertia` to 0 for one that no contact turns."""
+    body = Body()
+    body.position = position
+    body.velocity = velocity
+    body.angle = angle
+    body.spin = spin
+    body.half = half
+    body.inverse_mass = wp.where(mass > 0.0, 1.0 / wp.max(mass, 1.0e-9), 0.0)
+    body.inverse_inertia = 3.0 * body.inverse_mass / wp.length_sq(half)
+    return body
+
+
+@wp.func
+def driven(body: Body, direction: wp.vec2, speed: float):
+    """The body with this speed added at once, whatever its mass."""
+    body.velocity += speed * direction
+    return body
+
+
+@wp.func
+def dragged(body: Body, drag: float, angular_drag: float):
+    """The body after one tick of drag, in 1/s as PhysX takes it: velocity *= 1 - drag * 0.02."""
+    body.velocity *= wp.max(1.0 - drag * SECONDS, 0.0)
+    body.spin *= wp.max(1.0 - angular_drag * SECONDS, 0.0)
+    return body
+
+
+@wp.func
+def grounded(body: Body, rested: bool, sticking: float, sliding: float):
+    """The body after one tick of friction with the ground that it stands on: call it after the contacts of a tick.
+
+    `rested`: whether it lay still before the tick (`is_still`); then what moves it must overcome the coefficient
+    `sticking`, else `sliding` slows it. Turning is braked at the mean distance of a square's points from its center.
+    """
+    share = wp.where(rested, wp.max(sticking, sliding), sliding) * GRAVITY * SECONDS
+    speed = wp.length(body.velocity)
+    arm = 0.54 * wp.length(body.half)
+    slip = speed + wp.abs(body.spin) * arm
+    if slip <= share or slip <= 1.0e-9:
+        body.velocity = wp.vec2(0.0, 0.0)
+        body.spin = 0.0
+        return body
+    lost = wp.min(sliding * GRAVITY * SECONDS / slip, 1.0)  # shared by moving and turning
+    body.velocity *= 1.0 - lost
+    if body.inverse_mass > 0.0:
+        body.spin *= wp.max(1.0 - lost * arm * arm * body.inverse_inertia / body.inverse_mass, 0.0)
+    return body
+
+
+@wp.func
+def is_still(body: Body):
+    """Whether the body lies at rest."""
+    return wp.length_sq(body.velocity) < STILL * STILL and wp.abs(body.spin) < STILL
+
+
+@wp.func
+def advanced(body: Body):
+    """The body after one tick of moving on."""
+    body.position += body.velocity * SECONDS
+    body.angle += body.spin * SECONDS
+    return body
+
+
+@wp.func
+def cross(a: wp.vec2, b: wp.vec2):
+    """The third component of the product in space."""
+    return a[0] * b[1] - a[1] * b[0]
+
+
+@wp.func
+def approach(a: Body, b: Body, point: wp.vec2):
+    """How the point of b moves as seen from that of a."""
+    to_a = point - a.position
+    to_b = point - b.position
+    return b.velocity - a.velocity + wp.vec2(a.spin * to_a[1] - b.spin * to_b[1], b.spin * to_b[0] - a.spin * to_a[0])
+
+
+@wp.func
+def yielding(a: Body, b: Body, first: wp.vec2, second: wp.vec2, way: wp.vec2):
+    """How much speed along `way` an impulse of 1 at the second point gives at the first: the inverse of a mass."""
+    turning = a.inverse_inertia * cross(first - a.position, way) * cross(second - a.position, way)
+    turning += b.inverse_inertia * cross(first - b.position, way) * cross(second - b.position, way)
+    return a.inverse_mass + b.inverse_mass + turning
+
+
+@wp.func
+def normal_impulses(a: Body, b: Body, contact: Contact):
+    """The impulses along the normal, none below 0, after which neither point of the contact approaches."""
+    n = contact.normal
+    k11 = yielding(a, b, contact.first, contact.first, n)
+    v1 = wp.dot(approach(a, b, contact.first), n)
+    if k11 <= 0.0:
+        return wp.vec2(0.0, 0.0)
+    if contact.count == 1:
+        return wp.vec2(wp.max(-v1 / k11, 0.0), 0.0)
+    k12 = yielding(a, b, contact.first, contact.second, n)
+    k22 = yielding(a, b, contact.second, contact.second, n)
+    v2 = wp.dot(approach(a, b, contact.second), n)
+    whole = k11 * k22 - k12 * k12
+    if whole > 1.0e-4 * k11 * k22:
+        first = (k12 * v2 - k22 * v1) / whole
+        second = (k12 * v1 - k11 * v2) / whole
+        if first >= 0.0 and second >= 0.0:
+            return wp.vec2(first, second)
+    elif v1 < 0.0:  # nothing turns: both points share one impulse
+        return wp.vec2(-0.5 * v1 / k11, -0.5 * v1 / k11)
+    # one point alone, if that keeps the other from approaching
+    if v1 < 0.0 and v2 - k12 * v1 / k11 >= -1.0e-6:
+        return wp.vec2(-v1 / k11, 0.0)
+    if v2 < 0.0:
+        return wp.vec2(0.0, -v2 / k22)
+    return wp.vec2(0.0, 0.0)
+
+
+@wp.func
+def struck(a: Body, b: Body, point: wp.vec2, impulse: wp.vec2):
+    """Both bodies after an impulse on b at the point, and its counterpart on a."""
+    a.velocity -= a.inverse_mass * impulse
+    a.spin -= a.inverse_inertia * cross(point - a.position, impulse)
+    b.velocity += b.inverse_mass * impulse
+    b.spin += b.inverse_inertia * cross(point - b.position, impulse)
+    return a, b
+
+
+@wp.func
+def rubbed(a: Body, b: Body, point: wp.vec2, along: wp.vec2, most: float):
+    """Both bodies after an impulse along the contact, up to `most`, that stops them slipping there."""
+    soft = yielding(a, b, point, point, along)
+    if soft <= 0.0 or most <= 0.0:
+        return a, b
+    pull = wp.clamp(-wp.dot(approach(a, b, point), along) / soft, -most, most)
+    a, b = struck(a, b, point, pull * along)
+    return a, b
+
+
+@wp.func
+def parted(a: Body, b: Body, contact: Contact, friction: float):
+    """Both bodies after their contact: they approach no more and overlap no more; `friction` is the coefficient between them."""
+    if contact.count == 0:
+        return a, b
+    n = contact.normal
+    along = wp.vec2(-n[1], n[0])
+    push = normal_impulses(a, b, contact)
+    a, b = struck(a, b, contact.first, push[0] * n)
+    a, b = struck(a, b, contact.second, push[1] * n)
+    a, b = rubbed(a, b, contact.first, along, friction * push[0])
+    a, b = rubbed(a, b, contact.second, along, friction * push[1])
+    soft = a.inverse_mass + b.inverse_mass
+    if soft > 0.0:
+        a.position -= (contact.depth * a.inverse_mass / soft) * n
+        b.position += (contact.depth * b.inverse_mass / soft) * n
+    return a, b
+
+
+@wp.func
+def circle_off(body: Body, center: wp.vec2, half: wp.vec2, angle: float):
+    """A circle kept out of a static box, sliding along it without friction."""
+    wall = Body()
+    wall.position = center
+    wall.half = half
+    wall.angle = angle
+    contact = circle_box(body, wall)
+    if contact.count > 0:
+        body.position -= contact.depth * contact.normal
+        body.velocity -= wp.max(wp.dot(body.velocity, contact.normal), 0.0) * contact.normal
+    return body
+
+
+@wp.func
+def circle_within(body: Body, room: wp.vec2):
+    """A circle kept within a room about the origin with these half sides, sliding along its walls without friction."""
+    inner = room - body.half
+    position = wp.min(wp.max(body.position, -inner), inner)
+    for k in range(2):
+        if (position[k] - body.position[k]) * body.velocity[k] < 0.0:
+            body.velocity[k] = 0.0
+    body.position = position
+    return body
+
+
+@wp.func
+def box_within(body: Body, room: wp.vec2, friction: float):
+    """A box kept within a room about the origin with these half sides; `friction` is the coefficient of its walls."""
+    c = wp.abs(wp.cos(body.angle))
+    s = wp.abs(wp.sin(body.angle))
+    reach = wp.vec2(c * body.half[0] + s * body.half[1], s * body.half[0] + c * body.half[1])
+    wall = Body()
+    for k in range(2):
+        if wp.abs(body.position[k]) + reach[k] > room[k]:
+            n = wp.vec2(0.0, 0.0)
+            n[k] = -wp.sign(body.position[k])
+            first, second = facing_edge(body, n)
+            wall, body = parted(wall, body, points_below(n, -room[k], first, second), friction)
+    return body

@@ -1,0 +1,245 @@
+"""Pyramids: press a switch, find the pyramid that appears somewhere, knock it over and take its golden brick.
+
+The documentation gives 148 numbers: ray casts of switch, bricks, golden brick and walls, and the switch's state. Ours
+are 21 rays, each of 5 tags (switch off, switch on, brick, golden brick, wall), the flag that nothing was met, and the
+distance as a share of 30; then 1 where the switch has been pressed. As in Unity's example there are three sensors of 7
+rays, one above the other: the lowest looks straight ahead, then in steps of 70/3 degrees to the right and left up to
+70, the second a third of a step further left, the highest a third further right. A pyramid tapers, so that each sees
+a narrower piece of it, and only the highest the golden brick on its top; when that has fallen, only the lowest does.
+
+The rest is ours, in the proportions of Unity's: 3 x 3 rooms of 13 x 13 with doors of 4 in the middle of the walls
+between them, each with one thing within 2 of its middle, dealt anew for each episode: the agent, the switch, six heaps of
+bricks that hide nothing, and an empty one where the pyramid appears. A pyramid that is touched falls: its bricks stay,
+the golden one rolls 3.5 away from its middle, to the far side. A push of 2 m/s a tick against a drag of 8/s makes
+for 10 m/s; turns are 200 degrees/s.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+import warp as wp
+
+from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
+from palaestra.envs.builtin.base.columns import set_aside
+from palaestra.envs.builtin.base.env import Program, WarpEnv
+from palaestra.envs.builtin.drawing.plane import GOLD, GRAY, SWITCH_COLORS, Plane, heap, rooms
+from palaestra.envs.builtin.physics.driving import CHOICES, moved
+from palaestra.envs.builtin.physics.rigid_bodies import Body, circle_body, circle_off
+from palaestra.envs.builtin.pyramids.heuristic import way
+from palaestra.envs.builtin.pyramids.observations import (
+    ASTRAY,
+    BRICK,
+    BRICKS,
+    DOOR,
+    EDGE,
+    FALL,
+    FANS,
+    HALF,
+    NOTHING,
+    PYRAMID,
+    RAYS,
+    ROOMS,
+    RUBBLE,
+    SWITCH,
+    TAGS,
+    World,
+    half_side,
+    middle,
+    row_of,
+    see,
+)
+from palaestra.envs.builtin.sensors.rays import heading
+
+if TYPE_CHECKING:
+    import numpy as np
+    import torch
+    from numpy.typing import NDArray
+
+    from palaestra.core.timestep import Action
+
+wp.set_module_options({"enable_backward": False, "max_unroll": 1})
+
+TICKS = wp.constant(5)  # physics ticks a decision
+MOST_DECISIONS = wp.constant(1000)  # 5,000 physics ticks
+COST = wp.constant(0.001)  # of a decision
+PRIZE = wp.constant(2.0)
+PUSH = wp.constant(2.0)  # m/s a tick
+DRAG = wp.constant(8.0)  # 1/s
+TURN = wp.constant(0.06981317007977318)  # radians a tick
+RADIUS = wp.constant(0.5)  # of the agent
+
+
+@wp.func
+def start(world: World, i: int):
+    """Every room is dealt what it holds; the agent has one to itself."""
+    state = world.rng[i]
+    for room in range(ROOMS):
+        world.thing[i, room] = BRICKS
+        astray = wp.vec2(wp.randf(state, -ASTRAY, ASTRAY), wp.randf(state, -ASTRAY, ASTRAY))
+        world.thing_place[i, room] = middle(room % EDGE, room // EDGE) + astray
+    home = wp.randi(state, 0, ROOMS)
+    switch = (home + wp.randi(state, 1, ROOMS)) % ROOMS
+    prize = home
+    while (prize - home) * (prize - switch) == 0:
+        prize = wp.randi(state, 0, ROOMS)
+    world.thing[i, home] = NOTHING
+    world.thing[i, switch] = SWITCH
+    world.thing[i, prize] = NOTHING
+    world.prize_room[i] = prize
+    world.pressed[i] = 0
+    world.place[i] = world.thing_place[i, home]
+    world.angle[i] = wp.randf(state, -wp.pi, wp.pi)
+    world.velocity[i] = wp.vec2(0.0, 0.0)
+    world.golden[i] = wp.vec2(0.0, 0.0)
+    world.rng[i] = state
+    world.age[i] = 0
+    see(world, i)
+
+
+@wp.kernel
+def begin(world: World):
+    """Starts every area anew."""
+    start(world, wp.tid())
+
+
+@wp.func
+def off_walls(body: Body, column: int, row: int):
+    """The agent kept out of those pieces of its room's walls that are next to it."""
+    center = middle(column, row)
+    local = body.position - center
+    if wp.max(wp.abs(local[0]), wp.abs(local[1])) < HALF - 1.01 * RADIUS:
+        return body
+    for k in range(2):
+        side = wp.where(local[k] < 0.0, -1, 1)
+        beyond = wp.where(k == 0, column, row) + side
+        begins = wp.where(beyond < 0 or beyond >= EDGE, -HALF, DOOR)  # with no room beyond there is no door
+        at = wp.vec2(0.0, 0.0)
+        half = wp.vec2(0.0, 0.0)
+        at[k] = float(side) * HALF
+        at[1 - k] = wp.where(local[1 - k] < 0.0, -0.5, 0.5) * (begins + HALF)
+        half[1 - k] = 0.5 * (HALF - begins)
+        body = circle_off(body, center + at, half, 0.0)
+    return body
+
+
+@wp.func
+def touches(body: Body, at: wp.vec2, half: float):
+    """Whether the agent touches a box along the axes."""
+    to = wp.vec2(wp.abs(body.position[0] - at[0]), wp.abs(body.position[1] - at[1]))
+    gap = wp.vec2(wp.max(to[0] - half, 0.0), wp.max(to[1] - half, 0.0))
+    return wp.length_sq(gap) < RADIUS * RADIUS
+
+
+@wp.func
+def topple(world: World, i: int, room: int, way: wp.vec2):
+    """The pyramid falls: its golden brick rolls off, within 75 degrees of the way that it was pushed."""
+    state = world.rng[i]
+    angle = wp.atan2(way[1], way[0]) + wp.randf(state, -1.3, 1.3)
+    world.rng[i] = state
+    world.thing[i, room] = RUBBLE
+    world.golden[i] = world.thing_place[i, room] + FALL * heading(angle)
+
+
+@wp.func
+def meet(world: World, i: int, room: int, body: Body):
+    """What touching a room's thing brings about: a pressed switch, a fallen pyramid. True: the golden brick was."""
+    thing = world.thing[i, room]
+    if thing == RUBBLE and touches(body, world.golden[i], BRICK):
+        return True
+    side = half_side(thing, 0)
+    if side > 0.0 and touches(body, world.thing_place[i, room], side):
+        if thing == SWITCH and world.pressed[i] == 0:
+            world.pressed[i] = 1
+            world.thing[i, world.prize_room[i]] = PYRAMID
+        if thing == PYRAMID:
+            topple(world, i, room, world.thing_place[i, room] - body.position)
+    return False
+
+
+@wp.func
+def drive(world: World, i: int, choice: int):
+    """A decision's physics ticks, up to the one that touches the golden brick: whether one did."""
+    body = circle_body(world.place[i], world.velocity[i], RADIUS, 1.0)
+    body.angle = world.angle[i]
+    won = wp.bool(False)
+    for _ in range(TICKS):
+        if not won:
+            body = moved(body, choice, TURN, PUSH, DRAG)
+            column = row_of(body.position[0])
+            row = row_of(body.position[1])
+            room = row * EDGE + column
+            won = meet(world, i, room, body)
+            side = half_side(world.thing[i, room], 0)
+            if side > 0.0 and touches(body, world.thing_place[i, room], 1.01 * side):
+                body = circle_off(body, world.thing_place[i, room], wp.vec2(side, side), 0.0)
+            body = off_walls(body, column, row)
+    world.place[i] = body.position
+    world.velocity[i] = body.velocity
+    world.angle[i] = body.angle
+    return won
+
+
+@wp.kernel
+def tick(world: World, report: wp.array(dtype=wp.int32)):
+    """One decision of every area."""
+    i = wp.tid()
+    choice = int(world.action[i, 0])
+    if world.action[i, 0] < wp.int64(0) or world.action[i, 0] > wp.int64(3):
+        report[1] = i + 1
+        choice = -1
+    won = drive(world, i, choice)
+    age = world.age[i] + 1
+    world.age[i] = age
+    world.reward[i] = wp.where(won, PRIZE, -COST)  # the prize stands in place of the cost of a decision
+    world.terminated[i] = won
+    world.truncated[i] = age >= MOST_DECISIONS and not won
+    if won or age >= MOST_DECISIONS:
+        report[0] = 1
+        see(world, i)
+        set_aside(world.obs, world.final_obs, i)
+        start(world, i)
+    else:
+        see(world, i)
+
+
+PROGRAM = Program(World, begin, tick)
+SIZE = int(FANS) * int(RAYS) * (int(TAGS) + 2) + 1
+
+
+class Pyramids(WarpEnv):
+    """Pyramids: vector 148 (21 rays and the switch's state), discrete [4]: forward, back, turn right, turn left."""
+
+    behavior = "Pyramids"
+    summary = "An agent presses a switch, finds the pyramid that appears, knocks it over and takes its golden brick."
+    rewards = ("-0.001 a decision", "+2 for the golden brick, in place of that decision's -0.001")
+    episode = "ends with the golden brick, and is cut after 1,000 decisions (5,000 physics ticks)"
+    benchmark = 1.75
+    default_areas = 16
+    most_decisions = int(MOST_DECISIONS)
+    tick_seconds = 0.1
+    parameter_ranges: ClassVar = {}
+
+    def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:
+        spec = BehaviorSpec((ObsSpec("rays", (SIZE,)),), ActionSpec(branches=(CHOICES,)), steady=True)
+        rooms = int(ROOMS)
+        super().__init__(PROGRAM, spec, areas, device, obs=SIZE, final_obs=SIZE, action=1, thing=rooms, thing_place=rooms)
+
+    def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
+        """`way`; None for another behavior than its own."""
+        return way(self._columns) if behavior == self.behavior else None
+
+    def _picture(self, row: dict[str, np.ndarray]) -> np.ndarray:
+        edge, half = int(EDGE), float(HALF)
+        picture = Plane(edge * half + 1, edge * half + 1, 480)
+        rooms(picture, edge, half, float(DOOR))
+        for thing, place in zip(row["thing"].tolist(), row["thing_place"], strict=True):
+            if thing == int(SWITCH):
+                heap(picture, place, (0.6,), SWITCH_COLORS[int(row["pressed"])])
+            elif thing == int(RUBBLE):
+                heap(picture, place, (1.6,))
+                heap(picture, row["golden"], (float(BRICK),), GOLD)
+            elif thing:
+                heap(picture, place, (1.6, 1.2, 0.8), GOLD if thing == int(PYRAMID) else GRAY)
+        picture.agent(row["place"], float(row["angle"]), 1.5 * float(RADIUS))
+        return picture.shown()

@@ -1,0 +1,200 @@
+"""What there is in Pyramids and what an agent's rays see of it: `pyramids` tells the layout."""
+
+from __future__ import annotations
+
+import warp as wp
+
+from palaestra.envs.builtin.sensors.rays import MISS, heading, ray_slabs
+
+wp.set_module_options({"enable_backward": False, "max_unroll": 1})
+
+EDGE = wp.constant(3)  # rooms along a side
+ROOMS = wp.constant(9)
+HALF = wp.constant(6.5)  # of a room's side
+DOOR = wp.constant(2.0)  # half of its width
+ASTRAY = wp.constant(2.0)  # of a thing from the middle of its room
+BRICK = wp.constant(0.8)  # half of the golden one's side
+FALL = wp.constant(3.5)  # of the golden brick from the middle of its pyramid: clear of the others
+
+NOTHING = wp.constant(0)  # what a room holds
+SWITCH = wp.constant(1)
+BRICKS = wp.constant(2)
+PYRAMID = wp.constant(3)
+RUBBLE = wp.constant(4)  # a pyramid that has fallen
+
+FANS = wp.constant(3)
+RAYS = wp.constant(7)  # of a fan
+BETWEEN = wp.constant(0.4072434921320105)  # rays of a fan, radians
+COS, SIN = wp.constant(0.9182161068802739), wp.constant(0.39607976603915707)  # of the angle between
+LENGTH = wp.constant(30.0)  # of a ray
+TAGS = wp.constant(5)
+SWITCH_OFF_TAG = wp.constant(0)
+SWITCH_ON_TAG = wp.constant(1)
+BRICK_TAG = wp.constant(2)
+GOLDEN_TAG = wp.constant(3)
+WALL_TAG = wp.constant(4)
+
+
+@wp.struct
+class World:
+    """The columns of Pyramids, one row an area. Rooms are counted from the lower left one, row by row."""
+
+    rng: wp.array(dtype=wp.uint32)
+    age: wp.array(dtype=wp.int32)  # decisions of this episode
+    place: wp.array(dtype=wp.vec2)  # of the agent, from the middle of the floor
+    angle: wp.array(dtype=wp.float32)
+    velocity: wp.array(dtype=wp.vec2)
+    thing: wp.array2d(dtype=wp.int32)  # what each room holds: NOTHING, SWITCH, BRICKS, PYRAMID or RUBBLE
+    thing_place: wp.array2d(dtype=wp.vec2)  # where
+    pressed: wp.array(dtype=wp.int32)  # 1: the switch has been
+    prize_room: wp.array(dtype=wp.int32)  # where the pyramid is, or will be
+    golden: wp.array(dtype=wp.vec2)  # where the golden brick has fallen
+    action: wp.array2d(dtype=wp.int64)  # 0: forward, 1: back, 2: turn right, 3: turn left
+    obs: wp.array2d(dtype=wp.float32)
+    final_obs: wp.array2d(dtype=wp.float32)
+    reward: wp.array(dtype=wp.float32)
+    terminated: wp.array(dtype=wp.bool)
+    truncated: wp.array(dtype=wp.bool)
+
+
+@wp.func
+def row_of(y: float):
+    """The row of rooms at this height, or the column at this breadth."""
+    return wp.clamp(int(wp.floor(y / (2.0 * HALF) + 0.5 * float(EDGE))), 0, EDGE - 1)
+
+
+@wp.func
+def middle(column: int, row: int):
+    """Of a room."""
+    return 2.0 * HALF * wp.vec2(float(column) - 0.5 * float(EDGE - 1), float(row) - 0.5 * float(EDGE - 1))
+
+
+@wp.func
+def half_side(thing: int, fan: int):
+    """Of what stands in a room, at the height of a fan; 0: the fan sees over it."""
+    if thing == SWITCH:
+        return wp.where(fan < 2, 0.6, 0.0)
+    if thing == NOTHING or (thing == RUBBLE and fan > 0):
+        return 0.0
+    return 1.6 - 0.4 * float(fan)
+
+
+@wp.func
+def tag_of(thing: int, fan: int, pressed: int):
+    """What a fan sees it as."""
+    if thing == SWITCH:
+        return SWITCH_OFF_TAG + pressed
+    return wp.where(thing == PYRAMID and fan == 2, GOLDEN_TAG, BRICK_TAG)
+
+
+@wp.struct
+class Ray:
+    """Where a ray begins and its unit direction."""
+
+    origin: wp.vec2
+    direction: wp.vec2
+
+
+@wp.struct
+class Sight:
+    """What a ray meets: a tag, which is -1 for nothing so far, and how far off."""
+
+    tag: wp.int32
+    distance: wp.float32
+
+
+@wp.func
+def passes(to: wp.vec2, direction: wp.vec2, side: float):
+    """Whether a ray surely misses a box along the axes, this far off: cheaper than where it would meet it."""
+    aside = wp.abs(to[0] * direction[1] - to[1] * direction[0])
+    return aside > 1.001 * side * (wp.abs(direction[0]) + wp.abs(direction[1])) or wp.dot(to, direction) < -1.5 * side
+
+
+@wp.func
+def look(world: World, i: int, room: int, fan: int, eye: Ray):
+    """What a ray meets of what a room holds."""
+    sight = Sight()
+    sight.tag = -1
+    sight.distance = MISS
+    thing = world.thing[i, room]
+    side = half_side(thing, fan)
+    to = world.thing_place[i, room] - eye.origin
+    if side > 0.0 and not passes(to, eye.direction, side):
+        sight.distance = ray_slabs(-to, eye.direction, wp.vec2(side, side))
+        if sight.distance < MISS:
+            sight.tag = tag_of(thing, fan, world.pressed[i])
+    if thing == RUBBLE and fan == 0:
+        distance = ray_slabs(eye.origin - world.golden[i], eye.direction, wp.vec2(BRICK, BRICK))
+        if distance < sight.distance:
+            sight.distance = distance
+            sight.tag = GOLDEN_TAG
+    return sight
+
+
+@wp.func
+def wall_ahead(position: float, direction: float, center: float):
+    """How far along a ray the wall on the right or left, or that above or below, of a room is, along one axis."""
+    if wp.abs(direction) <= 1.0e-12:
+        return MISS
+    return (wp.sign(direction) * HALF - (position - center)) / direction
+
+
+@wp.func
+def cast(world: World, i: int, fan: int, ray: Ray, center: wp.vec2, room: int):
+    """What a ray meets on its way through one room after another, from that with this number and middle on."""
+    x = center[0]
+    y = center[1]
+    sight = Sight()
+    open = wp.bool(True)
+    while open:
+        sight = look(world, i, room, fan, ray)
+        open = sight.tag < 0  # what stands in a room is nearer than its walls
+        if open:
+            beside = wall_ahead(ray.origin[0], ray.direction[0], x)
+            above = wall_ahead(ray.origin[1], ray.direction[1], y)
+            is_beside = beside < above
+            leaves = wp.max(wp.min(beside, above), 0.0)
+            at = ray.origin + leaves * ray.direction - wp.vec2(x, y)
+            open = wp.abs(wp.where(is_beside, at[1], at[0])) < DOOR and leaves < LENGTH
+            sight.tag = WALL_TAG
+            sight.distance = leaves
+            x += wp.where(is_beside, 2.0 * HALF * wp.sign(ray.direction[0]), 0.0)
+            y += wp.where(is_beside, 0.0, 2.0 * HALF * wp.sign(ray.direction[1]))
+            room += wp.where(is_beside, int(wp.sign(ray.direction[0])), EDGE * int(wp.sign(ray.direction[1])))
+            open = open and wp.max(wp.abs(x), wp.abs(y)) < HALF * float(EDGE)
+    return sight
+
+
+@wp.func
+def tell(line: wp.array(dtype=wp.float32), at: int, sight: Sight):
+    """Writes a ray's numbers into an observation: `write_ray` without its loop, which costs more than the numbers."""
+    misses = sight.distance >= LENGTH
+    tag = wp.where(misses, TAGS, sight.tag)
+    line[at] = wp.where(tag == 0, 1.0, 0.0)
+    line[at + 1] = wp.where(tag == 1, 1.0, 0.0)
+    line[at + 2] = wp.where(tag == 2, 1.0, 0.0)
+    line[at + 3] = wp.where(tag == 3, 1.0, 0.0)
+    line[at + 4] = wp.where(tag == 4, 1.0, 0.0)
+    line[at + 5] = wp.where(misses, 1.0, 0.0)
+    line[at + 6] = wp.where(misses, 1.0, sight.distance / LENGTH)
+
+
+@wp.func
+def see(world: World, i: int):
+    """Writes what the agent sees now, each fan's rays from the rightmost on: turning a direction costs less than making one anew."""
+    ray = Ray()
+    ray.origin = world.place[i]
+    column = row_of(ray.origin[0])
+    row = row_of(ray.origin[1])
+    angle = world.angle[i]
+    line = world.obs[i]
+    for fan in range(FANS):
+        lean = float(fan % 2 - fan // 2) * BETWEEN / 3.0
+        direction = heading(angle + lean - float(RAYS // 2) * BETWEEN)
+        for k in range(RAYS):
+            ray.direction = direction
+            sight = cast(world, i, fan, ray, middle(column, row), row * EDGE + column)
+            steps = k - RAYS // 2
+            tell(line, (fan * RAYS + wp.where(steps < 0, -2 * steps - 1, 2 * steps)) * (TAGS + 2), sight)
+            direction = wp.vec2(COS * direction[0] - SIN * direction[1], SIN * direction[0] + COS * direction[1])
+    line[FANS * RAYS * (TAGS + 2)] = float(world.pressed[i])

@@ -1,0 +1,283 @@
+"""RingOut: three agents push one another off a ring that shrinks; the last one in wins.
+
+`ringout_rules` says how it is played. An agent sees, in its own frame and in ring radii (a second): its place and velocity, whether it is
+in, the ring's radius, and of both others, the next one counterclockwise first, the place and velocity from its own, and whether it is in.
+
+The rules of RingOut: how three discs push one another off a ring that shrinks.
+
+Sizes and speeds are ours: a ring of radius 5, discs of radius 0.5 and equal mass that are pushed at 10 m/s^2 against a
+drag of 1.5/s (6.7 m/s at most), physics ticks of 0.02 s. Discs that meet bounce, as curling stones do: who rams another
+hands it its speed. The ring keeps its size for 50 decisions and is gone after 200 further ones, so that somebody always
+wins. An agent whose middle is past the rim is out, and lies there, in nobody's way, until the episode ends, as it does
+when one alone is in.
+
+All is paid then: the first earns 1, the second 0, the last -1; who fall on the same physics tick get the mean of their places.
+
+In an agent's frame the middle is the origin and it starts at about (-3, 0): the frames of the second and third agent are
+turned by 120 and 240 degrees.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+import torch
+import warp as wp
+
+from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
+from palaestra.core.timestep import Action
+from palaestra.envs.builtin.base.columns import pending, set_aside
+from palaestra.envs.builtin.base.env import Program, WarpEnv
+from palaestra.envs.builtin.drawing.plane import BLUE, GOLD, GRAY, GREEN, INK, RED, Plane
+from palaestra.envs.builtin.physics.rigid_bodies import SECONDS, advanced, circle_body, circle_circle, dragged, driven
+from palaestra.envs.builtin.sensors.rays import heading, turned
+
+wp.set_module_options({"enable_backward": False, "max_unroll": 1})
+
+AGENTS = wp.constant(3)
+TICKS = wp.constant(5)  # physics ticks a decision
+RING = wp.constant(5.0)
+WHOLE = wp.constant(50)  # decisions that the ring keeps its size
+SHRINKING = wp.constant(200)  # decisions that it takes to be gone
+RADIUS = wp.constant(0.5)
+PUSH = wp.constant(0.2)  # m/s a physics tick
+WAYS = wp.constant(8)
+BETWEEN_AGENTS = wp.constant(2.0943951)  # 120 degrees
+BETWEEN_WAYS = wp.constant(0.7853982)  # 45 degrees
+START = wp.constant(3.0)  # from the middle
+SCATTER = wp.constant(0.5)  # each way
+OWN, OF_EACH = wp.constant(6), wp.constant(5)  # numbers seen of itself and the ring, and of each other agent
+OBS = int(OWN) + (int(AGENTS) - 1) * int(OF_EACH)
+
+
+@wp.struct
+class World:
+    """The columns of RingOut: a row a slot, but where `AREA_COLUMNS` has them."""
+
+    rng: wp.array(dtype=wp.uint32)
+    age: wp.array(dtype=wp.int32)  # decisions of this episode
+    parameters: wp.array2d(dtype=wp.float32)  # bounce, drag of this episode
+    pending: wp.array3d(dtype=wp.float32)
+    episodes: wp.array(dtype=wp.int32)
+    position: wp.array(dtype=wp.vec2)  # from the ring's middle
+    velocity: wp.array(dtype=wp.vec2)
+    shift: wp.array(dtype=wp.vec2)  # that the contacts of a physics tick give
+    kick: wp.array(dtype=wp.vec2)  # likewise, of the velocity
+    inside: wp.array(dtype=wp.bool)
+    earned: wp.array(dtype=wp.float32)  # that is paid at the end; of who is out
+    action: wp.array2d(dtype=wp.int64)
+    obs: wp.array2d(dtype=wp.float32)
+    final_obs: wp.array2d(dtype=wp.float32)
+    reward: wp.array(dtype=wp.float32)
+    terminated: wp.array(dtype=wp.bool)
+    truncated: wp.array(dtype=wp.bool)  # never
+
+
+AREA_COLUMNS = ("rng", "age", "parameters")
+
+
+@wp.func
+def rim(age: int):
+    """The ring's radius after this many decisions."""
+    return RING * wp.clamp(1.0 - float(age - WHOLE) / float(SHRINKING), 0.0, 1.0)
+
+
+@wp.func
+def see_vector(world: World, slot: int, at: int, v: wp.vec2):
+    """Writes a vector, in ring radii or those a second, in the agent's frame."""
+    seen = turned(v, -BETWEEN_AGENTS * float(slot % AGENTS)) / RING
+    world.obs[slot, at] = seen[0]
+    world.obs[slot, at + 1] = seen[1]
+
+
+@wp.func
+def see(world: World, i: int, slot: int):
+    """Writes what an agent sees now: itself, the ring, and the others from the next one on, as nothing where they are out."""
+    position, velocity = world.position[slot], world.velocity[slot]
+    see_vector(world, slot, 0, position)
+    see_vector(world, slot, 2, velocity)
+    world.obs[slot, 4] = wp.where(world.inside[slot], 1.0, 0.0)
+    world.obs[slot, 5] = rim(world.age[i]) / RING
+    for k in range(AGENTS - 1):
+        other = i * AGENTS + (slot + 1 + k) % AGENTS
+        at = OWN + k * OF_EACH
+        there = wp.where(world.inside[other], 1.0, 0.0)
+        see_vector(world, slot, at, there * (world.position[other] - position))
+        see_vector(world, slot, at + 2, there * (world.velocity[other] - velocity))
+        world.obs[slot, at + 4] = there
+
+
+@wp.func
+def start(world: World, i: int):
+    """All in the ring, far from one another and at rest."""
+    for k in range(2):
+        world.parameters[i, k] = pending(world, i, k)
+    world.age[i] = 0
+    world.episodes[i] += 1
+    state = world.rng[i]
+    for j in range(AGENTS):
+        slot = i * AGENTS + j
+        x = wp.randf(state, -SCATTER, SCATTER) - START
+        y = wp.randf(state, -SCATTER, SCATTER)
+        world.position[slot] = turned(wp.vec2(x, y), BETWEEN_AGENTS * float(j))
+        world.velocity[slot] = wp.vec2(0.0, 0.0)
+        world.inside[slot] = True
+        world.earned[slot] = 0.0
+    world.rng[i] = state
+    for slot in range(i * AGENTS, (i + 1) * AGENTS):
+        see(world, i, slot)
+
+
+@wp.func
+def moved(world: World, i: int, slot: int):
+    """An agent after one physics tick of what it wants."""
+    body = circle_body(world.position[slot], world.velocity[slot], RADIUS, 1.0)
+    way = int(world.action[slot, 0])
+    if way > 0 and way <= WAYS:
+        body = driven(body, heading(BETWEEN_WAYS * float(way - 1) + BETWEEN_AGENTS * float(slot % AGENTS)), PUSH)
+    body = advanced(dragged(body, world.parameters[i, 1], 0.0))
+    world.position[slot] = body.position
+    world.velocity[slot] = body.velocity
+
+
+@wp.func
+def bump(world: World, i: int, slot: int):
+    """Notes what the others do to an agent that they touch, from where all are by now: so it matters not who comes first."""
+    body = circle_body(world.position[slot], world.velocity[slot], RADIUS, 1.0)
+    shift, kick = wp.vec2(0.0, 0.0), wp.vec2(0.0, 0.0)
+    for other in range(i * AGENTS, (i + 1) * AGENTS):
+        if other != slot and world.inside[other]:
+            mate = circle_body(world.position[other], world.velocity[other], RADIUS, 1.0)
+            contact = circle_circle(body, mate)
+            if contact.count > 0:
+                approach = wp.max(wp.dot(body.velocity - mate.velocity, contact.normal), 0.0)
+                shift -= 0.5 * contact.depth * contact.normal
+                kick -= 0.5 * (1.0 + world.parameters[i, 0]) * approach * contact.normal
+    world.shift[slot] = shift
+    world.kick[slot] = kick
+
+
+@wp.func
+def is_past(world: World, slot: int, ring: float):
+    """Whether an agent that was in is out."""
+    return world.inside[slot] and wp.length_sq(world.position[slot]) >= ring * ring
+
+
+@wp.func
+def fall(world: World, i: int, left: int):
+    """Lays down who is past the rim, of `left` that were in, with their places' points; how many still are in."""
+    ring = rim(world.age[i])
+    fallen = int(0)  # noqa: RUF046, UP018  Warp takes a literal for a constant
+    for slot in range(i * AGENTS, (i + 1) * AGENTS):
+        if is_past(world, slot, ring):
+            fallen += 1
+    for slot in range(i * AGENTS, (i + 1) * AGENTS):
+        if is_past(world, slot, ring):
+            world.inside[slot] = False
+            world.velocity[slot] = wp.vec2(0.0, 0.0)
+            world.earned[slot] = 2.0 - float(left) + 0.5 * float(fallen - 1)  # the mean of places `left` and upward
+    return left - fallen
+
+
+@wp.func
+def live(world: World, i: int):
+    """Runs the physics of one decision; how many are in by then. Where that is one or none, it ends early."""
+    left = int(0)  # noqa: RUF046, UP018  Warp takes a literal for a constant
+    for slot in range(i * AGENTS, (i + 1) * AGENTS):
+        if world.inside[slot]:
+            left += 1
+    for _ in range(TICKS):
+        if left > 1:
+            for slot in range(i * AGENTS, (i + 1) * AGENTS):
+                if world.inside[slot]:
+                    moved(world, i, slot)
+            for slot in range(i * AGENTS, (i + 1) * AGENTS):
+                if world.inside[slot]:
+                    bump(world, i, slot)
+            for slot in range(i * AGENTS, (i + 1) * AGENTS):
+                if world.inside[slot]:
+                    world.position[slot] += world.shift[slot]
+                    world.velocity[slot] += world.kick[slot]
+            left = fall(world, i, left)
+    return left
+
+
+@wp.kernel
+def begin(world: World):
+    """Starts every area anew."""
+    start(world, wp.tid())
+
+
+@wp.kernel
+def tick(world: World, report: wp.array(dtype=wp.int32)):
+    """One decision of all agents of every area."""
+    i = wp.tid()
+    for slot in range(i * AGENTS, (i + 1) * AGENTS):
+        way = world.action[slot, 0]
+        if way < wp.int64(0) or way > wp.int64(WAYS):
+            report[1] = slot + 1
+    world.age[i] += 1
+    over = live(world, i) < 2
+    for slot in range(i * AGENTS, (i + 1) * AGENTS):
+        see(world, i, slot)
+        points = wp.where(world.inside[slot], 1.0, world.earned[slot])
+        world.reward[slot] = wp.where(over, points, 0.0)
+        world.terminated[slot] = over
+    if over:
+        report[0] = 1
+        for slot in range(i * AGENTS, (i + 1) * AGENTS):
+            set_aside(world.obs, world.final_obs, slot)
+        start(world, i)
+
+
+PROGRAM = Program(World, begin, tick, area_columns=AREA_COLUMNS)
+
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy as np
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+
+def hold(columns: Mapping[str, Tensor]) -> Action:
+    """Makes for the middle, slows down before it, and pushes back into it whenever it is driven off."""
+    wish = -columns["position"] - 0.4 * columns["velocity"]
+    frame = float(BETWEEN_AGENTS) * (torch.arange(len(wish), device=wish.device) % int(AGENTS))
+    way = torch.round((torch.atan2(wish[:, 1], wish[:, 0]) - frame) / float(BETWEEN_WAYS)).long() % int(WAYS)
+    choice = torch.where(wish.norm(dim=1) > 0.1, way + 1, 0)
+    return Action(torch.zeros(len(wish), 0, device=wish.device), choice[:, None])
+
+
+class RingOut(WarpEnv):
+    """RingOut: vector 16, discrete [9]: nothing, or a push one of eight ways, counterclockwise from where the middle lies at first."""
+
+    behavior = "RingOut"
+    agents = int(AGENTS)
+    teams = (0, 1, 2)
+    summary = "Three agents push one another off a ring that shrinks; the last one in wins."
+    rewards = ("at the end: +1 to the last one in, 0 to the second, -1 to the first one out", "who falls at once share their places")
+    episode = "ends when one agent alone is in the ring, which is gone after 250 decisions (1,250 physics ticks)"
+    benchmark = None
+    default_areas = 16
+    tick_seconds = float(TICKS) * float(SECONDS)
+    parameter_ranges: ClassVar = {"bounce": (0.8, 0.0, 1.0), "drag": (1.5, 0.5, 5.0)}
+
+    def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:
+        spec = BehaviorSpec((ObsSpec("vector", (OBS,)),), ActionSpec(branches=(int(WAYS) + 1,)), steady=True)
+        super().__init__(PROGRAM, spec, areas, device, obs=OBS, final_obs=OBS, action=1, parameters=2)
+
+    def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
+        """`hold`; None for another behavior than its own."""
+        return hold(self._columns) if behavior == self.behavior else None
+
+    def _picture(self, row: dict[str, np.ndarray]) -> np.ndarray:
+        ring = float(RING) * min(max(1 - (int(row["age"]) - int(WHOLE)) / int(SHRINKING), 0.0), 1.0)
+        picture = Plane(float(RING) + 1, float(RING) + 1)
+        picture.circle((0, 0), float(RING), GRAY)
+        picture.circle((0, 0), ring + 0.1, INK)
+        picture.circle((0, 0), ring, GREEN)
+        for place, inside, color in zip(row["position"], row["inside"], (BLUE, RED, GOLD), strict=True):
+            picture.circle(place, float(RADIUS) if inside else float(RADIUS) / 2, color)
+        return picture.shown()

@@ -1,0 +1,1 @@
+"""Rays, grids and cameras in the plane."""

@@ -1,0 +1,1 @@
+"""SoccerTwos and StrikersVsGoalie."""

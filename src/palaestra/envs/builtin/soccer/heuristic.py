@@ -1,0 +1,87 @@
+"""Soccer by a rule, and drawn for people: the nearest of a team goes for the ball, its mates stay between ball and own goal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from palaestra.core.timestep import Action
+from palaestra.envs.builtin.drawing.plane import BLUE, FLOOR, GOLD, GREEN, INK, PAPER, VIOLET, Plane
+from palaestra.envs.builtin.soccer.field import CORNER, GOAL_HALF, HALF, PLAYER_RADIUS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import numpy as np
+    from torch import Tensor
+
+LENGTH, WIDTH, RADIUS = float(HALF[0]), float(HALF[1]), float(PLAYER_RADIUS)
+
+
+def chase(columns: Mapping[str, Tensor], teams: Sequence[int]) -> Action:
+    """What every player of the columns does, areas * len(teams) of them; team 0 plays toward x. Who has no mate keeps the goal."""
+    place = columns["position"].view(-1, len(teams), 2)
+    ball = columns["ball"][:, None].expand_as(place)
+    team = torch.tensor(teams, device=place.device)
+    side = torch.where(team == 0, 1.0, -1.0)[:, None]
+    own, other = (torch.cat([sign * LENGTH * side, torch.zeros_like(side)], 1) for sign in (-1, 1))
+    far = (place - ball).norm(dim=2)
+    mates = team[:, None] == team
+    is_next = (far[:, :, None] <= far[:, None] + 1e9 * ~mates).all(2)
+    is_free = (mates.sum(1) > 1) | ((ball - own).norm(dim=2) < (place - own).norm(dim=2) + 1.0)
+    behind = _behind(place, ball, other, columns["ball_radius"])
+    kept = own + 1.6 * torch.nn.functional.normalize(ball - own, dim=2)
+    waits = torch.where((mates.sum(1) > 1)[:, None], (ball + 1.5 * own) / 2.5, kept)
+    target = torch.where((is_next & is_free & (far < _reach(mates)))[..., None], behind, waits)
+    return _headed(place, columns["angle"].view(-1, len(teams)), target, ball)
+
+
+def _reach(mates: Tensor) -> Tensor:
+    """How far from the ball a player may be and still go for it: a keeper must not leave the goal."""
+    return torch.where(mates.sum(1) > 1, 1e9, 2.5)
+
+
+def _behind(place: Tensor, ball: Tensor, goal: Tensor, radius: Tensor) -> Tensor:
+    """Where to run for: through the ball from behind it, and around it where the player is in front; all (areas, agents, 2)."""
+    onward = torch.nn.functional.normalize(goal - ball, dim=2)
+    across = torch.stack([-onward[..., 1], onward[..., 0]], 2)
+    off = place - ball
+    along, beside = (off * onward).sum(2, keepdim=True), (off * across).sum(2, keepdim=True)
+    room = radius[:, None, None] + RADIUS + 0.3
+    around = ball - 0.5 * onward + torch.where(beside < 0, -1.0, 1.0) * room * 1.2 * across
+    return torch.where(along < -0.3 * room, torch.where(beside.abs() < 0.5 * room, ball, ball - room * onward), around - onward)
+
+
+def _headed(place: Tensor, angle: Tensor, target: Tensor, ball: Tensor) -> Action:
+    """Faces the target, or near it the ball, and runs and sidesteps where that leads to it; all (areas, agents, ...)."""
+    to = target - place
+    is_there = to.norm(dim=2, keepdim=True) < 1.0
+    watched = torch.where(is_there, ball - place, to)
+    off = torch.remainder(torch.atan2(watched[..., 1], watched[..., 0]) - angle + torch.pi, 2 * torch.pi) - torch.pi
+    ahead = to[..., 0] * angle.cos() + to[..., 1] * angle.sin()
+    right = to[..., 0] * angle.sin() - to[..., 1] * angle.cos()
+    choice = torch.stack([_one_way(ahead, 0.2), _one_way(right, 0.2), _one_way(off, 0.14)], 2).flatten(0, 1)
+    return Action(torch.zeros(len(choice), 0, device=choice.device), choice)
+
+
+def _one_way(wish: Tensor, least: float) -> Tensor:
+    """Of three choices: 0 nothing where the wish is less, 1 where it is positive, 2 where it is negative."""
+    return torch.where(wish > least, 1, torch.where(wish < -least, 2, 0))
+
+
+def drawn(row: Mapping[str, np.ndarray], teams: Sequence[int], goals: Sequence[int]) -> np.ndarray:
+    """The field from above, with a goal at these ends (-1 left, 1 right); team 0 is blue."""
+    plane = Plane(LENGTH + 1, WIDTH + 0.5, 480)
+    plane.floor((0, 0), (LENGTH, WIDTH), FLOOR)
+    cut = float(CORNER)
+    for x in (-1, 1):
+        for y in (-1, 1):
+            plane.box((x * LENGTH, y * WIDTH), (cut / 2**0.5, cut / 2**0.5), torch.pi / 4, INK)
+    for x in goals:
+        plane.box((x * (LENGTH + 0.3), 0), (0.3, float(GOAL_HALF)), 0.0, GREEN)
+    for place, angle, team in zip(row["position"], row["angle"], teams, strict=True):
+        plane.agent(place, float(angle), RADIUS, VIOLET if team else BLUE)
+    plane.circle(row["ball"], float(row["ball_radius"]), GOLD)
+    plane.circle(row["ball"], 0.4 * float(row["ball_radius"]), PAPER)
+    return plane.shown()

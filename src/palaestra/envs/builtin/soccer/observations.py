@@ -1,0 +1,74 @@
+"""What a soccer player sees: rays ahead and behind, or all around, that tell ball, players, goals and wall.
+
+A ray is as thick as 0.4 to either side for ball and players, as a cast sphere is; walls and goals it meets with its middle.
+Columns are those of `soccer_field`, and `side`, where a goal is a player's own: 1 for who plays toward x, -1 for the others.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import warp as wp
+
+from palaestra.envs.builtin.sensors.rays import heading, ray_angle, ray_circle
+from palaestra.envs.builtin.soccer.field import GOAL_HALF, HALF, PLAYER_RADIUS, wall_ahead
+
+wp.set_module_options({"enable_backward": False, "max_unroll": 1})
+
+LENGTH = wp.constant(20.0)  # of a ray: more than the field's diagonal
+RAY_RADIUS = wp.constant(0.4)  # less than a player's, or what it touches would be out of sight
+AHEAD = wp.constant(11)  # rays
+AHEAD_STEP = wp.constant(0.20943951023931953)  # 12 degrees: over 120
+BEHIND = wp.constant(3)
+BEHIND_STEP = wp.constant(0.7853981633974483)  # 45 degrees: over 90
+FRAMES = wp.constant(3)  # views in an observation, oldest first
+# what a ray meets; a player is its number
+BALL, WALL, LEFT_GOAL, RIGHT_GOAL = (wp.constant(-case) for case in range(1, 5))
+
+
+@wp.func
+def two_ways(ray: int):
+    """The angle of a ray from straight ahead: those ahead in Unity's order, then likewise those behind."""
+    if ray < AHEAD:
+        return ray_angle(ray, AHEAD_STEP)
+    return wp.pi + ray_angle(ray - AHEAD, BEHIND_STEP)
+
+
+@wp.func
+def look(world: Any, i: int, players: int, slot: int, angle: float):
+    """The distance to what a player's ray meets, and what that is: a player by its number in the area, or one of the cases above."""
+    eye = world.position[slot]
+    way = heading(world.angle[slot] + angle)
+    far = wall_ahead(eye, way)
+    edge = eye + far * way
+    what = int(WALL)
+    if wp.abs(edge[0]) > HALF[0] - 1.0e-3 and wp.abs(edge[1]) < GOAL_HALF:
+        what = wp.where(edge[0] > 0.0, RIGHT_GOAL, LEFT_GOAL)
+    distance = ray_circle(eye, way, world.ball[i], world.ball_radius[i] + RAY_RADIUS)
+    if distance < far:
+        far = distance
+        what = BALL
+    for k in range(players):
+        other = i * players + k
+        if other != slot:
+            distance = ray_circle(eye, way, world.position[other], PLAYER_RADIUS + RAY_RADIUS)
+            if distance < far:
+                far = distance
+                what = k
+    return far, what
+
+
+@wp.func
+def set_back(obs: wp.array2d(dtype=wp.float32), row: int, view: int):
+    """Moves older views of this width back by one, and gives the column at which the newest begins."""
+    last = (FRAMES - 1) * view
+    for k in range(last):
+        obs[row, k] = obs[row, k + view]
+    return last
+
+
+@wp.func
+def wipe(obs: wp.array2d(dtype=wp.float32), row: int):
+    """Nothing was seen yet."""
+    for k in range(obs.shape[1]):
+        obs[row, k] = 0.0

@@ -1,0 +1,288 @@
+"""Sorter: touch numbered tiles in rising order.
+
+A round room with `num_tiles` tiles, of 20 numbers and on 20 places along a circle, all drawn anew for each episode;
+the agent starts in the middle, looking anywhere. Positions are divided by 20 and lie along the room's own axes, east and
+north, as the directions do; a tile's is relative to the agent. Tiles are flat: one is touched by walking onto it, and
+a touched one may be walked on freely. As in Unity's example an episode is cut after 5,000 physics ticks, and speeds
+are such that the room is crossed in two seconds. The documentation leaves sizes open: neighboring tiles lie far enough
+apart that the agent can pass between them, and no further than it can reach.
+
+The tiles come before the vector, because Unity orders sensors by name (`BufferSensor`, `VectorSensor_size4`):
+a model trained here reads what Unity's agent sends. Rows of tiles are in rising order of their numbers.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+import warp as wp
+from PIL import Image, ImageDraw, ImageFont
+
+from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
+from palaestra.envs.builtin.base.columns import pending, set_aside
+from palaestra.envs.builtin.base.env import Program, WarpEnv
+from palaestra.envs.builtin.sorter.heuristic import walk
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from palaestra.core.timestep import Action
+
+wp.set_module_options({"enable_backward": False})
+
+TICKS = wp.constant(5)  # physics ticks a decision
+SECONDS = wp.constant(0.02)  # a physics tick
+MOST_DECISIONS = wp.constant(1000)
+NUMBERS = wp.constant(20)  # to draw from, and as many places
+ROW = wp.constant(23)  # one-hot of the number, relative position, visited
+SCALE = wp.constant(20.0)  # a position of 1 in an observation
+RING = wp.constant(16.0)  # radius of the circle of tiles
+REACH = wp.constant(17.0)  # furthest the agent's center gets from the middle
+TOUCH = wp.constant(2.0)  # distance of centers: a tile of radius 1.25, an agent of 0.75; neighbors lie 5 apart
+PUSH = wp.constant(2.0)  # m/s gained in a physics tick
+DRAG = wp.constant(4.0)  # 1/s: 23 m/s at most
+TURN = wp.constant(4.0 * 0.017453292519943295)  # a physics tick: 200 degrees a second
+COST = wp.constant(0.0002)
+NONE = wp.constant(-1)
+
+
+@wp.struct
+class World:
+    """The columns of Sorter, one row an area. Rows of `obs_tiles` beyond `tiles` are all zero."""
+
+    rng: wp.array(dtype=wp.uint32)
+    age: wp.array(dtype=wp.int32)  # decisions of this episode
+    tiles: wp.array(dtype=wp.int32)  # of this episode
+    touched: wp.array(dtype=wp.int32)  # the first so many: they are in order
+    number: wp.array2d(dtype=wp.int32)  # of each tile, 0..19, rising
+    place: wp.array2d(dtype=wp.int32)  # of each tile, 0..19, counted from the north through the east
+    position: wp.array(dtype=wp.vec2)  # east, north
+    velocity: wp.array(dtype=wp.vec2)
+    heading: wp.array(dtype=wp.float32)  # radians from the north through the east
+    pending: wp.array3d(dtype=wp.float32)  # num_tiles
+    episodes: wp.array(dtype=wp.int32)
+    action: wp.array2d(dtype=wp.int64)  # forward, back; right, left; turn left, turn right: 1, 2, each with 0 for neither
+    obs_tiles: wp.array3d(dtype=wp.float32)
+    obs_vector: wp.array2d(dtype=wp.float32)
+    final_obs_tiles: wp.array3d(dtype=wp.float32)
+    final_obs_vector: wp.array2d(dtype=wp.float32)
+    reward: wp.array(dtype=wp.float32)
+    terminated: wp.array(dtype=wp.bool)
+    truncated: wp.array(dtype=wp.bool)
+
+
+@wp.func
+def spot(place: int):
+    """Where a place's middle lies."""
+    angle = float(place) * (2.0 * wp.PI / float(NUMBERS))
+    return wp.vec2(RING * wp.sin(angle), RING * wp.cos(angle))
+
+
+@wp.func
+def see(world: World, i: int):
+    """Writes what changes within an episode."""
+    position = world.position[i]
+    heading = world.heading[i]
+    world.obs_vector[i, 0] = position[0] / SCALE
+    world.obs_vector[i, 1] = position[1] / SCALE
+    world.obs_vector[i, 2] = wp.sin(heading)
+    world.obs_vector[i, 3] = wp.cos(heading)
+    touched = world.touched[i]
+    for tile in range(world.tiles[i]):
+        away = (spot(world.place[i, tile]) - position) / SCALE
+        world.obs_tiles[i, tile, NUMBERS] = away[0]
+        world.obs_tiles[i, tile, NUMBERS + 1] = away[1]
+        world.obs_tiles[i, tile, NUMBERS + 2] = wp.where(tile < touched, 1.0, 0.0)
+
+
+@wp.func
+def lay(world: World, i: int, tiles: int):
+    """Draws numbers, in rising order, and a place of its own for each; clears the rows of the last episode's tiles."""
+    state = world.rng[i]
+    for tile in range(world.tiles[i]):
+        for k in range(world.obs_tiles.shape[2]):
+            world.obs_tiles[i, tile, k] = 0.0
+    laid = int(0)  # noqa: RUF046, UP018  Warp takes a literal for a constant
+    taken = int(0)  # noqa: RUF046, UP018  a bit a place
+    for number in range(world.number.shape[1]):
+        # each number with the chance that leaves every choice of so many equally likely
+        if wp.randi(state, 0, NUMBERS - number) < tiles - laid:
+            place = wp.randi(state, 0, NUMBERS)
+            while (taken >> place) & 1 == 1:
+                place = wp.randi(state, 0, NUMBERS)
+            taken = taken | (1 << place)
+            world.number[i, laid] = number
+            world.place[i, laid] = place
+            world.obs_tiles[i, laid, number] = 1.0
+            laid += 1
+    world.tiles[i] = tiles
+    world.touched[i] = 0
+    world.rng[i] = state
+
+
+@wp.func
+def start(world: World, i: int):
+    """New tiles; the agent in the middle, looking anywhere."""
+    lay(world, i, int(pending(world, i, 0)))
+    state = world.rng[i]
+    world.heading[i] = wp.randf(state, 0.0, 2.0 * wp.PI)
+    world.rng[i] = state
+    world.position[i] = wp.vec2(0.0, 0.0)
+    world.velocity[i] = wp.vec2(0.0, 0.0)
+    world.age[i] = 0
+    world.episodes[i] += 1
+    see(world, i)
+
+
+@wp.kernel
+def begin(world: World):
+    """Starts every area anew."""
+    start(world, wp.tid())
+
+
+@wp.func
+def signed(choice: int):
+    """+1, -1 or 0 for the choices 1, 2 and 0."""
+    return float(choice & 1) - float(choice >> 1)
+
+
+@wp.func
+def move(world: World, i: int, forward: float, right: float, turn: float):
+    """One physics tick: turns, pushes, drags, and stays within the room."""
+    heading = world.heading[i] + TURN * turn
+    north = wp.vec2(wp.sin(heading), wp.cos(heading))
+    east = wp.vec2(north[1], -north[0])
+    velocity = (world.velocity[i] + PUSH * (forward * north + right * east)) * (1.0 - DRAG * SECONDS)
+    position = world.position[i] + velocity * SECONDS
+    distance = wp.length(position)
+    if distance > REACH:
+        outward = position / distance
+        position = REACH * outward
+        velocity -= wp.max(wp.dot(velocity, outward), 0.0) * outward
+    world.heading[i] = heading
+    world.velocity[i] = velocity
+    world.position[i] = position
+
+
+@wp.func
+def met(world: World, i: int):
+    """The untouched tile that the agent is on, or NONE; never two, so far do they lie apart."""
+    found = int(NONE)
+    for tile in range(world.touched[i], world.tiles[i]):
+        if wp.length_sq(spot(world.place[i, tile]) - world.position[i]) < TOUCH * TOUCH:
+            found = tile
+    return found
+
+
+@wp.func
+def lived(world: World, i: int, forward: float, right: float, turn: float):
+    """Runs one decision and gives its reward; True where it ended the episode: all touched, or a wrong one."""
+    reward = float(-COST)
+    over = bool(False)  # noqa: UP018
+    left = int(TICKS)
+    while left > 0 and not over:
+        move(world, i, forward, right, turn)
+        tile = met(world, i)
+        if tile == world.touched[i]:
+            reward += 1.0
+            world.touched[i] = tile + 1
+            over = tile + 1 == world.tiles[i]
+        elif tile != NONE:
+            reward -= 1.0
+            over = True
+        left -= 1
+    world.reward[i] = reward
+    return over
+
+
+@wp.kernel
+def tick(world: World, report: wp.array(dtype=wp.int32)):
+    """One decision of every area."""
+    i = wp.tid()
+    choice = wp.vec3i(0, 0, 0)
+    for branch in range(3):
+        taken = world.action[i, branch]
+        if taken < wp.int64(0) or taken > wp.int64(2):
+            report[1] = i + 1
+        else:
+            choice[branch] = int(taken)
+    over = lived(world, i, signed(choice[0]), signed(choice[1]), -signed(choice[2]))
+    see(world, i)
+    age = world.age[i] + 1
+    world.age[i] = age
+    world.terminated[i] = over
+    world.truncated[i] = age >= MOST_DECISIONS and not over
+    if over or age >= MOST_DECISIONS:
+        report[0] = 1
+        set_aside(world.obs_vector, world.final_obs_vector, i)
+        for tile in range(world.obs_tiles.shape[1]):
+            for k in range(world.obs_tiles.shape[2]):
+                world.final_obs_tiles[i, tile, k] = world.obs_tiles[i, tile, k]
+        start(world, i)
+
+
+PROGRAM = Program(World, begin, tick)
+
+
+class Sorter(WarpEnv):
+    """Sorter: tiles (20, 23) of variable length and vector 4 (position, direction), discrete [3, 3, 3].
+
+    A tile: one-hot of its number, position relative to the agent, whether it was touched. Choices 1 and 2 of the
+    branches: forward and back, right and left, turn left and turn right.
+    """
+
+    behavior = "Sorter"
+    summary = "An agent in a round room touches numbered tiles in rising order."
+    rewards = ("-0.0002 a decision", "+1 at the tile that is next", "-1 at any other that was not touched yet")
+    episode = "ends when all are touched, or a wrong one, and is cut after 1,000 decisions (5,000 physics ticks)"
+    benchmark = 1.9  # with the 2 tiles of the default; the best there is lies just under 2
+    default_areas = 16
+    most_decisions = int(MOST_DECISIONS)
+    tick_seconds = float(TICKS) * float(SECONDS)
+    parameter_ranges: ClassVar = {"num_tiles": (2.0, 1.0, 20.0)}
+
+    def __init__(self, areas: int | None = None, device: str = "cpu") -> None:
+        tiles, numbers = (int(NUMBERS), int(ROW)), int(NUMBERS)
+        spec = BehaviorSpec((ObsSpec("tiles", tiles), ObsSpec("vector", (4,))), ActionSpec(branches=(3, 3, 3)), steady=True)
+        sizes = {"number": numbers, "place": numbers, "obs_tiles": tiles, "final_obs_tiles": tiles}
+        super().__init__(PROGRAM, spec, areas, device, **sizes, obs_vector=4, final_obs_vector=4, action=3)
+
+    def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
+        """`walk`; None for another behavior than its own."""
+        return walk(self._columns) if behavior == self.behavior else None
+
+    def _picture(self, row: dict[str, np.ndarray]) -> np.ndarray:
+        tiles, touched = int(row["tiles"]), int(row["touched"])
+        angles = row["place"][:tiles] * (2 * 3.141592653589793 / int(NUMBERS))
+        return numbered_room(row["number"][:tiles] + 1, angles, touched, row["position"], float(row["heading"]))
+
+
+EDGE, FINE = 320, 3
+"""Pixels along an edge, and pixels drawn for each along it."""
+PAPER, FLOOR, INK = (246, 245, 240), (228, 230, 228), (52, 58, 70)
+BLUE, GREEN, GOLD = (66, 122, 196), (62, 160, 98), (238, 176, 60)
+
+
+def numbered_room(numbers: np.ndarray, angles: np.ndarray, touched: int, position: np.ndarray, heading: float) -> np.ndarray:
+    """A round room with numbered tiles on a circle, the first `touched` of them green, and the agent, (H, W, 3) uint8.
+
+    Angles count from the north (up) through the east; lengths are those of the environment.
+    """
+    image = Image.new("RGB", (EDGE * FINE, EDGE * FINE), PAPER)
+    draw, unit = ImageDraw.Draw(image), EDGE * FINE / 38
+
+    def at(east: float, north: float) -> tuple[float, float]:
+        return EDGE * FINE / 2 + east * unit, EDGE * FINE / 2 - north * unit
+
+    draw.circle(at(0, 0), 17.75 * unit, fill=FLOOR, outline=INK, width=2 * FINE)
+    font = ImageFont.load_default(size=1.5 * unit)
+    for row, (number, angle) in enumerate(zip(numbers, angles, strict=True)):
+        middle = at(16 * np.sin(angle), 16 * np.cos(angle))
+        draw.circle(middle, 1.25 * unit, fill=GREEN if row < touched else GOLD)
+        draw.text(middle, str(number), fill=INK, font=font, anchor="mm")
+    x, y = float(position[0]), float(position[1])
+    draw.circle(at(x, y), 0.75 * unit, fill=BLUE)
+    draw.line([at(x, y), at(x + 1.3 * np.sin(heading), y + 1.3 * np.cos(heading))], fill=INK, width=2 * FINE)
+    return np.asarray(image.resize((EDGE, EDGE), Image.Resampling.LANCZOS)).copy()

@@ -1,0 +1,275 @@
+"""Tennis: two agents keep a ball in play over a net; the first that fails loses.
+
+`tennis_motion` says how it is played. An agent sees its racket's place and velocity, the ball's, and its racket's tilt in radians, all in
+its own frame (meters, the net at 0, its own side below), and the last three of these views, oldest first.
+
+The rules of Tennis: how a rally begins, what is seen of it, and what it earns; `tennis_motion` says who loses it.
+
+A rally begins with the ball falling onto a side drawn at random, as though the other had played it there. Both agents'
+episodes end with it, or as a draw after MOST_DECISIONS.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+import torch
+import warp as wp
+
+from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
+from palaestra.core.timestep import Action
+from palaestra.envs.builtin.base.columns import pending, set_aside
+from palaestra.envs.builtin.base.env import Program, WarpEnv
+from palaestra.envs.builtin.drawing.plane import BLUE, GOLD, INK, RED, Plane
+from palaestra.envs.builtin.physics.rigid_bodies import SECONDS
+from palaestra.envs.builtin.tennis.motion import (
+    BALL_RADIUS,
+    COURT,
+    HALF_LENGTH,
+    MIDDLE_TILT,
+    MOST_TILT,
+    NET,
+    NOBODY,
+    SPEED,
+    STAND,
+    THICKNESS,
+    Racket,
+    Rally,
+    flown,
+    mirrored,
+    moved,
+)
+
+wp.set_module_options({"enable_backward": False, "max_unroll": 1})
+
+AGENTS = wp.constant(2)
+TICKS = wp.constant(5)  # physics ticks a decision
+MOST_DECISIONS = wp.constant(500)
+VIEW, VIEWS = wp.constant(9), wp.constant(3)
+SERVE_HEIGHT = wp.constant(4.0)
+
+
+@wp.struct
+class World:
+    """The columns of Tennis: a row a slot, but where `AREA_COLUMNS` has them."""
+
+    rng: wp.array(dtype=wp.uint32)
+    age: wp.array(dtype=wp.int32)  # decisions of this episode
+    ball: wp.array(dtype=wp.vec2)
+    ball_velocity: wp.array(dtype=wp.vec2)
+    striker: wp.array(dtype=wp.int32)  # who has struck the ball last; at first who does not receive
+    bounces: wp.array(dtype=wp.int32)  # since then
+    strokes: wp.array(dtype=wp.int32)  # of this episode
+    parameters: wp.array2d(dtype=wp.float32)  # gravity, scale, ball_touch of this episode
+    pending: wp.array3d(dtype=wp.float32)
+    episodes: wp.array(dtype=wp.int32)
+    position: wp.array(dtype=wp.vec2)  # of the racket's middle, in its own frame
+    velocity: wp.array(dtype=wp.vec2)
+    tilt: wp.array(dtype=wp.float32)  # radians that the face's normal points above the horizon
+    action: wp.array2d(dtype=wp.float32)
+    obs: wp.array2d(dtype=wp.float32)
+    final_obs: wp.array2d(dtype=wp.float32)
+    reward: wp.array(dtype=wp.float32)
+    terminated: wp.array(dtype=wp.bool)
+    truncated: wp.array(dtype=wp.bool)
+
+
+AREA_COLUMNS = ("rng", "age", "ball", "ball_velocity", "striker", "bounces", "strokes", "parameters")
+
+
+@wp.func
+def see(world: World, i: int, side: int):
+    """Writes what an agent sees now, after moving older views back by one."""
+    slot = i * AGENTS + side
+    old = (VIEWS - 1) * VIEW
+    for k in range(old):
+        world.obs[slot, k] = world.obs[slot, k + VIEW]
+    ball = mirrored(world.ball[i], side)
+    ball_velocity = mirrored(world.ball_velocity[i], side)
+    for k in range(2):
+        world.obs[slot, old + k] = world.position[slot][k]
+        world.obs[slot, old + 2 + k] = world.velocity[slot][k]
+        world.obs[slot, old + 4 + k] = ball[k]
+        world.obs[slot, old + 6 + k] = ball_velocity[k]
+    world.obs[slot, old + 8] = world.tilt[slot]
+
+
+@wp.func
+def start(world: World, i: int):
+    """Both somewhere in the middle of their sides; the ball above one of these."""
+    for k in range(world.parameters.shape[1]):
+        world.parameters[i, k] = pending(world, i, k)
+    state = world.rng[i]
+    receiver = wp.where(wp.randf(state) < 0.5, 0, 1)
+    world.ball[i] = mirrored(wp.vec2(wp.randf(state, -7.0, -3.0), SERVE_HEIGHT), receiver)
+    world.ball_velocity[i] = wp.vec2(0.0, 0.0)
+    world.striker[i] = 1 - receiver
+    world.bounces[i] = 0
+    world.strokes[i] = 0
+    world.age[i] = 0
+    world.episodes[i] += 1
+    for side in range(AGENTS):
+        slot = i * AGENTS + side
+        world.position[slot] = wp.vec2(wp.randf(state, -7.0, -3.0), STAND)
+        world.velocity[slot] = wp.vec2(0.0, 0.0)
+        world.tilt[slot] = MIDDLE_TILT
+        for k in range(world.obs.shape[1]):
+            world.obs[slot, k] = 0.0
+        see(world, i, side)
+    world.rng[i] = state
+
+
+@wp.func
+def ordered(world: World, slot: int, report: wp.array(dtype=wp.int32)):
+    """An agent's action, within -1 and 1."""
+    order = wp.vec3(world.action[slot, 0], world.action[slot, 1], world.action[slot, 2])
+    if not wp.isfinite(order):
+        report[1] = slot + 1
+        order = wp.vec3(0.0, 0.0, 0.0)
+    one = wp.vec3(1.0, 1.0, 1.0)
+    return wp.min(wp.max(order, -one), one)
+
+
+@wp.func
+def held(world: World, slot: int):
+    """An agent's racket."""
+    racket = Racket()
+    racket.position = world.position[slot]
+    racket.velocity = world.velocity[slot]
+    racket.tilt = world.tilt[slot]
+    return racket
+
+
+@wp.func
+def put(world: World, slot: int, racket: Racket):
+    """Keeps an agent's racket."""
+    world.position[slot] = racket.position
+    world.velocity[slot] = racket.velocity
+    world.tilt[slot] = racket.tilt
+
+
+@wp.func
+def played(world: World, i: int, report: wp.array(dtype=wp.int32)):
+    """Runs the physics of one decision; who has lost by then, which ends it early, or NOBODY."""
+    first = i * AGENTS
+    left, right = held(world, first), held(world, first + 1)
+    left_order, right_order = ordered(world, first, report), ordered(world, first + 1, report)
+    gravity, half_length = world.parameters[i, 0], HALF_LENGTH * world.parameters[i, 1]
+    rally = Rally()
+    rally.position = world.ball[i]
+    rally.velocity = world.ball_velocity[i]
+    rally.striker = world.striker[i]
+    rally.bounces = world.bounces[i]
+    rally.strokes = world.strokes[i]
+    rally.loser = NOBODY
+    for _ in range(TICKS):
+        if rally.loser == NOBODY:
+            left = moved(left, left_order, gravity)
+            right = moved(right, right_order, gravity)
+            rally = flown(rally, left, right, gravity, half_length)
+    put(world, first, left)
+    put(world, first + 1, right)
+    world.ball[i] = rally.position
+    world.ball_velocity[i] = rally.velocity
+    world.striker[i] = rally.striker
+    world.bounces[i] = rally.bounces
+    world.strokes[i] = rally.strokes
+    return rally.loser
+
+
+@wp.kernel
+def begin(world: World):
+    """Starts every area anew."""
+    start(world, wp.tid())
+
+
+@wp.kernel
+def tick(world: World, report: wp.array(dtype=wp.int32)):
+    """One decision of both agents of every area."""
+    i = wp.tid()
+    strokes = world.strokes[i]
+    loser = played(world, i, report)
+    touch = wp.where(world.strokes[i] > strokes, world.parameters[i, 2], 0.0)
+    age = world.age[i] + 1
+    world.age[i] = age
+    lost = loser != NOBODY
+    cut = age >= MOST_DECISIONS and not lost
+    for side in range(AGENTS):
+        slot = i * AGENTS + side
+        see(world, i, side)
+        result = wp.where(lost, wp.where(side == loser, -1.0, 1.0), 0.0)
+        world.reward[slot] = result + wp.where(side == world.striker[i], touch, 0.0)
+        world.terminated[slot] = lost
+        world.truncated[slot] = cut
+    if lost or cut:
+        report[0] = 1
+        for slot in range(i * AGENTS, i * AGENTS + AGENTS):
+            set_aside(world.obs, world.final_obs, slot)
+        start(world, i)
+
+
+PROGRAM = Program(World, begin, tick, area_columns=AREA_COLUMNS)
+
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy as np
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+OBS = int(VIEW) * int(VIEWS)
+READY = -5.0  # where it waits
+DASH = float(SPEED) * float(SECONDS) * float(TICKS)  # how far a decision can carry it
+LEAN = 0.9  # radians of the face that sends balls over the net
+
+
+def rally(columns: Mapping[str, Tensor]) -> Action:
+    """Goes to where the ball comes down to its racket and sends it back, its face always leaning alike; never jumps."""
+    mirror = torch.tensor([[[1.0, 1.0]], [[-1.0, 1.0]]], device=columns["ball"].device)
+    ball = (columns["ball"] * mirror).transpose(0, 1).reshape(-1, 2)  # a row a slot, in its frame
+    velocity = (columns["ball_velocity"] * mirror).transpose(0, 1).reshape(-1, 2)
+    gravity = columns["parameters"][:, 0].repeat_interleave(int(AGENTS))
+    square = velocity[:, 1] ** 2 + 2 * gravity * (ball[:, 1] - float(STAND))
+    seconds = (velocity[:, 1] + square.clamp(min=0).sqrt()) / gravity
+    lands = ball[:, 0] + velocity[:, 0] * seconds.clamp(min=0)
+    is_mine = columns["striker"].repeat_interleave(int(AGENTS)) != torch.arange(len(ball), device=ball.device) % int(AGENTS)
+    place = torch.where(is_mine, lands.clamp(-float(COURT), 0) - 0.2, READY)
+    run = (place - columns["position"][:, 0]) / DASH
+    turn = torch.full_like(run, (LEAN - float(MIDDLE_TILT)) / float(MOST_TILT))
+    continuous = torch.stack([run, torch.zeros_like(run), turn], 1).clamp(-1, 1)
+    return Action(continuous, torch.zeros(len(run), 0, dtype=torch.int64, device=run.device))
+
+
+class Tennis(WarpEnv):
+    """Tennis: vector 27 (three views of 9), three continuous actions: toward the net, up, the racket's tilt."""
+
+    behavior = "Tennis"
+    agents = int(AGENTS)
+    teams = (0, 1)
+    summary = "Two agents keep a ball in play over a net; the first that fails loses."
+    rewards = ("+1 to the winner of the rally", "-1 to the loser", "ball_touch, a parameter, to who strikes the ball")
+    episode = "ends with the rally, and is cut after 500 decisions (2,500 physics ticks), a draw"
+    benchmark = None
+    default_areas = 16
+    tick_seconds = float(TICKS) * float(SECONDS)
+    parameter_ranges: ClassVar = {"gravity": (9.81, 6.0, 20.0), "scale": (0.5, 0.2, 5.0), "ball_touch": (0.0, 0.0, 1.0)}
+
+    def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:
+        spec = BehaviorSpec((ObsSpec("vector", (OBS,)),), ActionSpec(continuous=3), steady=True)
+        super().__init__(PROGRAM, spec, areas, device, obs=OBS, final_obs=OBS, action=3, parameters=3)
+
+    def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
+        """`rally`; None for another behavior than its own."""
+        return rally(self._columns) if behavior == self.behavior else None
+
+    def _picture(self, row: dict[str, np.ndarray]) -> np.ndarray:
+        court, half_length = float(COURT), float(HALF_LENGTH) * float(row["parameters"][1])
+        picture = Plane(court + 0.5, 4.0, 480)
+        picture.box((0, -3.5), (court, 0.25), 0.0, INK)
+        picture.box((0, float(NET) / 2 - 3.25), (0.08, float(NET) / 2), 0.0, INK)
+        for side, color in enumerate((BLUE, RED)):
+            (x, y), tilt, sign = row["position"][side], float(row["tilt"][side]), 1 - 2 * side
+            picture.box((sign * x, y - 3.25), (float(THICKNESS), half_length), sign * tilt, color)
+        picture.circle(row["ball"] - [0, 3.25], float(BALL_RADIUS), GOLD)
+        return picture.shown()

@@ -1,0 +1,152 @@
+"""How rackets and the ball of Tennis move, and who loses a rally.
+
+Played is in the plane: x along the court, y up, the net over x = 0, agent 0 on the left. A racket is told of in its own
+agent's frame, in which it stands at negative x and looks toward the net; what happens to the ball is worked out in the
+frame of the side that it is over. So the game looks and goes alike from both sides, to the last digit.
+
+Sizes and speeds are ours: 9 m from the net to the wall behind a side, a net of 1 m, a racket's middle 1 m above the
+floor, 8 m/s to run and 4.5 to jump with, physics ticks of 0.02 s. A racket's face leans back by -20 to 70 degrees. It
+sends off what meets it along its normal, with KICK and a share of the speed at which they met, and meets the ball once
+until the other has. At first no stroke is faster than EASY, which a good player reaches from anywhere: while a stroke could
+win a rally at once, good players took risks that lost one rally in ten, to beginners too. Each stroke of a rally adds to
+its kick and to the fastest, so that rallies between good players end.
+
+The side that the ball is over loses
+
+- when the ball meets the floor for the second time, or after a stroke of its own for the first;
+- when the ball reaches the wall behind after it has met the floor, or after a stroke of its own.
+
+Any other ball at the wall was out, and its striker loses, as does who strikes the ball into the net.
+"""
+
+from __future__ import annotations
+
+import warp as wp
+
+from palaestra.envs.builtin.physics.rigid_bodies import SECONDS
+
+NOBODY = wp.constant(-1)
+
+COURT = wp.constant(9.0)  # from the net to a wall
+NET = wp.constant(1.0)
+BALL_RADIUS = wp.constant(0.3)
+TOP_SPEED = wp.constant(20.0)  # of the ball: in a tick it goes no further than a racket is thick
+BOUNCE = wp.constant(0.75)  # share of its upward speed that the floor gives back
+
+NEAREST, FARTHEST = wp.constant(-1.0), wp.constant(-8.5)  # where a racket's middle may be
+STAND = wp.constant(1.0)  # above the floor
+HALF_LENGTH = wp.constant(1.2)  # of a racket, times its scale
+THICKNESS = wp.constant(0.1)  # half of it
+SPEED = wp.constant(8.0)
+RUSH = wp.constant(1.0)  # m/s that a tick of running can change
+JUMP = wp.constant(4.5)
+JUMP_ABOVE = wp.constant(0.5)  # of the action
+MIDDLE_TILT, MOST_TILT = wp.constant(0.4363323), wp.constant(0.7853982)  # 25 and 45 degrees: of the action 0, and what 1 adds
+TURN = wp.constant(0.0698132)  # 4 degrees a tick
+KICK = wp.constant(6.5)  # m/s
+REBOUND = wp.constant(0.3)
+HASTE = wp.constant(0.4)  # m/s that every stroke of a rally adds to the kick
+EASY = wp.constant(9.0)  # m/s: the fastest of a first stroke; every other's is faster by as much
+
+
+@wp.struct
+class Rally:
+    """The ball, and what counts for who wins it."""
+
+    position: wp.vec2
+    velocity: wp.vec2
+    striker: wp.int32
+    bounces: wp.int32
+    strokes: wp.int32
+    loser: wp.int32  # NOBODY: it goes on
+
+
+@wp.struct
+class Racket:
+    """In its own agent's frame."""
+
+    position: wp.vec2
+    velocity: wp.vec2
+    tilt: wp.float32
+
+
+@wp.func
+def mirrored(v: wp.vec2, side: int):
+    """A vector of the area in the frame of a side, or back."""
+    return wp.vec2(wp.where(side == 0, v[0], -v[0]), v[1])
+
+
+@wp.func
+def moved(racket: Racket, order: wp.vec3, gravity: float):
+    """A racket after one physics tick of an action."""
+    gained = wp.clamp(SPEED * order[0] - racket.velocity[0], -RUSH, RUSH)
+    across = racket.velocity[0] + gained
+    up = racket.velocity[1] - gravity * SECONDS
+    if racket.position[1] <= STAND:
+        up = wp.where(order[1] > JUMP_ABOVE, JUMP, 0.0)
+    x = racket.position[0] + across * SECONDS
+    if x < FARTHEST or x > NEAREST:
+        across = 0.0
+    racket.position = wp.vec2(wp.clamp(x, FARTHEST, NEAREST), wp.max(racket.position[1] + up * SECONDS, STAND))
+    racket.velocity = wp.vec2(across, up)
+    racket.tilt += wp.clamp(MIDDLE_TILT + MOST_TILT * order[2] - racket.tilt, -TURN, TURN)
+    return racket
+
+
+@wp.func
+def struck(rally: Rally, racket: Racket, side: int, half_length: float):
+    """The ball, in the frame of the side that it is over, after its racket where that meets it."""
+    to = rally.position - racket.position
+    reach = half_length + BALL_RADIUS + THICKNESS
+    if rally.striker == side or wp.length_sq(to) > reach * reach:
+        return rally
+    normal = wp.vec2(wp.cos(racket.tilt), wp.sin(racket.tilt))
+    off = wp.dot(to, normal)
+    relative = rally.velocity - racket.velocity
+    approach = -wp.dot(relative, normal)
+    if approach <= 0.0 or wp.abs(off) > BALL_RADIUS + THICKNESS or wp.abs(wp.dot(to, wp.vec2(-normal[1], normal[0]))) > half_length:
+        return rally
+    kick = KICK + HASTE * float(rally.strokes)
+    velocity = racket.velocity + (REBOUND * approach + kick) * normal
+    most = wp.min(EASY + HASTE * float(rally.strokes), TOP_SPEED)
+    rally.velocity = velocity * wp.min(1.0, most / wp.max(wp.length(velocity), 1.0e-6))
+    rally.position += (BALL_RADIUS + THICKNESS - off) * normal
+    rally.striker = side
+    rally.bounces = 0
+    rally.strokes += 1
+    return rally
+
+
+@wp.func
+def judged(rally: Rally, side: int):
+    """The ball, in the frame of the side that it is over, off the floor; or the rally lost by one of them."""
+    own = rally.striker == side
+    x = rally.position[0]
+    if x > -BALL_RADIUS and rally.position[1] < NET + BALL_RADIUS:
+        rally.loser = rally.striker
+    elif x < BALL_RADIUS - COURT:
+        rally.loser = wp.where(own or rally.bounces > 0, side, rally.striker)
+    elif rally.position[1] < BALL_RADIUS and rally.velocity[1] < 0.0:
+        rally.bounces += 1
+        if own or rally.bounces > 1:
+            rally.loser = side
+        rally.position = wp.vec2(x, BALL_RADIUS)
+        rally.velocity = wp.vec2(rally.velocity[0], -BOUNCE * rally.velocity[1])
+    return rally
+
+
+@wp.func
+def flown(rally: Rally, left: Racket, right: Racket, gravity: float, half_length: float):
+    """The ball after one physics tick."""
+    rally.velocity -= wp.vec2(0.0, gravity * SECONDS)
+    rally.position += rally.velocity * SECONDS
+    side = wp.where(rally.position[0] > 0.0, 1, 0)
+    racket = left
+    if side == 1:
+        racket = right
+    rally.position = mirrored(rally.position, side)
+    rally.velocity = mirrored(rally.velocity, side)
+    rally = judged(struck(rally, racket, side, half_length), side)
+    rally.position = mirrored(rally.position, side)
+    rally.velocity = mirrored(rally.velocity, side)
+    return rally

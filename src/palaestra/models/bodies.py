@@ -1,0 +1,144 @@
+"""Fully connected bodies: several of one shape side by side, as one batched product."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+Trace = list[tuple[Tensor, Tensor]]
+"""What a backward pass needs of each layer: its input (k, N, in) and its sum before Swish (k, N, out)."""
+
+
+class StackedMLP(nn.Module):
+    """k networks of one shape: `layers` times Linear and Swish, all k in one batched product.
+
+    Actor and critic have the same body in ML-Agents, so one product of twice the size does
+    for both: small minibatches are bound by the number of calls, not by arithmetic.
+    Index 0 is the actor's. Weights are (k, in, out), biases (k, 1, out).
+    """
+
+    def __init__(self, networks: int, inputs: int, hidden: int, layers: int) -> None:
+        super().__init__()
+        sizes = [inputs] + [hidden] * layers
+        self.outputs = sizes[-1]
+        self.weights = nn.ParameterList(kaiming(networks, i, o) for i, o in pairwise(sizes))
+        self.biases = nn.ParameterList(torch.zeros(networks, 1, o) for o in sizes[1:])
+        # a ParameterList takes longer to give an item than a small product takes
+        self._layers = list(zip(self.weights, self.biases, strict=True))
+        self._views: dict[int, tuple[int, list[tuple[Tensor, Tensor]]]] = {}
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(k, N, in) to (k, N, hidden)."""
+        for weight, bias in self._layers:
+            x = functional.silu(torch.baddbmm(bias, x, weight))
+        return x
+
+    def one(self, index: int, x: Tensor) -> Tensor:
+        """One network alone: (N, in) to (N, hidden)."""
+        for weight, bias in self._one(index):
+            x = functional.silu(torch.addmm(bias, x, weight))
+        return x
+
+    def _one(self, index: int) -> list[tuple[Tensor, Tensor]]:
+        """Layers of one network. Without gradients they are views made once, as making them costs as much as a small product."""
+        if torch.is_grad_enabled() or not self._layers:
+            return [(weight[index], bias[index]) for weight, bias in self._layers]
+        place, views = self._views.get(index, (0, []))
+        if place != self._layers[0][0].data_ptr():  # new, or moved to another device
+            views = [(weight.detach()[index], bias.detach()[index]) for weight, bias in self._layers]
+            self._views[index] = self._layers[0][0].data_ptr(), views
+        return views
+
+    def trace(self, x: Tensor) -> tuple[Tensor, Trace]:
+        """As `forward`, and what `backward` needs; keeps no autograd graph."""
+        trace: Trace = []
+        for weight, bias in self._layers:
+            sums = torch.baddbmm(bias, x, weight)
+            trace.append((x, sums))
+            x = functional.silu(sums)
+        return x, trace
+
+    def backward(self, trace: Trace, grad: Tensor) -> None:
+        """Writes every parameter's `.grad` from the gradient of the outputs, (k, N, hidden): the chain rule by hand."""
+        for i in reversed(range(len(trace))):
+            x, sums = trace[i]
+            weight, bias = self._layers[i]
+            grad = torch.ops.aten.silu_backward(grad, sums)
+            torch.bmm(x.transpose(1, 2), grad, out=weight.grad)
+            torch.sum(grad, 1, keepdim=True, out=bias.grad)
+            if i:
+                grad = torch.bmm(grad, weight.transpose(1, 2))
+
+
+def kaiming(networks: int, inputs: int, outputs: int, gain: float = 1.0) -> Tensor:
+    """Normal weights (networks, in, out) with std gain / sqrt(in). He et al. 2015, https://arxiv.org/abs/1502.01852, section 2.2."""
+    return torch.randn(networks, inputs, outputs) * (gain / math.sqrt(inputs))
+
+
+FEW_GOALS = 4
+"""Rows to a goal from which on it pays to make each goal's weights once and apply them to all rows.
+
+Goals are mostly one of a few. Looking for the different ones is only done on the CPU: an accelerator would have to be
+waited for."""
+
+
+class HyperLinear(nn.Module):
+    """A linear layer whose weight matrix is made from a goal, one for each row.
+
+    Ha et al. 2016, https://arxiv.org/abs/1609.09106, in the shape ML-Agents gives it:
+    goal -> Linear, Swish -> Linear, Swish -> LayerNorm -> Linear -> (in, out) weights.
+    """
+
+    def __init__(self, inputs: int, outputs: int, goal: int, hidden: int) -> None:
+        super().__init__()
+        self.inputs, self.outputs = inputs, outputs
+        self.first, self.second = nn.Linear(goal, hidden), nn.Linear(hidden, hidden)
+        for layer in (self.first, self.second):
+            nn.init.normal_(layer.weight, std=1 / math.sqrt(layer.in_features))
+            nn.init.zeros_(layer.bias)
+        self.weights = nn.Linear(hidden, inputs * outputs)
+        bound = math.sqrt(1 / (hidden * inputs))
+        nn.init.uniform_(self.weights.weight, -bound, bound)
+        nn.init.zeros_(self.weights.bias)
+        self.bias = nn.Parameter(torch.zeros(outputs))
+
+    def forward(self, x: Tensor, goal: Tensor) -> Tensor:
+        """x (N, in) and goal (N, goal) to (N, out)."""
+        if goal.device.type == "cpu":
+            goals, which = torch.unique(goal.detach(), dim=0, return_inverse=True)
+            if len(goals) * FEW_GOALS <= len(goal):
+                rows = torch.arange(len(goal))
+                first = which.new_zeros(len(goals)).scatter_(0, which, rows)  # any row of each goal: they are all alike
+                return torch.matmul(x, self._weights_for(goal[first]))[which, rows] + self.bias
+        return torch.bmm(x.unsqueeze(1), self._weights_for(goal)).squeeze(1) + self.bias
+
+    def _weights_for(self, goal: Tensor) -> Tensor:
+        """(N, in, out)."""
+        code = functional.silu(self.second(functional.silu(self.first(goal))))
+        code = functional.layer_norm(code, code.shape[-1:])
+        return self.weights(code).view(-1, self.inputs, self.outputs)
+
+
+class ConditionedMLP(nn.Module):
+    """A body whose last layer is a HyperLinear of the goal; the goal is part of the usual input too."""
+
+    def __init__(self, inputs: int, goal: int, hidden: int, layers: int) -> None:
+        super().__init__()
+        sizes = [inputs] + [hidden] * (layers - 1)
+        self.linears = nn.ModuleList(nn.Linear(i, o) for i, o in pairwise(sizes))
+        for layer in self.linears:
+            assert isinstance(layer, nn.Linear)
+            layer.weight.data = kaiming(1, layer.in_features, layer.out_features)[0].t().contiguous()
+            nn.init.zeros_(layer.bias)
+        self.hyper = HyperLinear(sizes[-1], hidden, goal, hidden)
+        self.outputs = hidden
+
+    def forward(self, x: Tensor, goal: Tensor) -> Tensor:
+        """(N, in) and (N, goal) to (N, hidden)."""
+        for layer in self.linears:
+            x = functional.silu(layer(x))
+        return functional.silu(self.hyper(x, goal))

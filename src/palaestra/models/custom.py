@@ -1,0 +1,90 @@
+"""Encoders and bodies by name, and those of users held to their contract.
+
+=======  ==================================  ===================================
+         made with                           takes
+=======  ==================================  ===================================
+encoder  `(shape, hidden)`, shape (C, H, W)  images (N, C, H, W) to (N, hidden)
+body     `(inputs, hidden, layers)`          encodings (N, inputs) to (N, hidden)
+=======  ==================================  ===================================
+
+Both are classes of `torch.nn.Module`. An encoder may say as its attribute `smallest` how many pixels it needs on each side.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.dropout import _DropoutNd
+
+from palaestra.core.errors import PalaestraError, PluginError, raised
+from palaestra.core.plugins import find_own
+
+PROBE = 2
+"""Rows of the first question: with one, a module that mixes rows would pass."""
+
+
+class OwnModule(nn.Module):
+    """A module of a user's with what names it, for errors, and with the sizes it was made for, for the export."""
+
+    def __init__(self, module: nn.Module, title: str, shape: tuple[int, ...], hidden: int) -> None:
+        super().__init__()
+        self.module, self.title, self.shape, self.hidden = module, title, shape, hidden
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(N, *shape) to (N, hidden)."""
+        return self.module(x)
+
+
+def own_body(name: str, inputs: int, hidden: int, layers: int) -> OwnModule:
+    """The body that the setting `body` names. Raises PluginError."""
+    title = f"body '{name}'"
+    return make_own(find_class("bodies", title, name), title, (inputs,), hidden, (inputs, hidden, layers))
+
+
+def find_class(kind: str, title: str, name: str) -> type[nn.Module]:
+    """The class that `package.module:Class`, or else an entry point of the group `palaestra.<kind>`, refers to. Raises PluginError."""
+    found = find_own(kind, title, name)
+    if not (isinstance(found, type) and issubclass(found, nn.Module)):
+        raise PluginError(f"{title} is {found!r}; expected a class that inherits from torch.nn.Module")
+    return found
+
+
+def make_own(cls: type[nn.Module], title: str, shape: tuple[int, ...], hidden: int, arguments: tuple[Any, ...]) -> OwnModule:
+    """An instance, asked once about zeros (N, *shape). Raises PluginError where it breaks the contract."""
+    try:
+        module = cls(*arguments)
+    except PalaestraError:
+        raise
+    except Exception as error:  # whatever a user's class does
+        raise PluginError(f"{title} could not be made with {arguments}: {raised(error)}") from error
+    for name, part in module.named_modules():
+        if isinstance(part, _BatchNorm | _DropoutNd):
+            kind = type(part).__name__
+            raise PluginError(f"{title} holds a {kind} ('{name}'), which answers otherwise while it learns; use nn.GroupNorm or nothing")
+    own = OwnModule(module, title, shape, hidden)
+    _probe(own)
+    return own
+
+
+@torch.no_grad()
+def _probe(own: OwnModule) -> None:
+    try:
+        answer = own(torch.zeros(PROBE, *own.shape))
+    except Exception as error:  # whatever a user's module does
+        raise PluginError(f"{own.title} cannot take {_sizes(PROBE, *own.shape)}: {raised(error)}") from error
+    expected = (PROBE, own.hidden)
+    if not isinstance(answer, Tensor):
+        raise PluginError(f"{own.title} answered with a {type(answer).__name__}; expected a tensor {_sizes(*expected)}")
+    if answer.shape != expected or answer.dtype != torch.float32:
+        kind = "" if answer.dtype == torch.float32 else f" of {answer.dtype}"
+        raise PluginError(
+            f"{own.title} made {_sizes(*answer.shape)}{kind} of {_sizes(PROBE, *own.shape)}; "
+            f"expected {_sizes(*expected)} of torch.float32: a row for each row, hidden_units wide"
+        )
+
+
+def _sizes(*sizes: int) -> str:
+    return f"({', '.join(map(str, sizes))})"

@@ -1,0 +1,76 @@
+"""Recurrent memory: an LSTM between a body and its heads. Hochreiter and Schmidhuber 1997, https://doi.org/10.1162/neco.1997.9.8.1735."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from palaestra.core.row_index import Sequences
+
+FORGET_BIAS = 2.0
+"""A new memory rather keeps than forgets. Jozefowicz et al. 2015, https://proceedings.mlr.press/v37/jozefowicz15.html, section 2.2.
+2 in all, as ML-Agents has it (1 in each of torch's two vectors): a bit kept for 50 decisions is learned with every seed, with 1 not."""
+
+
+class Memory(nn.Module):
+    """An LSTM for each of k bodies.
+
+    A row of memory is (k * size,): for each body its hidden state, then its cell state, of half of `size` each; the
+    actor's come first, in the order in which Unity keeps them.
+    """
+
+    def __init__(self, networks: int, inputs: int, size: int) -> None:
+        super().__init__()
+        self.size, self.outputs = size, size // 2
+        self.lstms = nn.ModuleList(nn.LSTM(inputs, self.outputs) for _ in range(networks))
+        for lstm in self.lstms:
+            assert isinstance(lstm, nn.LSTM)
+            start(lstm)
+
+    def step(self, index: int, features: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
+        """One decision of one network: features (N, F) and its memory (N, size) to (N, size / 2) and the memory after it."""
+        hidden, cell = memory.chunk(2, 1)
+        hidden, cell = torch.lstm_cell(features, (hidden, cell), *weights(self.lstm(index)))
+        return hidden, torch.cat([hidden, cell], 1)
+
+    def unroll(self, index: int, features: Tensor, sequences: Sequences) -> Tensor:
+        """The same decision by decision along each sequence: features (N, F) of its rows to (N, size / 2)."""
+        count = len(sequences.memory)
+        hidden, cell = self.own(index, sequences.memory).unsqueeze(0).chunk(2, 2)
+        cells = sequences.steps * count
+        if cells == len(features):  # nothing is padded: the rows are the grid
+            grid = features
+        else:
+            grid = features.new_zeros(cells, features.shape[1]).index_copy(0, sequences.place, features)
+        out, _ = self.lstm(index)(grid.view(sequences.steps, count, -1), (hidden.contiguous(), cell.contiguous()))
+        out = out.flatten(0, 1)
+        return out if cells == len(features) else out.index_select(0, sequences.place)
+
+    def own(self, index: int, memory: Tensor) -> Tensor:
+        """One network's part of rows of memory: (N, k * size) to (N, size). Index -1: the last network's."""
+        at = index % len(self.lstms) * self.size
+        return memory[:, at : at + self.size]
+
+    def lstm(self, index: int) -> nn.LSTM:
+        """One network's."""
+        lstm = self.lstms[index]
+        assert isinstance(lstm, nn.LSTM)
+        return lstm
+
+
+@torch.no_grad()
+def start(lstm: nn.LSTM) -> None:
+    """Xavier weights for each gate on its own, biases 0 but for the forget gate's. Glorot and Bengio 2010, eq. 16."""
+    *products, bias, other = weights(lstm)
+    for weight in products:
+        for gate in weight.chunk(4):
+            nn.init.xavier_uniform_(gate)
+    bias.zero_()
+    other.zero_()
+    bias.chunk(4)[1].fill_(FORGET_BIAS)
+
+
+def weights(lstm: nn.LSTM) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Weights of the input, (4H, F), and of the hidden state, (4H, H), and both biases, (4H,). Gates: input, forget, cell, output."""
+    first, second, third, fourth = lstm.parameters()
+    return first, second, third, fourth

@@ -1,0 +1,79 @@
+"""Adam. Kingma and Ba 2014, https://arxiv.org/abs/1412.6980, algorithm 1."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim.adam import adam
+
+
+class Adam:
+    """torch's fused Adam, called as a function.
+
+    torch.optim.Adam does the same, but making one imports torch's compiler (a second of a core and 70 MB),
+    and its `step` spends more on bookkeeping than a small network takes to update.
+    """
+
+    def __init__(self, parameters: Sequence[Tensor], learning_rate: float, beta2: float = 0.999) -> None:
+        """`beta2`: what the running mean of the square keeps at each step."""
+        self.parameters, self.learning_rate, self.beta2 = list(parameters), learning_rate, beta2
+        self._first = [torch.zeros_like(p) for p in self.parameters]  # running mean of the gradient
+        self._second = [torch.zeros_like(p) for p in self.parameters]  # and of its square
+        self._steps = [torch.zeros((), device=p.device) for p in self.parameters]
+
+    @torch.no_grad()
+    def step(self) -> None:
+        """Moves every parameter by its gradient; those without one, such as frozen layers of a user's, stay."""
+        moving = [part for part in zip(self.parameters, self._first, self._second, self._steps, strict=True) if part[0].grad is not None]
+        parameters, first, second, steps = (list(column) for column in zip(*moving, strict=True))
+        adam(
+            parameters,
+            [p.grad for p in parameters],
+            first,
+            second,
+            [],
+            steps,
+            fused=True,
+            amsgrad=False,
+            beta1=0.9,
+            beta2=self.beta2,
+            lr=self.learning_rate,
+            weight_decay=0.0,
+            eps=1e-8,
+            maximize=False,
+        )
+
+    def state_dict(self) -> dict[str, Any]:
+        """Running means and the count of steps."""
+        return {"first": self._first, "second": self._second, "steps": self._steps}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes on from there. Raises ValueError where the parameters have other shapes."""
+        for name, mine in (("first", self._first), ("second", self._second), ("steps", self._steps)):
+            for own, saved in zip(mine, state[name], strict=True):
+                if own.shape != saved.shape:
+                    raise ValueError(
+                        f"the optimizer was saved for a parameter of shape {tuple(saved.shape)}, here it is {tuple(own.shape)}"
+                    )
+                own.copy_(saved)
+
+
+def flatten(network: nn.Module | Iterable[nn.Parameter]) -> nn.Parameter:
+    """Moves every parameter, and its gradient, into one flat tensor each, of which they become views.
+
+    One tensor is one optimizer call, one norm, one sum over ranks. Call it once the network
+    is on its device: moving it afterwards would part the views from the whole.
+    """
+    parameters = list(network.parameters() if isinstance(network, nn.Module) else network)
+    whole = nn.Parameter(torch.cat([p.detach().reshape(-1) for p in parameters]))
+    whole.grad = torch.zeros_like(whole)
+    at = 0
+    for parameter in parameters:
+        view = slice(at, at + parameter.numel())
+        parameter.data = whole.data[view].view(parameter.shape)
+        parameter.grad = whole.grad[view].view(parameter.shape)
+        at = view.stop
+    return whole

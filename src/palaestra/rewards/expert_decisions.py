@@ -1,0 +1,249 @@
+"""Decisions of teachers in rows: tensors, or a file on disk where they are too large for memory."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import IO, Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from palaestra.core.errors import DemoError
+from palaestra.core.specs import BehaviorSpec
+from palaestra.core.temporary_files import scratch_file
+from palaestra.core.timestep import Action
+from palaestra.demos import Pairs
+
+PART = 4 << 20
+"""Bytes that are read or written anew at once."""
+WHITE = np.float32(255)
+
+
+@dataclass(frozen=True, slots=True)
+class Decisions:
+    """N decisions in tensors."""
+
+    obs: tuple[Tensor, ...]  # each (N, *shape) float32
+    action: Action  # as an environment gets it: (N, continuous) within -1..1, (N, branches)
+    mask: Tensor | None  # (N, choices) bool, True: allowed, as what was done always is; None: nothing was forbidden
+
+    def __len__(self) -> int:
+        return len(self.action.continuous)
+
+    def take(self, rows: Tensor) -> Decisions:
+        """Those of these rows, (n,)."""
+        action = Action(self.action.continuous.index_select(0, rows), self.action.discrete.index_select(0, rows))
+        mask = None if self.mask is None else self.mask.index_select(0, rows)
+        return Decisions(tuple(view.index_select(0, rows) for view in self.obs), action, mask)
+
+    def parts(self) -> Iterator[Decisions]:
+        """All of them in order: here in one piece."""
+        yield self
+
+
+class StoredDecisions:
+    """N decisions in a file, a row each. Memory holds none but those that are taken."""
+
+    def __init__(self, file: IO[bytes], row: np.dtype[Any], count: int, masked: bool, device: torch.device) -> None:
+        """Closes the file with itself."""
+        self._file, self.row, self._count, self._masked, self._device = file, row, count, masked, device
+        self._end = weakref.finalize(self, file.close)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def take(self, rows: Tensor) -> Decisions:
+        """Those of these rows, (n,), read from the file and moved to the device. Raises DemoError."""
+        return self._decisions(read_rows(self._file, self.row, rows.cpu().numpy()))
+
+    def parts(self) -> Iterator[Decisions]:
+        """All of them in order, in pieces of a bounded size."""
+        step = max(1, PART // self.row.itemsize)
+        for begin in range(0, self._count, step):
+            yield self._decisions(read_span(self._file, self.row, begin, min(begin + step, self._count)))
+
+    def _decisions(self, table: NDArray[Any]) -> Decisions:
+        def column(name: str) -> Tensor:
+            values = np.array(table[name])  # rows of it lie apart
+            return torch.from_numpy(values.astype(np.float32) / WHITE if name in images and values.dtype == np.uint8 else values).to(
+                self._device
+            )
+
+        images = [name for name in self.row.names or () if name.startswith("obs")]
+        action = Action(column("continuous"), column("discrete"))
+        return Decisions(tuple(column(name) for name in images), action, column("mask") if self._masked else None)
+
+
+class Writer(Protocol):
+    """Takes in decisions, some at a time."""
+
+    def add(self, pairs: Pairs) -> None:
+        """The next of them. Raises DemoError."""
+        ...
+
+    def finish(self, device: torch.device) -> Decisions | StoredDecisions:
+        """All that came."""
+        ...
+
+
+class MemoryWriter:
+    """Decisions as tensors, for `most` of them at most."""
+
+    def __init__(self, spec: BehaviorSpec, most: int) -> None:
+        row = row_of(spec, images_as_bytes=False)
+        self._spec, self._count, self._masked = spec, 0, False
+        self._columns = {name: np.empty((most, *row[name].shape), row[name].base) for name in row.names or ()}
+
+    def add(self, pairs: Pairs) -> None:
+        """The next of them."""
+        rows = slice(self._count, self._count + len(pairs))
+        for name, values in _columns(pairs, self._spec).items():
+            self._columns[name][rows] = values
+        self._masked |= pairs.mask is not None
+        self._count += len(pairs)
+
+    def finish(self, device: torch.device) -> Decisions:
+        """All that came."""
+        columns = {name: torch.from_numpy(values[: self._count]).to(device) for name, values in self._columns.items()}
+        obs = tuple(columns[f"obs{i}"] for i in range(len(self._spec.obs)))
+        return Decisions(obs, Action(columns["continuous"], columns["discrete"]), columns["mask"] if self._masked else None)
+
+
+class FileWriter:
+    """Decisions in a scratch file. Images take a byte a number as long as all of them are multiples of 1 / 255, as those of PNGs are.
+
+    Raises DemoError, also in its methods, where the file cannot be written.
+    """
+
+    def __init__(self, spec: BehaviorSpec) -> None:
+        self._spec, self._count, self._masked = spec, 0, False
+        self._row = row_of(spec, images_as_bytes=True)
+        self._file = _opened()
+
+    def add(self, pairs: Pairs) -> None:
+        """The next of them."""
+        columns = _columns(pairs, self._spec)
+        if any(self._row[name].base == np.uint8 and not _in_bytes(values) for name, values in columns.items() if name != "mask"):
+            self._widen()
+        self._write(_table(self._row, columns))
+        self._masked |= pairs.mask is not None
+        self._count += len(pairs)
+
+    def finish(self, device: torch.device) -> StoredDecisions:
+        """All that came."""
+        try:
+            self._file.flush()
+        except OSError as error:
+            raise _unwritten(error) from error
+        return StoredDecisions(self._file, self._row, self._count, self._masked, device)
+
+    def close(self) -> None:
+        """Gives it up."""
+        self._file.close()
+
+    def _write(self, table: NDArray[Any]) -> None:
+        try:
+            self._file.write(table.tobytes())
+        except OSError as error:
+            raise _unwritten(error) from error
+
+    def _widen(self) -> None:
+        """Writes what there is anew, with images as float32."""
+        self._file.flush()
+        old, narrow = self._file, self._row
+        self._file, self._row = _opened(), row_of(self._spec, images_as_bytes=False)
+        step = max(1, PART // self._row.itemsize)
+        for begin in range(0, self._count, step):
+            table = read_span(old, narrow, begin, min(begin + step, self._count))
+            columns = {name: table[name] for name in narrow.names or ()}
+            wide = {n: c.astype(np.float32) / WHITE if c.dtype == np.uint8 and n.startswith("obs") else c for n, c in columns.items()}
+            self._write(_table(self._row, wide))
+        old.close()
+
+
+def row_of(spec: BehaviorSpec, *, images_as_bytes: bool) -> np.dtype[Any]:
+    """A decision's columns side by side, without gaps."""
+    obs = [(f"obs{i}", np.uint8 if images_as_bytes and one.is_visual else np.float32, one.shape) for i, one in enumerate(spec.obs)]
+    action = spec.action
+    numbers = [("continuous", np.float32, (action.continuous,)), ("discrete", np.int64, (len(action.branches),))]
+    return np.dtype([*obs, *numbers, ("mask", np.bool_, (action.choices,))])
+
+
+def read_rows(file: IO[bytes], row: np.dtype[Any], rows: NDArray[np.int64]) -> NDArray[Any]:
+    """(n,) of `row`: those at these places, in this order."""
+    size = row.itemsize
+    places = (rows * size).tolist()
+    if hasattr(os, "pread"):
+        descriptor = file.fileno()
+        data = b"".join([os.pread(descriptor, size, at) for at in places])
+    else:
+        data = b"".join([_read_at(file, size, at) for at in places])
+    return _rows(data, row, len(rows))
+
+
+def read_span(file: IO[bytes], row: np.dtype[Any], begin: int, end: int) -> NDArray[Any]:
+    """(end - begin,) of `row`: those that lie there side by side."""
+    return _rows(_read_at(file, (end - begin) * row.itemsize, begin * row.itemsize), row, end - begin)
+
+
+def _rows(data: bytes, row: np.dtype[Any], count: int) -> NDArray[Any]:
+    if len(data) != count * row.itemsize:
+        raise DemoError("the decisions of demonstrations that were put on disk cannot be read back; is it full or gone?")
+    return np.frombuffer(data, row)
+
+
+def _read_at(file: IO[bytes], size: int, at: int) -> bytes:
+    file.seek(at)
+    data = file.read(size)
+    file.seek(0, os.SEEK_END)
+    return data
+
+
+def _opened() -> IO[bytes]:
+    try:
+        return scratch_file()
+    except OSError as error:
+        raise _unwritten(error) from error
+
+
+def _unwritten(error: OSError) -> DemoError:
+    return DemoError(f"decisions of demonstrations, which are too large for memory, cannot be put on disk: {error.strerror or error}")
+
+
+def _table(row: np.dtype[Any], columns: dict[str, NDArray[Any]]) -> NDArray[Any]:
+    table = np.empty(len(columns["continuous"]), row)
+    for name, values in columns.items():
+        narrow = row[name].base == np.uint8 and values.dtype != np.uint8
+        table[name] = np.rint(values * WHITE).astype(np.uint8) if narrow else values
+    return table
+
+
+def _in_bytes(values: NDArray[np.float32]) -> bool:
+    """Whether nothing is lost with a byte a number."""
+    if not ((values >= 0) & (values <= 1)).all():
+        return False
+    return bool((np.rint(values * WHITE).astype(np.uint8).astype(np.float32) / WHITE == values).all())
+
+
+def _columns(pairs: Pairs, spec: BehaviorSpec) -> dict[str, NDArray[Any]]:
+    """By name, each (N, ...)."""
+    columns: dict[str, NDArray[Any]] = {f"obs{i}": view for i, view in enumerate(pairs.obs)}
+    return columns | {
+        "continuous": pairs.continuous.clip(-1, 1),
+        "discrete": pairs.discrete,
+        "mask": _mask(pairs, spec.action.branches),
+    }
+
+
+def _mask(pairs: Pairs, branches: Sequence[int]) -> NDArray[np.bool_]:
+    """What was allowed. A person or a rule may do what a mask forbids, which no policy could be taught: it counts as allowed."""
+    if pairs.mask is None or not branches:
+        return np.ones((len(pairs), sum(branches)), np.bool_)
+    mask = pairs.mask.copy()
+    np.put_along_axis(mask, pairs.discrete + np.cumsum((0, *branches[:-1])), True, 1)
+    return mask

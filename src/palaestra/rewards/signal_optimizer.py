@@ -1,0 +1,63 @@
+"""What every learned signal holds: a network, and the optimizer that moves it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from palaestra.core.specs import ActionSpec
+from palaestra.core.timestep import Action
+from palaestra.models.optimizer import Adam, flatten
+from palaestra.models.settings import NetworkSettings
+
+Network = TypeVar("Network", bound=nn.Module)
+
+
+class Descent(Generic[Network]):
+    """A network whose weights are one tensor, which Adam moves down a loss."""
+
+    def __init__(self, make: Callable[[], Network], device: torch.device, learning_rate: float, seed: int) -> None:
+        self.network = seeded(make, seed).to(device)
+        self._weights = flatten(self.network)
+        self._optimizer = Adam([self._weights], learning_rate)
+
+    def step(self, loss: Tensor) -> None:
+        """One step against the gradient of `loss`, ()."""
+        assert self._weights.grad is not None
+        self._weights.grad.zero_()
+        loss.backward()
+        self._optimizer.step()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Weights, statistics and optimizer."""
+        return {"weights": dict(self.network.state_dict()), "optimizer": self._optimizer.state_dict()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes on from there."""
+        self.network.load_state_dict(state["weights"])
+        self._optimizer.load_state_dict(state["optimizer"])
+
+
+def seeded(make: Callable[[], Network], seed: int) -> Network:
+    """What `make` gives with the weights of this seed, whatever was drawn before; torch's own stream stays where it is."""
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        return make()
+
+
+def of_signal(settings: NetworkSettings) -> NetworkSettings:
+    """The settings without memory: transitions are judged one by one."""
+    return settings.model_copy(update={"memory": None})
+
+
+def flat(action: Action, spec: ActionSpec) -> Tensor:
+    """An action as numbers, (N, continuous + choices): its branches one-hot."""
+    device, kind = action.continuous.device, action.continuous.dtype
+    one_hot = (
+        (action.discrete[:, i : i + 1] == torch.arange(size, device=device)).to(kind)  # functional.one_hot waits for the device
+        for i, size in enumerate(spec.branches)
+    )
+    return torch.cat([action.continuous, *one_hot], 1)

@@ -1,0 +1,1 @@
+"""Steps environments, fills rollouts and hands them to trainers."""

@@ -1,0 +1,334 @@
+"""Steps an environment and fills a rollout for each behavior that learns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from time import perf_counter
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
+
+from palaestra.core.specs import BehaviorSpec
+from palaestra.core.timestep import Decision, Ends, TimeStep
+from palaestra.data.buffers import PLAIN, RolloutBuffer, SlottedBuffer, SteadyBuffer
+from palaestra.data.rollout import Keeps, Rollout
+from palaestra.envs.base import Env, Sends, Staggers
+from palaestra.models.policy import Chosen
+from palaestra.runtime.collect.env_checks import check_ends, check_rollout, check_shapes, check_step
+from palaestra.runtime.collect.episodes import EpisodeMeter
+
+TICKS_AT_ONCE = 256
+"""Ticks between two sums of episode returns."""
+
+
+class Decides(Protocol):
+    """Who answers for the agents of a behavior: a `models.policy.Policy`, or a teacher."""
+
+    @property
+    def memory(self) -> Tensor:
+        """(S, ...) all that it remembers of the slots: what a checkpoint holds of it."""
+        ...
+
+    @memory.setter
+    def memory(self, memory: Tensor) -> None: ...
+
+    def choose(self, step: TimeStep) -> Chosen:
+        """An action for every slot; those of slots that are not acting mean nothing."""
+        ...
+
+    def see(self, step: TimeStep) -> object:
+        """Takes in a table that asks nothing."""
+        ...
+
+    def forget(self) -> None:
+        """Other agents sit in the slots from here on."""
+        ...
+
+    def blank(self, step: TimeStep) -> Decision:
+        """A decision that shows its columns' shapes, and changes nothing."""
+        ...
+
+
+class HasChance(Protocol):
+    """A brain with a stream of random numbers of its own, that no trainer keeps."""
+
+    chance: Mapping[str, Any]
+    """Where it is; empty where the brain shows none."""
+
+
+@runtime_checkable
+class AsksBrains(Protocol):
+    """What who answers may have besides: brains that it asks."""
+
+    @property
+    def brains(self) -> Sequence[HasChance]:
+        """Whose streams a checkpoint holds."""
+        ...
+
+
+class Seat:
+    """What the collector holds for one behavior."""
+
+    def __init__(self, name: str, spec: BehaviorSpec, policy: Decides, rollout_size: int | None, keeps: Keeps = PLAIN) -> None:
+        """`rollout_size`: decisions to a rollout; None where nothing is learned. `keeps`: what else its trainer needs of one."""
+        self.name, self.spec, self.policy, self.rollout_size, self.keeps = name, spec, policy, rollout_size, keeps
+        self.buffer: RolloutBuffer | None = None
+        self.meter = EpisodeMeter(0)
+        self.decisions = 0
+        """Settled decisions since the run began, those of lost episodes too; while nothing is learned, all that were asked for."""
+        self.shared = False
+        """Agents of fixed policies sit in some of its slots."""
+        self.counted: Tensor | None = None
+        """(S,) whose episodes, where they end with the tables that stand now, were those of the policy that learns; None: all."""
+
+    def open(self, step: TimeStep, chosen: Chosen) -> None:
+        """Notes a decision, where anything is learned from it."""
+        if self.rollout_size is not None:
+            decision = chosen.decision()
+            if self.buffer is None:
+                self.buffer = self.make_buffer(step, decision)
+            if chosen.learned is not None:
+                step = replace(step, acting=step.acting & chosen.learned)
+            self.buffer.open(step, decision)
+
+    def make_buffer(self, step: TimeStep, decision: Decision) -> RolloutBuffer:
+        """Room for one rollout of these slots."""
+        assert self.rollout_size is not None
+        ticks = math.ceil(self.rollout_size / max(len(step.reward), 1))
+        return (SteadyBuffer if self.steady else SlottedBuffer)(step, decision, ticks, self.keeps)
+
+    def own(self, step: TimeStep) -> Tensor:
+        """(S,) who acts, agents of fixed policies aside."""
+        return step.acting if self.counted is None else step.acting & self.counted
+
+    @property
+    def steady(self) -> bool:
+        """Something is learned from every slot on every tick."""
+        return self.spec.steady and not self.shared
+
+    @property
+    def full(self) -> bool:
+        """Its rollout has all its decisions."""
+        return self.may_be_full(0)
+
+    def may_be_full(self, more: int) -> bool:
+        """Whether it has with so many more."""
+        return self.rollout_size is not None and self.buffer is not None and self.buffer.decisions + more >= self.rollout_size
+
+
+class Watcher(Protocol):
+    """Who looks at every tick's tables before they are answered."""
+
+    def begin(self, steps: Mapping[str, TimeStep]) -> None:
+        """The first tables after a reset."""
+        ...
+
+    def watch(self, steps: Mapping[str, TimeStep]) -> None:
+        """What a tick gave."""
+        ...
+
+
+class Collector:
+    """One environment, and a seat for each of its behaviors.
+
+    `join(name, spec)` is asked for the policy of a behavior when it first appears.
+    """
+
+    def __init__(
+        self,
+        env: Env,
+        join: Callable[[str, BehaviorSpec], Seat],
+        seed: int,
+        watchers: Sequence[Watcher] = (),
+        staggers: Staggers | None = None,
+    ) -> None:
+        """`staggers`: the environment, where its first episodes are to end at different times; they are not told of then."""
+        self._staggers = staggers
+        self.env, self.seats, self._join, self.watchers = env, dict[str, Seat](), join, watchers
+        self.seconds = {"environment": 0.0, "inference": 0.0}
+        self._on_host = env.device.type == "cpu"
+        self._apart = env if isinstance(env, Sends) else None
+        self._settled = True
+        """The buffers know of the tables that stand in `steps`."""
+        self.steps: dict[str, TimeStep] = env.reset(seed)
+        self._begin(seed)
+
+    def _begin(self, seed: int | None = None) -> None:
+        """Takes in the first tables after a reset with this seed; None: they are none after a reset."""
+        if self._staggers is not None and seed is not None:
+            self._staggers.stagger(seed)
+        self._welcome()
+        for name, step in self.steps.items():
+            self.seats[name].meter.begin(step, partial=self._staggers is not None and seed is not None)
+        for watcher in self.watchers:
+            watcher.begin(self.steps)
+
+    def _welcome(self) -> None:
+        for name in self.steps:
+            if name not in self.seats:
+                check_shapes(name, self.env.behaviors[name], self.steps[name])
+                self.seats[name] = self._join(name, self.env.behaviors[name])
+
+    def restart(self, seed: int) -> None:
+        """Has the environment begin anew. Open episodes are dropped, and what the open rollouts held is collected again."""
+        self.steps = self.env.reset(seed)
+        for seat in self.seats.values():
+            seat.policy.forget()
+            seat.buffer = None
+        self._begin(seed)
+
+    @torch.no_grad()
+    def collect(self, ticks: int, until: Callable[[], bool]) -> dict[str, Rollout]:
+        """Ticks until a rollout is full, `ticks` have passed, `until()` is true or a behavior appears. The rollouts that are full."""
+        known = len(self.seats)
+        for _ in range(ticks):
+            self._tick()
+            if any(seat.full for seat in self.seats.values()) or len(self.seats) > known or until():
+                break
+        self._settle()
+        return {name: self._take(seat) for name, seat in self.seats.items() if seat.full}
+
+    def _tick(self) -> None:
+        """Nothing that can be done while the environment works makes it wait: it gets its actions first."""
+        start = perf_counter()
+        chosen = {name: self.seats[name].policy.choose(step) for name, step in self.steps.items() if self._asks(name, step)}
+        for name, step in self.steps.items():
+            if name not in chosen:
+                self.seats[name].policy.see(step)
+        actions = {name: choice.action for name, choice in chosen.items()}
+        if self._apart is not None:
+            self._apart.send(actions)
+        self._settle()
+        for name, choice in chosen.items():
+            self.seats[name].open(self.steps[name], choice)
+        decided = perf_counter()
+        self.steps = self.env.step(actions) if self._apart is None else self._apart.receive()
+        stepped = perf_counter()
+        if not self.seats.keys() >= self.steps.keys():
+            self._welcome()
+        for watcher in self.watchers:
+            watcher.watch(self.steps)
+        self._settled = False
+        if any(self.seats[name].may_be_full(len(step.acting)) for name, step in self.steps.items()):
+            self._settle()  # the next decisions may be those of another policy
+        self.seconds["environment"] += stepped - decided
+        self.seconds["inference"] += decided - start + perf_counter() - stepped
+
+    def _asks(self, name: str, step: TimeStep) -> bool:
+        """Whether an agent of a behavior may await an action."""
+        return not self._on_host or self.seats[name].spec.steady or bool(step.acting.any())
+
+    def _settle(self) -> None:
+        """Takes in the tables that came last, once."""
+        if not self._settled:
+            self._settled = True
+            for name, step in self.steps.items():
+                self._settle_seat(self.seats[name], step)
+
+    def _settle_seat(self, seat: Seat, step: TimeStep) -> None:
+        if self._on_host:
+            check_step(seat.name, seat.spec, step)
+        seat.meter.add(step, seat.counted)
+        if seat.buffer is not None:
+            seat.decisions += seat.buffer.settle(step)
+        elif seat.rollout_size is None:
+            seat.decisions += len(step.acting) if seat.steady else int(seat.own(step).sum())
+
+    def _take(self, seat: Seat) -> Rollout:
+        assert seat.buffer is not None
+        rollout = seat.buffer.take(self.steps[seat.name])
+        check_ends(seat.name, seat.spec, rollout)
+        if not self._on_host:
+            check_rollout(seat.name, seat.spec, rollout)
+        return rollout
+
+    def state_dict(self) -> dict[str, Any]:
+        """The environment, the tables now, and each seat's open rollout."""
+        return {
+            "env": dict(self.env.state_dict()),
+            "on_host": self._on_host,
+            "areas": self.env.num_areas,
+            "steps": {name: pack(step) for name, step in self.steps.items()},
+            "seats": {
+                name: {
+                    "decisions": seat.decisions,
+                    "meter": seat.meter.state_dict(),
+                    "memory": seat.policy.memory,
+                    "brains": [brain.chance for brain in brains_of(seat)],
+                    "buffer": None if seat.buffer is None else seat.buffer.state_dict(),
+                }
+                for name, seat in self.seats.items()
+            },
+        }
+
+    def _fits(self, state: Mapping[str, Any]) -> bool:
+        """Whether the environment can go on from there. Only slots of a behavior that is not steady may have become more."""
+        now = {name: len(step.reward) for name, step in self.steps.items()}
+        then = {name: len(saved["reward"]) for name, saved in state["steps"].items()}
+        same_place, same_areas = state.get("on_host", self._on_host) == self._on_host, state.get("areas") == self.env.num_areas
+        if not state["env"] or not same_place or now.keys() != then.keys():
+            return False
+        may_grow = {name: same_areas and not self.seats[name].spec.steady for name in now}
+        return all(then[name] == slots or (may_grow[name] and then[name] > slots) for name, slots in now.items())
+
+    def load_state_dict(self, state: Mapping[str, Any], seed: int) -> bool:
+        """Goes on from there, and tells whether the episodes do too.
+
+        They do not where the environment cannot be saved, or has other areas or behaviors or moved to or from an
+        accelerator since: it then starts new ones from `seed`, and what the rollouts held is collected again.
+        """
+        restored = self._fits(state)
+        if restored:
+            self.env.load_state_dict(state["env"])
+            self.steps = {name: unpack(on(saved, self.env.device)) for name, saved in state["steps"].items()}
+        else:
+            self.steps = self.env.reset(seed)
+            for seat in self.seats.values():
+                seat.policy.forget()
+        self._begin(None if restored else seed)
+        for name, saved in state["seats"].items():
+            if name not in self.seats:
+                continue
+            seat = self.seats[name]
+            seat.decisions = saved["decisions"]
+            brains, positions = brains_of(seat), saved.get("brains", [])
+            if len(brains) == len(positions):  # else they are others now
+                for brain, position in zip(brains, positions, strict=True):
+                    brain.chance = position
+            if restored:
+                seat.meter.load_state_dict(saved["meter"])
+                seat.policy.memory = on(saved.get("memory", seat.policy.memory), self.env.device)
+            if restored and saved["buffer"] is not None and seat.rollout_size is not None:
+                seat.buffer = seat.make_buffer(self.steps[name], seat.policy.blank(self.steps[name]))
+                if saved["buffer"].get("kind", type(seat.buffer).__name__) == type(seat.buffer).__name__:  # else opponents came or went
+                    seat.buffer.load_state_dict(on(saved["buffer"], self.env.device))
+        return restored
+
+
+def brains_of(seat: Seat) -> Sequence[HasChance]:
+    """Those that are asked for its behavior."""
+    return seat.policy.brains if isinstance(seat.policy, AsksBrains) else ()
+
+
+def on(state: Any, device: torch.device) -> Any:
+    """The same containers, their tensors on a device: those of a checkpoint come on the CPU."""
+    if isinstance(state, torch.Tensor):
+        return state.to(device)
+    if isinstance(state, Mapping):
+        return {key: on(value, device) for key, value in state.items()}
+    return type(state)(on(value, device) for value in state) if isinstance(state, list | tuple) else state
+
+
+def pack(step: TimeStep) -> dict[str, Any]:
+    """A TimeStep as plain containers of tensors."""
+    columns = {name: getattr(step, name) for name in step.__slots__ if name != "ends"}
+    return {**columns, "ends": {"slots": step.ends.slots, "obs": step.ends.obs}}
+
+
+def unpack(state: Mapping[str, Any]) -> TimeStep:
+    """The TimeStep that was packed."""
+    ends = Ends(state["ends"]["slots"], tuple(state["ends"]["obs"]))
+    return TimeStep(**{**state, "obs": tuple(state["obs"]), "ends": ends})

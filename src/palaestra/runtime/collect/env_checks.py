@@ -1,0 +1,122 @@
+"""What comes from an environment is checked before anything is learned from it; what it raises becomes an EnvError."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+
+from palaestra.core.errors import EnvError, NotFinite, PalaestraError, raised
+from palaestra.core.proxies import showing
+from palaestra.core.specs import BehaviorSpec
+from palaestra.core.timestep import TimeStep
+from palaestra.data.rollout import Rollout
+from palaestra.envs.base import Env
+
+
+def guarded(env: Env, name: str) -> Env:
+    """The same environment, of someone else's making: an exception that it raises is then an EnvError which says where."""
+    return cast(Env, showing(_Guarded, env, own=METHODS)(env, name))
+
+
+METHODS = ("reset", "step", "set_parameters", "render", "state_dict", "load_state_dict", "close")
+
+
+class _Guarded:
+    def __init__(self, env: Env, name: str) -> None:
+        self._env = env
+        for method in METHODS:
+            setattr(self, method, _blaming(getattr(env, method), f"{name} broke off in {method}"))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._env, name)
+
+
+def _blaming(method: Callable[..., Any], what: str) -> Callable[..., Any]:
+    def call(*arguments: Any, **options: Any) -> Any:
+        try:
+            return method(*arguments, **options)
+        except PalaestraError:
+            raise
+        except Exception as error:  # whatever a user's environment does
+            raise EnvError(f"{what}: {raised(error)}; --debug shows the whole traceback") from error
+
+    return call
+
+
+def check_shapes(name: str, spec: BehaviorSpec, step: TimeStep) -> None:
+    """Raises EnvError where the columns of a behavior's first table are not those of its spec. Reads no numbers."""
+    slots = len(step.reward)
+    wanted = {f"observation '{obs.name}'": (slots, *obs.shape) for obs in spec.obs}
+    if len(step.obs) != len(wanted):
+        raise EnvError(f"behavior '{name}': {len(step.obs)} observations came; its spec has {len(wanted)} ({', '.join(wanted)})")
+    given = dict(zip(wanted, step.obs, strict=True))
+    if step.action_mask is not None:
+        wanted["action_mask"], given["action_mask"] = (slots, spec.action.choices), step.action_mask
+    for column in ("acting", "terminated", "truncated"):
+        wanted[column], given[column] = (slots,), getattr(step, column)
+    for what, column in given.items():
+        if tuple(column.shape) != wanted[what]:
+            raise EnvError(f"behavior '{name}': {what} has shape {tuple(column.shape)}; expected {wanted[what]} ({slots} slots)")
+        if what.startswith("observation") and column.dtype != torch.float32:
+            raise EnvError(f"behavior '{name}': {what} has type {column.dtype}; expected torch.float32")
+
+
+def check_step(name: str, spec: BehaviorSpec, step: TimeStep) -> None:
+    """Raises NotFinite or EnvError for numbers that would poison a policy. Reads the tables: for the CPU, on every tick."""
+    for i, obs in enumerate(step.obs):
+        if not math.isfinite(obs.sum()):
+            refuse(name, f"observation '{spec.obs[i].name}'", obs)
+    if not math.isfinite(step.reward.sum() + step.group_reward.sum()):
+        refuse(name, "reward", step.reward)
+        refuse(name, "group reward", step.group_reward)
+    if step.action_mask is not None:
+        check_mask(name, spec, step.action_mask, step.acting)
+
+
+def check_rollout(name: str, spec: BehaviorSpec, rollout: Rollout) -> None:
+    """The same for a whole rollout, once: for accelerators, where a look at every tick would mean waiting for it."""
+    time, slots = rollout.shape
+    agents = torch.arange(slots, device=rollout.reward.device).repeat(time)
+    for i, obs in enumerate(rollout.obs):
+        refuse(name, f"observation '{spec.obs[i].name}'", obs.flatten(0, 1), agents)
+    refuse(name, "reward", rollout.reward.flatten(0, 1), agents)
+    refuse(name, "group reward", rollout.group_reward.flatten(0, 1), agents)
+    if rollout.action_mask is not None:
+        mask = rollout.action_mask.flatten(0, 1)
+        decided = torch.ones_like(mask[:, 0])
+        if rollout.lengths is not None:
+            decided = (torch.arange(time, device=mask.device).unsqueeze(1) < rollout.lengths).flatten()
+        check_mask(name, spec, mask, decided, agents)
+
+
+def check_ends(name: str, spec: BehaviorSpec, rollout: Rollout) -> None:
+    """Raises NotFinite for last views that would poison a bootstrap. Once a rollout: only there are they read."""
+    agents = rollout.final_rows % rollout.shape[1]
+    for i, obs in enumerate(rollout.final_obs):
+        refuse(name, f"at a truncated episode's end, observation '{spec.obs[i].name}'", obs, agents)
+
+
+def refuse(name: str, what: str, values: Tensor, agents: Tensor | None = None) -> None:
+    """Raises NotFinite for the first number of (rows, ...) that is none; `agents` (rows,): whose they are, where not one a row."""
+    bad = (~values.isfinite()).nonzero()
+    if len(bad):
+        row, *index = bad[0].tolist()
+        value = float(values[tuple(bad[0])])
+        raise NotFinite(name, row if agents is None else int(agents[row]), what + "".join(f"[{i}]" for i in index), value)
+
+
+def check_mask(name: str, spec: BehaviorSpec, mask: Tensor, acting: Tensor, agents: Tensor | None = None) -> None:
+    """Raises EnvError where a branch leaves an acting agent no choice."""
+    for branch, allowed in enumerate(mask.split(spec.action.branches, 1)):
+        stuck = (~allowed.any(1)) & acting
+        if stuck.any():
+            row = int(stuck.nonzero()[0])
+            agent = row if agents is None else int(agents[row])
+            raise EnvError(
+                f"behavior '{name}', agent {agent}: all {allowed.shape[1]} actions of branch {branch} "
+                f"are masked; the environment must leave at least one choice allowed in each branch"
+            )

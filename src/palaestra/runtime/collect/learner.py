@@ -1,0 +1,247 @@
+"""One behavior of a run: its trainer, and when its summaries, checkpoints and end are due."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from palaestra.core.errors import ConfigError, DemoError, Diverged, ExportError, PluginError
+from palaestra.core.specs import BehaviorSpec
+from palaestra.core.temporary_files import scratch_in
+from palaestra.data.rollout import Rollout
+from palaestra.models.actor_critic import ActorCritic
+from palaestra.models.bodies import StackedMLP
+from palaestra.models.custom import OwnModule
+from palaestra.models.lstm import Memory
+from palaestra.models.policy import Actor
+from palaestra.models.trunk import Trunk
+from palaestra.rewards.demonstrations import load_demonstrations
+from palaestra.rewards.settings import GAILSettings
+from palaestra.runtime.collect.collector import Seat
+from palaestra.runtime.settings import BehaviorSettings
+from palaestra.trainers.base import Progresses, Remarks, Trainer, Warns, make_trainer
+from palaestra.trainers.settings import BCSettings
+
+OWN_REWARDS = ("ppo", "sac")
+"""Trainers for which a group's reward is one more reward of each of its agents."""
+MOST_WEIGHT = 1e15
+"""A layer or two of such weights, and float32 has no number for what comes out."""
+
+
+CRITICS = ("critics.head_", "targets.head_")
+"""SAC's part of `VALUES`."""
+VALUES = ("value_head.", *CRITICS)
+"""Of a network's tensors, those that are made for a trainer's reward signals."""
+
+
+class Learner:
+    """Counts with its seat's decisions, which ML-Agents calls steps."""
+
+    def __init__(
+        self,
+        name: str,
+        spec: BehaviorSpec,
+        settings: BehaviorSettings,
+        device: torch.device,
+        seed: int,
+        inference: bool,
+        scratch: Path | None = None,
+    ) -> None:
+        """`scratch`: the folder for demonstrations that are too large for memory; None: the system's temporary one."""
+        self.name, self.spec, self.settings = name, spec, settings
+        try:
+            with scratch_in(scratch):
+                self.trainer: Trainer = make_trainer(spec, settings, device, seed)
+                paths = [] if inference else _demo_paths(settings)
+                found = [load_demonstrations(path, spec, device) for path in paths]  # the trainer's own: each is read once
+            if any(isinstance(module, OwnModule) for module in self.trainer.network.modules()):
+                from palaestra.export.custom import check_exportable
+
+                check_exportable(self.trainer.network)  # better now than after an hour of training
+        except (ConfigError, PluginError, ExportError, DemoError) as error:
+            raise type(error)(f"behavior '{name}': {error}") from error
+        self.inference = inference
+        self._watches_groups, self._found = settings.trainer_type in OWN_REWARDS, list[str]()
+        self.oddities = list(dict.fromkeys(line for demonstrations in found for line in demonstrations.oddities))
+        """What is odd about the demonstrations that it learns from, a line each."""
+        self.seat = Seat(name, spec, self.trainer.policy, None if inference else self.trainer.rollout_size, self.trainer.keeps)
+        self.next_summary, self.next_checkpoint = settings.summary_freq, settings.checkpoint_interval
+
+    def remarks(self) -> list[str]:
+        """What its trainer has to say now. Raises ConfigError where it cannot have what it needs."""
+        if self.inference or not isinstance(self.trainer, Remarks):
+            return []
+        try:
+            return self.trainer.remarks()
+        except ConfigError as error:
+            raise ConfigError(f"behavior '{self.name}': {error}") from error
+
+    def warnings(self) -> list[str]:
+        """What is found wrong since the last call, by its trainer too."""
+        found, self._found = self._found, []
+        return found + (self.trainer.warnings() if isinstance(self.trainer, Warns) and not self.inference else [])
+
+    @property
+    def step(self) -> int:
+        """Decisions so far."""
+        return self.seat.decisions
+
+    @property
+    def training(self) -> bool:
+        """Whether it still learns."""
+        return not self.inference and self.step < self.settings.max_steps
+
+    @property
+    def work(self) -> int:
+        """Multiplications in one pass of the largest number of rows that are worked on together."""
+        rows = max(self.slots, getattr(self.settings.hyperparameters, "batch_size", 0))
+        return rows * multiplications(self.trainer.network)
+
+    def ticks_ahead(self) -> int:
+        """Ticks until something is due, at the soonest."""
+        slots = max(self.slots, 1)
+        due = min(self.next_summary, self.next_checkpoint, self.settings.max_steps if self.training else self.next_summary)
+        return max(-(-(due - self.step) // slots), 1)
+
+    @property
+    def slots(self) -> int:
+        """Seats of its table."""
+        return self.seat.meter.slots
+
+    @property
+    def progress(self) -> float | None:
+        """Share of an update under way that is done; None: its trainer does not know."""
+        return self.trainer.progress if isinstance(self.trainer, Progresses) else None
+
+    def update(self, rollout: Rollout) -> dict[str, float]:
+        """Learns from a rollout. The measurements, by tag. Raises Diverged where a loss is no finite number."""
+        self._look_for_groups(rollout)
+        measured = self.trainer.update(rollout, self.step).read()
+        for tag, value in measured.items():
+            if tag.startswith("Losses/") and not math.isfinite(value):
+                raise self._diverged(f"{tag} is {value}")
+        return measured
+
+    def _look_for_groups(self, rollout: Rollout) -> None:
+        """Notes the first group reward that arrives under a trainer that is not made for groups."""
+        if self._watches_groups and bool(rollout.group_reward.any()):
+            self._watches_groups, kind = False, self.settings.trainer_type
+            self._found.append(
+                f"Group rewards arrive, but trainer_type is {kind}: {kind} adds them to each agent's own rewards and does not learn which "
+                "agent of a group earned them; trainer_type: poca does"
+            )
+
+    def must_be_finite(self) -> None:
+        """Raises Diverged where a weight is no finite number, or one that leads to none. Waits for an accelerator."""
+        for name, weights in self.trainer.network.named_parameters():
+            lost = ~(weights.abs() < MOST_WEIGHT)
+            if lost.any():
+                raise self._diverged(f"weights '{name}' hold {weights[lost][0]:g}")
+
+    def _diverged(self, sign: str) -> Diverged:
+        return Diverged(
+            f"behavior '{self.name}': {sign} at step {self.step:,}: training has diverged. A smaller learning_rate, or rewards of another "
+            "size (reward_signals.extrinsic.strength, or normalize: true) may prevent it"
+        )
+
+    def summary_due(self) -> int | None:
+        """The step to write in a summary that is due now: the multiple that was passed, as ML-Agents does."""
+        return self._passed("next_summary", self.settings.summary_freq)
+
+    def checkpoint_due(self) -> bool:
+        """Whether its model is to be written now. Once it has learned all it will, that is so a last time."""
+        interval = self.settings.checkpoint_interval
+        new = self.next_checkpoint < self.settings.max_steps + interval
+        return self._passed("next_checkpoint", interval) is not None and new
+
+    def _passed(self, counter: str, every: int) -> int | None:
+        due = getattr(self, counter)
+        if self.step < due:
+            return None
+        passed = self.step // every * every
+        setattr(self, counter, passed + every)
+        return passed
+
+    def state_dict(self) -> dict[str, Any]:
+        """What its own file in a checkpoint holds."""
+        return {
+            "trainer": self.trainer.state_dict(),
+            "next_summary": self.next_summary,
+            "next_checkpoint": self.next_checkpoint,
+            "signals": sorted(self.settings.reward_signals),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes on from there; a summary or checkpoint that other settings make due earlier comes at once."""
+        self.trainer.load_state_dict(state["trainer"])
+        every, interval = self.settings.summary_freq, self.settings.checkpoint_interval
+        self.next_summary = min(state["next_summary"], (self.step // every + 1) * every)
+        self.next_checkpoint = min(state["next_checkpoint"], (self.step // interval + 1) * interval)
+
+    def initialize(self, state: Mapping[str, Any], origin: Path) -> bool:
+        """Starts the network from another run's. Raises ConfigError where the networks differ in shape.
+
+        Whether values come along: they belong to that run's reward signals and trainer, and begin anew where these have others.
+        """
+        network = self.trainer.network
+        saved, own = state["trainer"]["network"], network.state_dict()
+        differ = [
+            f"{key}: {_shape(saved, key)} there, {_shape(own, key)} here"
+            for key in dict.fromkeys((*own, *saved))  # a memory that is only there would be missed in play
+            if _shape(saved, key) != _shape(own, key)
+        ]
+        if any(not line.startswith(VALUES) for line in differ):
+            raise ConfigError(
+                f"behavior '{self.name}' cannot start from {origin}: its network has another shape ({'; '.join(differ[:3])}); use the same "
+                "network_settings, observations and actions, and trainers with the same networks (ppo, poca and bc have)"
+            )
+        others = differ or state["signals"] != sorted(self.settings.reward_signals)
+        anew = {key: value for key, value in own.items() if others and key.startswith(VALUES)}
+        # new heads of SAC belong to the layers that they were made with (see models.mirrored): on others only zeros value everything at 0
+        anew |= {key: torch.zeros_like(value) for key, value in anew.items() if key.startswith(CRITICS)}
+        network.load_state_dict({key: anew.get(key, saved.get(key)) for key in own})
+        return not anew
+
+
+def _shape(tensors: Mapping[str, Any], key: str) -> str:
+    return str(tuple(tensors[key].shape)) if key in tensors else "missing"
+
+
+def _demo_paths(settings: BehaviorSettings) -> Iterator[str | Sequence[str]]:
+    """Wherever a behavior has demonstrations from."""
+    yield from (signal.demo_path for signal in settings.reward_signals.values() if isinstance(signal, GAILSettings))
+    if settings.behavioral_cloning is not None:
+        yield settings.behavioral_cloning.demo_path
+    if isinstance(settings.hyperparameters, BCSettings) and settings.hyperparameters.demo_path is not None:
+        yield settings.hyperparameters.demo_path
+
+
+@torch.no_grad()
+def multiplications(network: Trunk) -> int:
+    """Multiplications in one pass of one row through actor and critics; of attention, only its layers."""
+    sized = [module for module in network.modules() if isinstance(module, StackedMLP | Memory)]
+    total = sum(weight.numel() for module in sized for weight in module.parameters() if weight.dim() > 1 and weight.shape[-2] > 1)
+
+    def count(layer: nn.Module, _: object, out: Tensor) -> None:
+        nonlocal total
+        weight = layer.weight
+        assert isinstance(weight, Tensor)
+        total += out.numel() * weight[0].numel()
+
+    hooks = [layer.register_forward_hook(count) for layer in network.modules() if isinstance(layer, nn.Linear | nn.Conv2d)]
+    device = next(network.parameters()).device
+    # ones: an entity of zeros would count as none
+    inputs = network.prepare(tuple(torch.ones((1, *obs.shape), device=device) for obs in network.spec.obs))
+    memory = torch.zeros((1, network.memory_size), device=device)
+    actor: Actor = network  # type: ignore[assignment]
+    actor.decide(inputs, memory)
+    if isinstance(network, ActorCritic):
+        network.value_with(inputs, memory)
+    for hook in hooks:
+        hook.remove()
+    return total

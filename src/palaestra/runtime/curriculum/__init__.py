@@ -1,0 +1,1 @@
+"""Environment parameters and their curricula in a run."""

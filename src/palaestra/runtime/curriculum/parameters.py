@@ -1,0 +1,260 @@
+"""Environment parameters in play: what the settings fix, and what is drawn anew for each episode of each area."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+
+from palaestra.core.errors import EnvError
+from palaestra.core.proxies import showing
+from palaestra.core.timestep import Action, TimeStep
+from palaestra.envs.base import Draws, Env, Queues
+from palaestra.envs.transfer import Transfer
+from palaestra.runtime.collect.area_episodes import AreaEpisodes
+from palaestra.scenario.samplers import (
+    Constant,
+    Gaussian,
+    MultiRangeUniform,
+    Sampler,
+    Stream,
+    Uniform,
+    key_of,
+    own_seed,
+    sampler_of,
+    seeds_of,
+)
+from palaestra.scenario.settings import CurriculumSettings, Parameter, SamplerSettings
+
+
+class Parameters:
+    """A `Watcher` of a run's collector that sets the parameters of an environment.
+
+    A value takes hold where an area begins its next episode. What is drawn is drawn for many episodes at once, which cost nothing until
+    an area has used them up. A game that draws by itself is told the distributions instead, with a seed for each copy.
+    """
+
+    def __init__(self, env: Env, forms: Mapping[str, Parameter] | None, seed: int, games_seed: int | None = None) -> None:
+        """`seed` is the run's. `games_seed` is for games, which cannot go on with their streams: of a resumed run it is another.
+
+        Nothing is set before `set`. Raises EnvError for values that the environment does not take, those of later lessons too.
+        """
+        self._env, self._forms = env, dict(forms or {})
+        self._seed, self._games_seed = seed, seed if games_seed is None else games_seed
+        behind = env.behind if isinstance(env, Transfer) else env
+        self._draws = behind if isinstance(behind, Draws) else None
+        self._queue: Queues = behind if isinstance(behind, Queues) else Queue(env)
+        self._streams: dict[str, Stream] = {}
+        self._before = torch.zeros_like(self._queue.episodes)
+        """(areas,) episodes of each area that the queue does not count: those before the run was gone on with."""
+        self._filled, self._left = self._before, 0
+        """(areas,) which of its episodes each area's next one was as the queue was filled, and for how many ticks none can use it up."""
+        self._dropped: list[str] = []
+        """Parameters that the run gone on from had settings for, and this one has none."""
+        for _, sentence in misfits(env, self._forms):
+            raise EnvError(sentence)
+
+    def sampler(self, name: str, lesson: int) -> Sampler:
+        """What a parameter is in a lesson."""
+        return sampler_of(value_of(self._forms[name], lesson))
+
+    def set(self, lessons: Mapping[str, int]) -> None:
+        """From each area's next episode on these are the lessons; of parameters not named, the first."""
+        for name in self._dropped:
+            self._env.set_parameters({name: torch.full((self._env.num_areas,), self._env.parameters[name])})
+        for name, form in self._forms.items():
+            self._set(name, value_of(form, lessons.get(name, 0)), lessons.get(name, 0))
+        if self._left:  # gone on with
+            self._fill()
+        else:
+            self._refill()
+
+    def change(self, name: str, lesson: int) -> None:
+        """From each area's next episode on a parameter is in another lesson."""
+        self._set(name, value_of(self._forms[name], lesson), lesson)
+        self._refill()
+
+    def _set(self, name: str, value: float | SamplerSettings, lesson: int) -> None:
+        sampler, own = sampler_of(value), own_seed(value)
+        self._streams.pop(name, None)
+        if isinstance(sampler, Constant):
+            self._env.set_parameters({name: torch.full((self._env.num_areas,), sampler.value)})
+        elif self._draws is not None:
+            seed = key_of(self._games_seed, name, lesson)[0] if own is None else own
+            kind, numbers = _told(sampler)
+            self._draws.draw_parameter(name, kind, numbers, seeds_of(seed, self._env.num_areas))
+        else:
+            _, least, most = getattr(self._env, "parameter_ranges", {}).get(name, (0.0, -torch.inf, torch.inf))
+            key = key_of(self._seed if own is None else own, name, lesson)
+            self._streams[name] = Stream(sampler, key, (least, most))
+
+    @property
+    def _next(self) -> Tensor:
+        """(areas,) which of its episodes each area's next one is."""
+        return self._before + self._queue.episodes
+
+    def _refill(self) -> None:
+        self._filled, self._left = self._next, self._queue.queue_length - 1
+        self._fill()
+
+    def _fill(self) -> None:
+        """Puts into the queue what it was last filled with, whether used by now or not, so that a run gone on with has the same."""
+        if not self._streams:
+            return
+        length = self._queue.queue_length
+        turns = (self._next - self._filled)[:, None] + torch.arange(length, device=self._filled.device)
+        episodes = self._filled[:, None] + turns % length
+        self._queue.queue_parameters({name: stream.drawn(episodes) for name, stream in self._streams.items()})
+
+    def begin(self, steps: Mapping[str, TimeStep]) -> None:
+        """Every area has begun an episode with what was set."""
+        if isinstance(self._queue, Queue):
+            self._queue.begin(steps)
+        self._refill()
+
+    def watch(self, steps: Mapping[str, TimeStep]) -> None:
+        """Draws the next values once an area may need them. Does not wait for an accelerator."""
+        if not self._streams:
+            return
+        if isinstance(self._queue, Queue):
+            self._queue.watch(steps)
+        self._left -= 1
+        if self._left == 0 and self._filled.device.type == "cpu":
+            self._left = self._queue.queue_length - 1 - int((self._next - self._filled).max())
+        if self._left == 0:
+            self._refill()
+
+    def state_dict(self) -> dict[str, Any]:
+        """How many episodes the areas have had, and whose go on."""
+        state: dict[str, Any] = {"episode": self._next, "filled": self._filled, "left": self._left, "names": list(self._forms)}
+        return {**state, "areas": self._queue.state_dict()} if isinstance(self._queue, Queue) else state
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes on with those, in another number of areas too. Call `set` next."""
+        now = self._queue.episodes
+        self._before = _resized(state["episode"], now) - now
+        self._filled, self._left = _resized(state["filled"], now), state["left"]
+        self._dropped = [name for name in state["names"] if name not in self._forms and name in self._env.parameters]
+        if isinstance(self._queue, Queue) and "areas" in state:
+            self._queue.load_state_dict(state["areas"])
+
+
+def misfits(env: Env, forms: Mapping[str, Parameter] | None) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """Path in the settings, and a sentence, of each value that an environment does not take. Games take anything."""
+    if isinstance(env.behind if isinstance(env, Transfer) else env, Draws):
+        return
+    for name, form in (forms or {}).items():
+        for lesson in range(lessons_of(form)):
+            try:
+                for value in _least_and_most(sampler_of(value_of(form, lesson))):
+                    env.set_parameters({name: torch.full((env.num_areas,), value)})
+            except EnvError as error:
+                within = ("curriculum", lesson, "value") if isinstance(form, CurriculumSettings) else ()
+                yield ("environment_parameters", name, *within), str(error)
+                if name not in env.parameters:
+                    break
+
+
+def _least_and_most(sampler: Sampler) -> tuple[float, ...]:
+    """Of what is drawn; of a normal distribution, which has no bounds, the mean: what lies beyond the range is moved there."""
+    return (sampler.mean,) if isinstance(sampler, Gaussian) else sampler.ends or ()
+
+
+def _resized(episodes: Tensor, like: Tensor) -> Tensor:
+    """Those of other areas are 0."""
+    resized = torch.zeros_like(like)
+    resized[: len(episodes)] = episodes[: len(like)]
+    return resized
+
+
+def lessons_of(form: Parameter) -> int:
+    """How many lessons a parameter has; one that is no curriculum has one."""
+    return len(form.curriculum) if isinstance(form, CurriculumSettings) else 1
+
+
+def value_of(form: Parameter, lesson: int) -> float | SamplerSettings:
+    """What a parameter is in a lesson; of a shorter curriculum in its last."""
+    return form.curriculum[min(lesson, len(form.curriculum) - 1)].value if isinstance(form, CurriculumSettings) else form
+
+
+def _told(sampler: Sampler) -> tuple[Any, list[float]]:
+    """A distribution as `Draws` takes it."""
+    match sampler:
+        case Uniform(low, high):
+            return "uniform", [low, high]
+        case Gaussian(mean, st_dev):
+            return "gaussian", [mean, st_dev]
+        case MultiRangeUniform(intervals):
+            return "multirangeuniform", [end for interval in intervals for end in interval]
+    raise AssertionError(sampler)
+
+
+def with_parameters(env: Env, forms: Mapping[str, Parameter] | None, lessons: Mapping[str, int], seed: int) -> Env:
+    """The same environment, to play in: its parameters are those of these lessons, and drawn as in training."""
+    if not forms:
+        return env
+    parameters = Parameters(env, forms, seed)
+    parameters.set(lessons)
+    return cast(Env, showing(_Played, env)(env, parameters))
+
+
+class _Played:
+    def __init__(self, env: Env, parameters: Parameters) -> None:
+        self._env, self._parameters = env, parameters
+
+    def reset(self, seed: int) -> dict[str, TimeStep]:
+        steps = self._env.reset(seed)
+        self._parameters.begin(steps)
+        return steps
+
+    def step(self, actions: Mapping[str, Action]) -> dict[str, TimeStep]:
+        steps = self._env.step(actions)
+        self._parameters.watch(steps)
+        return steps
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._env, name)
+
+
+class Queue:
+    """`envs.base.Queues`, by watching where each area's episodes begin."""
+
+    queue_length = 64
+    """As there."""
+
+    def __init__(self, env: Env) -> None:
+        self._env, self._areas, self._values = env, AreaEpisodes(env.num_areas), dict[str, Tensor]()
+        self.episodes = torch.zeros(env.num_areas, dtype=torch.int64, device=env.device)
+        """As there."""
+        self._filled = self.episodes
+
+    def queue_parameters(self, values: Mapping[str, Tensor]) -> None:
+        """Sets the first of each area's."""
+        self._values, self._filled = dict(values), self.episodes
+        self._set()
+
+    def _set(self) -> None:
+        turn = (self.episodes - self._filled)[:, None]
+        self._env.set_parameters({name: values.gather(1, turn)[:, 0] for name, values in self._values.items()})
+
+    def begin(self, steps: Mapping[str, TimeStep]) -> None:
+        """Every area has begun an episode."""
+        self._areas.begin(steps)
+        self.episodes = self.episodes + 1
+
+    def watch(self, steps: Mapping[str, TimeStep]) -> None:
+        """Sets the next of the areas that have begun an episode."""
+        over = self._areas.over(steps)
+        if over is not None:
+            self.episodes = self.episodes + over
+            self._set()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Whose episodes go on."""
+        return self._areas.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes on with those."""
+        self._areas.load_state_dict({"living": {name: column.to(self._env.device) for name, column in state["living"].items()}})

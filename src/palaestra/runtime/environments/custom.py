@@ -1,0 +1,147 @@
+"""Environments of a user's own: objects, and functions or classes that make them.
+
+All of them may be an `Env`, a Gymnasium environment or a Gymnasium vector environment.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from functools import partial
+from inspect import Parameter, signature
+from typing import Any, cast
+
+from palaestra.core.errors import EnvError, PalaestraError, raised
+from palaestra.core.plugins import import_own, nearest
+from palaestra.envs.base import Env
+
+NO_OPTIONS: Mapping[str, Any] = {}
+KINDS = "an Env (palaestra.envs.base), a gymnasium.Env or a gymnasium.vector.VectorEnv"
+
+
+def own_env(place: str, areas: int | None, device: str, options: Mapping[str, Any]) -> Env:
+    """The environment that `python:module:factory` makes. Raises EnvError."""
+    name = f"python:{place}"
+    module_name, _, attribute = place.partition(":")
+    if not module_name or not attribute:
+        raise EnvError(f"'{name}' is not complete; expected python:module:factory, such as python:my_game:make")
+    module = import_own(module_name, name)
+    factory = getattr(module, attribute, None)
+    if factory is None:
+        raise EnvError(f"{name}: module '{module_name}' ({module.__file__}) has no '{attribute}'{nearest(attribute, vars(module))}")
+    if not callable(factory):
+        raise EnvError(
+            f"{name}: '{attribute}' is an instance of {type(factory).__name__}; expected a function or class that makes an environment"
+        )
+    return made_by(factory, name, areas, device, options)
+
+
+def given_env(given: object, areas: int | None, device: str) -> tuple[Env, bool]:
+    """The `Env` for what a program gives as its environment, and whether it was made here, so that its end is ours to care for.
+
+    A single Gymnasium environment is one area; a function or class that makes one is called once for each area. Raises EnvError.
+    """
+    name = f"env ({getattr(given, '__name__', type(given).__name__)})"
+    if not isinstance(given, type) and not _missing(given):
+        return cast(Env, given), False
+    if (known := _from_gymnasium(given)) is not None:
+        if areas is not None and known.num_areas != areas:
+            raise EnvError(
+                f"{name}: {areas} areas were asked for (num_areas), and this environment has {known.num_areas}; give a function that makes "
+                f"an environment, such as lambda: gymnasium.make('CartPole-v1'), which is called once for each area"
+            )
+        return known, False
+    if callable(given):
+        return made_by(given, name, areas, device), True
+    if isinstance(given, list | tuple) and given and all(_from_gymnasium(one) is not None for one in given):
+        return _around(given), False
+    raise EnvError(f"{name} cannot be trained in: expected {KINDS}, or a function or class that makes one; it lacks {_listed(given)}")
+
+
+def made_by(factory: Callable[..., Any], name: str, areas: int | None, device: str, options: Mapping[str, Any] = NO_OPTIONS) -> Env:
+    """What a function or class makes, with `areas` areas or its own number of them. Raises EnvError."""
+    made = call(factory, name, areas, device, options)
+    gymnasium = sys.modules.get("gymnasium")
+    if gymnasium is not None and isinstance(made, gymnasium.Env):
+        return _around(_repeated(made, lambda: call(factory, name, areas, device, options), name, areas))
+    env = _from_gymnasium(made)
+    if env is None:
+        if _missing(made):
+            raise EnvError(f"{name} gave an instance of {type(made).__name__}, which lacks {_listed(made)}; expected {KINDS}")
+        env = cast(Env, made)
+    if areas is not None and env.num_areas != areas:
+        raise EnvError(f"{name}: {areas} areas were asked for and it made {env.num_areas}; its factory should take 'areas'")
+    return env
+
+
+def _repeated(first: Any, make: Callable[[], Any], name: str, areas: int | None) -> list[Any]:
+    """A Gymnasium environment for each area."""
+    from palaestra.envs.gymnasium import DEFAULT_AREAS
+
+    made = [first]
+    for _ in range((DEFAULT_AREAS if areas is None else areas) - 1):
+        another = make()
+        if any(another is one for one in made):
+            raise EnvError(f"{name} gave the same environment twice; it is called once for each area and must make a new one each time")
+        made.append(another)
+    return made
+
+
+def _from_gymnasium(given: object) -> Env | None:
+    """An `Env` around a Gymnasium environment or vector environment; None for anything else. Without Gymnasium imported there is none."""
+    gymnasium = sys.modules.get("gymnasium")
+    if gymnasium is None or not isinstance(given, gymnasium.Env | gymnasium.vector.VectorEnv):
+        return None
+    return _around(given)
+
+
+def _around(given: Any) -> Env:
+    from palaestra.envs.gymnasium import GymnasiumEnv
+    from palaestra.runtime.collect.env_checks import guarded
+
+    env = GymnasiumEnv.around(given)
+    return guarded(cast(Env, env), env.name)
+
+
+def call(factory: Callable[..., Any], name: str, areas: int | None, device: str, options: Mapping[str, Any]) -> Any:
+    """Calls it with what its signature takes. `areas` and `device` may be left out of it, options may not."""
+    form = signature(factory)
+    takes = form.parameters
+    takes_all = any(parameter.kind is Parameter.VAR_KEYWORD for parameter in takes.values())
+    unknown = [option for option in options if option not in takes and not takes_all]
+    if unknown:
+        raise EnvError(f"{name} takes no option '{unknown[0]}'{nearest(unknown[0], takes)} (it takes: {', '.join(takes) or 'none'})")
+    if _is_gymnasiums(factory):
+        takes_all = False  # further keywords go to the environment, which knows neither
+    arguments = {key: value for key, value in {"areas": areas, "device": device}.items() if key in takes or takes_all}
+    if areas is None and "areas" in takes and takes["areas"].default is not Parameter.empty:
+        del arguments["areas"]
+    try:
+        form.bind(**arguments, **options)
+    except TypeError as error:
+        raise EnvError(f"{name} cannot be called: {error}; what it needs beyond 'areas' and 'device' is an option to be given") from error
+    try:
+        return factory(**arguments, **options)
+    except PalaestraError:
+        raise
+    except Exception as error:  # whatever a user's factory does
+        raise EnvError(f"{name} could not be made: {raised(error)}") from error
+
+
+def _is_gymnasiums(factory: Callable[..., Any]) -> bool:
+    """Whether it is `gymnasium.make` or `make_vec` with arguments bound, or a class of a Gymnasium environment."""
+    gymnasium = sys.modules.get("gymnasium")
+    inner = factory.func if isinstance(factory, partial) else factory
+    if gymnasium is None:
+        return False
+    return inner in (gymnasium.make, gymnasium.make_vec) or (isinstance(inner, type) and issubclass(inner, gymnasium.Env))
+
+
+def _missing(env: object) -> list[str]:
+    """Members of an `Env`, methods and values, that it lacks and training needs: pictures are for `record` alone."""
+    members = {**Env.__annotations__, **vars(Env)}
+    return [name for name in members if not name.startswith("_") and name != "render" and not hasattr(env, name)]
+
+
+def _listed(env: object) -> str:
+    return ", ".join(_missing(env)) + " of an Env"

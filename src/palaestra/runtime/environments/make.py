@@ -1,0 +1,102 @@
+"""From what `--env` or `env_path` says to an environment.
+
+=========================  ==========================================================
+`Game`                     an executable file of that name (a Unity build), else the built-in
+`game.py`                  a game written in Python (palaestra.sdk), run as a process of its own
+`editor`                   the Unity Editor
+`builtin:3DBall`           the built-in, whatever files there are
+`gymnasium:CartPole-v1`    a Gymnasium id; `gymnasium:module:Id-v0` imports a module first
+`python:module:factory`    what a function (or class) of yours makes: an `Env`, or a Gymnasium environment
+=========================  ==========================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from palaestra.core.errors import EnvError
+from palaestra.core.plugins import Registry, nearest, see_current_folder
+from palaestra.envs.base import Env
+from palaestra.envs.unity import executable
+from palaestra.runtime.environments.custom import call, own_env
+
+if TYPE_CHECKING:
+    from palaestra.runtime.environments.unity_games import GameSettings
+
+EDITOR = "editor"
+
+NO_OPTIONS: Mapping[str, Any] = {}
+
+
+def make_env(
+    name: str | None,
+    *,
+    areas: int | None = None,
+    device: str = "cpu",
+    options: Mapping[str, Any] = NO_OPTIONS,
+    games: GameSettings | None = None,
+) -> Env:
+    """The environment that `name` stands for (see the top of this module), with `areas` areas or its own number of them.
+
+    `device` is for those that can run on several; `env.device` says where it is. `games` is for Unity games alone.
+    Raises EnvError with what to do.
+    """
+    if not name:
+        raise EnvError("no environment given: name one with --env, such as --env=3DBall ('palaestra envs' lists them)")
+    if is_game(name):
+        from palaestra.runtime.environments.unity_games import open_games  # brings gRPC: 0.1 s
+
+        return open_games(None if name == EDITOR else name, areas, options, games)
+    if games is not None and games.copies > 1:
+        raise EnvError(f"{name} is no Unity build, of which alone there can be several copies (--num-envs); more areas are --num-areas")
+    kind, colon, rest = name.partition(":")
+    if colon and kind == "gymnasium":
+        see_current_folder()
+        from palaestra.envs.gymnasium import GymnasiumEnv  # not needed by the others: 0.1 s
+
+        return GymnasiumEnv(rest, areas, **options)
+    if colon and kind == "python":
+        return own_env(rest, areas, device, options)
+    if colon and kind == "builtin":
+        return _builtin(rest, areas, device, options)
+    return _builtin(name, areas, device, options)
+
+
+def is_game(name: str | None) -> bool:
+    """Whether that is a Unity build, or something that can only be meant as one; or the Editor."""
+    if not name:
+        return False
+    if name == EDITOR:
+        return True
+    if name.partition(":")[0] in ("gymnasium", "python", "builtin"):
+        return False
+    return executable.find(name) is not None or (executable.looks_like_build(name) and name not in Registry("envs"))
+
+
+def _builtin(name: str, areas: int | None, device: str, options: Mapping[str, Any]) -> Env:
+    registry = Registry("envs")
+    if name not in registry:
+        if Path(name).exists():
+            raise EnvError(executable.explain_missing(name))
+        known = ", ".join(registry.names())
+        raise EnvError(
+            f"no file and no built-in environment is named '{name}'{_meant(name, registry)} "
+            f"(built in: {known}; others as gymnasium:ID or python:module:factory)"
+        )
+    return cast(Env, call(registry.get(name), name, areas, device, options))
+
+
+def _meant(name: str, registry: Registry) -> str:
+    import gymnasium
+
+    told = name.partition(":")[2]  # 'gym:CartPole-v1', of the library's old name
+    for one in (name, told):
+        if one in gymnasium.registry:
+            return f"; did you mean 'gymnasium:{one}'?"
+    if told in registry:
+        return f"; did you mean 'builtin:{told}'?"
+    if ":" in name:
+        return f"; did you mean 'python:{name}'?"
+    return nearest(name, registry.names())

@@ -1,0 +1,100 @@
+"""Unity games out of a run's settings, or out of keywords."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+from palaestra.core.errors import EnvError, PalaestraError, raised
+from palaestra.core.plugins import import_own, nearest
+from palaestra.envs.unity.env import Tell, UnityEnv
+from palaestra.envs.unity.options import Restarts, UnityOptions
+from palaestra.runtime.settings import RunSettings
+from palaestra.wire.channels import Engine
+from palaestra.wire.side_channels import SideChannel
+
+
+@dataclass(frozen=True, slots=True)
+class GameSettings:
+    """What a run's settings say of Unity games."""
+
+    options: UnityOptions = field(default_factory=UnityOptions)
+    channels: Sequence[str] = ()  # side channels of the user's own, each as module:Class
+    tell: Tell | None = None  # takes lines for people
+
+    @property
+    def copies(self) -> int:
+        """Of the build."""
+        return self.options.copies
+
+
+def game_settings(settings: RunSettings, logs: Path | None, tell: Tell | None = None) -> GameSettings:
+    """`logs`: the folder of the games' own logs; None: a temporary one."""
+    env, engine = settings.env_settings, settings.engine_settings
+    options = UnityOptions(
+        copies=env.num_envs,
+        args=env.env_args or (),
+        base_port=env.base_port,
+        editor_port=env.editor_port,
+        bind=env.bind,
+        patience=env.timeout_wait,
+        max_message_mb=env.max_message_mb,
+        restarts=Restarts(env.max_lifetime_restarts, env.restarts_rate_limit_n, env.restarts_rate_limit_period_s),
+        engine=Engine(**{each.name: getattr(engine, each.name) for each in fields(Engine)}),
+        no_graphics=engine.no_graphics,
+        no_graphics_monitor=engine.no_graphics_monitor,
+        logs=logs,
+        show_output=settings.debug,
+    )
+    return GameSettings(options, env.side_channels or (), tell)
+
+
+def open_games(executable: str | None, areas: int | None, options: Mapping[str, Any], games: GameSettings | None) -> UnityEnv:
+    """A build, or where there is none the Editor. `options` are fields of UnityOptions and Engine, and `side_channels`: a list of them.
+
+    Raises EnvError for an unknown option or a build that is not there.
+    """
+    games = games or GameSettings()
+    given = dict(options)
+    channels = [*own_channels(games.channels), *given.pop("side_channels", ())]
+    if wrong := [channel for channel in channels if not isinstance(channel, SideChannel)]:
+        raise EnvError(f"side_channels holds a {type(wrong[0]).__name__}; expected instances of subclasses of SideChannel")
+    of_engine, of_games = ({each.name for each in fields(kind)} for kind in (Engine, UnityOptions))
+    if unknown := [name for name in given if name not in of_engine | of_games]:
+        hint = nearest(unknown[0], of_engine | of_games)
+        raise EnvError(f"a Unity game takes no option '{unknown[0]}'{hint} (it takes: {', '.join(sorted(of_engine | of_games))})")
+    engine = replace(games.options.engine, **{name: value for name, value in given.items() if name in of_engine})
+    rest = {name: value for name, value in given.items() if name in of_games}
+    chosen = replace(games.options, engine=engine, executable=executable, areas=areas or 1, **rest)
+    return UnityEnv(chosen, channels, games.tell)
+
+
+def own_channels(names: Iterable[str]) -> list[SideChannel]:
+    """An instance of each class, imported as `python:` environments are. Raises EnvError with what to do."""
+    return [_own_channel(name) for name in names]
+
+
+def _own_channel(name: str) -> SideChannel:
+    title = f"side channel '{name}'"
+    module_name, _, attribute = name.partition(":")
+    if not module_name or not attribute:
+        raise EnvError(f"{title} is not complete; expected module:Class, such as my_channels:Scores")
+    module = import_own(module_name, title)
+    make = getattr(module, attribute, None)
+    if make is None:
+        raise EnvError(f"{title}: module '{module_name}' ({module.__file__}) has no '{attribute}'{nearest(attribute, vars(module))}")
+    if not callable(make):
+        raise EnvError(f"{title}: '{attribute}' is an instance of {type(make).__name__}; expected a subclass of SideChannel")
+    try:
+        channel = make()
+    except PalaestraError:
+        raise
+    except Exception as error:  # whatever a user's constructor does
+        raise EnvError(f"{title} could not be made, without arguments: {raised(error)}") from error
+    if not isinstance(channel, SideChannel):
+        raise EnvError(
+            f"{title} gave an instance of {type(channel).__name__}; expected a subclass of palaestra.wire.side_channels.SideChannel"
+        )
+    return channel

@@ -1,0 +1,1 @@
+"""What a run measures, and where that goes: TensorBoard, JSONL, the console, pictures."""

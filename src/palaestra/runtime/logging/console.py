@@ -1,0 +1,251 @@
+"""What a run says while it runs: lines as ML-Agents prints them, and below them, on a terminal, a live one a behavior."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TextIO
+
+from palaestra.core.display import escaped, escaped_lines
+from palaestra.runtime.storage.files import explain, silence
+
+if TYPE_CHECKING:
+    from rich.console import Console as Terminal
+    from rich.live import Live
+    from rich.text import Text
+
+REFRESH = 0.25
+"""Seconds between two looks of the live line."""
+SILENCE = 60.0
+"""Seconds without a line after which one about progress is printed where there is no terminal."""
+_WINDOW = 60.0  # seconds that the rate is measured over
+_BARS = (8, 30)  # least and most columns of the bar
+_STYLES = {"WARNING": "yellow", "ERROR": "bold red"}
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressRow:
+    """Where a behavior is."""
+
+    behavior: str
+    step: int  # agent-steps so far
+    max_steps: int | None  # None: no end, as in inference
+    reward: float | None  # mean return of the last episodes
+
+
+class Console:
+    """Prints a run's lines. A reader that has gone away, or a full disk behind a redirect, silences it and never stops a run.
+
+    Standard error then says so once, unless the reader went away."""
+
+    def __init__(self, debug: bool, stream: TextIO | None = None) -> None:
+        """`debug` shows debug lines too, all with time and origin. `stream` is standard output where none is given."""
+        self._debug = debug
+        self._stream = sys.stdout if stream is None else stream
+        self._terminal = _terminal(self._stream)
+        self._live: Live | None = None
+        self._paces: dict[str, Pace] = {}
+        self._due = 0.0
+        self._spoke = time.monotonic()
+        self._silent = False
+
+    def debug(self, text: str) -> None:
+        """Shown with --debug only."""
+        if self._debug:
+            self._say("DEBUG", text)
+
+    def info(self, text: str) -> None:
+        """A plain line."""
+        self._say("INFO", text)
+
+    def tell(self, level: str, text: str) -> None:
+        """A line of someone who knows no console: 'info' or 'warning'."""
+        self._say(level.upper(), text)
+
+    def warning(self, text: str) -> None:
+        """What a user should look at."""
+        self._say("WARNING", text)
+
+    def error(self, text: str) -> None:
+        """What went wrong."""
+        self._say("ERROR", text)
+
+    def due(self) -> bool:
+        """Whether `progress` would do anything now: asking costs far less than making rows."""
+        return time.monotonic() >= self._due
+
+    def progress(self, rows: Sequence[ProgressRow], shares: Mapping[str, float] | None = None, remarks: Sequence[str] = ()) -> None:
+        """Shows where the run is; `shares` has parts of its time by name, `remarks` are lines below.
+
+        Does nothing within a quarter second of the last time.
+        """
+        now = time.monotonic()
+        if now < self._due or self._silent:
+            return
+        self._due = now + REFRESH
+        for row in rows:
+            self._paces.setdefault(row.behavior, Pace()).add(now, row.step)
+        if self._terminal is not None:
+            try:
+                self._show(self._terminal, rows, shares or {}, remarks)
+            except OSError as error:
+                self._fall_silent(error)
+        elif now - self._spoke >= SILENCE:
+            for row in rows:
+                self.info(sentence(row, self._paces[row.behavior].rate()))
+            for remark in remarks:
+                self.info(remark)
+
+    def close(self) -> None:
+        """Takes the live line away."""
+        if self._live is not None:
+            with suppress(OSError):
+                self._live.stop()
+            self._live = None
+
+    def _show(self, terminal: Terminal, rows: Sequence[ProgressRow], shares: Mapping[str, float], remarks: Sequence[str]) -> None:
+        from rich.console import Group
+        from rich.live import Live
+        from rich.text import Text
+
+        widest = max((len(escaped(row.behavior)) for row in rows), default=0)
+        plain = terminal.options.ascii_only
+        lines = [
+            live_line(row, self._paces[row.behavior].rate(), shares if row is rows[-1] else {}, (terminal.width, widest), plain)
+            for row in rows
+        ]
+        lines += [Text(escaped(remark), "dim", no_wrap=True, overflow="ellipsis") for remark in remarks]
+        if self._live is None:
+            self._live = Live(console=terminal, auto_refresh=False, transient=True)  # without its thread: no core is ours to waste
+            self._live.start()
+        self._live.update(Group(*lines), refresh=True)
+
+    def _say(self, level: str, text: str) -> None:
+        if self._silent:
+            return
+        self._spoke = time.monotonic()
+        text = escaped_lines(text)
+        line = f"{time.strftime('%Y-%m-%d %H:%M:%S')} {level} [{_origin()}] {text}" if self._debug else f"[{level}] {text}"
+        try:
+            if self._terminal is not None:
+                from rich.text import Text
+
+                self._terminal.print(Text(line, _STYLES.get(level, "")), soft_wrap=True)
+            elif self._stream is not None:
+                self._stream.write(_encodable(line, self._stream) + "\n")
+                self._stream.flush()
+        except (OSError, ValueError) as error:
+            self._fall_silent(error)
+
+    def _fall_silent(self, error: Exception) -> None:
+        self._silent, self._live = True, None
+        silence(self._stream)
+        if isinstance(error, OSError) and not isinstance(error, BrokenPipeError) and self._stream is not sys.stderr:
+            with suppress(OSError, ValueError, AttributeError):
+                sys.stderr.write(f"[WARNING] standard output cannot be written ({explain(error)}): the run goes on without a word\n")
+                sys.stderr.flush()
+
+
+class Pace:
+    """Steps a second over the last minute."""
+
+    def __init__(self) -> None:
+        self._seen: deque[tuple[float, int]] = deque()
+
+    def add(self, now: float, step: int) -> None:
+        """Notes that `step` was reached at `now`, in seconds of any clock."""
+        self._seen.append((now, step))
+        while now - self._seen[0][0] > _WINDOW:
+            self._seen.popleft()
+
+    def rate(self) -> float | None:
+        """None until there is enough to tell."""
+        (begin, first), (end, last) = self._seen[0], self._seen[-1]
+        return (last - first) / (end - begin) if end - begin >= 2 * REFRESH else None
+
+
+def sentence(row: ProgressRow, rate: float | None) -> str:
+    """Progress in a plain line."""
+    parts = [f"step {row.step:,}"]
+    if row.max_steps:
+        parts[0] += f" of {row.max_steps:,} ({_share(row):.0%})"
+    if rate is not None:
+        parts.append(f"{rate:,.0f} agent-steps/s")
+    if row.reward is not None:
+        parts.append(f"mean reward {row.reward:.3f}")
+    if left := _left(row, rate):
+        parts.append(f"{left} left")
+    return f"{escaped(row.behavior)}: {', '.join(parts)}"
+
+
+def live_line(row: ProgressRow, rate: float | None, shares: Mapping[str, float], room: tuple[int, int], plain: bool) -> Text:
+    """Progress for a terminal of `room` (columns, columns for the name); the least important parts go where it is narrow."""
+    from rich.text import Text
+
+    columns, name = room
+    left = _left(row, rate)
+    parts = {  # in the order shown: (rank, text, style); the highest rank goes first
+        "name": (0, f"{escaped(row.behavior):<{name}}", "bold"),
+        "bar": (4, " " * _BARS[0] if row.max_steps else "", "cyan"),
+        "share": (1, f"{_share(row):.0%}" if row.max_steps else "", ""),
+        "step": (5, f"{row.step:,}/{row.max_steps:,}" if row.max_steps else f"{row.step:,}", "dim"),
+        "rate": (3, f"{rate:,.0f} agent-steps/s" if rate is not None else "", ""),
+        "reward": (1, f"reward {row.reward:.3f}" if row.reward is not None else "", "green"),
+        "left": (2, f"{left} left" if left else "", ""),
+        "shares": (6, " ".join(f"{name} {share:.0%}" for name, share in shares.items()), "dim"),
+    }
+    parts = {key: part for key, part in parts.items() if part[1]}
+    while (spare := columns - sum(len(text) + 2 for _, text, _ in parts.values()) + 2) < 0 and len(parts) > 1:
+        del parts[max(parts, key=lambda key: parts[key][0])]
+    if "bar" in parts:
+        parts["bar"] = (0, _bar(_share(row), min(_BARS[1], _BARS[0] + spare), plain), "cyan")
+    line = Text("  ").join(Text(text, style) for _, text, style in parts.values())
+    line.no_wrap, line.overflow = True, "ellipsis"
+    return line
+
+
+def _bar(share: float, columns: int, plain: bool) -> str:
+    done = int(share * columns)
+    full, empty = ("=", "-") if plain else ("━", "┄")
+    return full * done + empty * (columns - done)
+
+
+def _share(row: ProgressRow) -> float:
+    return min(1.0, row.step / row.max_steps) if row.max_steps else 0.0
+
+
+def _left(row: ProgressRow, rate: float | None) -> str:
+    if not rate or not row.max_steps or row.step >= row.max_steps:
+        return ""
+    seconds = int((row.max_steps - row.step) / rate)
+    minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86400
+    if days:
+        return f"{days} d {hours % 24} h"
+    return f"{hours}:{minutes % 60:02}:{seconds % 60:02}" if hours else f"{minutes}:{seconds % 60:02}"
+
+
+def _terminal(stream: TextIO) -> Terminal | None:
+    """rich's console where `stream` is one that can move its cursor. rich itself reads NO_COLOR."""
+    if stream is None or not stream.isatty() or os.environ.get("TERM") == "dumb":
+        return None
+    from rich.console import Console as Terminal
+
+    return Terminal(file=stream)
+
+
+def _encodable(line: str, stream: TextIO) -> str:
+    encoding = stream.encoding or "utf-8"
+    return line.encode(encoding, "backslashreplace").decode(encoding)
+
+
+def _origin() -> str:
+    """File and line of whoever asked for the line."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename == __file__:
+        frame = frame.f_back
+    return f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"

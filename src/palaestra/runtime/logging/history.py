@@ -1,0 +1,122 @@
+"""What a run measured, read back from `metrics.jsonl` or from ML-Agents' event files."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+
+from palaestra.core.errors import RunError
+from palaestra.runtime.logging.sinks import METRICS
+from palaestra.runtime.storage.files import explain
+
+_HEAD = frozenset(("behavior", "step", "time", "elapsed", "training", "episodes", "std"))
+
+
+@dataclass(frozen=True)
+class Points:
+    """One tag of one behavior: three arrays of one length."""
+
+    step: np.ndarray
+    seconds: np.ndarray  # of training
+    value: np.ndarray
+
+
+History: TypeAlias = dict[str, dict[str, Points]]
+"""Behavior, then tag."""
+
+
+def read_history(run: Path) -> History:
+    """All curves of a run. Raises RunError where there are none."""
+    try:
+        history = _read_jsonl(run / METRICS) if (run / METRICS).exists() else _read_events(run)
+    except OSError as error:
+        raise RunError(f"cannot read the metrics of {run}: {explain(error)}") from error
+    if not history:
+        raise RunError(f"no metrics in {run}: the first come with the first summary, after summary_freq steps")
+    return history
+
+
+def tags(histories: Iterable[History]) -> list[str]:
+    """Of all the runs together, sorted."""
+    return sorted({tag for history in histories for tagged in history.values() for tag in tagged})
+
+
+def has_metrics(run: Path) -> bool:
+    """Whether a folder is a run that has measured something: one of ours, or of ML-Agents."""
+    return (run / METRICS).is_file() or next(run.glob("**/events.out.tfevents.*"), None) is not None
+
+
+def find_tags(words: Sequence[str], known: Sequence[str]) -> list[str]:
+    """The tags of names (`find_tag`), of patterns such as 'Losses/*', and of several of either with commas between. Raises RunError."""
+    names = [part.strip() for word in words for part in ([word] if word in known else word.split(",")) if part.strip()]
+    found: dict[str, None] = {}
+    for name in names:
+        if name in known or not any(sign in name for sign in "*?["):
+            found[find_tag(name, known)] = None
+            continue
+        matches = [tag for tag in known if fnmatchcase(tag.casefold(), name.casefold())]
+        if not matches:
+            raise RunError(f"no metric matches '{name}'\n  there are:\n    " + "\n    ".join(known))
+        found |= dict.fromkeys(matches)
+    return list(found)
+
+
+def find_tag(name: str, known: Sequence[str]) -> str:
+    """The tag of that name; its last part, such as 'entropy', will do where only one ends so. Raises RunError, with the nearest."""
+    if name in known:
+        return name
+    wanted = name.casefold()
+    names = {tag: (tag.casefold(), tag.casefold().rpartition("/")[2]) for tag in known}
+    alike = [tag for tag, forms in names.items() if wanted in forms]
+    if len(alike) == 1:
+        return alike[0]
+    near = alike or [tag for tag, forms in names.items() if wanted in tag.casefold() or get_close_matches(wanted, forms, n=1)]
+    hint = f"; did you mean {' or '.join(repr(tag) for tag in near)}?" if near else ""
+    raise RunError(f"there is no metric '{name}'{hint}\n  there are:\n    " + "\n    ".join(known))
+
+
+def _read_jsonl(file: Path) -> History:
+    rows: dict[str, dict[str, list[tuple[float, float, float]]]] = defaultdict(lambda: defaultdict(list))
+    clocks: dict[str, tuple[float, float]] = {}  # behavior: seconds before its last resume, and since
+    with file.open(encoding="utf-8", errors="replace") as lines:
+        for line in lines:
+            try:
+                point = json.loads(line)
+                behavior, step, elapsed = str(point["behavior"]), float(point["step"]), float(point["elapsed"])
+            except (ValueError, KeyError, TypeError, OverflowError, RecursionError):  # cut off, or still being written
+                continue
+            before, since = clocks.get(behavior, (0.0, 0.0))
+            before += since if elapsed < since else 0.0
+            clocks[behavior] = (before, elapsed)
+            for tag, value in point.items():
+                if tag not in _HEAD and isinstance(value, (int, float)):
+                    rows[behavior][tag].append((step, before + elapsed, value))
+    return {behavior: {tag: _points(triples) for tag, triples in tagged.items()} for behavior, tagged in rows.items()}
+
+
+def _read_events(run: Path) -> History:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    history: History = {}
+    for folder in sorted({file.parent for file in run.rglob("events.out.tfevents.*")}):
+        events = EventAccumulator(str(folder), size_guidance={"scalars": 0}).Reload()
+        scalars = {tag: events.Scalars(tag) for tag in events.Tags()["scalars"]}
+        if scalars:
+            began = min(points[0].wall_time for points in scalars.values())  # of the first summary: the start is not recorded
+            name = folder.relative_to(run).as_posix() if folder != run else run.name
+            history[name] = {
+                tag: _points([(point.step, point.wall_time - began, point.value) for point in points]) for tag, points in scalars.items()
+            }
+    return history
+
+
+def _points(triples: Sequence[tuple[float, float, float]]) -> Points:
+    return Points(*np.array(triples, float).T)

@@ -1,0 +1,202 @@
+"""Signs that a behavior does not learn, found in its summaries. Each is told once a run; docs/guides/it-does-not-learn.md says more."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from palaestra.core.specs import ActionSpec
+from palaestra.rewards.signals import EXTRINSIC
+from palaestra.runtime.logging.tracker import ELO, GROUP_REWARD, REWARD, Summary
+from palaestra.runtime.settings import BehaviorSettings
+from palaestra.trainers.settings import BCSettings, SACSettings
+from palaestra.trainers.update_metrics import AT_BOUNDS, explained_tag
+
+GUIDE = "docs/guides/it-does-not-learn.md"
+ENTROPY, LEARNING_RATE, VALUES = "Policy/Entropy", "Policy/Learning Rate", explained_tag(EXTRINSIC)
+LONG, SHORT = 10, 5
+"""Summaries in a row that show a sign before it is told: of rewards and values, which take their time, and of the others."""
+LONG_SHARE = 0.3
+"""Of max_steps that must have passed before rewards and values are spoken of."""
+CERTAIN = 3.0
+"""Standard errors by which the mean reward must have risen to count as risen."""
+LITTLE_ENTROPY = 0.02
+"""Of the entropy of even choices: less is none."""
+LITTLE_NOISE = 0.02
+"""Standard deviation of a number below which a Gaussian policy tries nothing new; it begins at 1, where 3 is full force."""
+LITTLE_SQUASHED = -4.0
+"""Entropy a number of a policy of SAC's, which aims at -1, below which it tries nothing new."""
+LITTLE_EXPLAINED = 0.05
+"""Explained variance below which values are worth nothing."""
+MANY_AT_BOUNDS = 0.5
+"""Share of continuous actions at their bounds from which on it is told."""
+
+
+@dataclass
+class _Seen:
+    """What is kept of a behavior's summaries; plain types only, so that `state_dict` is JSON."""
+
+    judged: bool = True  # False: it had learned before the first summary, so that rewards need not rise
+    first: dict[str, list[float]] = field(default_factory=dict)  # by tag: mean, standard deviation and count of its first episodes
+    lowest: dict[str, list[float]] = field(default_factory=dict)  # the same of the summary with the lowest mean
+    recent: dict[str, list[list[float]]] = field(default_factory=dict)  # the same of the newest summaries with episodes
+    rewarded: int = 0  # summaries with episodes
+    updated: int = 0  # summaries with an update
+    signs: dict[str, list[float]] = field(default_factory=dict)  # by tag: the newest values of metrics
+    told: list[str] = field(default_factory=list)
+
+
+class Symptoms:
+    """Watches all behaviors of a run."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, _Seen] = {}
+
+    def started_trained(self, behavior: str) -> None:
+        """A behavior whose network had learned before: its rewards may be as good as they get."""
+        self._seen.setdefault(behavior, _Seen()).judged = False
+
+    def note(self, summary: Summary, settings: BehaviorSettings, action: ActionSpec) -> list[str]:
+        """Takes in a summary; gives a sentence for each sign that is told now."""
+        seen = self._seen.setdefault(summary.behavior, _Seen())
+        if not summary.training or isinstance(settings.hyperparameters, BCSettings):  # a clone does not learn from rewards
+            return []
+        _keep(seen, summary)
+        found = []
+        for cause, sentence in _signs(seen, summary, settings, action):
+            if cause not in seen.told:
+                seen.told.append(cause)
+                found.append(f"{summary.behavior}: {sentence} ({GUIDE})")
+        return found
+
+    def state_dict(self) -> dict[str, Any]:
+        """In plain types."""
+        return {name: asdict(seen) for name, seen in self._seen.items()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes on from there."""
+        self._seen = {name: _Seen(**seen) for name, seen in state.items()}
+
+
+def _keep(seen: _Seen, summary: Summary) -> None:
+    for tag in (REWARD, GROUP_REWARD):
+        returns = summary.histograms.get(tag)
+        if returns is not None and len(returns) and np.isfinite(returns).all():
+            stretch = [float(returns.mean()), float(returns.std()), len(returns)]
+            seen.first.setdefault(tag, stretch)
+            seen.lowest[tag] = min(seen.lowest.get(tag, stretch), stretch)
+            seen.recent[tag] = [*seen.recent.get(tag, []), stretch][-SHORT:]
+    seen.rewarded += summary.episodes > 0
+    seen.updated += LEARNING_RATE in summary.values
+    for tag in (ENTROPY, VALUES, AT_BOUNDS):
+        if tag in summary.values:
+            seen.signs[tag] = [*seen.signs.get(tag, []), summary.values[tag]][-LONG:]
+
+
+def _signs(seen: _Seen, summary: Summary, settings: BehaviorSettings, action: ActionSpec) -> Iterator[tuple[str, str]]:
+    """Cause and sentence of each sign that shows."""
+    bounds = seen.signs.get(AT_BOUNDS, [])[-SHORT:]
+    if len(bounds) == SHORT and min(bounds) > MANY_AT_BOUNDS:
+        yield "bounds", _of_bounds(bounds[-1])
+    if not _must_rise(seen, summary, settings) or _risen(seen):
+        return
+    entropy = seen.signs.get(ENTROPY, [])[-SHORT:]
+    if len(entropy) == SHORT and max(entropy) < _little_entropy(settings, action):
+        yield "entropy", _of_entropy(entropy[-1], seen, settings)
+    if min(seen.rewarded, seen.updated) < LONG or summary.step < LONG_SHARE * settings.max_steps:
+        return
+    yield "reward", _of_reward(seen, summary, settings)
+    values = seen.signs.get(VALUES, [])
+    if len(values) == LONG and max(sum(values) / LONG, values[-1]) < LITTLE_EXPLAINED and not _constant(seen):
+        yield "values", _of_values(values[-1], seen)
+
+
+def _of_bounds(share: float) -> str:
+    return (
+        f"{share:.0%} of its continuous actions are at -1 or 1, and many have been for {SHORT} summaries. Unless full force is right, "
+        f"observations may be too large (network_settings.normalize: true), rewards too large, or the learning_rate too high"
+    )
+
+
+def _of_entropy(entropy: float, seen: _Seen, settings: BehaviorSettings) -> str:
+    key = "init_entcoef" if isinstance(settings.hyperparameters, SACSettings) else "beta"
+    return (
+        f"its policy tries nothing new any more (entropy {entropy:.2g}), yet {_then_and_now(seen)}: it has settled too early. "
+        f"A larger {key} or a smaller learning_rate keeps it trying"
+    )
+
+
+def _of_reward(seen: _Seen, summary: Summary, settings: BehaviorSettings) -> str:
+    if _constant(seen):
+        return (
+            f"every episode has earned the same so far ({seen.first[_judge(seen)][0]:.3g}), so that there is nothing to learn from: "
+            f"rewards may be too rare for chance to find them, or are never given"
+        )
+    return f"{_then_and_now(seen)}, after {summary.step:,} of {settings.max_steps:,} decisions: it does not learn, or not yet"
+
+
+def _of_values(share: float, seen: _Seen) -> str:
+    return (
+        f"its critic explains nothing of what agents earn (explained variance {share:.2f}; 1 is all), and {_then_and_now(seen)}: "
+        f"observations may lack what rewards depend on, or rewards may be too large or too noisy"
+    )
+
+
+def _must_rise(seen: _Seen, summary: Summary, settings: BehaviorSettings) -> bool:
+    """Whether a mean reward that does not rise means that nothing is learned.
+
+    Not so in self-play, in later lessons, nor where only other signals are learned from.
+    """
+    lessons = any(value for tag, value in summary.values.items() if tag.startswith("Environment/Lesson Number/"))
+    return seen.judged and EXTRINSIC in settings.reward_signals and ELO not in summary.values and not lessons and bool(seen.first)
+
+
+def _risen(seen: _Seen) -> bool:
+    """Whether the newest episodes earn more than the lowest did, more than by chance.
+
+    Not than the first: where success ends an episode, the first to end are those that succeed.
+    """
+    return any(_rise(seen.lowest[tag], seen.recent[tag]) for tag in seen.lowest)
+
+
+def _rise(lowest: list[float], recent: list[list[float]]) -> bool:
+    mean, deviation, count = _pooled(recent)
+    error = math.sqrt(max(lowest[1], deviation if lowest[2] < 2 else 0.0) ** 2 / lowest[2] + deviation**2 / count)
+    return mean - lowest[0] > CERTAIN * error + 1e-6 * abs(lowest[0])
+
+
+def _pooled(stretches: list[list[float]]) -> tuple[float, float, float]:
+    """Mean, standard deviation and count of all their episodes together."""
+    means, deviations, counts = np.array(stretches).T
+    mean = float(np.average(means, weights=counts))
+    variance = float(np.average(deviations**2 + (means - mean) ** 2, weights=counts))
+    return mean, math.sqrt(variance), float(counts.sum())
+
+
+def _constant(seen: _Seen) -> bool:
+    return all(_pooled([seen.first[tag], *seen.recent[tag]])[1] <= 1e-6 * abs(seen.first[tag][0]) for tag in seen.first)
+
+
+def _judge(seen: _Seen) -> str:
+    """The reward that people look at: a group's where there are groups."""
+    return GROUP_REWARD if GROUP_REWARD in seen.first else REWARD
+
+
+def _then_and_now(seen: _Seen) -> str:
+    tag = _judge(seen)
+    what = "mean group reward" if tag == GROUP_REWARD else "mean reward"
+    return f"the {what} has not risen ({seen.first[tag][0]:.3g} in the first summary, {_pooled(seen.recent[tag])[0]:.3g} now)"
+
+
+def _little_entropy(settings: BehaviorSettings, action: ActionSpec) -> float:
+    """Entropy, as the trainer measures it, below which a policy tries nothing new."""
+    choices = LITTLE_ENTROPY * sum(math.log(branch) for branch in action.branches)
+    if not action.continuous:
+        return choices
+    if isinstance(settings.hyperparameters, SACSettings):
+        return choices + LITTLE_SQUASHED * action.continuous
+    return choices + 0.5 * math.log(2 * math.pi * math.e * LITTLE_NOISE**2)

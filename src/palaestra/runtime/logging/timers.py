@@ -1,0 +1,113 @@
+"""Where a run's time goes: a tree of named stretches, and gauges."""
+
+from __future__ import annotations
+
+import json
+import platform
+import shlex
+import sys
+import time
+from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from palaestra.core.errors import RunError
+from palaestra.runtime.storage.checkpoints import palaestra_version
+from palaestra.runtime.storage.files import explain, write_whole
+from palaestra.runtime.storage.status import MLAGENTS
+
+FORMAT = "0.1.0"
+PROTOCOL = "1.5.0"
+ROOT = "root"
+
+
+class Timers:
+    """`with timers("collect"):` times a stretch; stretches nest. Not for several threads."""
+
+    def __init__(self) -> None:
+        self._began = time.time()
+        self._root = self._now = _Stretch(self, ROOT, None)
+        self._root.__enter__()
+        self._gauges: dict[str, dict[str, float]] = {}
+
+    def __call__(self, name: str) -> _Stretch:
+        """The stretch of that name within the one that is open now."""
+        now = self._now
+        stretch = now.children.get(name)
+        if stretch is None:
+            stretch = now.children[name] = _Stretch(self, name, now)
+        return stretch
+
+    def gauge(self, name: str, value: float) -> None:
+        """Keeps the last value, the least, the greatest and the count."""
+        gauge = self._gauges.setdefault(name, {"value": value, "min": value, "max": value, "count": 0})
+        gauge.update(value=value, min=min(gauge["min"], value), max=max(gauge["max"], value), count=gauge["count"] + 1)
+
+    def shares(self) -> dict[str, float]:
+        """Each outermost stretch's part of the time so far, the largest first; 'other' is what none of them saw."""
+        total = time.perf_counter() - self._root.since
+        parts = sorted(((name, stretch.so_far() / total) for name, stretch in self._root.children.items()), key=lambda part: -part[1])
+        return {**dict(parts), "other": max(0.0, 1.0 - sum(share for _, share in parts))}
+
+    def tree(self) -> dict[str, Any]:
+        """Total seconds, count, seconds of its own and children of every stretch, those that are open included."""
+        return self._root.tree()
+
+    def write(self, file: Path, metadata: Mapping[str, str]) -> None:
+        """`run_logs/timers.json` in the layout of ML-Agents, with `metadata` added to ours. Raises RunError."""
+        body = {
+            "name": ROOT,
+            "gauges": {name: {**gauge, "count": int(gauge["count"])} for name, gauge in self._gauges.items()},
+            "metadata": {**self._metadata(), **metadata},
+            **self.tree(),
+        }
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(file, json.dumps(body, indent=4).encode())
+        except OSError as error:
+            raise RunError(f"cannot write {file}: {explain(error)}") from error
+
+    def _metadata(self) -> dict[str, str]:
+        return {
+            "timer_format_version": FORMAT,
+            "start_time_seconds": str(int(self._began)),
+            "python_version": sys.version,
+            "platform": platform.platform(),
+            "command_line_arguments": shlex.join(sys.argv),
+            "palaestra_version": palaestra_version(),
+            "mlagents_version": MLAGENTS,
+            "mlagents_envs_version": MLAGENTS,
+            "communication_protocol_version": PROTOCOL,
+            "pytorch_version": version("torch"),
+            "numpy_version": version("numpy"),
+            "end_time_seconds": str(int(time.time())),
+        }
+
+
+class _Stretch:
+    __slots__ = ("children", "count", "name", "outer", "since", "timers", "total")
+
+    def __init__(self, timers: Timers, name: str, outer: _Stretch | None) -> None:
+        self.timers, self.name, self.outer = timers, name, outer
+        self.children: dict[str, _Stretch] = {}
+        self.total, self.count, self.since = 0.0, 0, 0.0  # since 0: not open
+
+    def __enter__(self) -> None:
+        self.timers._now = self
+        self.since = time.perf_counter()
+
+    def __exit__(self, *_: object) -> None:
+        self.total += time.perf_counter() - self.since
+        self.since = 0.0
+        self.count += 1
+        self.timers._now = self.outer  # type: ignore[assignment]  # the root is never left
+
+    def so_far(self) -> float:
+        return self.total + (time.perf_counter() - self.since if self.since else 0.0)
+
+    def tree(self) -> dict[str, Any]:
+        children = {name: stretch.tree() for name, stretch in self.children.items()}
+        total = self.so_far()
+        own = max(0.0, total - sum(child["total"] for child in children.values()))
+        return {"total": total, "count": self.count + bool(self.since), "self": own, **({"children": children} if children else {})}

@@ -1,0 +1,198 @@
+"""Who plays whom: what `--brain` says, and the brains made of it.
+
+=====================================  ================================================================
+`Ball=model:first`                     the newest model of the behavior in the run 'first'
+`Ball=model:Ball.onnx`                 a model file; `model:FILE.onnx,NAMES.yaml` where its tensors have other names than ours
+`Ball?team=1=random`                   one team of a behavior; its other teams are played by what is named without a team
+`heuristic`                            every behavior that nothing else is named for
+`Ball=python:module:function`          code of yours
+=====================================  ================================================================
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from palaestra.brains.base import Brain, Role
+from palaestra.brains.checked import CheckedBrain
+from palaestra.brains.custom import own_brain
+from palaestra.brains.trained import split_names
+from palaestra.core.errors import ConfigError, EnvError, PolicyError, RunError
+from palaestra.core.plugins import Registry, import_own, nearest
+from palaestra.envs.base import Env
+from palaestra.runtime.play.models import find_models
+
+PYTHON = "python"
+NAMED = re.compile(r"(?P<behavior>.+?)(?:\?team=(?P<team>[^=]*))?=(?P<brain>.*)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one `--brain` says."""
+
+    kind: str  # 'python', or an entry point of `palaestra.brains`
+    argument: str = ""
+    behavior: str | None = None  # None: any that no other part names
+    team: int | None = None  # None: any that no other part names
+
+    @property
+    def brain(self) -> str:
+        """The brain as it is typed."""
+        return f"{self.kind}:{self.argument}" if self.argument else self.kind
+
+    @property
+    def whom(self) -> str:
+        """Whom it plays, as it is typed."""
+        return side_name(self.behavior or "", self.team)
+
+    @property
+    def typed(self) -> str:
+        """All of it."""
+        return f"{self.whom}={self.brain}" if self.behavior is not None else self.brain
+
+
+def side_name(behavior: str, team: int | None) -> str:
+    """`Ball`, or `Ball?team=1`."""
+    return behavior if team is None else f"{behavior}?team={team}"
+
+
+def kinds() -> list[str]:
+    """What a brain can be."""
+    return sorted([*Registry("brains").names(), PYTHON])
+
+
+def read_part(text: str) -> Part:
+    """`[BEHAVIOR[?team=N]=]KIND[:ARGUMENT]`. Raises ConfigError with the nearest kind."""
+    known = kinds()
+    kind, _, argument = text.partition(":")
+    if kind in known:
+        return Part(kind, argument)
+    named = NAMED.fullmatch(text)
+    if named is None:
+        raise ConfigError(f"--brain {text}: {_no_brain(text, known)}")
+    behavior, team, brain = named["behavior"], named["team"], named["brain"]
+    if team is not None and not team.isdecimal():
+        raise ConfigError(f"--brain {text}: team '{team}' is no number; expected such as {behavior}?team=1={brain or 'random'}")
+    kind, _, argument = brain.partition(":")
+    if kind not in known:
+        raise ConfigError(f"--brain {text}: {_no_brain(brain, known)}")
+    return Part(kind, argument, behavior, None if team is None else int(team))
+
+
+def _no_brain(brain: str, known: Sequence[str]) -> str:
+    kind = brain.partition(":")[0]
+    hint = f"; did you mean 'model:{brain}'?" if kind.endswith(".onnx") or Path(brain).is_dir() else nearest(kind, known)
+    return f"there is no brain '{kind}'{hint} (there are: {', '.join(known)})"
+
+
+def read_parts(texts: Iterable[str]) -> list[Part]:
+    """All of a command line. Raises ConfigError where two play the same."""
+    parts = [read_part(text) for text in texts]
+    seen: dict[tuple[str | None, int | None], Part] = {}
+    for part in parts:
+        other = seen.setdefault((part.behavior, part.team), part)
+        if other is not part:
+            whom = f"'{part.whom}'" if part.behavior else "what nothing else is named for"
+            raise ConfigError(f"--brain gives two brains to {whom}: {other.brain} and {part.brain}")
+    return parts
+
+
+class Cast:
+    """Makes the brain of each behavior and team when it is first asked for."""
+
+    def __init__(
+        self,
+        parts: Sequence[Part],
+        env: Env,
+        *,
+        seed: int = 0,
+        deterministic: bool = False,
+        results: Path = Path("results"),
+    ) -> None:
+        """`results` is the folder of the runs that `model:RUN` means."""
+        self._parts, self._env, self._results = parts, env, results
+        self._seed, self._deterministic = seed, deterministic
+        self._made: dict[tuple[Part, str], CheckedBrain] = {}
+        self._played: set[tuple[str, int]] = set()
+
+    def part(self, behavior: str, team: int) -> Part | None:
+        """The one that plays a side: named with its team, else by its behavior, else for all others."""
+        for whom in ((behavior, team), (behavior, None), (None, None)):
+            for part in self._parts:
+                if (part.behavior, part.team) == whom:
+                    return part
+        return None
+
+    def brain(self, behavior: str, team: int) -> CheckedBrain:
+        """The same one for all teams that one part plays. Raises PolicyError where there is none, or it cannot be made."""
+        part = self.part(behavior, team)
+        if part is None:
+            raise PolicyError(self._missing(behavior, team))
+        self._played.add((behavior, team))
+        made = self._made.get((part, behavior))
+        if made is None:
+            made = self._made[part, behavior] = self._make(part, behavior)
+        return made
+
+    def strangers(self) -> list[Part]:
+        """Parts for behaviors that have not appeared so far."""
+        return [part for part in self._parts if part.behavior is not None and part.behavior not in self._env.behaviors]
+
+    def idle(self) -> list[Part]:
+        """Parts that have played nobody so far."""
+        playing = {part for part, _ in self._made}
+        return [part for part in self._parts if part not in playing]
+
+    def teams(self, behavior: str) -> list[int]:
+        """Those of a behavior that have been given a brain so far."""
+        return sorted(team for name, team in self._played if name == behavior)
+
+    def _make(self, part: Part, behavior: str) -> CheckedBrain:
+        spec, seed = self._env.behaviors[behavior], self._seed + len(self._made)
+        role = Role(behavior, spec, self._argument(part, behavior), self._env, seed, self._deterministic)
+        brain = self._own(part, role) if part.kind == PYTHON else Registry("brains").get(part.kind)(role)
+        return CheckedBrain(brain, part.brain, behavior, spec)
+
+    def _argument(self, part: Part, behavior: str) -> str:
+        """As typed, but for a model's run its file."""
+        file, names = split_names(part.argument)
+        if part.kind != "model" or not file or file.endswith(".onnx"):
+            return part.argument
+        files = find_models(file, self._results).files
+        if behavior not in files:
+            hint = nearest(behavior, files)
+            raise RunError(f"the run '{file}' has no model of behavior '{behavior}'{hint} (it has: {', '.join(files)})")
+        return f"{files[behavior]},{names}" if names else str(files[behavior])
+
+    def _own(self, part: Part, role: Role) -> Brain:
+        module_name, _, attribute = part.argument.partition(":")
+        if not module_name or not attribute:
+            raise PolicyError(f"'{part.brain}' is not complete; expected python:module:function, such as python:my_brains:chase")
+        try:
+            module = import_own(module_name, part.brain)
+        except EnvError as error:
+            raise PolicyError(str(error)) from error
+        if not hasattr(module, attribute):
+            place = getattr(module, "__file__", None) or module_name
+            raise PolicyError(f"{part.brain}: module '{module_name}' ({place}) has no '{attribute}'{nearest(attribute, vars(module))}")
+        return own_brain(getattr(module, attribute), part.brain, role)
+
+    def _missing(self, behavior: str, team: int) -> str:
+        """Who has no brain, what may have been meant, and what can be chosen."""
+        typed = [part for part in self.strangers() if nearest(part.behavior or "", [behavior])]
+        others = [side_name(behavior, part.team) for part in self._parts if part.behavior == behavior]
+        whom = f"team {team} of behavior '{behavior}'" if others else f"behavior '{behavior}'"
+        hint = f" (was '{typed[0].whom}' meant for it?)" if typed else ""
+        side = side_name(behavior, team if others else None)
+        return (
+            f"{whom} has no brain{hint}; give it one, such as --brain '{side}=model:FILE.onnx' or '{side}=random', "
+            f"or all others one: --brain random, --brain heuristic"
+        )
+
+
+def model_parts(files: Mapping[str, Path]) -> list[Part]:
+    """Each behavior played by its model file."""
+    return [Part("model", str(file), name) for name, file in files.items()]

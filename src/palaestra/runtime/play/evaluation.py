@@ -1,0 +1,113 @@
+"""How well brains play: returns of a number of episodes, none of which is chosen by how it went."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palaestra.brains.base import Brain
+from palaestra.brains.checked import CheckedBrain
+from palaestra.brains.model import Policy
+from palaestra.brains.trained import ModelBrain
+from palaestra.core.errors import PolicyError
+from palaestra.envs.base import Env
+from palaestra.runtime.play.brain_assignment import side_name
+from palaestra.runtime.play.players import BrainOf, Players, Tally
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """Episodes of one behavior, or of one team of it."""
+
+    returns: NDArray[np.float64]  # (E,)
+    lengths: NDArray[np.int64]  # (E,) decisions
+    finals: NDArray[np.float64]  # (E,) what the last decision earned: between teams its sign says who won
+    group_returns: NDArray[np.float64]  # (G,) what each group earned as one, over an episode of all its members
+    successes: NDArray[np.float64]  # (E,) whether the episode reached its aim, 1 or 0; NaN where the environment did not say
+
+    @property
+    def mean(self) -> float:
+        """Mean return; NaN where no episode has ended."""
+        return float(self.returns.mean()) if len(self.returns) else float("nan")
+
+    @property
+    def error(self) -> float:
+        """Standard error of the mean."""
+        return float(self.returns.std(ddof=1) / np.sqrt(len(self.returns))) if len(self.returns) > 1 else 0.0
+
+    @property
+    def success_rate(self) -> float | None:
+        """Share of the episodes that reached their aim; None where the environment never said so (`is_success` of Gymnasium's infos)."""
+        told = self.successes[~np.isnan(self.successes)]
+        return float(told.mean()) if len(told) else None
+
+    @property
+    def outcomes(self) -> tuple[int, int, int]:
+        """Episodes won, drawn and lost, as self-play counts them: by the sign of the last reward."""
+        return int((self.finals > 0).sum()), int((self.finals == 0).sum()), int((self.finals < 0).sum())
+
+
+def play(env: Env, players: Players, seed: int, each_tick: Callable[[], None] = lambda: None) -> None:
+    """Until all episodes have ended. Whatever breaks it off, `players` knows those that have."""
+    steps = env.reset(seed)
+    players.note(steps)
+    while not players.done:
+        each_tick()
+        steps = env.step(players.act(steps))
+        players.note(steps)
+
+
+def results(players: Players) -> dict[str, Evaluation]:
+    """By behavior, or where one has several teams by `behavior?team=N`."""
+    tallies = players.tallies
+    several = {name for name, team in tallies if sum(other == name for other, _ in tallies) > 1}
+    return {side_name(name, team if name in several else None): _result(tally) for (name, team), tally in tallies.items()}
+
+
+def _result(tally: Tally) -> Evaluation:
+    return Evaluation(
+        np.array(tally.returns),
+        np.array(tally.lengths, np.int64),
+        np.array(tally.finals),
+        np.array(tally.group_returns),
+        np.array(tally.successes),
+    )
+
+
+def model_brains(env: Env, policies: Mapping[str, Policy], *, deterministic: bool) -> BrainOf:
+    """Each behavior played by its policy, one that is loaded already."""
+
+    def brain_of(behavior: str, team: int) -> Brain:
+        if behavior not in policies:
+            models = ", ".join(policies) or "none"
+            raise PolicyError(f"the environment has the behavior '{behavior}', for which there is no model (models: {models})")
+        spec, policy = env.behaviors[behavior], policies[behavior]
+        return CheckedBrain(ModelBrain(policy, behavior, spec, deterministic=deterministic), policy.path.name, behavior, spec)
+
+    return brain_of
+
+
+def evaluate(
+    env: Env,
+    policies: Mapping[str, Policy],
+    episodes: int = 100,
+    *,
+    deterministic: bool = False,
+    seed: int = 0,
+    progress: Callable[[int], None] | None = None,
+) -> dict[str, Evaluation]:
+    """Plays `episodes` of each behavior (of each team, where it has several) that appears before those seen so far have played theirs.
+
+    Raises PolicyError where one of them has no model, or one made for other agents.
+    """
+    players = Players(env, model_brains(env, policies, deterministic=deterministic), lambda agents: episodes)
+
+    def tell() -> None:
+        if progress is not None:
+            progress(min((len(tally.returns) for tally in players.tallies.values()), default=0))
+
+    play(env, players, seed, tell)
+    return results(players)

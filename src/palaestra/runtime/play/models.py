@@ -1,0 +1,223 @@
+"""What a command that plays needs: the models of a run, and the environment they were trained in."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from palaestra.brains.model import Policy, load_policy
+from palaestra.core.errors import ConfigError, EnvError, PalaestraError, RunError
+from palaestra.core.plugins import Registry
+from palaestra.envs.base import Env
+from palaestra.runtime.collect.env_checks import guarded
+from palaestra.runtime.curriculum.parameters import with_parameters
+from palaestra.runtime.environments.make import EDITOR, is_game, make_env
+from palaestra.runtime.run.waiting import Waiting, on_stderr
+from palaestra.runtime.settings import RunSettings, load
+from palaestra.runtime.storage.files import file_name
+from palaestra.runtime.storage.run_folder import CONFIGURATION, RunFolder
+from palaestra.runtime.storage.status import TrainingStatus
+from palaestra.runtime.storage.trust import env_code, must_be_trusted
+
+
+@dataclass(frozen=True, slots=True)
+class Models:
+    """Model files, and the settings of the run they come from where they come from one."""
+
+    files: Mapping[str, Path]  # by behavior
+    settings: RunSettings | None
+    run: str
+    lessons: Mapping[str, int] = field(default_factory=dict)
+    """Those that the environment parameters of the run have reached."""
+    folder: Path | None = None
+    """The run's, where they come from one."""
+    trust: bool = False
+    """The user lets the run's environment be opened, whoever wrote the run's folder."""
+
+    def policies(self, seed: int | None = None) -> dict[str, Policy]:
+        """Each ready to act."""
+        return {name: load_policy(file, seed=seed) for name, file in self.files.items()}
+
+
+def run_folder(run: str, results: Path) -> RunFolder:
+    """The run that a name or a path means. Raises RunError, with the nearest names, where there is none."""
+    path = Path(run)
+    is_path = path.is_dir() and (len(path.parts) > 1 or not (results / run).is_dir())
+    folder = RunFolder(path.parent, path.name) if is_path else RunFolder(results, run)
+    folder.must_exist("play")
+    return folder
+
+
+def find_models(run: str, results: Path, trust: bool = False, step: int | None = None) -> Models:
+    """The newest model of each behavior of a run, or those of `step`; or one model file. Runs no code. Raises RunError.
+
+    A model file in a run's folder is played in the run's environment; other behaviors of the run play their newest models.
+    `trust`: its environment may be opened although someone else wrote the run's folder.
+    """
+    if run.endswith(".onnx"):
+        if step is not None:
+            raise RunError(f"{run} is one model: a step is chosen of a run, such as --step {step} of the run that it lies in")
+        return _of_file(Path(run), trust)
+    return _of_run(run_folder(run, results), trust, step)
+
+
+def _of_file(file: Path, trust: bool) -> Models:
+    if not file.is_file():
+        raise RunError(f"there is no model file {file}")
+    behavior = re.sub(r"-\d+$", "", file.stem)
+    alone = Models({behavior: file}, None, str(file))
+    for place in file.absolute().parents[:2]:
+        if not (place / CONFIGURATION).is_file():
+            continue
+        try:
+            run = _of_run(RunFolder(place.parent, place.name), trust, None)
+        except PalaestraError:
+            return alone  # a folder that cannot be read as a run says nothing of the environment
+        named = next((name for name in run.files if file_name(name) == behavior), behavior)
+        return replace(run, files={**run.files, named: file}, run=str(file))
+    return alone
+
+
+def _of_run(folder: RunFolder, trust: bool, step: int | None) -> Models:
+    configuration = folder.path / CONFIGURATION
+    if not configuration.is_file():
+        raise RunError(f"{folder.path} is no run: it has no {CONFIGURATION}")
+    settings = load(configuration, own_code=False).settings
+    status = TrainingStatus(folder.logs / "training_status.json")
+    status.load()
+    # not every behavior need be named in the settings: default_settings are enough
+    names = list({**settings.behaviors, **dict.fromkeys(status.behaviors())})
+    files = {name: newest(folder, name, status) for name in names}
+    found = {name: file for name, file in files.items() if file is not None}
+    if not found:
+        raise RunError(
+            f"the run '{folder.run_id}' has no model yet ({folder.path}): 'palaestra export {folder.path}' writes one from its checkpoint"
+        )
+    if step is not None:
+        found = _at_step(folder, list(found), step)
+    reached = {name: status.lesson(name) or 0 for name in settings.environment_parameters or {}}
+    return Models(found, settings, folder.run_id, reached, folder.path, trust)
+
+
+def _at_step(folder: RunFolder, names: Sequence[str], step: int) -> dict[str, Path]:
+    """The models of that step; of behaviors that have none, beside one that has, those of the nearest step."""
+    there = {name: _by_step(folder, name) for name in names}
+    if not any(step in models for models in there.values()):
+        steps = "; ".join(f"'{name}': {', '.join(map(str, sorted(models))) or 'none'}" for name, models in there.items())
+        hint = ""
+        if (folder.checkpoints / str(step)).is_dir():
+            hint = f"; there is a checkpoint, of which 'palaestra export {folder.path} --step {step} --out FILE.onnx' writes the model"
+        raise RunError(f"the run '{folder.run_id}' has no model of step {step} (models of {steps}){hint}")
+    return {name: models[min(models, key=lambda at: abs(at - step))] for name, models in there.items() if models}
+
+
+def _by_step(folder: RunFolder, behavior: str) -> dict[int, Path]:
+    """The model files of a behavior that carry their step in their name."""
+    name = file_name(behavior)
+    files = (folder.path / name).glob("*.onnx")
+    found = [(re.fullmatch(rf"{re.escape(name)}-(\d+)", file.stem), file) for file in files]
+    return {int(match[1]): file for match, file in found if match}
+
+
+def newest(folder: RunFolder, behavior: str, status: TrainingStatus) -> Path | None:
+    """The final model, or the last of a run that is still going on."""
+    name = file_name(behavior)
+    listed = [folder.path / name / Path(model.file_path).name for model in status.models(behavior)]
+    candidates = [path for path in (*listed, folder.path / f"{name}.onnx") if path.is_file()]
+    return max(candidates, key=lambda path: path.stat().st_mtime, default=None)
+
+
+def env_name(models: Models, env: str | None) -> str:
+    """The environment named, else the run's own, which is the Editor where the run names none. Raises EnvError for a mere model."""
+    name = env or (models.settings and (models.settings.env_settings.env_path or EDITOR))
+    if not name:
+        raise EnvError(f"which environment {models.run} was trained in is not known: name it with --env")
+    return name
+
+
+def open_for(
+    models: Models,
+    env: str | None,
+    areas: int | None,
+    usual: int,
+    seed: int = 0,
+    *,
+    flags: Mapping[str, Mapping[str, Any]] | None = None,
+    **options: Any,
+) -> Env:
+    """The environment to play in: the one named, else the run's own with the parameters that it was trained with last.
+
+    Those are of the lessons that the run has reached, and drawn anew for each episode where they were; `seed` is of what is drawn.
+
+    Where `areas` is not given it has the `usual` number, except that a Unity game has the run's, and one of the user's own
+    (python:...) makes as many as it likes. `flags` are settings of Unity games that go before those of the run.
+    Raises RunError where that would run code which only a folder of someone else's names.
+    """
+    if models.settings is not None and models.folder is not None:
+        typed = (flags or {}).get("env_settings", {})
+        code = [(path, value) for path, value in env_code(models.settings, env) if path[-1] not in typed]
+        must_be_trusted(models.folder, models.settings, code, models.trust)
+    own = dict(models.settings.env_settings.env_options) if models.settings and not env else {}
+    made = open_named(env_name(models, env), areas, usual, {**own, **options}, models.settings, flags)
+    if models.settings and not env:
+        return with_parameters(made, models.settings.environment_parameters, models.lessons, seed)
+    return made
+
+
+def open_named(
+    name: str,
+    areas: int | None,
+    usual: int,
+    options: Mapping[str, Any],
+    settings: RunSettings | None = None,
+    flags: Mapping[str, Mapping[str, Any]] | None = None,
+) -> Env:
+    """The same by name; `settings` are those of a run that it was trained in."""
+    with Waiting(f"opening {name}", on_stderr):
+        return _open_named(name, areas, usual, options, settings, flags)
+
+
+def _open_named(
+    name: str,
+    areas: int | None,
+    usual: int,
+    options: Mapping[str, Any],
+    settings: RunSettings | None,
+    flags: Mapping[str, Mapping[str, Any]] | None,
+) -> Env:
+    if is_game(name):
+        return open_game(name, areas, settings, options, flags)
+    if flags:
+        first = next(key for section in flags.values() for key in section)
+        raise ConfigError(f"{name} is no Unity game, for which alone --{first.replace('_', '-')} is")
+    if areas is None and not name.startswith("python:"):
+        areas = usual
+    made = make_env(name, areas=areas, options=options)
+    return made if name in Registry("envs") else guarded(made, name)
+
+
+def open_game(
+    name: str,
+    areas: int | None,
+    settings: RunSettings | None,
+    options: Mapping[str, Any],
+    flags: Mapping[str, Mapping[str, Any]] | None = None,
+) -> Env:
+    """A Unity game with what a run's settings, or before them `flags`, say of it; what it has to tell goes to stderr."""
+    from palaestra.runtime.environments.unity_games import game_settings  # brings gRPC: 0.1 s
+
+    settings = _with_flags(settings or RunSettings(), name, flags) if flags else settings or RunSettings()
+    games = game_settings(settings, None, lambda level, text: print(text, file=sys.stderr, flush=True))
+    return make_env(name, areas=areas or settings.env_settings.num_areas, options=options, games=games)
+
+
+def _with_flags(settings: RunSettings, name: str, flags: Mapping[str, Mapping[str, Any]]) -> RunSettings:
+    """The settings with flags in their stead, checked as those of `palaestra learn`. Raises ConfigError."""
+    of_env = {**flags.get("env_settings", {}), "env_path": None if name == EDITOR else name}
+    tree = {section: getattr(settings, section).model_dump() for section in ("env_settings", "engine_settings")}
+    checked = load({"default_settings": {}, **tree}, {**flags, "env_settings": of_env}).settings
+    return settings.model_copy(update={section: getattr(checked, section) for section in tree})

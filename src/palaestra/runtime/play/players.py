@@ -1,0 +1,208 @@
+"""Plays all behaviors of an environment with brains, and counts episodes: those that began first, however they go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from palaestra.brains.base import Brain, Seen
+from palaestra.core.specs import BehaviorSpec
+from palaestra.core.timestep import Action, TimeStep
+from palaestra.envs.base import Env
+from palaestra.runtime.collect.episodes import last_of_groups
+
+BrainOf = Callable[[str, int], Brain]
+"""The brain of a behavior's team. Raises PolicyError where there is none."""
+Side = tuple[str, int]
+"""A behavior and a team of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What a tick says of a behavior's slots."""
+
+    acting: NDArray[np.bool_]  # (S,)
+    ended: NDArray[np.bool_]
+    reward: NDArray[np.float32]  # its own and its group's
+    group_reward: NDArray[np.float32]
+    team: NDArray[np.int64]
+    group: NDArray[np.int64]
+    lost: NDArray[np.bool_] | None
+    success: NDArray[np.float32] | None
+
+
+def shown(step: TimeStep) -> Shown:
+    """The columns that counting reads, on the CPU."""
+    return Shown(
+        acting=step.acting.cpu().numpy(),
+        ended=(step.terminated | step.truncated).cpu().numpy(),
+        reward=(step.reward + step.group_reward).cpu().numpy(),
+        group_reward=step.group_reward.cpu().numpy(),
+        team=step.team.cpu().numpy(),
+        group=step.group.cpu().numpy(),
+        lost=None if step.lost is None else step.lost.cpu().numpy(),
+        success=None if step.success is None else step.success.cpu().numpy(),
+    )
+
+
+class Tally:
+    """Counts the episodes of one side.
+
+    It counts those that began first, however late they end: taking the first that end would favor short ones.
+    """
+
+    def __init__(self, team: int, episodes: int) -> None:
+        self._team, self._episodes, self._begun = team, episodes, 0
+        self._return, self._length = np.zeros(0), np.zeros(0, np.int64)
+        self._playing, self._counted, self._waiting = (np.zeros(0, bool) for _ in range(3))  # waiting: decided, not settled
+        self._group_return, self._group = np.zeros(0), np.zeros(0, np.int64)
+        self.returns: list[float] = []
+        self.lengths: list[int] = []
+        self.finals: list[float] = []  # what each episode's last decision earned
+        self.successes: list[float] = []  # whether each episode reached its aim, 1 or 0; NaN where the environment did not say
+        self.group_returns: list[float] = []  # what each group earned as one, whose last member's episode counts
+
+    @property
+    def done(self) -> bool:
+        """All its episodes have ended."""
+        return len(self.returns) >= self._episodes
+
+    def decided(self, rows: NDArray[np.int64]) -> None:
+        """Agents in these slots, which are of this side, were given actions."""
+        self._waiting[rows] = True
+
+    def note(self, now: Shown) -> None:
+        """Counts what came of it, and the episodes that begin."""
+        self._widen(len(now.reward))
+        if now.lost is not None:
+            self._forget(now.lost)
+        settled = self._waiting & (now.acting | now.ended)
+        self._return[settled] += now.reward[settled]
+        self._group_return[settled] += now.group_reward[settled]
+        self._length[settled] += 1
+        self._waiting &= ~settled
+        for slot in (now.ended & self._counted).nonzero()[0]:
+            self.returns.append(float(self._return[slot]))
+            self.lengths.append(int(self._length[slot]))
+            self.finals.append(float(now.reward[slot]))
+            self.successes.append(float("nan") if now.success is None else float(now.success[slot]))
+        last = last_of_groups(now.ended & self._playing, self._playing, self._group, self._length)
+        self.group_returns += self._group_return[last[self._counted[last]]].tolist()
+        self._return[now.ended] = self._length[now.ended] = self._group_return[now.ended] = 0
+        self._playing[now.ended] = self._counted[now.ended] = False
+        self._seat(now)
+
+    def _forget(self, lost: NDArray[np.bool_]) -> None:
+        """Episodes that broke off say nothing of the brain: others are counted in their stead."""
+        self._begun -= int((lost & self._counted).sum())
+        self._return[lost] = self._length[lost] = self._group_return[lost] = 0
+        for flags in (self._playing, self._counted, self._waiting):
+            flags &= ~lost
+
+    def _seat(self, now: Shown) -> None:
+        """Episodes that begin on this tick; the lowest slots count where not all do."""
+        new = (now.acting & (now.team == self._team) & ~self._playing).nonzero()[0]
+        self._playing[new], self._group[new] = True, now.group[new]
+        self._counted[new[: self._episodes - self._begun]] = True
+        self._begun = min(self._begun + len(new), self._episodes)
+
+    def _widen(self, slots: int) -> None:
+        more = slots - len(self._return)
+        if more > 0:
+            self._return, self._length = np.pad(self._return, (0, more)), np.pad(self._length, (0, more))
+            self._group_return, self._group = np.pad(self._group_return, (0, more)), np.pad(self._group, (0, more), constant_values=-1)
+            self._playing, self._counted = np.pad(self._playing, (0, more)), np.pad(self._counted, (0, more))
+            self._waiting = np.pad(self._waiting, (0, more))
+
+
+class Stage:
+    """One behavior: asks its brains, and keeps a tally of each team."""
+
+    def __init__(self, behavior: str, spec: BehaviorSpec, brain_of: BrainOf, episodes: Callable[[int], int]) -> None:
+        self._behavior, self._action, self._brain_of, self._episodes = behavior, spec.action, brain_of, episodes
+        self._brains: dict[int, Brain] = {}  # by team
+        self._fresh = np.zeros(0, bool)  # (S,) its brain has not been told that an episode begins there
+        self.tallies: dict[int, Tally] = {}  # by team
+        self.decisions = 0
+
+    def act(self, step: TimeStep) -> Action:
+        """Actions for the acting slots; zeros elsewhere."""
+        slots, device = len(step.reward), step.reward.device
+        continuous = np.zeros((slots, self._action.continuous), np.float32)
+        discrete = np.zeros((slots, len(self._action.branches)), np.int64)
+        teams = step.team.cpu().numpy()
+        self.decisions += int(step.acting.sum())
+        for brain, rows in self._parted(step.acting.cpu().numpy().nonzero()[0], teams):
+            new = rows[self._fresh[rows]]
+            if len(new):
+                brain.begin(new)
+                self._fresh[new] = False
+            mask = None if step.action_mask is None else step.action_mask.cpu().numpy()[rows]
+            choice = brain.decide(Seen(rows, tuple([x.cpu().numpy()[rows] for x in step.obs]), mask, teams[rows]))
+            continuous[rows], discrete[rows] = choice.continuous, choice.discrete
+        return Action(torch.from_numpy(continuous).to(device), torch.from_numpy(discrete).to(device))
+
+    def note(self, step: TimeStep) -> None:
+        """Takes in a tick. Raises PolicyError for a team without a brain."""
+        now = shown(step)
+        for team in np.unique(now.team[now.acting]).tolist():
+            if team not in self._brains:
+                agents = int((now.acting & (now.team == team)).sum())
+                self._brains[team] = self._brain_of(self._behavior, team)
+                self.tallies[team] = Tally(team, self._episodes(agents))
+        self._fresh = np.pad(self._fresh, (0, max(len(now.acting) - len(self._fresh), 0)), constant_values=True)
+        self._fresh |= now.ended if now.lost is None else now.ended | now.lost
+        for tally in self.tallies.values():
+            tally.note(now)
+
+    def _parted(self, rows: NDArray[np.int64], teams: NDArray[np.int64]) -> list[tuple[Brain, NDArray[np.int64]]]:
+        """Each brain with the rows that it decides for; one that plays several teams gets them at once."""
+        parts: dict[int, tuple[Brain, list[int]]] = {}
+        for team, brain in self._brains.items():
+            mine = rows[teams[rows] == team]
+            if len(mine):
+                self.tallies[team].decided(mine)
+                parts.setdefault(id(brain), (brain, []))[1].append(team)
+        return [(brain, rows[np.isin(teams[rows], own)]) for brain, own in parts.values()]
+
+
+class Players:
+    """Plays all behaviors.
+
+    `episodes` tells how many episodes of a side count, from the number of its agents that act when it is first seen.
+    """
+
+    def __init__(self, env: Env, brain_of: BrainOf, episodes: Callable[[int], int]) -> None:
+        self._env, self._brain_of, self._episodes = env, brain_of, episodes
+        self._stages: dict[str, Stage] = {}
+
+    @property
+    def tallies(self) -> dict[Side, Tally]:
+        """Of all sides that have acted so far."""
+        return {(name, team): tally for name, stage in self._stages.items() for team, tally in sorted(stage.tallies.items())}
+
+    @property
+    def decisions(self) -> int:
+        """Of all agents so far."""
+        return sum(stage.decisions for stage in self._stages.values())
+
+    @property
+    def done(self) -> bool:
+        """All episodes of all sides seen so far have ended."""
+        tallies = self.tallies
+        return bool(tallies) and all(tally.done for tally in tallies.values())
+
+    def act(self, steps: Mapping[str, TimeStep]) -> dict[str, Action]:
+        """What the agents of each behavior do."""
+        return {name: self._stages[name].act(step) for name, step in steps.items()}
+
+    def note(self, steps: Mapping[str, TimeStep]) -> None:
+        """Takes in the tables of a tick, those of reset first. Raises PolicyError for a side without a brain."""
+        for name, step in steps.items():
+            if name not in self._stages:
+                self._stages[name] = Stage(name, self._env.behaviors[name], self._brain_of, self._episodes)
+            self._stages[name].note(step)

@@ -1,0 +1,305 @@
+"""Teachers of `trainer_type: bc`: brains that act in the environment, or say what a student should have done there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from palaestra.brains.base import Seen
+from palaestra.core.errors import ConfigError, EnvError
+from palaestra.core.plugins import nearest
+from palaestra.core.rng_state import go_to, position_of
+from palaestra.core.specs import ActionSpec, BehaviorSpec, differences
+from palaestra.core.timestep import Action, Decision, TimeStep
+from palaestra.envs.base import Env
+from palaestra.models.policy import Chosen, Policy
+from palaestra.runtime.collect.collector import Seat
+from palaestra.runtime.collect.learner import Learner
+from palaestra.runtime.settings import BehaviorSettings, RunSettings
+from palaestra.trainers.settings import BCSettings
+
+if TYPE_CHECKING:
+    from palaestra.brains.checked import CheckedBrain
+    from palaestra.runtime.play.brain_assignment import Part
+
+
+class Asked:
+    """A brain that answers for the table of a behavior."""
+
+    def __init__(self, brain: CheckedBrain, action: ActionSpec) -> None:
+        self._brain, self._action = brain, action
+        self._fresh = np.zeros(0, np.bool_)  # (S,) the brain has not been told that an episode begins there
+
+    def see(self, step: TimeStep) -> None:
+        """Takes in who begins anew."""
+        over = step.terminated | step.truncated if step.lost is None else step.terminated | step.truncated | step.lost
+        self._fresh = np.pad(self._fresh, (0, max(len(over) - len(self._fresh), 0)), constant_values=True)
+        self._fresh |= over.cpu().numpy()
+
+    def answer(self, step: TimeStep) -> Action:
+        """What it would do in each acting slot; zeros elsewhere. Call `see` first."""
+        device = step.reward.device
+        continuous, discrete = self._zeros(len(step.reward))
+        rows = step.acting.cpu().numpy().nonzero()[0]
+        new = rows[self._fresh[rows]]
+        if len(new):
+            self._brain.begin(new)
+            self._fresh[new] = False
+        if len(rows):
+            mask = None if step.action_mask is None else step.action_mask.cpu().numpy()[rows]
+            seen = Seen(rows, tuple(x.cpu().numpy()[rows] for x in step.obs), mask, step.team.cpu().numpy()[rows])
+            choice = self._brain.decide(seen)
+            continuous[rows], discrete[rows] = choice.continuous, choice.discrete
+        return Action(torch.from_numpy(continuous).to(device), torch.from_numpy(discrete).to(device))
+
+    def nothing(self, step: TimeStep) -> Action:
+        """Zeros in every slot; the brain is not asked."""
+        continuous, discrete = self._zeros(len(step.reward))
+        return Action(torch.from_numpy(continuous).to(step.reward.device), torch.from_numpy(discrete).to(step.reward.device))
+
+    def forget(self) -> None:
+        """Other agents sit in the slots from here on."""
+        self._fresh = self._fresh[:0]
+
+    @property
+    def memory(self) -> Tensor:
+        """(S, 1 + L) who begins anew, and what a model remembers. What a brain of the user's remembers is its own."""
+        remembered = self._remembered(len(self._fresh))
+        return torch.from_numpy(np.concatenate([self._fresh[:, None].astype(np.float32), remembered], 1))
+
+    @memory.setter
+    def memory(self, memory: Tensor) -> None:
+        columns = memory.cpu().numpy()
+        self._fresh = columns[:, 0] > 0
+        if columns.shape[1] > 1:
+            self._brain.memory = columns[:, 1:].copy()
+
+    @property
+    def chance(self) -> dict[str, Any]:
+        """Where the brain's stream of random numbers is; empty where it shows none."""
+        generator = self._brain.chance
+        return {} if generator is None else position_of(generator)
+
+    @chance.setter
+    def chance(self, position: Mapping[str, Any]) -> None:
+        generator = self._brain.chance
+        if generator is not None and position:
+            go_to(generator, position)
+
+    def _zeros(self, slots: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        return np.zeros((slots, self._action.continuous), np.float32), np.zeros((slots, len(self._action.branches)), np.int64)
+
+    def _remembered(self, slots: int) -> NDArray[np.float32]:
+        memory = self._brain.memory
+        return np.pad(memory, ((0, max(slots - len(memory), 0)), (0, 0)))[:slots]
+
+
+class Playing:
+    """The teacher acts; its decisions are what a rollout holds."""
+
+    def __init__(self, asked: Asked, device: torch.device) -> None:
+        self._asked, self._device = asked, device
+        self.brains = (asked,)
+        """Whose streams of random numbers a checkpoint holds."""
+
+    @property
+    def memory(self) -> Tensor:
+        """(S, L) of the teacher."""
+        return self._asked.memory.to(self._device)
+
+    @memory.setter
+    def memory(self, memory: Tensor) -> None:
+        self._asked.memory = memory
+
+    def forget(self) -> None:
+        """Other agents sit in the slots from here on."""
+        self._asked.forget()
+
+    def see(self, step: TimeStep) -> object:
+        """Takes in a table that asks nothing."""
+        return self._asked.see(step)
+
+    def choose(self, step: TimeStep) -> Chosen:
+        """The teacher's answer."""
+        self._asked.see(step)
+        action = self._asked.answer(step)
+        return Chosen(action, lambda: _drawn_nowhere(action))
+
+    def blank(self, step: TimeStep) -> Decision:
+        """A decision that shows its columns' shapes."""
+        return _drawn_nowhere(self._asked.nothing(step))
+
+
+class Told:
+    """The student acts; a rollout holds what the teacher would have done in its place, and what the student remembered."""
+
+    def __init__(self, student: Policy, asked: Asked) -> None:
+        self._student, self._asked = student, asked
+        self.brains = (asked,)
+        """Whose streams of random numbers a checkpoint holds."""
+
+    @property
+    def memory(self) -> Tensor:
+        """(S, L) of the student, then of the teacher."""
+        own = self._student.memory
+        return torch.cat([own, self._asked.memory.to(own.device)], 1)
+
+    @memory.setter
+    def memory(self, memory: Tensor) -> None:
+        size = self._student.network.memory_size
+        self._student.memory, self._asked.memory = memory[:, :size].clone(), memory[:, size:]
+
+    def forget(self) -> None:
+        """Other agents sit in the slots from here on."""
+        self._student.forget()
+        self._asked.forget()
+
+    def see(self, step: TimeStep) -> object:
+        """Takes in a table that asks nothing."""
+        self._asked.see(step)
+        return self._student.see(step)
+
+    def choose(self, step: TimeStep) -> Chosen:
+        """The student's answer, ready for the environment; the decision has the teacher's beside it."""
+        self._asked.see(step)
+        chosen, right = self._student.choose(step), self._asked.answer(step)
+
+        def finish() -> Decision:
+            decision = chosen.decision()
+            return Decision(decision.action, right, decision.log_prob, decision.memory)
+
+        return Chosen(chosen.action, finish)
+
+    def blank(self, step: TimeStep) -> Decision:
+        """A decision that shows its columns' shapes."""
+        return self._student.blank(step)
+
+
+class Teachers:
+    """Those of a run. A behavior that a teacher plays learns nothing itself: its rollouts are its pupils'."""
+
+    def __init__(self, settings: RunSettings, env: Env) -> None:
+        """Raises ConfigError where a behavior is to be played by a teacher and to learn for itself."""
+        self._env, self._results = env, Path(settings.checkpoint_settings.results_dir)
+        self._seed, self._inference = settings.env_settings.seed, settings.checkpoint_settings.inference
+        self._played: dict[str, BCSettings] = {}
+        self.seats: dict[str, Seat] = {}
+        """Of the behaviors that teachers play."""
+        for name, block in _blocks(settings):
+            lesson = lesson_of(block)
+            if lesson is not None and lesson.teacher_behavior not in (None, name):
+                self._played.setdefault(str(lesson.teacher_behavior), lesson)
+        for name in self._played:
+            if name in settings.behaviors:
+                raise ConfigError(
+                    f"behaviors.{name}: another behavior has it for its teacher_behavior, so that it is played by the teacher and does not "
+                    f"learn; take it out of behaviors"
+                )
+
+    def seat(self, name: str, spec: BehaviorSpec) -> Seat | None:
+        """The seat of a behavior that a teacher plays; None where none does."""
+        if name not in self._played:
+            return None
+        lesson = self._played[name]
+        policy = Playing(self._asked(lesson, name, spec), self._env.device)
+        self.seats[name] = Seat(name, spec, policy, None if self._inference else lesson.buffer_size)
+        return self.seats[name]
+
+    def attend(self, learner: Learner) -> str | None:
+        """Seats a student with its teacher, and says so; None where it has none. Raises EnvError where they do not fit."""
+        lesson, name = lesson_of(learner.settings), learner.name
+        if lesson is None or lesson.teacher is None or self._inference:
+            return None
+        if lesson.teacher_behavior not in (None, name):
+            learner.seat.rollout_size = None
+            return self._of_another(name, str(lesson.teacher_behavior), lesson.teacher)
+        asked = self._asked(lesson, name, learner.spec)
+        if lesson.teacher_plays:
+            learner.seat.policy = Playing(asked, self._env.device)
+            return f"{lesson.teacher} plays '{name}', whose rewards are therefore the teacher's; the student watches"
+        learner.seat.policy = Told(learner.trainer.policy, asked)
+        return f"'{name}' plays, and learns what {lesson.teacher} would have done"
+
+    def must_fit(self, learners: Mapping[str, Learner]) -> None:
+        """Raises EnvError, with both side by side, where a student and the behavior that its teacher plays see or do different things."""
+        for name in self.seats:
+            for learner in self.pupils(name, learners):
+                titles = (f"'{name}', the teacher", f"'{learner.name}', the student")
+                if table := differences(self._env.behaviors[name], learner.spec, titles):
+                    raise EnvError(f"'{learner.name}' cannot learn from the agents of '{name}':\n{table}")
+
+    def pupils(self, name: str, learners: Mapping[str, Learner]) -> list[Learner]:
+        """Those who learn from a behavior's rollouts."""
+        if name not in self._played:
+            return [learners[name]]
+        lessons = {learner.name: lesson_of(learner.settings) for learner in learners.values()}
+        return [learners[pupil] for pupil, lesson in lessons.items() if lesson is not None and lesson.teacher_behavior == name]
+
+    def absent(self, learners: Mapping[str, Learner]) -> Iterator[tuple[str, str]]:
+        """Students, and the behavior that each learns from, where the environment has none of that name."""
+        for name, learner in learners.items():
+            lesson = lesson_of(learner.settings)
+            if lesson is not None and lesson.teacher_behavior not in (None, name, *self._env.behaviors):
+                yield name, str(lesson.teacher_behavior)
+
+    def retire(self, learners: Mapping[str, Learner]) -> None:
+        """A teacher none of whose pupils learns any longer goes on playing, and keeps nothing."""
+        for name, seat in self.seats.items():
+            pupils = self.pupils(name, learners)
+            if pupils and not any(pupil.training for pupil in pupils):
+                seat.rollout_size, seat.buffer = None, None
+
+    def _of_another(self, name: str, there: str, teacher: str) -> str:
+        present = "" if there in self._env.behaviors else f"; it is not there yet (the environment has {', '.join(self._env.behaviors)})"
+        return f"{teacher} plays '{there}', from which '{name}' learns{present}"
+
+    def _asked(self, lesson: BCSettings, behavior: str, spec: BehaviorSpec) -> Asked:
+        assert lesson.teacher is not None
+        try:
+            part = teacher_part(lesson.teacher)
+        except ConfigError as error:
+            raise ConfigError(f"behavior '{behavior}': {error}") from error
+        from palaestra.runtime.play.brain_assignment import Cast  # brings onnxruntime, which most runs never need
+
+        cast = Cast([part], self._env, seed=self._seed, deterministic=True, results=self._results)
+        return Asked(cast.brain(behavior, 0), spec.action)
+
+
+def teacher_part(text: str) -> Part:
+    """Who `teacher` means: a brain as `--brain` has it, a model's file, or a class as `package.module:Class`. Raises ConfigError."""
+    from palaestra.runtime.play.brain_assignment import PYTHON, Part, kinds
+
+    kind, _, argument = text.partition(":")
+    if kind in kinds():
+        return Part(kind, argument)
+    if text.endswith(".onnx"):
+        return Part("model", text)
+    if argument:
+        return Part(PYTHON, text)
+    raise ConfigError(
+        f"there is no teacher '{text}'{nearest(text, kinds())}; expected heuristic, FILE.onnx, model:RUN or package.module:Class"
+    )
+
+
+def lesson_of(settings: BehaviorSettings) -> BCSettings | None:
+    """How a behavior imitates; None where it does something else."""
+    hyper = settings.hyperparameters
+    return hyper if isinstance(hyper, BCSettings) else None
+
+
+def _blocks(settings: RunSettings) -> Iterator[tuple[str, BehaviorSettings]]:
+    yield from settings.behaviors.items()
+    if settings.default_settings:
+        yield "", settings.default_settings
+
+
+def _drawn_nowhere(action: Action) -> Decision:
+    """A decision of one who has no probabilities to tell, and no memory that a student could begin with."""
+    none = torch.zeros((len(action.discrete), 0), device=action.discrete.device)
+    return Decision(action, action, none, none)

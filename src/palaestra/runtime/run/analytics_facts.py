@@ -1,0 +1,102 @@
+"""What a game's own analytics are told of a run: its settings as JSON, and which features are in use.
+
+What a user named, and where it lies, is hashed: behaviors, parameters, lessons, the run and the one it starts from, files, folders and
+classes.
+(ML-Agents leaves the environment's path and arguments, run_id and the demonstrations of rewards as they are, and hashes results_dir
+by a function whose value differs from process to process.) What only Palaestra's own environments take is left out.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from palaestra.envs.base import BehaviorFacts, TrainingFacts, hashed
+from palaestra.runtime.settings import RunSettings
+from palaestra.runtime.storage.checkpoints import palaestra_version
+from palaestra.scenario.settings import CurriculumSettings
+from palaestra.trainers.behavior import BehaviorSettings
+
+NAMES = ("env_path", "env_args", "run_id", "initialize_from", "results_dir", "init_path", "demo_path")
+"""Settings whose text is hashed, wherever they stand."""
+CODE = ("vis_encode_type", "body")
+"""Settings that may name code of the user's, as `package.module:Class`."""
+OURS = ("env_options", "side_channels")
+"""Those of env_settings that may hold anything."""
+
+
+def training_facts(settings: RunSettings, device: torch.device) -> TrainingFacts:
+    """Of a run on a device."""
+    version = f"Palaestra {palaestra_version()}"
+    return TrainingFacts(
+        mlagents_version=version,
+        mlagents_envs_version=version,
+        python_version=platform.python_version(),
+        torch_version=torch.__version__,
+        torch_device_type=device.type,
+        num_envs=settings.env_settings.num_envs,
+        num_environment_parameters=len(settings.environment_parameters or {}),
+        run_options=json.dumps(run_options(settings)),
+    )
+
+
+def behavior_facts(name: str, behavior: BehaviorSettings, settings: RunSettings) -> BehaviorFacts:
+    """Of a behavior with its settings, and those of the run around it."""
+    network, signals = behavior.network_settings, behavior.reward_signals
+    return BehaviorFacts(
+        behavior_name=hashed(name),
+        trainer_type=behavior.trainer_type,
+        extrinsic_reward_enabled="extrinsic" in signals,
+        gail_reward_enabled="gail" in signals,
+        curiosity_reward_enabled="curiosity" in signals,
+        rnd_reward_enabled="rnd" in signals,
+        behavioral_cloning_enabled=behavior.behavioral_cloning is not None,
+        recurrent_enabled=network.memory is not None,
+        visual_encoder=_sanitized(network.vis_encode_type, "vis_encode_type"),
+        num_network_layers=network.num_layers,
+        num_network_hidden_units=network.hidden_units,
+        trainer_threaded=behavior.threaded,
+        self_play_enabled=behavior.self_play is not None,
+        curriculum_enabled=not _measured(settings).isdisjoint((name, None)),
+        config=json.dumps(_sanitized(behavior.model_dump(mode="json"))),
+    )
+
+
+def _measured(settings: RunSettings) -> set[str | None]:
+    """The behaviors whose progress decides on lessons; None: the one that learns."""
+    curricula = [each.curriculum for each in (settings.environment_parameters or {}).values() if isinstance(each, CurriculumSettings)]
+    return {lesson.completion_criteria.behavior for lessons in curricula for lesson in lessons if lesson.completion_criteria}
+
+
+def run_options(settings: RunSettings) -> dict[str, Any]:
+    """All settings, fit to be shown."""
+    tree = _sanitized(settings.model_dump(mode="json"))
+    tree["env_settings"] = {key: value for key, value in tree["env_settings"].items() if key not in OURS}
+    tree["behaviors"] = {hashed(name): block for name, block in tree["behaviors"].items()}
+    if tree["environment_parameters"]:
+        tree["environment_parameters"] = {hashed(name): _parameter(form) for name, form in tree["environment_parameters"].items()}
+    return tree
+
+
+def _sanitized(value: Any, key: str = "") -> Any:
+    if isinstance(value, Mapping):
+        return {name: _sanitized(each, name) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_sanitized(each, key) for each in value]
+    own = isinstance(value, str) and (key in NAMES or (key in CODE and ":" in value))
+    return hashed(value) if own else value
+
+
+def _parameter(form: Any) -> Any:
+    """A curriculum names its lessons, and the behaviors that they are measured by."""
+    if not isinstance(form, Mapping) or "curriculum" not in form:
+        return form
+    lessons = [{**lesson, "name": hashed(lesson["name"])} for lesson in form["curriculum"]]
+    for lesson in lessons:
+        if criteria := lesson["completion_criteria"]:
+            lesson["completion_criteria"] = {**criteria, "behavior": hashed(criteria["behavior"])}
+    return {**form, "curriculum": lessons}

@@ -1,0 +1,421 @@
+"""`palaestra.train` and the command line's `learn`: the same engine."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import torch
+
+from palaestra.core.errors import ConfigError, Diverged, PalaestraError, RunError
+from palaestra.core.plugins import Registry, nearest
+from palaestra.envs.base import Env, Measures
+from palaestra.envs.transfer import Transfer
+from palaestra.runtime.collect.env_checks import guarded
+from palaestra.runtime.curriculum.parameters import misfits
+from palaestra.runtime.environments.custom import given_env
+from palaestra.runtime.environments.make import EDITOR, is_game, make_env
+from palaestra.runtime.environments.unity_games import game_settings
+from palaestra.runtime.logging.console import Console
+from palaestra.runtime.logging.sinks import ConsoleSink, GaugeSink, JSONLSink, TensorBoardSink
+from palaestra.runtime.logging.timers import Timers
+from palaestra.runtime.logging.tracker import Sink, Tracker
+from palaestra.runtime.run import report
+from palaestra.runtime.run.loop import Callback
+from palaestra.runtime.run.loop import train as loop
+from palaestra.runtime.run.os_signals import Terminated, break_on_signals, pass_on, stop_on_signals
+from palaestra.runtime.run.rescue import rescue
+from palaestra.runtime.run.run import Run, steps_in
+from palaestra.runtime.run.state import check_state
+from palaestra.runtime.run.waiting import Waiting
+from palaestra.runtime.settings import Loaded, RunSettings, load
+from palaestra.runtime.settings.criteria import ambiguous, never_measured
+from palaestra.runtime.storage.checkpoints import Checkpoint, Checkpoints
+from palaestra.runtime.storage.run_folder import CONFIGURATION, RunFolder, check_run_id
+from palaestra.runtime.storage.trust import Code, agent_code, in_run_folder, learning_code, must_be_trusted_file
+from palaestra.runtime.storage.writer_lock import sole_writer
+
+if TYPE_CHECKING:
+    import gymnasium
+    from gymnasium.vector import VectorEnv
+
+Config = Path | str | Mapping[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a training left."""
+
+    folder: Path
+    steps: dict[str, int]  # decisions of each behavior
+    rewards: dict[str, float | None]  # mean return of the episodes of each one's last summary; `evaluate` says how good the end is
+    episodes: dict[str, int]  # how many these are
+    models: dict[str, Path]  # the final ONNX models
+    finished: bool  # False: it was stopped early, and resumes
+    signal: int | None = None  # the number of the signal that stopped it
+
+
+def train(
+    config: Config = None,
+    *,
+    env: Env | str | gymnasium.Env | VectorEnv | Sequence[gymnasium.Env] | Callable[..., Any] | None = None,
+    callbacks: Sequence[Callback] = (),
+    quiet: bool = False,
+    sets: Sequence[str] = (),
+    trust: bool = False,
+    **settings: Any,
+) -> Result:
+    """Trains as `palaestra learn` does.
+
+    `config` is a file or a tree of settings. `env` is a name as for `--env`; an environment of your own: an `Env`, a Gymnasium
+    environment (one area; a list of them: one each) or vector environment; or a function or class that makes one of these (called
+    `num_areas` times, 16 by default, where it makes single Gymnasium environments). One that you made is left open. Further keywords
+    are settings of `checkpoint_settings`, `env_settings` and `torch_settings` by their YAML names: run_id, resume,
+    force, results_dir, seed, num_areas, device ... Each callback is given every Summary; one that returns True ends the training, as
+    `palaestra.stop_at_reward(95)` does.
+    `trust`: a run that is gone on with may run the code its settings name, although you did not write its folder on this machine.
+    Raises PalaestraError. Ctrl-C and SIGTERM save the run, and then do what they do anywhere: Ctrl-C raises KeyboardInterrupt,
+    SIGTERM ends the program, unless it handles them itself.
+    """
+    overrides = sectioned(settings)
+    if isinstance(env, str):
+        overrides.setdefault("env_settings", {})["env_path"] = env
+    try:
+        own = None if isinstance(env, str) else env
+        result = learn(config, overrides, sets, env=own, callbacks=callbacks, quiet=quiet, trust=trust)
+    except Terminated as before_the_run:
+        pass_on(before_the_run.number)
+        raise
+    if result.signal is not None:
+        pass_on(result.signal)
+    return result
+
+
+def sectioned(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Keywords to the part of the settings tree that they belong to. Raises ConfigError for an unknown one."""
+    tree: dict[str, Any] = {}
+    sections = ("checkpoint_settings", "env_settings", "torch_settings", "engine_settings")
+    for key, value in settings.items():
+        for section in sections:
+            if key in type(getattr(RunSettings(), section)).model_fields:
+                tree.setdefault(section, {})[key] = value
+                break
+        else:
+            raise ConfigError(f"train() knows no setting '{key}': keywords are keys of {', '.join(sections)}")
+    return tree
+
+
+def learn(
+    config: Config,
+    overrides: Mapping[str, Any],
+    sets: Sequence[str] = (),
+    *,
+    env: object | None = None,
+    callbacks: Sequence[Callback] = (),
+    notes: Sequence[str] = (),
+    quiet: bool = False,
+    trust: bool = False,
+) -> Result:
+    """Loads the settings, puts a run together, trains, and leaves its files. `env` is as for `train`. Raises PalaestraError."""
+    loaded, folder = settled_settings(config, overrides, sets, agent_code if env is not None else learning_code, trust=trust)
+    with ExitStack() as stack:
+        stack.enter_context(break_on_signals())
+        stream = stack.enter_context(open(os.devnull, "w")) if quiet else None
+        console = stack.enter_context(closing(Console(loaded.settings.debug, stream)))
+        for note in (*notes, *loaded.warnings):
+            console.warning(note)
+        if not loaded.settings.checkpoint_settings.inference:
+            if loaded.settings.checkpoint_settings.resume:
+                folder.must_exist("resume")
+            folder.lock = stack.enter_context(sole_writer(folder.path, console.warning))
+        checkpoint = starting_point(folder, loaded.settings, console)
+        settings = seeded(loaded.settings, checkpoint)
+        with Waiting(f"opening {settings.env_settings.env_path or EDITOR}", console.info):
+            world = open_env(settings, folder, console) if env is None else take_env(env, settings, stack)
+        if env is None:
+            stack.enter_context(closing(world))
+        if unfit := list(misfits(world, settings.environment_parameters)):
+            raise loaded.refusal(unfit, "parameters are not taken by the environment")
+        timers = Timers()
+        tracker = stack.enter_context(closing(Tracker(sinks(folder, settings, checkpoint, console, timers), console.warning)))
+        with first_wait(settings, env is None, console):
+            run = Run(settings, folder, world, tracker, console, timers, checkpoint)
+        check_lessons(run, loaded)
+        check_teachers(run, loaded)
+        warn_of_unused_blocks(run, loaded)
+        if checkpoint is not None:
+            run.load(checkpoint)
+        stopper = stack.enter_context(stop_on_signals(run))
+        begin(run, checkpoint)
+        try:
+            loop(run, callbacks)
+            return replace(finish(run), signal=stopper.heard)
+        except PalaestraError as error:
+            lost = rescue(run, error) if isinstance(error, RunError) and not isinstance(error, Diverged) else None
+            if lost is None or lost.saved is None:
+                report.tell_what_is_safe(run)
+            if lost is not None:
+                raise lost from error
+            raise
+
+
+def first_wait(settings: RunSettings, named: bool, console: Console) -> AbstractContextManager[object]:
+    """Says what goes on until the first decision, where that takes long; waiting for the Editor has a line of its own."""
+    name = settings.env_settings.env_path or EDITOR
+    if named and name == EDITOR:
+        return nullcontext()
+    game = named and is_game(name)
+    what = f"waiting for {name} to ask for decisions" if game else "starting the environment (what is new in it is compiled) and networks"
+    return Waiting(what, console.info)
+
+
+def settled_settings(
+    config: Config,
+    overrides: Mapping[str, Any],
+    sets: Sequence[str],
+    code_in: Callable[[RunSettings], Sequence[Code]] = learning_code,
+    *,
+    trust: bool = False,
+) -> tuple[Loaded, RunFolder]:
+    """The settings, and the run's folder; a resumed run's own settings where none are given. Raises ConfigError or RunError.
+
+    The settings of a run's folder run no code that `code_in` finds in them, unless the folder is the user's own or `trust` is given.
+    """
+    given = overrides.get("checkpoint_settings", {})
+    own = None
+    if config is None and (given.get("resume") or given.get("inference")):
+        folder = run_folder(Path(given.get("results_dir", "results")), given.get("run_id", "ppo"))
+        folder.must_exist("resume" if given.get("resume") else "play")
+        config = own = folder.path / CONFIGURATION
+        if not own.is_file():
+            raise RunError(f"the run '{folder.run_id}' has no {CONFIGURATION}: give its settings file on the command line")
+        # what the run was once started with is not what is asked for now, nor need it lie where it lay then
+        anew = {"resume": False, "force": False, "inference": False, "initialize_from": None}
+        anew |= {"run_id": folder.run_id, "results_dir": str(folder.results)}
+        overrides = {**overrides, "checkpoint_settings": {**anew, **given}}
+    config = Path(config) if isinstance(config, str) else config
+    try:
+        if isinstance(config, Path) and (own is not None or in_run_folder(config)):
+            must_be_trusted_file(config, overrides, sets, code_in=code_in, trust=trust)
+        loaded = load(config, overrides, sets)
+    except ConfigError as error:
+        if own is None or error.file != own:
+            raise
+        raise RunError(f"{error}; the run's own settings cannot be read: give its settings file on the command line") from error
+    checkpoint = loaded.settings.checkpoint_settings
+    return loaded, run_folder(Path(checkpoint.results_dir), checkpoint.run_id)
+
+
+def run_folder(results: Path, run_id: str) -> RunFolder:
+    """The folder of a run that is named on the command line. Raises ConfigError for a name that is none."""
+    check_run_id(run_id)
+    return RunFolder(results, run_id)
+
+
+def seeded(settings: RunSettings, checkpoint: Checkpoint | None) -> RunSettings:
+    """The settings with nothing left to chance: a seed that is not given is that of the run gone on from, else drawn."""
+    env = settings.env_settings
+    if env.seed != -1:
+        return settings
+    seed: Any = random.randrange(10_000) if checkpoint is None else checkpoint.state["run"]["seed"]
+    return settings.model_copy(update={"env_settings": env.model_copy(update={"seed": seed})})
+
+
+def take_env(given: object, settings: RunSettings, stack: ExitStack) -> Env:
+    """The environment that a program gives to `train`; one that is made here is closed with the run. Raises EnvError or ConfigError."""
+    device = device_of(settings)
+    env, is_ours = given_env(given, settings.env_settings.num_areas, device)
+    if is_ours:
+        stack.enter_context(closing(env))
+    if env is given:
+        return env  # of the user's own making: its device is its own affair
+    return on_device(env, device)
+
+
+def device_of(settings: RunSettings) -> str:
+    """The device that the settings name, else the accelerator that is there. Raises ConfigError."""
+    device = settings.torch_settings.device or ("cuda" if torch.cuda.is_available() else "cpu")
+    if not device_exists(device):
+        raise ConfigError(f"torch device '{device}' is not there: this machine has {', '.join(devices())}")
+    return device
+
+
+def on_device(env: Env, device: str) -> Env:
+    """The environment, or a view of it on that device."""
+    return env if env.device.type == torch.device(device).type else cast(Env, Transfer(env, torch.device(device)))
+
+
+def open_env(settings: RunSettings, folder: RunFolder, console: Console) -> Env:
+    """The environment that the settings name, on the device that they name; the Editor where they name none."""
+    env, device = settings.env_settings, device_of(settings)
+    name = env.env_path or EDITOR
+    same = [name for name in settings.behaviors if name in Registry("envs")]
+    if env.env_path is None and same:
+        console.info(f"No --env is given: training in the Unity Editor. The built-in environment of that name is --env={same[0]}")
+    logs = None if settings.checkpoint_settings.inference else folder.logs
+    games = game_settings(settings, logs, console.tell)
+    made = make_env(name, areas=env.num_areas, device=device, options=env.env_options, games=games)
+    made = made if is_game(name) or name in Registry("envs") else guarded(made, name)
+    return on_device(made, device)
+
+
+def devices() -> list[str]:
+    """Those that this machine has."""
+    return ["cpu", *(f"cuda:{i}" for i in range(torch.cuda.device_count()))]
+
+
+def device_exists(name: str) -> bool:
+    """Whether torch can put a tensor there."""
+    with suppress(RuntimeError, AssertionError):
+        torch.empty(0, device=name)
+        return True
+    return False
+
+
+def starting_point(folder: RunFolder, settings: RunSettings, console: Console) -> Checkpoint | None:
+    """The checkpoint to go on from or to play. None: a new run, or one that was killed before its first. Raises RunError."""
+    chosen = settings.checkpoint_settings
+    if not chosen.resume and not chosen.inference:
+        folder.must_be_free(chosen.force)
+        return None
+    folder.must_exist("resume" if chosen.resume else "play")
+    checkpoints = Checkpoints(folder.checkpoints, 0)
+    if not checkpoints.steps():
+        if chosen.inference:
+            raise RunError(f"the run '{folder.run_id}' has no checkpoint yet ({folder.path}): there is nothing to play")
+        console.warning(f"the run '{folder.run_id}' was not saved before it ended: it starts from step 0")
+        return None
+    checkpoint = checkpoints.load(check=check_state)
+    for warning in checkpoint.warnings:
+        console.warning(warning)
+    return checkpoint
+
+
+def sinks(folder: RunFolder, settings: RunSettings, checkpoint: Checkpoint | None, console: Console, timers: Timers) -> list[Sink]:
+    """Where summaries go: a run that only plays leaves no trace in its folder."""
+    shown: list[Sink] = [ConsoleSink(console.info, console.debug), GaugeSink(timers)]
+    if settings.checkpoint_settings.inference:
+        return shown
+    resumed = {} if checkpoint is None else steps_in(checkpoint)
+    return [*shown, TensorBoardSink(folder.path, resumed, console.info), JSONLSink(folder.path, resumed)]
+
+
+def check_lessons(run: Run, loaded: Loaded) -> None:
+    """Raises ConfigError for lessons that could never end; warns where a game may yet show what they wait for."""
+    if unclear := list(ambiguous(run.settings, run.learners)):
+        raise loaded.refusal(unclear, "lessons do not say whom they wait for")
+    problems = list(never_measured(run.settings, run.learners))
+    if problems and shows_all(run) and not isinstance(run.env, Measures):
+        raise loaded.refusal(problems, "lessons would never end")
+    for at, sentence in problems:
+        if at[-1] == "measure" and "did you mean" not in sentence:
+            continue  # a statistic of the game's own, it seems; Lessons warns where none comes
+        run.console.warning(f"parameter '{at[1]}', lesson {int(at[3]) + 1}: {sentence}; unless that changes, the lesson never ends")
+
+
+def warn_of_unused_blocks(run: Run, loaded: Loaded) -> None:
+    """Says which names under `behaviors` the environment does not have, or has not shown so far."""
+    for name, text in report.unused_blocks(run, "in this environment" if shows_all(run) else "so far"):
+        where = loaded.draft.source(("behaviors", name)).where if loaded.draft else ""
+        run.console.warning(f"{where}: {text}" if where else text)
+
+
+def check_teachers(run: Run, loaded: Loaded) -> None:
+    """Raises ConfigError for students of a behavior that the environment never has; where it may come, the run's end tells."""
+    if run.inference or not shows_all(run):
+        return
+    problems, there = [], run.env.behaviors
+    for student, absent in run.teachers.absent(run.learners):
+        block = ("behaviors", student) if student in run.settings.behaviors else ("default_settings",)
+        sentence = f"the environment has no behavior '{absent}'{nearest(absent, there)} (there are: {', '.join(map(repr, there))})"
+        problems.append(((*block, "hyperparameters", "teacher_behavior"), sentence))
+    if problems:
+        raise loaded.refusal(problems, "teachers would never come")
+
+
+def shows_all(run: Run) -> bool:
+    """Whether no behavior of its environment comes later than at the start."""
+    name = run.settings.env_settings.env_path or ""
+    return (name.startswith(("builtin:", "gymnasium:")) or name in Registry("envs")) and not is_game(name)
+
+
+def begin(run: Run, checkpoint: Checkpoint | None) -> None:
+    """Makes or opens the run's folder; a new run starts from the networks that it is to start from."""
+    chosen = run.settings.checkpoint_settings
+    if run.inference:
+        report.announce(run, checkpoint, ())
+        return
+    warnings = [] if checkpoint is None else run.models.status.load()
+    origin = None if chosen.initialize_from is None or chosen.resume else RunFolder(run.folder.results, chosen.initialize_from)
+    if checkpoint is None:
+        initialize(run, origin)
+    if not chosen.resume:
+        run.folder.create(run.settings)
+    run.folder.sweep()
+    warnings += [] if checkpoint is None else report.lifted_rates(run)
+    run.checkpoints.sweep(alone=run.folder.lock is not None and run.folder.lock.locked)
+    run.folder.configure(run.settings)
+    report.announce(run, checkpoint, warnings)
+    if checkpoint is None:
+        run.save()
+
+
+def initialize(run: Run, origin: RunFolder | None) -> None:
+    """Networks from `--initialize-from`, or from each behavior's `init_path`, which wins."""
+    if origin is not None:
+        origin.must_exist("initialize from it")
+    for name, learner in run.learners.items():
+        path = learner.settings.init_path
+        if path is None and origin is None:
+            continue
+        place = checkpoint_place(path, origin)
+        state = Checkpoints(place[0], 0).load(place[1], check_state).state
+        if name not in state:
+            there = ", ".join(f"'{other}'" for other in state if other != "run")
+            raise RunError(f"behavior '{name}' cannot start from {place[0].parent}: it has {there} only")
+        whole = learner.initialize(state[name], place[0].parent)
+        run.self_play.initialized(name)
+        run.symptoms.started_trained(name)
+        anew = "" if whole else "; its values begin anew, since its reward signals or its trainer are others"
+        run.console.info(f"Initialized '{name}' from {place[0].parent}{anew}")
+
+
+def checkpoint_place(path: str | None, origin: RunFolder | None) -> tuple[Path, int | None]:
+    """Folder of checkpoints and the step in it that `init_path` means: a run's folder, or one of its checkpoints."""
+    if path is None:
+        assert origin is not None
+        return origin.checkpoints, None
+    place = Path(path)
+    if not place.is_dir():
+        raise RunError(f"init_path {path} does not exist: name a run's folder, such as results/first, or one of its checkpoints")
+    if place.name.isdigit() and place.parent.name == "checkpoints":
+        return place.parent, int(place.name)
+    return place / "checkpoints", None
+
+
+def finish(run: Run) -> Result:
+    """Saves, writes the final models, and tells where everything is; a run that was finished before stays as it is."""
+    run.console.close()  # its live line tells of what is over
+    if run.stopped and not run.inference:
+        run.console.info("Training was stopped; saving what it has learned")
+    finals = {} if run.inference else run.finals() or run.conclude()
+    report.conclude(run, finals)
+    last = {name: run.tracker.last_reward(name) for name in run.learners}
+    rewards = {name: None if one is None else one.judged[0] for name, one in last.items()}
+    episodes = {name: 0 if one is None else one.judged[1] for name, one in last.items()}
+    steps = {name: learner.step for name, learner in run.learners.items()}
+    return Result(run.folder.path, steps, rewards, episodes, finals, run.finished)
+
+
+@contextmanager
+def closing(thing: Any) -> Iterator[Any]:
+    """Closes it at the end, whatever happened."""
+    try:
+        yield thing
+    finally:
+        thing.close()

@@ -1,0 +1,83 @@
+"""What more steps do to learning rates that fall until max_steps."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from palaestra.core.errors import ConfigError
+from palaestra.runtime.collect.learner import Learner
+from palaestra.runtime.settings import BehaviorSettings, RunSettings, behavior
+from palaestra.trainers.settings import LAST_LEARNING_RATE, scheduled
+
+NOTABLE = 1.1
+"""A rate that rises by more than this factor is told of."""
+LOW_SHARE = 0.1
+"""Of the rate that a run began with: what it is offered to go on with, where its last rate was too low to learn anything."""
+
+
+@dataclass(frozen=True, slots=True)
+class RateJump:
+    """A learning rate that more steps lift."""
+
+    behavior: str
+    old: float  # at this step, had max_steps stayed
+    new: float
+    first: float  # at step 0
+    max_steps: tuple[int, int]  # before and now
+
+    @property
+    def kept(self) -> float:
+        """The old rate, to two digits; where that is next to nothing, a tenth of the first."""
+        return float(f"{max(self.old, LOW_SHARE * self.first):.1e}")
+
+
+def rate_jumps(learners: Mapping[str, Learner], max_steps: Mapping[str, int]) -> list[RateJump]:
+    """Of behaviors whose rate is higher with these max_steps than with those that they have."""
+    jumps = [_jump(learners[name], learners[name].settings, most) for name, most in max_steps.items()]
+    return [jump for jump in jumps if jump is not None]
+
+
+def lifted(before: RunSettings, learners: Mapping[str, Learner]) -> list[RateJump]:
+    """Of behaviors whose rate is higher now than with the settings that the run had before."""
+    jumps = []
+    for name, learner in learners.items():
+        try:
+            old = behavior(before, name)
+        except ConfigError:  # it had no settings of its own before
+            continue
+        if old.trainer_type == learner.settings.trainer_type:
+            jumps.append(_jump(learner, old, learner.settings.max_steps))
+    return [jump for jump in jumps if jump is not None]
+
+
+def _jump(learner: Learner, before: BehaviorSettings, max_steps: int) -> RateJump | None:
+    old, now = before.hyperparameters, learner.settings.hyperparameters
+    falls = all(getattr(hyper, "learning_rate_schedule", "constant") == "linear" for hyper in (old, now))
+    if not falls or not 0 < before.max_steps < max_steps or not learner.step:
+        return None
+    first: float = now.learning_rate  # type: ignore[attr-defined]
+    at = [scheduled("linear", first, LAST_LEARNING_RATE, learner.step, most) for most in (before.max_steps, max_steps)]
+    jump = RateJump(learner.name, at[0], at[1], first, (before.max_steps, max_steps))
+    return jump if jump.new > NOTABLE * jump.old else None
+
+
+def low_rate(jumps: Sequence[RateJump], behaviors: int) -> str:
+    """Arguments for a command line that hold the rates where they were, for a run of so many behaviors."""
+    parts = []
+    for jump in jumps:
+        block = f"behaviors.{'*' if behaviors == 1 else jump.behavior}.hyperparameters"
+        parts += [f"{block}.learning_rate_schedule=constant", f"{block}.learning_rate={jump.kept:g}"]
+    return "".join(f" --set {shlex.quote(part)}" for part in parts)
+
+
+def sentence(jump: RateJump, command: str, behaviors: int) -> str:
+    """What is about to happen, why, and how to have it otherwise."""
+    nothing = "" if jump.kept <= 1.05 * jump.old else f" (at {jump.old:.1e} nothing would be learned)"
+    before, now = jump.max_steps
+    return (
+        f"{jump.behavior}: its learning rate rises from {jump.old:.1e} to {jump.new:.1e}: it falls on a line from {jump.first:g} to zero "
+        f"at max_steps, which went from {before:,} to {now:,}. The reward may fall at first. To hold the rate at "
+        f"{jump.kept:g}{nothing}, stop this run and enter: {command}{low_rate([jump], behaviors)}"
+    )

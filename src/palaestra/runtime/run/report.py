@@ -1,0 +1,231 @@
+"""What a run says of itself at its beginning and at its end."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from palaestra.core.errors import EnvError, PalaestraError
+from palaestra.core.plugins import nearest
+from palaestra.envs.base import Env
+from palaestra.runtime.environments.make import is_game
+from palaestra.runtime.logging.sinks import METRICS
+from palaestra.runtime.logging.tracker import LastReward
+from palaestra.runtime.run.extending import lifted, low_rate, rate_jumps, sentence
+from palaestra.runtime.run.run import Run
+from palaestra.runtime.settings import load
+from palaestra.runtime.storage.checkpoints import Checkpoint
+from palaestra.runtime.storage.run_folder import CONFIGURATION, RunFolder
+
+
+def announce(run: Run, checkpoint: Checkpoint | None, warnings: Sequence[str]) -> None:
+    """Where the run starts and, for a new one, with which settings."""
+    for warning in warnings:
+        run.console.warning(warning)
+    name, place = run.folder.run_id, run.folder.path
+    if run.inference:
+        step = 0 if checkpoint is None else checkpoint.step
+        run.console.info(f"Playing '{name}' as it was at step {step:,}; nothing in {place} is changed. Ctrl-C ends it")
+    elif checkpoint is None:
+        run.console.info(f"Starting '{name}' from step 0; its files are in {place}")
+    elif run.finished:
+        run.console.info(
+            f"The run '{name}' is finished: it has reached its max_steps of {limit(run):,} (it is at step {farthest(run):,}). To train it "
+            f"further, raise them: {go_on(run)}"
+        )
+    else:
+        run.console.info(f"Resuming '{name}' from step {checkpoint.step:,}; its files are in {place}")
+    outline_new(run)
+    run.lessons.announce()
+
+
+def outline_new(run: Run) -> None:
+    """Sends the settings of behaviors that have come since the last call to TensorBoard, as text."""
+    for name in [] if run.inference else [name for name in run.learners if name not in run.outlined]:
+        run.outlined.add(name)
+        run.tracker.text(name, "Hyperparameters", outline(run.learners[name].settings.model_dump()))
+
+
+def unused_blocks(run: Run, when: str) -> Iterator[tuple[str, str]]:
+    """Each name under `behaviors` that no behavior of the environment has had, and a sentence about it. `when`: such as 'so far'."""
+    there = run.env.behaviors
+    others = [name for name in there if name not in run.settings.behaviors]
+    for name in run.settings.behaviors:
+        if name in there or not there:
+            continue
+        near = [other for other in others if nearest(other, [name])]
+        trains = f", and '{near[0]}' trains with default_settings" if near and run.settings.default_settings else ""
+        hint = f"; is it meant for '{near[0]}'? Then write '{near[0]}' in the settings" if near else "; check its name in the settings"
+        must = "it must be the Behavior Name in the agents' Behavior Parameters in Unity, or the environment's own name"
+        known = ", ".join(map(repr, there))
+        yield name, f"no behavior '{name}' has appeared {when}, so its settings are not used{trains}{hint}: {must} (there are: {known})"
+
+
+def conclude(run: Run, finals: Mapping[str, Path]) -> None:
+    """How it went, where everything is, and what can be done with it."""
+    for student, absent in () if run.inference else run.teachers.absent(run.learners):
+        run.console.warning(f"'{student}' has learned nothing in this session: its teacher's behavior, '{absent}', never came")
+    for _, text in unused_blocks(run, "in this session"):
+        run.console.warning(text)
+    total = max(run.session_seconds, 1e-9)
+    shares = ", ".join(f"{name} {100 * spent / total:.0f} %" for name, spent in run.seconds.items())
+    lines = [f"{run.step_now():,} decisions in {total:.1f} s: {run.step_now() / total:,.0f} a second ({shares})", *rewards(run)]
+    if not run.inference:
+        lines += [f"model        {path}" for path in finals.values()]
+        lines += [f"curves       {path}" for path in curves(run)]
+        lines.append(f"TensorBoard  tensorboard --logdir {shlex.quote(str(run.folder.results))}")
+        if finals and run.settings.env_settings.env_path:
+            lines.append(f"test it      palaestra evaluate {shlex.quote(str(run.folder.path))}")
+            lines += [f"watch it     {command}" for command in watching(run)]
+        lines += [f"go on        {go_on(run)}", *gently(run)]
+    run.console.info("\n  ".join(lines))
+
+
+def watching(run: Run) -> list[str]:
+    """How its agents can be watched; empty where nothing can draw them."""
+    name, no_graphics = run.settings.env_settings.env_path, run.settings.engine_settings.no_graphics
+    record = f"palaestra record {shlex.quote(str(run.folder.path))}"
+    command = watch_command(name or "", run.collector.env, record, play_command(run.folder), no_graphics=bool(no_graphics))
+    return [] if command is None else [command]
+
+
+def rewards(run: Run) -> list[str]:
+    """A line a behavior: what its last summary said, and on how many episodes that stands."""
+    return [f"{name}: {last_reward(run.tracker.last_reward(name), learner.next_summary)}" for name, learner in run.learners.items()]
+
+
+def last_reward(last: LastReward | None, next_summary: int) -> str:
+    """What the newest summary with an episode says; `next_summary` is the step of the one to come."""
+    if last is None:
+        return "no episode ended"
+    group = "" if last.group is None else f", mean group reward {last.group:.3f}"
+    count = "1 episode" if last.episodes == 1 else f"{last.episodes:,} episodes"
+    if last.step is None:
+        which = f"so far (the first summary is due at step {next_summary:,})"
+    else:
+        which = f"of the summary at step {last.step:,}"
+    return f"mean reward {last.mean:.3f}{group} over the {count} {which}"
+
+
+def curves(run: Run) -> list[Path]:
+    """Learning curves as a picture, where there is a summary. That they cannot be drawn must not make a good run fail."""
+    if not (run.folder.path / METRICS).exists():
+        return []
+    from palaestra.runtime.logging.curves import save_curves  # matplotlib takes half a second to import
+
+    try:
+        return [save_curves(run.folder.path)]
+    except Exception as problem:  # whatever matplotlib makes of numbers near the largest that there are
+        run.console.warning(f"the learning curves could not be drawn: {problem}")
+        return []
+
+
+def lifted_rates(run: Run) -> list[str]:
+    """Warnings of learning rates that rise because the run was given more steps. Call before its settings are written anew."""
+    try:
+        before = load(run.folder.path / CONFIGURATION, own_code=False).settings
+    except PalaestraError:
+        return []
+    command, behaviors = resume_command(run.folder), len(run.learners)
+    return [sentence(jump, command, behaviors) for jump in lifted(before, run.learners)]
+
+
+def gently(run: Run) -> list[str]:
+    """For a finished run whose learning rate has fallen: what the command above does to it, and one that keeps it low."""
+    jumps = rate_jumps(run.learners, dict.fromkeys(run.learners, more_steps(run))) if run.finished else []
+    if not jumps:
+        return []
+    rates = ", ".join(dict.fromkeys(f"from {jump.old:.1e} to {jump.new:.1e}" for jump in jumps))
+    why = f"             this lifts the learning rate {rates}, and the reward may fall at first; to keep the rate low:"
+    return [why, f"             {go_on(run)}{low_rate(jumps, len(run.learners))}"]
+
+
+def tell_what_is_safe(run: Run) -> None:
+    """After an error: how much of the run is saved."""
+    steps = [] if run.inference else run.checkpoints.steps()
+    if steps:
+        run.console.info(f"The run is saved as it was at step {steps[-1]:,}; to go on from there: {go_on(run)}")
+
+
+def go_on(run: Run) -> str:
+    """The command that continues the run; one that is finished needs more steps than it has taken."""
+    further = f" --set 'behaviors.*.max_steps={more_steps(run)}'" if run.finished else ""
+    return resume_command(run.folder) + further
+
+
+def more_steps(run: Run) -> int:
+    """A max_steps that lets a finished run go on, as long again as it has been."""
+    return 2 * max(limit(run), farthest(run))
+
+
+def farthest(run: Run) -> int:
+    """The step of the behavior that is at the greatest."""
+    return max(learner.step for learner in run.learners.values())
+
+
+def resume_command(folder: RunFolder) -> str:
+    """The command that resumes a run."""
+    return f"{_learn(folder)} --resume"
+
+
+def play_command(folder: RunFolder) -> str:
+    """The command that plays a run."""
+    return f"{_learn(folder)} --inference"
+
+
+def _learn(folder: RunFolder) -> str:
+    elsewhere = "" if folder.results == Path("results") else f" --results-dir={shlex.quote(str(folder.results))}"
+    return f"palaestra learn --run-id={shlex.quote(folder.run_id)}{elsewhere}"
+
+
+def limit(run: Run) -> int:
+    """The largest max_steps of its behaviors."""
+    return max(learner.settings.max_steps for learner in run.learners.values())
+
+
+def outline(tree: Mapping[str, Any], depth: int = 1) -> str:
+    """Settings as an indented list, for people."""
+    lines = []
+    for key, value in tree.items():
+        nested = isinstance(value, Mapping)
+        lines.append("\t" * depth + f"{key}:" + ("" if nested else f"\t{value}"))
+        if nested:
+            lines.append(outline(value, depth + 1))
+    return "\n".join(lines)
+
+
+PYGAME = {"classic_control": "classic-control", "toy_text": "toy-text", "box2d": "box2d"}
+"""Groups of Gymnasium's own environments that draw with pygame, and the extra that installs it."""
+
+
+def watch_command(name: str, env: Env, record: str, play: str, *, no_graphics: bool = False) -> str | None:
+    """The command that shows an environment's agents, after what must be installed first; None where nothing draws them.
+
+    `record` and `play` are the commands that record the run and that play it. A Unity build draws in a window of its own, for which
+    one that was trained without (`no_graphics`) is told so. A game in Python that runs as a process draws nowhere.
+    """
+    if is_game(name):
+        window = " --set engine_settings.no_graphics=false" if no_graphics else ""
+        return None if name.endswith(".py") else f"{play} --time-scale=1{window}"
+    if name.startswith("gymnasium:"):
+        return _gymnasium(name.removeprefix("gymnasium:"), record)
+    try:
+        env.render(0)
+    except (EnvError, NotImplementedError):
+        return None
+    return record
+
+
+def _gymnasium(id: str, record: str) -> str | None:
+    """Judged by what the environment declares: to try it would take another copy of it."""
+    from palaestra.envs.gymnasium import drawn_by
+
+    place = drawn_by(id)
+    if place is None:
+        return None
+    group = place.removeprefix("gymnasium.envs.").partition(".")[0] if place.startswith("gymnasium.envs.") else ""
+    missing = group in PYGAME and find_spec("pygame") is None
+    return f'pip install "gymnasium[{PYGAME[group]}]", then {record}' if missing else record

@@ -1,0 +1,434 @@
+"""A run put together: environment, learners, tracker and files, and everything a checkpoint holds."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from palaestra.core.errors import CheckpointError, ConfigError, EnvError, PalaestraError
+from palaestra.core.specs import BehaviorSpec, describe
+from palaestra.data.rollout import Rollout
+from palaestra.envs.base import Env, Informed, Measures, Staggers, Waits
+from palaestra.envs.transfer import Transfer
+from palaestra.runtime.collect.collector import Collector, Seat
+from palaestra.runtime.collect.learner import Learner
+from palaestra.runtime.curriculum.lessons import Lessons
+from palaestra.runtime.logging.console import Console
+from palaestra.runtime.logging.symptoms import Symptoms
+from palaestra.runtime.logging.timers import Timers
+from palaestra.runtime.logging.tracker import GROUP_REWARD, SUCCESS, Tracker
+from palaestra.runtime.play.teachers import Teachers
+from palaestra.runtime.run.analytics_facts import behavior_facts, training_facts
+from palaestra.runtime.run.update_times import UpdateTimes
+from palaestra.runtime.self_play.match_ratings import Results
+from palaestra.runtime.self_play.self_play import SelfPlay
+from palaestra.runtime.self_play.self_play_behavior import UNSTEADY, contend
+from palaestra.runtime.settings import RunSettings, behavior, load
+from palaestra.runtime.settings.tree import changes
+from palaestra.runtime.storage.checkpoints import Checkpoint, Checkpoints, palaestra_version
+from palaestra.runtime.storage.files import belongs_to_run
+from palaestra.runtime.storage.model_writer import ModelWriter
+from palaestra.runtime.storage.run_folder import CONFIGURATION, RunFolder
+from palaestra.runtime.storage.snapshots import SnapshotFiles
+from palaestra.runtime.storage.status import MLAGENTS
+from palaestra.trainers.settings import SACSettings
+
+SAFETY_SECONDS = 60.0
+"""A run is saved at least this often, whatever checkpoint_interval says; models are written at the latter alone."""
+MOST_CHANGES = 4
+"""Settings that one message names."""
+
+
+class Run:
+    """Owns all state that changes while a run goes on."""
+
+    def __init__(
+        self,
+        settings: RunSettings,
+        folder: RunFolder,
+        env: Env,
+        tracker: Tracker,
+        console: Console,
+        timers: Timers,
+        origin: Checkpoint | None = None,
+    ) -> None:
+        """`origin` is what `load` is called with next, where it is: the first reset is in its lessons already."""
+        self.settings, self.folder, self.env = settings, folder, env
+        self.tracker, self.console, self.timers = tracker, console, timers
+        self.models = ModelWriter(folder, console)
+        self.device = env.device
+        self.inference = settings.checkpoint_settings.inference
+        self.learners: dict[str, Learner] = {}
+        self.checkpoints = Checkpoints(folder.checkpoints, most_kept(settings))
+        self.stopped = False
+        """Set by a signal or a callback: the run ends at the next tick, saved."""
+        self.outlined: set[str] = set()
+        """Behaviors whose settings TensorBoard has as text."""
+        self.update_times, self.symptoms = UpdateTimes(), Symptoms()
+        self.learning = 0.0
+        """Seconds spent in updates."""
+        self.saved_step = -1
+        """Where this session saved last."""
+        self._first_step = 0
+        self._elapsed_before, self._started, self._saved = 0.0, time.perf_counter(), time.perf_counter()
+        self.threads = settings.torch_settings.threads
+        self._state: dict[str, Any] = {}
+        self._seats: dict[str, Any] = {}
+        self._specs: dict[str, Any] = {}
+        """Of the checkpoint gone on from: what behaviors that have not been seen yet had learned, and decided; what all see and do."""
+        saved: Any = None if origin is None else origin.state["run"].get("lessons")
+        self.lessons = Lessons(env, settings, console, saved, settings.env_settings.seed + (0 if origin is None else origin.step))
+        if isinstance(env, Informed):
+            env.training_starts(training_facts(settings, self.device))
+        self.teachers = Teachers(settings, env)
+        self.self_play = SelfPlay(env, Results(tracker, console), console.info)
+        watchers = [self.self_play, self.lessons]
+        staggers = None if self.inference else staggering(env, settings)
+        self.collector = Collector(env, self._join, settings.env_settings.seed, watchers, staggers)
+        self.set_threads()
+
+    def _join(self, name: str, spec: BehaviorSpec) -> Seat:
+        if belongs_to_run(name):
+            raise EnvError(f"a behavior cannot be named '{name}': a run keeps files of its own under that name; rename the behavior")
+        if (seat := self.teachers.seat(name, spec)) is not None:
+            self.teachers.must_fit(self.learners)
+            return seat
+        settings = behavior(self.settings, name, self.env.behaviors)
+        seed = self.settings.env_settings.seed + 1000 * len(self.learners)
+        learner = Learner(name, spec, settings, self.device, seed, self.inference, self.folder.path)
+        self.learners[name] = learner
+        self.lessons.joins(name)
+        taught = self.teachers.attend(learner)
+        if name in self._seats:  # of a checkpoint, and seen only now
+            learner.seat.decisions = self._seats[name]["decisions"]
+            self._restore(learner)
+        if settings.self_play is not None and not self.inference:
+            self.self_play.join(contend(learner, self.env, self.settings, SnapshotFiles(self.folder.path)))
+            if isinstance(settings.hyperparameters, SACSettings):
+                self.console.warning(f"{name}: {UNSTEADY}")
+        if isinstance(self.env, Informed):
+            self.env.behavior_joins(behavior_facts(name, settings, self.settings))
+        self.console.info(f"New behavior '{name}': {describe(spec)}")
+        for oddity in learner.oddities:
+            self.console.warning(f"{name}: {oddity}")
+        self.tell(learner)
+        if taught is not None:
+            self.console.info(taught)
+            self.teachers.must_fit(self.learners)
+        return learner.seat
+
+    def set_threads(self) -> None:
+        """As many as asked for, else as many as the work is worth."""
+        if self.threads is None:
+            self.threads, why = threads_for(max((learner.work for learner in self.learners.values()), default=0))
+            self.console.info(why)
+        torch.set_num_threads(self.threads)
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds of this run, those before it was resumed included."""
+        return self._elapsed_before + time.perf_counter() - self._started
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """Where this session's time went."""
+        return {**self.collector.seconds, "learning": self.learning}
+
+    @property
+    def session_seconds(self) -> float:
+        """Since the run was put together."""
+        return time.perf_counter() - self._started
+
+    def step_now(self) -> int:
+        """Decisions of this session."""
+        return self.step - self._first_step
+
+    @property
+    def step(self) -> int:
+        """Decisions of all behaviors."""
+        return sum(learner.step for learner in self.learners.values())
+
+    @property
+    def finished(self) -> bool:
+        """Every behavior has reached its max_steps."""
+        return not self.inference and bool(self.learners) and not any(learner.training for learner in self.learners.values())
+
+    def ticks_ahead(self) -> int:
+        """Ticks until anything is due."""
+        return min((self.lessons.ticks_ahead(), *(learner.ticks_ahead() for learner in self.learners.values())), default=1)
+
+    def stop(self) -> None:
+        """Ends at the next tick, saved; an environment that waits for a game stops waiting. Safe in a signal handler."""
+        self.stopped = True
+        if isinstance(self.env, Waits):
+            self.env.interrupt()
+
+    def wait(self) -> str:
+        """What a stop has to wait for, for people; empty: nothing long. Safe in a signal handler."""
+        return self.update_times.wait(lambda name: self.learners[name].progress)
+
+    def abandon(self) -> None:
+        """Ends the environment's processes at once. Safe in a signal handler."""
+        if isinstance(self.env, Waits):
+            self.env.abandon()
+
+    def note_episodes(self) -> None:
+        """Sums the episodes that ended and tells the tracker."""
+        for name, seat in self.teachers.seats.items():
+            returns = seat.meter.take()
+            for pupil in self.teachers.pupils(name, self.learners) if len(returns.returns) else []:
+                self.tracker.add(pupil.name, "Imitation/Teacher Reward", float((returns.returns + returns.group_returns).mean()))
+        for name, learner in self.learners.items():
+            ended = learner.seat.meter.take()
+            self.lessons.episodes(name, ended)
+            if len(ended.returns):
+                rewards = learner.settings.reward_signals
+                strength = rewards["extrinsic"].strength if "extrinsic" in rewards else 0.0
+                extrinsic = (ended.returns + ended.group_returns) * strength
+                told = {"extrinsic": extrinsic.tolist()}
+                if ended.mates.any():
+                    told["judged"] = (ended.returns + ended.group_returns)[ended.last | ~ended.mates].tolist()
+                self.tracker.episodes(name, ended.returns.tolist(), ended.lengths.tolist(), **told)
+                self.tracker.spread(name, GROUP_REWARD, ended.group_returns[ended.last].tolist())
+                self.tracker.extend(name, SUCCESS, ended.success.tolist())
+        self.self_play.note(self.tracker)
+
+    def note_measurements(self) -> None:
+        """Tells the tracker what the environment measured itself: once a behavior, as none is known to be meant."""
+        if not self.learners or not isinstance(self.env, Measures):
+            return
+        for tag, value, kind in self.env.take_measurements():
+            for name in self.learners:
+                match kind:
+                    case "mean":
+                        self.tracker.add(name, tag, value)
+                    case "latest":
+                        self.tracker.latest(name, tag, value)
+                    case "total":
+                        self.tracker.total(name, tag, value)
+                    case "spread":
+                        self.tracker.spread(name, tag, (value,))
+
+    def update(self, name: str, rollout: Rollout) -> None:
+        """Whoever a rollout is for learns from it, and the tracker hears what was measured."""
+        for learner in self.teachers.pupils(name, self.learners):
+            start = time.perf_counter()
+            metrics = learner.update(rollout)
+            self.learning += time.perf_counter() - start
+            self._warn(learner)
+            self.update_times.ended(learner.name)
+            for tag, value in metrics.items():
+                self.tracker.add(learner.name, tag, value)
+            self.tracker.policy_updated(learner.name)
+            self.self_play.updated(learner.name)
+
+    def change_lessons(self) -> None:
+        """Begins the lessons that are due."""
+        met = self.lessons.look(self.learners, {name: contender.elo for name, contender in self.self_play.contenders.items()})
+        if met:
+            for seat in self.collector.seats.values():
+                seat.meter.mark()
+        if any(criterion.require_reset for criterion in met):
+            self.collector.restart(self.settings.env_settings.seed + self.step)
+
+    def retire(self) -> None:
+        """Behaviors that have reached max_steps go on acting beside others, and keep no more experience.
+
+        Where all have, the run ends, and what they had begun to collect is saved, for one that goes on to more steps.
+        """
+        if not any(learner.training for learner in self.learners.values()):
+            return
+        for learner in self.learners.values():
+            if not learner.training and not self.inference:
+                learner.seat.rollout_size, learner.seat.buffer = None, None
+        self.teachers.retire(self.learners)
+
+    def checkpoint_due(self) -> bool:
+        """A behavior's checkpoint_interval has passed, or so much time that losing it would hurt."""
+        if self.inference:
+            return False
+        if any(learner.step >= learner.next_checkpoint for learner in self.learners.values()):
+            self.folder.must_be_writable()  # before a model counts as written
+        due = [learner for learner in self.learners.values() if learner.checkpoint_due()]
+        if due:
+            self.must_be_finite()
+        for learner in due:
+            self.models.write(learner, self.tracker.recent_reward(learner.name))
+        return bool(due) or time.perf_counter() - self._saved > SAFETY_SECONDS
+
+    def save(self) -> None:
+        """Writes a checkpoint of everything, and the list of models that belongs to it. Raises Diverged rather than save what is lost."""
+        if self.inference:
+            return
+        self.must_be_finite()
+        self.folder.must_be_writable()
+        with self.timers("save"):
+            self.checkpoints.save(self.step, self.state_dict())
+            self.saved_step = self.step
+            for contender in self.self_play.contenders.values():
+                contender.write_snapshots()
+            for name, contender in self.self_play.contenders.items():
+                self.models.status.set_elo(name, contender.elo)
+            for name, number in self.lessons.numbers.items():
+                self.models.status.set_lesson(name, number)
+            self.models.write_status()
+        self._saved = time.perf_counter()
+
+    def must_be_finite(self) -> None:
+        """Raises Diverged where a behavior's weights are no numbers any more."""
+        for learner in self.learners.values():
+            learner.must_be_finite()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Between two ticks, everything that the next one depends on."""
+        for learner in self.learners.values():
+            assert not len(learner.seat.meter)
+        collector = self.collector.state_dict()
+        whole = {
+            "collector": {**collector, "seats": {**self._seats, **collector["seats"]}},
+            "tracker": self.tracker.state_dict(),
+            "self_play": self.self_play.state_dict(),
+            "lessons": self.lessons.state_dict(),
+            "symptoms": self.symptoms.state_dict(),
+            "elapsed": self.elapsed,
+            "threads": self.threads,
+            "seed": self.settings.env_settings.seed,
+            "specs": {**self._specs, **{name: asdict(self.env.behaviors[name]) for name in self.learners}},
+        }
+        return {"run": whole, **self._state, **{name: learner.state_dict() for name, learner in self.learners.items()}}
+
+    def load(self, checkpoint: Checkpoint) -> None:
+        """Goes on from a checkpoint. Raises CheckpointError where it does not fit the environment or the settings."""
+        whole: Any = checkpoint.state["run"]
+        self._state = {name: part for name, part in checkpoint.state.items() if name != "run"}
+        self.outlined |= self._state.keys()
+        self._seats, self._specs = dict(whole["collector"]["seats"]), dict(whole.get("specs", {}))
+        self._must_share_behaviors(checkpoint)
+        try:
+            restored = self.collector.load_state_dict(whole["collector"], self.settings.env_settings.seed + checkpoint.step)
+            for learner in self.learners.values():
+                self._restore(learner)
+            if "self_play" in whole:  # not in checkpoints of earlier versions
+                self.self_play.load_state_dict(whole["self_play"], self.collector.steps, restored=restored)
+            if "lessons" in whole and restored:  # else those of the first reset hold
+                self.lessons.load_state_dict(whole["lessons"])
+        except (KeyError, RuntimeError, ValueError, TypeError) as error:
+            reason = str(error).strip().splitlines()[-1].strip() if str(error).strip() else type(error).__name__
+            raise CheckpointError(
+                f"{checkpoint.path} does not fit this environment and these settings: {reason}{self._changes()}; resume with the "
+                f"settings it was trained with ({self.folder.path / CONFIGURATION}), or start a new run from it with "
+                f"--initialize-from={self.folder.run_id}"
+            ) from error
+        if not restored:
+            self.console.warning("this environment cannot go on with its old episodes: it starts new ones; everything else goes on")
+        self.tracker.load_state_dict(whole["tracker"])
+        if "symptoms" in whole:
+            self.symptoms.load_state_dict(whole["symptoms"])
+        else:  # a checkpoint of an earlier version: what was earned at first is not known
+            for name in self.learners:
+                self.symptoms.started_trained(name)
+        self._elapsed_before, self._first_step = whole["elapsed"], self.step
+        if self.settings.torch_settings.threads is None:
+            self.threads = whole["threads"]
+            self.set_threads()
+        self.retire()
+
+    def _changes(self) -> str:
+        """What settings of behaviors are now, and were when the run was last saved; empty where none changed or that cannot be read."""
+        try:
+            before = load(self.folder.path / CONFIGURATION, own_code=False).settings
+        except PalaestraError:
+            return ""
+        found = changes(before, self.settings)
+        more = [f"{len(found) - MOST_CHANGES} more"] if len(found) > MOST_CHANGES else []
+        return f"; changed since: {'; '.join(found[:MOST_CHANGES] + more)}" if found else ""
+
+    def _restore(self, learner: Learner) -> None:
+        """Once, as soon as its behavior is there."""
+        self._seats.pop(learner.name, None)
+        if learner.name in self._state:
+            learner.load_state_dict(self._state.pop(learner.name))
+            self.self_play.initialized(learner.name)
+            self.tell(learner)
+
+    def tell(self, learner: Learner) -> None:
+        """Prints what a trainer has to say."""
+        for remark in learner.remarks():
+            self.console.info(f"{learner.name}: {remark}")
+        self._warn(learner)
+
+    def _warn(self, learner: Learner) -> None:
+        for warning in learner.warnings():
+            self.console.warning(f"{learner.name}: {warning}")
+
+    def _must_share_behaviors(self, checkpoint: Checkpoint) -> None:
+        """Behaviors may come later; none in common means another environment."""
+        new = [name for name in self.learners if name not in self._state]
+        if self._state and new and len(new) == len(self.learners):
+            raise CheckpointError(
+                f"{checkpoint.path} is of a run with other behaviors: it has {', '.join(self._state)}, this environment has "
+                f"{', '.join(new)}; resume in the environment it was trained in, or choose another --run-id"
+            )
+        for name in new:
+            self.console.warning(f"the behavior '{name}' is not in {checkpoint.path}: it starts from step 0")
+
+    def finals(self) -> dict[str, Path]:
+        """The final models where all were written at the step the run is at, as after resuming a finished one; else none."""
+        there = {name: self.models.final(learner) for name, learner in self.learners.items()}
+        return {} if None in there.values() else {name: path for name, path in there.items() if path is not None}
+
+    def conclude(self) -> dict[str, Path]:
+        """Saves a last time and writes final models, settings and timers. The models by behavior."""
+        self.save()
+        for contender in self.self_play.contenders.values():
+            contender.conclude()
+        finals = {name: self.models.write_final(learner, self.tracker.recent_reward(name)) for name, learner in self.learners.items()}
+        self.folder.configure(self.settings)
+        versions = {"palaestra_version": palaestra_version(), "mlagents_version": MLAGENTS, "mlagents_envs_version": MLAGENTS}
+        self.timers.write(self.folder.logs / "timers.json", {**versions, "communication_protocol_version": "1.5.0"})
+        return {name: final for name, final in finals.items() if final is not None}
+
+
+def steps_in(checkpoint: Checkpoint) -> dict[str, int]:
+    """Decisions of each behavior at a checkpoint."""
+    run: Any = checkpoint.state["run"]
+    return {name: seat["decisions"] for name, seat in run["collector"]["seats"].items()}
+
+
+def most_kept(settings: RunSettings) -> int:
+    """Checkpoints that stay: as many as the behavior that keeps the most; 0: all."""
+    blocks = [*settings.behaviors.values(), *([settings.default_settings] if settings.default_settings else [])]
+    kept = [block.keep_checkpoints for block in blocks]
+    return 0 if min(kept, default=5) <= 0 else max(kept, default=5)
+
+
+def staggering(env: Env, settings: RunSettings) -> Staggers | None:
+    """The environment, where its first episodes are to end at different times. Raises ConfigError where it cannot have them so."""
+    if not settings.env_settings.stagger_episodes:
+        return None
+    behind = env.behind if isinstance(env, Transfer) else env
+    if not isinstance(behind, Staggers):
+        raise ConfigError(
+            "env_settings.stagger_episodes: this environment cannot have its first episodes end at different times; "
+            "built-in ones can, and those of your own that have a method `stagger`"
+        )
+    return behind
+
+
+MUCH_WORK = 30_000_000
+"""Multiplications in one pass at which a second core begins to pay: below, handing work over costs more than it saves."""
+
+
+def threads_for(work: int) -> tuple[int, str]:
+    """All cores (or OMP_NUM_THREADS) where tables or minibatches are much work, else one; and a line that says so."""
+    told = os.environ.get("OMP_NUM_THREADS", "")
+    cores = int(told) if told.isdigit() else os.cpu_count()
+    threads = cores or 1 if work >= MUCH_WORK else 1
+    much = f"{work / 1e6:,.0f} million" if work >= 1e6 else "less than a million"
+    why = f"{much} multiplications in a pass of a minibatch or a tick; --torch-threads chooses"
+    return threads, f"Computing with {threads} {'thread' if threads == 1 else 'threads'}: {why}"

@@ -1,0 +1,205 @@
+"""Every snapshot of a run against every other: a matrix of scores, and ratings fitted to the same games."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from palaestra.core.errors import RunError
+from palaestra.core.timestep import TimeStep
+from palaestra.envs.base import Env
+from palaestra.runtime.collect.area_episodes import AreaEpisodes
+from palaestra.runtime.self_play.opponent_policy import Rivals
+from palaestra.scenario.ratings import Skill, rate
+
+Numbers = NDArray[np.int64]
+Progress: TypeAlias = Callable[[int, int], None]
+"""Takes the number of games so far, and of all."""
+PATIENCE = 2000
+"""Episodes of agents that may end in an area before it counts as holding several games, whose ends do not fall together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A snapshot that takes part."""
+
+    behavior: str
+    step: int
+
+
+@dataclass
+class League:
+    """Entries, and what they did to one another. E entries; an entry's score of a game is 1, 1/2 or 0."""
+
+    entries: list[Entry]
+    games: Numbers = field(init=False)  # (E, E) played by a row against a column
+    wins: Numbers = field(init=False)  # (E, E)
+    draws: Numbers = field(init=False)  # (E, E)
+    skills: list[Skill] = field(init=False)  # (E,)
+
+    def __post_init__(self) -> None:
+        shape = (len(self.entries), len(self.entries))
+        self.games, self.wins, self.draws = (np.zeros(shape, np.int64) for _ in range(3))
+        self.skills = [Skill() for _ in self.entries]
+
+    def add(self, players: Sequence[int], rewards: Sequence[float]) -> None:
+        """One game: who played each side, and its last reward. Whoever got more has won; of one who played several sides, their mean."""
+        distinct = sorted(set(players))
+        means = [float(np.mean([r for p, r in zip(players, rewards, strict=True) if p == player])) for player in distinct]
+        for one, gained in zip(distinct, means, strict=True):
+            for other, theirs in zip(distinct, means, strict=True):
+                if one != other:
+                    self.games[one, other] += 1
+                    self.wins[one, other] += gained > theirs
+                    self.draws[one, other] += gained == theirs
+        for player, skill in zip(distinct, rate([self.skills[p] for p in distinct], means, learning=False), strict=True):
+            self.skills[player] = skill
+
+    @property
+    def scores(self) -> NDArray[np.float64]:
+        """(E, E) mean score of a row against a column; NaN where they never met."""
+        return np.divide(self.wins + 0.5 * self.draws, self.games, out=np.full(self.games.shape, np.nan), where=self.games > 0)
+
+    @property
+    def decided(self) -> NDArray[np.float64]:
+        """(E, E) the share of decided games that a row won; NaN where none was."""
+        lost = self.games - self.wins - self.draws
+        return np.divide(self.wins, self.wins + lost, out=np.full(self.games.shape, np.nan), where=self.wins + lost > 0)
+
+    def agreement(self, behavior: str) -> float:
+        """Spearman's rank correlation of a behavior's ratings with its mean scores; NaN for fewer than two entries."""
+        mine = [i for i, entry in enumerate(self.entries) if entry.behavior == behavior]
+        with np.errstate(invalid="ignore"):
+            means = np.nanmean(self.scores[mine], 1)
+        return rank_correlation(np.array([self.skills[i].mean for i in mine]), means)
+
+
+def rank_correlation(left: NDArray[np.float64], right: NDArray[np.float64]) -> float:
+    """Spearman's: the correlation of ranks, equal values sharing theirs."""
+    if len(left) < 2:
+        return float("nan")
+    ranks = [np.array([(np.sum(x < value) + np.sum(x <= value) - 1) / 2 for value in x]) for x in (left, right)]
+    spread = float(np.std(ranks[0]) * np.std(ranks[1]))
+    return float("nan") if spread == 0 else float(np.mean((ranks[0] - ranks[0].mean()) * (ranks[1] - ranks[1].mean())) / spread)
+
+
+def pairings(entries: Sequence[Entry], sides: Sequence[tuple[str, int]]) -> list[list[int]]:
+    """Who plays each side, (sides,) entries a pairing: of one behavior every ordered pair, one of whom plays one side and the other all
+    others; of several behaviors every entry of one against every entry of another.
+    """
+    own = {name: [i for i, entry in enumerate(entries) if entry.behavior == name] for name, _ in sides}
+    teams = list(dict.fromkeys(team for _, team in sides))
+    if len(teams) < 2:
+        raise RunError(f"a league needs two teams or more; this environment has {len(teams)} at the beginning of an episode")
+    if len(own) == 1:
+        (mine,) = own.values()
+        return [
+            [one if k == i % len(sides) else other for k in range(len(sides))]
+            for i, (one, other) in enumerate((a, b) for a in mine for b in mine if a != b)
+        ]
+    if len(teams) != 2 or len(sides) != 2:
+        there = ", ".join(f"{name}?team={team}" for name, team in sides)
+        raise RunError(f"a league of several behaviors needs two, each a team of its own; this environment has {there}")
+    names = list(own)
+    return [[{names[0]: a, names[1]: b}.get(name, own[name][-1]) for name, _ in sides] for a in own[names[0]] for b in own[names[1]]]
+
+
+def play(
+    env: Env,
+    rivals: Mapping[str, Rivals],
+    league: League,
+    each: int,
+    *,
+    seed: int = 0,
+    progress: Progress = lambda done, total: None,
+) -> None:
+    """Adds `each` games of every pairing to the league, none chosen by how it went. `rivals` hold entry i as snapshot i.
+
+    An area plays one pairing, and as many games as its share; what it plays beyond is left out. `progress` is told how many games have
+    been counted, and how many there will be.
+    """
+    steps = env.reset(seed)
+    if strange := [name for name in steps if name not in rivals]:
+        there, known = ", ".join(f"'{name}'" for name in strange), ", ".join(f"'{name}'" for name in rivals)
+        raise RunError(f"this environment has the behavior {there}; the run has snapshots of {known}: name its environment with --env")
+    sides = sides_of(steps)
+    pairs = pairings(league.entries, sides)
+    if not pairs:
+        raise RunError("a league needs at least two snapshots")
+    total = len(pairs) * each
+    progress(0, total)
+    for start in range(0, len(pairs), env.num_areas):
+        here = pairs[start : start + env.num_areas]
+        one = Round(sides, [here[i % len(here)] for i in range(env.num_areas)], len(here), each)
+        _play_some(env, rivals, league, one, seed + start, lambda games, before=start * each: progress(before + games, total))
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """As many pairings as there are areas, or fewer, each then in several areas."""
+
+    sides: Sequence[tuple[str, int]]
+    players: list[list[int]]  # (areas, sides)
+    distinct: int
+    each: int
+
+    @property
+    def quota(self) -> Numbers:
+        """(areas,) games that count: of each pairing `each` in all, spread over its areas as evenly as can be."""
+        at = np.arange(len(self.players))
+        areas = np.bincount(at % self.distinct)[at % self.distinct]
+        return self.each // areas + (at // self.distinct < self.each % areas)
+
+
+def _play_some(env: Env, rivals: Mapping[str, Rivals], league: League, one: Round, seed: int, played: Callable[[int], None]) -> None:
+    """`played` is told how many games of the round have been counted."""
+    left = one.quota
+    due = int(left.sum())
+    steps = env.reset(seed)
+    episodes = AreaEpisodes(env.num_areas)
+    episodes.begin(steps)
+    side_of = dict[str, Numbers]()
+    for rival in rivals.values():
+        rival.forget()
+    last, ends = np.zeros((env.num_areas, len(one.sides))), np.zeros(env.num_areas, np.int64)
+    with torch.no_grad():
+        while (left > 0).any():
+            for name, step in steps.items():
+                if name not in side_of or len(side_of[name]) != len(step.area):  # agents may come later
+                    side_of[name] = sides_in(step, name, one.sides)
+                    rivals[name].seat(np.array(one.players)[step.area.cpu().numpy(), side_of[name]])
+            steps = env.step({name: rivals[name].choose(step).action for name, step in steps.items()})
+            over = episodes.over(steps)
+            for name, step in steps.items():
+                ended = (step.terminated | step.truncated).cpu().numpy()
+                rows = ended[: len(side_of.get(name, ()))].nonzero()[0]
+                reward = (step.reward + step.group_reward).cpu().numpy()
+                last[step.area.cpu().numpy()[rows], side_of[name][rows]] = reward[rows]
+                np.add.at(ends, step.area.cpu().numpy()[rows], 1)
+            if (ends > PATIENCE).any():
+                raise RunError("agents of an area begin and end, but never all together: a league needs areas that hold one game each")
+            for area in [] if over is None else over.nonzero().squeeze(1).tolist():
+                if left[area] > 0:
+                    league.add(list(one.players[area]), last[area].tolist())
+                left[area], ends[area] = left[area] - 1, 0
+            if over is not None:
+                played(due - int(left.clip(0).sum()))
+
+
+def sides_of(steps: Mapping[str, TimeStep]) -> list[tuple[str, int]]:
+    """Behavior and team of each side of an area, teams rising."""
+    found = {(team, name) for name, step in steps.items() for team in step.team.unique().tolist()}
+    return [(name, team) for team, name in sorted(found)]
+
+
+def sides_in(step: TimeStep, name: str, sides: Sequence[tuple[str, int]]) -> Numbers:
+    """(S,) the side of each slot."""
+    index = {team: i for i, (behavior, team) in enumerate(sides) if behavior == name}
+    if late := [team for team in step.team.unique().tolist() if team not in index]:
+        raise RunError(f"'{name}?team={late[0]}' came after the first episodes had begun; a league needs all teams from the beginning")
+    return np.array([index[team] for team in step.team.tolist()], np.int64)

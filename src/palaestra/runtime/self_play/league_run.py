@@ -1,0 +1,141 @@
+"""The league of a run's folder: its snapshots, its environment, and the files that come of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from palaestra.core.errors import RunError
+from palaestra.envs.base import Env
+from palaestra.models.policy import Policy
+from palaestra.runtime.logging.curves import INK, SOFT, save
+from palaestra.runtime.run.state import check_state
+from palaestra.runtime.self_play.league import Entry, League, Progress, play
+from palaestra.runtime.self_play.opponent_policy import Rivals
+from palaestra.runtime.settings import behavior, load
+from palaestra.runtime.storage.checkpoints import Checkpoints
+from palaestra.runtime.storage.files import explain, write_whole
+from palaestra.runtime.storage.networks import spec_of
+from palaestra.runtime.storage.run_folder import CONFIGURATION
+from palaestra.runtime.storage.snapshots import SnapshotFiles
+from palaestra.runtime.storage.trust import must_be_trusted, network_code
+from palaestra.trainers.behavior import trainer_class
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def run_league(
+    run: Path,
+    env: Env,
+    most: int,
+    games: int,
+    *,
+    seed: int = 0,
+    progress: Progress = lambda done, total: None,
+    trust: bool = False,
+) -> League:
+    """Plays every snapshot of a run, evenly chosen ones where there are more than `most`, against every other.
+
+    Raises RunError, also where networks are of code that only a folder of someone else's names, unless `trust` is given.
+    """
+    files = SnapshotFiles(run)
+    named = load(run / CONFIGURATION, own_code=False).settings
+    must_be_trusted(run, named, network_code(named), trust)
+    settings = load(run / CONFIGURATION).settings
+    whole: Any = Checkpoints(run / "checkpoints", 0).load(check=check_state).state["run"]
+    specs = {name: spec_of(saved) for name, saved in whole["specs"].items()}
+    entries = [Entry(name, step) for name in specs for step in chosen(files.steps(name), most)]
+    if lacking := [name for name in specs if not any(entry.behavior == name for entry in entries)]:
+        raise RunError(f"{run} has no snapshots of '{lacking[0]}': a league is for behaviors that were trained with self_play")
+    rivals = {}
+    for number, name in enumerate(specs):
+        own = behavior(settings, name, specs)
+
+        def make(trainer: str = own.trainer_type, name: str = name) -> torch.nn.Module:
+            network = trainer_class(trainer).make_network(specs[name], behavior(settings, name, specs))
+            return network.to(env.device)
+
+        network: Any = make()
+        policy = Policy(network, torch.Generator(env.device).manual_seed(seed + number), own.network_settings.deterministic)
+        rivals[name] = Rivals(policy, network, make, ())
+        mine = [(i, entry) for i, entry in enumerate(entries) if entry.behavior == name]
+        rivals[name].load_state_dict({str(i): files.load(name, entry.step) for i, entry in mine})
+    league = League(entries)
+    play(env, rivals, league, games, seed=seed, progress=progress)
+    return league
+
+
+def chosen(steps: Sequence[int], most: int) -> list[int]:
+    """The first, the last, and evenly between them."""
+    if len(steps) <= most:
+        return list(steps)
+    return [steps[i] for i in np.unique(np.linspace(0, len(steps) - 1, most).round().astype(int))]
+
+
+def write_league(league: League, run: Path) -> tuple[Path, Path]:
+    """`league.json` and `league.png` in the run's folder. Raises RunError."""
+    table, picture = run / "league.json", run / "league.png"
+    try:
+        write_whole(table, json.dumps(as_json(league), indent=1).encode())
+    except OSError as error:
+        raise RunError(f"cannot write {table}: {explain(error)}") from error
+    save(heat_map(league), picture)
+    return table, picture
+
+
+def as_json(league: League) -> dict[str, Any]:
+    """Entries with their ratings, and the matrices, rows against columns; null where two never met."""
+    names = dict.fromkeys(entry.behavior for entry in league.entries)
+    return {
+        "entries": [
+            {"behavior": entry.behavior, "step": entry.step, "skill": skill.mean, "deviation": skill.deviation}
+            for entry, skill in zip(league.entries, league.skills, strict=True)
+        ],
+        "games": league.games.tolist(),
+        "wins": league.wins.tolist(),
+        "draws": league.draws.tolist(),
+        "rank_correlation": {name: _number(league.agreement(name)) for name in names},
+    }
+
+
+def heat_map(league: League) -> Figure:
+    """Scores of rows against columns: blue where the row wins, red where it loses."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    names = list(dict.fromkeys(entry.behavior for entry in league.entries))
+    rows = [i for i, entry in enumerate(league.entries) if entry.behavior == names[0]]
+    columns = [i for i, entry in enumerate(league.entries) if entry.behavior == names[-1]]
+    scores = league.scores[np.ix_(rows, columns)]
+    side = max(4.0, 0.5 * max(scores.shape) + 1.5)
+    figure = Figure(figsize=(side + 1.0, side), dpi=140, facecolor="white")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    axes.imshow(scores, cmap="RdBu", vmin=0.0, vmax=1.0)
+    for (i, j), score in np.ndenumerate(scores):
+        if not np.isnan(score):
+            axes.text(j, i, f"{100 * score:.0f}", ha="center", va="center", fontsize=8, color="white" if abs(score - 0.5) > 0.35 else INK)
+    axes.set_xticks(range(len(columns)), [thousands(league.entries[i].step) for i in columns], rotation=60, fontsize=8, color=SOFT)
+    axes.set_yticks(range(len(rows)), [thousands(league.entries[i].step) for i in rows], fontsize=8, color=SOFT)
+    axes.set_xlabel(f"{names[-1]} at step", fontsize=9, color=SOFT)
+    axes.set_ylabel(f"{names[0]} at step", fontsize=9, color=SOFT)
+    axes.tick_params(length=0)
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+    axes.set_title("score of the row in percent", loc="left", fontsize=11, fontweight="bold", color=INK)
+    return figure
+
+
+def thousands(step: int) -> str:
+    """A step as people say it: 1500000 is 1.5M."""
+    return f"{step / 1e6:.3g}M" if step >= 1e6 else f"{step / 1e3:.3g}k" if step >= 1e3 else str(step)
+
+
+def _number(value: float) -> float | None:
+    return None if np.isnan(value) else value

@@ -1,0 +1,182 @@
+"""What the ends of episodes say of those who played: ratings, and whether a game's results balance."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from palaestra.core.timestep import TimeStep
+from palaestra.runtime.logging.console import Console
+from palaestra.runtime.logging.tracker import ELO, Tracker
+from palaestra.runtime.self_play.self_play_behavior import Contender
+from palaestra.scenario.ratings import elo_change, mean_of, rate, result_of, sums_to_zero
+from palaestra.scenario.self_play import LEARNING
+
+Numbers = NDArray[np.int64]
+OPPONENT_ELO, OPPONENT_DEVIATION = "Self-play/Opponent ELO Mean", "Self-play/Opponent ELO Deviation"
+SKILL, SKILL_DEVIATION = "Self-play/Skill", "Self-play/Skill Deviation"
+
+
+@dataclass(frozen=True, slots=True)
+class Game:
+    """Who sat where while these episodes lasted."""
+
+    sides: Sequence[tuple[str, int]]  # behavior and team of each
+    players: Mapping[str, Numbers]  # (areas, sides), or by behavior (S, sides)
+    side_of: Mapping[str, Numbers]  # by behavior, (S,)
+    by_seat: bool
+    going: Mapping[str, Tensor]  # by behavior, (S,) who has not ended
+
+    @property
+    def teams(self) -> int:
+        """How many there are."""
+        return len({team for _, team in self.sides})
+
+    def at(self, name: str, slot: int, area: int) -> Numbers:
+        """(sides,) who played each side in a slot's episode."""
+        return self.players[name][slot] if self.by_seat else self.players[""][area]
+
+
+class Results:
+    """Elo for two teams, as ML-Agents has it: every agent of the learning team whose episode was finished, not cut, has played a game,
+    which its last reward and its group's decide. Skills, by openskill, where more than two teams meet or teams are groups.
+    """
+
+    def __init__(self, tracker: Tracker, console: Console) -> None:
+        self._tracker, self._console = tracker, console
+        self._warned = False
+        self._last = np.zeros((0, 0))
+        """(areas, sides) mean last rewards, in episodes that go on, of the agents that ended last; NaN: none did, or some were cut."""
+
+    def warn(self, text: str) -> None:
+        """Something that makes self-play, or its ratings, worth nothing."""
+        self._console.warning(text)
+
+    def begin(self) -> None:
+        """All areas begin anew."""
+        self._last = np.zeros((0, 0))
+
+    def of_agents(self, game: Game, name: str, step: TimeStep, contenders: Mapping[str, Contender]) -> None:
+        """Elo after the episodes that ended with a behavior's table."""
+        contender, side_of = contenders[name], game.side_of.get(name)
+        rows = finished(step)
+        if side_of is None or not len(rows):
+            return
+        rows = rows[rows < len(side_of)]
+        reward = (step.reward + step.group_reward).cpu().numpy()
+        area, group = step.area.tolist(), step.group.cpu().numpy()
+        left = set(group[game.going[name].cpu().numpy()].tolist()) - {-1}
+        by_skill = game.teams > 2 and not game.by_seat
+        for slot in rows.tolist():
+            players, own = game.at(name, slot, area[slot]).tolist(), int(side_of[slot])
+            if own < 0 or players[own] != LEARNING or group[slot] in left:
+                continue
+            result, team = result_of(float(reward[slot])), game.sides[own][1]
+            if not by_skill:
+                others = [(contenders[behavior], players[i]) for i, (behavior, other) in enumerate(game.sides) if other != team]
+                self._change_elo(contender, others, result)
+                self._tracker.add(name, ELO, contender.elo)
+            self._tell_opponents(name, game, contenders, team)
+
+    def _change_elo(self, contender: Contender, opponents: Sequence[tuple[Contender, int]], result: float) -> None:
+        """One game's, shared among the opponents; who plays itself gains what it loses."""
+        for other, number in opponents:
+            if other is not contender or not contender.is_current(number):
+                change = elo_change(contender.elo, other.rating(number), result, contender.settings.elo_k / len(opponents))
+                contender.elo += change
+                other.change_rating(number, -change)
+
+    def _tell_opponents(self, name: str, game: Game, contenders: Mapping[str, Contender], team: int) -> None:
+        behaviors = {behavior for behavior, other in game.sides if other != team}
+        elos = [elo for behavior in sorted(behaviors) for elo in contenders[behavior].elos.values()]
+        if not elos:  # a team without opponents
+            return
+        self._tracker.latest(name, OPPONENT_ELO, float(np.mean(elos)))
+        self._tracker.latest(name, OPPONENT_DEVIATION, float(np.std(elos)))
+
+    def of_areas(self, game: Game, steps: Mapping[str, TimeStep], over: Tensor, contenders: Mapping[str, Contender]) -> None:
+        """Whether the results of games that ended balance, and skills after them."""
+        self._note_last(game, steps)
+        grouped = any(bool((step.group >= 0).any()) for step in steps.values())
+        scores = self._last.copy()
+        self._last[over.cpu().numpy()] = np.nan
+        teams = sorted({team for _, team in game.sides})
+        for area in over.nonzero().squeeze(1).tolist():
+            of_sides = scores[area]
+            if np.isnan(of_sides).any():  # some were cut
+                continue
+            of_teams = [float(np.mean([of_sides[i] for i, (_, other) in enumerate(game.sides) if other == team])) for team in teams]
+            if len(teams) > 1 and not self._warned and not sums_to_zero([result_of(score) for score in of_teams]):
+                self._warn(dict(zip(teams, of_teams, strict=True)))
+            if len(teams) > 2 or grouped:
+                self._rate(game, area, of_sides, contenders)
+
+    def _note_last(self, game: Game, steps: Mapping[str, TimeStep]) -> None:
+        """Keeps the last rewards of those who end."""
+        shape = (len(game.players[""]), len(game.sides))
+        total, count = np.zeros(shape), np.zeros(shape)
+        for name, step in steps.items():
+            ended, side_of = (step.terminated | step.truncated).cpu().numpy(), game.side_of.get(name)
+            if side_of is None or not ended.any():
+                continue
+            rows = ended[: len(side_of)].nonzero()[0]
+            rows = rows[side_of[rows] >= 0]
+            at = (step.area.cpu().numpy()[rows], side_of[rows])
+            reward = torch.where(step.terminated, step.reward + step.group_reward, torch.nan).cpu().numpy()
+            np.add.at(total, at, reward[rows])
+            np.add.at(count, at, 1)
+        if self._last.shape != shape:
+            before, self._last = self._last, np.full(shape, np.nan)
+            self._last[: len(before), : before.shape[1]] = before
+        np.divide(total, count, out=self._last, where=count > 0)
+
+    def _warn(self, scores: Mapping[int, float]) -> None:
+        self._warned = True
+        told = ", ".join(f"team {team} got {score:.3g}" for team, score in scores.items())
+        self._console.warning(
+            f"the results of a game do not balance: with the last rewards of an episode {told}. Self-play tells who won by the sign of the "
+            f"last reward (above 0: won, 0: a draw, below: lost); unless what one team wins the other loses, ratings mean nothing"
+        )
+
+    def _rate(self, game: Game, area: int, scores: NDArray[np.float64], contenders: Mapping[str, Contender]) -> None:
+        """One game's. Of a player of several sides it says the mean of what these do; of one that played itself, nothing."""
+        players = game.players[""][area]
+        keys = [
+            (behavior, LEARNING if contenders[behavior].is_current(players[i]) else int(players[i]))
+            for i, (behavior, _) in enumerate(game.sides)
+        ]
+        if len(set(keys)) < 2:
+            return
+        skills = rate([contenders[behavior].skill(number) for behavior, number in keys], scores.tolist())
+        for behavior, number in dict.fromkeys(keys):
+            skill = mean_of([skill for key, skill in zip(keys, skills, strict=True) if key == (behavior, number)])
+            contender = contenders[behavior]
+            contender.set_skill(number, skill)
+            if game.teams > 2:
+                contender.set_rating(number, skill.elo(contender.settings.initial_elo))
+            if number == LEARNING:
+                self._tracker.add(behavior, SKILL, skill.mean)
+                self._tracker.latest(behavior, SKILL_DEVIATION, skill.deviation)
+                if game.teams > 2:
+                    self._tracker.add(behavior, ELO, contender.elo)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """What is known of episodes that go on."""
+        known = ~np.isnan(self._last)
+        return {"known": torch.from_numpy(known), "last": torch.from_numpy(np.where(known, self._last, 0.0))}
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Goes on with that."""
+        self._last = np.where(state["known"].cpu().numpy(), state["last"].cpu().numpy(), np.nan)
+
+
+def finished(step: TimeStep) -> Numbers:
+    """The slots whose episodes ended by themselves, (E,): those that were cut say nothing of who won."""
+    if step.reward.device.type == "cpu" and not len(step.ends.slots):
+        return np.zeros(0, np.int64)
+    return step.terminated.nonzero().squeeze(1).cpu().numpy()

@@ -1,0 +1,162 @@
+"""Answers for one behavior whose slots are shared: by the policy that learns, by snapshots of it, and by fixed opponents."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from palaestra.core.timestep import Action, Decision, TimeStep
+from palaestra.models.policy import Actor, Chosen, Policy, whole
+from palaestra.runtime.play.teachers import Asked
+from palaestra.runtime.storage.shared_tensors import Shared
+from palaestra.scenario.self_play import LEARNING, fixed
+
+Numbers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The slots that one player answers for."""
+
+    number: int
+    rows: Tensor  # (R,) int64
+
+
+class Rivals:
+    """Who sits in each slot is told by `seat`; each distinct network answers once a tick, for all its slots together."""
+
+    def __init__(self, policy: Policy, live: nn.Module, make_network: Callable[[], Any], brains: Sequence[Asked]) -> None:
+        """`live`: the policy's network. `make_network`: a fresh `Actor` of its shape, on its device. `brains`: fixed opponents."""
+        self.policy, self._live, self._make_network, self.brains = policy, live, make_network, brains
+        self._snapshots: dict[int, Shared] = {}
+        self._networks: dict[int, Any] = {}
+        self._spare: list[Any] = []
+        self._parts: list[Part] = []
+        self._learned: Tensor | None = None
+        self.ghosts = 0
+        """Slots in which the policy that learns does not sit."""
+
+    @property
+    def numbers(self) -> list[int]:
+        """Of the snapshots that are kept."""
+        return list(self._snapshots)
+
+    def snapshot(self, number: int) -> None:
+        """Keeps the policy as it is now under a number."""
+        self._networks.pop(number, None)
+        self._snapshots[number] = Shared({key: value.detach().clone() for key, value in self._live.state_dict().items()})
+
+    def keep(self, numbers: set[int]) -> None:
+        """Forgets all other snapshots."""
+        for number in self._snapshots.keys() - numbers:
+            del self._snapshots[number]
+            if number in self._networks:
+                self._spare.append(self._networks.pop(number))
+
+    def seat(self, players: Numbers) -> None:
+        """From this table on, who answers for each slot, (S,)."""
+        device = self.policy.generator.device
+        order = np.argsort(players, kind="stable")
+        numbers, first = np.unique(players[order], return_index=True)
+        pieces = zip(numbers.tolist(), np.split(order, first[1:]), strict=True)
+        self._parts = [Part(number, torch.from_numpy(rows).to(device)) for number, rows in pieces]
+        self._learned = torch.from_numpy(players == LEARNING).to(device)
+        self.ghosts = int((players != LEARNING).sum())
+
+    def weights(self, number: int) -> Shared:
+        """Those of a snapshot."""
+        return self._snapshots[number]
+
+    @property
+    def learned(self) -> Tensor | None:
+        """(S,) in whose slots the policy that learns sits; None before `seat`."""
+        return self._learned
+
+    def choose(self, step: TimeStep) -> Chosen:
+        """An action for every acting slot, whoever sits there; the decision is that of the policy that learns."""
+        memory = self.see(step)
+        slots, spec, device = len(step.acting), self.policy.network.spec.action, step.reward.device
+        continuous = torch.zeros((slots, spec.continuous), device=device)
+        discrete = torch.zeros((slots, len(spec.branches)), dtype=torch.int64, device=device)
+        remembered = memory.clone() if memory.shape[1] else memory
+        own: tuple[Chosen, Tensor] | None = None
+        for part in self._parts:
+            if (which := fixed(part.number)) is not None:
+                acting = step.acting & torch.zeros_like(step.acting).index_fill_(0, part.rows, True)
+                action, rows = self.brains[which].answer(replace(step, acting=acting)), part.rows
+                continuous[rows], discrete[rows] = action.continuous[rows], action.discrete[rows]
+                continue
+            rows = part.rows if self.policy.network.spec.steady else part.rows[step.acting[part.rows]]
+            if not len(rows) and own is not None:
+                continue
+            few, after = self.policy.choose_rows(step, rows, memory, self._network(part.number))
+            for column, values in ((continuous, few.action.continuous), (discrete, few.action.discrete), (remembered, after)):
+                if values.numel():
+                    column.index_copy_(0, rows, values)
+            if part.number == LEARNING or own is None:
+                own = few, rows
+        self.policy.memory = remembered
+        action = Action(continuous, discrete)
+        return Chosen(action, lambda: self._decision(own, action, memory), self._learned)
+
+    def _decision(self, own: tuple[Chosen, Tensor] | None, action: Action, memory: Tensor) -> Decision:
+        if own is None:  # all slots are fixed opponents'
+            components = action.continuous.shape[1] + action.discrete.shape[1]
+            return Decision(action, action, action.continuous.new_zeros((len(memory), components)), memory)
+        return whole(*own, action, memory)
+
+    def _network(self, number: int) -> Actor:
+        if number == LEARNING:
+            return self.policy.network
+        if number not in self._networks:
+            network = self._spare.pop() if self._spare else self._make_network().requires_grad_(False).eval()
+            network.load_state_dict(self._snapshots[number].tensors)
+            self._networks[number] = network
+        return self._networks[number]
+
+    def see(self, step: TimeStep) -> Tensor:
+        """Takes in a table that asks nothing; the memory (S, L) of all slots."""
+        for opponent in self.brains:
+            opponent.see(step)
+        return self.policy.see(step)
+
+    def forget(self) -> None:
+        """Other agents sit in the slots from here on."""
+        self.policy.forget()
+        for opponent in self.brains:
+            opponent.forget()
+
+    def blank(self, step: TimeStep) -> Decision:
+        """A decision that shows its columns' shapes, and changes nothing."""
+        return self.policy.blank(step)
+
+    @property
+    def memory(self) -> Tensor:
+        """(S, ...) what the networks remember of the slots, then what each fixed opponent does."""
+        own = self.policy.memory
+        return torch.cat([own, *(opponent.memory.to(own.device) for opponent in self.brains)], 1)
+
+    @memory.setter
+    def memory(self, memory: Tensor) -> None:
+        size, sizes = self.policy.network.memory_size, [opponent.memory.shape[1] for opponent in self.brains]
+        own, others = memory.split([size, memory.shape[1] - size], 1)
+        self.policy.memory = own.clone()
+        if sizes and others.shape[1] == sum(sizes):  # else they are other opponents now, who begin anew
+            for opponent, part in zip(self.brains, others.split(sizes, 1), strict=True):
+                opponent.memory = part
+
+    def state_dict(self) -> dict[str, Any]:
+        """The snapshots."""
+        return {str(number): weights for number, weights in self._snapshots.items()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Those of a checkpoint."""
+        device = self.policy.generator.device
+        self._snapshots = {int(number): Shared({key: x.to(device) for key, x in weights.items()}) for number, weights in state.items()}
+        self._networks.clear()

@@ -1,0 +1,290 @@
+"""Self-play in a run: who sits where, which team learns, and when that changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from palaestra.core.timestep import TimeStep
+from palaestra.envs.base import Env, SharesAreas
+from palaestra.runtime.collect.area_episodes import AreaEpisodes
+from palaestra.runtime.logging.tracker import Tracker
+from palaestra.runtime.self_play.match_ratings import Game, Results
+from palaestra.runtime.self_play.self_play_behavior import Contender
+from palaestra.scenario.self_play import FIRST_FIXED, LEARNING, next_team
+
+Numbers = NDArray[np.int64]
+PATIENCE = 20
+"""Episodes of each agent, on average, that may end before an area's does."""
+
+
+class Side(NamedTuple):
+    """A team of a behavior."""
+
+    behavior: str
+    team: int
+
+
+class SelfPlay:
+    """Of all behaviors of a run that play against themselves or one another: a `Watcher` of its collector.
+
+    One team learns at a time, whatever behaviors it has; each other side has one current opponent. What is decided takes hold
+    where an area begins its next episode: who plays there, and who of them learns, stays so to its end. Where an area holds
+    several games that nobody tells apart (`envs.base.SharesAreas`), an agent's seat is an area of its own.
+    """
+
+    def __init__(self, env: Env, results: Results, tell: Callable[[str], None]) -> None:
+        """`tell` takes a line for people."""
+        self.results, self.contenders, self._say = results, dict[str, Contender](), tell
+        self.learning: int | None = None
+        """The team whose turn it is."""
+        self.sides: list[Side] = []
+        self.chosen = np.zeros(0, np.int64)
+        """(sides,) who plays each in episodes that begin now."""
+        self._by_seat = isinstance(env, SharesAreas) and env.shared_areas
+        self._areas = AreaEpisodes(env.num_areas)
+        self._num_areas = env.num_areas
+        self._players: dict[str, Numbers] = {}
+        """(areas, sides) who plays each in the episode that goes on; by behavior where its seats are areas of their own."""
+        self._side_of: dict[str, Numbers] = {}
+        """(S,) by behavior: the side of each slot."""
+        self._restarts: int | None = 0
+        """Episodes of agents that ended since an area's last did; None: people have been warned."""
+        self._alone = False
+        """People have been told that there is one team only."""
+        self._saved: Mapping[str, Any] = {}
+
+    def join(self, contender: Contender) -> None:
+        """A behavior that plays itself; before its first table is watched."""
+        self.contenders[contender.name] = contender
+        if contender.name in self._saved:
+            contender.load_state_dict(self._saved[contender.name])
+
+    def initialized(self, name: str) -> None:
+        """A behavior's policy begins as another run's."""
+        if name in self.contenders:
+            self.contenders[name].retake_first()
+
+    def note(self, tracker: Tracker) -> None:
+        """Tells the tracker where everyone is."""
+        if len({side.team for side in self.sides}) == 1 and not self._alone:
+            self._alone = True
+            names = " and ".join(f"'{name}'" for name in self.contenders)
+            self.results.warn(f"all agents of {names} are of team {self.sides[0].team}: without another team self-play has no opponents")
+        for name, contender in self.contenders.items():
+            if self.learning is not None:
+                tracker.latest(name, "Self-play/Learning Team", self.learning)
+            for title, count in contender.counts.items():
+                tracker.latest(name, f"Self-play/{title}", count)
+
+    def updated(self, name: str) -> None:
+        """A behavior's policy is another than before."""
+        if name in self.contenders:
+            self.contenders[name].updated()
+
+    def begin(self, steps: Mapping[str, TimeStep]) -> None:
+        """All areas begin anew."""
+        mine = self._mine(steps)
+        self._areas.begin(mine)
+        self.results.begin()
+        self._players = {}
+        self._register(mine)
+        self._seat(mine, None)
+
+    def watch(self, steps: Mapping[str, TimeStep]) -> None:
+        """Rates what ended, then decides who answers for these tables."""
+        mine = self._mine(steps)
+        if not mine:
+            return
+        over = self._areas.over(mine)
+        for name, step in mine.items():
+            contender = self.contenders[name]
+            contender.seat.counted = _widened(contender.rivals.learned, len(step.acting))
+        if over is not None or self._by_seat:
+            self._rate(mine, over)
+        if over is not None and not self._by_seat and self._restarts is not None:
+            self._restarts = self._must_end(mine, over, self._restarts)
+        self._advance()
+        grew = self._register(mine)
+        if over is not None or grew or self._by_seat:
+            self._seat(mine, None if over is None else over.cpu().numpy())
+        for name, step in mine.items():
+            self.contenders[name].count_ghosts(step)
+
+    def _must_end(self, steps: Mapping[str, TimeStep], over: torch.Tensor, restarts: int) -> int | None:
+        """Counts on from `restarts`, and warns where agents begin anew again and again and no area's episode is ever over."""
+        if bool(over.any()):
+            return 0
+        restarts += sum(int((step.terminated | step.truncated).sum()) for step in steps.values())
+        if restarts <= PATIENCE * sum(len(step.acting) for step in steps.values()):
+            return restarts
+        self.results.warn(
+            "agents begin new episodes one by one, so that the episode of a whole area never ends: opponents are never exchanged, "
+            "and no other team learns. End the episodes of all agents of an area on one tick, or say with `shared_areas = True` on the "
+            "environment that an agent may change its opponents whenever it begins anew"
+        )
+        return None
+
+    def _mine(self, steps: Mapping[str, TimeStep]) -> dict[str, TimeStep]:
+        return {name: step for name, step in steps.items() if name in self.contenders}
+
+    def _register(self, steps: Mapping[str, TimeStep]) -> bool:
+        """Takes in slots and teams that are new, and tells whether there are any."""
+        grew = False
+        for name, step in steps.items():
+            slots = len(step.team)
+            known = slots == len(self._side_of.get(name, ()))
+            if known and (self.contenders[name].steady or not step.acting.any()):
+                continue
+            teams = step.team.cpu().numpy()
+            for team in np.unique(teams[step.acting.cpu().numpy()]).tolist():
+                if Side(name, team) not in self.sides:
+                    self._add_side(Side(name, team))
+                    grew = True
+            index = {side.team: i for i, side in enumerate(self.sides) if side.behavior == name}
+            side_of = np.array([index.get(team, -1) for team in teams.tolist()])
+            grew |= name not in self._side_of or slots != len(self._side_of[name]) or bool((side_of != self._side_of[name]).any())
+            self._side_of[name] = side_of
+        return grew
+
+    def _add_side(self, side: Side) -> None:
+        self.sides.append(side)
+        begun = any(contender.step for contender in self.contenders.values())
+        if self.learning is None or (side.team < self.learning and not begun):
+            self.learning = side.team  # the lowest learns first, whichever the environment shows first
+            chosen = [LEARNING if one.team == side.team else self.contenders[one.behavior].first for one in self.sides]
+        else:
+            contender = self.contenders[side.behavior]
+            rival = contender.opponent() if begun else contender.first
+            chosen = [*self.chosen.tolist(), LEARNING if side.team == self.learning else rival]
+        self.chosen = np.array(chosen, np.int64)
+        missing = {name: len(self.sides) - players.shape[1] for name, players in self._players.items()}
+        for name, players in self._players.items():  # of an area in which it had not been seen
+            self._players[name] = np.concatenate([players, np.tile(self.chosen[-1:], (len(players), missing[name]))], 1)
+
+    def _advance(self) -> None:
+        """Saves, swaps and changes that are due."""
+        for name, contender in self.contenders.items():
+            contender.save_if_due()
+            if contender.swap_due():
+                for i, side in enumerate(self.sides):
+                    if side.behavior == name and side.team != self.learning:
+                        self.chosen[i] = contender.opponent()
+        turn = [self.contenders[side.behavior] for side in self.sides if side.team == self.learning]
+        if any(one.change_due() for one in turn) or not any(one.training for one in turn):
+            self._change_team(turn)
+
+    def _change_team(self, turn: Sequence[Contender]) -> None:
+        """The next team that has anything left to learn has its turn; the one that had it plays a fixed policy like all others."""
+        able = {side.team for side in self.sides if self.contenders[side.behavior].training}
+        if self.learning is None or not turn or not able:
+            return
+        before, self.learning = self.learning, next_team(self.learning, able)
+        if before != self.learning:
+            steps = ", ".join(f"'{name}' is at step {contender.step:,}" for name, contender in self.contenders.items())
+            self._say(f"It is team {self.learning}'s turn to learn ({steps})")
+        for contender in turn:  # one of a team of several behaviors is due first: it is the turn of none of them any more
+            contender.end_turn()
+        for i, side in enumerate(self.sides):
+            if side.team == self.learning:
+                self.chosen[i] = LEARNING
+            elif side.team == before:
+                self.chosen[i] = self.contenders[side.behavior].opponent()
+
+    def _seat(self, steps: Mapping[str, TimeStep], over: NDArray[np.bool_] | None) -> None:
+        """Has the areas that begin an episode adopt what was chosen, then tells each behavior who answers for its slots."""
+        keys = list(steps) if self._by_seat else [""]
+        for key in keys:
+            rows = len(steps[key].acting) if self._by_seat else self._num_areas
+            before = self._players.get(key)
+            players = np.tile(self.chosen, (rows, 1))
+            if before is not None:
+                stays = self._areas.going[key].cpu().numpy() if self._by_seat else np.ones(rows, bool) if over is None else ~over
+                stays[len(before) :] = False
+                players[stays] = before[stays[: len(before)]]
+            self._players[key] = players
+        self._tell(steps)
+        self._forget()
+
+    def _tell(self, steps: Mapping[str, TimeStep]) -> None:
+        for name, step in steps.items():
+            players = self._players[name if self._by_seat else ""]
+            at = np.arange(len(step.acting)) if self._by_seat else step.area.cpu().numpy()
+            side = self._side_of[name]
+            self.contenders[name].rivals.seat(np.where(side < 0, LEARNING, players[at, side]))
+
+    def _forget(self) -> None:
+        """Lets go of snapshots that nobody plays or may come to play."""
+        for name, contender in self.contenders.items():
+            mine = [i for i, side in enumerate(self.sides) if side.behavior == name]
+            seated = [players[:, mine].ravel() for players in self._players.values()]
+            contender.keep(set(np.unique(np.concatenate([self.chosen[mine], *seated])).tolist()))
+
+    def _rate(self, steps: Mapping[str, TimeStep], over: torch.Tensor | None) -> None:
+        """Tells what the episodes that ended with these tables were worth to whom."""
+        game = Game(self.sides, self._players, self._side_of, self._by_seat, self._areas.going)
+        for name, step in steps.items():
+            self.results.of_agents(game, name, step, self.contenders)
+        if over is not None and not self._by_seat:
+            self.results.of_areas(game, steps, over, self.contenders)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Between two ticks, everything that the next one depends on."""
+        return {
+            "learning": self.learning,
+            "sides": [list(side) for side in self.sides],
+            "chosen": torch.from_numpy(self.chosen.copy()),
+            "players": {name: torch.from_numpy(players.copy()) for name, players in self._players.items()},
+            "areas": self._areas.state_dict(),
+            "results": self.results.state_dict(),
+            "contenders": {**self._saved, **{name: one.state_dict() for name, one in self.contenders.items()}},
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any], steps: Mapping[str, TimeStep], *, restored: bool) -> None:
+        """Goes on from there; `restored`: with the same episodes, else all areas begin anew."""
+        self._saved = {name: part for name, part in state["contenders"].items() if name not in self.contenders}
+        for name, contender in self.contenders.items():
+            if name in state["contenders"]:
+                contender.load_state_dict(state["contenders"][name])
+        here = self._load_sides(state, steps)
+        if not restored:
+            self.begin(steps)
+            return
+        mine = self._mine(steps)
+        self._areas.load_state_dict(state["areas"])
+        self._players = {name: self._able(players.cpu().numpy()[:, here]) for name, players in state["players"].items()}
+        if "results" in state and len(here) == len(state["sides"]):
+            self.results.load_state_dict(state["results"])
+        self._register(mine)
+        self._tell(mine)
+
+    def _load_sides(self, state: Mapping[str, Any], steps: Mapping[str, TimeStep]) -> list[int]:
+        """Which of the sides there are: not those of behaviors that are yet to be seen, or play themselves no more."""
+        sides = [Side(name, team) for name, team in state["sides"]]
+        here = [i for i, side in enumerate(sides) if side.behavior in self.contenders]
+        self.learning, self.sides, self._side_of = state["learning"], [sides[i] for i in here], {}
+        self.chosen = self._able(state["chosen"].cpu().numpy()[here])
+        teams = {side.team for side in sides if side.behavior in self.contenders or side.behavior not in steps}
+        if self.learning is not None and self.learning not in teams:
+            self.learning = next_team(self.learning, teams) if teams else None
+            self.chosen[[side.team == self.learning for side in self.sides]] = LEARNING
+        return here
+
+    def _able(self, players: Numbers) -> Numbers:
+        """A copy, (..., sides), in which others sit where there were fixed opponents that are no more."""
+        players = players.copy()
+        for i, side in enumerate(self.sides):
+            contender = self.contenders[side.behavior]
+            gone = players[..., i] < FIRST_FIXED + 1 - len(contender.settings.opponents)
+            if gone.any():
+                players[..., i] = np.where(gone, contender.opponent(), players[..., i])
+        return players
+
+
+def _widened(mask: torch.Tensor | None, slots: int) -> torch.Tensor | None:
+    """For slots that have come since, in which nobody sat."""
+    return mask if mask is None or len(mask) >= slots else torch.cat([mask, mask.new_zeros(slots - len(mask))])

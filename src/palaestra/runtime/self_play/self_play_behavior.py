@@ -1,0 +1,211 @@
+"""One behavior that plays itself: its snapshots, who of them is drawn, and what they are rated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from palaestra.core.errors import ConfigError
+from palaestra.core.timestep import TimeStep
+from palaestra.envs.base import Env
+from palaestra.runtime.collect.learner import Learner
+from palaestra.runtime.play.teachers import Asked, teacher_part
+from palaestra.runtime.self_play.opponent_policy import Rivals
+from palaestra.runtime.settings import RunSettings
+from palaestra.runtime.storage.shared_tensors import Shared
+from palaestra.runtime.storage.snapshots import SnapshotFiles, too_many
+from palaestra.scenario.ratings import COPY_SPREAD, Skill
+from palaestra.scenario.self_play import LEARNING, Pool, Schedule
+from palaestra.scenario.settings import SelfPlaySettings
+
+
+class Contender:
+    """Numbers its snapshots as they are taken. A copy of the policy as it was at a swap is one too, but stays out of the pool."""
+
+    def __init__(self, learner: Learner, rivals: Rivals, settings: SelfPlaySettings, seed: int, files: SnapshotFiles) -> None:
+        self.learner, self.rivals, self.settings, self._files = learner, rivals, settings, files
+        self.name, self.seat, self.steady = learner.name, learner.seat, learner.spec.steady
+        self.schedule, self.pool = Schedule(), Pool(settings, seed, learner.name)
+        self.ghost_step = 0
+        """Decisions of agents that followed a fixed policy."""
+        self.elo = settings.initial_elo
+        self.elos: dict[int, float] = {}
+        self.skills: dict[int, Skill] = {LEARNING: Skill(deviation=COPY_SPREAD)}
+        self._next, self._copy, self._updates = 0, (LEARNING, -1), 0
+        self._first_written, self._loaded = False, False
+        self._unwritten: dict[int, Shared] = {}
+        """Snapshots by step that are to become files."""
+        self.first = self._take()
+        """Whom every side plays at the beginning that is not learning."""
+        self._admit(self.first)
+
+    def retake_first(self) -> None:
+        """Another network has taken the place of the one that the run began with; nothing where a pool was loaded with it."""
+        if not self._loaded:
+            self.rivals.snapshot(self.first)
+
+    @property
+    def step(self) -> int:
+        """Its decisions that were learned from."""
+        return self.learner.step
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """What has been done so far, with names for people."""
+        schedule = self.schedule
+        return {"Snapshots": schedule.saves, "Swaps": schedule.swaps, "Team Changes": schedule.changes, "Ghost Steps": self.ghost_step}
+
+    @property
+    def training(self) -> bool:
+        """Whether it still learns."""
+        return self.learner.training
+
+    def updated(self) -> None:
+        """Its policy is another than before."""
+        self._updates += 1
+
+    def opponent(self) -> int:
+        """Whom to play next: a number of the pool, of a fixed opponent, or of a copy made now."""
+        number = self.pool.draw()
+        if number != LEARNING:
+            return number
+        if self._copy[1] != self._updates:
+            self._copy = self._take(), self._updates
+        return self._copy[0]
+
+    def save_if_due(self) -> None:
+        """A snapshot joins the pool where it is time. The first is written only now, when no other network can take its place."""
+        if not self._first_written and not self.schedule.saves and self.training:
+            self._unwritten[0] = self.rivals.weights(self.first)
+        self._first_written = True
+        if self.training and self.schedule.save_due(self.step, self.settings):
+            self._admit(self._take())
+            self._unwritten[self.step] = self.rivals.weights(self.pool.numbers[-1])
+            for superfluous in too_many(list(self._unwritten)):
+                del self._unwritten[superfluous]
+
+    def write_snapshots(self) -> None:
+        """Writes those that were taken since the last time, between two ticks. Raises RunError."""
+        for step, weights in self._unwritten.items():
+            self._files.add(self.name, step, weights)
+        self._unwritten.clear()
+
+    def conclude(self) -> None:
+        """Writes the policy as training left it."""
+        self._files.add(self.name, self.step, Shared(self.learner.trainer.network.state_dict()))
+
+    def swap_due(self) -> bool:
+        """Whether its sides that do not learn draw anew."""
+        return self.schedule.swap_due(self.ghost_step, self.settings)
+
+    def change_due(self) -> bool:
+        """Whether it has learned for as long as a turn lasts."""
+        return self.training and self.schedule.change_due(self.step, self.settings)
+
+    def end_turn(self) -> None:
+        """Its team gives way to another."""
+        self.schedule.change(self.step)
+
+    def count_ghosts(self, step: TimeStep) -> None:
+        """Counts those who are about to act by a fixed policy."""
+        learned = self.rivals.learned
+        if learned is not None:
+            self.ghost_step += self.rivals.ghosts if self.steady else int((step.acting & ~learned).sum())
+
+    def is_current(self, number: int) -> bool:
+        """Whether this player is rated as the policy that learns: that one, and copies of it outside the pool."""
+        return number == LEARNING or (number >= 0 and number not in self.elos)
+
+    def rating(self, number: int) -> float:
+        """A player's."""
+        return self.elo if self.is_current(number) else self.elos.get(number, self.settings.initial_elo)
+
+    def change_rating(self, number: int, change: float) -> None:
+        """After a game."""
+        self.set_rating(number, self.rating(number) + change)
+
+    def set_rating(self, number: int, elo: float) -> None:
+        """After a game."""
+        if self.is_current(number):
+            self.elo = elo
+        else:
+            self.elos[number] = elo
+
+    def skill(self, number: int) -> Skill:
+        """A player's."""
+        return self.skills.get(LEARNING if self.is_current(number) else number, Skill())
+
+    def set_skill(self, number: int, skill: Skill) -> None:
+        """After a game."""
+        self.skills[LEARNING if self.is_current(number) else number] = skill
+
+    def keep(self, seated: set[int]) -> None:
+        """Lets go of snapshots outside the pool that are not among those who play or will."""
+        self.rivals.keep({*self.pool.numbers, *seated, self._copy[0]})
+        there = set(self.rivals.numbers)
+        for known in (self.elos, self.skills):
+            for number in [number for number in known if number >= 0 and number not in there]:
+                del known[number]
+
+    def _take(self) -> int:
+        number, self._next = self._next, self._next + 1
+        self.rivals.snapshot(number)
+        return number
+
+    def _admit(self, number: int) -> None:
+        self.pool.admit(number)
+        self.elos[number], self.skills[number] = self.elo, self.skills[LEARNING]
+
+    def state_dict(self) -> dict[str, Any]:
+        """Counters, pool, snapshots and ratings."""
+        return {
+            "schedule": self.schedule.state_dict(),
+            "pool": self.pool.state_dict(),
+            "snapshots": self.rivals.state_dict(),
+            "ghost_step": self.ghost_step,
+            "elo": self.elo,
+            "elos": {str(number): elo for number, elo in self.elos.items()},
+            "skills": {str(number): asdict(skill) for number, skill in self.skills.items()},
+            "numbers": [self._next, *self._copy, self._updates, self.first],
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes on from there."""
+        self._loaded = True
+        self.schedule = Schedule.of(state["schedule"])
+        self.pool.load_state_dict(state["pool"])
+        self.rivals.load_state_dict(state["snapshots"])
+        self.ghost_step, self.elo = state["ghost_step"], state["elo"]
+        self.elos = {int(number): elo for number, elo in state["elos"].items()}
+        self.skills = {int(number): Skill(**skill) for number, skill in state["skills"].items()}
+        self._next, *copy, self._updates, self.first = state["numbers"]
+        self._copy = (copy[0], copy[1])
+        self._files.drop_after(self.name, self.step)
+
+
+UNSTEADY = "self-play with SAC learns from a replay of games against opponents that are long gone; PPO and POCA do better as a rule"
+
+
+def contend(learner: Learner, env: Env, settings: RunSettings, files: SnapshotFiles) -> Contender:
+    """Has a behavior's slots shared by its policy and its opponents. Raises ConfigError, EnvError."""
+    own = learner.settings.self_play
+    assert own is not None
+    trainer, device, seed = learner.trainer, env.device, settings.env_settings.seed
+    fixed = [_asked(text, learner, env, settings) for text in own.opponents]
+    rivals = Rivals(trainer.policy, trainer.network, lambda: trainer.make_network(learner.spec, learner.settings).to(device), fixed)
+    learner.seat.policy, learner.seat.shared = rivals, True
+    return Contender(learner, rivals, own, seed, files)
+
+
+def _asked(text: str, learner: Learner, env: Env, settings: RunSettings) -> Asked:
+    try:
+        part = teacher_part(text)
+    except ConfigError as error:
+        raise ConfigError(f"behavior '{learner.name}': self_play.opponents: {str(error).replace('teacher', 'opponent')}") from error
+    from palaestra.runtime.play.brain_assignment import Cast  # brings onnxruntime, which most runs never need
+
+    results = Path(settings.checkpoint_settings.results_dir)
+    cast = Cast([part], env, seed=settings.env_settings.seed, deterministic=False, results=results)
+    return Asked(cast.brain(learner.name, 0), learner.spec.action)

@@ -1,0 +1,1 @@
+"""Files of a run: checkpoints, snapshots, models, status, locks and signatures."""

@@ -1,0 +1,295 @@
+"""Checkpoints: `checkpoints/<step>/` with a manifest and one safetensors file a part, written beside and committed by one rename.
+
+Hidden neighbors are what a killed writer left:
+`.<step>.tmp-<pid>` is not committed; `.<step>.old-<pid>` was about to be replaced and still counts while `<step>` is missing;
+`.<step>.gone-<pid>` was rotated away.
+
+What never changes is stored once for all of them, in `checkpoints/shared` (`shared_tensors`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import re
+import shutil
+import struct
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import psutil
+import torch
+from safetensors import SafetensorError
+from torch import Tensor
+
+from palaestra.core.errors import CheckpointError, RunError
+from palaestra.runtime.storage.files import explain, file_name, sync_folder, write_whole
+from palaestra.runtime.storage.shared_tensors import Shared, SharedFiles
+from palaestra.runtime.storage.tensor_files import State, digest_of, flatten, read_tensors, restore, write_tensors
+
+SCHEMA = 2
+"""Grows when a manifest changes its meaning; an older one must still be read."""
+WITHOUT_SHARED = 1
+"""Of a manifest that refers to no shared file: earlier versions read it."""
+MANIFEST = "manifest.json"
+_REMNANT = re.compile(r"\.\d+\.(tmp|old|gone)-\d+")
+_PART = re.compile(r"[^./\\:\x00][^/\\:\x00]*\.safetensors")
+_DAMAGE = (OSError, ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError, struct.error, SafetensorError)
+"""What reading a manifest and its files may raise, whatever someone has written into them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A state as it was saved; its tensors are on the CPU."""
+
+    step: int
+    state: dict[str, State]
+    path: Path
+    warnings: tuple[str, ...]  # why newer ones were passed over
+
+
+class Checkpoints:
+    """The checkpoints of one run. One process at a time may write; any number may read."""
+
+    def __init__(self, folder: Path, keep: int) -> None:
+        """Keeps the `keep` newest; all of them when it is 0 or less. Nothing is created before the first save."""
+        self.folder, self.keep = folder, keep
+        self._shared = SharedFiles(folder)
+        self._used: dict[int, set[str]] = {}
+        """Shared files by step, of the checkpoints that this process wrote."""
+
+    def steps(self) -> list[int]:
+        """Those there are, rising, whole or not."""
+        return sorted(self._committed())
+
+    def save(self, step: int, state: Mapping[str, State]) -> Path:
+        """Writes every part of `state` and rotates. Checkpoints of later steps are of an abandoned course, and go.
+
+        Raises RunError where it cannot be written; then the earlier ones are as they were.
+        """
+        target = self.folder / str(step)
+        beside = self._hidden(step, "tmp")
+        try:
+            self.folder.mkdir(exist_ok=True)  # in the run's folder, which must not come back where it was deleted
+            self.sweep(alone=False)
+            beside.mkdir()
+            used = _write(beside, step, state, self._shared)
+            self._commit(beside, target)
+            self._used[step] = used
+        except OSError as error:
+            raise RunError(
+                f"cannot write the checkpoint of step {step} to {target}: {explain(error)}; "
+                f"earlier checkpoints are as they were: mend that, then go on with --resume"
+            ) from error
+        finally:
+            shutil.rmtree(beside, ignore_errors=True)
+        self._rotate(step)
+        self._drop_shared()
+        return target
+
+    def load(self, step: int | None = None, check: Callable[[Mapping[str, State]], None] = lambda state: None) -> Checkpoint:
+        """The one of `step`, or else the newest that is whole, with a warning for each damaged one passed over.
+
+        `check` raises ValueError for a state that is none, as of a checkpoint that was forged.
+        Raises CheckpointError when there is none, or none is usable.
+        """
+        for _ in range(5):
+            found = self._committed()
+            try:
+                return self._load(found, step, check)
+            except CheckpointError:
+                if self._committed() == found:
+                    raise  # else a run that goes on has put others in their place meanwhile
+        return self._load(self._committed(), step, check)
+
+    def _load(self, found: Mapping[int, Path], step: int | None, check: Callable[[Mapping[str, State]], None]) -> Checkpoint:
+        if not found or step not in (None, *found):
+            wanted = "no checkpoint" if step is None else f"no checkpoint of step {step}"
+            there = f"there are: {', '.join(map(str, sorted(found)))}" if found else "nothing was saved there yet; train without --resume"
+            raise CheckpointError(f"{wanted} in {self.folder} ({there})")
+        damaged: list[str] = []
+        for at in sorted(found, reverse=True) if step is None else [step]:
+            try:
+                state = _read(found[at], at, self._shared)
+                check(state)
+                return Checkpoint(at, state, found[at], tuple(f"passed over a damaged checkpoint: {d}" for d in damaged))
+            except _DAMAGE as error:
+                damaged.append(f"{found[at]}: {_reason(error)}")
+        rest = [at for at in found if at != step]
+        advice = f"use one of the others: {', '.join(map(str, sorted(rest)))}" if step is not None and rest else "train anew with --force"
+        raise CheckpointError(f"no usable checkpoint in {self.folder}; {advice}\n  " + "\n  ".join(damaged))
+
+    def clear(self) -> None:
+        """Removes all of them: a run that starts anew in an old folder must not fall back on the old run's."""
+        for step in self.steps():
+            self._remove(step)
+        self.sweep(alone=False)
+        self._drop_shared()
+
+    def _committed(self) -> dict[int, Path]:
+        names = [path.name for path in self.folder.iterdir()] if self.folder.is_dir() else []
+        found = {int(name): self.folder / name for name in names if re.fullmatch(r"[0-9]+", name)}
+        for name in names:
+            if old := re.fullmatch(r"\.([0-9]+)\.old-[0-9]+", name):
+                found.setdefault(int(old[1]), self.folder / name)
+        return found
+
+    def _commit(self, beside: Path, target: Path) -> None:
+        old = self._hidden(int(target.name), "old")
+        if target.exists():
+            os.rename(target, old)
+        os.rename(beside, target)
+        sync_folder(self.folder)
+        shutil.rmtree(old, ignore_errors=True)
+
+    def _rotate(self, newest: int) -> None:
+        steps = [step for step in self.steps() if step <= newest]
+        keep = steps[-self.keep :] if self.keep > 0 else steps
+        for step in set(self.steps()) - set(keep):
+            self._remove(step)
+
+    def _remove(self, step: int) -> None:
+        """First out of sight, so that being killed on the way never leaves a half one; one that cannot go now goes at a later save."""
+        gone = self._hidden(step, "gone")
+        try:
+            os.rename(self.folder / str(step), gone)
+        except OSError:
+            return
+        shutil.rmtree(gone, ignore_errors=True)
+
+    def sweep(self, *, alone: bool) -> None:
+        """Clears away what killed writers left; `alone`: no other process can be writing here, whatever process has a writer's id."""
+        for step, path in self._committed().items():
+            if path.name != str(step) and (alone or not _is_being_written(path)):
+                with suppress(OSError):
+                    os.rename(path, self.folder / str(step))
+        for path in self.folder.glob(".*"):
+            if _REMNANT.fullmatch(path.name) and (alone or not _is_being_written(path)):
+                shutil.rmtree(path, ignore_errors=True)
+        self._shared.sweep(lambda half: not alone and _is_being_written(half))
+
+    def _drop_shared(self) -> None:
+        """Removes shared files that no checkpoint refers to, where all can be asked."""
+        if not self._shared.folder.is_dir():
+            return
+        used: set[str] = set()
+        for step, path in self._committed().items():
+            if step not in self._used:
+                try:
+                    self._used[step] = set(re.findall(r'"\$shared": \["([0-9a-f]{64})"', (path / MANIFEST).read_text(encoding="utf-8")))
+                except (OSError, ValueError):
+                    return
+            used |= self._used[step]
+        self._shared.drop_all_but(used)
+
+    def _hidden(self, step: int, kind: str) -> Path:
+        return self.folder / f".{step}.{kind}-{os.getpid()}"
+
+
+def _is_being_written(path: Path) -> bool:
+    """Whether the process that a hidden folder is named after is a Python of this machine that was alive when it was last written to."""
+    pid = int(path.name.rpartition("-")[2])
+    try:
+        other = psutil.Process(pid)
+        words = " ".join((other.exe(), *other.cmdline())).lower()
+        return pid != os.getpid() and other.create_time() <= path.stat().st_mtime + 1.0 and ("python" in words or "palaestra" in words)
+    except psutil.AccessDenied:
+        return True
+    except (psutil.Error, OSError, ValueError, OverflowError):
+        return False
+
+
+def _write(folder: Path, step: int, state: Mapping[str, State], shared: SharedFiles) -> set[str]:
+    """The hashes of the shared files that it refers to."""
+    parts: dict[str, Any] = {}
+    taken: set[str] = set()
+    used: set[str] = set()
+
+    def share(value: State) -> tuple[str, int] | None:
+        if not isinstance(value, Shared):
+            return None
+        digest, size = shared.keep(value)
+        used.add(digest)
+        return digest, size
+
+    for name, value in state.items():
+        tensors: dict[str, Tensor] = {}
+        content = flatten(value, tensors, share)
+        file = f"{file_name(name)}.safetensors"
+        while file.casefold() in taken:  # names that differ in case only, on a file system that does not tell them apart
+            file = f"_{file}"
+        taken.add(file.casefold())
+        sha256, size = write_tensors(folder / file, tensors)
+        parts[name] = {"file": file, "sha256": sha256, "bytes": size, "content": content}
+    body = {
+        "schema": SCHEMA if used else WITHOUT_SHARED,
+        "palaestra": palaestra_version(),
+        "torch": torch.__version__,
+        "step": step,
+        "created": time.time(),
+        "parts": parts,
+    }
+    lines = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in {**body, "sha256": _seal(body)}.items()]
+    write_whole(folder / MANIFEST, ("{\n" + ",\n".join(lines) + "\n}\n").encode())
+    return used
+
+
+def _read(folder: Path, step: int, shared: SharedFiles) -> dict[str, State]:
+    text = (folder / MANIFEST).read_text(encoding="utf-8")
+    body = json.loads(text, parse_float=_finite, parse_constant=_finite)
+    if not isinstance(body, dict) or not isinstance(body.get("schema"), int):
+        raise ValueError(f"{MANIFEST} is not a checkpoint's manifest")
+    if body["schema"] > SCHEMA:
+        raise ValueError(f"written by a newer Palaestra {body.get('palaestra')} (schema {body['schema']}; this one reads up to {SCHEMA})")
+    if body.pop("sha256", None) != _seal(body) or body["step"] != step:
+        raise ValueError(f"{MANIFEST} was changed after it was written")
+    for part in body["parts"].values():
+        if not isinstance(part["file"], str) or not _PART.fullmatch(part["file"]) or (folder / part["file"]).is_symlink():
+            raise ValueError(f"{MANIFEST} names the file {part['file']!r}, which is none of this folder's")
+        sha256, size = digest_of(folder / part["file"])
+        if size != part["bytes"]:
+            raise ValueError(f"{part['file']} has {size} bytes instead of {part['bytes']}")
+        if sha256 != part["sha256"]:
+            raise ValueError(f"{part['file']} was changed after it was written")
+    return {name: restore(part["content"], read_tensors(folder / part["file"]), shared.load) for name, part in body["parts"].items()}
+
+
+def _finite(text: str) -> float:
+    """A number as `_write` writes it; other floats stand there as their bits."""
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{MANIFEST} has the number {text[:20]}")
+    return number
+
+
+def _seal(body: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(body).encode()).hexdigest()
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, FileNotFoundError):
+        return f"{Path(error.filename).name} is missing"
+    if isinstance(error, RecursionError):
+        return f"{MANIFEST} is nested too deeply"
+    if isinstance(error, KeyError):
+        return f"{MANIFEST} lacks {error}"
+    if isinstance(error, (json.JSONDecodeError, UnicodeDecodeError)):
+        return f"{MANIFEST} is not JSON ({error})"
+    return str(error)
+
+
+@cache
+def palaestra_version() -> str:
+    """Of the installed package."""
+    try:
+        return version("palaestra")
+    except PackageNotFoundError:
+        return "unknown"

@@ -1,0 +1,106 @@
+"""Writes the models of a run; a model that cannot be written never ends the training that made it."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path, PureWindowsPath
+
+from palaestra.core.errors import PalaestraError, RunError
+from palaestra.runtime.collect.learner import Learner
+from palaestra.runtime.logging.console import Console
+from palaestra.runtime.storage.files import explain, file_name, write_whole
+from palaestra.runtime.storage.run_folder import RunFolder
+from palaestra.runtime.storage.status import Model, TrainingStatus
+
+
+class ModelWriter:
+    """The ONNX models of all behaviors of a run, and their list in `training_status.json`."""
+
+    def __init__(self, folder: RunFolder, console: Console) -> None:
+        self._folder, self._console = folder, console
+        self.status = TrainingStatus(folder.logs / "training_status.json")
+        self._last: dict[str, tuple[int, Path]] = {}  # step and file of the newest model that this process wrote
+
+    def write(self, learner: Learner, reward: float | None) -> Path | None:
+        """`<Behavior>/<Behavior>-<step>.onnx`, checked against the network. None where it failed, which is logged."""
+        folder = self._models(learner)
+        try:
+            from palaestra.export import check, onnx
+
+            path, network = folder.path(learner.step), learner.trainer.network
+            onnx.export(network, learner.spec, path)
+            error = check.compare(network, learner.spec, path)
+            folder.add(path, learner.step, reward)
+        except (PalaestraError, OSError, ImportError, RuntimeError, ValueError) as problem:
+            self._console.warning(
+                f"the model of '{learner.name}' at step {learner.step} could not be written: {problem}; training goes on, and "
+                f"'palaestra export {self._folder.path}' repeats it later"
+            )
+            return None
+        self._last[learner.name] = (learner.step, path)
+        self._console.info(f"Exported {path} (differs from the network by at most {error:.1e})")
+        return path
+
+    def write_final(self, learner: Learner, reward: float | None) -> Path | None:
+        """The last model, and its copy `<run>/<Behavior>.onnx`."""
+        step, path = self._last.get(learner.name, (None, None))
+        if step != learner.step:
+            path = self.write(learner, reward)
+        return None if path is None else self._models(learner).final(path, learner.step, reward)
+
+    def final(self, learner: Learner) -> Path | None:
+        """`<run>/<Behavior>.onnx` where it is that of the step the behavior is at."""
+        listed = self.status.final(learner.name)
+        path = self._folder.path / f"{file_name(learner.name)}.onnx"
+        return path if listed is not None and listed.steps == learner.step and path.is_file() else None
+
+    def write_status(self) -> None:
+        """The list of models, as it stands."""
+        self.status.save()
+
+    def _models(self, learner: Learner) -> ModelsFolder:
+        return ModelsFolder(self._folder.path, learner.name, learner.settings.keep_checkpoints, self.status)
+
+
+class ModelsFolder:
+    """Where models go, how many stay, and their list in the training status."""
+
+    def __init__(self, run: Path, behavior: str, keep: int, status: TrainingStatus) -> None:
+        """Keeps the `keep` newest; all of them when it is 0 or less."""
+        self._run, self._behavior, self._keep, self._status = run, behavior, keep, status
+        self._name = file_name(behavior)
+        self.folder = run / self._name
+
+    def path(self, step: int) -> Path:
+        """Where the model of `step` is to be written; its folder exists. Raises RunError."""
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise RunError(f"cannot make {self.folder}: {explain(error)}") from error
+        return self.folder / f"{self._name}-{step}.onnx"
+
+    def add(self, file: Path, step: int, reward: float | None) -> None:
+        """Lists a written model, saves the status, and only then deletes those that dropped out of the list. Raises RunError."""
+        dropped = self._status.add(self._behavior, Model.of(file, step, reward), self._keep)
+        self._status.save()
+        kept = {name for model in self._status.models(self._behavior) for name in _names(model)}
+        for name in {name for model in dropped for name in _names(model)} - kept:
+            with suppress(OSError):  # it may be gone, or open in another program
+                (self.folder / name).unlink()
+
+    def final(self, file: Path, step: int, reward: float | None) -> Path:
+        """Copies the last model to `<run>/<Behavior>.onnx` and lists it. Raises RunError."""
+        target = self._run / f"{self._name}.onnx"
+        try:
+            write_whole(target, file.read_bytes())
+        except OSError as error:
+            raise RunError(f"cannot copy {file} to {target}: {explain(error)}") from error
+        self._status.set_final(self._behavior, replace(Model.of(file, step, reward), file_path=target.as_posix()))
+        self._status.save()
+        return target
+
+
+def _names(model: Model) -> set[str]:
+    """Its files' names alone: they lie in this folder, wherever the run was when it wrote the list, on whatever system."""
+    return {PureWindowsPath(path).name for path in (model.file_path, *model.auxillary_file_paths)} - {""}

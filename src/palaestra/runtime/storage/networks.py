@@ -1,0 +1,52 @@
+"""The networks in a run's checkpoint, without putting the run together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from palaestra.core.errors import CheckpointError, RunError
+from palaestra.core.onnx_metadata import raw_obs
+from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
+from palaestra.models.trunk import Trunk
+from palaestra.runtime.run.state import check_state
+from palaestra.runtime.settings import behavior, load
+from palaestra.runtime.storage.checkpoints import Checkpoints
+from palaestra.runtime.storage.run_folder import CONFIGURATION
+from palaestra.runtime.storage.trust import must_be_trusted, network_code
+from palaestra.trainers.behavior import trainer_class
+
+
+def load_networks(run: Path, step: int | None = None, trust: bool = False) -> dict[str, tuple[Trunk, BehaviorSpec]]:
+    """Network and spec of each behavior, on the CPU, from the checkpoint of `step` or the newest whole one.
+
+    Raises RunError, also where networks are of code that only a folder of someone else's names, unless `trust` is given.
+    """
+    configuration = run / CONFIGURATION
+    if not configuration.is_file():
+        raise RunError(f"{run} is no run: it has no {CONFIGURATION}")
+    named = load(configuration, own_code=False).settings
+    must_be_trusted(run, named, network_code(named), trust)
+    settings = load(configuration).settings
+    checkpoint = Checkpoints(run / "checkpoints", 0).load(step, check_state)
+    whole: Any = checkpoint.state["run"]
+    if "specs" not in whole:
+        raise CheckpointError(f"{checkpoint.path} was written by an earlier version: resume the run for a moment with this one")
+    specs = {name: spec_of(saved) for name, saved in whole["specs"].items()}
+    networks = {}
+    for name, spec in specs.items():
+        own = behavior(settings, name, specs)
+        network = trainer_class(own.trainer_type).make_network(spec, own)
+        try:
+            network.load_state_dict(checkpoint.state[name]["trainer"]["network"])
+        except (KeyError, RuntimeError) as error:
+            raise CheckpointError(f"{checkpoint.path} does not fit the settings in {configuration}: {error}") from error
+        networks[name] = (network, spec)
+    return networks
+
+
+def spec_of(saved: Mapping[str, Any]) -> BehaviorSpec:
+    """Back from `dataclasses.asdict`."""
+    obs = tuple(ObsSpec(**{**obs, "raw": raw_obs(obs.get("raw"))}) for obs in saved["obs"])
+    return BehaviorSpec(obs, ActionSpec(**saved["action"]), saved["steady"])

@@ -1,0 +1,93 @@
+"""Tensors that never change, such as snapshots of self-play: one file each, `checkpoints/shared/<SHA-256>.safetensors`.
+
+Any number of checkpoints refer to it by its hash. It is complete before a checkpoint that refers to it is, and goes after the last one.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from torch import Tensor
+
+from palaestra.runtime.storage.files import sync_folder
+from palaestra.runtime.storage.tensor_files import digest_of, read_tensors, write_tensors
+
+SHARED = "shared"
+SUFFIX = ".safetensors"
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+
+
+class Shared:
+    """A table of tensors that nobody writes to any more."""
+
+    def __init__(self, tensors: Mapping[str, Tensor]) -> None:
+        self.tensors = {name: tensors[name] for name in sorted(tensors)}  # whoever saves them again gets the same file
+        self.digest = ""
+        """The SHA-256 of its file, once there is one."""
+
+
+class SharedFiles:
+    """Those of one run's checkpoints."""
+
+    def __init__(self, checkpoints: Path) -> None:
+        """Nothing is created before the first is kept."""
+        self.folder = checkpoints / SHARED
+        self._whole: dict[str, int] = {}
+        """Sizes by hash of the files that this process has written or verified."""
+
+    def path(self, digest: str) -> Path:
+        """The file of a hash."""
+        return self.folder / f"{digest}{SUFFIX}"
+
+    def keep(self, shared: Shared) -> tuple[str, int]:
+        """Writes the file where there is none, or a damaged one; its hash and size. Raises OSError."""
+        if shared.digest not in self._whole or not self.path(shared.digest).exists():
+            self.folder.mkdir(exist_ok=True)
+            beside = self.folder / f".new.tmp-{os.getpid()}"
+            try:
+                beside.unlink(missing_ok=True)
+                shared.digest, size = write_tensors(beside, shared.tensors)
+                if not self._is_whole(shared.digest):
+                    os.replace(beside, self.path(shared.digest))
+                    sync_folder(self.folder)
+            finally:
+                with suppress(OSError):
+                    beside.unlink(missing_ok=True)
+            self._whole[shared.digest] = size
+        return shared.digest, self._whole[shared.digest]
+
+    def load(self, digest: object, size: object) -> dict[str, Tensor]:
+        """Its tensors, on the CPU. Raises ValueError or OSError for one that is damaged or missing."""
+        if not isinstance(digest, str) or not _DIGEST.fullmatch(digest):
+            raise ValueError(f"{digest!r} names no shared file")
+        found, length = digest_of(self.path(digest))
+        if (found, length) != (digest, size):
+            raise ValueError(f"{SHARED}/{digest}{SUFFIX} was changed after it was written")
+        return read_tensors(self.path(digest))
+
+    def drop_all_but(self, used: set[str]) -> None:
+        """Removes the files that no checkpoint refers to."""
+        for file in self.folder.glob(f"*{SUFFIX}"):
+            if _DIGEST.fullmatch(file.stem) and file.stem not in used:
+                with suppress(OSError):  # another process may be reading it
+                    file.unlink()
+                    self._whole.pop(file.stem, None)
+        with suppress(OSError):  # there are others, or there is none
+            self.folder.rmdir()
+
+    def sweep(self, is_being_written: Callable[[Path], bool]) -> None:
+        """Clears away what killed writers left."""
+        for half in self.folder.glob(".new.tmp-*"):
+            if half.name.rpartition("-")[2].isdecimal() and not is_being_written(half):
+                shutil.rmtree(half) if half.is_dir() else half.unlink(missing_ok=True)
+
+    def _is_whole(self, digest: str) -> bool:
+        try:
+            return digest_of(self.path(digest))[0] == digest
+        except OSError:
+            return False

@@ -1,0 +1,137 @@
+"""The signature of a run's folder, by which its user is known.
+
+It covers everything in the folder's settings that runs code, and is made with a key that lies in the user's configuration folder,
+never in a run's. Copies of a folder keep the signature; nobody can forge it without the key.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import os
+import secrets
+import stat
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+
+from palaestra.runtime.settings import RunSettings
+from palaestra.runtime.settings.draft import dotted
+from palaestra.runtime.settings.yaml_file import Key
+from palaestra.runtime.storage.files import write_whole
+from palaestra.trainers.behavior import BehaviorSettings
+
+SIGNATURE = Path("run_logs", "signature")
+"""In a run's folder."""
+KEY = "signing.key"
+KEY_BYTES = 32
+
+
+def sign(folder: Path, settings: RunSettings) -> None:
+    """Marks a run's folder as the user's own. Without effect where no key can be kept, or the folder cannot be written."""
+    key = signing_key()
+    if key is not None:
+        with suppress(OSError):
+            (folder / SIGNATURE).parent.mkdir(exist_ok=True)
+            write_whole(folder / SIGNATURE, _signature(key, settings).encode() + b"\n")
+
+
+def is_own(folder: Path, settings: RunSettings) -> bool:
+    """Whether the user has written this folder's settings on this machine, or has trusted them before."""
+    try:
+        with (folder / SIGNATURE).open("rb") as file:
+            found = file.read(1024).strip()
+    except OSError:
+        return False
+    key = signing_key()
+    return key is not None and hmac.compare_digest(found, _signature(key, settings).encode())
+
+
+def signing_key() -> bytes | None:
+    """The user's key, made at the first call; None where it cannot be kept anywhere that is the user's alone."""
+    with suppress(OSError):  # no folder for temporary files at all
+        for folder in _key_folders():
+            with suppress(OSError):
+                return _key_in(folder)
+    return None
+
+
+def _key_folders() -> Iterator[Path]:
+    """Configuration of this user; where that cannot be written, a folder of the user's own among temporary files."""
+    configuration = platformdirs.user_config_path("palaestra", appauthor=False)
+    if configuration.is_absolute():  # else there is no home
+        yield configuration
+    user = str(os.getuid()) if sys.platform != "win32" else "user"
+    yield Path(tempfile.gettempdir()) / f"palaestra-{user}"
+
+
+def _key_in(folder: Path) -> bytes:
+    """Raises OSError where there is none and none can be made, or where others could have read it."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _must_be_private(folder, stat.S_IWGRP | stat.S_IWOTH)
+    file = folder / KEY
+    if not file.exists():
+        _make_key(file)
+    _must_be_private(file, stat.S_IRWXG | stat.S_IRWXO)
+    key = file.read_bytes()
+    if len(key) != KEY_BYTES:
+        raise OSError(f"{file} is damaged")
+    return key
+
+
+def _make_key(file: Path) -> None:
+    """In one move, and never in place of one that another process has made meanwhile."""
+    beside = file.with_name(f".{file.name}.{os.getpid()}-{secrets.token_hex(4)}")
+    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with open(descriptor, "wb") as out:
+            out.write(secrets.token_bytes(KEY_BYTES))
+        with suppress(FileExistsError):
+            os.link(beside, file)
+    finally:
+        with suppress(OSError):
+            beside.unlink()
+
+
+def _must_be_private(path: Path, forbidden: int) -> None:
+    if sys.platform == "win32":  # both folders are the user's own there
+        return
+    found = path.stat()
+    if found.st_uid != os.getuid() or found.st_mode & forbidden:
+        raise OSError(f"{path} can be changed or read by others")
+
+
+def _signature(key: bytes, settings: RunSettings) -> str:
+    text = json.dumps(_signed(settings), sort_keys=True, default=str)
+    return hmac.new(key, text.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
+
+
+def _signed(settings: RunSettings) -> dict[str, Any]:
+    """All that says which code runs, and with which arguments."""
+    place = settings.env_settings
+    env = {key: getattr(place, key) for key in ("env_path", "env_args", "env_options", "side_channels")}
+    return {"env_settings": env, "behaviors": {dotted(at): _named(block) for at, block in blocks_of(settings)}}
+
+
+def _named(block: BehaviorSettings) -> dict[str, Any]:
+    networks = {"": block.network_settings, **{name: signal.network_settings for name, signal in block.reward_signals.items()}}
+    return {
+        "trainer_type": block.trainer_type,
+        "networks": {name: [network.vis_encode_type, network.body] for name, network in networks.items()},
+        "teacher": getattr(block.hyperparameters, "teacher", None),
+        "opponents": block.self_play.opponents if block.self_play else (),
+    }
+
+
+def blocks_of(settings: RunSettings) -> Iterator[tuple[Key, BehaviorSettings]]:
+    """Every behavior's block, and where it stands."""
+    for name, block in settings.behaviors.items():
+        yield ("behaviors", name), block
+    if settings.default_settings:
+        yield ("default_settings",), settings.default_settings

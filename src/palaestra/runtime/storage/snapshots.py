@@ -1,0 +1,72 @@
+"""Snapshots of self-play as files, `<run>/<Behavior>/snapshots/<step>.safetensors`: what `palaestra league` plays against one another."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from safetensors.torch import load_file, save
+from torch import Tensor
+
+from palaestra.core.errors import RunError
+from palaestra.runtime.storage.files import explain, file_name, write_whole
+from palaestra.runtime.storage.shared_tensors import Shared, SharedFiles
+
+MOST = 20
+"""Files of a behavior at most. Beyond, the one whose going leaves the evenest steps goes, never the first or the last."""
+SUFFIX = ".safetensors"
+
+
+class SnapshotFiles:
+    """Those of a run."""
+
+    def __init__(self, run: Path) -> None:
+        self._run = run
+
+    def add(self, behavior: str, step: int, weights: Shared) -> None:
+        """Writes one, and thins the others out. Takes no room on the disk where a checkpoint has it too. Raises RunError."""
+        folder = self.folder(behavior)
+        file = folder / f"{step}{SUFFIX}"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            try:
+                file.unlink(missing_ok=True)
+                os.link(SharedFiles(self._run / "checkpoints").path(weights.digest), file)
+            except OSError:  # no checkpoint has it, or the file system has no links
+                write_whole(file, save({key: value.contiguous().cpu() for key, value in weights.tensors.items()}))
+            for superfluous in too_many(self.steps(behavior)):
+                (folder / f"{superfluous}{SUFFIX}").unlink(missing_ok=True)
+        except OSError as error:
+            raise RunError(f"cannot write a snapshot to {folder}: {explain(error)}") from error
+
+    def drop_after(self, behavior: str, step: int) -> None:
+        """Removes those of an abandoned course."""
+        for later in self.steps(behavior):
+            if later > step:
+                (self.folder(behavior) / f"{later}{SUFFIX}").unlink(missing_ok=True)
+
+    def steps(self, behavior: str) -> list[int]:
+        """At which there are snapshots, rising."""
+        folder = self.folder(behavior)
+        return sorted(int(file.stem) for file in folder.glob(f"*{SUFFIX}") if file.stem.isdecimal()) if folder.is_dir() else []
+
+    def load(self, behavior: str, step: int) -> dict[str, Tensor]:
+        """The weights of one, on the CPU. Raises RunError."""
+        file = self.folder(behavior) / f"{step}{SUFFIX}"
+        try:
+            return load_file(file)
+        except Exception as error:  # safetensors raises its own, which is no OSError
+            raise RunError(f"cannot read the snapshot {file}: {error}") from error
+
+    def folder(self, behavior: str) -> Path:
+        """Where a behavior's lie."""
+        return self._run / file_name(behavior) / "snapshots"
+
+
+def too_many(steps: list[int]) -> list[int]:
+    """Which of these rising steps go, so that MOST stay and their gaps grow as little as can be."""
+    kept, gone = list(steps), list[int]()
+    while len(kept) > MOST:
+        gaps = [kept[i + 1] - kept[i - 1] for i in range(1, len(kept) - 1)]
+        gone.append(kept.pop(1 + gaps.index(min(gaps))))
+    return gone

@@ -1,0 +1,147 @@
+"""`run_logs/training_status.json`: the models of a run and the lessons it has reached, as ML-Agents' tools read them."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from palaestra.core.errors import RunError
+from palaestra.runtime.storage.checkpoints import palaestra_version
+from palaestra.runtime.storage.files import explain, write_whole
+
+FORMAT = "0.3.0"
+MLAGENTS = "1.1.0"
+"""The version whose layout this is; tools that read it compare."""
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A model file of a run, with the names of the JSON (one of them misspelt there)."""
+
+    steps: int
+    file_path: str
+    reward: float | None  # mean return since the last policy update; None: no episode ended
+    creation_time: float  # unix seconds
+    auxillary_file_paths: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, file: Path, step: int, reward: float | None) -> Model:
+        """A model written just now."""
+        return cls(step, file.as_posix(), None if reward is None or not math.isfinite(reward) else reward, time.time())
+
+
+class TrainingStatus:
+    """Reads and writes the file. Behaviors and environment parameters share one namespace in it, as they always have."""
+
+    def __init__(self, file: Path) -> None:
+        """Starts empty; nothing is read before `load`."""
+        self.file = file
+        self._data: dict[str, Any] = {}
+
+    def load(self) -> list[str]:
+        """Goes on from what is there; gives warnings about versions that differ. Raises RunError for a file that is no status."""
+        if not self.file.exists():
+            return [f"{self.file} is missing: the list of models starts anew; lessons and ratings are those of the checkpoint"]
+        try:
+            data = json.loads(self.file.read_text(encoding="utf-8"))
+            if not isinstance(data, dict) or not all(isinstance(value, dict) for value in data.values()):
+                raise ValueError("it is not an object of objects")
+            for behavior in data:
+                _models(data[behavior])
+        except OSError as error:
+            raise RunError(f"cannot read {self.file}: {explain(error)}") from error
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+            raise RunError(f"{self.file} is damaged ({error}); remove it to resume without its list of models") from error
+        self._data = data
+        return self._warnings()
+
+    def models(self, behavior: str) -> list[Model]:
+        """Those listed, oldest first."""
+        return _models(self._data.get(behavior, {}))
+
+    def behaviors(self) -> list[str]:
+        """Those that have models, in the order in which they first had one."""
+        return [name for name, section in self._data.items() if isinstance(section, dict) and section.get("checkpoints")]
+
+    def final(self, behavior: str) -> Model | None:
+        """The model of the end of training."""
+        final = self._data.get(behavior, {}).get("final_checkpoint")
+        return None if final is None else _model(final)
+
+    def add(self, behavior: str, model: Model, keep: int) -> list[Model]:
+        """Lists a model, in place of one of the same step; gives those that drop out: the oldest beyond `keep` (<= 0: none),
+        and those of later steps, which an abandoned course left.
+        """
+        before = self.models(behavior)
+        kept = [old for old in before if old.steps < model.steps] + [model]
+        kept = kept[-keep:] if keep > 0 else kept
+        self._section(behavior)["checkpoints"] = [asdict(one) for one in kept]
+        return [old for old in before if old not in kept]
+
+    def set_final(self, behavior: str, model: Model) -> None:
+        """Names the model of the end of training."""
+        self._section(behavior)["final_checkpoint"] = asdict(model)
+
+    def lesson(self, parameter: str) -> int | None:
+        """The lesson an environment parameter has reached."""
+        return self._data.get(parameter, {}).get("lesson_num")
+
+    def set_lesson(self, parameter: str, number: int) -> None:
+        """Notes the lesson an environment parameter has reached."""
+        self._section(parameter)["lesson_num"] = number
+
+    def elo(self, behavior: str) -> float | None:
+        """The rating of a behavior that plays against itself."""
+        return self._data.get(behavior, {}).get("elo")
+
+    def set_elo(self, behavior: str, rating: float) -> None:
+        """Notes the rating of a behavior that plays against itself."""
+        self._section(behavior)["elo"] = rating
+
+    def save(self) -> None:
+        """Writes the file, whole or not at all. Raises RunError."""
+        body = {**{key: value for key, value in self._data.items() if key != "metadata"}, "metadata": _metadata()}
+        try:
+            self.file.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(self.file, json.dumps(body, indent=4).encode())
+        except OSError as error:
+            raise RunError(f"cannot write {self.file}: {explain(error)}") from error
+
+    def _section(self, name: str) -> dict[str, Any]:
+        return self._data.setdefault(name, {})
+
+    def _warnings(self) -> list[str]:
+        there, here = self._data.get("metadata"), _metadata()
+        if there is None:
+            return [f"{self.file} does not say which version wrote it: some of the run may not go on as it was"]
+        other = [
+            f"{name} {there[key]} (this is {here[key]})"
+            for key, name in (("mlagents_version", "ML-Agents"), ("palaestra_version", "Palaestra"), ("torch_version", "PyTorch"))
+            if there.get(key, here[key]) != here[key]
+        ]
+        return [f"the run was saved with {name}: some of it may not go on as it was" for name in other]
+
+
+def _metadata() -> dict[str, str]:
+    return {
+        "stats_format_version": FORMAT,
+        "mlagents_version": MLAGENTS,
+        "palaestra_version": palaestra_version(),
+        "torch_version": torch.__version__,
+    }
+
+
+def _models(section: dict[str, Any]) -> list[Model]:
+    return [_model(entry) for entry in section.get("checkpoints", [])]
+
+
+def _model(entry: dict[str, Any]) -> Model:
+    auxiliary: Sequence[str] = entry.get("auxillary_file_paths") or ()
+    return Model(int(entry["steps"]), str(entry["file_path"]), entry.get("reward"), float(entry["creation_time"]), tuple(auxiliary))

@@ -1,0 +1,126 @@
+"""Run folders of other people: their settings start no code and no program unless the user says so with --trust."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from palaestra.core.errors import RunError
+from palaestra.core.plugins import registry
+from palaestra.runtime.environments.make import EDITOR, is_game
+from palaestra.runtime.settings import RunSettings, load
+from palaestra.runtime.settings.draft import dotted
+from palaestra.runtime.settings.yaml_file import Key
+from palaestra.runtime.storage.signature import blocks_of, is_own, sign
+
+CONFIGURATION = "configuration.yaml"
+"""The settings of a run, in its folder."""
+SHOWN = 3
+"""Settings that one message names."""
+
+Code = tuple[Key, str]
+"""Where a setting stands, and the code or program that it names."""
+
+
+def must_be_trusted(folder: Path, settings: RunSettings, code: Sequence[Code], trust: bool) -> None:
+    """Raises RunError unless `code` is empty, the folder is the user's own, or `trust` is given, which is remembered in the folder.
+
+    `settings` are those of the folder, as they stand in its configuration.yaml.
+    """
+    if not code or is_own(folder, settings):
+        return
+    if trust:
+        sign(folder, settings)
+        return
+    more = f" and {len(code) - SHOWN} more" if len(code) > SHOWN else ""
+    listed = ", ".join(f"{dotted(path)} = {value}" for path, value in code[:SHOWN]) + more
+    own_env = " or name an environment of your own with --env," if all(path[0] == "env_settings" for path, _ in code) else ""
+    raise RunError(
+        f"the settings in {folder} would run code on this machine ({listed}), and you did not write that folder on this machine. "
+        f"Read what it names first; then{own_env} add --trust (once: it is remembered)"
+    )
+
+
+def must_be_trusted_file(
+    file: Path,
+    given: Mapping[str, Any],
+    sets: Sequence[str] = (),
+    *,
+    code_in: Callable[[RunSettings], Sequence[Code]],
+    trust: bool,
+) -> None:
+    """Raises RunError as `must_be_trusted` where `file` lies in a run's folder; what `given` and `sets` change is the user's own choice.
+
+    Any other settings file is one that the user has chosen to run.
+    """
+    if file.name != CONFIGURATION or not file.is_file():
+        return
+    loaded = load(file, given, sets, own_code=False)
+    typed = loaded.draft.source if loaded.draft is not None else None
+    code = [(path, value) for path, value in code_in(loaded.settings) if typed is None or not typed(path).words]
+    if code:
+        must_be_trusted(file.parent, load(file, own_code=False).settings, code, trust)
+
+
+def in_run_folder(file: Path) -> bool:
+    """Whether a settings file is the one that a run has written into its folder."""
+    return file.name == CONFIGURATION and any((file.parent / part).exists() for part in ("run_logs", "checkpoints"))
+
+
+def env_code(settings: RunSettings, env: str | None = None) -> list[Code]:
+    """What playing in the run's environment runs; `env` is the one that the user has named in its place."""
+    place = settings.env_settings
+    name = env or place.env_path
+    found: list[Code] = []
+    if not env and place.env_path and runs_code(place.env_path):
+        found.append((("env_settings", "env_path"), place.env_path))
+    if name is None or is_game(name):
+        found += [(("env_settings", "side_channels"), channel) for channel in place.side_channels or ()]
+        if place.env_args and name not in (None, EDITOR):
+            found.append((("env_settings", "env_args"), " ".join(place.env_args)))
+    return found
+
+
+def network_code(settings: RunSettings) -> list[Code]:
+    """What making the networks of a run runs."""
+    found: list[Code] = []
+    for at, block in blocks_of(settings):
+        found += [((*at, "trainer_type"), block.trainer_type)] if ":" in block.trainer_type else []
+        networks = {at: block.network_settings}
+        networks |= {(*at, "reward_signals", name): signal.network_settings for name, signal in block.reward_signals.items()}
+        for above, network in networks.items():
+            for key in ("vis_encode_type", "body"):
+                value = getattr(network, key)
+                found += [((*above, "network_settings", key), value)] if value and ":" in value else []
+    return found
+
+
+def agent_code(settings: RunSettings) -> list[Code]:
+    """What agents that learn run: their networks, their teachers and their fixed opponents."""
+    found = network_code(settings)
+    for at, block in blocks_of(settings):
+        teacher = getattr(block.hyperparameters, "teacher", None)
+        found += [((*at, "hyperparameters", "teacher"), teacher)] if isinstance(teacher, str) and is_own_brain(teacher) else []
+        opponents = block.self_play.opponents if block.self_play else ()
+        found += [((*at, "self_play", "opponents"), opponent) for opponent in opponents if is_own_brain(opponent)]
+    return found
+
+
+def learning_code(settings: RunSettings) -> list[Code]:
+    """What going on with a run runs: its environment and its agents."""
+    return [*env_code(settings), *agent_code(settings)]
+
+
+def runs_code(env: str) -> bool:
+    """Whether opening an environment of that name runs a program, or code that is not installed as a plug-in."""
+    kind, colon, rest = env.partition(":")
+    if colon and kind == "gymnasium":
+        return ":" in rest  # gymnasium:module:Id-v0 imports the module
+    return (bool(colon) and kind == "python") or (env != EDITOR and is_game(env))
+
+
+def is_own_brain(text: str) -> bool:
+    """Whether a teacher or an opponent of that name is code of someone's rather than a model or an installed plug-in."""
+    kind, colon, _ = text.partition(":")
+    return bool(colon) and kind not in registry("brains")

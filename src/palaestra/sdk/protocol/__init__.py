@@ -1,0 +1,1 @@
+"""A game's side of the wire protocol."""

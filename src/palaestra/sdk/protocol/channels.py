@@ -1,0 +1,244 @@
+"""The channels that every game has, and the two that an author may take as they are: float properties and raw bytes."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from enum import IntEnum
+from math import isfinite
+from random import Random
+from typing import NamedTuple, Protocol
+from uuid import UUID
+
+from palaestra.core.errors import EnvError, ProtocolError
+from palaestra.envs.unity.analytics import ANALYTICS
+from palaestra.envs.unity.options import Engine
+from palaestra.sdk.protocol.side_channels import SideChannel
+from palaestra.wire.channels import ENGINE, FLOAT_PROPERTIES, PARAMETERS, STATS
+from palaestra.wire.side_channels import IncomingMessage, OutgoingMessage
+
+_ENGINE_FIELDS = ("quality_level", "time_scale", "target_frame_rate", "capture_frame_rate")
+
+
+class HasEngine(Protocol):
+    """An area that keeps what a trainer asks of the engine."""
+
+    engine: Engine
+
+
+class ParametersChannel(SideChannel):
+    """Environment parameters, the same ones in every area; each area draws from a sampler for itself."""
+
+    def __init__(self, areas: Sequence[EnvironmentParameters]) -> None:
+        super().__init__(PARAMETERS)
+        self._areas = areas
+
+    def on_message_received(self, message: IncomingMessage) -> None:
+        """A number, or how to draw one. Raises ProtocolError for a kind that is not known."""
+        name, kind = message.read_string(), message.read_int32()
+        if kind == 0:
+            value = message.read_float32()
+            for area in self._areas:
+                area.set(name, value)
+            return
+        seed, shape = message.read_int32(), message.read_int32()
+        if kind != 1 or not 0 <= shape <= 2:
+            raise ProtocolError(f"the parameter '{name}' is of kind {kind} with sampler {shape}; expected kind 0 or 1, sampler 0 to 2")
+        if shape == 2:
+            ends = message.read_float32_list()
+            intervals = list(zip(ends[::2], ends[1::2], strict=True))
+            for at, area in enumerate(self._areas):
+                area.set_multirange_uniform(name, intervals, seed + at)
+            return
+        first, second = message.read_float32(), message.read_float32()
+        for at, area in enumerate(self._areas):
+            draw = area.set_uniform if shape == 0 else area.set_gaussian
+            draw(name, first, second, seed + at)
+
+
+class EngineChannel(SideChannel):
+    """Unity's engine settings. A game in Python has no engine to set; areas keep them for a game that wants to know."""
+
+    def __init__(self, areas: Sequence[HasEngine]) -> None:
+        super().__init__(ENGINE)
+        self._areas = areas
+
+    def on_message_received(self, message: IncomingMessage) -> None:
+        """One setting; kinds that are not known are passed over, as by Unity."""
+        kind = message.read_int32()
+        if kind == 0:
+            change: dict[str, float] = {"width": message.read_int32(), "height": message.read_int32()}
+        elif 1 <= kind <= len(_ENGINE_FIELDS):
+            field = _ENGINE_FIELDS[kind - 1]
+            change = {field: message.read_float32() if field == "time_scale" else message.read_int32()}
+        else:
+            return
+        for area in self._areas:
+            area.engine = replace(area.engine, **change)  # pyright: ignore[reportArgumentType]
+
+
+class StatsChannel(SideChannel):
+    """What a game measures itself."""
+
+    def __init__(self) -> None:
+        super().__init__(STATS)
+
+    def tell(self, stats: Sequence[Stat]) -> None:
+        """One message a value."""
+        for stat in stats:
+            message = OutgoingMessage()
+            message.write_string(stat.key)
+            message.write_float32(stat.value)
+            message.write_int32(int(stat.method))
+            self.send(message)
+
+
+class AnalyticsChannel(SideChannel):
+    """What trainers say of themselves to Unity's statistics: of no use here."""
+
+    def __init__(self) -> None:
+        super().__init__(ANALYTICS)
+
+    def on_message_received(self, message: IncomingMessage) -> None:
+        """Is not looked at."""
+
+
+class FloatProperties(SideChannel):
+    """Named numbers that both sides set and read."""
+
+    def __init__(self, channel_id: UUID | str = FLOAT_PROPERTIES) -> None:
+        super().__init__(channel_id)
+        self._values: dict[str, float] = {}
+        self._heeding: defaultdict[str, list[Callable[[float], None]]] = defaultdict(list)
+
+    def get(self, name: str, default: float = 0.0) -> float:
+        """What was said last, on either side."""
+        return self._values.get(name, default)
+
+    def names(self) -> list[str]:
+        """Those that have a value."""
+        return list(self._values)
+
+    def set(self, name: str, value: float) -> None:
+        """The trainer is told."""
+        message = OutgoingMessage()
+        message.write_string(name)
+        message.write_float32(value)
+        self._values[name] = value
+        self.send(message)
+
+    def on_change(self, name: str, act: Callable[[float], None]) -> None:
+        """`act` is called with each value that the trainer sets."""
+        self._heeding[name].append(act)
+
+    def on_message_received(self, message: IncomingMessage) -> None:
+        """A number that the trainer sets."""
+        name, value = message.read_string(), message.read_float32()
+        self._values[name] = value
+        for act in self._heeding.get(name, ()):
+            act(value)
+
+
+class RawBytes(SideChannel):
+    """Bytes as they are, in both directions."""
+
+    def __init__(self, channel_id: UUID | str) -> None:
+        super().__init__(channel_id)
+        self._received: list[bytes] = []
+
+    def send_raw_data(self, data: bytes | bytearray) -> None:
+        """To the trainer."""
+        message = OutgoingMessage()
+        message.set_raw_bytes(data)
+        self.send(message)
+
+    def take(self) -> list[bytes]:
+        """What the trainer sent since the last call."""
+        received, self._received = self._received, []
+        return received
+
+    def on_message_received(self, message: IncomingMessage) -> None:
+        """Keeps it for `take`."""
+        self._received.append(message.get_raw_bytes())
+
+
+class EnvironmentParameters:
+    """Unity's: a game asks for them, mostly in `on_episode_begin`, and says what holds where nobody has set one."""
+
+    def __init__(self, values: Mapping[str, float] | None = None) -> None:
+        self._draws: dict[str, Callable[[], float]] = {}
+        self._callbacks: dict[str, list[Callable[[float], object]]] = {}
+        for key, value in (values or {}).items():
+            self.set(key, value)
+
+    def get_with_default(self, key: str, default: float) -> float:
+        """Its value now; a sampler draws anew at each call."""
+        draw = self._draws.get(key)
+        return default if draw is None else draw()
+
+    def keys(self) -> list[str]:
+        """Those that somebody has set."""
+        return list(self._draws)
+
+    def register_callback(self, key: str, callback: Callable[[float], object]) -> None:
+        """Has it called with each value that is set (not with a sampler's draws)."""
+        self._callbacks.setdefault(key, []).append(callback)
+
+    def set(self, key: str, value: float) -> None:
+        """A number, from now on."""
+        number = float(value)
+        self._draws[key] = lambda: number
+        for callback in self._callbacks.get(key, ()):
+            callback(number)
+
+    def set_uniform(self, key: str, low: float, high: float, seed: int) -> None:
+        """Draws evenly within low..high."""
+        random = Random(seed)
+        self._draws[key] = lambda: random.uniform(low, high)
+
+    def set_gaussian(self, key: str, mean: float, deviation: float, seed: int) -> None:
+        """Draws from a normal distribution."""
+        random = Random(seed)
+        self._draws[key] = lambda: random.gauss(mean, deviation)
+
+    def set_multirange_uniform(self, key: str, intervals: Sequence[tuple[float, float]], seed: int) -> None:
+        """Draws an interval, the wider the likelier, then evenly within it."""
+        random, ranges = Random(seed), tuple(intervals)
+        weights = [high - low for low, high in ranges]
+        self._draws[key] = lambda: random.uniform(*random.choices(ranges, weights if sum(weights) else None)[0])
+
+
+class StatAggregationMethod(IntEnum):
+    """What a curve shows of the values of a summary period. The numbers are those on the wire."""
+
+    AVERAGE = 0
+    MOST_RECENT = 1
+    SUM = 2
+    HISTOGRAM = 3
+
+
+class Stat(NamedTuple):
+    """One value."""
+
+    key: str
+    value: float
+    method: StatAggregationMethod
+
+
+class StatsRecorder:
+    """Unity's: what is added goes to the trainer with the next exchange."""
+
+    def __init__(self) -> None:
+        self._stats: list[Stat] = []
+
+    def add(self, key: str, value: float, method: StatAggregationMethod = StatAggregationMethod.AVERAGE) -> None:
+        """A value of the curve named `key`, such as 'Game/Score'. Raises EnvError for NaN and infinity."""
+        if not isfinite(value):
+            raise EnvError(f"stat '{key}' is {value}; expected a finite number")
+        self._stats.append(Stat(key, float(value), StatAggregationMethod(method)))
+
+    def take(self) -> list[Stat]:
+        """All since the last call."""
+        stats, self._stats = self._stats, []
+        return stats

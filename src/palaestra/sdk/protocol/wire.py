@@ -1,0 +1,296 @@
+"""The bytes that a game and its trainer exchange, as ML-Agents' protocol has them: what agents said, and what they are told."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from palaestra.core.errors import EnvError, ProtocolError
+from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
+from palaestra.sdk.protocol.exchange import Said, Told
+from palaestra.wire.encode import CAPABILITIES, COMMUNICATION, OK, RESET, field
+from palaestra.wire.messages import Columns, DecodeError, Observation, UnityMessage, message_class
+from palaestra.wire.sensors import GOAL, NONE, PNG, TRANSLATIONAL, VARIABLE
+
+PACKAGE = "3.0.0"
+"""The release of Unity's package that trainers may take us for: its images are (C, H, W)."""
+Brain = message_class("communicator_objects.BrainParametersProto")
+Actions = message_class("communicator_objects.UnityRLInputProto.ListAgentActionProto")
+_CONTINUOUS = 1  # vector_action_space_type_deprecated
+_DIMENSIONS = {1: (NONE,), 2: (VARIABLE, NONE), 3: (NONE, TRANSLATIONAL, TRANSLATIONAL)}
+_HEADER = UnityMessage(header={"status": OK}).SerializeToString()
+_SCALARS = np.frombuffer(bytes.fromhex("3d00000000 4000 4800 508080808000 708080808000 7d00000000"), np.uint8)
+"""An agent's reward, done, max_step_reached, id, group_id and group_reward; numbers at a fixed width, which protobuf reads as well."""
+
+_Blobs = NDArray[np.uint8] | list[bytes]  # a row an agent: a matrix where all are equally long
+
+
+@dataclass(frozen=True, slots=True)
+class Trainer:
+    """What a trainer says of itself."""
+
+    seed: int
+    areas: int  # at least 1
+    package: str  # its own release
+    communication: str  # version of the protocol
+    capabilities: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A trainer's answer to a message of a game."""
+
+    over: bool  # it wants no more; nothing else counts
+    reset: bool  # all episodes begin anew; there are no actions
+    side_channel: bytes
+    actions: Mapping[str, bytes]  # by behavior key, each a ListAgentActionProto
+
+
+# From the game
+
+
+def hello() -> bytes:
+    """The first message: who we are."""
+    message = UnityMessage(header={"status": OK})
+    start = message.unity_output.rl_initialization_output
+    start.name, start.communication_version, start.package_version = "AcademySingleton", COMMUNICATION, PACKAGE
+    for capability in CAPABILITIES:
+        setattr(start.capabilities, capability, True)
+    return message.SerializeToString()
+
+
+def ready() -> bytes:
+    """The second one: a header alone, which asks for the first command."""
+    return _HEADER
+
+
+class Writer:
+    """Writes what agents said, for a trainer that can do what `capabilities` name. Behaviors are introduced where they first appear."""
+
+    def __init__(self, capabilities: Iterable[str]) -> None:
+        self._capabilities = frozenset(capabilities)
+        self._known: dict[str, _Infos] = {}
+
+    def write(self, said: Mapping[str, Said], side_channel: bytes = b"") -> bytes:
+        """One message. Raises EnvError for a behavior that the trainer cannot take."""
+        brains = b"".join(self._introduce(key, one) for key, one in said.items() if key not in self._known)
+        entries = []
+        for key, one in said.items():
+            name, agents = key.encode(), self._known[key].write(one)
+            entry = field(1, len(name)) + name + field(2, len(agents)) + agents
+            entries.append(field(2, len(entry)) + entry)
+        output = b"".join(entries) + (field(3, len(side_channel)) + side_channel if side_channel else b"")
+        whole = field(1, len(output)) + output + (field(2, len(brains)) + brains if brains else b"")
+        return _HEADER + field(2, len(whole)) + whole
+
+    def _introduce(self, key: str, said: Said) -> bytes:
+        for obs in said.spec.obs:
+            if obs.is_entities and "variableLengthObservation" not in self._capabilities:
+                raise EnvError(
+                    f"behavior '{key}': its observation '{obs.name}' has a variable length, which this trainer does not know; "
+                    f"use a newer one (ML-Agents 0.26 or later), or a vector of fixed length"
+                )
+        brain = _brain(key, said.spec.action, "hybridActions" in self._capabilities).SerializeToString()
+        as_png = [flag and obs.is_visual and self._takes_png(obs) for flag, obs in zip(said.compressed, said.spec.obs, strict=True)]
+        self._known[key] = _Infos(said.spec, as_png)
+        return field(5, len(brain)) + brain
+
+    def _takes_png(self, obs: ObsSpec) -> bool:
+        channels = obs.shape[0]
+        several = channels <= wire.COLORS or "concatenatedPngObservations" in self._capabilities
+        return several and (not mapping(channels) or "compressedChannelMapping" in self._capabilities)
+
+
+def _brain(key: str, action: ActionSpec, hybrid: bool) -> Any:
+    """BrainParametersProto; a trainer that knows no hybrid actions reads the fields of old."""
+    brain = Brain(brain_name=key, is_training=True)
+    if hybrid:
+        brain.action_spec.num_continuous_actions = action.continuous
+        brain.action_spec.num_discrete_actions = len(action.branches)
+        brain.action_spec.discrete_branch_sizes.extend(action.branches)
+    elif action.continuous and action.branches:
+        raise EnvError(
+            f"behavior '{key}' has continuous and discrete actions together, which this trainer does not know; "
+            f"use a newer one (ML-Agents 0.25 or later), or actions of one kind"
+        )
+    elif action.continuous:
+        brain.vector_action_size_deprecated.append(action.continuous)
+        brain.vector_action_space_type_deprecated = _CONTINUOUS
+    else:
+        brain.vector_action_size_deprecated.extend(action.branches)
+    return brain
+
+
+class _Infos:
+    """Writes the agents of one behavior key as a ListAgentInfoProto, many at once."""
+
+    def __init__(self, spec: BehaviorSpec, as_png: Sequence[bool]) -> None:
+        self._mask_head = field(11, spec.action.choices)
+        self._observations = [_Observations(obs, png) for obs, png in zip(spec.obs, as_png, strict=True)]
+
+    def write(self, said: Said) -> bytes:
+        parts: list[_Blobs] = [_scalars(said)]
+        if said.mask is not None:
+            parts += [_repeated(self._mask_head, len(said.mask)), (~said.mask).view(np.uint8)]
+        parts += [writer.write(column) for writer, column in zip(self._observations, said.obs, strict=True)]
+        if any(isinstance(part, list) for part in parts):
+            rows = map(b"".join, zip(*(map(bytes, part) for part in parts), strict=True))
+            return b"".join(field(1, len(row)) + row for row in rows)
+        widths = sum(part.shape[1] for part in parts if isinstance(part, np.ndarray))
+        return np.concatenate([_repeated(field(1, widths), len(said.infos.id)), *parts], axis=1).tobytes()
+
+
+class _Observations:
+    """Writes one observation of many agents, each as a field of an AgentInfoProto."""
+
+    def __init__(self, obs: ObsSpec, as_png: bool) -> None:
+        self._as_png = as_png
+        shell = Observation(shape=obs.shape, dimension_properties=_DIMENSIONS[len(obs.shape)], name=obs.name)
+        if obs.goal:
+            shell.observation_type = GOAL
+        if as_png:
+            shell.compression_type = PNG
+            shell.compressed_channel_mapping.extend(mapping(obs.shape[0]))
+        self._shell = shell.SerializeToString()
+        size = 4 * prod(obs.shape)
+        head = self._shell + field(4, len(field(1, size)) + size) + field(1, size)
+        self._head = field(13, len(head) + size) + head
+
+    def write(self, column: NDArray[np.float32]) -> _Blobs:
+        if self._as_png:
+            return [self._picture(data) for data in encode(column)]
+        floats = np.ascontiguousarray(column.reshape(len(column), -1), "<f4").view(np.uint8)
+        return np.concatenate([_repeated(self._head, len(column)), floats], axis=1)
+
+    def _picture(self, data: bytes) -> bytes:
+        whole = self._shell + field(3, len(data)) + data
+        return field(13, len(whole)) + whole
+
+
+def _scalars(said: Said) -> NDArray[np.uint8]:
+    """(N, width): see _SCALARS."""
+    infos = said.infos
+    rows = _repeated(_SCALARS, len(infos.id))
+    for at, values in ((1, infos.reward), (22, infos.group_reward)):
+        rows[:, at : at + 4] = np.ascontiguousarray(values, "<f4").view(np.uint8).reshape(-1, 4)
+    rows[:, 6], rows[:, 8] = infos.done, infos.cut
+    for at, values in ((10, infos.id), (16, infos.group)):
+        for byte in range(5):
+            rows[:, at + byte] |= ((values >> 7 * byte) & 0x7F).astype(np.uint8)
+    return rows
+
+
+def _repeated(head: bytes | NDArray[np.uint8], times: int) -> NDArray[np.uint8]:
+    row = np.frombuffer(head, np.uint8)
+    return np.tile(row, (times, 1))
+
+
+# From the trainer
+
+
+def read_greeting(raw: bytes) -> Trainer | None:
+    """The answer to `hello`; None: the trainer wants no game. Raises ProtocolError where it is none, or of another protocol."""
+    message = _parsed(raw)
+    if message.header.status != OK:
+        return None
+    start = message.unity_input.rl_initialization_input
+    if not message.unity_input.HasField("rl_initialization_input"):
+        raise ProtocolError(
+            "the trainer's first answer does not introduce it (rl_initialization_input); is it in the middle of another game?"
+        )
+    version = start.communication_version
+    if version.split(".")[0] != COMMUNICATION.split(".")[0]:
+        raise ProtocolError(
+            f"the trainer speaks version '{version}' of the communication API, this game {COMMUNICATION}: update the older one"
+        )
+    able = frozenset(name for name in CAPABILITIES if getattr(start.capabilities, name))
+    return Trainer(start.seed, max(1, start.num_areas), start.package_version, version, able)
+
+
+def read_reply(raw: bytes) -> Reply:
+    """The answer to any other message. Raises ProtocolError for what is none."""
+    message = _parsed(raw)
+    answer = message.unity_input.rl_input
+    over = message.header.status != OK or not message.HasField("unity_input")
+    return Reply(over, answer.command == RESET, answer.side_channel, dict(answer.agent_actions))
+
+
+def read_actions(said: Said, raw: bytes | None) -> Told:
+    """What those that asked are told, out of a reply's bytes for their key. Raises ProtocolError for actions that are not theirs."""
+    action, agents = said.spec.action, int((~said.infos.done).sum())
+    rows = Actions.FromString(raw or b"").value
+    if len(rows) != agents:
+        raise ProtocolError(f"behavior '{said.key}': {agents} agents asked what to do, and the trainer answered {len(rows)}")
+    if rows and not rows[0].continuous_actions and not rows[0].discrete_actions:  # a trainer of before hybrid actions
+        numbers = _table(said, [row.vector_actions_deprecated for row in rows], action.continuous + len(action.branches))
+        continuous, discrete = numbers[:, : action.continuous], numbers[:, action.continuous :]
+    else:
+        continuous = _table(said, [row.continuous_actions for row in rows], action.continuous)
+        discrete = _table(said, [row.discrete_actions for row in rows], len(action.branches))
+    continuous, discrete = continuous.astype(np.float32), np.rint(discrete).astype(np.int64)
+    outside = (discrete < 0) | (discrete >= np.array(action.branches, np.int64))
+    if outside.any():
+        row, branch = (int(i) for i in np.argwhere(outside)[0])
+        raise ProtocolError(
+            f"behavior '{said.key}', agent {said.infos.id[~said.infos.done][row]}: the trainer chose {discrete[row, branch]} "
+            f"of branch {branch}; expected 0 to {action.branches[branch] - 1}"
+        )
+    return Told(continuous, discrete)
+
+
+def _table(said: Said, rows: Sequence[Sequence[float]], width: int) -> NDArray[np.float64]:
+    """(rows, width). Raises ProtocolError where one is longer or shorter."""
+    other = next((row for row in rows if len(row) != width), None)
+    if other is not None:
+        action = said.spec.action
+        raise ProtocolError(
+            f"behavior '{said.key}': the trainer's actions do not fit; expected {action.continuous} continuous numbers and "
+            f"{len(action.branches)} discrete ones an agent, and {len(other)} came for {width}"
+        )
+    return np.array(list(chain.from_iterable(rows)), np.float64).reshape(len(rows), width)
+
+
+def _parsed(raw: bytes) -> Any:
+    try:
+        return Columns.FromString(raw)
+    except DecodeError as error:
+        raise ProtocolError(f"{len(raw)} bytes ({raw[:16].hex(' ')}) came from the trainer and are no message of the protocol") from error
+
+
+COLORS = 3
+"""Channels of a PNG: trainers read RGB."""
+DROPPED = -1
+"""Where a channel that only fills up its file is mapped to."""
+
+
+def mapping(channels: int) -> tuple[int, ...]:
+    """Which of the image's channels each channel of its files is; empty where a trainer knows that without being told."""
+    if channels == 1 or channels % COLORS == 0:
+        return ()
+    return (*range(channels), *[DROPPED] * (-channels % COLORS))
+
+
+def encode(column: NDArray[np.float32]) -> list[bytes]:
+    """The files of each row of (N, C, H, W), its numbers within 0..1 rounded to 255ths. A single channel is grey: red, green and blue."""
+    pixels = np.rint(np.clip(column, 0, 1) * 255).astype(np.uint8)
+    channels = pixels.shape[1]
+    if channels == 1:
+        pixels = np.repeat(pixels, COLORS, 1)
+    elif channels % COLORS:
+        pixels = np.pad(pixels, ((0, 0), (0, -channels % COLORS), (0, 0), (0, 0)))
+    files = np.ascontiguousarray(pixels.reshape(len(pixels), -1, COLORS, *pixels.shape[2:]).transpose(0, 1, 3, 4, 2))
+    return [b"".join(_png(file) for file in row) for row in files]
+
+
+def _png(pixels: NDArray[np.uint8]) -> bytes:
+    file = io.BytesIO()
+    Image.fromarray(pixels).save(file, "png", compress_level=1)  # what speed loses to a higher level, a loopback does not give back
+    return file.getvalue()

@@ -1,0 +1,141 @@
+"""A behavior's agent infos to columns: what it sees and does, then its observations and masks on every tick."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palaestra.core.errors import EnvError, ProtocolError
+from palaestra.core.specs import ActionSpec, BehaviorSpec, describe
+from palaestra.wire.decode import Infos
+from palaestra.wire.limits import check_agent
+from palaestra.wire.messages import DecodeError, Observation
+from palaestra.wire.sensors import Sensor
+
+MOST_ACTIONS = 1 << 16
+"""Numbers and choices of an agent's action, beyond which a message is damaged rather than a game large."""
+_LEGACY_CONTINUOUS = 1  # vector_action_space_type_deprecated
+
+
+def split_key(key: str) -> tuple[str, int]:
+    """Name and team of a behavior key such as 'Ball?team=1'; without a team it is 0. Raises ProtocolError for a team that is no number."""
+    name, _, query = key.partition("?")
+    if not query:
+        return name, 0
+    label, _, team = query.partition("=")
+    if label != "team" or not re.fullmatch(r"-?[0-9]{1,9}", team):
+        raise ProtocolError(f"behavior '{key}': expected a name, or a name and a team such as '{name}?team=0'")
+    return name, int(team)
+
+
+class Reader:
+    """Reads the agents of one behavior name, of any team and copy.
+
+    `brain` (BrainParametersProto) and the first of `infos` say what the behavior is; `package_version` is that of Unity's package and
+    may be empty. `warnings` gains a line where something is odd but can be read; its owner shows and empties it.
+
+    Raises:
+        ProtocolError: also in its methods; it names behavior, agent and observation, what was expected and what came.
+        NotFinite: in `observations`.
+    """
+
+    def __init__(self, key: str, brain: Any, infos: Infos, package_version: str) -> None:
+        self.name, self.team = split_key(key)
+        self.warnings: list[str] = []
+        self.sensors = self._sensors_of(infos, package_version)
+        try:
+            self.spec = BehaviorSpec(tuple(sensor.spec for sensor in self.sensors), self._action_of(brain))
+        except EnvError as error:
+            raise error if isinstance(error, ProtocolError) else ProtocolError(f"behavior '{self.name}': {error}") from None
+        self._branch_starts = np.cumsum([0, *self.spec.action.branches[:-1]])
+        self._odd_masks = False
+
+    def observations(self, infos: Infos) -> tuple[NDArray[np.float32], ...]:
+        """A column an observation, (N, *shape): images (C, H, W) within 0..1. Owned by the caller."""
+        if len(infos.obs) != len(self.sensors):
+            expected = f"{len(self.sensors)} ({', '.join(sensor.name for sensor in self.sensors)})"
+            raise ProtocolError(f"behavior '{self.name}': its agents sent {len(infos.obs)} observations; expected {expected}, as at first")
+        return tuple(sensor.read(blobs, infos.id) for sensor, blobs in zip(self.sensors, infos.obs, strict=True))
+
+    def masks(self, infos: Infos) -> NDArray[np.bool_] | None:
+        """(N, choices), True: allowed. None: there are no branches, or no one who asks wrote a mask. Masks of ended agents do not count."""
+        choices = self.spec.action.choices
+        if not choices or not any(infos.mask):
+            return None
+        rows = [row for row, mask in enumerate(infos.mask) if len(mask) == choices and not infos.done[row]]
+        if not self._odd_masks and len(rows) < len(infos.mask):
+            self._warn_of_odd_masks(infos, choices)
+        if not rows:
+            return None
+        written = np.frombuffer(b"".join([infos.mask[row] for row in rows]), np.uint8).reshape(-1, choices) == 0
+        possible = np.logical_or.reduceat(written, self._branch_starts, axis=1)
+        if not possible.all():
+            row, branch = (int(i) for i in np.argwhere(~possible)[0])
+            raise ProtocolError(
+                f"behavior '{self.name}', agent {infos.id[rows[row]]}: its mask forbids all {self.spec.action.branches[branch]} choices of "
+                f"branch {branch}; at least one must be allowed"
+            )
+        allowed = np.ones((len(infos.mask), choices), np.bool_)
+        allowed[rows] = written
+        return allowed
+
+    def matches(self, known: BehaviorSpec) -> None:
+        """Raises ProtocolError where another team or copy showed the behavior as something else. Observations' names may differ."""
+        if _kinds(known) != _kinds(self.spec):
+            raise ProtocolError(
+                f"behavior '{self.name}' (team {self.team}) is not what it was; agents that share a behavior name share a policy, "
+                f"so they must have the same sensors and actions:\n  before  {describe(known)}\n  now     {describe(self.spec)}"
+            )
+
+    def _warn_of_odd_masks(self, infos: Infos, choices: int) -> None:
+        for id, done, mask in zip(infos.id, infos.done, infos.mask, strict=True):
+            if mask and not done and len(mask) != choices:
+                self._odd_masks = True
+                self.warnings.append(
+                    f"behavior '{self.name}', agent {id}: its mask is for {len(mask)} choices, but it has {choices}; "
+                    f"masks of a wrong length are not used"
+                )
+                return
+
+    def _sensors_of(self, infos: Infos, package_version: str) -> list[Sensor]:
+        agent = int(infos.id[0])
+        major = re.match(r"\d{1,9}", package_version, re.ASCII)
+        sensors: list[Sensor] = []
+        for i, column in enumerate(infos.obs):
+            try:
+                sent = Observation.FromString(column[0]).name
+            except DecodeError:
+                sent = ""
+            name = _unique(sent or f"obs_{i}", [sensor.name for sensor in sensors])
+            sensors.append(Sensor(self.name, agent, name, column[0], int(major[0]) if major else None))
+            check_agent(self.name, agent, {sensor.name: sensor.sent for sensor in sensors})
+        return sensors
+
+    def _action_of(self, brain: Any) -> ActionSpec:
+        spec, legacy = brain.action_spec, tuple(brain.vector_action_size_deprecated)
+        if spec.num_continuous_actions or spec.num_discrete_actions:
+            continuous, branches = spec.num_continuous_actions, tuple(spec.discrete_branch_sizes)
+        elif brain.vector_action_space_type_deprecated == _LEGACY_CONTINUOUS:
+            continuous, branches = (legacy[0] if legacy else 0), ()
+        else:
+            continuous, branches = 0, legacy
+        if not continuous and not branches:
+            raise ProtocolError(
+                f"behavior '{self.name}' has no actions; set the number of continuous actions or discrete branches in its agents' "
+                f"Behavior Parameters"
+            )
+        if continuous + sum(branches) > MOST_ACTIONS:
+            raise ProtocolError(f"behavior '{self.name}' announces {continuous} continuous actions and branches {branches}: too many")
+        return ActionSpec(continuous, branches)
+
+
+def _unique(name: str, taken: list[str]) -> str:
+    """The name, with the first number from 2 on that makes it one of its own."""
+    return name if name not in taken else next(other for n in range(2, len(taken) + 3) if (other := f"{name}_{n}") not in taken)
+
+
+def _kinds(spec: BehaviorSpec) -> tuple[object, ...]:
+    return (spec.action, *((obs.shape, obs.goal) for obs in spec.obs))
