@@ -105,7 +105,7 @@ class Writer:
 
     def _takes_png(self, obs: ObsSpec) -> bool:
         channels = obs.shape[0]
-        several = channels <= wire.COLORS or "concatenatedPngObservations" in self._capabilities
+        several = channels <= COLORS or "concatenatedPngObservations" in self._capabilities
         return several and (not mapping(channels) or "compressedChannelMapping" in self._capabilities)
 
 
