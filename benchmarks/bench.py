@@ -25,7 +25,7 @@ from typing import Any
 import palaestra  # isort: skip  before torch, whose threads it tells how to wait
 import torch
 
-from palaestra.data.minibatches import Rows
+from palaestra.data.minibatches import Minibatch
 from palaestra.envs.base import Env
 from palaestra.runtime.collect.collector import Collector
 from palaestra.runtime.collect.learner import Learner
@@ -122,7 +122,9 @@ class Bench:
             return torch.randn(*shape, device=self.device)
 
         nothing = torch.zeros(rows, 0, dtype=torch.int64, device=self.device)
-        batch = Rows((normal(rows, 8),), normal(rows, 2), nothing, normal(rows, 2), normal(rows), normal(rows, 1), normal(rows, 1), None)
+        batch = Minibatch(
+            (normal(rows, 8),), normal(rows, 2), nothing, normal(rows, 2), normal(rows), normal(rows, 1), normal(rows, 1), None
+        )
         coefficients = Coefficients(0.2, 1e-3, 0.5, clip_value=False)
         steps = max(200 * 64 // rows, 10)
 

@@ -18,7 +18,7 @@ from palaestra.core.metrics import Metrics
 from palaestra.core.settings import Settings
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action
-from palaestra.data.rollout import Keeps, Rollout
+from palaestra.data.rollout import Rollout, RolloutNeeds
 from palaestra.data.sequences import SequenceTable
 from palaestra.losses.returns import gae, horizon_cuts, normalized
 from palaestra.models.actor_critic import ActorCritic
@@ -29,7 +29,7 @@ from palaestra.rewards.signals import RewardSignals
 from palaestra.trainers.bc import refuse
 from palaestra.trainers.behavior import BehaviorSettings
 from palaestra.trainers.settings import scheduled
-from palaestra.trainers.values import Critique, settled
+from palaestra.trainers.values import ValueEstimates, settled
 
 
 class A2CSettings(Settings):
@@ -59,7 +59,7 @@ class A2C:
         self.chance = torch.Generator(device).manual_seed(seed + 1)
         self.policy = Policy(self.network, self.chance, settings.network_settings.deterministic)
         self.signals = RewardSignals(spec, settings.reward_signals, device, seed)
-        self.rollout_size, self.keeps = self.hyper.rollout_size, Keeps()
+        self.rollout_size, self.keeps = self.hyper.rollout_size, RolloutNeeds()
 
     @staticmethod
     def make_network(spec: BehaviorSpec, settings: BehaviorSettings) -> ActorCritic:
@@ -72,7 +72,7 @@ class A2C:
         hyper, network, metrics = self.hyper, self.network, Metrics()
         memory = self.settings.network_settings.memory
         table = None if memory is None else SequenceTable(rollout, memory.sequence_length)
-        critique = Critique(network, rollout, table)
+        critique = ValueEstimates(network, rollout, table)
         advantage, target = self._returns(rollout, critique)
         columns = (rollout.sample.continuous, rollout.sample.discrete, advantage, target, rollout.memory)
         mask = None if rollout.action_mask is None else settled(rollout, (rollout.action_mask,))[0]
@@ -95,7 +95,7 @@ class A2C:
         return metrics
 
     @torch.no_grad()
-    def _returns(self, rollout: Rollout, critique: Critique) -> tuple[Tensor, Tensor]:
+    def _returns(self, rollout: Rollout, critique: ValueEstimates) -> tuple[Tensor, Tensor]:
         """Advantages and the critic's targets, each (T, S)."""
         time, _ = rollout.shape
         (reward,) = self.signals.of_rollout(rollout, rollout.reward + rollout.group_reward, None)

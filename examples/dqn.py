@@ -19,7 +19,7 @@ from palaestra.core.settings import Settings
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action
 from palaestra.data.n_step import NStepReplay, n_step
-from palaestra.data.rollout import Keeps, Rollout
+from palaestra.data.rollout import Rollout, RolloutNeeds
 from palaestra.models.distributions import draw
 from palaestra.models.optimizer import Adam
 from palaestra.models.policy import Policy
@@ -101,7 +101,7 @@ class DQN:
         self.policy = Policy(self.network, self.chance, settings.network_settings.deterministic)
         self.signals = RewardSignals(spec, settings.reward_signals, device, seed)
         self.replay = NStepReplay(spec, self.hyper.buffer_size, device)
-        self.rollout_size, self.keeps = self.hyper.rollout_size, Keeps()
+        self.rollout_size, self.keeps = self.hyper.rollout_size, RolloutNeeds()
 
     @staticmethod
     def make_network(spec: BehaviorSpec, settings: BehaviorSettings) -> QNetwork:

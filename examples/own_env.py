@@ -15,7 +15,7 @@ from torch import Tensor
 
 from palaestra.core.errors import EnvError
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
-from palaestra.core.timestep import Action, Ends, TimeStep
+from palaestra.core.timestep import Action, FinalObs, TimeStep
 
 MOST_TICKS = 50  # an episode is cut after these
 STRIDE = 0.2  # the longest step
@@ -65,7 +65,7 @@ class Reach:
             group_reward=torch.zeros_like(reward),
             terminated=terminated,
             truncated=truncated,
-            ends=Ends(ended, (last[ended],)),  # what the ended episodes saw last
+            ends=FinalObs(ended, (last[ended],)),  # what the ended episodes saw last
             action_mask=None,
             area=areas,
             team=torch.zeros_like(areas),

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
-from palaestra.data.minibatches import Rows
+from palaestra.data.minibatches import Minibatch
 from palaestra.data.rollout import Rollout
 from palaestra.data.sequences import SequenceTable, sequence_minibatches
 from palaestra.runtime.settings import load
@@ -29,12 +29,12 @@ def made(obs: ObsSpec, hyper: dict, network: dict) -> PPO:
     return PPO(BehaviorSpec((obs,), ActionSpec(ACTIONS)), settings, torch.device("cpu"), 0)
 
 
-def random_rows(inputs: tuple[Tensor, ...]) -> Rows:
+def random_rows(inputs: tuple[Tensor, ...]) -> Minibatch:
     """Decisions at random, those of these prepared observations (N, ...)."""
     count = len(inputs[0])
     action, log_prob = torch.randn(count, ACTIONS), torch.full((count, ACTIONS), -1.4)
     numbers = torch.randn(3, count, 1)
-    return Rows(inputs, action, torch.zeros(count, 0, dtype=torch.int64), log_prob, numbers[0, :, 0], numbers[1], numbers[2], None)
+    return Minibatch(inputs, action, torch.zeros(count, 0, dtype=torch.int64), log_prob, numbers[0, :, 0], numbers[1], numbers[2], None)
 
 
 def endless_rollout(time: int, slots: int) -> Rollout:

@@ -9,8 +9,8 @@ import pytest
 
 from palaestra.core.metrics import Measurement
 from palaestra.envs.base import TrainingFacts, hashed
-from palaestra.envs.unity.analytics import ANALYTICS, AnalyticsChannel
-from palaestra.wire.channels import STATS, Engine, EngineChannel, FloatProperties, ParametersChannel, StatsChannel
+from palaestra.envs.unity.analytics import ANALYTICS, AnalyticsSender
+from palaestra.wire.channels import STATS, Engine, EngineSender, FloatProperties, ParametersSender, StatsReceiver
 from palaestra.wire.side_channels import SideChannel, SideChannels, pack, unpack
 
 ENGINE = """
@@ -46,11 +46,11 @@ def first_field(channel: SideChannel) -> bytes:
 
 
 def test_the_engine_settings_that_go_out_with_the_first_reset():
-    assert first_field(EngineChannel(Engine())) == bytes.fromhex(ENGINE)
+    assert first_field(EngineSender(Engine())) == bytes.fromhex(ENGINE)
 
 
 def test_environment_parameters_of_every_kind():
-    channel = ParametersChannel(copies=1)
+    channel = ParametersSender(copies=1)
     channel.set("gravity", 9.75)
     channel.set_uniform("mass", 0.5, 2.0, seed=7)
     channel.set_gaussian("q", 1.0, 2.0, seed=0x1ACF)
@@ -65,7 +65,7 @@ def test_a_float_property():
 
 
 def test_a_games_statistics_as_unitys_package_sends_them():
-    channel, raw = StatsChannel(pytest.fail), bytes.fromhex(STATISTICS)
+    channel, raw = StatsReceiver(pytest.fail), bytes.fromhex(STATISTICS)
     SideChannels([channel], 1, pytest.fail).incoming(0, raw)
     (rand,), (hist,) = struct.unpack("<f", bytes.fromhex("87c5123f")), struct.unpack("<f", bytes.fromhex("afe7113f"))
     assert channel.take() == [
@@ -78,7 +78,7 @@ def test_a_games_statistics_as_unitys_package_sends_them():
 
 
 def test_the_message_of_training_analytics_at_the_start():
-    channel = AnalyticsChannel()
+    channel = AnalyticsSender()
     channel.wanted = True
     channel.training_starts(TrainingFacts("Custom", "1.1.0", "3.11.7", "Unknown", "Unknown", 0, 0, ""))
     assert first_field(channel) == ENVIRONMENT_INITIALIZED

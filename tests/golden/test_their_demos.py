@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from palaestra.core.errors import EmptyDemo
-from palaestra.demos import DemoWriter, Timing, read_demo, rewrite
+from palaestra.demos import DemoWriter, ReadTiming, read_demo, rewrite
 
 HERE = Path(__file__).parent / "data" / "demos"
 ALL = Path(os.environ.get("PALAESTRA_DEMOS") or HERE)
@@ -111,7 +111,7 @@ def test_a_recording_without_a_record_says_that_it_is_empty():
 
 def test_pairs_obey_the_law_of_the_rule_that_played():
     demo = read_demo(HERE / "unity_package_4.0" / "Ball.demo")
-    assert demo.timing is Timing.NEXT
+    assert demo.timing is ReadTiming.NEXT
     pairs = list(demo.pairs())
     tilt, place, speed = ([0, 1], [2, 4], [5, 7])
     seen = np.concatenate([part.obs[0] for part in pairs])
@@ -122,7 +122,7 @@ def test_pairs_obey_the_law_of_the_rule_that_played():
 
 def test_in_converted_files_a_record_stores_its_own_action_and_ends_show_the_next_episode():
     demo = read_demo(HERE / "unity_examples_0.15" / "ExpertBasic.demo")
-    assert demo.timing is Timing.OWN_RESTARTED
+    assert demo.timing is ReadTiming.OWN_RESTARTED
     episodes = list(demo.episodes())
     assert len(episodes) == 11
     for episode in episodes[:-1]:
@@ -138,7 +138,7 @@ def test_in_converted_files_a_record_stores_its_own_action_and_ends_show_the_nex
 
 @pytest.mark.parametrize(
     ("name", "timing"),
-    [("unity_examples_0.15/Expert3DBall", Timing.OWN_RESTARTED), ("unity_python_tests_0.15/test4", Timing.NEXT_RESTARTED)],
+    [("unity_examples_0.15/Expert3DBall", ReadTiming.OWN_RESTARTED), ("unity_python_tests_0.15/test4", ReadTiming.NEXT_RESTARTED)],
 )
 def test_the_action_of_a_pair_turns_the_platform_from_this_view_to_the_next(name, timing):
     demo = read_demo(HERE / f"{name}.demo")

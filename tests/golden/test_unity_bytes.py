@@ -11,7 +11,7 @@ from unity_infos import Brain
 
 from palaestra.core.specs import ActionSpec, ObsSpec, describe
 from palaestra.wire.decode import decode
-from palaestra.wire.readers import Reader
+from palaestra.wire.readers import AgentInfoReader
 
 COLOR = """89504e470d0a1a0a 0000000d49484452 00000002 00000002 0802000000fdd49a73
     00000019494441547801010e00f1ff 00 ff0000 00ff00 00 0000ff 336699 1bf20430 76883b88 0000000049454e44ae426082"""
@@ -117,7 +117,7 @@ def message_with(observation: bytes) -> bytes:
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 def test_bytes_of_every_kind_of_observation_become_a_column(kind: Kind) -> None:
     came = decode(message_with(bytes.fromhex(kind.sent))).infos["A?team=0"]
-    reader = Reader("A?team=0", Brain(action_spec={"num_continuous_actions": 1}), came, "")
+    reader = AgentInfoReader("A?team=0", Brain(action_spec={"num_continuous_actions": 1}), came, "")
     assert reader.spec.obs == (kind.spec,)
     expected = np.asarray(kind.values, np.float32) / kind.scale
     np.testing.assert_allclose(reader.observations(came)[0], [expected, expected], rtol=0, atol=1e-7)
@@ -132,7 +132,7 @@ def test_bytes_of_everything_else_about_agents_become_columns() -> None:
     infos = came.infos["A?team=1"]
     assert (infos.id.tolist(), infos.done.tolist(), infos.cut.tolist()) == ([7, 7], [True, False], [True, False])
     assert (infos.reward.tolist(), infos.group.tolist(), infos.group_reward.tolist()) == ([-1, 0], [0, 5], [0, 0.5])
-    reader = Reader("A?team=1", Brain(action_spec={"num_discrete_actions": 1, "discrete_branch_sizes": [3]}), infos, "")
+    reader = AgentInfoReader("A?team=1", Brain(action_spec={"num_discrete_actions": 1, "discrete_branch_sizes": [3]}), infos, "")
     assert reader.team == 1
     assert reader.observations(infos)[0].tolist() == [[1], [2]]
     masks = reader.masks(infos)
@@ -151,7 +151,7 @@ def test_a_recorded_first_message_becomes_a_behavior_and_its_agents() -> None:
         )
     )
     infos = came.infos["Ball?team=0"]
-    reader = Reader("Ball?team=0", came.hello.brain_parameters[0], infos, "4.0.0")
+    reader = AgentInfoReader("Ball?team=0", came.hello.brain_parameters[0], infos, "4.0.0")
     assert (reader.name, reader.team) == ("Ball", 0)
     assert (reader.spec.obs, reader.spec.action) == ((ObsSpec("VectorSensor_size8", (8,)),), ActionSpec(2))
     np.testing.assert_array_equal(reader.observations(infos)[0], np.float32([[0, 0, -0.23355907, 1, 0.7425114, 0, 0, 0]]))
@@ -175,13 +175,13 @@ RECORDED = {
 
 @pytest.mark.parametrize("name", NAMES)
 def test_recorded_observations_and_masks_come_as_they_were_said(name: str) -> None:
-    readers: dict[str, Reader] = {}
+    readers: dict[str, AgentInfoReader] = {}
     for said in [said for direction, said in read(FOLDER / f"{name}.txt") if direction == "game"]:
         came = decode(said.SerializeToString())
         brains = {} if came.hello is None else {brain.brain_name: brain for brain in came.hello.brain_parameters}
         for key, infos in came.infos.items():
             if key not in readers:
-                readers[key] = Reader(key, brains[key], infos, "4.0.0")
+                readers[key] = AgentInfoReader(key, brains[key], infos, "4.0.0")
             reader, agents = readers[key], said.unity_output.rl_output.agentInfos[key].value
             for i, column in enumerate(reader.observations(infos)):
                 assert column.reshape(len(agents), -1).tolist() == [list(one.observations[i].float_data.data) for one in agents]

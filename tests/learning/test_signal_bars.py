@@ -11,7 +11,7 @@ import pytest
 from test_bars import EPISODES, SEEDS, mean_reward
 
 import palaestra
-from palaestra.runtime.play.brain_assignment import Cast, Part
+from palaestra.runtime.play.brain_assignment import BrainAssignment, BrainSpec
 from palaestra.runtime.play.demo_recording import DemoRecorder, record_demo
 from palaestra.runtime.play.players import Players
 
@@ -23,7 +23,7 @@ TEACHERS = {"3DBall": 100.0, "PushBlock": 4.91}
 def demonstrated(name: str, episodes: int, folder: Path) -> None:
     """Records the environment's own rule where its settings look for it."""
     env = palaestra.make(name, areas=16)
-    cast = Cast([Part("heuristic", "")], env, seed=0, deterministic=True, results=folder)
+    cast = BrainAssignment([BrainSpec("heuristic", "")], env, seed=0, deterministic=True, results=folder)
     players = Players(env, cast.brain, lambda agents: episodes)
     (folder / "demos").mkdir()
     recorder = DemoRecorder(env, folder / "demos" / f"{name}.demo", episodes)

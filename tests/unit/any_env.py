@@ -10,7 +10,7 @@ from torch import Tensor
 
 from palaestra.core.errors import EnvError
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
-from palaestra.core.timestep import Action, Ends, TimeStep
+from palaestra.core.timestep import Action, FinalObs, TimeStep
 
 
 class Anything:
@@ -55,7 +55,7 @@ class Anything:
             group_reward=torch.full_like(reward, 0.1 if self.mates else 0.0),
             terminated=ended & ~cut,
             truncated=cut,
-            ends=Ends(where, self._views(len(where))),
+            ends=FinalObs(where, self._views(len(where))),
             action_mask=self._mask(),
             area=rows,
             team=torch.zeros_like(rows),

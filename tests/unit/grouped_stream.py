@@ -8,9 +8,9 @@ import torch
 from tiny_envs import Stream
 
 from palaestra.core.timestep import TimeStep
-from palaestra.data.rollout import Keeps
+from palaestra.data.rollout import RolloutNeeds
 
-KEEPS = Keeps(terminal_views=True, moments=True)
+KEEPS = RolloutNeeds(terminal_views=True, moments=True)
 
 
 class Grouped:

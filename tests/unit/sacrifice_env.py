@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
-from palaestra.core.timestep import Action, Ends, TimeStep
+from palaestra.core.timestep import Action, FinalObs, TimeStep
 
 MATES, TIME, DELAY = 3, 5, 2
 
@@ -63,7 +63,7 @@ class Sacrifice:
             group_reward=earned.repeat_interleave(MATES) * ended,
             terminated=ended,
             truncated=torch.zeros_like(ended),
-            ends=Ends(where, (last[where],)),
+            ends=FinalObs(where, (last[where],)),
             action_mask=None,
             area=self._area,
             team=slots,

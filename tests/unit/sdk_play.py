@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from palaestra import sdk
-from palaestra.sdk.protocol.exchange import Said, Told
+from palaestra.sdk.protocol.exchange import AgentActions, AgentOutputs
 
 
 class Walker(sdk.Agent):
@@ -37,7 +37,7 @@ class Walker(sdk.Agent):
         self.at += sum(actions.continuous)
 
 
-def rows(said: Mapping[str, Said]) -> list[tuple]:
+def rows(said: Mapping[str, AgentOutputs]) -> list[tuple]:
     """A tuple an agent: its number, 'asks', 'ended' or 'cut', its reward, and what its first sensor saw."""
     out = []
     for one in said.values():
@@ -48,18 +48,20 @@ def rows(said: Mapping[str, Said]) -> list[tuple]:
     return out
 
 
-def told(said: Mapping[str, Said], continuous: float = 0.0, discrete: int = 0) -> dict[str, Told]:
+def told(said: Mapping[str, AgentOutputs], continuous: float = 0.0, discrete: int = 0) -> dict[str, AgentActions]:
     """The same action for all that asked."""
     out = {}
     for key, one in said.items():
         asking, action = int((~one.infos.done).sum()), one.spec.action
-        out[key] = Told(
+        out[key] = AgentActions(
             np.full((asking, action.continuous), continuous, np.float32), np.full((asking, len(action.branches)), discrete, np.int64)
         )
     return out
 
 
-def exchange(academy: sdk.Academy | sdk.Stage, said: Mapping[str, Said], continuous: float = 0.0, discrete: int = 0) -> dict[str, Said]:
+def exchange(
+    academy: sdk.Academy | sdk.Areas, said: Mapping[str, AgentOutputs], continuous: float = 0.0, discrete: int = 0
+) -> dict[str, AgentOutputs]:
     """Answers and goes on to the next exchange."""
     academy.answer(told(said, continuous, discrete))
     return academy.advance()

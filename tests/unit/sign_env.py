@@ -10,7 +10,7 @@ from torch import Tensor
 
 from palaestra.core.errors import EnvError
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
-from palaestra.core.timestep import Action, Ends, TimeStep
+from palaestra.core.timestep import Action, FinalObs, TimeStep
 
 STEP, PENALTY, PRIZE = 0.2, 0.01, 1.06
 """Longest stride, cost of each decision that does not end the episode, and what the right end pays: 1.02 is the best return."""
@@ -73,7 +73,7 @@ class Signs:
                 group_reward=torch.zeros(1),
                 terminated=ended,
                 truncated=torch.zeros(1, dtype=torch.bool),
-                ends=Ends(ended.nonzero().squeeze(1), tuple(view[ended] for view in last or self._views())),
+                ends=FinalObs(ended.nonzero().squeeze(1), tuple(view[ended] for view in last or self._views())),
                 action_mask=None,
                 area=none,
                 team=none,

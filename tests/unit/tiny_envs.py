@@ -12,7 +12,7 @@ from torch import Tensor
 
 from palaestra.core.errors import EnvError
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
-from palaestra.core.timestep import Action, Decision, Ends, TimeStep
+from palaestra.core.timestep import Action, Decision, FinalObs, TimeStep
 from palaestra.data.buffers import RolloutBuffer
 from palaestra.data.rollout import Rollout
 from palaestra.models.settings import NetworkSettings
@@ -75,7 +75,7 @@ def table(
         group_reward=torch.zeros(slots),
         terminated=ended[0],
         truncated=ended[1],
-        ends=Ends(where, tuple(x[where] for x in obs) if final_obs is None else final_obs),
+        ends=FinalObs(where, tuple(x[where] for x in obs) if final_obs is None else final_obs),
         action_mask=mask,
         area=none,
         team=none,
@@ -117,7 +117,7 @@ class Stream:
             group_reward=torch.randn(slots, generator=self.generator),
             terminated=terminated,
             truncated=ended & ~terminated,
-            ends=Ends(where, (seen[where] + 0.5, seen[where, :1] / 1000 + 0.5)),
+            ends=FinalObs(where, (seen[where] + 0.5, seen[where, :1] / 1000 + 0.5)),
             action_mask=self._mask(slots) if self.masked else None,
             area=torch.arange(slots),
             team=torch.zeros(slots, dtype=torch.int64),

@@ -11,7 +11,7 @@ from PIL import Image
 
 from palaestra.wire.decode import Infos, decode
 from palaestra.wire.messages import Observation, UnityMessage, message_class
-from palaestra.wire.readers import Reader
+from palaestra.wire.readers import AgentInfoReader
 
 AgentInfo = message_class("communicator_objects.AgentInfoProto")
 Brain = message_class("communicator_objects.BrainParametersProto")
@@ -67,6 +67,6 @@ def infos(*agents: Any) -> Infos:
     return decode(message({KEY: agents})).infos[KEY]
 
 
-def reader(*agents: Any, branches: Sequence[int] = (), version: str = "4.0.0") -> Reader:
+def reader(*agents: Any, branches: Sequence[int] = (), version: str = "4.0.0") -> AgentInfoReader:
     """Of one behavior, which these agents show first."""
-    return Reader(KEY, brain(0 if branches else 1, branches), infos(*agents), version)
+    return AgentInfoReader(KEY, brain(0 if branches else 1, branches), infos(*agents), version)

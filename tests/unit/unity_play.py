@@ -18,8 +18,8 @@ from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action, Decision, TimeStep
 from palaestra.envs.unity.env import UnityEnv
 from palaestra.envs.unity.options import UnityOptions
-from palaestra.models.policy import Chosen
-from palaestra.runtime.collect.collector import Collector, Seat
+from palaestra.models.policy import PendingDecision
+from palaestra.runtime.collect.collector import BehaviorCollector, Collector
 from palaestra.wire.server import Call
 
 
@@ -111,9 +111,9 @@ class EchoPolicy:
     def __init__(self, spec: BehaviorSpec) -> None:
         self.action, self.generator = spec.action, torch.Generator().manual_seed(1)
 
-    def choose(self, step: TimeStep) -> Chosen:
+    def choose(self, step: TimeStep) -> PendingDecision:
         made = self.decide(step)
-        return Chosen(made.action, lambda: made)
+        return PendingDecision(made.action, lambda: made)
 
     def see(self, step: TimeStep) -> None:
         """It remembers nothing."""
@@ -160,9 +160,9 @@ class Run:
         self._policy, self._rollout = policy, rollout
         self.collector = Collector(env, self._join, seed=3)
 
-    def _join(self, name: str, spec: BehaviorSpec) -> Seat:
+    def _join(self, name: str, spec: BehaviorSpec) -> BehaviorCollector:
         self.counts[name] = Count()
-        return Seat(name, spec, self._policy(spec), self._rollout)  # pyright: ignore[reportArgumentType]
+        return BehaviorCollector(name, spec, self._policy(spec), self._rollout)  # pyright: ignore[reportArgumentType]
 
     def until(self, done: Callable[[], bool]) -> Mapping[str, Count]:
         """Collects until `done()`; rollouts are taken and dropped."""
@@ -173,7 +173,7 @@ class Run:
         return self.counts
 
     @staticmethod
-    def _count(count: Count, seat: Seat) -> None:
+    def _count(count: Count, seat: BehaviorCollector) -> None:
         episodes = seat.meter.take()
         count.episodes += len(episodes.returns)
         count.returns += float(episodes.returns.sum())

@@ -25,7 +25,7 @@ Shapes = dict[str, tuple[int, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class ModelLayout:
     """The tensors of a model file."""
 
     version: int
@@ -54,7 +54,7 @@ class Layout:
         return lacks_continuous or lacks_discrete
 
 
-def read_layout(session: Session) -> Layout:
+def read_layout(session: Session) -> ModelLayout:
     """Asks the model itself: its constants are outputs, and are had by running it once. Raises PolicyError."""
     shapes, outputs = _input_shapes(session), session.outputs
     missing = [needed for needed in ("version_number", "memory_size") if needed not in outputs]
@@ -67,7 +67,7 @@ def read_layout(session: Session) -> Layout:
         raise PolicyError(f"{session.name} has format version {version}; expected 2 or 3: export it anew")
     continuous, discrete = _action_outputs(answer, session.name)
     log_probs = discrete is not None and "float" in outputs[discrete]
-    return Layout(
+    return ModelLayout(
         version=version,
         obs={key: shape for key, shape in shapes.items() if OBSERVATION.fullmatch(key)},
         continuous_size=0 if continuous is None else answer[continuous].shape[1],

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palaestra.brains.base import Choice, Role, Seen
-from palaestra.brains.names import Mask, Memory, Shown, Source, Uniform, Value, read_names
+from palaestra.brains.names import Mask, MemoryTensors, ObservationInput, Source, UniformInput, Value, read_names
 from palaestra.brains.session import Arrays, Session
 from palaestra.core.errors import PolicyError
 from palaestra.core.plugins import nearest
@@ -40,12 +40,12 @@ class MappedModel:
         self._outputs = self._chosen_outputs()
         declared = self._session.inputs
         self._single = any(
-            declared[key][0] == 1 for key, source in self._names.inputs.items() if isinstance(source, Shown) and declared[key]
+            declared[key][0] == 1 for key, source in self._names.inputs.items() if isinstance(source, ObservationInput) and declared[key]
         )
         self._memory: dict[str, NDArray[Any]] = {
             key: np.zeros((0, *self._sizes(key, None)[1]), self._type(key))
             for key, source in self._names.inputs.items()
-            if isinstance(source, Memory)
+            if isinstance(source, MemoryTensors)
         }
 
     def begin(self, slots: NDArray[np.int64]) -> None:
@@ -62,7 +62,7 @@ class MappedModel:
         answers = [self._run(seen, part) for part in parts]
         answer = {name: np.concatenate([each[name] for each in answers]) for name in answers[0]}
         for key, source in self._names.inputs.items():
-            if isinstance(source, Memory):
+            if isinstance(source, MemoryTensors):
                 self._memory[key][seen.slots] = answer[source.output]
         action = self._role.spec.action
         continuous = self._columns(answer, "continuous", action.continuous, rows)
@@ -72,7 +72,7 @@ class MappedModel:
         """All wanted outputs for some of the rows, each (rows, ...)."""
         rows = part.stop - part.start
         feeds = {key: self._feed(key, source, seen, part) for key, source in self._names.inputs.items()}
-        memories = {source.output: key for key, source in self._names.inputs.items() if isinstance(source, Memory)}
+        memories = {source.output: key for key, source in self._names.inputs.items() if isinstance(source, MemoryTensors)}
         answer = self._session.run([*dict.fromkeys([*self._outputs.values(), *memories])], feeds)
         for name, key in memories.items():
             answer[name] = answer[name].reshape(rows, *self._memory[key].shape[1:])
@@ -80,20 +80,20 @@ class MappedModel:
 
     def _feed(self, key: str, source: Source, seen: Seen, part: slice) -> NDArray[Any]:
         kind, rows = self._type(key), part.stop - part.start
-        if isinstance(source, Shown):
+        if isinstance(source, ObservationInput):
             return self._seen(key, source, seen, part).astype(kind)
         if isinstance(source, Mask):
             choices = self._role.spec.action.choices
             return (np.ones((rows, choices)) if seen.mask is None else seen.mask[part]).astype(kind)
-        if isinstance(source, Memory):
+        if isinstance(source, MemoryTensors):
             return self._memory[key][seen.slots[part]]
         by_row, shape = self._sizes(key, np.shape(source.value) if isinstance(source, Value) and source.shape is None else source.shape)
         shape = (rows, *shape) if by_row else shape
-        if isinstance(source, Uniform):
+        if isinstance(source, UniformInput):
             return self.chance.uniform(source.low, source.high, shape).astype(kind)
         return np.broadcast_to(np.asarray(source.value, kind), shape).copy()
 
-    def _seen(self, key: str, source: Shown, seen: Seen, part: slice) -> NDArray[np.float32]:
+    def _seen(self, key: str, source: ObservationInput, seen: Seen, part: slice) -> NDArray[np.float32]:
         views = [seen.obs[self._obs[name]][part] for name in source.obs]
         view = views[0] if len(views) == 1 else np.concatenate([each.reshape(len(each), -1) for each in views], 1)
         return np.moveaxis(view, 1, -1) if self._channels_last(key, view.shape[1:]) else view
@@ -107,7 +107,7 @@ class MappedModel:
         """Whether an input of the model's has a row an agent, and its shape without them; `shape` is what the file says of it."""
         declared = self._session.inputs[key]
         by_row = bool(declared) and not isinstance(declared[0], int)
-        if isinstance(self._names.inputs[key], Memory):
+        if isinstance(self._names.inputs[key], MemoryTensors):
             by_row = True
         if shape:
             by_row = len(declared) == len(shape) + 1
@@ -130,13 +130,13 @@ class MappedModel:
                 known = session.inputs
                 raise self._wrong(key, f"the model has no input of that name{nearest(key, known)} (it has: {', '.join(known)})")
             self._type(key)
-            if isinstance(source, Memory):
+            if isinstance(source, MemoryTensors):
                 self._check_output(f"inputs: {key}: memory", source.output)
-            elif isinstance(source, Shown):
+            elif isinstance(source, ObservationInput):
                 self._check_shown(key, source)
             elif isinstance(source, Mask) and not self._role.spec.action.branches:
                 raise self._wrong(key, f"behavior '{self._role.behavior}' has no discrete actions, and so no mask")
-            elif isinstance(source, Value | Uniform):
+            elif isinstance(source, Value | UniformInput):
                 self._check_extra(key, source)
         if missing := [key for key in session.inputs if key not in names.inputs]:
             raise PolicyError(
@@ -145,7 +145,7 @@ class MappedModel:
         for what, tensor in names.outputs.items():
             self._check_output(f"outputs: {what}", tensor)
 
-    def _check_shown(self, key: str, source: Shown) -> None:
+    def _check_shown(self, key: str, source: ObservationInput) -> None:
         spec = self._role.spec
         for name in source.obs:
             if name not in self._obs:
@@ -159,8 +159,8 @@ class MappedModel:
         if not _fits(tuple(declared[1:]), shape) and not self._channels_last(key, shape):
             raise self._wrong(key, f"the model wants {declared}, and {', '.join(source.obs)} has shape {shape} without the rows")
 
-    def _check_extra(self, key: str, source: Value | Uniform) -> None:
-        if isinstance(source, Uniform):
+    def _check_extra(self, key: str, source: Value | UniformInput) -> None:
+        if isinstance(source, UniformInput):
             self._sizes(key, source.shape)
             return
         try:

@@ -18,7 +18,7 @@ EXTRA = ("value", "uniform", "memory")
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ObservationInput:
     """An input that takes observations, joined where they are several; each by its name or as obs_0, obs_1 ..."""
 
     obs: tuple[str, ...]
@@ -30,7 +30,7 @@ class Mask:
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class MemoryTensors:
     """An input that takes what this output gave for the same agent last time; zeros when an episode begins."""
 
     output: str
@@ -45,7 +45,7 @@ class Value:
 
 
 @dataclass(frozen=True, slots=True)
-class Uniform:
+class UniformInput:
     """An input that takes numbers drawn anew at each call."""
 
     low: float
@@ -53,7 +53,7 @@ class Uniform:
     shape: tuple[int, ...] | None  # without the rows; None: what the model says
 
 
-Source = Shown | Mask | Memory | Value | Uniform
+Source = ObservationInput | Mask | MemoryTensors | Value | UniformInput
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +98,9 @@ def _source(path: Path, tensor: str, given: Any) -> Source:
     if given == MASK:
         return Mask()
     if isinstance(given, str):
-        return Shown((given,))
+        return ObservationInput((given,))
     if isinstance(given, list) and given and all(isinstance(each, str) for each in given):
-        return Shown(tuple(given))
+        return ObservationInput(tuple(given))
     table: dict[Any, Any] = given if isinstance(given, dict) else {}
     kind = next((key for key in EXTRA if key in table), None)
     if kind is None or set(table) - {kind, "shape"} or (kind == "memory" and "shape" in table):
@@ -110,15 +110,15 @@ def _source(path: Path, tensor: str, given: Any) -> Source:
         )
     shape = _shape(where, table.get("shape"))
     if kind == "memory":
-        return Memory(str(table["memory"]))
+        return MemoryTensors(str(table["memory"]))
     return Value(table["value"], shape) if kind == "value" else _uniform(where, table["uniform"], shape)
 
 
-def _uniform(where: str, given: Any, shape: tuple[int, ...] | None) -> Uniform:
+def _uniform(where: str, given: Any, shape: tuple[int, ...] | None) -> UniformInput:
     numbers = isinstance(given, list) and len(given) == 2 and all(isinstance(each, int | float) for each in given)
     if not numbers or not float(given[0]) <= float(given[1]):
         raise PolicyError(f"{where}: uniform: {given!r}; expected the least and the most, such as [0, 1]")
-    return Uniform(float(given[0]), float(given[1]), shape)
+    return UniformInput(float(given[0]), float(given[1]), shape)
 
 
 def _shape(where: str, given: Any) -> tuple[int, ...] | None:

@@ -19,7 +19,7 @@ from palaestra.cli.streams import broken
 from palaestra.core.display import escaped_lines, shortened
 from palaestra.core.errors import PalaestraError
 from palaestra.runtime.run.os_signals import break_on_signals
-from palaestra.runtime.run.waiting import Waiting, on_stderr, on_stdout
+from palaestra.runtime.run.waiting import WaitingNotice, on_stderr, on_stdout
 from palaestra.runtime.storage.files import explain
 
 COMMANDS = {
@@ -94,7 +94,7 @@ def run_command(argv: Sequence[str], *, process: bool = False) -> int:
 def load_libraries(name: str) -> None:
     """Imports what a command needs that takes seconds, and says so: a command that is silent seems to hang."""
     if name in LIBRARIES:
-        with Waiting("loading libraries", on_stdout if name == "learn" else on_stderr):
+        with WaitingNotice("loading libraries", on_stdout if name == "learn" else on_stderr):
             import_module(LIBRARIES[name])
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from palaestra.core.display import escaped
 
 if TYPE_CHECKING:
-    from palaestra.demos.summary import Range, Summary
+    from palaestra.demos.summary import DemoSummary, Range
 
 EPILOG = """\
 examples:
@@ -37,7 +37,7 @@ def main(options: argparse.Namespace) -> int:
 
     files = demo_files(options.files)
     shown: list[dict[str, Any]] = []
-    summaries: list[Summary] = []
+    summaries: list[DemoSummary] = []
     failed: list[DemoError] = []
     for file in files:
         try:
@@ -84,7 +84,7 @@ def demo_files(paths: list[Path]) -> list[Path]:
     return files
 
 
-def as_dict(summary: Summary) -> dict[str, Any]:
+def as_dict(summary: DemoSummary) -> dict[str, Any]:
     """A summary as JSON knows it; a number that is not finite is None."""
     from palaestra.core.specs import describe
     from palaestra.demos.summary import oddities

@@ -69,7 +69,7 @@ def main(options: argparse.Namespace) -> int:
     """1 where training would fail."""
     import json
 
-    from palaestra.cli.doctor_report import Report, as_json
+    from palaestra.cli.doctor_report import DoctorReport, as_json
     from palaestra.core.errors import ConfigError
     from palaestra.runtime.doctor import Comparison, Limit, compare, examine
     from palaestra.runtime.settings import load
@@ -85,7 +85,7 @@ def main(options: argparse.Namespace) -> int:
     settings = load(options.config, given, own_code=False).settings
     limit = Limit(options.ticks or (None if options.seconds else 200), options.seconds)
     listed = options.config is not None
-    report = Report()
+    report = DoctorReport()
     try:
         if options.time_scales is None:
             found = examine(settings, limit, report, listed=listed)

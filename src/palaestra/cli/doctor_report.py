@@ -15,7 +15,7 @@ from rich.status import Status
 from rich.table import Table
 
 from palaestra.core.display import escaped
-from palaestra.runtime.doctor import Comparison, Examination, Finding, Stage
+from palaestra.runtime.doctor import CheckStage, Comparison, Examination, Finding
 from palaestra.runtime.doctor.examination import Timing
 from palaestra.runtime.doctor.meters import BehaviorReport, ObservationReport, RewardReport
 from palaestra.runtime.doctor.stages import counted
@@ -26,7 +26,7 @@ INDENT = 9
 STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
 
 
-class Report:
+class DoctorReport:
     """A Visitor of the examination that prints."""
 
     def __init__(self, console: Console | None = None) -> None:
@@ -42,7 +42,7 @@ class Report:
             self._status = self.console.status(f"{stage} ...")
             self._status.start()
 
-    def ended(self, stage: Stage) -> None:
+    def ended(self, stage: CheckStage) -> None:
         """A line, and what there is to say about it below."""
         self.close()
         mark = "[green]ok[/]    " if stage.ok else "[bold red]failed[/]"

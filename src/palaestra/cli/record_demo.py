@@ -12,7 +12,7 @@ from palaestra.core.display import escaped
 
 if TYPE_CHECKING:
     from palaestra.envs.base import Env
-    from palaestra.runtime.play.brain_assignment import Part
+    from palaestra.runtime.play.brain_assignment import BrainSpec
     from palaestra.runtime.play.demo_recording import DemoRecorder
     from palaestra.runtime.play.models import Models
 
@@ -23,7 +23,7 @@ AREAS = 4
 def record(options: argparse.Namespace) -> int:
     """Plays and writes; after Ctrl-C the episodes so far. Raises PalaestraError."""
     from palaestra.core.errors import ConfigError
-    from palaestra.runtime.play.brain_assignment import Cast, model_parts, read_parts
+    from palaestra.runtime.play.brain_assignment import BrainAssignment, model_parts, read_parts
     from palaestra.runtime.play.demo_recording import DemoRecorder, record_demo
     from palaestra.runtime.play.models import find_models, run_folder
     from palaestra.runtime.play.players import Players
@@ -40,7 +40,7 @@ def record(options: argparse.Namespace) -> int:
     status = 0
     env = _open(options, models)
     try:
-        cast = Cast(parts, env, seed=options.seed, deterministic=not options.sampled, results=options.results_dir)
+        cast = BrainAssignment(parts, env, seed=options.seed, deterministic=not options.sampled, results=options.results_dir)
         players = Players(env, cast.brain, lambda agents: sys.maxsize)
         recorder = DemoRecorder(env, options.demo_out or folder, options.episodes or EPISODES, pictures=options.demo_png)
         try:
@@ -79,7 +79,7 @@ def _tell(recorder: DemoRecorder, *, interrupted: bool) -> None:
             print(f"nothing was recorded of {side}", file=sys.stderr)
 
 
-def _tell_idle(idle: list[Part], env: Env) -> None:
+def _tell_idle(idle: list[BrainSpec], env: Env) -> None:
     for part in idle:
         print(
             f"palaestra: {part.typed} played nobody: the environment has the behaviors {escaped(', '.join(env.behaviors))}", file=sys.stderr

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from palaestra.envs.base import Env, Timed
-    from palaestra.runtime.play.brain_assignment import Cast, Part
+    from palaestra.runtime.play.brain_assignment import BrainAssignment, BrainSpec
     from palaestra.runtime.play.evaluation import Evaluation
     from palaestra.runtime.play.players import Players
 
@@ -86,12 +86,12 @@ def main(options: argparse.Namespace) -> int:
         env.close()
 
 
-def _play(env: Env, parts: Sequence[Part], options: argparse.Namespace) -> int:
-    from palaestra.runtime.play.brain_assignment import Cast
+def _play(env: Env, parts: Sequence[BrainSpec], options: argparse.Namespace) -> int:
+    from palaestra.runtime.play.brain_assignment import BrainAssignment
     from palaestra.runtime.play.evaluation import play
     from palaestra.runtime.play.players import Players
 
-    plays = Cast(parts, env, seed=options.seed, deterministic=options.deterministic, results=options.results_dir)
+    plays = BrainAssignment(parts, env, seed=options.seed, deterministic=options.deterministic, results=options.results_dir)
     players = Players(env, plays.brain, lambda agents: options.episodes)
     pace, status, start = _pace(env, options), 0, time.perf_counter()
     try:
@@ -158,11 +158,11 @@ def _pace(env: Env, options: argparse.Namespace) -> Callable[[], object]:
             f"--time-scale: how long a tick of {options.env} lasts is not known (its environment has no 'tick_seconds'); "
             f"without the flag it is played as fast as it goes"
         )
-    world, pace = cast("Timed", env), Pace()
+    world, pace = cast("Timed", env), PlaybackClock()
     return lambda: pace.wait((world.tick_seconds or 0) / options.time_scale)
 
 
-def _refuse_strangers(plays: Cast, env: Env, name: str) -> None:
+def _refuse_strangers(plays: BrainAssignment, env: Env, name: str) -> None:
     """Where behaviors cannot come later, as a game's may, a name that is not there is a mistake."""
     from palaestra.core.errors import ConfigError
     from palaestra.runtime.environments.make import is_game
@@ -172,7 +172,7 @@ def _refuse_strangers(plays: Cast, env: Env, name: str) -> None:
         raise ConfigError(f"--brain {strangers[0].whom}: {_who_is_there(plays, env)}")
 
 
-def _who_is_there(plays: Cast, env: Env) -> str:
+def _who_is_there(plays: BrainAssignment, env: Env) -> str:
     from palaestra.core.plugins import nearest
 
     stranger = next(iter(plays.strangers()), None)
@@ -219,7 +219,7 @@ class _Live:
         self._bar.update(self._task, completed=done, total=self._episodes * len(tallies), rate=rate)
 
 
-def _report(plays: Cast, players: Players, seconds: float, *, as_json: bool) -> None:
+def _report(plays: BrainAssignment, players: Players, seconds: float, *, as_json: bool) -> None:
     """A table, or JSON."""
     from palaestra.runtime.play.evaluation import results
 
@@ -272,7 +272,7 @@ def _numbers(result: Evaluation, compete: bool) -> dict[str, Any]:
     return numbers
 
 
-class Pace:
+class PlaybackClock:
     """Starts ticks as far apart as they last. Time that was lost is not made up for: what is watched never rushes."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep) -> None:

@@ -21,7 +21,7 @@ class Action:
 
 
 @dataclass(frozen=True, slots=True)
-class Ends:
+class FinalObs:
     """Last views of the episodes that ended on this tick: `TimeStep.obs` already shows the next ones' first.
 
     On the CPU there is a row for each end. On an accelerator, where the count is not
@@ -46,7 +46,7 @@ class TimeStep:
     group_reward: Tensor  # (S,) float32: its group's share of the same span
     terminated: Tensor  # (S,) bool: its episode ended: nothing more to earn
     truncated: Tensor  # (S,) bool: its episode was cut: bootstrap from ends.obs
-    ends: Ends
+    ends: FinalObs
     action_mask: Tensor | None  # (S, choices) bool, True: allowed; None: this environment masks nothing
     area: Tensor  # (S,) int64: the area it belongs to
     team: Tensor  # (S,) int64

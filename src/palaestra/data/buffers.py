@@ -11,11 +11,11 @@ from torch import Tensor
 
 from palaestra.core.errors import EnvError
 from palaestra.core.timestep import Decision, TimeStep
-from palaestra.data.final_obs import EndsList, EndsTable, column
-from palaestra.data.layout import Layout, Waiting
-from palaestra.data.rollout import Earned, Keeps, Rollout
+from palaestra.data.final_obs import FinalObsList, FinalObsTable, column
+from palaestra.data.layout import OpenDecisions, RolloutLayout
+from palaestra.data.rollout import Earned, Rollout, RolloutNeeds
 
-PLAIN = Keeps()
+PLAIN = RolloutNeeds()
 
 
 class RolloutBuffer(Protocol):
@@ -50,14 +50,14 @@ class RolloutBuffer(Protocol):
 class SteadyBuffer:
     """For behaviors whose slots all act on every tick: a row is one tick, written whole."""
 
-    def __init__(self, step: TimeStep, decision: Decision, ticks: int, keeps: Keeps = PLAIN) -> None:
+    def __init__(self, step: TimeStep, decision: Decision, ticks: int, keeps: RolloutNeeds = PLAIN) -> None:
         """`step` and `decision` show the columns' shapes, types and device."""
         self.decisions, self.tick = 0, 0
-        self._layout = Layout(step, decision, keeps)
+        self._layout = RolloutLayout(step, decision, keeps)
         self._make_columns(self._layout.opened(step, decision, 0), self._layout.settled(step, 0), ticks)
         self._slots = torch.arange(len(step.reward), device=step.reward.device)
         on_host = step.reward.device.type == "cpu"
-        self._ends = EndsList(keeps.terminal_views) if on_host else EndsTable(step, ticks)
+        self._ends = FinalObsList(keeps.terminal_views) if on_host else FinalObsTable(step, ticks)
 
     def _make_columns(self, opened: Sequence[Tensor], settled: Sequence[Tensor], ticks: int) -> None:
         self._opened, self._settled = [column(x, ticks) for x in opened], [column(x, ticks) for x in settled]
@@ -121,12 +121,12 @@ class SlottedBuffer:
     that live on an accelerator are steady.
     """
 
-    def __init__(self, step: TimeStep, decision: Decision, ticks: int, keeps: Keeps = PLAIN) -> None:
+    def __init__(self, step: TimeStep, decision: Decision, ticks: int, keeps: RolloutNeeds = PLAIN) -> None:
         """`step` and `decision` show the columns' shapes, types and device."""
         self.decisions, self._tick = 0, 0
-        self._layout = Layout(step, decision, keeps)
+        self._layout = RolloutLayout(step, decision, keeps)
         self._waiting = torch.zeros_like(step.acting)  # decided, not settled
-        self._ends = EndsList(keeps.terminal_views)
+        self._ends = FinalObsList(keeps.terminal_views)
         self._earned: Earned | None = None
         self._have(
             [column(x, ticks) for x in self._layout.opened(step, decision, 0)],
@@ -197,7 +197,7 @@ class SlottedBuffer:
     def take(self, step: TimeStep) -> Rollout:
         """Cuts every slot after its last settled decision; decisions still waiting go on in the next rollout."""
         slots = self._waiting.nonzero().squeeze(1)
-        waiting = Waiting(slots, [x[self._next[slots]] for x in self._flat_opened], self._earned)
+        waiting = OpenDecisions(slots, [x[self._next[slots]] for x in self._flat_opened], self._earned)
         rows, lengths = self._furthest(), self._cursor
         opened, settled = [x[:rows].clone() for x in self._opened], [x[:rows].clone() for x in self._settled]
         ends = self._ends.take(self._layout.kept(settled), step.obs)

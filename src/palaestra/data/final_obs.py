@@ -11,7 +11,7 @@ from torch import Tensor
 from palaestra.core.timestep import TimeStep
 
 
-class EndsList:
+class FinalObsList:
     """Last views of truncated episodes, kept one by one: their number is known at no cost on the CPU."""
 
     def __init__(self, terminal_views: bool = False) -> None:
@@ -49,7 +49,7 @@ class EndsList:
         self._rows, self._obs = list(state["rows"]), [tuple(views) for views in state["obs"]]
 
 
-class EndsTable:
+class FinalObsTable:
     """Last views of every slot at every tick: on an accelerator nothing waits to learn which ended.
 
     Costs a second copy of the observations there. Those of truncated episodes are picked out once a rollout.

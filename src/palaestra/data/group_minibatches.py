@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 
 from palaestra.core.row_index import Groups, Sequences
-from palaestra.data.group_steps import MomentTable
+from palaestra.data.group_steps import GroupSteps
 from palaestra.data.timeline import NOBODY, Numbers, ranges
 
 
 @dataclass(frozen=True, slots=True)
-class MomentBatch:
+class GroupMinibatch:
     """Some moments: R decisions, made at M of them, and the U views that are there."""
 
     chosen: Tensor  # (U,) int64, as MomentTable counts views
@@ -35,7 +35,7 @@ class MomentBatch:
         return Sequences(steps, place, memory.index_select(0, starts))
 
 
-class MomentBatches:
+class GroupMinibatches:
     """Moments in blocks that stay together.
 
     Without memory a block is a moment. With memory it is at most `longest` moments of a group, one after the other, from its
@@ -43,7 +43,7 @@ class MomentBatches:
     with a decision from before the block are sequences of one view, from the memory that they had.
     """
 
-    def __init__(self, table: MomentTable, longest: int | None) -> None:
+    def __init__(self, table: GroupSteps, longest: int | None) -> None:
         self.table = table
         self._decisions = np.argsort(table.moment, kind="stable")
         self._of_moment = np.searchsorted(table.moment[self._decisions], np.arange(len(table.members) + 1))
@@ -56,13 +56,13 @@ class MomentBatches:
         """Blocks."""
         return len(self._moments) - 1
 
-    def shuffled(self, size: int, epochs: int, generator: torch.Generator) -> Iterator[MomentBatch]:
+    def shuffled(self, size: int, epochs: int, generator: torch.Generator) -> Iterator[GroupMinibatch]:
         """`epochs` passes over all blocks, each in a new order, some `size` decisions at a time. Nothing of a pass is dropped."""
         for _ in range(epochs):
             order = torch.randperm(len(self), generator=generator, device=generator.device).cpu().numpy()
             yield from self._laid_out(self._parts(order, max(1, len(self._decisions) // size)), generator.device)
 
-    def in_order(self, size: int, device: torch.device) -> Iterator[MomentBatch]:
+    def in_order(self, size: int, device: torch.device) -> Iterator[GroupMinibatch]:
         """All blocks once, at most some `size` decisions at a time."""
         return self._laid_out(self._parts(np.arange(len(self)), -(-len(self._decisions) // size)), device)
 
@@ -72,7 +72,7 @@ class MomentBatches:
         cuts = np.searchsorted(decisions, np.arange(1, parts) * len(self._decisions) / parts)
         return [part for part in np.split(order, cuts) if len(part)]
 
-    def _laid_out(self, parts: Iterable[Numbers], device: torch.device) -> Iterator[MomentBatch]:
+    def _laid_out(self, parts: Iterable[Numbers], device: torch.device) -> Iterator[GroupMinibatch]:
         """Their tables go to the device at once, so that an accelerator is waited for once."""
         layouts = [self._layout(part) for part in parts]
         sizes = [len(table) for tables, *_ in layouts for table in tables]
@@ -81,7 +81,7 @@ class MomentBatches:
             chosen, members, here, decisions, moments, views, places, *rest = (next(pieces) for _ in tables)
             groups = Groups(members.view(-1, most), here.view(-1, most).bool(), in_order)
             sequences = (steps, rest[0], rest[1]) if rest else None
-            yield MomentBatch(chosen, groups, decisions, moments, views, places, sequences)
+            yield GroupMinibatch(chosen, groups, decisions, moments, views, places, sequences)
 
     def _layout(self, blocks: Numbers) -> tuple[list[Numbers], int, int, bool]:
         """The columns of a batch, its places, the decisions of its longest sequence, and `Groups.in_order`."""
@@ -131,7 +131,7 @@ class MomentBatches:
         return rows, np.searchsorted(block[starts], np.arange(len(begins) + 1))
 
 
-def _blocks(table: MomentTable, longest: int) -> Numbers:
+def _blocks(table: GroupSteps, longest: int) -> Numbers:
     """The first moment of each block: where a group begins or all its agents begin anew, and after each `longest` moments."""
     moments = np.arange(len(table.members))
     fresh = table.fresh.copy()

@@ -26,7 +26,7 @@ class Presences(NamedTuple):
     view: Numbers  # (X,)
 
 
-class MomentTable:
+class GroupSteps:
     """The moments of a rollout, and what each of its decisions led to.
 
     Views are counted through: those of the settled decisions (N), of each slot's `last_obs` (S), of `final_obs` (E).

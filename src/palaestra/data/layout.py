@@ -8,22 +8,22 @@ import torch
 from torch import Tensor
 
 from palaestra.core.timestep import Action, Decision, TimeStep
-from palaestra.data.rollout import Earned, Keeps, Moments, Rollout
+from palaestra.data.rollout import Earned, Moments, Rollout, RolloutNeeds
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class OpenDecisions:
     """Decisions that have not settled when a rollout is taken: W of them."""
 
     slots: Tensor  # (W,) int64
-    opened: list[Tensor]  # as `Layout.opened`, each (W, ...)
+    opened: list[Tensor]  # as `RolloutLayout.opened`, each (W, ...)
     earlier: Earned | None  # of the rollouts before this one, where moments are kept
 
 
-class Layout:
+class RolloutLayout:
     """Which columns a behavior's decisions have: those of no width are left out of every tick."""
 
-    def __init__(self, step: TimeStep, decision: Decision, keeps: Keeps) -> None:
+    def __init__(self, step: TimeStep, decision: Decision, keeps: RolloutNeeds) -> None:
         self.views = len(step.obs)
         self.widths = (decision.sample.continuous.shape[1], decision.sample.discrete.shape[1], decision.memory.shape[1])
         self.keeps, self.masked = keeps, step.action_mask is not None
@@ -63,7 +63,7 @@ class Layout:
         ends: tuple[Tensor, tuple[Tensor, ...]],
         step: TimeStep,
         now: int,
-        waiting: Waiting | None = None,
+        waiting: OpenDecisions | None = None,
     ) -> Rollout:
         """The columns, named. `step` came on tick `now`, after the last decision; what waits shows its view when it was made."""
         reward, group_reward, terminated, truncated, *until = settled
@@ -105,7 +105,7 @@ class Layout:
         mask = next(columns) if self.masked else None
         return obs, log_prob, Action(continuous, discrete), memory, mask, list(columns)
 
-    def _moments(self, opened: list[Tensor], until: Tensor, step: TimeStep, now: int, waiting: Waiting | None) -> Moments:
+    def _moments(self, opened: list[Tensor], until: Tensor, step: TimeStep, now: int, waiting: OpenDecisions | None) -> Moments:
         _, _, sample, memory, _, (made, group) = self._named(opened)
         last = [torch.full_like(step.group, now), step.group, step.acting, torch.zeros_like(step.acting)]
         last += [x.new_zeros(x.shape[1:]) for x in (sample.continuous, sample.discrete, memory)]
@@ -120,7 +120,7 @@ class Layout:
         earlier = earlier or Earned(none, none, step.reward[:0])
         return Moments(made, until, group, last_made, last_group, here, decided, Action(continuous, discrete), memory, earlier)
 
-    def earned(self, opened: list[Tensor], settled: list[Tensor], lengths: Tensor, waiting: Waiting) -> Earned | None:
+    def earned(self, opened: list[Tensor], settled: list[Tensor], lengths: Tensor, waiting: OpenDecisions) -> Earned | None:
         """What agents of groups have earned since the first of the decisions that wait was made; None where moments are not kept."""
         if not self.keeps.moments:
             return None

@@ -11,7 +11,7 @@ from torch import Tensor
 from palaestra.core.row_index import Sequences
 
 
-def minibatches(rows: Rows, *, size: int, epochs: int, generator: torch.Generator) -> Iterator[Rows]:
+def minibatches(rows: Minibatch, *, size: int, epochs: int, generator: torch.Generator) -> Iterator[Minibatch]:
     """`epochs` passes over all rows, each in a new order, `size` rows at a time.
 
     What is left of a pass is dropped; fewer rows than `size` are one minibatch. Each pass is
@@ -41,7 +41,7 @@ def _orders(total: int, size: int, epochs: int, generator: torch.Generator) -> I
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class Minibatch:
     """N settled decisions, in any order. K: reward signals, A: action components."""
 
     inputs: tuple[Tensor, ...]  # prepared observations, each (N, ...)
@@ -60,9 +60,9 @@ class Rows:
         rest = [self.continuous, self.discrete, self.log_prob, self.advantage, self.value, self.target]
         return [*self.inputs, *rest] if self.mask is None else [*self.inputs, *rest, self.mask]
 
-    def with_columns(self, columns: Sequence[Tensor], sequences: Sequences | None = None) -> Rows:
+    def with_columns(self, columns: Sequence[Tensor], sequences: Sequences | None = None) -> Minibatch:
         """Other rows of the same kind."""
         count = len(self.inputs)
         rest = columns[count : count + 6]
         mask = None if self.mask is None else columns[count + 6]
-        return Rows(tuple(columns[:count]), *rest, mask=mask, sequences=sequences)
+        return Minibatch(tuple(columns[:count]), *rest, mask=mask, sequences=sequences)

@@ -19,7 +19,7 @@ from torch import Tensor
 from palaestra.core.row_index import Sequences
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action
-from palaestra.data.replay_index import NONE, Ledger
+from palaestra.data.replay_index import NONE, ReplayIndex
 from palaestra.data.rollout import Rollout, Transitions
 
 SPARE, LEAST_SPARE = 8, 1024
@@ -32,7 +32,7 @@ Slots = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Memories:
+class ReplayBatch:
     """N decisions drawn from a replay, and E views: those they were made at, and what they led to."""
 
     views: tuple[Tensor, ...]  # each (E, *shape)
@@ -126,7 +126,7 @@ class Replay:
                 if self._ledger is not None:
                     self._views[i] = decoded(self._views[i])
 
-    def _make(self, rollout: Rollout) -> Ledger:
+    def _make(self, rollout: Rollout) -> ReplayIndex:
         """All tables, empty."""
 
         def table(rows: int, like: Tensor, dtype: torch.dtype) -> Tensor:
@@ -137,7 +137,7 @@ class Replay:
         self._masks = None if rollout.action_mask is None else table(self.rows, rollout.action_mask, torch.bool)
         columns = self._decisions(rollout, rollout.sample, rollout.reward)
         self._columns = [table(self.size, column, column.dtype) for column in columns]
-        return Ledger(self.size, self.rows, self._stretch)
+        return ReplayIndex(self.size, self.rows, self._stretch)
 
     @staticmethod
     def _decisions(rollout: Rollout, action: Action, reward: Tensor) -> list[Tensor]:
@@ -145,7 +145,7 @@ class Replay:
         ended = rollout.terminated | rollout.truncated
         return [action.continuous, action.discrete.to(torch.int32), reward, rollout.terminated, ended, rollout.memory]
 
-    def _on_host(self, rollout: Rollout, ledger: Ledger) -> tuple[NDArray[np.int8], NDArray[np.bool_], Slots]:
+    def _on_host(self, rollout: Rollout, ledger: ReplayIndex) -> tuple[NDArray[np.int8], NDArray[np.bool_], Slots]:
         """How each slot goes on from where it waited (S,), which decisions ended an episode (T, S), and how many each slot made (S,).
 
         2: the same episode; 1: the same view, but a new episode begins; 0: it goes on from elsewhere, as where an episode broke off.
@@ -165,7 +165,7 @@ class Replay:
             table[0] *= 2
         return table[0], table[1:].astype(np.bool_), lengths
 
-    def _continue(self, rollout: Rollout, ledger: Ledger, acted: Slots, joins: NDArray[np.int8]) -> None:
+    def _continue(self, rollout: Rollout, ledger: ReplayIndex, acted: Slots, joins: NDArray[np.int8]) -> None:
         """Slots whose first decision here was made at another view than the one they waited at begin anew."""
         waits = ledger.waiting[acted] != NONE
         ledger.part(acted[waits & (joins[acted] == 0)])
@@ -195,7 +195,7 @@ class Replay:
                 value = value if picked is None else value.index_select(0, picked)
                 table.index_copy_(0, at, encoded(value, as_bytes is not None and as_bytes[i]))
 
-    def draw(self, count: int, generator: torch.Generator) -> Memories:
+    def draw(self, count: int, generator: torch.Generator) -> ReplayBatch:
         """`count` decisions, each any of those that are there, with replacement; whole sequences of about as many, where asked for.
 
         `generator` is one of the CPU: which they are is known without waiting for an accelerator.
@@ -209,7 +209,7 @@ class Replay:
         rows, places = torch.from_numpy(chosen).to(self.device).split([2 * count, count])
         return self._recall(rows, places, slice(0, count), slice(count, 2 * count), None)
 
-    def _draw_sequences(self, ledger: Ledger, count: int, generator: torch.Generator) -> Memories:
+    def _draw_sequences(self, ledger: ReplayIndex, count: int, generator: torch.Generator) -> ReplayBatch:
         """Each with one view more than it has decisions, so that what a decision led to is the next view of its sequence."""
         number = max(1, round(count * ledger.sequences / len(ledger)))
         numbers = ledger.sequence_starts(randint(ledger.sequences, number, generator))
@@ -236,11 +236,11 @@ class Replay:
         memory = self._columns[-1].index_select(0, firsts)
         return self._recall(rows, places, now, after, Sequences(steps + 1, place, memory))
 
-    def _recall(self, rows: Tensor, places: Tensor, now: slice | Tensor, after: slice | Tensor, sequences: Sequences | None) -> Memories:
+    def _recall(self, rows: Tensor, places: Tensor, now: slice | Tensor, after: slice | Tensor, sequences: Sequences | None) -> ReplayBatch:
         views = tuple(decoded(table.index_select(0, rows)) for table in self._views)
         masks = None if self._masks is None else self._masks.index_select(0, rows)
         continuous, discrete, reward, terminated, ended = (column.index_select(0, places) for column in self._columns[:-1])
-        return Memories(views, masks, now, after, sequences, Action(continuous, discrete.long()), reward, terminated, ended)
+        return ReplayBatch(views, masks, now, after, sequences, Action(continuous, discrete.long()), reward, terminated, ended)
 
     def state_dict(self) -> dict[str, Any]:
         """All that was ever written, without a copy; empty where nothing was."""
@@ -272,7 +272,7 @@ class Replay:
         self._columns = [self._like(column, self.size) for column in state["columns"]]
         self._masks = views.pop() if state["masked"] else None
         self._views, self.as_bytes = views, [view.dtype == torch.uint8 for view in views]
-        self._ledger = Ledger(self.size, self.rows, self._stretch)
+        self._ledger = ReplayIndex(self.size, self.rows, self._stretch)
         self._ledger.load_state_dict(state["ledger"])
         return True
 

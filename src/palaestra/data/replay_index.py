@@ -20,7 +20,7 @@ NONE = -1
 Ints = NDArray[np.int64]
 
 
-class Ledger:
+class ReplayIndex:
     """Of `size` decisions and `rows` views. `stretch`: decisions of a slot that make a sequence; 0 where none are asked for."""
 
     def __init__(self, size: int, rows: int, stretch: int) -> None:

@@ -15,7 +15,7 @@ from palaestra.core.timestep import Action
 
 
 @dataclass(frozen=True, slots=True)
-class Keeps:
+class RolloutNeeds:
     """What a trainer needs of a rollout beyond what all do."""
 
     terminal_views: bool = False
@@ -77,12 +77,14 @@ class Rollout:
     lengths: Tensor | None  # (S,) int64 decisions of each slot; None: T in every slot
     last_obs: tuple[Tensor, ...]  # each (S, *shape): what followed each slot's last decision
     last_mask: Tensor | None  # (S, choices) bool: what was allowed there
-    final_rows: Tensor  # (E,) int64 rows, in T * S counting, of the decisions that a truncation closed (or any end: `Keeps.terminal_views`)
+    final_rows: (
+        Tensor  # (E,) int64 rows, in T * S counting, of the decisions that a truncation closed (or any end: `RolloutNeeds.terminal_views`)
+    )
     final_obs: tuple[Tensor, ...]  # each (E, *shape): the last views of those episodes
     area: Tensor  # (S,) int64
     team: Tensor  # (S,) int64
     group: Tensor  # (S,) int64
-    moments: Moments | None = None  # where `Keeps.moments` asks for them
+    moments: Moments | None = None  # where `RolloutNeeds.moments` asks for them
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -96,7 +98,7 @@ class Transitions:
 
     obs: tuple[Tensor, ...]  # each (N, *shape)
     action: Action  # as the environment got it: (N, continuous) within -1..1, (N, branches)
-    next_obs: tuple[Tensor, ...]  # each (N, *shape): the last view where an episode ended, if that was kept (`Keeps.terminal_views`)
+    next_obs: tuple[Tensor, ...]  # each (N, *shape): the last view where an episode ended, if that was kept (`RolloutNeeds.terminal_views`)
     reward: Tensor  # (N,) the environment's
     terminated: Tensor  # (N,) bool
     ended: Tensor  # (N,) bool: terminated or truncated

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from palaestra.core.row_index import Sequences
-from palaestra.data.minibatches import Rows
+from palaestra.data.minibatches import Minibatch
 
 
 class Streams(Protocol):
@@ -112,8 +112,8 @@ class StreamTable(SequenceTable):
 
 
 def sequence_minibatches(
-    rows: Rows, memory: Tensor, table: SequenceTable, *, size: int, epochs: int, generator: torch.Generator
-) -> Iterator[Rows]:
+    rows: Minibatch, memory: Tensor, table: SequenceTable, *, size: int, epochs: int, generator: torch.Generator
+) -> Iterator[Minibatch]:
     """`epochs` passes over all sequences, each in a new order, whole sequences of some `size` decisions at a time.
 
     `memory` (N, L): that of every row. Nothing of a pass is dropped: minibatches differ a little in size instead.

@@ -14,7 +14,7 @@ from palaestra.core.specs import ActionSpec, BehaviorSpec
 from palaestra.demos import frames as frames
 from palaestra.demos.format import Pair
 from palaestra.wire.messages import DecodeError
-from palaestra.wire.sensors import Sensor
+from palaestra.wire.sensors import ObservationDecoder
 
 _MOST_CHOICES = 1 << 31
 _MOST_FRAMES = 32
@@ -50,7 +50,7 @@ class Columns:
 class Decoder:
     """Reads raw records of one behavior. `sensors` has a None for each observation that is left out; `where` begins messages."""
 
-    def __init__(self, where: str, spec: BehaviorSpec, sensors: Sequence[Sensor | None]) -> None:
+    def __init__(self, where: str, spec: BehaviorSpec, sensors: Sequence[ObservationDecoder | None]) -> None:
         self._where, self.spec, self._sensors = where, spec, sensors
         self._frames: dict[int, list[frames.Frame]] = {}
 
@@ -217,7 +217,7 @@ def join_masks(masks: Sequence[tuple[NDArray[np.bool_] | None, int]]) -> NDArray
     return np.concatenate([np.ones((rows, choices), np.bool_) if mask is None else mask for mask, rows in masks])
 
 
-def _there(sensors: Sequence[Sensor | None]) -> list[Sensor]:
+def _there(sensors: Sequence[ObservationDecoder | None]) -> list[ObservationDecoder]:
     return [sensor for sensor in sensors if sensor is not None]
 
 

@@ -111,7 +111,7 @@ def spans(data: bytes, most: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]
     return np.array(begins[:most], np.int64), np.array(ends[:most], np.int64)
 
 
-class Timing(Enum):
+class ReadTiming(Enum):
     """Which action answers what a record shows, and what a record with an end shows. It depends on who wrote the file."""
 
     NEXT = "next"

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from palaestra.demos.format import read_varint
 from palaestra.wire.messages import DecodeError, Observation
-from palaestra.wire.sensors import Sensor
+from palaestra.wire.sensors import ObservationDecoder
 
 _VARINT, _LENGTH, _FLOAT = 0, 2, 5  # wire types
 _ALL, _NONE, _NUMBER, _FLAG = 0xFF, 0x00, 0x80, 0xFE  # bits of a byte that a frame prescribes
@@ -42,7 +42,7 @@ class Frame:
         """Which rows of a table of records have this frame."""
         return np.logical_not(((table ^ self.bytes) & self.bits).any(axis=1))
 
-    def obs_places(self, sensors: Sequence[Sensor | None]) -> list[tuple[int, int]]:
+    def obs_places(self, sensors: Sequence[ObservationDecoder | None]) -> list[tuple[int, int]]:
         """Where the numbers of those observations lie that are not left out."""
         return [place for place, sensor in zip(self.obs, sensors, strict=True) if sensor is not None]
 
@@ -52,7 +52,7 @@ class Frame:
         return begin, end
 
 
-def frame_of(record: bytes, sensors: Sequence[Sensor | None]) -> Frame | None:
+def frame_of(record: bytes, sensors: Sequence[ObservationDecoder | None]) -> Frame | None:
     """The frame of a record; None where it has none: pictures, fields that are twice there, numbers not in one piece.
 
     `sensors` are those of the behavior, None for an observation that is left out.
@@ -74,7 +74,7 @@ def frame_of(record: bytes, sensors: Sequence[Sensor | None]) -> Frame | None:
     return frame if len(frame.obs) == len(sensors) else None
 
 
-def _frame_info(frame: Frame, record: bytes, begin: int, end: int, sensors: Sequence[Sensor | None]) -> None:
+def _frame_info(frame: Frame, record: bytes, begin: int, end: int, sensors: Sequence[ObservationDecoder | None]) -> None:
     wanted = {
         REWARD: (_FLOAT, _NONE),
         GROUP_REWARD: (_FLOAT, _NONE),
@@ -112,7 +112,7 @@ def _frame_action(frame: Frame, record: bytes, begin: int, end: int) -> None:
             raise Odd
 
 
-def _frame_observation(frame: Frame, record: bytes, begin: int, end: int, sensor: Sensor | None) -> tuple[int, int]:
+def _frame_observation(frame: Frame, record: bytes, begin: int, end: int, sensor: ObservationDecoder | None) -> tuple[int, int]:
     if sensor is None:
         return begin, begin
     if tuple(Observation.FromString(record[begin:end]).shape) != sensor.sent:

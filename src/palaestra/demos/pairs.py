@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from palaestra.core.errors import DemoError
 from palaestra.demos.columns import Columns, join, join_masks
-from palaestra.demos.format import Timing
+from palaestra.demos.format import ReadTiming
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +47,14 @@ class Episode:
     ended: bool  # False: the recording stopped before it did
 
 
-def pairs_of(chunks: Iterable[Columns], timing: Timing, where: str) -> Iterator[Pairs]:
+def pairs_of(chunks: Iterable[Columns], timing: ReadTiming, where: str) -> Iterator[Pairs]:
     """Records as pairs. Raises DemoError for a number that is NaN or infinite."""
     for pairs, _, _ in paired(_finite(chunks, where), timing):
         if len(pairs):
             yield pairs
 
 
-def episodes_of(chunks: Iterable[Columns], timing: Timing, where: str) -> Iterator[Episode]:
+def episodes_of(chunks: Iterable[Columns], timing: ReadTiming, where: str) -> Iterator[Episode]:
     """Records as episodes. Raises DemoError for a number that is NaN or infinite."""
     parts: list[Pairs] = []
     final: tuple[NDArray[np.float32], ...] | None = None
@@ -68,7 +68,7 @@ def episodes_of(chunks: Iterable[Columns], timing: Timing, where: str) -> Iterat
                 parts = []
             parts.append(pairs.rows(begin, end))
             after = int(rows[end - 1]) + 1
-            gone = timing is not Timing.NEXT and columns.done[after]
+            gone = timing is not ReadTiming.NEXT and columns.done[after]
             final = None if gone else tuple(column[after].copy() for column in columns.obs)
     if parts:
         yield _episode(parts, final)
@@ -89,7 +89,7 @@ def _episode(parts: list[Pairs], final: tuple[NDArray[np.float32], ...] | None) 
     return Episode(_join(parts), final, bool(parts[-1].terminated[-1] or parts[-1].truncated[-1]))
 
 
-def paired(chunks: Iterable[Columns], timing: Timing) -> Iterator[tuple[Pairs, Columns, NDArray[np.int64]]]:
+def paired(chunks: Iterable[Columns], timing: ReadTiming) -> Iterator[tuple[Pairs, Columns, NDArray[np.int64]]]:
     """Each chunk with the last record before it: its pairs, these records, and which of them each pair was seen in, (N,)."""
     before, episode = None, 0
     for chunk in chunks:
@@ -112,13 +112,13 @@ def ends(columns: Columns) -> NDArray[np.bool_]:
     return columns.done[:-1] | (columns.id[:-1] != columns.id[1:])
 
 
-def _pairs(columns: Columns, timing: Timing, episode: NDArray[np.int64]) -> tuple[Pairs, NDArray[np.int64]]:
+def _pairs(columns: Columns, timing: ReadTiming, episode: NDArray[np.int64]) -> tuple[Pairs, NDArray[np.int64]]:
     same, done = columns.id[:-1] == columns.id[1:], columns.done[:-1]
-    goes_on = same & ~done if timing is Timing.NEXT else same | done
-    answered = columns.acted[:-1] if timing is Timing.OWN_RESTARTED else columns.acted[1:]
+    goes_on = same & ~done if timing is ReadTiming.NEXT else same | done
+    answered = columns.acted[:-1] if timing is ReadTiming.OWN_RESTARTED else columns.acted[1:]
     rows = np.flatnonzero(goes_on & answered)
     after = rows + 1
-    action = rows if timing is Timing.OWN_RESTARTED else after
+    action = rows if timing is ReadTiming.OWN_RESTARTED else after
     pairs = Pairs(
         tuple(column[rows] for column in columns.obs),
         None if columns.mask is None else columns.mask[rows],

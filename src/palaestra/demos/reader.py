@@ -22,7 +22,7 @@ from palaestra.demos.format import (
     DemoMeta,
     DemoRecord,
     Pair,
-    Timing,
+    ReadTiming,
     clean_name,
     read_brain,
     read_meta,
@@ -31,8 +31,8 @@ from palaestra.demos.format import (
 from palaestra.demos.pairs import Episode, Pairs, episodes_of, pairs_of
 from palaestra.wire.decode import Infos
 from palaestra.wire.messages import DecodeError, Observation, varint
-from palaestra.wire.readers import Reader
-from palaestra.wire.sensors import Sensor
+from palaestra.wire.readers import AgentInfoReader
+from palaestra.wire.sensors import ObservationDecoder
 
 LONGEST_TAIL = 1 << 20
 BLOCK = 1 << 20
@@ -56,14 +56,14 @@ class Demo:
     behavior: str
     team: int
     spec: BehaviorSpec
-    timing: Timing
+    timing: ReadTiming
     records: int
     """How many are read: those that the metadata count, or of a file that is cut off or was never closed all that are complete."""
     warnings: tuple[str, ...]
     """What is odd but can be read, a line each."""
     brain: bytes
     """The behavior's parameters, a BrainParametersProto."""
-    sensors: tuple[Sensor | None, ...]
+    sensors: tuple[ObservationDecoder | None, ...]
     tail: bytes
     """What follows the last record."""
 
@@ -192,7 +192,7 @@ def _read(path: Path, file: BinaryIO) -> Demo:
     _infer_action(path, start, parsed, records, warnings)
     infos = _infos(info, kept)
     try:
-        reader = Reader(parsed.brain_name, parsed, infos, _OLD_PACKAGE)
+        reader = AgentInfoReader(parsed.brain_name, parsed, infos, _OLD_PACKAGE)
     except EnvError as error:
         raise DemoError(f"{path}: {error}") from error
     sensors = iter(reader.sensors)
@@ -250,11 +250,11 @@ def _observations(raw: bytes) -> int:
         return -1
 
 
-def _timing(brain: bytes, parsed: Any) -> Timing:
+def _timing(brain: bytes, parsed: Any) -> ReadTiming:
     """Only old files lack the team and the new description of actions; only those that were converted have the two oldest fields."""
     if "?" in parsed.brain_name or parsed.HasField("action_spec"):
-        return Timing.NEXT
-    return Timing.OWN_RESTARTED if brain[:1] in (b"\x08", b"\x10") else Timing.NEXT_RESTARTED
+        return ReadTiming.NEXT
+    return ReadTiming.OWN_RESTARTED if brain[:1] in (b"\x08", b"\x10") else ReadTiming.NEXT_RESTARTED
 
 
 def _infer_action(path: Path, start: int, brain: Any, records: int, warnings: list[str]) -> None:

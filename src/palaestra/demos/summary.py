@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palaestra.core.specs import BehaviorSpec
-from palaestra.demos import Columns, Demo, Pairs, Timing
+from palaestra.demos import Columns, Demo, Pairs, ReadTiming
 from palaestra.demos.pairs import ends, paired
 
 BINS = 40
@@ -61,7 +61,7 @@ class Range:
 
 
 @dataclass
-class Summary:
+class DemoSummary:
     """A demonstration in numbers."""
 
     demo: Demo
@@ -85,9 +85,9 @@ class Summary:
     broken_rewards: int = 0
 
 
-def summarize(demo: Demo) -> Summary:
+def summarize(demo: Demo) -> DemoSummary:
     """Reads a demonstration through. Raises DemoError for a damaged record."""
-    summary = Summary(demo)
+    summary = DemoSummary(demo)
     spec = demo.spec
     summary.obs = [Range.of(int(np.prod(obs.shape))) for obs in spec.obs]
     summary.continuous = Range.of(spec.action.continuous)
@@ -131,7 +131,7 @@ class _Sums:
         return np.pad(self.values, (0, max(0, count - len(self.values))))[:count]
 
 
-def _add_records(summary: Summary, fresh: Columns, columns: Columns) -> None:
+def _add_records(summary: DemoSummary, fresh: Columns, columns: Columns) -> None:
     summary.records += len(fresh)
     summary.ended += int((fresh.done & ~fresh.cut).sum())
     summary.cut += int((fresh.done & fresh.cut).sum())
@@ -146,7 +146,7 @@ def _add_records(summary: Summary, fresh: Columns, columns: Columns) -> None:
         seen.add(column.reshape(len(fresh), -1))
 
 
-def _add_pairs(summary: Summary, pairs: Pairs, spec: BehaviorSpec) -> None:
+def _add_pairs(summary: DemoSummary, pairs: Pairs, spec: BehaviorSpec) -> None:
     summary.pairs += len(pairs)
     if not len(pairs):
         return
@@ -168,12 +168,12 @@ def _add_pairs(summary: Summary, pairs: Pairs, spec: BehaviorSpec) -> None:
     summary.forbidden += int(wrong.sum())
 
 
-def oddities(summary: Summary) -> list[str]:
+def oddities(summary: DemoSummary) -> list[str]:
     """What is worth a look before one learns from it, a line each; what the reader warned of is not repeated."""
     return [*_counts(summary), *_numbers(summary), *_actions(summary)]
 
 
-def _counts(summary: Summary) -> list[str]:
+def _counts(summary: DemoSummary) -> list[str]:
     meta, lines = summary.demo.meta, []
     done = summary.ended + summary.cut
     whole = summary.demo.records == meta.steps
@@ -186,7 +186,7 @@ def _counts(summary: Summary) -> list[str]:
         lines.append("no episode in it ends")
     if summary.broken_off:
         lines.append(f"{summary.broken_off} times another agent goes on where no episode ended; a file should hold one agent after another")
-    if summary.demo.timing is not Timing.NEXT and done:
+    if summary.demo.timing is not ReadTiming.NEXT and done:
         lines.append(
             "it is of a version before ML-Agents 0.15: records with an end show the next episode's first view, so that an episode's last "
             "view is not known"
@@ -196,7 +196,7 @@ def _counts(summary: Summary) -> list[str]:
     return lines
 
 
-def _numbers(summary: Summary) -> list[str]:
+def _numbers(summary: DemoSummary) -> list[str]:
     lines = []
     if summary.broken_rewards:
         lines.append(f"{summary.broken_rewards} rewards are NaN or infinite")
@@ -210,7 +210,7 @@ def _numbers(summary: Summary) -> list[str]:
     return lines
 
 
-def _actions(summary: Summary) -> list[str]:
+def _actions(summary: DemoSummary) -> list[str]:
     lines, seen = [], summary.continuous
     if seen.broken:
         lines.append(f"{seen.broken} continuous actions are NaN or infinite")

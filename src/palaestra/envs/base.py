@@ -77,7 +77,7 @@ class Measures(Protocol):
 
 
 @runtime_checkable
-class Staggers(Protocol):
+class StaggersEpisodes(Protocol):
     """What an environment may do besides: have episodes that are cut after some time end at different times in different areas."""
 
     def stagger(self, seed: int) -> None:
@@ -89,7 +89,7 @@ class Staggers(Protocol):
 
 
 @runtime_checkable
-class Queues(Protocol):
+class QueuesParameters(Protocol):
     """What an environment may do besides: take parameters of many episodes at once, so that nobody has to watch for where one begins."""
 
     @property
@@ -111,7 +111,7 @@ class Queues(Protocol):
 
 
 @runtime_checkable
-class Draws(Protocol):
+class SamplesParameters(Protocol):
     """What an environment may do besides: draw parameters by itself, a number whenever it reads one, as games do."""
 
     def draw_parameter(self, name: str, kind: Distribution, numbers: Sequence[float], seeds: Sequence[int]) -> None:
@@ -131,7 +131,7 @@ class SharesAreas(Protocol):
 
 
 @runtime_checkable
-class Informed(Protocol):
+class RunAware(Protocol):
     """What an environment may do besides: hear of the run that it is in."""
 
     def training_starts(self, facts: TrainingFacts) -> None:
@@ -144,7 +144,7 @@ class Informed(Protocol):
 
 
 @runtime_checkable
-class Sends(Protocol):
+class AsyncEnv(Protocol):
     """What an environment may do besides: work on a tick by itself, while its caller does something else.
 
     `receive` after `send` is `step`. Between the two nothing else may be called.
@@ -180,7 +180,7 @@ class Timed(Protocol):
 
 
 @runtime_checkable
-class Waits(Protocol):
+class Interruptible(Protocol):
     """What an environment that waits for processes of its own must do besides. Both are called by signal handlers."""
 
     def interrupt(self) -> None:

@@ -23,9 +23,9 @@ from torch import Tensor
 from palaestra.core.errors import EnvError, NotFinite, PalaestraError, raised
 from palaestra.core.plugins import nearest
 from palaestra.core.specs import BehaviorSpec
-from palaestra.core.timestep import Action, Ends, TimeStep
-from palaestra.envs.gymnasium_copies import Copies, Views
-from palaestra.envs.gymnasium_vectors import Vector, adapted
+from palaestra.core.timestep import Action, FinalObs, TimeStep
+from palaestra.envs.gymnasium_copies import SingleEnvs, Views
+from palaestra.envs.gymnasium_vectors import VectorEnvs, adapted
 from palaestra.envs.self_resets import Suspicion
 from palaestra.envs.spaces import actions_of
 
@@ -64,10 +64,10 @@ class GymnasiumEnv:
                 name = type(copies[0].unwrapped).__name__ if registered is None else registered.id
             env._open(adapted(made, title), title, name, registered)
         else:
-            env._open(Copies([made] if isinstance(made, gymnasium.Env) else made, title), title, name, registered)
+            env._open(SingleEnvs([made] if isinstance(made, gymnasium.Env) else made, title), title, name, registered)
         return env
 
-    def _open(self, envs: Copies | Vector, name: str, id: str, registered: EnvSpec | None) -> None:
+    def _open(self, envs: SingleEnvs | VectorEnvs, name: str, id: str, registered: EnvSpec | None) -> None:
         self._envs, self.name = envs, name
         self.device, self.num_areas = torch.device("cpu"), envs.count
         self.parameters: Mapping[str, float] = {}
@@ -83,7 +83,7 @@ class GymnasiumEnv:
         self._never, self._always = torch.zeros(n, dtype=torch.bool), torch.ones(n, dtype=torch.bool)
         self._nothing, self._zeros = torch.zeros(n), torch.zeros(n, dtype=torch.int64)
         self._area, self._alone = torch.arange(n), torch.full((n,), -1)
-        self._no_ends = Ends(torch.zeros(0, dtype=torch.int64), tuple(torch.zeros(0, *leaf.spec.shape) for leaf in self._leaves))
+        self._no_ends = FinalObs(torch.zeros(0, dtype=torch.int64), tuple(torch.zeros(0, *leaf.spec.shape) for leaf in self._leaves))
         action = spec.action
         self._no_action = Action(torch.zeros(n, action.continuous), torch.zeros(n, len(action.branches), dtype=torch.int64))
         self._shown: tuple[Tensor, ...] = ()
@@ -107,7 +107,7 @@ class GymnasiumEnv:
         if len(tick.ended):
             slots = torch.from_numpy(tick.ended)
             terminated, truncated = torch.from_numpy(tick.terminated), torch.from_numpy(tick.truncated & ~tick.terminated)
-            ends = Ends(slots, self._columns(tick.last, slots))
+            ends = FinalObs(slots, self._columns(tick.last, slots))
             success = None if tick.success is None else torch.from_numpy(tick.success)
         acting = self._always if tick.acting is None else torch.from_numpy(tick.acting)
         if self._suspicion.open:
@@ -115,7 +115,7 @@ class GymnasiumEnv:
         self._shown, self._acting = obs, acting
         return self._step(obs, reward, terminated, truncated, ends, success)
 
-    def _look_for_own_resets(self, obs: tuple[Tensor, ...], acting: Tensor, ends: Ends) -> None:
+    def _look_for_own_resets(self, obs: tuple[Tensor, ...], acting: Tensor, ends: FinalObs) -> None:
         """Warns, once, where last observations look as if episodes had begun anew within `step`."""
         begun = ~self._acting & acting
         if len(ends.slots):
@@ -158,7 +158,7 @@ class GymnasiumEnv:
         reward: Tensor,
         terminated: Tensor,
         truncated: Tensor,
-        ends: Ends,
+        ends: FinalObs,
         success: Tensor | None = None,
     ) -> dict[str, TimeStep]:
         step = TimeStep(
@@ -194,7 +194,7 @@ class GymnasiumEnv:
             raise NotFinite(self.behavior, int(agents[agent]), what + place, float(column[tuple(bad[0])]))
 
 
-def _build(spec: EnvSpec, count: int, options: dict[str, Any]) -> Copies | Vector:
+def _build(spec: EnvSpec, count: int, options: dict[str, Any]) -> SingleEnvs | VectorEnvs:
     options, name = dict(options), f"gymnasium:{spec.id}"
     drawn = options.pop("render", False)
     try:
@@ -206,7 +206,7 @@ def _build(spec: EnvSpec, count: int, options: dict[str, Any]) -> Copies | Vecto
                 has = ", ".join(modes) or "none"
                 raise EnvError(f"{name} draws no pictures: that takes the render mode rgb_array, and it has {has}")
             options["render_mode"] = "rgb_array"
-        return Copies([gymnasium.make(spec, disable_env_checker=True, **options) for _ in range(count)], name)
+        return SingleEnvs([gymnasium.make(spec, disable_env_checker=True, **options) for _ in range(count)], name)
     except PalaestraError:
         raise
     except (gymnasium.error.Error, ImportError, TypeError) as error:
@@ -247,7 +247,7 @@ def _spec(id: str) -> EnvSpec:
         raise EnvError(f"Gymnasium knows no '{name}'{hint} (one of another package needs its module: gymnasium:module:Id-v0)") from error
 
 
-def _native(spec: EnvSpec, count: int, options: dict[str, Any], drawn: bool) -> Copies | Vector | None:
+def _native(spec: EnvSpec, count: int, options: dict[str, Any], drawn: bool) -> SingleEnvs | VectorEnvs | None:
     """The environment's own vector version where it is the only one, or acts in every area on every tick."""
     if spec.vector_entry_point is None or (spec.additional_wrappers and spec.entry_point is not None):
         return None

@@ -33,7 +33,7 @@ class Tick:
     success: np.ndarray | None = None  # (N,) float32: 1 or 0 where an episode ended and said so, else NaN; None: nothing was said
 
 
-class Copies:
+class SingleEnvs:
     """Single environments. Gymnasium's own SyncVectorEnv also gathers every info, of which only those of ends are read here."""
 
     steady = True

@@ -13,12 +13,12 @@ from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
 from palaestra.core.errors import EnvError
-from palaestra.envs.gymnasium_copies import SUCCESS, Copies, Tick, Views, rewards, successes
+from palaestra.envs.gymnasium_copies import SUCCESS, SingleEnvs, Tick, Views, rewards, successes
 from palaestra.envs.self_resets import FINAL_KEYS
 from palaestra.envs.spaces import observation_leaves, pick
 
 
-class Vector:
+class VectorEnvs:
     """What the three ways have in common."""
 
     steady = True
@@ -63,7 +63,7 @@ class Vector:
         return tuple([np.asarray(pick(leaf, observation)) for leaf in self.leaves])
 
 
-class SameStep(Vector):
+class SameStep(VectorEnvs):
     """Restarts an episode on the tick it ends, and gives the last observation in its infos."""
 
     def step(self, actions: np.ndarray) -> Tick:
@@ -90,7 +90,7 @@ class SameStep(Vector):
         return tuple(np.asarray(pick(leaf, final))[ended] for leaf in self.leaves)
 
 
-class NextStep(Vector):
+class NextStep(VectorEnvs):
     """Restarts an episode on the tick after it ends. Its area does not act on the tick of the end: its action would be ignored."""
 
     steady = False
@@ -128,7 +128,7 @@ class NextStep(Vector):
         return Tick(obs, reward, terminated, truncated, ended, last, ~now, _success(infos, ended, self.count))
 
 
-class Disabled(Vector):
+class Disabled(VectorEnvs):
     """Restarts episodes when it is told to, by `reset(options={"reset_mask": mask})`."""
 
     def __init__(self, envs: VectorEnv, name: str) -> None:
@@ -159,7 +159,7 @@ class Disabled(Vector):
             )
 
 
-class CartPole(Vector):
+class CartPole(VectorEnvs):
     """Gymnasium's own restarts on the tick after the end, swallowing an action; here it is told that nothing ended."""
 
     _envs: CartPoleVectorEnv
@@ -180,10 +180,10 @@ class CartPole(Vector):
         return Tick((obs,), reward, terminated, truncated, ended, (last,))
 
 
-def adapted(envs: VectorEnv, name: str) -> Vector | Copies:
+def adapted(envs: VectorEnv, name: str) -> VectorEnvs | SingleEnvs:
     """The adapter for the way in which a vector environment restarts episodes. Raises EnvError where it does not name one."""
     if type(envs) is SyncVectorEnv:  # its environments one by one: nothing is waited for, and ones that reset themselves are noticed
-        return Copies(envs.envs, name)
+        return SingleEnvs(envs.envs, name)
     if type(envs) is CartPoleVectorEnv:
         return CartPole(envs, name)
     adapters = {AutoresetMode.SAME_STEP: SameStep, AutoresetMode.NEXT_STEP: NextStep, AutoresetMode.DISABLED: Disabled}

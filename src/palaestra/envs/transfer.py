@@ -11,8 +11,8 @@ from torch import Tensor
 
 from palaestra.core.metrics import Measurement
 from palaestra.core.specs import BehaviorSpec
-from palaestra.core.timestep import Action, Ends, TimeStep
-from palaestra.envs.base import BehaviorFacts, Env, Informed, Measures, TrainingFacts, Waits
+from palaestra.core.timestep import Action, FinalObs, TimeStep
+from palaestra.envs.base import BehaviorFacts, Env, Interruptible, Measures, RunAware, TrainingFacts
 
 
 class Transfer:
@@ -68,22 +68,22 @@ class Transfer:
 
     def training_starts(self, facts: TrainingFacts) -> None:
         """Passed on to an environment that listens."""
-        if isinstance(self._env, Informed):
+        if isinstance(self._env, RunAware):
             self._env.training_starts(facts)
 
     def behavior_joins(self, facts: BehaviorFacts) -> None:
         """Passed on to an environment that listens."""
-        if isinstance(self._env, Informed):
+        if isinstance(self._env, RunAware):
             self._env.behavior_joins(facts)
 
     def interrupt(self) -> None:
         """As the environment, where it waits."""
-        if isinstance(self._env, Waits):
+        if isinstance(self._env, Interruptible):
             self._env.interrupt()
 
     def abandon(self) -> None:
         """As the environment, where it waits."""
-        if isinstance(self._env, Waits):
+        if isinstance(self._env, Interruptible):
             self._env.abandon()
 
     def close(self) -> None:
@@ -102,7 +102,7 @@ def moved(step: TimeStep, device: torch.device) -> TimeStep:
         group_reward=step.group_reward.to(device),
         terminated=step.terminated.to(device),
         truncated=step.truncated.to(device),
-        ends=Ends(slots, tuple(x.to(device) for x in finals)),
+        ends=FinalObs(slots, tuple(x.to(device) for x in finals)),
         action_mask=None if step.action_mask is None else step.action_mask.to(device),
         area=step.area.to(device),
         team=step.team.to(device),

@@ -18,14 +18,14 @@ from palaestra.models.actor_critic import ACTOR
 from palaestra.models.bodies import ConditionedMLP, HyperLinear, StackedMLP
 from palaestra.models.custom import OwnModule
 from palaestra.models.encoders import (
-    ConvolutionalVisual,
-    FullyConnectedVisual,
-    Match3Visual,
-    NatureVisual,
+    ConvolutionalEncoder,
+    FullyConnectedEncoder,
+    Match3Encoder,
+    NatureEncoder,
     ResidualBlock,
     ResidualStack,
-    ResNetVisual,
-    SimpleVisual,
+    ResNetEncoder,
+    SimpleEncoder,
 )
 from palaestra.models.trunk import LIMIT, Normalizer
 
@@ -80,7 +80,7 @@ def normalizer(graph: Graph, module: Normalizer, name: str, x: str) -> str:
     return graph.add("Clip", scaled, min=-LIMIT, max=LIMIT)
 
 
-def convolutional_visual(graph: Graph, module: ConvolutionalVisual, name: str, image: str) -> str:
+def convolutional_visual(graph: Graph, module: ConvolutionalEncoder, name: str, image: str) -> str:
     """An image (N, C, H, W) to (N, hidden)."""
     for i, layer in enumerate(module.convolutions):
         assert isinstance(layer, nn.Conv2d)
@@ -88,7 +88,7 @@ def convolutional_visual(graph: Graph, module: ConvolutionalVisual, name: str, i
     return graph.add("LeakyRelu", flat_linear(graph, module.dense, f"{name}.dense", image), alpha=LEAK)
 
 
-def resnet_visual(graph: Graph, module: ResNetVisual, name: str, image: str) -> str:
+def resnet_visual(graph: Graph, module: ResNetEncoder, name: str, image: str) -> str:
     """An image (N, C, H, W) to (N, hidden)."""
     for i, stack in enumerate(module.stacks):
         assert isinstance(stack, ResidualStack)
@@ -155,8 +155,8 @@ def layer_norm(graph: Graph, name: str, x: str, axis: int = 1) -> str:
 WRITERS: dict[type[nn.Module], Callable[..., Any]] = {
     nn.Linear: linear,
     Normalizer: normalizer,
-    **dict.fromkeys((SimpleVisual, NatureVisual, Match3Visual, FullyConnectedVisual), convolutional_visual),
-    ResNetVisual: resnet_visual,
+    **dict.fromkeys((SimpleEncoder, NatureEncoder, Match3Encoder, FullyConnectedEncoder), convolutional_visual),
+    ResNetEncoder: resnet_visual,
     ResidualBlock: residual_block,
     OwnModule: own_module,
     StackedMLP: stacked_mlp,

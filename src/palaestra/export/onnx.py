@@ -22,7 +22,7 @@ from palaestra.export.heads import constant_output, discrete, gaussian, squashed
 from palaestra.export.layers import columns, join, write
 from palaestra.models.actor_critic import ACTOR
 from palaestra.models.attention import EntityAttention
-from palaestra.models.lstm import Memory, weights
+from palaestra.models.lstm import LSTMLayer, weights
 from palaestra.models.sac_networks import SoftActorCritic
 from palaestra.models.trunk import Trunk
 
@@ -94,7 +94,7 @@ def actor_body(graph: Graph, network: Trunk, obs: list[str]) -> str:
     return write(graph, network.bodies[ACTOR] if network.apart else network.body, "body", encoding)
 
 
-def remember(graph: Graph, module: Memory, features: str) -> str:
+def remember(graph: Graph, module: LSTMLayer, features: str) -> str:
     """The actor's LSTM over one decision: from `recurrent_in` and features (N, F) to `recurrent_out` and (N, size / 2).
 
     The operators are those of ML-Agents' files, one by one: Barracuda names a layer by its first output, and reads the LSTM's

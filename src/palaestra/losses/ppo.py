@@ -48,7 +48,7 @@ HALF_LOG_TAU = 0.5 * math.log(2 * math.pi)
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class HeadGradient:
     """One part of the loss and its gradient."""
 
     loss: Tensor  # () policy or value loss
@@ -77,7 +77,7 @@ def gaussian_part(
     clip_range: float,
     entropy_coef: float,
     components: int,
-) -> Part:
+) -> HeadGradient:
     """Continuous numbers (N, continuous) of `components` in all; writes the `.grad` of log_std (continuous,)."""
     assert log_std.grad is not None
     inverse = torch.exp(-log_std)
@@ -91,7 +91,7 @@ def gaussian_part(
     torch.sum(squares.sub_(1).mul_(grad), 0, out=log_std.grad)
     log_std.grad.sub_(entropy_coef / mean.shape[1])
     entropy = (log_std + (HALF_LOG_TAU + 0.5)).mean()
-    return Part(loss.mul_(share), entropy, grad.mul_(z).mul_(inverse), log_ratio)  # d log_prob / d mean = z / std
+    return HeadGradient(loss.mul_(share), entropy, grad.mul_(z).mul_(inverse), log_ratio)  # d log_prob / d mean = z / std
 
 
 def branch_part(
@@ -103,7 +103,7 @@ def branch_part(
     clip_range: float,
     entropy_coef: float,
     components: int,
-) -> Part:
+) -> HeadGradient:
     """One discrete branch: log_probs (N, branch) normalized, choice and old_log_prob (N, 1); the gradient is that of the logits."""
     rows = log_probs.shape[0]
     probs = log_probs.exp()
@@ -115,7 +115,7 @@ def branch_part(
     # d log p(choice) / d logits = onehot - p;  dH / d logits = -p (log p + H)
     out = (log_probs + entropy).mul_(probs).mul_(entropy_coef / rows)
     out.addcmul_(probs, grad, value=-1).scatter_add_(1, choice, grad)
-    return Part(loss.mul_(share), entropy.mean(), out, log_ratio)
+    return HeadGradient(loss.mul_(share), entropy.mean(), out, log_ratio)
 
 
 def value_part(value: Tensor, old_value: Tensor, target: Tensor, *, value_coef: float, clip_range: float | None) -> tuple[Tensor, Tensor]:

@@ -18,7 +18,7 @@ Shape = tuple[int, int, int]
 """Of an image: (C, H, W)."""
 
 
-class ConvolutionalVisual(nn.Module):
+class ConvolutionalEncoder(nn.Module):
     """Convolutions without padding and a dense layer, a LeakyReLU after each."""
 
     layers: ClassVar[tuple[tuple[int, int, int], ...]] = ()
@@ -45,14 +45,14 @@ class ConvolutionalVisual(nn.Module):
         return functional.leaky_relu(self.dense(torch.flatten(image, 1)), inplace=True)
 
 
-class SimpleVisual(ConvolutionalVisual):
+class SimpleEncoder(ConvolutionalEncoder):
     """`simple`: two convolutions."""
 
     layers = ((16, 8, 4), (32, 4, 2))
     smallest = 20
 
 
-class NatureVisual(ConvolutionalVisual):
+class NatureEncoder(ConvolutionalEncoder):
     """`nature_cnn`. Mnih et al. 2015, https://www.nature.com/articles/nature14236, methods."""
 
     layers = ((32, 8, 4), (64, 4, 2), (64, 3, 1))
@@ -60,18 +60,18 @@ class NatureVisual(ConvolutionalVisual):
     order = torch.channels_last  # 1.2 times as fast; no faster where the first convolution's weights, of three channels, lie so too
 
 
-class Match3Visual(ConvolutionalVisual):
+class Match3Encoder(ConvolutionalEncoder):
     """`match3`: for grids of few cells, each of which counts."""
 
     layers = ((35, 3, 1), (144, 3, 1))
     smallest = 5
 
 
-class FullyConnectedVisual(ConvolutionalVisual):
+class FullyConnectedEncoder(ConvolutionalEncoder):
     """`fully_connected`: the dense layer alone."""
 
 
-class ResNetVisual(nn.Module):
+class ResNetEncoder(nn.Module):
     """`resnet`. Espeholt et al. 2018 (IMPALA), https://arxiv.org/abs/1802.01561, figure 3 on the right; ML-Agents has Swish within."""
 
     smallest: ClassVar[int] = 15
@@ -122,7 +122,7 @@ class ResidualBlock(nn.Module):
         return self.second(functional.silu(self.first(functional.silu(x)))).add_(x)
 
 
-OURS = (SimpleVisual, NatureVisual, ResNetVisual, Match3Visual, FullyConnectedVisual)
+OURS = (SimpleEncoder, NatureEncoder, ResNetEncoder, Match3Encoder, FullyConnectedEncoder)
 
 
 def dense(inputs: int, hidden: int) -> nn.Linear:

@@ -12,7 +12,7 @@ FORGET_BIAS = 2.0
 2 in all, as ML-Agents has it (1 in each of torch's two vectors): a bit kept for 50 decisions is learned with every seed, with 1 not."""
 
 
-class Memory(nn.Module):
+class LSTMLayer(nn.Module):
     """An LSTM for each of k bodies.
 
     A row of memory is (k * size,): for each body its hidden state, then its cell state, of half of `size` each; the

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from palaestra.models.bodies import ConditionedMLP, StackedMLP
 from palaestra.models.custom import OwnModule
-from palaestra.models.lstm import Memory, weights
+from palaestra.models.lstm import LSTMLayer, weights
 
 ROWS = 8
 """Random inputs on which a user's body is asked whether its halves are alike."""
@@ -43,7 +43,7 @@ def _networks(last: nn.Module) -> list[Tensor | nn.Module]:
     """What makes each network's features: a layer's weights (in, out), or a module."""
     if isinstance(last, StackedMLP):
         return list(last.weights[-1].unbind(0))
-    return list(last.lstms if isinstance(last, Memory) else last.children())
+    return list(last.lstms if isinstance(last, LSTMLayer) else last.children())
 
 
 def _mirror(one: Tensor | nn.Module, half: int) -> bool:

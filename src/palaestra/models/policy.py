@@ -13,7 +13,7 @@ from palaestra.core.timestep import Action, Decision, TimeStep
 from palaestra.models.trunk import Inputs
 
 
-class Chosen:
+class PendingDecision:
     """Actions for a table, ready for the environment. What else belongs to the decision is worked out once that has them."""
 
     __slots__ = ("_finish", "action", "learned")
@@ -74,7 +74,7 @@ class Policy:
         """An action for every slot; those of slots that are not acting mean nothing."""
         return self.choose(step).decision()
 
-    def choose(self, step: TimeStep) -> Chosen:
+    def choose(self, step: TimeStep) -> PendingDecision:
         """The same with the actions first, for whoever waits for them."""
         memory = self.see(step)
         if self.network.spec.steady or step.reward.device.type != "cpu":
@@ -87,9 +87,9 @@ class Policy:
         if after.numel():
             self.memory = memory.index_copy(0, rows, after)
         action = Action(spread(few.action.continuous, rows, slots), spread(few.action.discrete, rows, slots))
-        return Chosen(action, lambda: whole(few, rows, action, memory))
+        return PendingDecision(action, lambda: whole(few, rows, action, memory))
 
-    def choose_rows(self, step: TimeStep, rows: Tensor, memory: Tensor, network: Actor) -> tuple[Chosen, Tensor]:
+    def choose_rows(self, step: TimeStep, rows: Tensor, memory: Tensor, network: Actor) -> tuple[PendingDecision, Tensor]:
         """The choice of this or another network for some rows (R,) of a table alone, and its memory (R, L) after it; `memory` is all's."""
         mask = None if step.action_mask is None else step.action_mask.index_select(0, rows)
         return self._choose(tuple(x.index_select(0, rows) for x in step.obs), mask, memory.index_select(0, rows), network)
@@ -116,14 +116,14 @@ class Policy:
             self.memory = self.memory.masked_fill(over.unsqueeze(1), 0.0)
         return self.memory
 
-    def _of_all(self, step: TimeStep, memory: Tensor) -> Chosen:
+    def _of_all(self, step: TimeStep, memory: Tensor) -> PendingDecision:
         chosen, after = self._choose(step.obs, step.action_mask, memory, self.network)
         if self.network.memory_size:
             # an empty slot's memory stays as it is
             self.memory = after if self.network.spec.steady else torch.where(step.acting.unsqueeze(1), after, memory)
         return chosen
 
-    def _choose(self, obs: tuple[Tensor, ...], mask: Tensor | None, memory: Tensor, network: Actor) -> tuple[Chosen, Tensor]:
+    def _choose(self, obs: tuple[Tensor, ...], mask: Tensor | None, memory: Tensor, network: Actor) -> tuple[PendingDecision, Tensor]:
         """The choice for these rows, and the memory after it."""
         output, after = network.decide(network.prepare(obs), memory)
         sample, branches = network.draw(output, mask, self.generator, self.deterministic)
@@ -132,10 +132,10 @@ class Policy:
         def finish() -> Decision:
             return Decision(action, sample, network.drawn_log_prob(output, sample, branches), memory)
 
-        return Chosen(action, finish), after
+        return PendingDecision(action, finish), after
 
 
-def whole(few: Chosen, rows: Tensor, action: Action, memory: Tensor) -> Decision:
+def whole(few: PendingDecision, rows: Tensor, action: Action, memory: Tensor) -> Decision:
     """The decision of these rows in a table of all slots, given the `action` that the environment got and the `memory` (S, L) before it."""
     decision, slots = few.decision(), len(memory)
     sample = Action(spread(decision.sample.continuous, rows, slots), spread(decision.sample.discrete, rows, slots))

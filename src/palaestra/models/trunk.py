@@ -11,7 +11,7 @@ from palaestra.models.attention import EntityAttention, is_nothing
 from palaestra.models.bodies import ConditionedMLP, StackedMLP
 from palaestra.models.custom import own_body
 from palaestra.models.encoders import visual_encoder
-from palaestra.models.lstm import Memory
+from palaestra.models.lstm import LSTMLayer
 from palaestra.models.settings import NetworkSettings
 
 Inputs = tuple[Tensor, ...]
@@ -61,7 +61,7 @@ class Trunk(nn.Module):
             self.bodies = nn.ModuleList(ConditionedMLP(inputs, len(goals), hidden, settings.num_layers) for _ in range(networks))
         else:
             self.body = StackedMLP(networks, inputs, hidden, settings.num_layers)
-        self.memory = Memory(networks, hidden, settings.memory.memory_size) if settings.memory else None
+        self.memory = LSTMLayer(networks, hidden, settings.memory.memory_size) if settings.memory else None
         self.width = hidden if self.memory is None else self.memory.outputs
         """Numbers in a row of features."""
 

@@ -15,7 +15,7 @@ from palaestra.data.rollout import Transitions
 from palaestra.models.settings import NetworkSettings
 from palaestra.models.trunk import Trunk
 from palaestra.rewards.settings import CuriositySettings
-from palaestra.rewards.signal_optimizer import Descent, flat, of_signal
+from palaestra.rewards.signal_optimizer import SignalOptimizer, flat, of_signal
 
 HIDDEN = 256
 """Width of the one layer of the forward and the inverse model."""
@@ -62,7 +62,7 @@ class Curiosity:
 
     def __init__(self, settings: CuriositySettings, spec: BehaviorSpec, device: torch.device, seed: int) -> None:
         self.limit = 1 / settings.strength if settings.strength > 0 else float("inf")
-        self.descent = Descent(lambda: CuriosityModel(spec, settings.network_settings), device, settings.learning_rate, seed)
+        self.descent = SignalOptimizer(lambda: CuriosityModel(spec, settings.network_settings), device, settings.learning_rate, seed)
         self.model = self.descent.network
         self._has_learned = False
 

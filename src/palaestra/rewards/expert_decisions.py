@@ -79,7 +79,7 @@ class StoredDecisions:
         return Decisions(tuple(column(name) for name in images), action, column("mask") if self._masked else None)
 
 
-class Writer(Protocol):
+class DecisionWriter(Protocol):
     """Takes in decisions, some at a time."""
 
     def add(self, pairs: Pairs) -> None:

@@ -18,7 +18,7 @@ from palaestra.models.settings import NetworkSettings
 from palaestra.models.trunk import Inputs, Trunk
 from palaestra.rewards.demonstrations import load_demonstrations
 from palaestra.rewards.settings import GAILSettings
-from palaestra.rewards.signal_optimizer import Descent, flat, of_signal
+from palaestra.rewards.signal_optimizer import SignalOptimizer, flat, of_signal
 
 PENALTY = 10.0
 """Weight of the penalty on D's slope. Gulrajani et al. 2017."""
@@ -37,7 +37,7 @@ class GAIL:
         """Raises DemoError where a demonstration cannot be read or is of other agents."""
         self.demonstrations = load_demonstrations(settings.demo_path, spec, device)
         shape, actions, bottleneck = settings.network_settings, settings.use_actions, settings.use_vail
-        self.descent = Descent(lambda: Discriminator(spec, shape, actions, bottleneck), device, settings.learning_rate, seed)
+        self.descent = SignalOptimizer(lambda: Discriminator(spec, shape, actions, bottleneck), device, settings.learning_rate, seed)
         self.model = self.descent.network
         self.drawing = torch.Generator(device).manual_seed(seed + 1)
         self.beta = torch.zeros((), device=device)

@@ -12,7 +12,7 @@ from palaestra.core.specs import BehaviorSpec
 from palaestra.data.rollout import Transitions
 from palaestra.models.trunk import Trunk
 from palaestra.rewards.settings import RNDSettings
-from palaestra.rewards.signal_optimizer import Descent, of_signal, seeded
+from palaestra.rewards.signal_optimizer import SignalOptimizer, of_signal, seeded
 
 
 class RND:
@@ -28,7 +28,7 @@ class RND:
 
     def __init__(self, settings: RNDSettings, spec: BehaviorSpec, device: torch.device, seed: int) -> None:
         shape = of_signal(settings.network_settings)
-        self.descent = Descent(lambda: Trunk(spec, shape, 1), device, settings.learning_rate, seed)
+        self.descent = SignalOptimizer(lambda: Trunk(spec, shape, 1), device, settings.learning_rate, seed)
         self.predictor = self.descent.network
         without = shape.model_copy(update={"normalize": False})  # it gets what the predictor prepared
         self.target = seeded(lambda: Trunk(spec, without, 1), seed + 1).to(device).requires_grad_(False)

@@ -16,7 +16,7 @@ from palaestra.models.settings import NetworkSettings
 Network = TypeVar("Network", bound=nn.Module)
 
 
-class Descent(Generic[Network]):
+class SignalOptimizer(Generic[Network]):
     """A network whose weights are one tensor, which Adam moves down a loss."""
 
     def __init__(self, make: Callable[[], Network], device: torch.device, learning_rate: float, seed: int) -> None:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from palaestra.core.plugins import Registry
 from palaestra.core.specs import BehaviorSpec
-from palaestra.data.rollout import Keeps, Rollout, Transitions, TransitionTable
+from palaestra.data.rollout import Rollout, RolloutNeeds, Transitions, TransitionTable
 from palaestra.rewards.reward_scaling import EpisodeSums, ReturnScale
 from palaestra.rewards.settings import RewardSettings
 
@@ -74,9 +74,9 @@ class RewardSignals:
         return bool(self._learned)
 
     @property
-    def keeps(self) -> Keeps:
+    def keeps(self) -> RolloutNeeds:
         """What rollouts must have for them."""
-        return Keeps(terminal_views=self.learned)
+        return RolloutNeeds(terminal_views=self.learned)
 
     @property
     def ignore_ends(self) -> tuple[bool, ...]:

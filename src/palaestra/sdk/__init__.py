@@ -17,7 +17,7 @@ from palaestra.sdk.agents.behavior import Behavior
 from palaestra.sdk.agents.group import Group
 from palaestra.sdk.agents.recorder import DemonstrationRecorder
 from palaestra.sdk.agents.sensors import BufferSensor, ImageSensor, RaySensor, Sensor, StackedSensor, VectorSensor
-from palaestra.sdk.areas import Stage
+from palaestra.sdk.areas import Areas
 from palaestra.sdk.game import Game, game
 from palaestra.sdk.protocol.channels import EnvironmentParameters, FloatProperties, RawBytes, StatAggregationMethod, StatsRecorder
 from palaestra.sdk.protocol.side_channels import IncomingMessage, OutgoingMessage, SideChannel
@@ -27,6 +27,7 @@ __all__ = [
     "ActionMask",
     "Actions",
     "Agent",
+    "Areas",
     "Behavior",
     "BufferSensor",
     "DemonstrationRecorder",
@@ -42,7 +43,6 @@ __all__ = [
     "Sensor",
     "SideChannel",
     "StackedSensor",
-    "Stage",
     "StatAggregationMethod",
     "StatsRecorder",
     "VectorSensor",

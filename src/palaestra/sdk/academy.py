@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from palaestra.core.errors import EnvError
 from palaestra.sdk.agents.agent import Agent
-from palaestra.sdk.agents.agent_registry import Cast
+from palaestra.sdk.agents.agent_registry import AgentRegistry
 from palaestra.sdk.agents.agent_state import blame, call
-from palaestra.sdk.agents.observation_queue import Outbox
+from palaestra.sdk.agents.observation_queue import ObservationQueue
 from palaestra.sdk.protocol.channels import EnvironmentParameters, StatsRecorder
-from palaestra.sdk.protocol.exchange import Said, Told
+from palaestra.sdk.protocol.exchange import AgentActions, AgentOutputs
 from palaestra.sdk.protocol.side_channels import SideChannel
 from palaestra.wire.channels import Engine
 
@@ -31,7 +31,7 @@ class Academy:
     A game calls `add`, `on_step` and what stands with them; `advance`, `answer` and `reset` are for whoever decides for the agents.
     """
 
-    def __init__(self, seed: int = 0, area: int = 0, outbox: Outbox | None = None) -> None:
+    def __init__(self, seed: int = 0, area: int = 0, outbox: ObservationQueue | None = None) -> None:
         self.area = area
         self.random, self.rng = Random(), np.random.default_rng()
         """The area's own chance: Python's and NumPy's kind."""
@@ -45,8 +45,8 @@ class Academy:
         """Set it to a function that draws the area: (H, W, 3) uint8."""
         self.step_count, self.total_step_count, self.episode_count = 0, 0, 0
         """Steps since the last reset, steps in all, and resets."""
-        self.outbox = outbox or Outbox()
-        self.cast = Cast(self, self.outbox)
+        self.outbox = outbox or ObservationQueue()
+        self.cast = AgentRegistry(self, self.outbox)
         self._on_step: list[Callable[[], object]] = []
         self._on_reset: list[Callable[[], object]] = []
         self._on_close: list[Callable[[], object]] = []
@@ -93,7 +93,7 @@ class Academy:
 
     # For whoever decides
 
-    def advance(self) -> dict[str, Said]:
+    def advance(self) -> dict[str, AgentOutputs]:
         """Steps until an agent asks or has ended, and gives what all said. Then comes `answer` or `reset`.
 
         Raises EnvError for what the game does wrong, and for one that never asks.
@@ -101,7 +101,7 @@ class Academy:
         self.run()
         return self.outbox.take()
 
-    def answer(self, told: Mapping[str, Told]) -> None:
+    def answer(self, told: Mapping[str, AgentActions]) -> None:
         """Has those that asked do this, and finishes the step. Raises EnvError for actions that are none."""
         self.outbox.answer(told)
         self.finish()

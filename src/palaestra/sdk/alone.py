@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from palaestra.core.errors import EnvError
-from palaestra.sdk.areas import STEP_SECONDS, Stage
-from palaestra.sdk.protocol.exchange import Said, Told
+from palaestra.sdk.areas import STEP_SECONDS, Areas
+from palaestra.sdk.protocol.exchange import AgentActions, AgentOutputs
 
 if TYPE_CHECKING:
     from palaestra.brains.trained import ModelBrain
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class Alone:
     """Plays a stage, and prints a line an episode."""
 
-    def __init__(self, stage: Stage, models: Sequence[str], time_scale: float, seed: int) -> None:
+    def __init__(self, stage: Areas, models: Sequence[str], time_scale: float, seed: int) -> None:
         """`models`: each 'BEHAVIOR=FILE.onnx'. Raises EnvError for another form, or a file that is not there."""
         if time_scale < 0:
             raise EnvError(f"--time-scale is {time_scale}; expected 0 (no waiting) or more")
@@ -55,7 +55,7 @@ class Alone:
         steps = self._stage.academies[0].total_step_count
         time.sleep(max(0.0, begin + steps * self._seconds - time.perf_counter()))
 
-    def _count(self, one: Said) -> None:
+    def _count(self, one: AgentOutputs) -> None:
         infos = one.infos
         for id, reward, group_reward, done, cut in zip(
             infos.id.tolist(), infos.reward.tolist(), infos.group_reward.tolist(), infos.done.tolist(), infos.cut.tolist(), strict=True
@@ -76,7 +76,7 @@ class Alone:
                 flush=True,
             )
 
-    def _decide(self, one: Said) -> Told:
+    def _decide(self, one: AgentOutputs) -> AgentActions:
         """Raises EnvError where there is neither a model nor a heuristic."""
         name = one.key.partition("?")[0]
         if name in self._files:
@@ -89,7 +89,7 @@ class Alone:
             )
         return told
 
-    def _by_model(self, name: str, one: Said) -> Told:
+    def _by_model(self, name: str, one: AgentOutputs) -> AgentActions:
         from palaestra.brains.base import Seen
         from palaestra.brains.model import load_policy  # brings onnxruntime
         from palaestra.brains.trained import ModelBrain
@@ -102,7 +102,7 @@ class Alone:
         team = int(one.key.rpartition("=")[2])
         ids = one.infos.id[asks]
         choice = brain.decide(Seen(ids, tuple(column[asks] for column in one.obs), mask, np.full(len(ids), team)))
-        return Told(choice.continuous, choice.discrete)
+        return AgentActions(choice.continuous, choice.discrete)
 
 
 def _named(model: str) -> tuple[str, Path]:

@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping
 
 from palaestra.core.specs import BehaviorSpec
 from palaestra.sdk.academy import Academy
-from palaestra.sdk.agents.observation_queue import Outbox
-from palaestra.sdk.protocol.exchange import Said, Told
+from palaestra.sdk.agents.observation_queue import ObservationQueue
+from palaestra.sdk.protocol.exchange import AgentActions, AgentOutputs
 
 STEP_SECONDS = 0.02
 """Of an academy's step, where a game is watched at the pace of a clock: Unity's."""
 
 
-class Stage:
+class Areas:
     """Makes the areas, and steps them together. On each exchange every area has something to say.
 
     An agent's id, as trainers know it, is `id in its area * areas + area`.
@@ -23,7 +23,7 @@ class Stage:
         self, make: Callable[[Academy], object], areas: int = 1, seed: int = 0, parameters: Mapping[str, float] | None = None
     ) -> None:
         """`make` is called with each area's academy, and adds its agents; `parameters` are there when it is."""
-        self.outbox = Outbox(areas)
+        self.outbox = ObservationQueue(areas)
         self.academies = tuple(Academy(seed, area, self.outbox) for area in range(areas))
         for academy in self.academies:
             for key, value in (parameters or {}).items():
@@ -35,19 +35,19 @@ class Stage:
         """Those of which an agent was ever added, by name."""
         return self.outbox.specs
 
-    def advance(self) -> dict[str, Said]:
+    def advance(self) -> dict[str, AgentOutputs]:
         """Steps each area until it has something to say. Raises EnvError for what a game does wrong."""
         for academy in self.academies:
             academy.run()
         return self.outbox.take()
 
-    def answer(self, told: Mapping[str, Told]) -> None:
+    def answer(self, told: Mapping[str, AgentActions]) -> None:
         """Has those that asked do this, and finishes the areas' steps. Raises EnvError for actions that are none."""
         self.outbox.answer(told)
         for academy in self.academies:
             academy.finish()
 
-    def heuristic(self, key: str) -> Told | None:
+    def heuristic(self, key: str) -> AgentActions | None:
         """What those of a behavior key that asked would do by their own `heuristic`; None where nobody of them has one.
 
         Raises EnvError for actions that are none, and where only some have one.

@@ -17,10 +17,10 @@ from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.base import Distribution
 from palaestra.envs.slots import Ids
-from palaestra.envs.unity.table import Arrival, Table
-from palaestra.sdk.areas import STEP_SECONDS, Stage
+from palaestra.envs.unity.table import Arrival, BehaviorTable
+from palaestra.sdk.areas import STEP_SECONDS, Areas
 from palaestra.sdk.protocol.channels import EnvironmentParameters
-from palaestra.sdk.protocol.exchange import Said, Told
+from palaestra.sdk.protocol.exchange import AgentActions, AgentOutputs
 from palaestra.wire.channels import KINDS
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class SdkEnv:
         self._options = dict(options)
         self._said: dict[str, Callable[[EnvironmentParameters, int], None]] = {}
         """By parameter: tells an area, which has a number, what was said of it."""
-        self._tables: dict[str, Table] = {}
+        self._tables: dict[str, BehaviorTable] = {}
         self._asked: dict[str, dict[str, Ids]] = {}
         self._ticks = np.zeros(areas, np.int64)
         self._stage = self._made(0)
@@ -51,7 +51,7 @@ class SdkEnv:
         self._fresh_for: int | None = 0
         """The seed with which the stage was made, while it is untouched."""
 
-    def _made(self, seed: int) -> Stage:
+    def _made(self, seed: int) -> Areas:
         return self.game.stage(self.num_areas, seed, **self._options)
 
     @property
@@ -73,7 +73,7 @@ class SdkEnv:
 
     def step(self, actions: Mapping[str, Action]) -> dict[str, TimeStep]:
         """Answers all areas, and steps each until it has something to say. Raises EnvError for what the game does wrong."""
-        told: dict[str, Told] = {}
+        told: dict[str, AgentActions] = {}
         for name, asked in self._asked.items():
             action = actions.get(name)
             if action is None:
@@ -81,7 +81,7 @@ class SdkEnv:
             continuous, discrete = action.continuous.numpy(), action.discrete.numpy()
             for key, slots in asked.items():
                 if len(slots):
-                    told[key] = Told(continuous[slots], discrete[slots])
+                    told[key] = AgentActions(continuous[slots], discrete[slots])
         self._stage.answer(told)
         before = self._steps()
         said = self._stage.advance()
@@ -91,7 +91,7 @@ class SdkEnv:
     def _steps(self) -> int:
         return self._stage.academies[0].total_step_count
 
-    def _show(self, said: Mapping[str, Said]) -> dict[str, TimeStep]:
+    def _show(self, said: Mapping[str, AgentOutputs]) -> dict[str, TimeStep]:
         """The tables of this tick."""
         self._ticks += 1
         arrivals: dict[str, list[Arrival]] = {name: [] for name in self._tables}
@@ -102,7 +102,7 @@ class SdkEnv:
         steps: dict[str, TimeStep] = {}
         for name, some in arrivals.items():
             if name not in self._tables:
-                self._tables[name] = Table(self.behaviors[name])
+                self._tables[name] = BehaviorTable(self.behaviors[name])
             steps[name], asked = self._tables[name].tick(some, (), self._ticks)
             self._asked[name] = {key: slots for (_, key), slots in asked.items()}
         return steps

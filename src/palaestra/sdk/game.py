@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 from palaestra.core.errors import EnvError, PalaestraError, raised
-from palaestra.sdk.areas import Stage
+from palaestra.sdk.areas import Areas
 
 if TYPE_CHECKING:
     from palaestra.sdk.env import SdkEnv
@@ -46,12 +46,12 @@ class Game:
 
         return SdkEnv(self, areas, options)
 
-    def stage(self, areas: int = 1, seed: int = 0, parameters: Mapping[str, float] = _NO_PARAMETERS, **options: Any) -> Stage:
+    def stage(self, areas: int = 1, seed: int = 0, parameters: Mapping[str, float] = _NO_PARAMETERS, **options: Any) -> Areas:
         """Its areas, filled; `parameters` are in force when that happens. Raises EnvError for what the function raises."""
         if areas < 1:
             raise EnvError(f"game '{self.name}' is to have {areas} areas; expected at least 1")
         try:
-            return Stage(partial(self.fill, **options), areas, seed, {**self.parameters, **parameters})
+            return Areas(partial(self.fill, **options), areas, seed, {**self.parameters, **parameters})
         except PalaestraError:
             raise
         except Exception as error:

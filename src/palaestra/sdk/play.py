@@ -20,7 +20,7 @@ from palaestra.core.errors import PalaestraError
 from palaestra.core.plugins import nearest
 
 if TYPE_CHECKING:
-    from palaestra.sdk.areas import Stage
+    from palaestra.sdk.areas import Areas
     from palaestra.sdk.game import Game
 
 _DESCRIPTION = """\
@@ -90,7 +90,7 @@ def _play(game: Game, arguments: argparse.Namespace, options: dict[str, Any]) ->
     Alone(make(1, arguments.seed), arguments.model, arguments.time_scale, arguments.seed).play(arguments.episodes)
 
 
-def _made(game: Game, options: dict[str, Any], areas: int, seed: int) -> Stage:
+def _made(game: Game, options: dict[str, Any], areas: int, seed: int) -> Areas:
     return game.stage(areas, seed, **options)
 
 

@@ -21,7 +21,7 @@ from torch import Tensor
 from palaestra.core.errors import ConfigError, ExportError, PluginError, raised
 from palaestra.core.metrics import Metrics
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
-from palaestra.core.timestep import Decision, Ends, TimeStep
+from palaestra.core.timestep import Decision, FinalObs, TimeStep
 from palaestra.data.buffers import RolloutBuffer, SlottedBuffer, SteadyBuffer
 from palaestra.data.rollout import Rollout
 from palaestra.export.check import compare
@@ -126,7 +126,7 @@ class _Tables:
             group_reward=torch.randn(SLOTS, generator=self._generator).to(self.device),
             terminated=terminated.to(self.device),
             truncated=(ended & ~terminated).to(self.device),
-            ends=Ends(where.to(self.device), self._views(len(where))),
+            ends=FinalObs(where.to(self.device), self._views(len(where))),
             action_mask=self._mask(),
             area=none,
             team=none,

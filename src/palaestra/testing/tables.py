@@ -7,7 +7,7 @@ from torch import Tensor
 
 from palaestra.core.errors import EnvError
 from palaestra.core.specs import BehaviorSpec
-from palaestra.core.timestep import Ends, TimeStep
+from palaestra.core.timestep import FinalObs, TimeStep
 
 COLUMNS = {
     "acting": torch.bool,
@@ -89,7 +89,7 @@ def _check_ends(step: TimeStep, spec: BehaviorSpec, device: torch.device, where:
         slot = both.nonzero()[0].item()
         raise EnvError(f"{where}: slot {slot} is terminated and truncated; an episode that ended has nothing left to cut")
     ends = step.ends
-    if not isinstance(ends, Ends) or not isinstance(ends.slots, Tensor):
+    if not isinstance(ends, FinalObs) or not isinstance(ends.slots, Tensor):
         raise EnvError(f"{where}: ends is a {type(ends).__name__}; expected Ends")
     rows = len(ends.slots)
     _expect(ends.slots, torch.int64, (rows,), device, f"{where}: ends.slots")

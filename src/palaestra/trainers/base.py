@@ -11,7 +11,7 @@ from palaestra.core.errors import PluginError
 from palaestra.core.metrics import Metrics
 from palaestra.core.settings import Settings
 from palaestra.core.specs import BehaviorSpec
-from palaestra.data.rollout import Keeps, Rollout
+from palaestra.data.rollout import Rollout, RolloutNeeds
 from palaestra.models.policy import Policy
 from palaestra.models.trunk import Trunk
 from palaestra.trainers.behavior import OF_A_CLASS, OF_AN_INSTANCE, BehaviorSettings, must_have, trainer_class
@@ -32,7 +32,7 @@ class Trainer(Protocol):
     """Acts with the network."""
     rollout_size: int
     """Decisions that a rollout has when `update` is due."""
-    keeps: Keeps
+    keeps: RolloutNeeds
     """What else its rollouts must have."""
 
     def __init__(self, spec: BehaviorSpec, settings: BehaviorSettings, device: torch.device, seed: int) -> None:

@@ -14,7 +14,7 @@ from palaestra.core.metrics import Metrics
 from palaestra.core.specs import BehaviorSpec, describe
 from palaestra.core.system_memory import keep_freed_memory
 from palaestra.core.timestep import Action
-from palaestra.data.rollout import Keeps, Rollout
+from palaestra.data.rollout import Rollout, RolloutNeeds
 from palaestra.data.sequences import SequenceTable
 from palaestra.models.actor_critic import ActorCritic
 from palaestra.models.distributions import RANGE
@@ -23,7 +23,7 @@ from palaestra.models.policy import Policy
 from palaestra.rewards.demonstrations import load_demonstrations
 from palaestra.rewards.expert_decisions import Decisions
 from palaestra.trainers.behavior import BehaviorSettings
-from palaestra.trainers.imitation import Imitation, Lessons, lessons_of
+from palaestra.trainers.imitation import Imitation, ImitationBatches, imitation_batches
 from palaestra.trainers.settings import LAST_LEARNING_RATE, BCSettings, scheduled
 from palaestra.trainers.values import settled
 
@@ -57,12 +57,14 @@ class BC:
         self.shuffling = torch.Generator(device).manual_seed(seed + 2)
         self.policy = Policy(self.network, self.acting, settings.network_settings.deterministic)
         self.imitation = Imitation(self.network, parameters, self.shuffling)
-        self.rollout_size, self.keeps = self.hyper.buffer_size, Keeps()
+        self.rollout_size, self.keeps = self.hyper.buffer_size, RolloutNeeds()
         memory = settings.network_settings.memory
         self._sequence_length = None if memory is None else memory.sequence_length
-        self._demonstrated: Lessons | None = None
+        self._demonstrated: ImitationBatches | None = None
         if self.hyper.demo_path is not None:
-            self._demonstrated = lessons_of(load_demonstrations(self.hyper.demo_path, spec, device), self.network, self._sequence_length)
+            self._demonstrated = imitation_batches(
+                load_demonstrations(self.hyper.demo_path, spec, device), self.network, self._sequence_length
+            )
             self._look_at(self._demonstrated)
         self._told = False
 
@@ -97,16 +99,16 @@ class BC:
         metrics.add({"Losses/Cloning Loss": loss, "Policy/Learning Rate": rate})
         return metrics
 
-    def _lessons(self, rollout: Rollout) -> Lessons:
+    def _lessons(self, rollout: Rollout) -> ImitationBatches:
         columns = (*rollout.obs, rollout.sample.continuous, rollout.sample.discrete, rollout.memory)
         *obs, continuous, discrete, memory = settled(rollout, columns)
         mask = None if rollout.action_mask is None else settled(rollout, (rollout.action_mask,))[0]
         table = None if self._sequence_length is None else SequenceTable(rollout, self._sequence_length)
         if not memory.shape[1]:  # a teacher knows nothing of what its pupils would have remembered
             memory = memory.new_zeros((1, self.network.memory_size)).expand(len(memory), -1)
-        return Lessons(Decisions(tuple(obs), Action(continuous, discrete), mask), memory, table)
+        return ImitationBatches(Decisions(tuple(obs), Action(continuous, discrete), mask), memory, table)
 
-    def _look_at(self, lessons: Lessons) -> None:
+    def _look_at(self, lessons: ImitationBatches) -> None:
         """What teachers see is what the normalizer is to know."""
         for part in lessons.decisions.parts():
             self.network.learn_statistics(tuple(part.obs[i] for i in self.network.vectors))

@@ -12,11 +12,11 @@ from torch import Tensor, nn
 from palaestra.core.errors import ConfigError
 from palaestra.core.row_index import Groups, Sequences
 from palaestra.core.timestep import Action
-from palaestra.data.minibatches import Rows
-from palaestra.losses.ppo import Part, branch_part, clipped_surrogate, clipped_value, gaussian_part, squared_error, value_part
+from palaestra.data.minibatches import Minibatch
+from palaestra.losses.ppo import HeadGradient, branch_part, clipped_surrogate, clipped_value, gaussian_part, squared_error, value_part
 from palaestra.models.actor_critic import ACTOR, CRITIC, ActorCritic
 from palaestra.models.distributions import branch_log_probs, log_prob_and_entropy
-from palaestra.models.encoders import NatureVisual, ResNetVisual
+from palaestra.models.encoders import NatureEncoder, ResNetEncoder
 from palaestra.models.group_critic import GroupCritic
 from palaestra.models.trunk import Inputs, Trunk
 
@@ -46,7 +46,7 @@ class Losses:
 class Gradient(Protocol):
     """Fills every parameter's `.grad` with the gradient over one minibatch."""
 
-    def __call__(self, rows: Rows, c: Coefficients) -> Losses:
+    def __call__(self, rows: Minibatch, c: Coefficients) -> Losses:
         """The losses over the minibatch, before the step."""
         ...
 
@@ -82,7 +82,7 @@ class Autograd:
         self.network, self.bfloat16 = network, bfloat16
         self._forward = Forward(network.forward, bfloat16=bfloat16, compiled=compiled)
 
-    def __call__(self, rows: Rows, c: Coefficients) -> Losses:
+    def __call__(self, rows: Minibatch, c: Coefficients) -> Losses:
         """Policy loss + value_coef * value loss - entropy_coef * entropy, differentiated by torch."""
         output, value = self._forward(rows.inputs, rows.sequences)
         policy_loss, entropy, log_ratio = policy_loss_and_entropy(self.network, output, rows, c)
@@ -95,7 +95,7 @@ class Autograd:
         return Losses(policy_loss.detach(), value_loss.detach(), entropy.detach(), log_ratio)
 
 
-def policy_loss_and_entropy(network: ActorCritic, output: Tensor, rows: Rows, c: Coefficients) -> tuple[Tensor, Tensor, Tensor]:
+def policy_loss_and_entropy(network: ActorCritic, output: Tensor, rows: Minibatch, c: Coefficients) -> tuple[Tensor, Tensor, Tensor]:
     """Means over rows of the packed actor output (N, ...), each (), and the change of log-probabilities, (N, A), without gradient."""
     sample = Action(rows.continuous, rows.discrete)
     log_prob, entropy = log_prob_and_entropy(output, network.log_std, rows.mask, sample, network.spec.action)
@@ -114,7 +114,7 @@ class ClosedForm:
         self.network = network
 
     @torch.no_grad()
-    def __call__(self, rows: Rows, c: Coefficients) -> Losses:
+    def __call__(self, rows: Minibatch, c: Coefficients) -> Losses:
         """The same loss as `Autograd`."""
         network = self.network
         features, trace = network.body.trace(network.stacked(rows.inputs))
@@ -140,7 +140,7 @@ class ClosedForm:
         network.body.backward(trace, features_grad)
         return Losses(policy.loss, value_loss, policy.entropy, policy.log_ratio)
 
-    def _policy_parts(self, output: Tensor, rows: Rows, c: Coefficients) -> Part:
+    def _policy_parts(self, output: Tensor, rows: Minibatch, c: Coefficients) -> HeadGradient:
         """All action components together; the gradient is that of the packed output."""
         action, log_std = self.network.spec.action, self.network.log_std
         parts = []
@@ -156,10 +156,10 @@ class ClosedForm:
         loss, entropy = parts[0].loss, parts[0].entropy
         for part in parts[1:]:
             loss, entropy = loss + part.loss, entropy + part.entropy
-        return Part(loss, entropy, torch.cat([part.grad for part in parts], 1), torch.cat([part.log_ratio for part in parts], 1))
+        return HeadGradient(loss, entropy, torch.cat([part.grad for part in parts], 1), torch.cat([part.log_ratio for part in parts], 1))
 
 
-LARGE = (NatureVisual, ResNetVisual)
+LARGE = (NatureEncoder, ResNetEncoder)
 """Encoders whose convolutions take most of an update: measured, bfloat16 takes 0.57 of float32's time there."""
 
 
@@ -184,7 +184,7 @@ BASELINE_SHARE = 0.5
 class GroupRows:
     """R decisions of whole moments, and the U views that are there."""
 
-    rows: Rows  # their `inputs` and `sequences` are the views', (U, ...); all else (R, ...)
+    rows: Minibatch  # their `inputs` and `sequences` are the views', (U, ...); all else (R, ...)
     action: Action  # (U, ...) as the environment got it
     groups: Groups  # the moments, as numbers of the views
     views: Tensor  # (R,) int64: which of the views decides

@@ -65,7 +65,7 @@ class Student(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Lesson:
+class ImitationBatch:
     """A minibatch of what a teacher did."""
 
     decisions: Decisions
@@ -74,7 +74,7 @@ class Lesson:
 
 
 @dataclass(frozen=True, slots=True)
-class Lessons:
+class ImitationBatches:
     """N decisions of a teacher."""
 
     decisions: Decisions | StoredDecisions
@@ -85,29 +85,29 @@ class Lessons:
     def __len__(self) -> int:
         return len(self.memory)
 
-    def minibatches(self, *, size: int, count: int, generator: torch.Generator) -> Iterator[Lesson]:
+    def minibatches(self, *, size: int, count: int, generator: torch.Generator) -> Iterator[ImitationBatch]:
         """`count` of some `size` decisions, in as many passes as it takes, each in a new order; whole sequences where there are any."""
         return islice(self._whole(size, generator) if self.table is None else self._sequences(self.table, size, generator), count)
 
-    def _whole(self, size: int, generator: torch.Generator) -> Iterator[Lesson]:
+    def _whole(self, size: int, generator: torch.Generator) -> Iterator[ImitationBatch]:
         for rows in index_minibatches(len(self), size=size, epochs=ENDLESS, generator=generator):
-            yield Lesson(self.decisions.take(rows))
+            yield ImitationBatch(self.decisions.take(rows))
 
-    def _sequences(self, table: SequenceTable, size: int, generator: torch.Generator) -> Iterator[Lesson]:
+    def _sequences(self, table: SequenceTable, size: int, generator: torch.Generator) -> Iterator[ImitationBatch]:
         count = min(max(1, len(self) // size), len(table))
         while True:
             order = torch.randperm(len(table), generator=generator, device=generator.device).cpu().numpy()
             parts = np.array_split(order, count)
             for begin in range(0, count, LAID_OUT):
                 for rows, sequences in table.take(parts[begin : begin + LAID_OUT], self.memory):
-                    yield Lesson(self.decisions.take(rows), sequences)
+                    yield ImitationBatch(self.decisions.take(rows), sequences)
 
 
-def lessons_of(demonstrations: Demonstrations, student: Student, sequence_length: int | None) -> Lessons:
+def imitation_batches(demonstrations: Demonstrations, student: Student, sequence_length: int | None) -> ImitationBatches:
     """Demonstrations for a student, whose memory, where it has one (`sequence_length`), is empty where a sequence begins."""
     table = None if sequence_length is None else StreamTable(demonstrations.last.cpu().numpy(), sequence_length)
     memory = torch.zeros((1, student.memory_size), device=demonstrations.last.device).expand(len(demonstrations), -1)
-    return Lessons(demonstrations.decisions, memory, table)
+    return ImitationBatches(demonstrations.decisions, memory, table)
 
 
 class Imitation:
@@ -117,7 +117,7 @@ class Imitation:
         """`parameters`: those of the student, or the one tensor that they are views of (see `models.flat`)."""
         self.student, self.optimizer, self.generator = student, Adam(parameters, 0.0), generator
 
-    def learn(self, lessons: Lessons, *, size: int, count: int, rate: float) -> tuple[Tensor, Tensor]:
+    def learn(self, lessons: ImitationBatches, *, size: int, count: int, rate: float) -> tuple[Tensor, Tensor]:
         """`count` gradient steps. Means over them: the loss, (), and each continuous number's squared error, (continuous,)."""
         self.optimizer.learning_rate = rate
         losses, errors = [], []
@@ -130,7 +130,7 @@ class Imitation:
             errors.append(error.detach())
         return torch.stack(losses).mean(), torch.stack(errors).mean(0)
 
-    def loss(self, batch: Lesson) -> tuple[Tensor, Tensor]:
+    def loss(self, batch: ImitationBatch) -> tuple[Tensor, Tensor]:
         """(), and the part of each continuous number, (continuous,)."""
         student, action, shown = self.student, self.student.spec.action, batch.decisions
         output = student.outputs(student.prepare(shown.obs), batch.sequences)
@@ -176,7 +176,7 @@ class Cloning:
         self._size = self.settings.batch_size or hyper.batch_size
         memory = settings.network_settings.memory
         demonstrations = load_demonstrations(self.settings.demo_path, student.spec, device)
-        self._lessons = lessons_of(demonstrations, student, None if memory is None else memory.sequence_length)
+        self._lessons = imitation_batches(demonstrations, student, None if memory is None else memory.sequence_length)
         self._imitation = Imitation(student, parameters, torch.Generator(device).manual_seed(seed))
 
     def rate(self, step: int) -> float:

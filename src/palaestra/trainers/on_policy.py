@@ -44,7 +44,7 @@ def bounded_gradient_norm(parameters: Sequence[Tensor], most: float | None) -> T
 
 
 @torch.no_grad()
-def start_curious(head: nn.Linear, settings: BehaviorSettings) -> None:
+def init_intrinsic_values(head: nn.Linear, settings: BehaviorSettings) -> None:
     """Values of rewards that are themselves learned begin at random, those of the environment's where they are, at 0.
 
     Before such a signal pays, a policy that follows a random value wanders off further than one that follows none.

@@ -14,10 +14,10 @@ from palaestra.core.metrics import Metrics
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.system_memory import keep_freed_memory
 from palaestra.core.timestep import Action
-from palaestra.data.group_minibatches import MomentBatches
-from palaestra.data.group_steps import MomentTable
-from palaestra.data.minibatches import Rows, index_minibatches
-from palaestra.data.rollout import Keeps, Rollout, TransitionTable
+from palaestra.data.group_minibatches import GroupMinibatches
+from palaestra.data.group_steps import GroupSteps
+from palaestra.data.minibatches import Minibatch, index_minibatches
+from palaestra.data.rollout import Rollout, RolloutNeeds, TransitionTable
 from palaestra.data.timeline import NOBODY
 from palaestra.losses.returns import group_returns, horizon_cuts, normalized
 from palaestra.models.actor_critic import ActorCritic
@@ -28,10 +28,10 @@ from palaestra.rewards.signals import RewardSignals, title
 from palaestra.trainers.behavior import BehaviorSettings
 from palaestra.trainers.gradients import GroupGradient, GroupRows
 from palaestra.trainers.imitation import Cloning
-from palaestra.trainers.on_policy import bounded_gradient_norm, coefficients, restore, start_curious, state_of
+from palaestra.trainers.on_policy import bounded_gradient_norm, coefficients, init_intrinsic_values, restore, state_of
 from palaestra.trainers.settings import POCASettings
 from palaestra.trainers.update_metrics import GRADIENT_NORM, PolicyChange, at_bounds, explained
-from palaestra.trainers.values import GroupCritique, settled
+from palaestra.trainers.values import GroupValues, settled
 
 
 class POCA:
@@ -65,7 +65,7 @@ class POCA:
         self.rollout_size = self.hyper.buffer_size
         self.change = PolicyChange(0, 0)
         """Of the newest update, which may be under way."""
-        self.keeps = Keeps(terminal_views=self.signals.keeps.terminal_views, moments=True)
+        self.keeps = RolloutNeeds(terminal_views=self.signals.keeps.terminal_views, moments=True)
 
     @staticmethod
     def make_network(spec: BehaviorSpec, settings: BehaviorSettings) -> ActorCritic:
@@ -75,7 +75,7 @@ class POCA:
         head = partial(GroupCritic, action=spec.action, individual=hyper.individual_values)
         network = ActorCritic(spec, settings.network_settings, len(settings.reward_signals), hyper.shared_critic, head)
         assert isinstance(network.value_head, GroupCritic)
-        start_curious(network.value_head.own_head, settings)
+        init_intrinsic_values(network.value_head.own_head, settings)
         return network
 
     def update(self, rollout: Rollout, step: int) -> Metrics:
@@ -84,9 +84,9 @@ class POCA:
         rate, c = coefficients(hyper, step, self.settings.max_steps)
         self.optimizer.learning_rate = rate
         memory = self.settings.network_settings.memory
-        table = MomentTable(rollout)
-        batches = MomentBatches(table, None if memory is None else memory.sequence_length)
-        critique = GroupCritique(self.network, rollout, batches)
+        table = GroupSteps(rollout)
+        batches = GroupMinibatches(table, None if memory is None else memory.sequence_length)
+        critique = GroupValues(self.network, rollout, batches)
         reward = self._reward(critique)
         seen = TransitionTable(rollout, self.network.for_environment(rollout.sample), reward) if self.signals.learned else None
         rewards = torch.stack([settled(rollout, (one,))[0] for one in self.signals.of_rollout(rollout, reward, seen)], 1)
@@ -112,7 +112,7 @@ class POCA:
         return metrics
 
     @staticmethod
-    def _reward(critique: GroupCritique) -> Tensor:
+    def _reward(critique: GroupValues) -> Tensor:
         """The environment's, (T, S): an agent's own, its mates', and its group's."""
         rollout = critique.rollout
         own, group = settled(rollout, (rollout.reward, rollout.group_reward))
@@ -122,7 +122,7 @@ class POCA:
         return torch.zeros_like(rollout.reward).view(-1).index_copy_(0, critique.rows, shared).view_as(rollout.reward)
 
     @torch.no_grad()
-    def _rows(self, critique: GroupCritique, rewards: Tensor, metrics: Metrics) -> Rows:
+    def _rows(self, critique: GroupValues, rewards: Tensor, metrics: Metrics) -> Minibatch:
         """The settled decisions with advantages and targets, of `rewards` (N, K)."""
         rollout, table = critique.rollout, critique.batches.table
         ended = rollout.terminated | rollout.truncated
@@ -141,9 +141,9 @@ class POCA:
         metrics.add(explained(self.signals.names, value, target))
         continuous, discrete, log_prob = settled(rollout, (rollout.sample.continuous, rollout.sample.discrete, rollout.log_prob))
         mask = None if rollout.action_mask is None else settled(rollout, (rollout.action_mask,))[0]
-        return Rows((), continuous, discrete, log_prob, normalized((target - baseline).mean(1)), value, target, mask)
+        return Minibatch((), continuous, discrete, log_prob, normalized((target - baseline).mean(1)), value, target, mask)
 
-    def _batches(self, rows: Rows, critique: GroupCritique) -> Iterator[GroupRows]:
+    def _batches(self, rows: Minibatch, critique: GroupValues) -> Iterator[GroupRows]:
         """Whole moments, their decisions' rows and their views' inputs."""
         action = critique.action
         for batch in critique.batches.shuffled(self.hyper.batch_size, self.hyper.num_epoch, self.shuffling):

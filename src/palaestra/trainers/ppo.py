@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from palaestra.core.metrics import Metrics
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.system_memory import keep_freed_memory
-from palaestra.data.minibatches import Rows, index_minibatches, minibatches
+from palaestra.data.minibatches import Minibatch, index_minibatches, minibatches
 from palaestra.data.rollout import Rollout, TransitionTable
 from palaestra.data.sequences import SequenceTable, sequence_minibatches
 from palaestra.losses.returns import gae, horizon_cuts, normalized
@@ -22,10 +22,10 @@ from palaestra.rewards.signals import RewardSignals, title
 from palaestra.trainers.behavior import BehaviorSettings
 from palaestra.trainers.gradients import Autograd, ClosedForm, Gradient, pays
 from palaestra.trainers.imitation import Cloning
-from palaestra.trainers.on_policy import bounded_gradient_norm, coefficients, restore, start_curious, state_of
+from palaestra.trainers.on_policy import bounded_gradient_norm, coefficients, init_intrinsic_values, restore, state_of
 from palaestra.trainers.settings import PPOSettings
 from palaestra.trainers.update_metrics import GRADIENT_NORM, PolicyChange, at_bounds, explained
-from palaestra.trainers.values import Critique, settled
+from palaestra.trainers.values import ValueEstimates, settled
 
 
 class PPO:
@@ -65,7 +65,7 @@ class PPO:
         assert isinstance(settings.hyperparameters, PPOSettings)
         network = ActorCritic(spec, settings.network_settings, len(settings.reward_signals), settings.hyperparameters.shared_critic)
         assert isinstance(network.value_head, nn.Linear)
-        start_curious(network.value_head, settings)
+        init_intrinsic_values(network.value_head, settings)
         return network
 
     def update(self, rollout: Rollout, step: int) -> Metrics:
@@ -99,10 +99,10 @@ class PPO:
         return metrics
 
     @torch.no_grad()
-    def _rows(self, rollout: Rollout, rewards: list[Tensor], metrics: Metrics, table: SequenceTable | None = None) -> Rows:
+    def _rows(self, rollout: Rollout, rewards: list[Tensor], metrics: Metrics, table: SequenceTable | None = None) -> Minibatch:
         """Values, advantages and targets of every signal, whose `rewards` are each (T, S); then the settled decisions, side by side."""
         time, _ = rollout.shape
-        critique = Critique(self.network, rollout, table)
+        critique = ValueEstimates(self.network, rollout, table)
         value = critique.value()
         following = critique.following(value)
         ended = rollout.terminated | rollout.truncated
@@ -121,9 +121,9 @@ class PPO:
         )
         metrics.add(explained(self.signals.names, value, target))
         mask = None if rollout.action_mask is None else settled(rollout, (rollout.action_mask,))[0]
-        return Rows(critique.inputs, continuous, discrete, log_prob, normalized(mean_advantage), value, target, mask)
+        return Minibatch(critique.inputs, continuous, discrete, log_prob, normalized(mean_advantage), value, target, mask)
 
-    def _batches(self, rows: Rows, rollout: Rollout, table: SequenceTable | None) -> Iterator[Rows]:
+    def _batches(self, rows: Minibatch, rollout: Rollout, table: SequenceTable | None) -> Iterator[Minibatch]:
         size, epochs = self.hyper.batch_size, self.hyper.num_epoch
         if table is None:
             return minibatches(rows, size=size, epochs=epochs, generator=self.shuffling)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from palaestra.data.replay import Memories
+from palaestra.data.replay import ReplayBatch
 from palaestra.losses.diagnostics import explained_variance, gradient_norm
 from palaestra.losses.sac import backup, entropy_excess, soft_value, temperature_loss, value_of_taken
 from palaestra.models import tanh_gaussian
@@ -48,7 +48,7 @@ class SoftGradient:
         """Of all that learns, from the next step on."""
         self.optimizer.learning_rate = self.tempering.learning_rate = learning_rate
 
-    def __call__(self, batch: Memories, reward: Tensor, gamma: Tensor, ignores_ends: Tensor) -> Measured:
+    def __call__(self, batch: ReplayBatch, reward: Tensor, gamma: Tensor, ignores_ends: Tensor) -> Measured:
         """A step along the gradient over these decisions, whose rewards are (N, K). What was measured before it, each (), by tag."""
         for parameter in self._parameters:
             if parameter.grad is not None:
@@ -64,7 +64,7 @@ class SoftGradient:
                 target.lerp_(critic, self.tau)
         return measured
 
-    def _losses(self, batch: Memories, reward: Tensor, gamma: Tensor, ignores_ends: Tensor) -> tuple[Tensor, Measured]:
+    def _losses(self, batch: ReplayBatch, reward: Tensor, gamma: Tensor, ignores_ends: Tensor) -> tuple[Tensor, Measured]:
         """Of critics, actor and temperatures, summed: no weight has a part in two of them."""
         network, temperature = self.network, self.network.log_temperature.detach().exp()
         (output, encoding), (next_output, next_encoding) = self._passes(batch)
@@ -89,7 +89,7 @@ class SoftGradient:
         explained = explained_variance(taken.detach().mean(0), target)
         return twins.sum() + policy + heat, self._measure(twins, policy, value, (log_prob, branches)) | {EXPLAINED: explained}
 
-    def _passes(self, batch: Memories) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
+    def _passes(self, batch: ReplayBatch) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
         """The actor's output and the critics' encoding at each decision, and without gradients output and targets' encoding after it."""
         network, inputs = self.network, self.network.prepare(batch.views)
         if batch.sequences is not None:

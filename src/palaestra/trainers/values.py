@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from palaestra.core.timestep import Action
-from palaestra.data.group_minibatches import MomentBatches
+from palaestra.data.group_minibatches import GroupMinibatches
 from palaestra.data.group_steps import groups_of
 from palaestra.data.rollout import Rollout
 from palaestra.data.sequences import SequenceTable
@@ -20,7 +20,7 @@ VALUE_ROWS = 8192
 """Rows valued at once: enough to keep the cores busy, few enough to stay in the cache."""
 
 
-class Critique:
+class ValueEstimates:
     """Values of a rollout by one critic, each in large batches. K: reward signals.
 
     Without memory every row is valued on its own. With memory the sequences are run through again from what was
@@ -98,14 +98,14 @@ def settled(rollout: Rollout, columns: tuple[Tensor, ...]) -> tuple[Tensor, ...]
     return columns if rows is None else tuple(x.index_select(0, rows) for x in columns)
 
 
-class GroupCritique:
+class GroupValues:
     """Evaluates a `GroupCritic` over a rollout in large batches. N settled decisions, V observations, K reward signals.
 
     Features of an observation are computed once, however many mates it has. With memory they are unrolled along the
     sequences of the batches, from the memory stored at their starts; final observations follow their agent's last decision.
     """
 
-    def __init__(self, network: ActorCritic, rollout: Rollout, batches: MomentBatches) -> None:
+    def __init__(self, network: ActorCritic, rollout: Rollout, batches: GroupMinibatches) -> None:
         """`batches` of the rollout's table; the network has a `GroupCritic` for a value head."""
         when, critic = rollout.moments, network.value_head
         assert when is not None

@@ -168,7 +168,7 @@ class TerminalStep(NamedTuple):
     group_reward: float
 
 
-class _Rows(Mapping):
+class _StepRows(Mapping):
     """Agents of one behavior: columns, and a row of each by its id. Ids may be a list."""
 
     def __init__(self, obs: list[NDArray[np.float32]], reward: NDArray[np.float32], agent_id: NDArray[np.int32]) -> None:
@@ -194,7 +194,7 @@ class _Rows(Mapping):
         yield from self.agent_id_to_index
 
 
-class DecisionSteps(_Rows):
+class DecisionSteps(_StepRows):
     """The agents of a behavior that ask for actions, which `set_actions` takes in this order."""
 
     def __init__(
@@ -223,7 +223,7 @@ class DecisionSteps(_Rows):
         return DecisionSteps(obs, numbers, ids, None, ids.copy(), numbers.copy())
 
 
-class TerminalSteps(_Rows):
+class TerminalSteps(_StepRows):
     """The agents of a behavior whose episodes ended."""
 
     def __init__(

@@ -12,7 +12,7 @@ from palaestra.core.errors import EnvError
 from palaestra.unity.base_env import ActionSpec, ActionTuple, BehaviorSpec, DecisionSteps, TerminalSteps
 from palaestra.unity.exception import UnityEnvironmentException
 from palaestra.unity.logging_util import get_logger
-from palaestra.unity.reading import Reader, action_spec
+from palaestra.unity.reading import TensorReader, action_spec
 from palaestra.wire import encode
 from palaestra.wire.decode import Incoming
 from palaestra.wire.handshake import greet
@@ -34,7 +34,7 @@ class Behaviors:
 
     def __init__(self) -> None:
         self.specs: dict[str, BehaviorSpec] = {}
-        self._readers: dict[str, Reader] = {}
+        self._readers: dict[str, TensorReader] = {}
         self._brains: dict[str, Any] = {}
         self._writers: dict[str, encode.ActionWriter] = {}
         self._package: re.Match[str] | None = None
@@ -67,7 +67,7 @@ class Behaviors:
 
     def _meet(self, key: str, incoming: Incoming) -> None:
         major = int(self._package[0]) if self._package else None
-        reader = Reader(key, action_spec(self._brains[key]), incoming.infos[key], major)
+        reader = TensorReader(key, action_spec(self._brains[key]), incoming.infos[key], major)
         self._readers[key], self.specs[key] = reader, reader.spec
         self._writers.pop(key, None)
         get_logger(__name__).info(f"connected a new behavior: {key}")

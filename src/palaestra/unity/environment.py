@@ -28,7 +28,7 @@ from palaestra.unity.behaviors import Heard
 from palaestra.unity.communicated import Communicated
 from palaestra.unity.communicator import Communicator
 from palaestra.unity.exception import UnityActionException, UnityEnvironmentException
-from palaestra.unity.game import Game
+from palaestra.unity.game import UnityGame
 from palaestra.unity.logging_util import get_logger
 from palaestra.unity.side_channel.default_training_analytics_side_channel import DefaultTrainingAnalyticsSideChannel
 from palaestra.unity.side_channel.side_channel import SideChannel
@@ -123,7 +123,7 @@ class UnityEnvironment(BaseEnv):
             if file_name is None and worker_id != 0:
                 raise UnityEnvironmentException(f"the Editor (file_name None) takes the worker_id 0; {worker_id} was given")
             options = replace(options, executable=None if file_name is None else _build(file_name))
-            self._played = Game(options, worker_id, first_port + worker_id, seed)
+            self._played = UnityGame(options, worker_id, first_port + worker_id, seed)
         self.academy_capabilities: Any = self._played.capabilities
         """What the game can do, a UnityRLCapabilitiesProto."""
         self._loaded = True

@@ -37,7 +37,7 @@ LAST_WORDS = 2.0
 """Seconds that a game has to exit once its connection broke, or to come to the end of its tick so that it can be told to end."""
 
 
-class Game:
+class UnityGame:
     """Listens on a port of this machine, starts the build, if there is one, and waits until the game asks for its first command.
 
     Raises UnityWorkerInUseException, UnityTimeOutException and UnityEnvironmentException.

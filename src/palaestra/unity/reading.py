@@ -21,7 +21,7 @@ from palaestra.unity.base_env import (
 from palaestra.unity.exception import UnityNotFiniteException, UnityObservationException
 from palaestra.wire.decode import Infos
 from palaestra.wire.messages import DecodeError, Observation
-from palaestra.wire.sensors import NONE, VARIABLE, Sensor
+from palaestra.wire.sensors import NONE, VARIABLE, ObservationDecoder
 
 _LEGACY_CONTINUOUS = 1  # vector_action_space_type_deprecated
 _IMAGE = (DimensionProperty.NONE, DimensionProperty.TRANSLATIONAL_EQUIVARIANCE, DimensionProperty.TRANSLATIONAL_EQUIVARIANCE)
@@ -35,7 +35,7 @@ class _Column(Protocol):
         ...
 
 
-class Reader:
+class TensorReader:
     """`infos` are the first agents that came of the behavior: they say what its observations are.
 
     `package_major` is that of Unity's package, which says how images lie where they do not.
@@ -114,7 +114,7 @@ def _column(key: str, index: int, agent: int, first: bytes, package_major: int |
     if not (len(shape) in (1, 3) or dimensions == (VARIABLE, NONE)):
         return _Numbers(key, index, shape), ObservationSpec(shape, dimensions, kind, sent.name)
     try:
-        sensor = Sensor(key, agent, sent.name or f"obs_{index}", first, package_major)
+        sensor = ObservationDecoder(key, agent, sent.name or f"obs_{index}", first, package_major)
     except ProtocolError as error:
         raise UnityObservationException(str(error)) from error
     dimensions = _IMAGE if sensor.channels_last else dimensions

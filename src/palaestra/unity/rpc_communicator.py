@@ -20,7 +20,7 @@ LOOKS = 10
 """Times that a wait is interrupted for `poll_callback`."""
 
 
-class Connection:
+class GameConnection:
     """One end of a conversation between two threads."""
 
     def __init__(self, received: SimpleQueue[Any], sent: SimpleQueue[Any]) -> None:
@@ -53,7 +53,7 @@ class UnityToExternalServicerImplementation:
 
     def __init__(self) -> None:
         here, there = SimpleQueue[Any](), SimpleQueue[Any]()
-        self.parent_conn, self.child_conn = Connection(here, there), Connection(there, here)
+        self.parent_conn, self.child_conn = GameConnection(here, there), GameConnection(there, here)
 
     def Initialize(self, request: Any, context: Any) -> Any:  # noqa: N802 - the service's name
         """The answer to the first message."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from palaestra.core.errors import ProtocolError
 from palaestra.unity.base_env import BehaviorSpec, DecisionSteps, TerminalSteps
 from palaestra.unity.exception import UnityNotFiniteException, UnityObservationException
-from palaestra.unity.reading import Reader, action_spec
+from palaestra.unity.reading import TensorReader, action_spec
 from palaestra.wire.decode import Infos
 from palaestra.wire.images import SIGNATURE, Picture, picture_size, read_pictures
 
@@ -20,7 +20,7 @@ PNG_HEADER = SIGNATURE
 
 def behavior_spec_from_proto(brain_param_proto: Any, agent_info: Any) -> BehaviorSpec:
     """Of a BrainParametersProto and one of its agents' AgentInfoProto. Raises UnityObservationException."""
-    return Reader(brain_param_proto.brain_name, action_spec(brain_param_proto), _infos([agent_info])).spec
+    return TensorReader(brain_param_proto.brain_name, action_spec(brain_param_proto), _infos([agent_info])).spec
 
 
 def steps_from_proto(agent_info_list: Collection[Any], behavior_spec: BehaviorSpec) -> tuple[DecisionSteps, TerminalSteps]:
@@ -28,7 +28,7 @@ def steps_from_proto(agent_info_list: Collection[Any], behavior_spec: BehaviorSp
     if not agent_info_list:
         return DecisionSteps.empty(behavior_spec), TerminalSteps.empty(behavior_spec)
     infos = _infos(agent_info_list)
-    reader = Reader("", behavior_spec.action_spec, infos)
+    reader = TensorReader("", behavior_spec.action_spec, infos)
     expected = [spec.shape for spec in behavior_spec.observation_specs]
     came = [spec.shape for spec in reader.spec.observation_specs]
     if came != expected:

@@ -50,7 +50,7 @@ class World:
         self.capabilities = Capabilities(**dict.fromkeys(CAPABILITIES, True))
         self._seed, self._random = seed, np.random.default_rng(seed)
         self._crews: dict[str, _Crew] = {}
-        self._samplers: dict[str, Sampler] = {}
+        self._samplers: dict[str, UnitySampler] = {}
         self._values: dict[str, NDArray[np.float32]] = {}
         self._refused: set[str] = set()
         self._agents = 0
@@ -232,7 +232,7 @@ def _array(tensor: torch.Tensor) -> NDArray:
 _Data, _Kind = EnvironmentParametersChannel.EnvironmentDataTypes, EnvironmentParametersChannel.SamplerTypes
 
 
-class Sampler:
+class UnitySampler:
     """Draws an area's values."""
 
     def __init__(self, draw: Callable[[int], NDArray], varies: bool) -> None:
@@ -243,21 +243,21 @@ class Sampler:
         return np.asarray(self._draw(count), np.float32)
 
 
-def read_parameter(message: IncomingMessage) -> tuple[str, Sampler]:
+def read_parameter(message: IncomingMessage) -> tuple[str, UnitySampler]:
     """A message of EnvironmentParametersChannel. Raises UnitySideChannelException for a kind that there is not."""
     name, data = message.read_string(), message.read_int32()
     if data == _Data.FLOAT:
         value = message.read_float32()
-        return name, Sampler(lambda count: np.full(count, value), varies=False)
+        return name, UnitySampler(lambda count: np.full(count, value), varies=False)
     random, kind = np.random.default_rng(message.read_int32() & 0xFFFFFFFF), message.read_int32()
     if kind == _Kind.UNIFORM:
         low, high = message.read_float32(), message.read_float32()
-        return name, Sampler(lambda count: random.uniform(low, high, count), varies=True)
+        return name, UnitySampler(lambda count: random.uniform(low, high, count), varies=True)
     if kind == _Kind.GAUSSIAN:
         mean, deviation = message.read_float32(), message.read_float32()
-        return name, Sampler(lambda count: random.normal(mean, deviation, count), varies=True)
+        return name, UnitySampler(lambda count: random.normal(mean, deviation, count), varies=True)
     if kind == _Kind.MULTIRANGEUNIFORM:
-        return name, Sampler(_of_ranges(np.reshape(message.read_float32_list(), (-1, 2)), random), varies=True)
+        return name, UnitySampler(_of_ranges(np.reshape(message.read_float32_list(), (-1, 2)), random), varies=True)
     raise UnitySideChannelException(
         f"environment parameter '{name}': there is no distribution of kind {kind} (there are 0 to {max(_Kind)})"
     )

@@ -39,7 +39,7 @@ class Engine:
     capture_frame_rate: int = 60
 
 
-class EngineChannel(SideChannel):
+class EngineSender(SideChannel):
     """Sends Unity's engine settings to each copy that connects."""
 
     restates = True
@@ -70,7 +70,7 @@ class EngineChannel(SideChannel):
             self.send(message, copy)
 
 
-class ParametersChannel(SideChannel):
+class ParametersSender(SideChannel):
     """Environment parameters, a value or a distribution for each copy. A copy is told of what changed, and of all where it connects.
 
     From a distribution the game draws a number each time it reads the parameter; sending it again would start its random numbers anew.
@@ -115,7 +115,7 @@ class ParametersChannel(SideChannel):
                 self.send(message, each)
 
 
-class StatsChannel(SideChannel):
+class StatsReceiver(SideChannel):
     """What a game measures itself (C#'s StatsRecorder), until someone takes it."""
 
     def __init__(self, warn: Callable[[str], None]) -> None:

@@ -20,7 +20,7 @@ FEATURES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Game:
+class GameVersion:
     """What a game says of itself."""
 
     package: str  # version of com.unity.ml-agents
@@ -38,14 +38,14 @@ class Game:
         return f"package version {self.package or 'unknown'} and communication version {self.communication}{off}"
 
 
-def greet(hello: Any) -> Game:
+def greet(hello: Any) -> GameVersion:
     """Raises EnvError for a game that speaks another protocol: no restart could help."""
     version, package = hello.communication_version, hello.package_version
     match = re.fullmatch(r"(\d+)\.(\d+)(?:\.(\d+))?", version)
     if match is None or match[1] != COMMUNICATION.split(".")[0]:
         raise EnvError(mismatch(version, package, None if match is None else int(match[1])))
     capabilities = frozenset(name for name in CAPABILITIES if getattr(hello.capabilities, name))
-    return Game(package, version, capabilities)
+    return GameVersion(package, version, capabilities)
 
 
 def mismatch(version: str, package: str, major: int | None) -> str:

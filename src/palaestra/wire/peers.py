@@ -23,7 +23,7 @@ class Origin(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class PeerProgram:
     """A process."""
 
     pid: int
@@ -33,7 +33,7 @@ class Program:
         return f"{self.name}, process {self.pid}"
 
 
-def origin(peer: str, port: int, game: int) -> tuple[Origin, Program | None]:
+def origin(peer: str, port: int, game: int) -> tuple[Origin, PeerProgram | None]:
     """Whether `peer`, as gRPC names it, speaks from the process `game` or one that it has started; and which program it is.
 
     A program that was started with our port on its command line counts as the game too: a wrapper may have another program start it.
@@ -44,7 +44,7 @@ def origin(peer: str, port: int, game: int) -> tuple[Origin, Program | None]:
     return (Origin.GAME if _is_part_of(program.pid, game, port) else Origin.OTHER), program
 
 
-def program_of(peer: str, port: int) -> Program | None:
+def program_of(peer: str, port: int) -> PeerProgram | None:
     """The process that holds a peer's end of its connection to our `port`; None: on another machine, gone, or the system does not say."""
     host, _, number = peer.partition(":")[2].rpartition(":")
     if not unquote(host).strip("[]").startswith(LOOPBACK) or not number.isdigit():
@@ -52,15 +52,15 @@ def program_of(peer: str, port: int) -> Program | None:
     for connection in _connections():
         ours = connection.raddr and connection.raddr[1] == port
         if ours and connection.laddr[1] == int(number) and connection.pid:
-            return Program(connection.pid, _name(connection.pid))
+            return PeerProgram(connection.pid, _name(connection.pid))
     return None
 
 
-def holder_of(port: int) -> Program | None:
+def holder_of(port: int) -> PeerProgram | None:
     """The process that listens on a port of this machine; None: there is none, or the system does not say."""
     for connection in _connections():
         if connection.status == psutil.CONN_LISTEN and connection.laddr[1] == port and connection.pid:
-            return Program(connection.pid, _name(connection.pid))
+            return PeerProgram(connection.pid, _name(connection.pid))
     return None
 
 

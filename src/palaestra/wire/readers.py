@@ -13,7 +13,7 @@ from palaestra.core.specs import ActionSpec, BehaviorSpec, describe
 from palaestra.wire.decode import Infos
 from palaestra.wire.limits import check_agent
 from palaestra.wire.messages import DecodeError, Observation
-from palaestra.wire.sensors import Sensor
+from palaestra.wire.sensors import ObservationDecoder
 
 MOST_ACTIONS = 1 << 16
 """Numbers and choices of an agent's action, beyond which a message is damaged rather than a game large."""
@@ -31,7 +31,7 @@ def split_key(key: str) -> tuple[str, int]:
     return name, int(team)
 
 
-class Reader:
+class AgentInfoReader:
     """Reads the agents of one behavior name, of any team and copy.
 
     `brain` (BrainParametersProto) and the first of `infos` say what the behavior is; `package_version` is that of Unity's package and
@@ -100,17 +100,17 @@ class Reader:
                 )
                 return
 
-    def _sensors_of(self, infos: Infos, package_version: str) -> list[Sensor]:
+    def _sensors_of(self, infos: Infos, package_version: str) -> list[ObservationDecoder]:
         agent = int(infos.id[0])
         major = re.match(r"\d{1,9}", package_version, re.ASCII)
-        sensors: list[Sensor] = []
+        sensors: list[ObservationDecoder] = []
         for i, column in enumerate(infos.obs):
             try:
                 sent = Observation.FromString(column[0]).name
             except DecodeError:
                 sent = ""
             name = _unique(sent or f"obs_{i}", [sensor.name for sensor in sensors])
-            sensors.append(Sensor(self.name, agent, name, column[0], int(major[0]) if major else None))
+            sensors.append(ObservationDecoder(self.name, agent, name, column[0], int(major[0]) if major else None))
             check_agent(self.name, agent, {sensor.name: sensor.sent for sensor in sensors})
         return sensors
 

@@ -34,7 +34,7 @@ class _Frame:
     length: int  # of the whole
 
 
-class Sensor:
+class ObservationDecoder:
     """Reads one observation of a behavior.
 
     `first` is the first one that came of it; it says what all others must be. Raises ProtocolError where that is nothing known.

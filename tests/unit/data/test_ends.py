@@ -5,8 +5,8 @@ import copy
 import torch
 from tiny_envs import Stream, table
 
-from palaestra.core.timestep import Ends, TimeStep
-from palaestra.data.final_obs import EndsList, EndsTable, column
+from palaestra.core.timestep import FinalObs, TimeStep
+from palaestra.data.final_obs import FinalObsList, FinalObsTable, column
 
 
 def with_every_row(step: TimeStep) -> TimeStep:
@@ -15,13 +15,13 @@ def with_every_row(step: TimeStep) -> TimeStep:
     for x, seen in zip(obs, step.ends.obs, strict=True):
         x[step.ends.slots] = seen
     values = {name: getattr(step, name) for name in step.__slots__}
-    return TimeStep(**{**values, "ends": Ends(torch.arange(len(step.reward)), obs)})
+    return TimeStep(**{**values, "ends": FinalObs(torch.arange(len(step.reward)), obs)})
 
 
 def test_a_list_and_a_table_keep_the_same_views_of_truncated_episodes():
     stream = Stream(0, steady=True)
     steps = [stream.next() for _ in range(12)]
-    ends, every = EndsList(), EndsTable(steps[0], 12)
+    ends, every = FinalObsList(), FinalObsTable(steps[0], 12)
     for tick, step in enumerate(steps):
         rows = torch.arange(4) + tick * 4
         ends.add(rows, step)
@@ -35,7 +35,7 @@ def test_a_list_and_a_table_keep_the_same_views_of_truncated_episodes():
 
 
 def test_a_list_is_empty_after_it_was_taken():
-    ends, step = EndsList(), table(torch.rand(2, 3), truncated=[1])
+    ends, step = FinalObsList(), table(torch.rand(2, 3), truncated=[1])
     ends.add(torch.arange(2), step)
     assert ends.take(step.truncated, step.obs)[0].tolist() == [1]
     rows, obs = ends.take(step.truncated, step.obs)
@@ -43,7 +43,7 @@ def test_a_list_is_empty_after_it_was_taken():
 
 
 def test_rows_are_counted_anew_when_slots_grow():
-    ends, step = EndsList(), table(torch.rand(2, 1), truncated=[0, 1])
+    ends, step = FinalObsList(), table(torch.rand(2, 1), truncated=[0, 1])
     ends.add(torch.tensor([4, 5]), step)  # row 2 of two slots
     ends.widen(2, 6)
     assert ends.take(step.truncated, step.obs)[0].tolist() == [12, 13]
@@ -51,10 +51,10 @@ def test_rows_are_counted_anew_when_slots_grow():
 
 def test_a_table_goes_on_from_a_state_with_more_or_fewer_ticks():
     step = with_every_row(table(torch.rand(2, 3), truncated=[1], final_obs=(torch.full((1, 3), 7.0),)))
-    old = EndsTable(step, 3)
+    old = FinalObsTable(step, 3)
     old.add(torch.arange(2) + 2, step)
     for ticks in (1, 3, 5):
-        new = EndsTable(step, ticks)
+        new = FinalObsTable(step, ticks)
         new.load_state_dict(copy.deepcopy(old.state_dict()))
         truncated = torch.zeros(3, 2, dtype=torch.bool)
         truncated[1, 1] = True

@@ -3,15 +3,15 @@ from __future__ import annotations
 import pytest
 import torch
 
-from palaestra.data.minibatches import Rows, minibatches
+from palaestra.data.minibatches import Minibatch, minibatches
 
 
-def numbered(count: int, masked: bool = True) -> Rows:
+def numbered(count: int, masked: bool = True) -> Minibatch:
     """Rows whose every column says which row it is."""
     number = torch.arange(float(count))
     wide = number.unsqueeze(1)
     mask = number.unsqueeze(1) % torch.tensor([2.0, 3.0]) == 0 if masked else None
-    return Rows((wide, wide + 0.5), wide.expand(-1, 2), wide.long(), -wide, number, wide, wide, mask)
+    return Minibatch((wide, wide + 0.5), wide.expand(-1, 2), wide.long(), -wide, number, wide, wide, mask)
 
 
 def generator() -> torch.Generator:

@@ -10,12 +10,12 @@ from grouped_stream import KEEPS, Grouped
 from tiny_envs import Stream, decide
 
 from palaestra.data.buffers import RolloutBuffer, SlottedBuffer, SteadyBuffer
-from palaestra.data.group_minibatches import MomentBatch, MomentBatches
-from palaestra.data.group_steps import MomentTable
+from palaestra.data.group_minibatches import GroupMinibatch, GroupMinibatches
+from palaestra.data.group_steps import GroupSteps
 from palaestra.data.timeline import NOBODY
 
 
-def table_of(seed: int, steady: bool) -> MomentTable:
+def table_of(seed: int, steady: bool) -> GroupSteps:
     """The second rollout of a stream: some agents wait with decisions of the first."""
     stream = Grouped(seed, Stream(seed, slots=6, steady=steady))
     generator, step = torch.Generator().manual_seed(seed), stream.next()
@@ -30,10 +30,10 @@ def table_of(seed: int, steady: bool) -> MomentTable:
             buffer.settle(step)
         assert buffer is not None
         rollout = buffer.take(step)
-    return MomentTable(rollout)
+    return GroupSteps(rollout)
 
 
-def check_moments(batch: MomentBatch, table: MomentTable) -> None:
+def check_moments(batch: GroupMinibatch, table: GroupSteps) -> None:
     """A batch's tables are those of the whole, in its own numbers."""
     chosen, members, here = batch.chosen.tolist(), batch.groups.members, batch.groups.here
     most = members.shape[1]
@@ -51,7 +51,7 @@ def check_moments(batch: MomentBatch, table: MomentTable) -> None:
 @pytest.mark.parametrize("longest", [None, 1, 4])
 def test_a_pass_takes_each_decision_once_with_its_whole_moment(longest: int | None, steady: bool):
     table = table_of(1, steady)
-    batches = MomentBatches(table, longest)
+    batches = GroupMinibatches(table, longest)
     taken: list[int] = []
     for batch in batches.shuffled(20, 1, torch.Generator().manual_seed(0)):
         check_moments(batch, table)
@@ -62,7 +62,7 @@ def test_a_pass_takes_each_decision_once_with_its_whole_moment(longest: int | No
 
 def test_batches_have_about_as_many_decisions_each():
     table = table_of(2, steady=True)
-    sizes = [len(batch.decisions) for batch in MomentBatches(table, None).shuffled(20, 2, torch.Generator())]
+    sizes = [len(batch.decisions) for batch in GroupMinibatches(table, None).shuffled(20, 2, torch.Generator())]
     assert sum(sizes) == 2 * len(table.moment)
     assert all(16 <= size <= 25 for size in sizes)
 
@@ -71,7 +71,7 @@ def test_batches_have_about_as_many_decisions_each():
 def test_with_memory_decisions_of_a_block_follow_one_another_and_others_stand_alone(steady: bool):
     table = table_of(3, steady)
     line = table.timeline
-    own = MomentBatches(table, 4)
+    own = GroupMinibatches(table, 4)
     for batch in own.in_order(15, torch.device("cpu")):
         check_moments(batch, table)
         assert batch.sequences is not None
@@ -92,5 +92,5 @@ def test_with_memory_decisions_of_a_block_follow_one_another_and_others_stand_al
 def test_a_groups_blocks_begin_anew_with_it():
     table = table_of(4, steady=True)
     fresh = torch.from_numpy(table.fresh).nonzero()[:, 0].tolist()
-    begins = {int(batch.moments[0]) for batch in MomentBatches(table, 1000).in_order(1, torch.device("cpu"))}
+    begins = {int(batch.moments[0]) for batch in GroupMinibatches(table, 1000).in_order(1, torch.device("cpu"))}
     assert begins == set(fresh)

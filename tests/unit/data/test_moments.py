@@ -13,7 +13,7 @@ from torch import Tensor
 
 from palaestra.core.timestep import TimeStep
 from palaestra.data.buffers import RolloutBuffer, SlottedBuffer, SteadyBuffer
-from palaestra.data.group_steps import MomentTable
+from palaestra.data.group_steps import GroupSteps
 from palaestra.data.rollout import Rollout
 from palaestra.data.timeline import NOBODY
 
@@ -116,11 +116,11 @@ def test_a_table_says_what_plain_bookkeeping_does(seed: int, steady: bool, grows
             plain.settle(step)
         assert buffer is not None
         rollout = buffer.take(step)
-        compare(MomentTable(rollout), rollout, plain, step)
+        compare(GroupSteps(rollout), rollout, plain, step)
         plain.past, plain.settled = plain.past + plain.settled, []
 
 
-def compare(table: MomentTable, rollout: Rollout, plain: PlainGroups, step: TimeStep) -> None:
+def compare(table: GroupSteps, rollout: Rollout, plain: PlainGroups, step: TimeStep) -> None:
     views, everyone = views_of(rollout), plain.everyone(step)
     row_of = {row.seen: row for row in plain.settled}
     rows = [row_of[view[0].item(), view[1].item()] for view in views[: len(plain.settled)]]

@@ -12,10 +12,10 @@ from torch import Tensor
 
 from palaestra.core.errors import ConfigError
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
-from palaestra.core.timestep import Action, Decision, Ends, TimeStep
+from palaestra.core.timestep import Action, Decision, FinalObs, TimeStep
 from palaestra.data.buffers import SlottedBuffer, SteadyBuffer
 from palaestra.data.replay import Replay, decoded, encoded
-from palaestra.data.rollout import Keeps, Rollout
+from palaestra.data.rollout import Rollout, RolloutNeeds
 
 SPEC = BehaviorSpec((ObsSpec("vector", (2,)), ObsSpec("image", (1, 2, 2))), ActionSpec(continuous=1, branches=(3,)))
 
@@ -80,7 +80,7 @@ class World:
             group_reward=torch.zeros(n),
             terminated=torch.from_numpy(terminated),
             truncated=torch.from_numpy(ended & ~terminated),
-            ends=Ends(which, columns([finals[i] for i in sorted(finals)])),
+            ends=FinalObs(which, columns([finals[i] for i in sorted(finals)])),
             action_mask=torch.from_numpy(masks),
             area=zeros,
             team=zeros,
@@ -114,7 +114,7 @@ class World:
         sample = Action(numbers.unsqueeze(1), (numbers.long() % 3).unsqueeze(1))
         return Decision(sample, sample, torch.zeros(self.slots, 2), memory)
 
-    def rollouts(self, sizes: list[int], keeps: Keeps) -> Any:
+    def rollouts(self, sizes: list[int], keeps: RolloutNeeds) -> Any:
         buffer: Any = None
         for size in sizes:
             while buffer is None or buffer.decisions < size:
@@ -141,7 +141,7 @@ def pour(replay: Replay, rollout: Rollout) -> list[int]:
     return [int(rollout.sample.continuous[t, s]) for t in range(time) for s in range(slots) if t < lengths[s]]
 
 
-def check_rows(world: World, views: list[Any], masks: Any, after: list[Any], batch: Any, keeps: Keeps) -> list[int]:
+def check_rows(world: World, views: list[Any], masks: Any, after: list[Any], batch: Any, keeps: RolloutNeeds) -> list[int]:
     numbers = batch.action.continuous[:, 0].long().tolist()
     for row, number in enumerate(numbers):
         happened = world.history[number]
@@ -164,7 +164,7 @@ def as_tuples(table: Tensor) -> list[tuple[float, float]]:
 @pytest.mark.parametrize("few", [False, True])
 @pytest.mark.parametrize("terminal_views", [False, True])
 def test_what_is_drawn_is_what_happened(steady: bool, few: bool, terminal_views: bool):
-    keeps = Keeps(terminal_views=terminal_views)
+    keeps = RolloutNeeds(terminal_views=terminal_views)
     generator = torch.Generator().manual_seed(3)
     for seed, size in ((1, 37), (2, 100)):
         world = World(seed, 5, steady=steady, few=few)
@@ -187,7 +187,7 @@ def test_what_is_drawn_is_what_happened(steady: bool, few: bool, terminal_views:
 @pytest.mark.parametrize("few", [False, True])
 @pytest.mark.parametrize("size", [50, 90])
 def test_sequences_are_one_agents_decisions_in_one_episode(steady: bool, few: bool, size: int):
-    keeps, generator, stretch = Keeps(), torch.Generator().manual_seed(3), 4
+    keeps, generator, stretch = RolloutNeeds(), torch.Generator().manual_seed(3), 4
     world = World(5, 5, steady=steady, few=few, memory=2)
     replay, poured = Replay(SPEC, size, torch.device("cpu"), memory=2, stretch=stretch), []
     longest = 0
@@ -227,7 +227,7 @@ def test_sequences_are_one_agents_decisions_in_one_episode(steady: bool, few: bo
 def test_no_row_of_views_is_lost_or_has_two_uses(steady: bool):
     world = World(9, 5, steady=steady)
     replay = Replay(SPEC, 40, torch.device("cpu"))
-    for rollout in world.rollouts([1, 1, 9] * 20, Keeps(terminal_views=True)):
+    for rollout in world.rollouts([1, 1, 9] * 20, RolloutNeeds(terminal_views=True)):
         pour(replay, rollout)
         arrays = {name: array.numpy() for name, array in replay.state_dict()["ledger"]["arrays"].items()}
         counts = replay.state_dict()["ledger"]["counts"]
@@ -242,7 +242,7 @@ def test_a_replay_that_was_saved_goes_on_the_same(stretch: int):
     world = World(7, 5, steady=False, memory=2)
     replay = Replay(SPEC, 60, torch.device("cpu"), memory=2, stretch=stretch)
     other = Replay(SPEC, 60, torch.device("cpu"), memory=2, stretch=stretch)
-    rollouts = world.rollouts([1, 1, 30] * 20, Keeps())
+    rollouts = world.rollouts([1, 1, 30] * 20, RolloutNeeds())
     for i, rollout in enumerate(rollouts):
         pour(replay, rollout)
         if i == 20:
@@ -257,7 +257,7 @@ def test_a_replay_that_was_saved_goes_on_the_same(stretch: int):
 def test_each_decision_is_drawn_as_often_as_any_other():
     world = World(1, 5, steady=True)
     replay = Replay(SPEC, 50, torch.device("cpu"))
-    poured = [number for rollout in world.rollouts([1] * 30, Keeps()) for number in pour(replay, rollout)]
+    poured = [number for rollout in world.rollouts([1] * 30, RolloutNeeds()) for number in pour(replay, rollout)]
     drawn = replay.draw(50_000, torch.Generator().manual_seed(0)).action.continuous[:, 0].long()
     counts = torch.bincount(drawn, minlength=len(poured))[-50:]
     assert counts.sum() == 50_000
@@ -268,7 +268,7 @@ def test_views_are_stored_once_and_images_as_bytes():
     world = World(1, 5, steady=True)
     replay = Replay(SPEC, 2000, torch.device("cpu"))
     ends = 0
-    for rollout in world.rollouts([1] * 300, Keeps()):
+    for rollout in world.rollouts([1] * 300, RolloutNeeds()):
         pour(replay, rollout)
         ends += len(rollout.final_rows)
     saved = replay.state_dict()
@@ -277,7 +277,7 @@ def test_views_are_stored_once_and_images_as_bytes():
 
 
 def test_more_agents_than_fit_are_refused():
-    rollout = next(iter(World(1, 400, steady=True).rollouts([1], Keeps())))
+    rollout = next(iter(World(1, 400, steady=True).rollouts([1], RolloutNeeds())))
     done = Action(torch.zeros(1, 400, 1), torch.zeros(1, 400, 1)), torch.zeros(1, 400)
     with pytest.raises(ConfigError, match=r"buffer_size is 50, but 400 agents may live at once; expected at least 400$"):
         Replay(SPEC, 50, torch.device("cpu")).pour(rollout, *done)
@@ -288,13 +288,13 @@ def test_a_replay_too_short_for_a_sequence_of_every_agent_is_refused():
     world = World(1, 10, steady=True)
     replay = Replay(SPEC, 50, torch.device("cpu"), stretch=8)
     with pytest.raises(ConfigError, match="10 agents may live at once, each with sequences of 8 decisions; expected at least 80"):
-        pour(replay, next(iter(world.rollouts([1], Keeps()))))
+        pour(replay, next(iter(world.rollouts([1], RolloutNeeds()))))
 
 
 def test_another_size_starts_empty():
     world = World(1, 5, steady=True)
     replay, other = (Replay(SPEC, size, torch.device("cpu")) for size in (50, 51))
-    pour(replay, next(iter(world.rollouts([1], Keeps()))))
+    pour(replay, next(iter(world.rollouts([1], RolloutNeeds()))))
     assert not other.load_state_dict(replay.state_dict())
     assert len(other) == 0
 
@@ -317,7 +317,7 @@ def stretched(rollout: Rollout, factor: float) -> Rollout:
 def test_images_with_numbers_beyond_0_and_1_are_kept_as_they_are_and_those_before_them_as_they_were(steady: bool):
     world, replay = World(4, 5, steady=steady), Replay(SPEC, 200, torch.device("cpu"))
     narrow, factor, poured, before = replay.bytes_needed, 3.0, [], 0
-    for i, rollout in enumerate(world.rollouts([20] * 8, Keeps())):
+    for i, rollout in enumerate(world.rollouts([20] * 8, RolloutNeeds())):
         if i < 4:
             poured += pour(replay, rollout)
             before = len(poured)

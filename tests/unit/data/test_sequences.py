@@ -10,7 +10,7 @@ import torch
 from tiny_envs import Stream, decide, fill
 
 from palaestra.data.buffers import SlottedBuffer
-from palaestra.data.minibatches import Rows
+from palaestra.data.minibatches import Minibatch
 from palaestra.data.rollout import Rollout
 from palaestra.data.sequences import SequenceTable, StreamTable, sequence_minibatches
 
@@ -69,7 +69,7 @@ def test_every_decision_is_in_one_minibatch_of_each_pass_with_its_sequence_whole
     count, table = int(taken.lengths.sum()), SequenceTable(taken, 5)
     assert sorted(table.rows[table.rows >= 0].tolist()) == list(range(count))
     numbers = torch.arange(float(count)).unsqueeze(1)
-    rows = Rows((numbers,), numbers, numbers.long(), numbers, numbers.squeeze(1), numbers, numbers, None)
+    rows = Minibatch((numbers,), numbers, numbers.long(), numbers, numbers.squeeze(1), numbers, numbers, None)
     batches = list(sequence_minibatches(rows, numbers, table, size=16, epochs=2, generator=torch.Generator().manual_seed(0)))
     per_pass = len(batches) // 2
     assert per_pass == count // 16

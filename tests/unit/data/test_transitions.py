@@ -5,13 +5,13 @@ import torch
 from tiny_envs import Stream, decide, fill, plainly
 
 from palaestra.data.buffers import SlottedBuffer, SteadyBuffer
-from palaestra.data.rollout import Keeps, Rollout, TransitionTable
+from palaestra.data.rollout import Rollout, RolloutNeeds, TransitionTable
 
 
 def experience(seed: int, steady: bool, terminal_views: bool = True, ticks: int = 25) -> Rollout:
     stream, generator = Stream(seed, steady=steady), torch.Generator().manual_seed(seed)
     step = stream.next()
-    buffer = (SteadyBuffer if steady else SlottedBuffer)(step, decide(step, generator), ticks, Keeps(terminal_views))
+    buffer = (SteadyBuffer if steady else SlottedBuffer)(step, decide(step, generator), ticks, RolloutNeeds(terminal_views))
     return buffer.take(fill([buffer], stream, step, ticks, generator))
 
 

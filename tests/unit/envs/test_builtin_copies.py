@@ -2,14 +2,14 @@ from __future__ import annotations
 
 import torch
 
-from palaestra.envs.builtin.base.tables import MOST_KEPT, WORTH_KEEPING, Copies
+from palaestra.envs.builtin.base.tables import MOST_KEPT, WORTH_KEEPING, PooledCopies
 
 LARGE = WORTH_KEEPING // 4
 
 
 def test_a_copy_that_is_held_stays_as_it_was():
     column = torch.zeros(LARGE)
-    copies, held = Copies(column), []
+    copies, held = PooledCopies(column), []
     for number in range(MOST_KEPT + 3):
         column.fill_(number)
         held.append(copies.take())
@@ -19,7 +19,7 @@ def test_a_copy_that_is_held_stays_as_it_was():
 
 def test_a_view_of_a_copy_holds_it():
     column = torch.zeros(LARGE)
-    copies = Copies(column)
+    copies = PooledCopies(column)
     view = copies.take()[5:7].unsqueeze(0)
     array = copies.take().numpy()[:3]
     column.fill_(1.0)
@@ -29,7 +29,7 @@ def test_a_view_of_a_copy_holds_it():
 
 
 def test_memory_that_nobody_holds_is_used_again():
-    copies = Copies(torch.zeros(LARGE))
+    copies = PooledCopies(torch.zeros(LARGE))
     places = set()
     for _ in range(10):
         copy = copies.take()
@@ -39,6 +39,6 @@ def test_memory_that_nobody_holds_is_used_again():
 
 def test_a_small_column_is_cloned():
     column = torch.arange(3)
-    copy = Copies(column).take()
+    copy = PooledCopies(column).take()
     column.zero_()
     assert copy.tolist() == [0, 1, 2]

@@ -7,7 +7,7 @@ import torch
 import palaestra
 from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.builtin.hallway.env import Hallway, HallwayUnity
-from palaestra.runtime.play.brain_assignment import Cast, Part
+from palaestra.runtime.play.brain_assignment import BrainAssignment, BrainSpec
 from palaestra.runtime.play.evaluation import play, results
 from palaestra.runtime.play.players import Players
 
@@ -135,6 +135,6 @@ def test_unitys_layout_shows_three_views_and_times_oldest_first():
 @pytest.mark.parametrize("name", ["Hallway", "HallwayUnity"])
 def test_the_rule_always_finds_the_right_goal(name: str):
     env = palaestra.make(name, areas=30)
-    players = Players(env, Cast([Part("heuristic")], env).brain, lambda agents: 60)
+    players = Players(env, BrainAssignment([BrainSpec("heuristic")], env).brain, lambda agents: 60)
     play(env, players, 1)
     assert results(players)["Hallway"].returns.min() > 0.95

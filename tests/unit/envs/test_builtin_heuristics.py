@@ -3,7 +3,7 @@ import torch
 
 import palaestra
 from palaestra.envs.base import Heuristic, Timed
-from palaestra.runtime.play.brain_assignment import Cast, Part
+from palaestra.runtime.play.brain_assignment import BrainAssignment, BrainSpec
 from palaestra.runtime.play.evaluation import play, results
 from palaestra.runtime.play.players import Players
 
@@ -11,7 +11,7 @@ from palaestra.runtime.play.players import Players
 def returns(name: str, parameters: dict[str, float] | None = None, episodes: int = 60):
     env = palaestra.make(name, areas=30)
     env.set_parameters({key: torch.full((30,), value) for key, value in (parameters or {}).items()})
-    players = Players(env, Cast([Part("heuristic")], env).brain, lambda agents: episodes)
+    players = Players(env, BrainAssignment([BrainSpec("heuristic")], env).brain, lambda agents: episodes)
     play(env, players, 1)
     return results(players)[name].returns
 

@@ -7,7 +7,7 @@ import torch
 import palaestra
 from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.builtin.pyramids.env import Pyramids
-from palaestra.runtime.play.brain_assignment import Cast, Part
+from palaestra.runtime.play.brain_assignment import BrainAssignment, BrainSpec
 from palaestra.runtime.play.evaluation import play, results
 from palaestra.runtime.play.players import Players
 
@@ -146,7 +146,7 @@ def test_an_episode_deals_a_room_to_the_agent_one_to_the_switch_and_keeps_one_fo
 
 def test_the_rule_takes_the_golden_brick_in_nearly_every_episode_and_reaches_the_benchmark():
     env = palaestra.make("Pyramids", areas=100)
-    players = Players(env, Cast([Part("heuristic")], env).brain, lambda agents: 100)
+    players = Players(env, BrainAssignment([BrainSpec("heuristic")], env).brain, lambda agents: 100)
     play(env, players, 1)
     returns = results(players)["Pyramids"].returns
     assert returns.mean() > 1.85

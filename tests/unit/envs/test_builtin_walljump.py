@@ -5,7 +5,7 @@ import torch
 
 from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.builtin.walljump.env import WallJump
-from palaestra.runtime.play.brain_assignment import Cast, Part
+from palaestra.runtime.play.brain_assignment import BrainAssignment, BrainSpec
 from palaestra.runtime.play.evaluation import play, results
 from palaestra.runtime.play.players import Players
 
@@ -140,7 +140,7 @@ def test_a_height_that_is_set_is_not_drawn():
 def test_its_rule_passes_both_walls(height: float):
     env = WallJump(50)
     env.set_parameters({name: torch.full((50,), height) for name in ("big_wall_min_height", "big_wall_max_height")})
-    players = Players(env, Cast([Part("heuristic")], env).brain, lambda agents: 100)
+    players = Players(env, BrainAssignment([BrainSpec("heuristic")], env).brain, lambda agents: 100)
     play(env, players, 1)
     for found in results(players).values():
         assert (found.returns > 0.9).mean() > 0.95

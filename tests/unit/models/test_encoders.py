@@ -11,11 +11,11 @@ from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.models.actor_critic import ActorCritic
 from palaestra.models.encoders import (
     OURS,
-    FullyConnectedVisual,
-    Match3Visual,
-    NatureVisual,
-    ResNetVisual,
-    SimpleVisual,
+    FullyConnectedEncoder,
+    Match3Encoder,
+    NatureEncoder,
+    ResNetEncoder,
+    SimpleEncoder,
     conv_size,
     visual_encoder,
 )
@@ -48,8 +48,8 @@ def test_an_image_that_is_too_small_is_refused_by_name_with_the_minimum(kind: st
 
 
 def test_the_smallest_size_is_the_least_that_leaves_a_pixel():
-    layers = {encoder.smallest: [(k, s) for _, k, s in encoder.layers] for encoder in OURS if encoder is not ResNetVisual}
-    for least, steps in {**layers, ResNetVisual.smallest: [(3, 2)] * 3}.items():
+    layers = {encoder.smallest: [(k, s) for _, k, s in encoder.layers] for encoder in OURS if encoder is not ResNetEncoder}
+    for least, steps in {**layers, ResNetEncoder.smallest: [(3, 2)] * 3}.items():
         left = [least, least - 1]
         for kernel, stride in steps:
             left = [conv_size(side, kernel, stride) for side in left]
@@ -65,7 +65,7 @@ def swish(x: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize(
-    ("encoder", "strides"), [(SimpleVisual, (4, 2)), (NatureVisual, (4, 2, 1)), (Match3Visual, (1, 1)), (FullyConnectedVisual, ())]
+    ("encoder", "strides"), [(SimpleEncoder, (4, 2)), (NatureEncoder, (4, 2, 1)), (Match3Encoder, (1, 1)), (FullyConnectedEncoder, ())]
 )
 def test_a_convolutional_encoder_is_its_layers_with_a_leaky_relu_after_each(encoder: type[nn.Module], strides: tuple[int, ...]):
     torch.manual_seed(0)
@@ -79,7 +79,7 @@ def test_a_convolutional_encoder_is_its_layers_with_a_leaky_relu_after_each(enco
 
 def test_the_resnet_is_three_stacks_with_two_residual_blocks_each():
     torch.manual_seed(0)
-    net, image = ResNetVisual((3, 24, 33), 8), torch.rand(2, 3, 24, 33)
+    net, image = ResNetEncoder((3, 24, 33), 8), torch.rand(2, 3, 24, 33)
     weights = {name: weight.double() for name, weight in net.state_dict().items()}
 
     def conv(name: str, x: Tensor) -> Tensor:

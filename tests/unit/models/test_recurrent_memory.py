@@ -11,7 +11,7 @@ from torch.testing import assert_close
 
 from palaestra.core.row_index import Sequences
 from palaestra.models.actor_critic import ActorCritic
-from palaestra.models.lstm import FORGET_BIAS, Memory, weights
+from palaestra.models.lstm import FORGET_BIAS, LSTMLayer, weights
 
 MEMORY = {"sequence_length": 8, "memory_size": 12}
 KINDS = {
@@ -24,7 +24,7 @@ KINDS = {
 
 @torch.no_grad()
 def test_one_decision_worked_by_hand():
-    memory = Memory(networks=1, inputs=1, size=2)
+    memory = LSTMLayer(networks=1, inputs=1, size=2)
     for weight, value in zip(weights(memory.lstm(0)), (1.0, 2.0, 0.5, 0.0), strict=True):
         weight.fill_(value)
     out, after = memory.step(0, torch.tensor([[1.0]]), torch.tensor([[0.25, -1.0]]))
@@ -37,7 +37,7 @@ def test_one_decision_worked_by_hand():
 
 def test_a_new_memory_forgets_little_and_has_xavier_gates():
     torch.manual_seed(0)
-    memory = Memory(networks=1, inputs=100, size=400)
+    memory = LSTMLayer(networks=1, inputs=100, size=400)
     products, carried, bias, other = weights(memory.lstm(0))
     assert torch.equal((bias + other).view(4, 200), torch.tensor([[0.0], [FORGET_BIAS], [0.0], [0.0]]).expand(4, 200))
     for weight, inputs in ((products, 100), (carried, 200)):
@@ -47,7 +47,7 @@ def test_a_new_memory_forgets_little_and_has_xavier_gates():
 
 
 def test_every_body_keeps_a_memory_of_its_own():
-    memory = Memory(networks=2, inputs=3, size=4)
+    memory = LSTMLayer(networks=2, inputs=3, size=4)
     rows = torch.arange(16.0).view(2, 8)
     assert memory.own(0, rows).tolist() == [[0, 1, 2, 3], [8, 9, 10, 11]]
     assert memory.own(1, rows).tolist() == memory.own(-1, rows).tolist() == [[4, 5, 6, 7], [12, 13, 14, 15]]

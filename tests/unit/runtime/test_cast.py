@@ -5,7 +5,7 @@ import pytest
 from duel_env import Duel
 
 from palaestra.core.errors import ConfigError, PolicyError, RunError
-from palaestra.runtime.play.brain_assignment import Cast, Part, read_part, read_parts
+from palaestra.runtime.play.brain_assignment import BrainAssignment, BrainSpec, read_part, read_parts
 from palaestra.runtime.play.evaluation import play, results
 from palaestra.runtime.play.players import Players
 
@@ -14,7 +14,7 @@ MODELS = Path(__file__).parents[2] / "golden" / "data" / "onnx"
 
 def played(*texts, areas=3, episodes=6, env=None):
     env = env or Duel(areas)
-    players = Players(env, Cast(read_parts(texts), env).brain, lambda agents: episodes)
+    players = Players(env, BrainAssignment(read_parts(texts), env).brain, lambda agents: episodes)
     play(env, players, 0)
     return results(players), env
 
@@ -22,15 +22,15 @@ def played(*texts, areas=3, episodes=6, env=None):
 @pytest.mark.parametrize(
     ("text", "part"),
     [
-        ("random", Part("random")),
-        ("model:a=b.onnx", Part("model", "a=b.onnx")),
-        ("Ball=heuristic", Part("heuristic", "", "Ball")),
-        ("Ball?team=1=model:x/Ball.onnx,n.yaml", Part("model", "x/Ball.onnx,n.yaml", "Ball", 1)),
-        ("My Ball=python:mine:f", Part("python", "mine:f", "My Ball")),
-        ("random=random", Part("random", "", "random")),
+        ("random", BrainSpec("random")),
+        ("model:a=b.onnx", BrainSpec("model", "a=b.onnx")),
+        ("Ball=heuristic", BrainSpec("heuristic", "", "Ball")),
+        ("Ball?team=1=model:x/Ball.onnx,n.yaml", BrainSpec("model", "x/Ball.onnx,n.yaml", "Ball", 1)),
+        ("My Ball=python:mine:f", BrainSpec("python", "mine:f", "My Ball")),
+        ("random=random", BrainSpec("random", "", "random")),
     ],
 )
-def test_what_is_typed_is_understood(text: str, part: Part):
+def test_what_is_typed_is_understood(text: str, part: BrainSpec):
     assert read_part(text) == part
     assert part.typed == text
 
@@ -52,7 +52,7 @@ def test_what_cannot_be_meant_is_an_error(texts: list[str], message: str):
 
 
 def test_a_team_is_played_by_what_is_named_for_it_else_for_its_behavior_else_for_all():
-    cast = Cast(read_parts(["random", "Duel=heuristic", "Duel?team=1=python:duel_env:top"]), Duel())
+    cast = BrainAssignment(read_parts(["random", "Duel=heuristic", "Duel?team=1=python:duel_env:top"]), Duel())
     whom = [cast.part("Duel", 1), cast.part("Duel", 0), cast.part("Duel", 7), cast.part("Other", 1)]
     assert [part and part.brain for part in whom] == ["python:duel_env:top", "heuristic", "heuristic", "random"]
     assert cast.brain("Duel", 0) is cast.brain("Duel", 7)
@@ -138,7 +138,7 @@ def test_a_side_without_a_brain_is_named(texts: list[str], message: str):
 def test_what_played_nobody_is_known():
     env = Duel()
     parts = read_parts(["random", "Duel=heuristic", "Duell=random", "Duel?team=4=random"])
-    cast = Cast(parts, env)
+    cast = BrainAssignment(parts, env)
     play(env, Players(env, cast.brain, lambda agents: 1), 0)
     assert [part.typed for part in cast.idle()] == ["random", "Duell=random", "Duel?team=4=random"]
     assert [part.typed for part in cast.strangers()] == ["Duell=random"]
@@ -147,10 +147,10 @@ def test_what_played_nobody_is_known():
 def test_a_run_that_is_not_there_or_has_no_such_model_is_named(tmp_path: Path):
     env = Duel()
     with pytest.raises(RunError, match="there is no run 'first'"):
-        Cast(read_parts(["model:first"]), env, results=tmp_path).brain("Duel", 0)
+        BrainAssignment(read_parts(["model:first"]), env, results=tmp_path).brain("Duel", 0)
     with pytest.raises(PolicyError, match=r"a model needs a file or a run, such as model:results/first/Duel.onnx"):
-        Cast(read_parts(["model"]), env).brain("Duel", 0)
+        BrainAssignment(read_parts(["model"]), env).brain("Duel", 0)
     with pytest.raises(PolicyError, match=r"gone\.onnx does not exist"):
-        Cast(read_parts(["model:gone.onnx"]), env).brain("Duel", 0)
+        BrainAssignment(read_parts(["model:gone.onnx"]), env).brain("Duel", 0)
     with pytest.raises(PolicyError, match="made for other agents than those of 'Duel'"):
-        Cast(read_parts([f"model:{MODELS / 'unity_examples' / '3DBallHard.onnx'}"]), env).brain("Duel", 0)
+        BrainAssignment(read_parts([f"model:{MODELS / 'unity_examples' / '3DBallHard.onnx'}"]), env).brain("Duel", 0)

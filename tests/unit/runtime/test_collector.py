@@ -15,9 +15,9 @@ from palaestra.core.errors import NotFinite
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action, Decision, TimeStep
 from palaestra.data.rollout import Rollout
-from palaestra.envs.base import Env, Staggers
-from palaestra.models.policy import Chosen, Policy
-from palaestra.runtime.collect.collector import Collector, Seat, pack, unpack
+from palaestra.envs.base import Env, StaggersEpisodes
+from palaestra.models.policy import PendingDecision, Policy
+from palaestra.runtime.collect.collector import BehaviorCollector, Collector, pack, unpack
 from palaestra.runtime.environments.make import make_env
 from palaestra.runtime.storage.tensor_files import flatten, restore
 from palaestra.trainers.ppo import PPO
@@ -34,16 +34,16 @@ class Watched(Policy):
         super().__init__(policy.network, policy.generator)
         self.answers: list[tuple[TimeStep, Decision]] = []
 
-    def choose(self, step: TimeStep) -> Chosen:
+    def choose(self, step: TimeStep) -> PendingDecision:
         decision = super().choose(step).decision()
         self.answers.append((step, decision))
-        return Chosen(decision.action, lambda: decision)
+        return PendingDecision(decision.action, lambda: decision)
 
 
 def collector_of(env: Env, rollout_size: int | None = 20, seed: int = 0) -> Collector:
-    def join(name: str, spec: BehaviorSpec) -> Seat:
+    def join(name: str, spec: BehaviorSpec) -> BehaviorCollector:
         trainer = PPO(spec, behavior_settings(), CPU, seed)
-        return Seat(name, spec, Watched(trainer.policy), rollout_size)
+        return BehaviorCollector(name, spec, Watched(trainer.policy), rollout_size)
 
     return Collector(env, join, seed)
 
@@ -68,9 +68,9 @@ def test_a_rollout_has_at_least_as_many_decisions_as_asked_for():
 def test_memory_goes_with_its_episode_though_nobody_acts_when_that_ends():
     env = Anything((ObsSpec("vector", (3,)),), ActionSpec(2), areas=1, steady=False)  # often its one slot ends and does not act
 
-    def join(name: str, spec: BehaviorSpec) -> Seat:
+    def join(name: str, spec: BehaviorSpec) -> BehaviorCollector:
         network = {"memory": {"sequence_length": 4, "memory_size": 8}}
-        return Seat(name, spec, PPO(spec, behavior_settings(network=network), CPU, 0).policy, 30)
+        return BehaviorCollector(name, spec, PPO(spec, behavior_settings(network=network), CPU, 0).policy, 30)
 
     rollout = Collector(env, join, 0).collect(500, never)["Any"]
     assert rollout.lengths is not None
@@ -270,10 +270,10 @@ class Training:
         self.settings = {**SETTINGS, **settings}
         self.collector = Collector(env, self._join, seed)
 
-    def _join(self, name: str, spec: BehaviorSpec) -> Seat:
+    def _join(self, name: str, spec: BehaviorSpec) -> BehaviorCollector:
         trainer = PPO(spec, behavior_settings(**self.settings), CPU, 7)
         self.trainers[name] = trainer
-        return Seat(name, spec, trainer.policy, trainer.rollout_size)
+        return BehaviorCollector(name, spec, trainer.policy, trainer.rollout_size)
 
     def go_on(self, until: int) -> None:
         while self.ticks < until:
@@ -445,9 +445,9 @@ def test_looking_at_a_policys_shapes_leaves_its_random_numbers_where_they_were()
 def test_of_staggered_episodes_only_whole_ones_are_told_after_a_resume_too():
     def collector() -> Collector:
         env = make_env("builtin:Match3", areas=8)
-        assert isinstance(env, Staggers)
+        assert isinstance(env, StaggersEpisodes)
         policy = PPO(env.behaviors["Match3VectorObs"], behavior_settings(), CPU, 0).policy
-        return Collector(env, lambda name, spec: Seat(name, spec, policy, None), 3, (), env)
+        return Collector(env, lambda name, spec: BehaviorCollector(name, spec, policy, None), 3, (), env)
 
     first = collector()
     first.collect(300, never)

@@ -12,7 +12,7 @@ from unity_client import Client, actions, brain, info, vector
 from unity_games import Ball, Game, make_build
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
-from palaestra.runtime.doctor import Examination, Limit, Stage, examine
+from palaestra.runtime.doctor import CheckStage, Examination, Limit, examine
 from palaestra.runtime.doctor.examination import Timing, random_action, worth_starting
 from palaestra.runtime.doctor.findings import Circumstances, of_behavior
 from palaestra.runtime.doctor.meters import BehaviorMeter
@@ -35,13 +35,13 @@ class Ear:
 
     def __init__(self) -> None:
         self.waited_for: list[str] = []
-        self.stages: list[Stage] = []
+        self.stages: list[CheckStage] = []
         self.lines: list[str] = []
 
     def begins(self, stage: str) -> None:
         self.waited_for.append(stage)
 
-    def ended(self, stage: Stage) -> None:
+    def ended(self, stage: CheckStage) -> None:
         self.stages.append(stage)
 
     def says(self, text: str) -> None:
@@ -60,7 +60,7 @@ def doctor(
     return examine(settings_of(name, config=config, **place), Limit(ticks), ear or Ear(), listed=config is not None)
 
 
-def failed(found: Examination) -> Stage:
+def failed(found: Examination) -> CheckStage:
     assert not found.healthy
     return found.stages[-1]
 

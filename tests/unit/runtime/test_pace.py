@@ -1,4 +1,4 @@
-from palaestra.cli.run import Pace
+from palaestra.cli.run import PlaybackClock
 
 
 def test_ticks_are_as_far_apart_as_asked_and_lost_time_is_not_made_up_for():
@@ -8,7 +8,7 @@ def test_ticks_are_as_far_apart_as_asked_and_lost_time_is_not_made_up_for():
         slept.append(round(seconds, 6))
         now[0] += seconds
 
-    pace = Pace(lambda: now[0], sleep)
+    pace = PlaybackClock(lambda: now[0], sleep)
     for seconds, work in ((0.5, 0.1), (0.5, 0.2), (0.5, 2.0), (0.5, 0.0), (0.25, 0.1), (0.5, 0)):
         pace.wait(seconds)
         now[0] += work

@@ -16,8 +16,8 @@ from tiny_envs import table
 
 from palaestra.runtime.logging.console import Console
 from palaestra.runtime.logging.tracker import Tracker
-from palaestra.runtime.self_play.match_ratings import Game, Results
-from palaestra.runtime.self_play.self_play_behavior import Contender
+from palaestra.runtime.self_play.match_ratings import Match, MatchRatings
+from palaestra.runtime.self_play.self_play_behavior import SelfPlayBehavior
 from palaestra.runtime.storage.snapshots import SnapshotFiles
 from palaestra.scenario.ratings import START, Skill
 from palaestra.scenario.self_play import LEARNING
@@ -112,9 +112,11 @@ class Player:
 def rated(players: list[int], rewards: list[float]) -> dict[int, Skill]:
     """Skills after a game of three sides, one agent each, that began as equals."""
     player = Player({number: Skill(deviation=2.0) for number in set(players)})
-    game = Game([("Fighter", team) for team in range(3)], {"": np.array([players])}, {"Fighter": np.arange(3)}, False, {})
+    game = Match([("Fighter", team) for team in range(3)], {"": np.array([players])}, {"Fighter": np.arange(3)}, False, {})
     step = replace(table(torch.zeros(3, 1), terminated=[0, 1, 2]), reward=torch.tensor(rewards), area=torch.zeros(3, dtype=torch.int64))
-    Results(Tracker([]), Console(debug=False)).of_areas(game, {"Fighter": step}, torch.ones(1) > 0, {"Fighter": cast(Contender, player)})
+    MatchRatings(Tracker([]), Console(debug=False)).of_areas(
+        game, {"Fighter": step}, torch.ones(1) > 0, {"Fighter": cast(SelfPlayBehavior, player)}
+    )
     return player.skills
 
 

@@ -10,7 +10,7 @@ from small_runs import settings, write
 import palaestra
 from palaestra.cli.commands import LIBRARIES
 from palaestra.cli.main import main
-from palaestra.runtime.run.waiting import FIRST, Waiting
+from palaestra.runtime.run.waiting import FIRST, WaitingNotice
 
 SLOW = """
 import time
@@ -26,7 +26,7 @@ def test_what_takes_long_is_told_ever_less_often(monkeypatch: pytest.MonkeyPatch
     assert FIRST < 2
     monkeypatch.setattr("palaestra.runtime.run.waiting.FIRST", 0.05)
     said: list[str] = []
-    with Waiting("opening it", said.append):
+    with WaitingNotice("opening it", said.append):
         time.sleep(1.0)
     assert 2 <= len(said) <= 4
     assert said[0] == "opening it: 0 s so far"
@@ -34,9 +34,9 @@ def test_what_takes_long_is_told_ever_less_often(monkeypatch: pytest.MonkeyPatch
 
 def test_what_is_short_is_not_told():
     said: list[str] = []
-    with Waiting("opening it", said.append):
+    with WaitingNotice("opening it", said.append):
         pass
-    with pytest.raises(ValueError, match="wrong"), Waiting("opening it", said.append):
+    with pytest.raises(ValueError, match="wrong"), WaitingNotice("opening it", said.append):
         raise ValueError("wrong")
     assert said == []
 

@@ -22,7 +22,7 @@ import palaestra
 from palaestra.cli.main import main
 from palaestra.core.errors import RunError, RunInUse
 from palaestra.runtime.logging.tracker import Summary
-from palaestra.runtime.storage.writer_lock import FRESH, LOCK, WRITER, Writer, WriterLock, network_file_system, sole_writer
+from palaestra.runtime.storage.writer_lock import FRESH, LOCK, WRITER, LockHolder, WriterLock, network_file_system, sole_writer
 
 HERE = Path(__file__).parents[1]
 
@@ -108,11 +108,11 @@ def test_a_child_of_a_killed_writer_does_not_keep_the_lock(tmp_path: Path):
 
 def test_a_name_that_is_no_writer_is_nobody(tmp_path: Path):
     file = tmp_path / WRITER
-    for text in ("", "[]", "{}", '{"pid": -1}', "[" * 100_000, json.dumps(asdict(replace(Writer.this(), pid=-1)))):
+    for text in ("", "[]", "{}", '{"pid": -1}', "[" * 100_000, json.dumps(asdict(replace(LockHolder.this(), pid=-1)))):
         file.write_text(text)
-        assert Writer.read(file) is None
+        assert LockHolder.read(file) is None
     with sole_writer(tmp_path, ignore):
-        assert Writer.read(file) is not None
+        assert LockHolder.read(file) is not None
 
 
 def without_locks(monkeypatch: pytest.MonkeyPatch, number: str) -> None:
@@ -151,7 +151,7 @@ def test_where_there_are_no_locks_a_writer_that_is_alive_is_noticed(tmp_path: Pa
 @pytest.mark.parametrize("locks", [True, False])
 def test_a_writer_on_another_machine_is_warned_of_where_it_saved_just_now(locks: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (tmp_path / LOCK).touch()
-    (tmp_path / WRITER).write_text(json.dumps(asdict(replace(Writer.this(), host="elsewhere"))))
+    (tmp_path / WRITER).write_text(json.dumps(asdict(replace(LockHolder.this(), host="elsewhere"))))
     if not locks:
         without_locks(monkeypatch, "ENOLCK")
         with pytest.raises(RunInUse, match="on elsewhere"):

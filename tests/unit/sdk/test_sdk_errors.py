@@ -11,7 +11,7 @@ from sdk_play import Walker, exchange, told
 
 from palaestra import sdk
 from palaestra.core.errors import EnvError, NotFinite
-from palaestra.sdk.protocol.exchange import Told
+from palaestra.sdk.protocol.exchange import AgentActions
 
 WHO = r"behavior 'Walker', agent 0 \((Bad|Walker)\)"
 
@@ -117,7 +117,7 @@ def test_a_heuristic_whose_actions_are_none(continuous: object, discrete: object
         def heuristic(self, actions: sdk.Actions) -> None:
             actions.continuous, actions.discrete = continuous, discrete  # type: ignore[assignment]
 
-    stage = sdk.Stage(lambda academy: academy.add(Bad()))
+    stage = sdk.Areas(lambda academy: academy.add(Bad()))
     stage.advance()
     with pytest.raises(EnvError, match=f"{WHO}.*{match}"):
         stage.heuristic("Walker?team=0")
@@ -152,7 +152,7 @@ def test_actions_of_another_shape():
     academy.add(Walker())
     academy.advance()
     with pytest.raises(EnvError, match=r"behavior 'Walker\?team=0' was told actions of shapes .*; expected \(\(1, 1\), \(1, 0\)\)"):
-        academy.answer({"Walker?team=0": Told(np.zeros((2, 1), np.float32), np.zeros((2, 0), np.int64))})
+        academy.answer({"Walker?team=0": AgentActions(np.zeros((2, 1), np.float32), np.zeros((2, 0), np.int64))})
 
 
 def masked(*forbidden: tuple[int, int]) -> sdk.Agent:

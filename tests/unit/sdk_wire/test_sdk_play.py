@@ -18,7 +18,7 @@ from palaestra import sdk
 from palaestra.core.errors import EnvError
 from palaestra.sdk.__main__ import load, main
 from palaestra.sdk.play import play, run
-from palaestra.sdk.protocol.client import Connection
+from palaestra.sdk.protocol.client import TrainerConnection
 from palaestra.wire import encode
 from palaestra.wire.messages import EXCHANGE
 
@@ -158,7 +158,7 @@ def test_a_game_that_is_not_there_is_named(place: str, message: str):
 
 
 def test_no_trainer_is_said_with_what_to_start():
-    connection = Connection(free_port(), patience=0.3)
+    connection = TrainerConnection(free_port(), patience=0.3)
     with pytest.raises(EnvError, match=r"no trainer listens on port .* start one first"):
         connection.exchange(b"")
     connection.close()

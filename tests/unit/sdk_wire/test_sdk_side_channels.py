@@ -8,7 +8,7 @@ import pytest
 
 from palaestra.core.errors import EnvError
 from palaestra.sdk.protocol.channels import FloatProperties, RawBytes
-from palaestra.sdk.protocol.side_channels import IncomingMessage, OutgoingMessage, SideChannel, SideChannels
+from palaestra.sdk.protocol.side_channels import GameSideChannels, IncomingMessage, OutgoingMessage, SideChannel
 from palaestra.wire import channels, side_channels
 
 ID = UUID("621f0a70-4f87-11ea-a6bf-784f4387d1f7")
@@ -19,7 +19,7 @@ class Both:
 
     def __init__(self, game: SideChannel, trainer: side_channels.SideChannel) -> None:
         self.warnings: list[str] = []
-        self.game = SideChannels([game], self.warnings.append)
+        self.game = GameSideChannels([game], self.warnings.append)
         self.trainer = side_channels.SideChannels([trainer], 1, self.warnings.append)
         self.trainer.connected(0)
 
@@ -62,7 +62,7 @@ class Echo(SideChannel):
 
 
 def test_a_channel_of_ones_own_answers():
-    game = SideChannels([Echo(str(ID))], pytest.fail)
+    game = GameSideChannels([Echo(str(ID))], pytest.fail)
     message = OutgoingMessage()
     message.write_string("hello")
     game.receive(side_channels.pack([(ID, bytes(message.buffer))]))
@@ -73,13 +73,13 @@ def test_a_channel_of_ones_own_answers():
 
 def test_channels_of_one_id_all_hear():
     areas = [RawBytes(ID), RawBytes(ID)]
-    SideChannels(areas, pytest.fail).receive(side_channels.pack([(ID, b"x")]))
+    GameSideChannels(areas, pytest.fail).receive(side_channels.pack([(ID, b"x")]))
     assert [area.take() for area in areas] == [[b"x"], [b"x"]]
 
 
 def test_unknown_channels_are_named_once():
     warnings: list[str] = []
-    game = SideChannels([], warnings.append)
+    game = GameSideChannels([], warnings.append)
     for _ in range(2):
         game.receive(side_channels.pack([(ID, b"x")]))
     assert len(warnings) == 1
@@ -92,9 +92,9 @@ def test_what_a_channel_raises_is_said_with_its_name():
             raise KeyError("speed")
 
     with pytest.raises(EnvError, match=r"side channel Faulty .*: its on_message_received failed: KeyError: 'speed'"):
-        SideChannels([Faulty(ID)], pytest.fail).receive(side_channels.pack([(ID, b"x")]))
+        GameSideChannels([Faulty(ID)], pytest.fail).receive(side_channels.pack([(ID, b"x")]))
     with pytest.raises(EnvError, match="the channel only sends"):
-        SideChannels([SideChannel(ID)], pytest.fail).receive(side_channels.pack([(ID, b"x")]))
+        GameSideChannels([SideChannel(ID)], pytest.fail).receive(side_channels.pack([(ID, b"x")]))
 
 
 def test_a_channel_without_an_id_is_an_error():
@@ -103,4 +103,4 @@ def test_a_channel_without_an_id_is_an_error():
             pass
 
     with pytest.raises(EnvError, match="Nameless has no id"):
-        SideChannels([Nameless()], pytest.fail)
+        GameSideChannels([Nameless()], pytest.fail)

@@ -10,13 +10,13 @@ import pytest
 from palaestra.core.errors import EnvError, ProtocolError
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.sdk.protocol import wire
-from palaestra.sdk.protocol.exchange import Said
+from palaestra.sdk.protocol.exchange import AgentOutputs
 from palaestra.wire import encode
 from palaestra.wire.decode import Infos, decode
 from palaestra.wire.encode import CAPABILITIES, ActionWriter
 from palaestra.wire.handshake import greet
 from palaestra.wire.messages import Observation, UnityMessage
-from palaestra.wire.readers import Reader
+from palaestra.wire.readers import AgentInfoReader
 
 RNG = np.random.default_rng(5)
 DISCRETE = ActionSpec(branches=(3, 2))
@@ -29,7 +29,7 @@ def said(
     mask: np.ndarray | None = None,
     compressed: bool = False,
     key: str = "Ball?team=1",
-) -> Said:
+) -> AgentOutputs:
     agents = len(obs[0][1])
     ended = np.zeros(agents, np.bool_) if done is None else np.array(done)
     infos = Infos(
@@ -44,26 +44,26 @@ def said(
     )
     spec = BehaviorSpec(tuple(each for each, _ in obs), action)
     columns = tuple(np.asarray(column, np.float32) for _, column in obs)
-    return Said(key, spec, (compressed,) * len(obs), infos, columns, mask)
+    return AgentOutputs(key, spec, (compressed,) * len(obs), infos, columns, mask)
 
 
-def read(raw: bytes) -> tuple[Reader, Infos]:
+def read(raw: bytes) -> tuple[AgentInfoReader, Infos]:
     """The only behavior of a message, as a trainer of ours reads it."""
     incoming = decode(raw)
     (brain,) = incoming.hello.brain_parameters
     ((key, infos),) = incoming.infos.items()
     assert brain.brain_name == key
-    return Reader(key, brain, infos, wire.PACKAGE), infos
+    return AgentInfoReader(key, brain, infos, wire.PACKAGE), infos
 
 
-def observations(one: Said, without: str = "") -> tuple[np.ndarray, ...]:
-    reader, infos = read(wire.Writer(set(CAPABILITIES) - {without}).write({one.key: one}))
+def observations(one: AgentOutputs, without: str = "") -> tuple[np.ndarray, ...]:
+    reader, infos = read(wire.MessageWriter(set(CAPABILITIES) - {without}).write({one.key: one}))
     assert reader.spec == one.spec
     return reader.observations(infos)
 
 
-def first_observation(one: Said, without: str = "") -> Observation:
-    message = UnityMessage.FromString(wire.Writer(set(CAPABILITIES) - {without}).write({one.key: one}))
+def first_observation(one: AgentOutputs, without: str = "") -> Observation:
+    message = UnityMessage.FromString(wire.MessageWriter(set(CAPABILITIES) - {without}).write({one.key: one}))
     return message.unity_output.rl_output.agentInfos[one.key].value[0].observations[0]
 
 
@@ -130,7 +130,7 @@ def test_dimensions_are_marked_as_unity_marks_them(kind: str, dimensions: list[i
 
 def test_ids_rewards_ends_and_groups_arrive():
     one = said(KINDS["vector"], done=[True, True, False, False])
-    _, came = read(wire.Writer(CAPABILITIES).write({one.key: one}))
+    _, came = read(wire.MessageWriter(CAPABILITIES).write({one.key: one}))
     for name in ("id", "reward", "done", "cut", "group", "group_reward"):
         np.testing.assert_array_equal(getattr(came, name), getattr(one.infos, name), err_msg=name)
 
@@ -138,7 +138,7 @@ def test_ids_rewards_ends_and_groups_arrive():
 def test_largest_ids_arrive():
     one = said(KINDS["vector"])
     one.infos.id[:] = [0, 127, 128, 2**31 - 1]
-    _, came = read(wire.Writer(CAPABILITIES).write({one.key: one}))
+    _, came = read(wire.MessageWriter(CAPABILITIES).write({one.key: one}))
     assert came.id.tolist() == [0, 127, 128, 2**31 - 1]
 
 
@@ -146,7 +146,7 @@ def test_largest_ids_arrive():
 def test_masks_are_forbidden_choices(compressed: bool):
     allowed = np.array([[1, 0, 1, 1, 1], [1, 1, 1, 1, 1], [0, 0, 1, 0, 1], [1, 1, 1, 1, 0]], np.bool_)
     one = said(KINDS["image"], action=DISCRETE, mask=allowed, compressed=compressed)
-    raw = wire.Writer(CAPABILITIES).write({one.key: one})
+    raw = wire.MessageWriter(CAPABILITIES).write({one.key: one})
     message = UnityMessage.FromString(raw)
     assert list(message.unity_output.rl_output.agentInfos[one.key].value[0].action_mask) == [False, True, False, False, False]
     reader, infos = read(raw)
@@ -155,38 +155,38 @@ def test_masks_are_forbidden_choices(compressed: bool):
 
 def test_without_a_written_mask_none_is_sent():
     one = said(KINDS["vector"], action=DISCRETE)
-    message = UnityMessage.FromString(wire.Writer(CAPABILITIES).write({one.key: one}))
+    message = UnityMessage.FromString(wire.MessageWriter(CAPABILITIES).write({one.key: one}))
     assert not message.unity_output.rl_output.agentInfos[one.key].value[0].action_mask
 
 
 @pytest.mark.parametrize("action", [ActionSpec(3), DISCRETE, ActionSpec(2, (4,))])
 def test_actions_are_introduced(action: ActionSpec):
-    reader, _ = read(wire.Writer(CAPABILITIES).write({"Ball?team=1": said(KINDS["vector"], action=action)}))
+    reader, _ = read(wire.MessageWriter(CAPABILITIES).write({"Ball?team=1": said(KINDS["vector"], action=action)}))
     assert reader.spec.action == action
     assert reader.team == 1
 
 
 @pytest.mark.parametrize("action", [ActionSpec(3), DISCRETE])
 def test_trainers_without_hybrid_actions_read_the_fields_of_old(action: ActionSpec):
-    raw = wire.Writer(set(CAPABILITIES) - {"hybridActions"}).write({"Ball?team=1": said(KINDS["vector"], action=action)})
+    raw = wire.MessageWriter(set(CAPABILITIES) - {"hybridActions"}).write({"Ball?team=1": said(KINDS["vector"], action=action)})
     assert not decode(raw).hello.brain_parameters[0].HasField("action_spec")
     assert read(raw)[0].spec.action == action
 
 
 def test_hybrid_actions_are_an_error_where_the_trainer_cannot_take_them():
-    writer = wire.Writer(set(CAPABILITIES) - {"hybridActions"})
+    writer = wire.MessageWriter(set(CAPABILITIES) - {"hybridActions"})
     with pytest.raises(EnvError, match=r"behavior 'Ball\?team=1' has continuous and discrete actions together"):
         writer.write({"Ball?team=1": said(KINDS["vector"], action=ActionSpec(1, (2,)))})
 
 
 def test_variable_length_is_an_error_where_the_trainer_cannot_take_it():
-    writer = wire.Writer(set(CAPABILITIES) - {"variableLengthObservation"})
+    writer = wire.MessageWriter(set(CAPABILITIES) - {"variableLengthObservation"})
     with pytest.raises(EnvError, match="its observation 'enemies' has a variable length"):
         writer.write({"Ball?team=1": said(KINDS["variable length"])})
 
 
 def test_behaviors_are_introduced_once_and_may_come_later():
-    writer, one, two = wire.Writer(CAPABILITIES), said(KINDS["vector"]), said(KINDS["goal"], key="Late?team=0")
+    writer, one, two = wire.MessageWriter(CAPABILITIES), said(KINDS["vector"]), said(KINDS["goal"], key="Late?team=0")
     first = decode(writer.write({one.key: one}))
     second = decode(writer.write({one.key: one, two.key: two}, b"stats"))
     assert [brain.brain_name for brain in first.hello.brain_parameters] == [one.key]
@@ -201,7 +201,7 @@ def test_the_first_messages_are_those_of_a_player():
     assert (game.package, game.communication, game.missing) == ("3.0.0", "1.5.0", [])
     assert decode(wire.ready()).hello is None
     trainer = wire.read_greeting(encode.initialization(7, 3))
-    assert trainer == wire.Trainer(7, 3, encode.PACKAGE, "1.5.0", frozenset(CAPABILITIES))
+    assert trainer == wire.TrainerGreeting(7, 3, encode.PACKAGE, "1.5.0", frozenset(CAPABILITIES))
 
 
 def test_commands_are_read():

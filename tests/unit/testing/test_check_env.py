@@ -8,7 +8,7 @@ import torch
 
 from palaestra.core.errors import EnvError
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
-from palaestra.core.timestep import Ends, TimeStep
+from palaestra.core.timestep import FinalObs, TimeStep
 from palaestra.testing import check_env
 
 NAME, SLOTS = "Walk", 3
@@ -42,7 +42,7 @@ class Walk:
             group_reward=torch.zeros(SLOTS),
             terminated=terminated,
             truncated=truncated,
-            ends=Ends(slots, (torch.zeros(len(slots), 2),)),
+            ends=FinalObs(slots, (torch.zeros(len(slots), 2),)),
             action_mask=torch.tensor([True, True, False, True, True]).expand(SLOTS, 5),
             area=rows,
             team=torch.zeros_like(rows),
@@ -90,7 +90,7 @@ class Coming(Walk):
         rows, nobody = torch.arange(n), torch.zeros(n, dtype=torch.bool)
         acting = rows % 2 == 0
         obs, mask, area = (torch.full((n, 2), drawn[0].item()),), acting[:, None].expand(n, 5), rows % SLOTS
-        ends = Ends(rows[:0], (torch.zeros(0, 2),))
+        ends = FinalObs(rows[:0], (torch.zeros(0, 2),))
         return TimeStep(obs, acting, torch.zeros(n), torch.zeros(n), nobody, nobody, ends, mask, area, rows, rows)
 
     def state_dict(self):
@@ -112,7 +112,7 @@ class Losing(Coming):
             return step
         lost = torch.arange(self.slots) == self.slots // 2
         step = replace(step, lost=lost, acting=step.acting & (self.slots % 3 > 0))
-        return step if not self.ends_too else replace(step, terminated=lost, ends=Ends(lost.nonzero()[:, 0], (torch.zeros(1, 2),)))
+        return step if not self.ends_too else replace(step, terminated=lost, ends=FinalObs(lost.nonzero()[:, 0], (torch.zeros(1, 2),)))
 
     def step(self, actions):
         assert (NAME in actions) == (self.slots % 3 > 0 or self.slots == 1)
@@ -138,8 +138,8 @@ def spoiled(**columns):
     return Spoiled()
 
 
-def cut_short(step: TimeStep) -> Ends:
-    return Ends(step.ends.slots[1:], tuple(obs[1:] for obs in step.ends.obs))
+def cut_short(step: TimeStep) -> FinalObs:
+    return FinalObs(step.ends.slots[1:], tuple(obs[1:] for obs in step.ends.obs))
 
 
 def with_nan(step: TimeStep) -> tuple[torch.Tensor, ...]:
@@ -165,8 +165,8 @@ def with_nan(step: TimeStep) -> tuple[torch.Tensor, ...]:
         (spoiled(acting=lambda step: step.acting & (step.area > 0)), "slot 0 is not acting; every slot of a steady"),
         (spoiled(acting=lambda step: None), "acting is a NoneType"),
         (spoiled(ends=cut_short), r"ends.slots is \[.*\]; expected"),
-        (spoiled(ends=lambda step: Ends(step.ends.slots.flip(0), step.ends.obs)), "rising"),
-        (spoiled(ends=lambda step: Ends(step.ends.slots, (step.ends.obs[0][:, :1],))), r"ends.obs\[0\] 'drawn'"),
+        (spoiled(ends=lambda step: FinalObs(step.ends.slots.flip(0), step.ends.obs)), "rising"),
+        (spoiled(ends=lambda step: FinalObs(step.ends.slots, (step.ends.obs[0][:, :1],))), r"ends.obs\[0\] 'drawn'"),
         (spoiled(ends=lambda step: None), "ends is a NoneType"),
         (spoiled(action_mask=lambda step: step.action_mask[:, :4]), r"action_mask is torch.bool \(3, 4\)"),
         (spoiled(action_mask=lambda step: step.action_mask & False), "agent 0 may choose nothing in branch 0"),
@@ -176,7 +176,7 @@ def with_nan(step: TimeStep) -> tuple[torch.Tensor, ...]:
         (spoiled(lost=lambda step: step.acting), "lost is a column; expected None, as no episode of a steady behavior"),
         (spoiled(lost=lambda step: step.acting[:1]), r"lost is torch.bool \(1,\)"),
         (
-            spoiled(terminated=lambda step: step.area == 0, ends=lambda step: Ends(step.area[:1], (step.obs[0][:1],))),
+            spoiled(terminated=lambda step: step.area == 0, ends=lambda step: FinalObs(step.area[:1], (step.obs[0][:1],))),
             "reset reports ended episodes",
         ),
     ],
@@ -194,7 +194,7 @@ class Image(Walk):
     def table(self, drawn, reward):
         step = super().table(drawn, reward)
         last = torch.zeros(len(step.ends.slots), 1, 2, 2)
-        return replace(step, obs=(torch.full((SLOTS, 1, 2, 2), 255.0),), ends=Ends(step.ends.slots, (last,)))
+        return replace(step, obs=(torch.full((SLOTS, 1, 2, 2), 255.0),), ends=FinalObs(step.ends.slots, (last,)))
 
 
 class Rewriting(Walk):

@@ -18,7 +18,7 @@ from palaestra.demos import DemoRecord
 from palaestra.models.actor_critic import ActorCritic
 from palaestra.rewards.demonstrations import load_demonstrations
 from palaestra.rewards.expert_decisions import Decisions
-from palaestra.trainers.imitation import LOSS, Cloning, Imitation, Lesson, cross_entropy, lessons_of, squared_errors
+from palaestra.trainers.imitation import LOSS, Cloning, Imitation, ImitationBatch, cross_entropy, imitation_batches, squared_errors
 from palaestra.trainers.ppo import PPO
 from palaestra.trainers.sac import SAC
 
@@ -80,7 +80,7 @@ def test_a_loss_is_the_error_of_what_is_played_and_the_entropy_of_what_is_allowe
     action = Action(torch.rand(6, 2), torch.randint(0, 2, (6, 2)))
     mask = torch.ones(6, 4, dtype=torch.bool)
     mask[0, 1 - action.discrete[0, 0]] = False  # the first row's first branch leaves one choice: nothing is left to be learned of it
-    loss, errors = imitation.loss(Lesson(Decisions(obs, action, mask)))
+    loss, errors = imitation.loss(ImitationBatch(Decisions(obs, action, mask)))
     output = network.outputs(network.prepare(obs))
     logits = [output[:, 2:4], output[:, 4:]]
     terms = [torch.nn.functional.cross_entropy(part, action.discrete[:, i], reduction="none") for i, part in enumerate(logits)]
@@ -172,7 +172,7 @@ def test_with_memory_episodes_are_learned_in_order_from_an_empty_one(tmp_path: P
     made, network = cloning(path, spec, memory={"sequence_length": 8, "memory_size": 16}, num_epoch=200)
     losses = [made.update(0)[LOSS] for _ in range(2)]
     assert losses[-1] < 0.05
-    lessons = lessons_of(load_demonstrations(path, spec, CPU), network, 2)
+    lessons = imitation_batches(load_demonstrations(path, spec, CPU), network, 2)
     assert lessons.table is not None
     parts = [rows.tolist() for rows, _ in lessons.table.take(np.arange(4)[:, None], lessons.memory)]
     assert parts == [[0, 1], [2], [3, 4], [5]]

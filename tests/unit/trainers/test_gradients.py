@@ -9,7 +9,7 @@ from torch import Tensor
 
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action
-from palaestra.data.minibatches import Rows
+from palaestra.data.minibatches import Minibatch
 from palaestra.models.actor_critic import ActorCritic
 from palaestra.models.distributions import log_prob_and_entropy
 from palaestra.models.optimizer import flatten
@@ -33,7 +33,7 @@ def some_mask(rows: int, spec: BehaviorSpec) -> Tensor:
     return mask
 
 
-def rows_of(network: ActorCritic, rows: int, masked: bool) -> Rows:
+def rows_of(network: ActorCritic, rows: int, masked: bool) -> Minibatch:
     """Experience whose ratios lie on both sides of the clip range, with odd parameters in the network."""
     spec, action, dtype = network.spec, network.spec.action, network.log_std.dtype
     for parameter in network.parameters():
@@ -49,12 +49,12 @@ def rows_of(network: ActorCritic, rows: int, masked: bool) -> Rows:
         log_prob, _ = log_prob_and_entropy(output, network.log_std, mask, sample, spec.action)
     old = log_prob + 0.4 * torch.randn_like(log_prob)
     near = value + 0.3 * torch.randn_like(value)
-    return Rows(
+    return Minibatch(
         inputs, sample.continuous, sample.discrete, old, torch.randn(rows, dtype=dtype), near, value + torch.randn_like(value), mask
     )
 
 
-def compare(network: ActorCritic, rows: Rows, c: Coefficients) -> None:
+def compare(network: ActorCritic, rows: Minibatch, c: Coefficients) -> None:
     losses = Autograd(network)(rows, c)
     expected = {name: p.new_zeros(p.shape) if p.grad is None else p.grad for name, p in network.named_parameters()}
     whole = flatten(network)
@@ -124,7 +124,7 @@ def test_masked_choices_get_no_gradient():
     network = ActorCritic(spec_of((5,), branches=(3,)), network_settings())
     rows = rows_of(network, 8, masked=False)
     mask = torch.tensor([[True, True, False]]).expand(8, 3)
-    rows = Rows(rows.inputs, rows.continuous, rows.discrete.clamp(max=1), rows.log_prob, rows.advantage, rows.value, rows.target, mask)
+    rows = Minibatch(rows.inputs, rows.continuous, rows.discrete.clamp(max=1), rows.log_prob, rows.advantage, rows.value, rows.target, mask)
     flatten(network)
     ClosedForm(network)(rows, Coefficients(0.2, 0.03, 0.5, False))
     assert network.action_head.bias.grad is not None

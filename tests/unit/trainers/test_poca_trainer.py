@@ -18,20 +18,20 @@ from palaestra.core.metrics import Metrics
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action, Decision, TimeStep
 from palaestra.data.buffers import RolloutBuffer, SlottedBuffer, SteadyBuffer
-from palaestra.data.group_minibatches import MomentBatches
-from palaestra.data.group_steps import MomentTable
-from palaestra.data.minibatches import Rows
+from palaestra.data.group_minibatches import GroupMinibatches
+from palaestra.data.group_steps import GroupSteps
+from palaestra.data.minibatches import Minibatch
 from palaestra.data.rollout import Rollout
 from palaestra.data.sequences import SequenceTable
 from palaestra.losses.returns import gae
 from palaestra.models.actor_critic import CRITIC
 from palaestra.models.distributions import log_prob_and_entropy
 from palaestra.models.group_critic import GroupCritic
-from palaestra.runtime.collect.collector import Collector, Seat
+from palaestra.runtime.collect.collector import BehaviorCollector, Collector
 from palaestra.testing import check_trainer
 from palaestra.trainers.poca import POCA
 from palaestra.trainers.ppo import PPO
-from palaestra.trainers.values import Critique, GroupCritique, settled
+from palaestra.trainers.values import GroupValues, ValueEstimates, settled
 
 MEMORY = {"sequence_length": 6, "memory_size": 8}
 MIXED = spec_of((2,), (1,), continuous=2, branches=(3, 2))
@@ -47,12 +47,12 @@ def group_critic(trainer: POCA) -> GroupCritic:
     return trainer.network.value_head
 
 
-def critique_of(trainer: POCA, rollout: Rollout) -> GroupCritique:
+def critique_of(trainer: POCA, rollout: Rollout) -> GroupValues:
     memory = trainer.settings.network_settings.memory
-    return GroupCritique(trainer.network, rollout, MomentBatches(MomentTable(rollout), memory and memory.sequence_length))
+    return GroupValues(trainer.network, rollout, GroupMinibatches(GroupSteps(rollout), memory and memory.sequence_length))
 
 
-def rows_of(trainer: POCA, rollout: Rollout) -> Rows:
+def rows_of(trainer: POCA, rollout: Rollout) -> Minibatch:
     critique = critique_of(trainer, rollout)
     return trainer._rows(critique, settled(rollout, (trainer._reward(critique),))[0].unsqueeze(1), Metrics())
 
@@ -173,7 +173,7 @@ def test_without_groups_targets_are_those_of_ppo(memory: dict[str, int] | None, 
     lengths = torch.full((5,), time) if rollout.lengths is None else rollout.lengths
     cut = ended | (torch.arange(time).unsqueeze(1) >= lengths - 1)
     with torch.no_grad():
-        critique = Critique(trainer.network, rollout, SequenceTable(rollout, 6) if memory else None)
+        critique = ValueEstimates(trainer.network, rollout, SequenceTable(rollout, 6) if memory else None)
         value = critique.value()
         following = critique.following(value)[..., 0] * ~rollout.terminated
     reward = rollout.reward + rollout.group_reward
@@ -335,9 +335,9 @@ def learned(kind: type[POCA] | type[PPO], name: str) -> float:
     settings = behavior_settings(hyper, {"hidden_units": 32, "num_layers": 1}, trainer_type=name, max_steps=30_000)
     trainers: list[POCA | PPO] = []
 
-    def join(behavior: str, spec: BehaviorSpec) -> Seat:
+    def join(behavior: str, spec: BehaviorSpec) -> BehaviorCollector:
         trainers.append(kind(spec, settings, CPU, 0))
-        return Seat(behavior, spec, trainers[0].policy, trainers[0].rollout_size, trainers[0].keeps)
+        return BehaviorCollector(behavior, spec, trainers[0].policy, trainers[0].rollout_size, trainers[0].keeps)
 
     collector = Collector(Sacrifice(32), join, 0)
     seat = collector.seats["Sacrifice"]

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from palaestra.core.row_index import Sequences
 from palaestra.core.specs import BehaviorSpec
-from palaestra.data.minibatches import Rows
+from palaestra.data.minibatches import Minibatch
 from palaestra.trainers import gradients
 from palaestra.trainers.gradients import Autograd, Coefficients
 from palaestra.trainers.ppo import PPO
@@ -30,7 +30,7 @@ def gradient(spec: BehaviorSpec, network: dict[str, Any]) -> tuple[PPO, Tensor]:
     obs = tuple(torch.rand(16, *one.shape) for one in spec.obs)
     components = spec.action.components
     sequences = Sequences(4, torch.arange(16), torch.zeros(4, ppo.network.memory_size)) if ppo.network.memory else None
-    rows = Rows(
+    rows = Minibatch(
         inputs=ppo.network.prepare(obs),
         continuous=torch.randn(16, spec.action.continuous),
         discrete=torch.zeros(16, len(spec.action.branches), dtype=torch.int64),

@@ -13,7 +13,7 @@ from torch import Tensor
 from palaestra.core.errors import ConfigError
 from palaestra.core.row_index import Sequences
 from palaestra.core.specs import BehaviorSpec
-from palaestra.core.timestep import Ends, TimeStep
+from palaestra.core.timestep import FinalObs, TimeStep
 from palaestra.data.buffers import SteadyBuffer
 from palaestra.data.rollout import Rollout
 from palaestra.trainers import sac
@@ -44,7 +44,7 @@ def tick(obs: Tensor, reward: Tensor, terminated: Tensor, truncated: Tensor, fin
         group_reward=torch.zeros(slots),
         terminated=terminated,
         truncated=truncated,
-        ends=Ends(ends, (final[ends],)),
+        ends=FinalObs(ends, (final[ends],)),
         action_mask=mask,
         area=none,
         team=none,

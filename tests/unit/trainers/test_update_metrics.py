@@ -9,7 +9,7 @@ import pytest
 import torch
 from tiny_envs import CPU, Bandit, behavior_settings
 
-from palaestra.runtime.collect.collector import Collector, Seat
+from palaestra.runtime.collect.collector import BehaviorCollector, Collector
 from palaestra.trainers.behavior import BehaviorSettings
 from palaestra.trainers.poca import POCA
 from palaestra.trainers.ppo import PPO
@@ -24,7 +24,9 @@ def measured(made: type[PPO] | type[POCA] | type[SAC], settings: BehaviorSetting
     """Of the last of some updates in a bandit."""
     env = Bandit(8, **(actions or {"continuous": 2, "branches": (2,)}))
     trainer = made(env.behaviors["Bandit"], settings, CPU, 0)
-    collector = Collector(env, lambda name, spec: Seat(name, spec, trainer.policy, trainer.rollout_size, trainer.keeps), seed=0)
+    collector = Collector(
+        env, lambda name, spec: BehaviorCollector(name, spec, trainer.policy, trainer.rollout_size, trainer.keeps), seed=0
+    )
     values: dict[str, float] = {}
     for _ in range(updates):
         values = trainer.update(collector.collect(1000, lambda: False)["Bandit"], 0).read()

@@ -19,7 +19,7 @@ from palaestra.data.rollout import Rollout
 from palaestra.data.sequences import SequenceTable
 from palaestra.models.distributions import log_prob_and_entropy
 from palaestra.trainers.ppo import PPO
-from palaestra.trainers.values import Critique
+from palaestra.trainers.values import ValueEstimates
 
 MEMORY = {"sequence_length": 6, "memory_size": 8}
 SPEC = spec_of((2,), (1,), continuous=2, branches=(3, 2))
@@ -83,7 +83,7 @@ def test_a_rollout_is_valued_as_one_decision_at_a_time(stream: str, shared: bool
     ppo = trainer(stream == "steady", shared_critic=shared)
     made = Stream(5, steady=stream == "steady", masked=True, **({"grows_at": 20, "losses": 0.05} if "lossy" in stream else {}))
     for rollout in played(ppo, made):
-        critique = Critique(ppo.network, rollout, SequenceTable(rollout, 6))
+        critique = ValueEstimates(ppo.network, rollout, SequenceTable(rollout, 6))
         value = critique.value()
         following = critique.following(value)
         assert len(rollout.final_rows)

@@ -13,7 +13,7 @@ ANALYTICS = UUID("b664a4a9-d86f-5a5f-95cb-e8353a7e8356")
 _PACKAGE = "communicator_objects"
 
 
-class AnalyticsChannel(SideChannel):
+class AnalyticsSender(SideChannel):
     """One message of the run, one of each behavior; all of them again for a game that starts again."""
 
     restates = True

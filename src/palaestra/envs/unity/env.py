@@ -24,17 +24,17 @@ from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.base import BehaviorFacts, Distribution, TrainingFacts
 from palaestra.envs.slots import Ids
 from palaestra.envs.unity import executable
-from palaestra.envs.unity.analytics import AnalyticsChannel
+from palaestra.envs.unity.analytics import AnalyticsSender
 from palaestra.envs.unity.capacity import Room
-from palaestra.envs.unity.game_instance import Copy
+from palaestra.envs.unity.game_instance import GameInstance
 from palaestra.envs.unity.options import UnityOptions
-from palaestra.envs.unity.table import Arrival, Table
+from palaestra.envs.unity.table import Arrival, BehaviorTable
 from palaestra.envs.unity.timeouts import Phase
-from palaestra.wire.channels import EngineChannel, ParametersChannel, StatsChannel
+from palaestra.wire.channels import EngineSender, ParametersSender, StatsReceiver
 from palaestra.wire.encode import ActionWriter, goodbye
-from palaestra.wire.handshake import Game
+from palaestra.wire.handshake import GameVersion
 from palaestra.wire.limits import WarningBrake, cut_log
-from palaestra.wire.readers import Reader
+from palaestra.wire.readers import AgentInfoReader
 from palaestra.wire.server import Call, HungUp, Inbox
 from palaestra.wire.side_channels import SideChannel, SideChannels
 
@@ -73,13 +73,13 @@ class UnityEnv:
         self.parameters: Mapping[str, float] = MappingProxyType({})  # a game takes any, and keeps its defaults to itself
         self.inbox: Inbox = SimpleQueue()
         self.seed, self.progress = 0, 0
-        self._parameters = ParametersChannel(options.copies)
+        self._parameters = ParametersSender(options.copies)
         self._brake = WarningBrake(lambda text: self.tell("warning", text))
-        self._stats = StatsChannel(self.complain)
-        self._analytics = AnalyticsChannel()
-        own = (EngineChannel(options.engine), self._parameters, self._stats, self._analytics)
+        self._stats = StatsReceiver(self.complain)
+        self._analytics = AnalyticsSender()
+        own = (EngineSender(options.engine), self._parameters, self._stats, self._analytics)
         self.channels = SideChannels((*own, *side_channels), options.copies, self.complain)
-        self.copies: list[Copy] = []
+        self.copies: list[GameInstance] = []
         """Those that have been started for the first time."""
         self._room: Room | None = None
         self._full = False
@@ -88,7 +88,7 @@ class UnityEnv:
         self.entered: Callable[[int, Phase], None] = lambda copy, phase: None
         """Called when the conversation with a copy gets to another phase, a process's start and end among them."""
         self._sources = 0
-        self._tables: dict[str, Table] = {}
+        self._tables: dict[str, BehaviorTable] = {}
         self._writers: dict[str, ActionWriter] = {}
         self._asked: dict[str, dict[tuple[int, str], Ids]] = {}
         self._lost: list[int] = []
@@ -99,7 +99,7 @@ class UnityEnv:
         self._interrupted = False
         self._begun = False
         """An agent of any copy has asked for a decision."""
-        self._game: Game | None = None
+        self._game: GameVersion | None = None
 
     def tell(self, level: str, text: str) -> None:
         """A line for people."""
@@ -118,12 +118,12 @@ class UnityEnv:
         """A game broke off: the next tables say so of its agents."""
         self._lost.append(source)
 
-    def admit(self, reader: Reader) -> None:
+    def admit(self, reader: AgentInfoReader) -> None:
         """A behavior of some copy and team, to be shown in the table of its name."""
         known = self.behaviors.get(reader.name)
         if known is None:
             self._specs[reader.name] = reader.spec
-            self._tables[reader.name], self._writers[reader.name] = Table(reader.spec), ActionWriter(reader.spec.action)
+            self._tables[reader.name], self._writers[reader.name] = BehaviorTable(reader.spec), ActionWriter(reader.spec.action)
         else:
             reader.matches(known)
 
@@ -140,7 +140,7 @@ class UnityEnv:
                 copy.arrivals, copy.fresh = [], False
                 if copy.phase not in (Phase.DOWN, Phase.STARTING, Phase.GREETED):
                     copy.reset()
-            self._tables = {name: Table(spec) for name, spec in self.behaviors.items()}
+            self._tables = {name: BehaviorTable(spec) for name, spec in self.behaviors.items()}
             self._lost, self._asked = [], {}
         while True:
             self._gather()
@@ -181,7 +181,7 @@ class UnityEnv:
             self.tell("info", f"Listening on port {port}. Start training by pressing the Play button in the Unity Editor.")
 
     def _add_copy(self) -> None:
-        copy = Copy(len(self.copies), self.options, self, self._executable, self._logs)
+        copy = GameInstance(len(self.copies), self.options, self, self._executable, self._logs)
         self.copies.append(copy)
         try:
             copy.start()
@@ -277,7 +277,7 @@ class UnityEnv:
             if isinstance(event, Call) and event is not copy.call:
                 event.answer(goodbye())  # of whatever went wrong; answered ones stay so
 
-    def _exit_of(self, copy: Copy) -> str:
+    def _exit_of(self, copy: GameInstance) -> str:
         """How its process ended, where it did."""
         process = copy.process
         deadline = time.monotonic() + 0.5
@@ -304,13 +304,13 @@ class UnityEnv:
                     raise
                 self._failed(copy, error)
 
-    def _cut_logs(self, copy: Copy) -> None:
+    def _cut_logs(self, copy: GameInstance) -> None:
         if copy.process is not None:
             for log in {copy.process.output, copy.process.log}:
                 if size := cut_log(log):
                     self.complain(f"{copy.name}: {log} has grown to {size >> 20} MiB; only what is written from now on is kept")
 
-    def _failed(self, copy: Copy, error: EnvError) -> None:
+    def _failed(self, copy: GameInstance, error: EnvError) -> None:
         """Gives the copy up, and has it started again if that is worth it. Raises the error where it is not."""
         delivered = copy.delivered
         copy.drop()
@@ -369,7 +369,7 @@ class UnityEnv:
         """Passed on to the first copy, where the game asks for it."""
         self._analytics.behavior_joins(facts)
 
-    def greeted(self, copy: int, game: Game) -> None:
+    def greeted(self, copy: int, game: GameVersion) -> None:
         """A copy introduced itself; the first of all tells people which version they train with."""
         if copy == 0:
             self._analytics.wanted = "trainingAnalytics" in game.capabilities
@@ -437,7 +437,7 @@ class UnityEnv:
             self._temporary = None
 
 
-def owes_a_request(copy: Copy) -> bool:
+def owes_a_request(copy: GameInstance) -> bool:
     """Whether a game is about to speak once more, and can then be told to end."""
     alive = copy.process.code() is None if copy.process is not None else copy.editor
     return alive and copy.phase not in (Phase.DOWN, Phase.STARTING) and copy.call is None

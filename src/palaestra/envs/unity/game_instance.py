@@ -17,10 +17,10 @@ from palaestra.envs.unity.table import Arrival
 from palaestra.envs.unity.timeouts import FIRST_WORD, Phase, explain
 from palaestra.wire import encode
 from palaestra.wire.decode import Incoming, Infos, decode
-from palaestra.wire.handshake import Game, greet
+from palaestra.wire.handshake import GameVersion, greet
 from palaestra.wire.limits import check_tick
-from palaestra.wire.peers import Origin, Program, origin, program_of
-from palaestra.wire.readers import Reader
+from palaestra.wire.peers import Origin, PeerProgram, origin, program_of
+from palaestra.wire.readers import AgentInfoReader
 from palaestra.wire.server import Call, Inbox, Server
 from palaestra.wire.side_channels import SideChannels
 
@@ -44,7 +44,7 @@ class Surroundings(Protocol):
         """A warning about what a game sends, of which there may be any number."""
         ...
 
-    def admit(self, reader: Reader) -> None:
+    def admit(self, reader: AgentInfoReader) -> None:
         """A behavior appeared. Raises ProtocolError where another copy or team has the same name and another spec."""
         ...
 
@@ -52,7 +52,7 @@ class Surroundings(Protocol):
         """A number no game of this environment has had."""
         ...
 
-    def greeted(self, copy: int, game: Game) -> None:
+    def greeted(self, copy: int, game: GameVersion) -> None:
         """A copy introduced itself."""
         ...
 
@@ -61,7 +61,7 @@ class Surroundings(Protocol):
         ...
 
 
-class Copy:
+class GameInstance:
     """Owns a game from its start to its end, and starts it again."""
 
     def __init__(self, index: int, options: UnityOptions, around: Surroundings, build: Path | None, logs: Path) -> None:
@@ -74,7 +74,7 @@ class Copy:
         self.policy = RestartPolicy(index, options.restarts)
         self._phase, self.since = Phase.DOWN, time.monotonic()
         self.start_at = 0.0
-        self.game: Game | None = None
+        self.game: GameVersion | None = None
         self.call: Call | None = None
         """The game's request that waits for our answer."""
         self.arrivals: list[Arrival] = []
@@ -102,7 +102,7 @@ class Copy:
         """Bytes of all messages."""
         self.source = around.new_source()
         self._brains: dict[str, Any] = {}
-        self._readers: dict[str, Reader] = {}
+        self._readers: dict[str, AgentInfoReader] = {}
         self.reminded = 0
         """Times that people were told of the present silence."""
         self._word_after, self._worded = FIRST_WORD, 0.0
@@ -196,7 +196,7 @@ class Copy:
             self._told_apart = who is Origin.GAME
             self._greet(call, incoming, game)
 
-    def _origin(self, call: Call) -> tuple[Origin, Program | None]:
+    def _origin(self, call: Call) -> tuple[Origin, PeerProgram | None]:
         """Who speaks. Which process is the Editor is not known beforehand."""
         if self.process is None or (self.game is not None and self._told_apart):
             return Origin.UNKNOWN, None
@@ -214,7 +214,7 @@ class Copy:
         former, latter = program_of(self._peer, port), program_of(call.peer, port)
         return former is None or latter is None or former.pid == latter.pid
 
-    def _drop(self, call: Call, program: Program | None, why: str = "") -> None:
+    def _drop(self, call: Call, program: PeerProgram | None, why: str = "") -> None:
         """Turns a stranger away; people hear of the first."""
         call.answer(None)
         self.dropped += 1
@@ -228,7 +228,7 @@ class Copy:
         """Of a game that says goodbye."""
         return "play mode was stopped" if self.editor else "it quit by itself (Application.Quit, or its window was closed)"
 
-    def _greet(self, call: Call, incoming: Incoming, game: Game) -> None:
+    def _greet(self, call: Call, incoming: Incoming, game: GameVersion) -> None:
         if self.call is not None:
             self.call.answer(None)
         if self.delivered:
@@ -291,14 +291,14 @@ class Copy:
                 self._readers[key] = reader
         return arrivals
 
-    def _reader(self, key: str, infos: Infos) -> Reader:
+    def _reader(self, key: str, infos: Infos) -> AgentInfoReader:
         brain = self._brains.get(key)
         if brain is None:
             known = ", ".join(self._brains) or "none"
             raise ProtocolError(f"it sent agents of behavior '{key}' without ever describing it (described: {known})")
-        return Reader(key, brain, infos, "" if self.game is None else self.game.package)
+        return AgentInfoReader(key, brain, infos, "" if self.game is None else self.game.package)
 
-    def _arrival(self, key: str, reader: Reader, infos: Infos) -> Arrival:
+    def _arrival(self, key: str, reader: AgentInfoReader, infos: Infos) -> Arrival:
         arrival = Arrival(reader.name, key, self.index, self.source, reader.team, infos, reader.observations(infos), reader.masks(infos))
         while reader.warnings:
             self._around.complain(f"{self.name}: {reader.warnings.pop(0)}")

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from palaestra.core.specs import BehaviorSpec
-from palaestra.core.timestep import Ends, TimeStep
+from palaestra.core.timestep import FinalObs, TimeStep
 from palaestra.envs.slots import Ids, Slots
 from palaestra.wire.decode import Infos
 
@@ -82,12 +82,12 @@ class _Side:
 _NOBODY: Ids = np.zeros(0, np.int64)
 
 
-class Table:
+class BehaviorTable:
     """Turns what arrives on a tick into a TimeStep. Agents are told apart by their game, their team and their id."""
 
     def __init__(self, spec: BehaviorSpec) -> None:
         self.spec = spec
-        self._no_ends = Ends(torch.zeros(0, dtype=torch.int64), tuple(torch.zeros(0, *obs.shape) for obs in spec.obs))
+        self._no_ends = FinalObs(torch.zeros(0, dtype=torch.int64), tuple(torch.zeros(0, *obs.shape) for obs in spec.obs))
         self._seats = Slots()
         self._seen = np.zeros(0, np.int64)  # (S,) messages of its game that had come when the slot's agent was last heard of
         self._places = _places(0)
@@ -204,7 +204,7 @@ class Table:
 class _Rows:
     """The columns of one tick while they are filled."""
 
-    def __init__(self, spec: BehaviorSpec, slots: int, no_ends: Ends) -> None:
+    def __init__(self, spec: BehaviorSpec, slots: int, no_ends: FinalObs) -> None:
         self._spec, self._no_ends = spec, no_ends
         self._slots = slots
         self._obs: list[NDArray[np.float32]] = []
@@ -274,14 +274,14 @@ class _Rows:
             lost=None if marks is None else torch.from_numpy(marks),
         )
 
-    def _ends(self) -> Ends:
+    def _ends(self) -> FinalObs:
         if not self._ended:
             return self._no_ends
         slots = np.concatenate(self._ended)
         shown = (self.terminated | self.truncated)[slots].nonzero()[0]
         order = shown[np.argsort(slots[shown])]
         views = (np.concatenate(column)[order] for column in zip(*self._last, strict=True))
-        return Ends(torch.from_numpy(slots[order]), tuple(torch.from_numpy(x) for x in views))
+        return FinalObs(torch.from_numpy(slots[order]), tuple(torch.from_numpy(x) for x in views))
 
 
 def _places(slots: int) -> tuple[Tensor, ...]:

@@ -12,11 +12,11 @@ import torch
 from torch import Tensor
 
 from palaestra.core.specs import BehaviorSpec
-from palaestra.core.timestep import Decision, Ends, TimeStep
+from palaestra.core.timestep import Decision, FinalObs, TimeStep
 from palaestra.data.buffers import PLAIN, RolloutBuffer, SlottedBuffer, SteadyBuffer
-from palaestra.data.rollout import Keeps, Rollout
-from palaestra.envs.base import Env, Sends, Staggers
-from palaestra.models.policy import Chosen
+from palaestra.data.rollout import Rollout, RolloutNeeds
+from palaestra.envs.base import AsyncEnv, Env, StaggersEpisodes
+from palaestra.models.policy import PendingDecision
 from palaestra.runtime.collect.env_checks import check_ends, check_rollout, check_shapes, check_step
 from palaestra.runtime.collect.episodes import EpisodeMeter
 
@@ -24,7 +24,7 @@ TICKS_AT_ONCE = 256
 """Ticks between two sums of episode returns."""
 
 
-class Decides(Protocol):
+class ActingPolicy(Protocol):
     """Who answers for the agents of a behavior: a `models.policy.Policy`, or a teacher."""
 
     @property
@@ -35,7 +35,7 @@ class Decides(Protocol):
     @memory.setter
     def memory(self, memory: Tensor) -> None: ...
 
-    def choose(self, step: TimeStep) -> Chosen:
+    def choose(self, step: TimeStep) -> PendingDecision:
         """An action for every slot; those of slots that are not acting mean nothing."""
         ...
 
@@ -69,10 +69,10 @@ class AsksBrains(Protocol):
         ...
 
 
-class Seat:
+class BehaviorCollector:
     """What the collector holds for one behavior."""
 
-    def __init__(self, name: str, spec: BehaviorSpec, policy: Decides, rollout_size: int | None, keeps: Keeps = PLAIN) -> None:
+    def __init__(self, name: str, spec: BehaviorSpec, policy: ActingPolicy, rollout_size: int | None, keeps: RolloutNeeds = PLAIN) -> None:
         """`rollout_size`: decisions to a rollout; None where nothing is learned. `keeps`: what else its trainer needs of one."""
         self.name, self.spec, self.policy, self.rollout_size, self.keeps = name, spec, policy, rollout_size, keeps
         self.buffer: RolloutBuffer | None = None
@@ -84,7 +84,7 @@ class Seat:
         self.counted: Tensor | None = None
         """(S,) whose episodes, where they end with the tables that stand now, were those of the policy that learns; None: all."""
 
-    def open(self, step: TimeStep, chosen: Chosen) -> None:
+    def open(self, step: TimeStep, chosen: PendingDecision) -> None:
         """Notes a decision, where anything is learned from it."""
         if self.rollout_size is not None:
             decision = chosen.decision()
@@ -119,7 +119,7 @@ class Seat:
         return self.rollout_size is not None and self.buffer is not None and self.buffer.decisions + more >= self.rollout_size
 
 
-class Watcher(Protocol):
+class TickObserver(Protocol):
     """Who looks at every tick's tables before they are answered."""
 
     def begin(self, steps: Mapping[str, TimeStep]) -> None:
@@ -140,17 +140,17 @@ class Collector:
     def __init__(
         self,
         env: Env,
-        join: Callable[[str, BehaviorSpec], Seat],
+        join: Callable[[str, BehaviorSpec], BehaviorCollector],
         seed: int,
-        watchers: Sequence[Watcher] = (),
-        staggers: Staggers | None = None,
+        watchers: Sequence[TickObserver] = (),
+        staggers: StaggersEpisodes | None = None,
     ) -> None:
         """`staggers`: the environment, where its first episodes are to end at different times; they are not told of then."""
         self._staggers = staggers
-        self.env, self.seats, self._join, self.watchers = env, dict[str, Seat](), join, watchers
+        self.env, self.seats, self._join, self.watchers = env, dict[str, BehaviorCollector](), join, watchers
         self.seconds = {"environment": 0.0, "inference": 0.0}
         self._on_host = env.device.type == "cpu"
-        self._apart = env if isinstance(env, Sends) else None
+        self._apart = env if isinstance(env, AsyncEnv) else None
         self._settled = True
         """The buffers know of the tables that stand in `steps`."""
         self.steps: dict[str, TimeStep] = env.reset(seed)
@@ -228,7 +228,7 @@ class Collector:
             for name, step in self.steps.items():
                 self._settle_seat(self.seats[name], step)
 
-    def _settle_seat(self, seat: Seat, step: TimeStep) -> None:
+    def _settle_seat(self, seat: BehaviorCollector, step: TimeStep) -> None:
         if self._on_host:
             check_step(seat.name, seat.spec, step)
         seat.meter.add(step, seat.counted)
@@ -237,7 +237,7 @@ class Collector:
         elif seat.rollout_size is None:
             seat.decisions += len(step.acting) if seat.steady else int(seat.own(step).sum())
 
-    def _take(self, seat: Seat) -> Rollout:
+    def _take(self, seat: BehaviorCollector) -> Rollout:
         assert seat.buffer is not None
         rollout = seat.buffer.take(self.steps[seat.name])
         check_ends(seat.name, seat.spec, rollout)
@@ -308,7 +308,7 @@ class Collector:
         return restored
 
 
-def brains_of(seat: Seat) -> Sequence[HasChance]:
+def brains_of(seat: BehaviorCollector) -> Sequence[HasChance]:
     """Those that are asked for its behavior."""
     return seat.policy.brains if isinstance(seat.policy, AsksBrains) else ()
 
@@ -330,5 +330,5 @@ def pack(step: TimeStep) -> dict[str, Any]:
 
 def unpack(state: Mapping[str, Any]) -> TimeStep:
     """The TimeStep that was packed."""
-    ends = Ends(state["ends"]["slots"], tuple(state["ends"]["obs"]))
+    ends = FinalObs(state["ends"]["slots"], tuple(state["ends"]["obs"]))
     return TimeStep(**{**state, "obs": tuple(state["obs"]), "ends": ends})

@@ -17,12 +17,12 @@ from palaestra.data.rollout import Rollout
 from palaestra.models.actor_critic import ActorCritic
 from palaestra.models.bodies import StackedMLP
 from palaestra.models.custom import OwnModule
-from palaestra.models.lstm import Memory
+from palaestra.models.lstm import LSTMLayer
 from palaestra.models.policy import Actor
 from palaestra.models.trunk import Trunk
 from palaestra.rewards.demonstrations import load_demonstrations
 from palaestra.rewards.settings import GAILSettings
-from palaestra.runtime.collect.collector import Seat
+from palaestra.runtime.collect.collector import BehaviorCollector
 from palaestra.runtime.settings import BehaviorSettings
 from palaestra.trainers.base import Progresses, Remarks, Trainer, Warns, make_trainer
 from palaestra.trainers.settings import BCSettings
@@ -69,7 +69,7 @@ class Learner:
         self._watches_groups, self._found = settings.trainer_type in OWN_REWARDS, list[str]()
         self.oddities = list(dict.fromkeys(line for demonstrations in found for line in demonstrations.oddities))
         """What is odd about the demonstrations that it learns from, a line each."""
-        self.seat = Seat(name, spec, self.trainer.policy, None if inference else self.trainer.rollout_size, self.trainer.keeps)
+        self.seat = BehaviorCollector(name, spec, self.trainer.policy, None if inference else self.trainer.rollout_size, self.trainer.keeps)
         self.next_summary, self.next_checkpoint = settings.summary_freq, settings.checkpoint_interval
 
     def remarks(self) -> list[str]:
@@ -224,7 +224,7 @@ def _demo_paths(settings: BehaviorSettings) -> Iterator[str | Sequence[str]]:
 @torch.no_grad()
 def multiplications(network: Trunk) -> int:
     """Multiplications in one pass of one row through actor and critics; of attention, only its layers."""
-    sized = [module for module in network.modules() if isinstance(module, StackedMLP | Memory)]
+    sized = [module for module in network.modules() if isinstance(module, StackedMLP | LSTMLayer)]
     total = sum(weight.numel() for module in sized for weight in module.parameters() if weight.dim() > 1 and weight.shape[-2] > 1)
 
     def count(layer: nn.Module, _: object, out: Tensor) -> None:

@@ -11,7 +11,7 @@ from torch import Tensor
 from palaestra.core.errors import EnvError
 from palaestra.core.proxies import showing
 from palaestra.core.timestep import Action, TimeStep
-from palaestra.envs.base import Draws, Env, Queues
+from palaestra.envs.base import Env, QueuesParameters, SamplesParameters
 from palaestra.envs.transfer import Transfer
 from palaestra.runtime.collect.area_episodes import AreaEpisodes
 from palaestra.scenario.samplers import (
@@ -44,8 +44,8 @@ class Parameters:
         self._env, self._forms = env, dict(forms or {})
         self._seed, self._games_seed = seed, seed if games_seed is None else games_seed
         behind = env.behind if isinstance(env, Transfer) else env
-        self._draws = behind if isinstance(behind, Draws) else None
-        self._queue: Queues = behind if isinstance(behind, Queues) else Queue(env)
+        self._draws = behind if isinstance(behind, SamplesParameters) else None
+        self._queue: QueuesParameters = behind if isinstance(behind, QueuesParameters) else Queue(env)
         self._streams: dict[str, Stream] = {}
         self._before = torch.zeros_like(self._queue.episodes)
         """(areas,) episodes of each area that the queue does not count: those before the run was gone on with."""
@@ -143,7 +143,7 @@ class Parameters:
 
 def misfits(env: Env, forms: Mapping[str, Parameter] | None) -> Iterator[tuple[tuple[str | int, ...], str]]:
     """Path in the settings, and a sentence, of each value that an environment does not take. Games take anything."""
-    if isinstance(env.behind if isinstance(env, Transfer) else env, Draws):
+    if isinstance(env.behind if isinstance(env, Transfer) else env, SamplesParameters):
         return
     for name, form in (forms or {}).items():
         for lesson in range(lessons_of(form)):
@@ -180,7 +180,7 @@ def value_of(form: Parameter, lesson: int) -> float | SamplerSettings:
 
 
 def _told(sampler: Sampler) -> tuple[Any, list[float]]:
-    """A distribution as `Draws` takes it."""
+    """A distribution as `SamplesParameters` takes it."""
     match sampler:
         case Uniform(low, high):
             return "uniform", [low, high]

@@ -6,7 +6,7 @@
 
 from palaestra.runtime.doctor.examination import Examination, Limit, examine
 from palaestra.runtime.doctor.findings import Finding
-from palaestra.runtime.doctor.stages import Stage, Visitor
+from palaestra.runtime.doctor.stages import CheckStage, Visitor
 from palaestra.runtime.doctor.time_scales import Comparison, compare
 
-__all__ = ["Comparison", "Examination", "Finding", "Limit", "Stage", "Visitor", "compare", "examine"]
+__all__ = ["CheckStage", "Comparison", "Examination", "Finding", "Limit", "Visitor", "compare", "examine"]

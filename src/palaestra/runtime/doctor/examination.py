@@ -23,7 +23,7 @@ from palaestra.envs.unity.options import Restarts
 from palaestra.runtime.collect.env_checks import check_shapes, check_step, guarded
 from palaestra.runtime.doctor.findings import Circumstances, Finding, of_behavior, of_settings
 from palaestra.runtime.doctor.meters import BehaviorMeter, BehaviorReport
-from palaestra.runtime.doctor.stages import GameWalk, Stage, Visitor, Walk
+from palaestra.runtime.doctor.stages import CheckStage, GameWalk, Visitor, Walk
 from palaestra.runtime.environments.make import EDITOR, is_game, make_env
 from palaestra.runtime.environments.unity_games import GameSettings, game_settings
 from palaestra.runtime.settings import RunSettings
@@ -50,7 +50,7 @@ class Timing:
 
 
 @dataclass(frozen=True, slots=True)
-class Copies:
+class SlotCounts:
     """How many copies of a game are worth starting here."""
 
     number: int
@@ -62,10 +62,10 @@ class Examination:
     """All that was found out."""
 
     env: str
-    stages: tuple[Stage, ...]
+    stages: tuple[CheckStage, ...]
     behaviors: Mapping[str, BehaviorReport]
     timing: Timing | None  # None: it never came to a tick
-    copies: Copies | None
+    copies: SlotCounts | None
     findings: tuple[Finding, ...]
 
     @property
@@ -255,7 +255,7 @@ def random_action(spec: ActionSpec, step: TimeStep, generator: torch.Generator) 
     return Action(continuous.to(device), discrete.to(device))
 
 
-def worth_starting(timing: Timing, processors: int | None = None) -> Copies:
+def worth_starting(timing: Timing, processors: int | None = None) -> SlotCounts:
     """`processors` of this machine: its own count. Each copy of a game needs some, and one is for the trainer."""
     here = processors or os.cpu_count() or 1
     game = timing.parts["game"] / timing.seconds
@@ -264,7 +264,7 @@ def worth_starting(timing: Timing, processors: int | None = None) -> Copies:
     by_trainer = max(1, round(1 / max(1 - game, 1e-3)))
     number = min(by_processors, by_trainer)
     keeps = "is taken to keep one core busy" if timing.cores is None else f"keeps {busy:.0%} of a core busy while it is waited for"
-    return Copies(
+    return SlotCounts(
         number,
         f"a copy {keeps}, and this machine has {here}, of which one is for the trainer; "
         f"reading and answering take {1 - game:.0%} of a tick, so about {by_trainer} would keep the trainer busy, learning aside",

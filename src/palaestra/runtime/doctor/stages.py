@@ -14,7 +14,7 @@ from palaestra.core.errors import EnvError, GameGone, PalaestraError
 from palaestra.core.specs import describe
 from palaestra.envs.unity import executable
 from palaestra.envs.unity.env import UnityEnv
-from palaestra.envs.unity.game_instance import Copy
+from palaestra.envs.unity.game_instance import GameInstance
 from palaestra.envs.unity.options import UnityOptions
 from palaestra.envs.unity.timeouts import Phase
 
@@ -34,7 +34,7 @@ AWAITED = {
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class CheckStage:
     """One stage, behind us."""
 
     name: str
@@ -50,7 +50,7 @@ class Visitor(Protocol):
         """That is waited for now."""
         ...
 
-    def ended(self, stage: Stage) -> None:
+    def ended(self, stage: CheckStage) -> None:
         """It came, or failed."""
         ...
 
@@ -63,7 +63,7 @@ class Walk:
     """Stages in order, of which the first that is not behind us is waited for."""
 
     def __init__(self, names: tuple[str, ...], visitor: Visitor) -> None:
-        self.stages: list[Stage] = []
+        self.stages: list[CheckStage] = []
         self._names, self._visitor = names, visitor
         self._since = time.perf_counter()
         visitor.begins(names[0])
@@ -85,7 +85,7 @@ class Walk:
     def _end(self, ok: bool, details: tuple[str, ...]) -> None:
         name, now = self.awaited, time.perf_counter()
         assert name is not None
-        self.stages.append(Stage(name, ok, now - self._since, details))
+        self.stages.append(CheckStage(name, ok, now - self._since, details))
         self._since = now
         self._visitor.ended(self.stages[-1])
         if self.awaited is not None:
@@ -131,7 +131,7 @@ class GameWalk:
         else:
             self.warnings.append(text)
 
-    def _copy(self) -> Copy:
+    def _copy(self) -> GameInstance:
         assert self._env is not None
         return self._env.copies[0]
 
@@ -140,7 +140,7 @@ class GameWalk:
         if phase is Phase.DOWN:
             return
         goal = AWAITED.get(phase)
-        details: dict[str, Callable[[Copy], list[str]]] = {
+        details: dict[str, Callable[[GameInstance], list[str]]] = {
             LISTENING: listening,
             STARTED: started,
             VERSIONS: versions,
@@ -156,7 +156,7 @@ class GameWalk:
         names = OF_EDITOR if self.options.executable is None else OF_BUILDS
         return goal is None or names.index(goal) > len(self.walk.stages)
 
-    def _behaviors(self, _: Copy) -> list[str]:
+    def _behaviors(self, _: GameInstance) -> list[str]:
         assert self._env is not None
         return [f"{name}: {describe(spec)}" for name, spec in self._env.behaviors.items()]
 
@@ -168,18 +168,18 @@ def found(name: str) -> list[str]:
     return [f"{file} ({size(file.stat().st_size)}, {marked})"]
 
 
-def listening(copy: Copy) -> list[str]:
+def listening(copy: GameInstance) -> list[str]:
     """For the Editor."""
     return [f"port {copy.server.port} on {copy.options.bind or 'this machine only'}"]
 
 
-def started(copy: Copy) -> list[str]:
+def started(copy: GameInstance) -> list[str]:
     """Number and command line."""
     assert copy.process is not None
     return [f"process {copy.process.pid}: {shlex.join(copy.process.command)}"]
 
 
-def versions(copy: Copy) -> list[str]:
+def versions(copy: GameInstance) -> list[str]:
     """What the game says of itself."""
     assert copy.game is not None
     game = copy.game
@@ -187,7 +187,7 @@ def versions(copy: Copy) -> list[str]:
     return [*lines, f"this package has no {', no '.join(game.missing)}"] if game.missing else lines
 
 
-def deciders(copy: Copy) -> list[str]:
+def deciders(copy: GameInstance) -> list[str]:
     """Who asks in a game's first message."""
     lines = []
     for arrival in copy.arrivals:

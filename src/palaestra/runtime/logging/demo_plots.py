@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from palaestra.demos.summary import BINS, Summary
+from palaestra.demos.summary import BINS, DemoSummary
 from palaestra.runtime.logging.curves import COLORS, GRID, INK, SOFT
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ MOST_NUMBERS = 400
 _SIZE = 8.0  # of labels
 
 
-def demo_figure(summaries: Sequence[Summary]) -> Figure:
+def demo_figure(summaries: Sequence[DemoSummary]) -> Figure:
     """A row of three panels a file: rewards, actions, ranges of observations."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -37,7 +37,7 @@ def demo_figure(summaries: Sequence[Summary]) -> Figure:
     return figure
 
 
-def _rewards(axes: Axes, summary: Summary, color: str) -> None:
+def _rewards(axes: Axes, summary: DemoSummary, color: str) -> None:
     returns = np.array(summary.returns)
     axes.plot(
         np.arange(1, len(returns) + 1), returns, color=color, linewidth=1.4, marker="o" if len(returns) < 60 else None, markersize=3.5
@@ -45,7 +45,7 @@ def _rewards(axes: Axes, summary: Summary, color: str) -> None:
     _dress(axes, f"{summary.demo.path.name}  ·  reward", "episode")
 
 
-def _actions(axes: Axes, summary: Summary, color: str) -> None:
+def _actions(axes: Axes, summary: DemoSummary, color: str) -> None:
     """Continuous ones as outlines, discrete ones as bars, each a share of all decisions."""
     decisions = max(summary.pairs, 1)
     if len(summary.histogram):
@@ -65,7 +65,7 @@ def _actions(axes: Axes, summary: Summary, color: str) -> None:
     axes.set_xticks([place for place, _ in ticks[::step]], [label for _, label in ticks[::step]])
 
 
-def _ranges(axes: Axes, summary: Summary, color: str) -> None:
+def _ranges(axes: Axes, summary: DemoSummary, color: str) -> None:
     """Least to greatest of each number, and its mean."""
     at = 0
     for seen, own in zip(summary.obs, cycle((color, *COLORS)), strict=False):

@@ -27,16 +27,16 @@ class Timers:
 
     def __init__(self) -> None:
         self._began = time.time()
-        self._root = self._now = _Stretch(self, ROOT, None)
+        self._root = self._now = _TimerNode(self, ROOT, None)
         self._root.__enter__()
         self._gauges: dict[str, dict[str, float]] = {}
 
-    def __call__(self, name: str) -> _Stretch:
+    def __call__(self, name: str) -> _TimerNode:
         """The stretch of that name within the one that is open now."""
         now = self._now
         stretch = now.children.get(name)
         if stretch is None:
-            stretch = now.children[name] = _Stretch(self, name, now)
+            stretch = now.children[name] = _TimerNode(self, name, now)
         return stretch
 
     def gauge(self, name: str, value: float) -> None:
@@ -85,12 +85,12 @@ class Timers:
         }
 
 
-class _Stretch:
+class _TimerNode:
     __slots__ = ("children", "count", "name", "outer", "since", "timers", "total")
 
-    def __init__(self, timers: Timers, name: str, outer: _Stretch | None) -> None:
+    def __init__(self, timers: Timers, name: str, outer: _TimerNode | None) -> None:
         self.timers, self.name, self.outer = timers, name, outer
-        self.children: dict[str, _Stretch] = {}
+        self.children: dict[str, _TimerNode] = {}
         self.total, self.count, self.since = 0.0, 0, 0.0  # since 0: not open
 
     def __enter__(self) -> None:

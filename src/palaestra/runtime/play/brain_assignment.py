@@ -30,7 +30,7 @@ NAMED = re.compile(r"(?P<behavior>.+?)(?:\?team=(?P<team>[^=]*))?=(?P<brain>.*)"
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class BrainSpec:
     """What one `--brain` says."""
 
     kind: str  # 'python', or an entry point of `palaestra.brains`
@@ -64,12 +64,12 @@ def kinds() -> list[str]:
     return sorted([*Registry("brains").names(), PYTHON])
 
 
-def read_part(text: str) -> Part:
+def read_part(text: str) -> BrainSpec:
     """`[BEHAVIOR[?team=N]=]KIND[:ARGUMENT]`. Raises ConfigError with the nearest kind."""
     known = kinds()
     kind, _, argument = text.partition(":")
     if kind in known:
-        return Part(kind, argument)
+        return BrainSpec(kind, argument)
     named = NAMED.fullmatch(text)
     if named is None:
         raise ConfigError(f"--brain {text}: {_no_brain(text, known)}")
@@ -79,7 +79,7 @@ def read_part(text: str) -> Part:
     kind, _, argument = brain.partition(":")
     if kind not in known:
         raise ConfigError(f"--brain {text}: {_no_brain(brain, known)}")
-    return Part(kind, argument, behavior, None if team is None else int(team))
+    return BrainSpec(kind, argument, behavior, None if team is None else int(team))
 
 
 def _no_brain(brain: str, known: Sequence[str]) -> str:
@@ -88,10 +88,10 @@ def _no_brain(brain: str, known: Sequence[str]) -> str:
     return f"there is no brain '{kind}'{hint} (there are: {', '.join(known)})"
 
 
-def read_parts(texts: Iterable[str]) -> list[Part]:
+def read_parts(texts: Iterable[str]) -> list[BrainSpec]:
     """All of a command line. Raises ConfigError where two play the same."""
     parts = [read_part(text) for text in texts]
-    seen: dict[tuple[str | None, int | None], Part] = {}
+    seen: dict[tuple[str | None, int | None], BrainSpec] = {}
     for part in parts:
         other = seen.setdefault((part.behavior, part.team), part)
         if other is not part:
@@ -100,12 +100,12 @@ def read_parts(texts: Iterable[str]) -> list[Part]:
     return parts
 
 
-class Cast:
+class BrainAssignment:
     """Makes the brain of each behavior and team when it is first asked for."""
 
     def __init__(
         self,
-        parts: Sequence[Part],
+        parts: Sequence[BrainSpec],
         env: Env,
         *,
         seed: int = 0,
@@ -115,10 +115,10 @@ class Cast:
         """`results` is the folder of the runs that `model:RUN` means."""
         self._parts, self._env, self._results = parts, env, results
         self._seed, self._deterministic = seed, deterministic
-        self._made: dict[tuple[Part, str], CheckedBrain] = {}
+        self._made: dict[tuple[BrainSpec, str], CheckedBrain] = {}
         self._played: set[tuple[str, int]] = set()
 
-    def part(self, behavior: str, team: int) -> Part | None:
+    def part(self, behavior: str, team: int) -> BrainSpec | None:
         """The one that plays a side: named with its team, else by its behavior, else for all others."""
         for whom in ((behavior, team), (behavior, None), (None, None)):
             for part in self._parts:
@@ -137,11 +137,11 @@ class Cast:
             made = self._made[part, behavior] = self._make(part, behavior)
         return made
 
-    def strangers(self) -> list[Part]:
+    def strangers(self) -> list[BrainSpec]:
         """Parts for behaviors that have not appeared so far."""
         return [part for part in self._parts if part.behavior is not None and part.behavior not in self._env.behaviors]
 
-    def idle(self) -> list[Part]:
+    def idle(self) -> list[BrainSpec]:
         """Parts that have played nobody so far."""
         playing = {part for part, _ in self._made}
         return [part for part in self._parts if part not in playing]
@@ -150,13 +150,13 @@ class Cast:
         """Those of a behavior that have been given a brain so far."""
         return sorted(team for name, team in self._played if name == behavior)
 
-    def _make(self, part: Part, behavior: str) -> CheckedBrain:
+    def _make(self, part: BrainSpec, behavior: str) -> CheckedBrain:
         spec, seed = self._env.behaviors[behavior], self._seed + len(self._made)
         role = Role(behavior, spec, self._argument(part, behavior), self._env, seed, self._deterministic)
         brain = self._own(part, role) if part.kind == PYTHON else Registry("brains").get(part.kind)(role)
         return CheckedBrain(brain, part.brain, behavior, spec)
 
-    def _argument(self, part: Part, behavior: str) -> str:
+    def _argument(self, part: BrainSpec, behavior: str) -> str:
         """As typed, but for a model's run its file."""
         file, names = split_names(part.argument)
         if part.kind != "model" or not file or file.endswith(".onnx"):
@@ -167,7 +167,7 @@ class Cast:
             raise RunError(f"the run '{file}' has no model of behavior '{behavior}'{hint} (it has: {', '.join(files)})")
         return f"{files[behavior]},{names}" if names else str(files[behavior])
 
-    def _own(self, part: Part, role: Role) -> Brain:
+    def _own(self, part: BrainSpec, role: Role) -> Brain:
         module_name, _, attribute = part.argument.partition(":")
         if not module_name or not attribute:
             raise PolicyError(f"'{part.brain}' is not complete; expected python:module:function, such as python:my_brains:chase")
@@ -193,6 +193,6 @@ class Cast:
         )
 
 
-def model_parts(files: Mapping[str, Path]) -> list[Part]:
+def model_parts(files: Mapping[str, Path]) -> list[BrainSpec]:
     """Each behavior played by its model file."""
-    return [Part("model", str(file), name) for name, file in files.items()]
+    return [BrainSpec("model", str(file), name) for name, file in files.items()]

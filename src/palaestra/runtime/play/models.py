@@ -16,7 +16,7 @@ from palaestra.envs.base import Env
 from palaestra.runtime.collect.env_checks import guarded
 from palaestra.runtime.curriculum.parameters import with_parameters
 from palaestra.runtime.environments.make import EDITOR, is_game, make_env
-from palaestra.runtime.run.waiting import Waiting, on_stderr
+from palaestra.runtime.run.waiting import WaitingNotice, on_stderr
 from palaestra.runtime.settings import RunSettings, load
 from palaestra.runtime.storage.files import file_name
 from palaestra.runtime.storage.run_folder import CONFIGURATION, RunFolder
@@ -177,7 +177,7 @@ def open_named(
     flags: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Env:
     """The same by name; `settings` are those of a run that it was trained in."""
-    with Waiting(f"opening {name}", on_stderr):
+    with WaitingNotice(f"opening {name}", on_stderr):
         return _open_named(name, areas, usual, options, settings, flags)
 
 

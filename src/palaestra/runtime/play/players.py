@@ -22,7 +22,7 @@ Side = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownEpisode:
     """What a tick says of a behavior's slots."""
 
     acting: NDArray[np.bool_]  # (S,)
@@ -35,9 +35,9 @@ class Shown:
     success: NDArray[np.float32] | None
 
 
-def shown(step: TimeStep) -> Shown:
+def shown(step: TimeStep) -> ShownEpisode:
     """The columns that counting reads, on the CPU."""
-    return Shown(
+    return ShownEpisode(
         acting=step.acting.cpu().numpy(),
         ended=(step.terminated | step.truncated).cpu().numpy(),
         reward=(step.reward + step.group_reward).cpu().numpy(),
@@ -75,7 +75,7 @@ class Tally:
         """Agents in these slots, which are of this side, were given actions."""
         self._waiting[rows] = True
 
-    def note(self, now: Shown) -> None:
+    def note(self, now: ShownEpisode) -> None:
         """Counts what came of it, and the episodes that begin."""
         self._widen(len(now.reward))
         if now.lost is not None:
@@ -103,7 +103,7 @@ class Tally:
         for flags in (self._playing, self._counted, self._waiting):
             flags &= ~lost
 
-    def _seat(self, now: Shown) -> None:
+    def _seat(self, now: ShownEpisode) -> None:
         """Episodes that begin on this tick; the lowest slots count where not all do."""
         new = (now.acting & (now.team == self._team) & ~self._playing).nonzero()[0]
         self._playing[new], self._group[new] = True, now.group[new]
@@ -119,7 +119,7 @@ class Tally:
             self._waiting = np.pad(self._waiting, (0, more))
 
 
-class Stage:
+class PlayedAreas:
     """One behavior: asks its brains, and keeps a tally of each team."""
 
     def __init__(self, behavior: str, spec: BehaviorSpec, brain_of: BrainOf, episodes: Callable[[int], int]) -> None:
@@ -178,7 +178,7 @@ class Players:
 
     def __init__(self, env: Env, brain_of: BrainOf, episodes: Callable[[int], int]) -> None:
         self._env, self._brain_of, self._episodes = env, brain_of, episodes
-        self._stages: dict[str, Stage] = {}
+        self._stages: dict[str, PlayedAreas] = {}
 
     @property
     def tallies(self) -> dict[Side, Tally]:
@@ -204,5 +204,5 @@ class Players:
         """Takes in the tables of a tick, those of reset first. Raises PolicyError for a side without a brain."""
         for name, step in steps.items():
             if name not in self._stages:
-                self._stages[name] = Stage(name, self._env.behaviors[name], self._brain_of, self._episodes)
+                self._stages[name] = PlayedAreas(name, self._env.behaviors[name], self._brain_of, self._episodes)
             self._stages[name].note(step)

@@ -18,18 +18,18 @@ from palaestra.core.rng_state import go_to, position_of
 from palaestra.core.specs import ActionSpec, BehaviorSpec, differences
 from palaestra.core.timestep import Action, Decision, TimeStep
 from palaestra.envs.base import Env
-from palaestra.models.policy import Chosen, Policy
-from palaestra.runtime.collect.collector import Seat
+from palaestra.models.policy import PendingDecision, Policy
+from palaestra.runtime.collect.collector import BehaviorCollector
 from palaestra.runtime.collect.learner import Learner
 from palaestra.runtime.settings import BehaviorSettings, RunSettings
 from palaestra.trainers.settings import BCSettings
 
 if TYPE_CHECKING:
     from palaestra.brains.checked import CheckedBrain
-    from palaestra.runtime.play.brain_assignment import Part
+    from palaestra.runtime.play.brain_assignment import BrainSpec
 
 
-class Asked:
+class BrainPolicy:
     """A brain that answers for the table of a behavior."""
 
     def __init__(self, brain: CheckedBrain, action: ActionSpec) -> None:
@@ -100,10 +100,10 @@ class Asked:
         return np.pad(memory, ((0, max(slots - len(memory), 0)), (0, 0)))[:slots]
 
 
-class Playing:
+class TeacherPolicy:
     """The teacher acts; its decisions are what a rollout holds."""
 
-    def __init__(self, asked: Asked, device: torch.device) -> None:
+    def __init__(self, asked: BrainPolicy, device: torch.device) -> None:
         self._asked, self._device = asked, device
         self.brains = (asked,)
         """Whose streams of random numbers a checkpoint holds."""
@@ -125,21 +125,21 @@ class Playing:
         """Takes in a table that asks nothing."""
         return self._asked.see(step)
 
-    def choose(self, step: TimeStep) -> Chosen:
+    def choose(self, step: TimeStep) -> PendingDecision:
         """The teacher's answer."""
         self._asked.see(step)
         action = self._asked.answer(step)
-        return Chosen(action, lambda: _drawn_nowhere(action))
+        return PendingDecision(action, lambda: _drawn_nowhere(action))
 
     def blank(self, step: TimeStep) -> Decision:
         """A decision that shows its columns' shapes."""
         return _drawn_nowhere(self._asked.nothing(step))
 
 
-class Told:
+class LabelledPolicy:
     """The student acts; a rollout holds what the teacher would have done in its place, and what the student remembered."""
 
-    def __init__(self, student: Policy, asked: Asked) -> None:
+    def __init__(self, student: Policy, asked: BrainPolicy) -> None:
         self._student, self._asked = student, asked
         self.brains = (asked,)
         """Whose streams of random numbers a checkpoint holds."""
@@ -165,7 +165,7 @@ class Told:
         self._asked.see(step)
         return self._student.see(step)
 
-    def choose(self, step: TimeStep) -> Chosen:
+    def choose(self, step: TimeStep) -> PendingDecision:
         """The student's answer, ready for the environment; the decision has the teacher's beside it."""
         self._asked.see(step)
         chosen, right = self._student.choose(step), self._asked.answer(step)
@@ -174,7 +174,7 @@ class Told:
             decision = chosen.decision()
             return Decision(decision.action, right, decision.log_prob, decision.memory)
 
-        return Chosen(chosen.action, finish)
+        return PendingDecision(chosen.action, finish)
 
     def blank(self, step: TimeStep) -> Decision:
         """A decision that shows its columns' shapes."""
@@ -189,7 +189,7 @@ class Teachers:
         self._env, self._results = env, Path(settings.checkpoint_settings.results_dir)
         self._seed, self._inference = settings.env_settings.seed, settings.checkpoint_settings.inference
         self._played: dict[str, BCSettings] = {}
-        self.seats: dict[str, Seat] = {}
+        self.seats: dict[str, BehaviorCollector] = {}
         """Of the behaviors that teachers play."""
         for name, block in _blocks(settings):
             lesson = lesson_of(block)
@@ -202,13 +202,13 @@ class Teachers:
                     f"learn; take it out of behaviors"
                 )
 
-    def seat(self, name: str, spec: BehaviorSpec) -> Seat | None:
+    def seat(self, name: str, spec: BehaviorSpec) -> BehaviorCollector | None:
         """The seat of a behavior that a teacher plays; None where none does."""
         if name not in self._played:
             return None
         lesson = self._played[name]
-        policy = Playing(self._asked(lesson, name, spec), self._env.device)
-        self.seats[name] = Seat(name, spec, policy, None if self._inference else lesson.buffer_size)
+        policy = TeacherPolicy(self._asked(lesson, name, spec), self._env.device)
+        self.seats[name] = BehaviorCollector(name, spec, policy, None if self._inference else lesson.buffer_size)
         return self.seats[name]
 
     def attend(self, learner: Learner) -> str | None:
@@ -221,9 +221,9 @@ class Teachers:
             return self._of_another(name, str(lesson.teacher_behavior), lesson.teacher)
         asked = self._asked(lesson, name, learner.spec)
         if lesson.teacher_plays:
-            learner.seat.policy = Playing(asked, self._env.device)
+            learner.seat.policy = TeacherPolicy(asked, self._env.device)
             return f"{lesson.teacher} plays '{name}', whose rewards are therefore the teacher's; the student watches"
-        learner.seat.policy = Told(learner.trainer.policy, asked)
+        learner.seat.policy = LabelledPolicy(learner.trainer.policy, asked)
         return f"'{name}' plays, and learns what {lesson.teacher} would have done"
 
     def must_fit(self, learners: Mapping[str, Learner]) -> None:
@@ -259,29 +259,29 @@ class Teachers:
         present = "" if there in self._env.behaviors else f"; it is not there yet (the environment has {', '.join(self._env.behaviors)})"
         return f"{teacher} plays '{there}', from which '{name}' learns{present}"
 
-    def _asked(self, lesson: BCSettings, behavior: str, spec: BehaviorSpec) -> Asked:
+    def _asked(self, lesson: BCSettings, behavior: str, spec: BehaviorSpec) -> BrainPolicy:
         assert lesson.teacher is not None
         try:
             part = teacher_part(lesson.teacher)
         except ConfigError as error:
             raise ConfigError(f"behavior '{behavior}': {error}") from error
-        from palaestra.runtime.play.brain_assignment import Cast  # brings onnxruntime, which most runs never need
+        from palaestra.runtime.play.brain_assignment import BrainAssignment  # brings onnxruntime, which most runs never need
 
-        cast = Cast([part], self._env, seed=self._seed, deterministic=True, results=self._results)
-        return Asked(cast.brain(behavior, 0), spec.action)
+        cast = BrainAssignment([part], self._env, seed=self._seed, deterministic=True, results=self._results)
+        return BrainPolicy(cast.brain(behavior, 0), spec.action)
 
 
-def teacher_part(text: str) -> Part:
+def teacher_part(text: str) -> BrainSpec:
     """Who `teacher` means: a brain as `--brain` has it, a model's file, or a class as `package.module:Class`. Raises ConfigError."""
-    from palaestra.runtime.play.brain_assignment import PYTHON, Part, kinds
+    from palaestra.runtime.play.brain_assignment import PYTHON, BrainSpec, kinds
 
     kind, _, argument = text.partition(":")
     if kind in kinds():
-        return Part(kind, argument)
+        return BrainSpec(kind, argument)
     if text.endswith(".onnx"):
-        return Part("model", text)
+        return BrainSpec("model", text)
     if argument:
-        return Part(PYTHON, text)
+        return BrainSpec(PYTHON, text)
     raise ConfigError(
         f"there is no teacher '{text}'{nearest(text, kinds())}; expected heuristic, FILE.onnx, model:RUN or package.module:Class"
     )

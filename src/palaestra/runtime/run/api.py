@@ -32,7 +32,7 @@ from palaestra.runtime.run.os_signals import Terminated, break_on_signals, pass_
 from palaestra.runtime.run.rescue import rescue
 from palaestra.runtime.run.run import Run, steps_in
 from palaestra.runtime.run.state import check_state
-from palaestra.runtime.run.waiting import Waiting
+from palaestra.runtime.run.waiting import WaitingNotice
 from palaestra.runtime.settings import Loaded, RunSettings, load
 from palaestra.runtime.settings.criteria import ambiguous, never_measured
 from palaestra.runtime.storage.checkpoints import Checkpoint, Checkpoints
@@ -135,7 +135,7 @@ def learn(
             folder.lock = stack.enter_context(sole_writer(folder.path, console.warning))
         checkpoint = starting_point(folder, loaded.settings, console)
         settings = seeded(loaded.settings, checkpoint)
-        with Waiting(f"opening {settings.env_settings.env_path or EDITOR}", console.info):
+        with WaitingNotice(f"opening {settings.env_settings.env_path or EDITOR}", console.info):
             world = open_env(settings, folder, console) if env is None else take_env(env, settings, stack)
         if env is None:
             stack.enter_context(closing(world))
@@ -171,7 +171,7 @@ def first_wait(settings: RunSettings, named: bool, console: Console) -> Abstract
         return nullcontext()
     game = named and is_game(name)
     what = f"waiting for {name} to ask for decisions" if game else "starting the environment (what is new in it is compiled) and networks"
-    return Waiting(what, console.info)
+    return WaitingNotice(what, console.info)
 
 
 def settled_settings(

@@ -13,9 +13,9 @@ import torch
 from palaestra.core.errors import CheckpointError, ConfigError, EnvError, PalaestraError
 from palaestra.core.specs import BehaviorSpec, describe
 from palaestra.data.rollout import Rollout
-from palaestra.envs.base import Env, Informed, Measures, Staggers, Waits
+from palaestra.envs.base import Env, Interruptible, Measures, RunAware, StaggersEpisodes
 from palaestra.envs.transfer import Transfer
-from palaestra.runtime.collect.collector import Collector, Seat
+from palaestra.runtime.collect.collector import BehaviorCollector, Collector
 from palaestra.runtime.collect.learner import Learner
 from palaestra.runtime.curriculum.lessons import Lessons
 from palaestra.runtime.logging.console import Console
@@ -25,7 +25,7 @@ from palaestra.runtime.logging.tracker import GROUP_REWARD, SUCCESS, Tracker
 from palaestra.runtime.play.teachers import Teachers
 from palaestra.runtime.run.analytics_facts import behavior_facts, training_facts
 from palaestra.runtime.run.update_times import UpdateTimes
-from palaestra.runtime.self_play.match_ratings import Results
+from palaestra.runtime.self_play.match_ratings import MatchRatings
 from palaestra.runtime.self_play.self_play import SelfPlay
 from palaestra.runtime.self_play.self_play_behavior import UNSTEADY, contend
 from palaestra.runtime.settings import RunSettings, behavior, load
@@ -83,16 +83,16 @@ class Run:
         """Of the checkpoint gone on from: what behaviors that have not been seen yet had learned, and decided; what all see and do."""
         saved: Any = None if origin is None else origin.state["run"].get("lessons")
         self.lessons = Lessons(env, settings, console, saved, settings.env_settings.seed + (0 if origin is None else origin.step))
-        if isinstance(env, Informed):
+        if isinstance(env, RunAware):
             env.training_starts(training_facts(settings, self.device))
         self.teachers = Teachers(settings, env)
-        self.self_play = SelfPlay(env, Results(tracker, console), console.info)
+        self.self_play = SelfPlay(env, MatchRatings(tracker, console), console.info)
         watchers = [self.self_play, self.lessons]
         staggers = None if self.inference else staggering(env, settings)
         self.collector = Collector(env, self._join, settings.env_settings.seed, watchers, staggers)
         self.set_threads()
 
-    def _join(self, name: str, spec: BehaviorSpec) -> Seat:
+    def _join(self, name: str, spec: BehaviorSpec) -> BehaviorCollector:
         if belongs_to_run(name):
             raise EnvError(f"a behavior cannot be named '{name}': a run keeps files of its own under that name; rename the behavior")
         if (seat := self.teachers.seat(name, spec)) is not None:
@@ -111,7 +111,7 @@ class Run:
             self.self_play.join(contend(learner, self.env, self.settings, SnapshotFiles(self.folder.path)))
             if isinstance(settings.hyperparameters, SACSettings):
                 self.console.warning(f"{name}: {UNSTEADY}")
-        if isinstance(self.env, Informed):
+        if isinstance(self.env, RunAware):
             self.env.behavior_joins(behavior_facts(name, settings, self.settings))
         self.console.info(f"New behavior '{name}': {describe(spec)}")
         for oddity in learner.oddities:
@@ -165,7 +165,7 @@ class Run:
     def stop(self) -> None:
         """Ends at the next tick, saved; an environment that waits for a game stops waiting. Safe in a signal handler."""
         self.stopped = True
-        if isinstance(self.env, Waits):
+        if isinstance(self.env, Interruptible):
             self.env.interrupt()
 
     def wait(self) -> str:
@@ -174,7 +174,7 @@ class Run:
 
     def abandon(self) -> None:
         """Ends the environment's processes at once. Safe in a signal handler."""
-        if isinstance(self.env, Waits):
+        if isinstance(self.env, Interruptible):
             self.env.abandon()
 
     def note_episodes(self) -> None:
@@ -407,12 +407,12 @@ def most_kept(settings: RunSettings) -> int:
     return 0 if min(kept, default=5) <= 0 else max(kept, default=5)
 
 
-def staggering(env: Env, settings: RunSettings) -> Staggers | None:
+def staggering(env: Env, settings: RunSettings) -> StaggersEpisodes | None:
     """The environment, where its first episodes are to end at different times. Raises ConfigError where it cannot have them so."""
     if not settings.env_settings.stagger_episodes:
         return None
     behind = env.behind if isinstance(env, Transfer) else env
-    if not isinstance(behind, Staggers):
+    if not isinstance(behind, StaggersEpisodes):
         raise ConfigError(
             "env_settings.stagger_episodes: this environment cannot have its first episodes end at different times; "
             "built-in ones can, and those of your own that have a method `stagger`"

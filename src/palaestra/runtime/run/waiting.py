@@ -14,7 +14,7 @@ LONGEST = 30.0
 """Seconds between two words at most."""
 
 
-class Waiting:
+class WaitingNotice:
     """A context that tells what is being waited for, once it has lasted 1.5 s and then ever less often; nothing where it is short."""
 
     def __init__(self, what: str, tell: Callable[[str], object]) -> None:
@@ -29,7 +29,7 @@ class Waiting:
             self._tell(f"{self._what}: {time.monotonic() - begin:.0f} s so far")
             pause = min(2 * pause, LONGEST)
 
-    def __enter__(self) -> Waiting:
+    def __enter__(self) -> WaitingNotice:
         self._thread.start()
         return self
 

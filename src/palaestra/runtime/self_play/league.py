@@ -14,7 +14,7 @@ from palaestra.core.errors import RunError
 from palaestra.core.timestep import TimeStep
 from palaestra.envs.base import Env
 from palaestra.runtime.collect.area_episodes import AreaEpisodes
-from palaestra.runtime.self_play.opponent_policy import Rivals
+from palaestra.runtime.self_play.opponent_policy import MixedPolicy
 from palaestra.scenario.ratings import Skill, rate
 
 Numbers = NDArray[np.int64]
@@ -111,7 +111,7 @@ def pairings(entries: Sequence[Entry], sides: Sequence[tuple[str, int]]) -> list
 
 def play(
     env: Env,
-    rivals: Mapping[str, Rivals],
+    rivals: Mapping[str, MixedPolicy],
     league: League,
     each: int,
     *,
@@ -156,7 +156,7 @@ class Round:
         return self.each // areas + (at // self.distinct < self.each % areas)
 
 
-def _play_some(env: Env, rivals: Mapping[str, Rivals], league: League, one: Round, seed: int, played: Callable[[int], None]) -> None:
+def _play_some(env: Env, rivals: Mapping[str, MixedPolicy], league: League, one: Round, seed: int, played: Callable[[int], None]) -> None:
     """`played` is told how many games of the round have been counted."""
     left = one.quota
     due = int(left.sum())

@@ -16,7 +16,7 @@ from palaestra.models.policy import Policy
 from palaestra.runtime.logging.curves import INK, SOFT, save
 from palaestra.runtime.run.state import check_state
 from palaestra.runtime.self_play.league import Entry, League, Progress, play
-from palaestra.runtime.self_play.opponent_policy import Rivals
+from palaestra.runtime.self_play.opponent_policy import MixedPolicy
 from palaestra.runtime.settings import behavior, load
 from palaestra.runtime.storage.checkpoints import Checkpoints
 from palaestra.runtime.storage.files import explain, write_whole
@@ -63,7 +63,7 @@ def run_league(
 
         network: Any = make()
         policy = Policy(network, torch.Generator(env.device).manual_seed(seed + number), own.network_settings.deterministic)
-        rivals[name] = Rivals(policy, network, make, ())
+        rivals[name] = MixedPolicy(policy, network, make, ())
         mine = [(i, entry) for i, entry in enumerate(entries) if entry.behavior == name]
         rivals[name].load_state_dict({str(i): files.load(name, entry.step) for i, entry in mine})
     league = League(entries)

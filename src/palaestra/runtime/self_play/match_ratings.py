@@ -13,7 +13,7 @@ from torch import Tensor
 from palaestra.core.timestep import TimeStep
 from palaestra.runtime.logging.console import Console
 from palaestra.runtime.logging.tracker import ELO, Tracker
-from palaestra.runtime.self_play.self_play_behavior import Contender
+from palaestra.runtime.self_play.self_play_behavior import SelfPlayBehavior
 from palaestra.scenario.ratings import elo_change, mean_of, rate, result_of, sums_to_zero
 from palaestra.scenario.self_play import LEARNING
 
@@ -23,7 +23,7 @@ SKILL, SKILL_DEVIATION = "Self-play/Skill", "Self-play/Skill Deviation"
 
 
 @dataclass(frozen=True, slots=True)
-class Game:
+class Match:
     """Who sat where while these episodes lasted."""
 
     sides: Sequence[tuple[str, int]]  # behavior and team of each
@@ -42,7 +42,7 @@ class Game:
         return self.players[name][slot] if self.by_seat else self.players[""][area]
 
 
-class Results:
+class MatchRatings:
     """Elo for two teams, as ML-Agents has it: every agent of the learning team whose episode was finished, not cut, has played a game,
     which its last reward and its group's decide. Skills, by openskill, where more than two teams meet or teams are groups.
     """
@@ -61,7 +61,7 @@ class Results:
         """All areas begin anew."""
         self._last = np.zeros((0, 0))
 
-    def of_agents(self, game: Game, name: str, step: TimeStep, contenders: Mapping[str, Contender]) -> None:
+    def of_agents(self, game: Match, name: str, step: TimeStep, contenders: Mapping[str, SelfPlayBehavior]) -> None:
         """Elo after the episodes that ended with a behavior's table."""
         contender, side_of = contenders[name], game.side_of.get(name)
         rows = finished(step)
@@ -83,7 +83,7 @@ class Results:
                 self._tracker.add(name, ELO, contender.elo)
             self._tell_opponents(name, game, contenders, team)
 
-    def _change_elo(self, contender: Contender, opponents: Sequence[tuple[Contender, int]], result: float) -> None:
+    def _change_elo(self, contender: SelfPlayBehavior, opponents: Sequence[tuple[SelfPlayBehavior, int]], result: float) -> None:
         """One game's, shared among the opponents; who plays itself gains what it loses."""
         for other, number in opponents:
             if other is not contender or not contender.is_current(number):
@@ -91,7 +91,7 @@ class Results:
                 contender.elo += change
                 other.change_rating(number, -change)
 
-    def _tell_opponents(self, name: str, game: Game, contenders: Mapping[str, Contender], team: int) -> None:
+    def _tell_opponents(self, name: str, game: Match, contenders: Mapping[str, SelfPlayBehavior], team: int) -> None:
         behaviors = {behavior for behavior, other in game.sides if other != team}
         elos = [elo for behavior in sorted(behaviors) for elo in contenders[behavior].elos.values()]
         if not elos:  # a team without opponents
@@ -99,7 +99,7 @@ class Results:
         self._tracker.latest(name, OPPONENT_ELO, float(np.mean(elos)))
         self._tracker.latest(name, OPPONENT_DEVIATION, float(np.std(elos)))
 
-    def of_areas(self, game: Game, steps: Mapping[str, TimeStep], over: Tensor, contenders: Mapping[str, Contender]) -> None:
+    def of_areas(self, game: Match, steps: Mapping[str, TimeStep], over: Tensor, contenders: Mapping[str, SelfPlayBehavior]) -> None:
         """Whether the results of games that ended balance, and skills after them."""
         self._note_last(game, steps)
         grouped = any(bool((step.group >= 0).any()) for step in steps.values())
@@ -116,7 +116,7 @@ class Results:
             if len(teams) > 2 or grouped:
                 self._rate(game, area, of_sides, contenders)
 
-    def _note_last(self, game: Game, steps: Mapping[str, TimeStep]) -> None:
+    def _note_last(self, game: Match, steps: Mapping[str, TimeStep]) -> None:
         """Keeps the last rewards of those who end."""
         shape = (len(game.players[""]), len(game.sides))
         total, count = np.zeros(shape), np.zeros(shape)
@@ -143,7 +143,7 @@ class Results:
             f"last reward (above 0: won, 0: a draw, below: lost); unless what one team wins the other loses, ratings mean nothing"
         )
 
-    def _rate(self, game: Game, area: int, scores: NDArray[np.float64], contenders: Mapping[str, Contender]) -> None:
+    def _rate(self, game: Match, area: int, scores: NDArray[np.float64], contenders: Mapping[str, SelfPlayBehavior]) -> None:
         """One game's. Of a player of several sides it says the mean of what these do; of one that played itself, nothing."""
         players = game.players[""][area]
         keys = [

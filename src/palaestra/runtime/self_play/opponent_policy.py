@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from palaestra.core.timestep import Action, Decision, TimeStep
-from palaestra.models.policy import Actor, Chosen, Policy, whole
-from palaestra.runtime.play.teachers import Asked
+from palaestra.models.policy import Actor, PendingDecision, Policy, whole
+from palaestra.runtime.play.teachers import BrainPolicy
 from palaestra.runtime.storage.shared_tensors import Shared
 from palaestra.scenario.self_play import LEARNING, fixed
 
@@ -21,23 +21,23 @@ Numbers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class PolicyRows:
     """The slots that one player answers for."""
 
     number: int
     rows: Tensor  # (R,) int64
 
 
-class Rivals:
+class MixedPolicy:
     """Who sits in each slot is told by `seat`; each distinct network answers once a tick, for all its slots together."""
 
-    def __init__(self, policy: Policy, live: nn.Module, make_network: Callable[[], Any], brains: Sequence[Asked]) -> None:
+    def __init__(self, policy: Policy, live: nn.Module, make_network: Callable[[], Any], brains: Sequence[BrainPolicy]) -> None:
         """`live`: the policy's network. `make_network`: a fresh `Actor` of its shape, on its device. `brains`: fixed opponents."""
         self.policy, self._live, self._make_network, self.brains = policy, live, make_network, brains
         self._snapshots: dict[int, Shared] = {}
         self._networks: dict[int, Any] = {}
         self._spare: list[Any] = []
-        self._parts: list[Part] = []
+        self._parts: list[PolicyRows] = []
         self._learned: Tensor | None = None
         self.ghosts = 0
         """Slots in which the policy that learns does not sit."""
@@ -65,7 +65,7 @@ class Rivals:
         order = np.argsort(players, kind="stable")
         numbers, first = np.unique(players[order], return_index=True)
         pieces = zip(numbers.tolist(), np.split(order, first[1:]), strict=True)
-        self._parts = [Part(number, torch.from_numpy(rows).to(device)) for number, rows in pieces]
+        self._parts = [PolicyRows(number, torch.from_numpy(rows).to(device)) for number, rows in pieces]
         self._learned = torch.from_numpy(players == LEARNING).to(device)
         self.ghosts = int((players != LEARNING).sum())
 
@@ -78,14 +78,14 @@ class Rivals:
         """(S,) in whose slots the policy that learns sits; None before `seat`."""
         return self._learned
 
-    def choose(self, step: TimeStep) -> Chosen:
+    def choose(self, step: TimeStep) -> PendingDecision:
         """An action for every acting slot, whoever sits there; the decision is that of the policy that learns."""
         memory = self.see(step)
         slots, spec, device = len(step.acting), self.policy.network.spec.action, step.reward.device
         continuous = torch.zeros((slots, spec.continuous), device=device)
         discrete = torch.zeros((slots, len(spec.branches)), dtype=torch.int64, device=device)
         remembered = memory.clone() if memory.shape[1] else memory
-        own: tuple[Chosen, Tensor] | None = None
+        own: tuple[PendingDecision, Tensor] | None = None
         for part in self._parts:
             if (which := fixed(part.number)) is not None:
                 acting = step.acting & torch.zeros_like(step.acting).index_fill_(0, part.rows, True)
@@ -103,9 +103,9 @@ class Rivals:
                 own = few, rows
         self.policy.memory = remembered
         action = Action(continuous, discrete)
-        return Chosen(action, lambda: self._decision(own, action, memory), self._learned)
+        return PendingDecision(action, lambda: self._decision(own, action, memory), self._learned)
 
-    def _decision(self, own: tuple[Chosen, Tensor] | None, action: Action, memory: Tensor) -> Decision:
+    def _decision(self, own: tuple[PendingDecision, Tensor] | None, action: Action, memory: Tensor) -> Decision:
         if own is None:  # all slots are fixed opponents'
             components = action.continuous.shape[1] + action.discrete.shape[1]
             return Decision(action, action, action.continuous.new_zeros((len(memory), components)), memory)

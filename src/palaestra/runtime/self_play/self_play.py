@@ -13,8 +13,8 @@ from palaestra.core.timestep import TimeStep
 from palaestra.envs.base import Env, SharesAreas
 from palaestra.runtime.collect.area_episodes import AreaEpisodes
 from palaestra.runtime.logging.tracker import Tracker
-from palaestra.runtime.self_play.match_ratings import Game, Results
-from palaestra.runtime.self_play.self_play_behavior import Contender
+from palaestra.runtime.self_play.match_ratings import Match, MatchRatings
+from palaestra.runtime.self_play.self_play_behavior import SelfPlayBehavior
 from palaestra.scenario.self_play import FIRST_FIXED, LEARNING, next_team
 
 Numbers = NDArray[np.int64]
@@ -37,9 +37,9 @@ class SelfPlay:
     several games that nobody tells apart (`envs.base.SharesAreas`), an agent's seat is an area of its own.
     """
 
-    def __init__(self, env: Env, results: Results, tell: Callable[[str], None]) -> None:
+    def __init__(self, env: Env, results: MatchRatings, tell: Callable[[str], None]) -> None:
         """`tell` takes a line for people."""
-        self.results, self.contenders, self._say = results, dict[str, Contender](), tell
+        self.results, self.contenders, self._say = results, dict[str, SelfPlayBehavior](), tell
         self.learning: int | None = None
         """The team whose turn it is."""
         self.sides: list[Side] = []
@@ -58,7 +58,7 @@ class SelfPlay:
         """People have been told that there is one team only."""
         self._saved: Mapping[str, Any] = {}
 
-    def join(self, contender: Contender) -> None:
+    def join(self, contender: SelfPlayBehavior) -> None:
         """A behavior that plays itself; before its first table is watched."""
         self.contenders[contender.name] = contender
         if contender.name in self._saved:
@@ -178,7 +178,7 @@ class SelfPlay:
         if any(one.change_due() for one in turn) or not any(one.training for one in turn):
             self._change_team(turn)
 
-    def _change_team(self, turn: Sequence[Contender]) -> None:
+    def _change_team(self, turn: Sequence[SelfPlayBehavior]) -> None:
         """The next team that has anything left to learn has its turn; the one that had it plays a fixed policy like all others."""
         able = {side.team for side in self.sides if self.contenders[side.behavior].training}
         if self.learning is None or not turn or not able:
@@ -226,7 +226,7 @@ class SelfPlay:
 
     def _rate(self, steps: Mapping[str, TimeStep], over: torch.Tensor | None) -> None:
         """Tells what the episodes that ended with these tables were worth to whom."""
-        game = Game(self.sides, self._players, self._side_of, self._by_seat, self._areas.going)
+        game = Match(self.sides, self._players, self._side_of, self._by_seat, self._areas.going)
         for name, step in steps.items():
             self.results.of_agents(game, name, step, self.contenders)
         if over is not None and not self._by_seat:

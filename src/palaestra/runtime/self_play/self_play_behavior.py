@@ -11,8 +11,8 @@ from palaestra.core.errors import ConfigError
 from palaestra.core.timestep import TimeStep
 from palaestra.envs.base import Env
 from palaestra.runtime.collect.learner import Learner
-from palaestra.runtime.play.teachers import Asked, teacher_part
-from palaestra.runtime.self_play.opponent_policy import Rivals
+from palaestra.runtime.play.teachers import BrainPolicy, teacher_part
+from palaestra.runtime.self_play.opponent_policy import MixedPolicy
 from palaestra.runtime.settings import RunSettings
 from palaestra.runtime.storage.shared_tensors import Shared
 from palaestra.runtime.storage.snapshots import SnapshotFiles, too_many
@@ -21,10 +21,10 @@ from palaestra.scenario.self_play import LEARNING, Pool, Schedule
 from palaestra.scenario.settings import SelfPlaySettings
 
 
-class Contender:
+class SelfPlayBehavior:
     """Numbers its snapshots as they are taken. A copy of the policy as it was at a swap is one too, but stays out of the pool."""
 
-    def __init__(self, learner: Learner, rivals: Rivals, settings: SelfPlaySettings, seed: int, files: SnapshotFiles) -> None:
+    def __init__(self, learner: Learner, rivals: MixedPolicy, settings: SelfPlaySettings, seed: int, files: SnapshotFiles) -> None:
         self.learner, self.rivals, self.settings, self._files = learner, rivals, settings, files
         self.name, self.seat, self.steady = learner.name, learner.seat, learner.spec.steady
         self.schedule, self.pool = Schedule(), Pool(settings, seed, learner.name)
@@ -188,24 +188,24 @@ class Contender:
 UNSTEADY = "self-play with SAC learns from a replay of games against opponents that are long gone; PPO and POCA do better as a rule"
 
 
-def contend(learner: Learner, env: Env, settings: RunSettings, files: SnapshotFiles) -> Contender:
+def contend(learner: Learner, env: Env, settings: RunSettings, files: SnapshotFiles) -> SelfPlayBehavior:
     """Has a behavior's slots shared by its policy and its opponents. Raises ConfigError, EnvError."""
     own = learner.settings.self_play
     assert own is not None
     trainer, device, seed = learner.trainer, env.device, settings.env_settings.seed
     fixed = [_asked(text, learner, env, settings) for text in own.opponents]
-    rivals = Rivals(trainer.policy, trainer.network, lambda: trainer.make_network(learner.spec, learner.settings).to(device), fixed)
+    rivals = MixedPolicy(trainer.policy, trainer.network, lambda: trainer.make_network(learner.spec, learner.settings).to(device), fixed)
     learner.seat.policy, learner.seat.shared = rivals, True
-    return Contender(learner, rivals, own, seed, files)
+    return SelfPlayBehavior(learner, rivals, own, seed, files)
 
 
-def _asked(text: str, learner: Learner, env: Env, settings: RunSettings) -> Asked:
+def _asked(text: str, learner: Learner, env: Env, settings: RunSettings) -> BrainPolicy:
     try:
         part = teacher_part(text)
     except ConfigError as error:
         raise ConfigError(f"behavior '{learner.name}': self_play.opponents: {str(error).replace('teacher', 'opponent')}") from error
-    from palaestra.runtime.play.brain_assignment import Cast  # brings onnxruntime, which most runs never need
+    from palaestra.runtime.play.brain_assignment import BrainAssignment  # brings onnxruntime, which most runs never need
 
     results = Path(settings.checkpoint_settings.results_dir)
-    cast = Cast([part], env, seed=settings.env_settings.seed, deterministic=False, results=results)
-    return Asked(cast.brain(learner.name, 0), learner.spec.action)
+    cast = BrainAssignment([part], env, seed=settings.env_settings.seed, deterministic=False, results=results)
+    return BrainPolicy(cast.brain(learner.name, 0), learner.spec.action)

@@ -36,7 +36,7 @@ _NETWORK = ("nfs", "cifs", "smb", "afs", "ceph", "lustre", "gluster", "beegfs", 
 
 
 @dataclass(frozen=True, slots=True)
-class Writer:
+class LockHolder:
     """The process that writes to a run."""
 
     pid: int
@@ -46,12 +46,12 @@ class Writer:
     token: str
 
     @classmethod
-    def this(cls) -> Writer:
+    def this(cls) -> LockHolder:
         """This process, from now on."""
         return cls(os.getpid(), socket.gethostname(), time.time(), psutil.Process().create_time(), uuid.uuid4().hex)
 
     @classmethod
-    def read(cls, file: Path) -> Writer | None:
+    def read(cls, file: Path) -> LockHolder | None:
         """The one a file names; None where it names none."""
         with suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
             data = json.loads(file.read_text(encoding="utf-8"))
@@ -94,7 +94,7 @@ class WriterLock:
         """What `acquire` found out about the file system and about other writers."""
         self.locked = False
         """Whether the operating system keeps others out; it cannot where the file system has no locks."""
-        self.writer = Writer.this()
+        self.writer = LockHolder.this()
         self._lock = FileLock(folder / LOCK, timeout=PATIENCE, mode=0o666, thread_local=False)
         self._made: list[Path] = []
 
@@ -102,7 +102,7 @@ class WriterLock:
         """Makes the folder where there is none, and locks it. Raises RunInUse or RunError; then nothing has changed."""
         try:
             self.locked, unlocked = self._settle()
-            before = Writer.read(self.folder / WRITER)
+            before = LockHolder.read(self.folder / WRITER)
             if before is not None:
                 self._judge(before, deleted=unlocked)
             self._sign()
@@ -127,7 +127,7 @@ class WriterLock:
 
     def mine(self) -> bool:
         """Whether the folder is there and no other process has begun to write to it."""
-        now = Writer.read(self.folder / WRITER)
+        now = LockHolder.read(self.folder / WRITER)
         return now is not None and now.token == self.writer.token
 
     def trouble(self) -> str | None:
@@ -135,7 +135,7 @@ class WriterLock:
         try:
             if not self.folder.is_dir():
                 return "was replaced by a file" if self.folder.exists() else "was deleted or renamed"
-            now = Writer.read(self.folder / WRITER)
+            now = LockHolder.read(self.folder / WRITER)
             if now is not None and now.token != self.writer.token:
                 return f"was taken over by {now}"
             probe = self.folder / f"{WRITER}.tmp-{os.getpid()}"
@@ -185,16 +185,16 @@ class WriterLock:
         )
         return False
 
-    def _holder(self) -> Writer | None:
+    def _holder(self) -> LockHolder | None:
         """Whoever holds the lock; it may be about to write its name."""
         until = time.monotonic() + 1.0
-        while (writer := Writer.read(self.folder / WRITER)) is None or (writer.here and not writer.alive):
+        while (writer := LockHolder.read(self.folder / WRITER)) is None or (writer.here and not writer.alive):
             if time.monotonic() > until:
                 break
             time.sleep(0.05)
         return writer
 
-    def _judge(self, before: Writer, deleted: bool) -> None:
+    def _judge(self, before: LockHolder, deleted: bool) -> None:
         """Raises RunInUse, or warns, where the writer that is named may be alive although nobody holds the lock.
 
         `deleted`: there was no lock file, which a writer that is alive must have.
@@ -210,7 +210,7 @@ class WriterLock:
                     "between these machines"
                 )
 
-    def _refusal(self, writer: Writer | None) -> str:
+    def _refusal(self, writer: LockHolder | None) -> str:
         who = "another process" if writer is None else str(writer)
         if writer is not None and writer.here and not writer.alive:
             who += ", or a process that it started and that outlived it,"

@@ -9,7 +9,7 @@ from typing import Any
 from palaestra.core.plugins import nearest
 from palaestra.core.settings import Settings
 from palaestra.runtime.settings.yaml_file import Key
-from palaestra.runtime.upgrade.new_tree import NewTree, Report, plain
+from palaestra.runtime.upgrade.new_tree import NewTree, UpgradeReport, plain
 from palaestra.runtime.upgrade.sections import Section
 
 RATIO = "play_against_latest_model_ratio"
@@ -24,7 +24,7 @@ class Block:
     section: Section
     new: NewTree
     at: Key  # of the block in the new file
-    report: Report
+    report: UpgradeReport
 
     def put(self, path: Key, value: Any, place: str, remark: str = "") -> None:
         """Writes a value."""

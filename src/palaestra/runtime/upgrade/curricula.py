@@ -10,7 +10,7 @@ from typing import Any
 from palaestra.core.errors import ConfigError
 from palaestra.core.plugins import nearest
 from palaestra.runtime.settings.yaml_file import Key
-from palaestra.runtime.upgrade.new_tree import NewTree, Report
+from palaestra.runtime.upgrade.new_tree import NewTree, UpgradeReport
 from palaestra.runtime.upgrade.old_file import OldFile, read
 from palaestra.runtime.upgrade.samplers import PARAMETERS
 
@@ -19,7 +19,7 @@ CRITERION = {"measure": None, "min_lesson_length": 1, "signal_smoothing": False}
 
 
 @dataclass(frozen=True, slots=True)
-class Curriculum:
+class OldCurriculum:
     """That of one behavior."""
 
     behavior: str
@@ -35,7 +35,7 @@ class Curriculum:
         return value
 
 
-def read_curricula(path: Path, new: NewTree, report: Report) -> list[Curriculum]:
+def read_curricula(path: Path, new: NewTree, report: UpgradeReport) -> list[OldCurriculum]:
     """Of a folder with a file a behavior, a file of all behaviors, or a file of one. Raises ConfigError."""
     if not path.is_dir():
         return _of_file(read(path, report, "curricula"), new, report)
@@ -43,20 +43,20 @@ def read_curricula(path: Path, new: NewTree, report: Report) -> list[Curriculum]
     if not files:
         raise ConfigError("holds no curricula: expected .json or .yaml files, each named as its behavior", path)
     olds = [read(file, report, "curricula") for file in files]
-    return [found for old in olds for found in ([Curriculum(old.file.stem, old, ())] if _is_one(old.tree) else in_map(old, ()))]
+    return [found for old in olds for found in ([OldCurriculum(old.file.stem, old, ())] if _is_one(old.tree) else in_map(old, ()))]
 
 
-def in_map(old: OldFile, at: Key) -> list[Curriculum]:
+def in_map(old: OldFile, at: Key) -> list[OldCurriculum]:
     """Those of a map by behavior."""
     curricula: Any = old.tree
     for key in at:
         curricula = curricula[key]
     if not isinstance(curricula, Mapping):
         raise old.error(f"expected a map of behaviors, got {curricula!r}", *at)
-    return [Curriculum(name, old, (*at, name)) for name in curricula]
+    return [OldCurriculum(name, old, (*at, name)) for name in curricula]
 
 
-def convert_curricula(curricula: list[Curriculum], new: NewTree, report: Report) -> None:
+def convert_curricula(curricula: list[OldCurriculum], new: NewTree, report: UpgradeReport) -> None:
     """Writes them as environment parameters. A parameter that is there already stays as it is, with a warning."""
     for curriculum in curricula:
         values, old = curriculum.values, curriculum.old
@@ -75,23 +75,23 @@ def convert_curricula(curricula: list[Curriculum], new: NewTree, report: Report)
         _serve(curriculum, new, report)
 
 
-def _of_file(old: OldFile, new: NewTree, report: Report) -> list[Curriculum]:
+def _of_file(old: OldFile, new: NewTree, report: UpgradeReport) -> list[OldCurriculum]:
     """A file of one behavior, by itself, told by no name which it is of; its own may be that."""
     if not _is_one(old.tree):
         return in_map(old, ())
     stem, listed = old.file.stem, list(new.at(("behaviors",)))
     if stem in listed or not listed or stem.endswith(("Brain", "Learning")):
-        return [Curriculum(stem, old, ())]
+        return [OldCurriculum(stem, old, ())]
     if len(listed) > 1:
         report.warn(old.place(), f"names no behavior: its lessons follow '{listed[0]}'; change `behavior` where another is meant")
-    return [Curriculum(listed[0], old, ())]
+    return [OldCurriculum(listed[0], old, ())]
 
 
 def _is_one(tree: Mapping[str, Any]) -> bool:
     return "thresholds" in tree or "parameters" in tree
 
 
-def _lessons(curriculum: Curriculum, parameter: str, new: NewTree) -> list[dict[str, Any]]:
+def _lessons(curriculum: OldCurriculum, parameter: str, new: NewTree) -> list[dict[str, Any]]:
     old, at = curriculum.old, (*curriculum.at, "parameters", parameter)
     thresholds = _of_kind(curriculum, "thresholds", list)
     values = curriculum.values["parameters"][parameter]
@@ -112,7 +112,7 @@ def _lessons(curriculum: Curriculum, parameter: str, new: NewTree) -> list[dict[
     return lessons
 
 
-def _of_kind(curriculum: Curriculum, key: str, kind: type) -> Any:
+def _of_kind(curriculum: OldCurriculum, key: str, kind: type) -> Any:
     value = curriculum.values.get(key)
     if not isinstance(value, kind):
         what = "a list of numbers" if kind is list else "a map of parameters, each with its values"
@@ -120,7 +120,7 @@ def _of_kind(curriculum: Curriculum, key: str, kind: type) -> Any:
     return value
 
 
-def _serve(curriculum: Curriculum, new: NewTree, report: Report) -> None:
+def _serve(curriculum: OldCurriculum, new: NewTree, report: UpgradeReport) -> None:
     """Sees to it that the behavior that is measured has settings."""
     name, place = curriculum.behavior, curriculum.old.place(*curriculum.at)
     listed = new.at(("behaviors",))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from palaestra.runtime.settings.yaml_file import Key
-from palaestra.runtime.upgrade.new_tree import NewTree, Report
+from palaestra.runtime.upgrade.new_tree import NewTree, UpgradeReport
 from palaestra.trainers.settings import TRAINERS
 
 PLAIN_SIGNALS = {"extrinsic": {"strength": 1.0, "gamma": 0.99}}
@@ -27,7 +27,7 @@ class _CannotSay(Exception):
     """A key of default_settings that a block has no way to be without."""
 
 
-def let_inherit(new: NewTree, report: Report) -> None:
+def let_inherit(new: NewTree, report: UpgradeReport) -> None:
     """Takes out of all blocks what default_settings says. It stays away, with a warning, where a block cannot lie over it."""
     default, blocks = new.tree.get("default_settings"), new.tree.get("behaviors", {})
     if default is None or not blocks:

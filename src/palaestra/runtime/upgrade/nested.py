@@ -9,7 +9,7 @@ from palaestra.runtime.settings import BehaviorSettings, RunSettings
 from palaestra.runtime.settings.generations import is_sampler
 from palaestra.runtime.settings.yaml_file import Key
 from palaestra.runtime.upgrade.block import RENAMED
-from palaestra.runtime.upgrade.new_tree import NewTree, Report, plain
+from palaestra.runtime.upgrade.new_tree import NewTree, UpgradeReport, plain
 from palaestra.runtime.upgrade.old_file import OldFile
 from palaestra.runtime.upgrade.samplers import PARAMETERS, convert_sampler
 
@@ -19,7 +19,7 @@ CURRICULUM, SAMPLERS = "curriculum", "parameter_randomization"
 GONE = ("framework", "output_path")
 
 
-def convert_block(old: OldFile, at: Key, new: NewTree, report: Report) -> None:
+def convert_block(old: OldFile, at: Key, new: NewTree, report: UpgradeReport) -> None:
     """Writes one behavior's."""
     block: Any = old.tree
     for key in at:
@@ -43,7 +43,7 @@ def convert_block(old: OldFile, at: Key, new: NewTree, report: Report) -> None:
                 new.remarks[(*at, "reward_signals", name, "network_settings", "hidden_units")] = "was encoding_size"
 
 
-def convert_parameters(old: OldFile, new: NewTree, report: Report) -> None:
+def convert_parameters(old: OldFile, new: NewTree, report: UpgradeReport) -> None:
     """Writes environment_parameters, with old samplers among them, and lessons that bear their name as a key."""
     parameters = old.tree.get(PARAMETERS)
     if not isinstance(parameters, Mapping):
@@ -74,7 +74,7 @@ def _copy(old: OldFile, at: Key, value: Any, new: NewTree) -> None:
         _copy(old, (*at, key), item, new)
 
 
-def _rename(values: Any, names: Mapping[str, str], above: str, report: Report) -> None:
+def _rename(values: Any, names: Mapping[str, str], above: str, report: UpgradeReport) -> None:
     if not isinstance(values, dict) or not names.keys() & values.keys():
         return
     renamed = {names.get(key, key): value for key, value in values.items()}
@@ -84,7 +84,7 @@ def _rename(values: Any, names: Mapping[str, str], above: str, report: Report) -
     values.update(renamed)
 
 
-def _named(lesson: Any, parameter: str, report: Report) -> Any:
+def _named(lesson: Any, parameter: str, report: UpgradeReport) -> Any:
     """The converter of ML-Agents wrote `Lesson0: {...}`, which nothing reads."""
     if not isinstance(lesson, dict) or len(lesson) != 1 or "name" in lesson:
         return lesson

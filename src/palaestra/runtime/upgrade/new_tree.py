@@ -57,7 +57,7 @@ WIDTH = 110
 
 
 @dataclass(slots=True)
-class Report:
+class UpgradeReport:
     """What became what, and what deserves a word; each said once, however many behaviors it concerns."""
 
     heading: str = ""  # what the file is

@@ -11,7 +11,7 @@ from palaestra.core.errors import ConfigError
 from palaestra.runtime.settings import yaml_file
 from palaestra.runtime.settings.generations import Generation, generation
 from palaestra.runtime.settings.yaml_file import Key
-from palaestra.runtime.upgrade.new_tree import Report
+from palaestra.runtime.upgrade.new_tree import UpgradeReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class OldFile:
         return ConfigError(f"{self.place(*path)}: {sentence}")
 
 
-def read(file: Path, report: Report, holds: Generation | None = None) -> OldFile:
+def read(file: Path, report: UpgradeReport, holds: Generation | None = None) -> OldFile:
     """A key that is given twice counts where it stands last, as it did then, with a warning. Raises ConfigError, also for a file
     that plainly is of another kind than `holds`.
     """

@@ -7,7 +7,7 @@ from typing import Any
 
 from palaestra.runtime.settings.generations import is_sampler
 from palaestra.runtime.settings.yaml_file import Key
-from palaestra.runtime.upgrade.new_tree import NewTree, Report
+from palaestra.runtime.upgrade.new_tree import NewTree, UpgradeReport
 from palaestra.runtime.upgrade.old_file import OldFile
 from palaestra.scenario.settings import SAMPLERS
 
@@ -17,7 +17,7 @@ NAMES = {"var": "st_dev"}
 """It was drawn with as a standard deviation, whatever its name said."""
 
 
-def convert_samplers(old: OldFile, at: Key, new: NewTree, report: Report) -> None:
+def convert_samplers(old: OldFile, at: Key, new: NewTree, report: UpgradeReport) -> None:
     """Writes those that stand under `at`."""
     parameters: Any = old.tree
     for key in at:
@@ -36,7 +36,7 @@ def convert_samplers(old: OldFile, at: Key, new: NewTree, report: Report) -> Non
             new.put((PARAMETERS, name), value, place)  # a number, or already as it is today
 
 
-def convert_sampler(old: OldFile, at: Key, to: Key, new: NewTree, report: Report) -> None:
+def convert_sampler(old: OldFile, at: Key, to: Key, new: NewTree, report: UpgradeReport) -> None:
     """Writes one."""
     value: Any = old.tree
     for above in at:

@@ -8,7 +8,7 @@ from typing import Any
 from palaestra.core.plugins import nearest
 from palaestra.runtime.settings import RunSettings
 from palaestra.runtime.settings.yaml_file import Key
-from palaestra.runtime.upgrade.new_tree import Report
+from palaestra.runtime.upgrade.new_tree import UpgradeReport
 from palaestra.runtime.upgrade.old_file import OldFile
 
 DEFAULT = "default"
@@ -48,7 +48,7 @@ class Section:
         return self._old.place(*(self._at if not path or self.has_own(str(path[0])) else (DEFAULT,)), *path)
 
 
-def sections(old: OldFile, report: Report) -> dict[str, Section]:
+def sections(old: OldFile, report: UpgradeReport) -> dict[str, Section]:
     """By name, `default` among them. A section may be the name of another. Raises ConfigError where that leads nowhere."""
     above: Key = ("behaviors",) if "behaviors" in old.tree else ()
     there = {name: value for name, value in (old.tree["behaviors"] if above else old.tree).items() if above or _is_section(name, value)}
@@ -79,7 +79,7 @@ def _end_of(old: OldFile, there: Mapping[str, Any], above: Key, name: str) -> st
     return name
 
 
-def _values(old: OldFile, there: Mapping[str, Any], above: Key, name: str, report: Report) -> dict[str, Any]:
+def _values(old: OldFile, there: Mapping[str, Any], above: Key, name: str, report: UpgradeReport) -> dict[str, Any]:
     values = there[name]
     if values is None:
         return {}

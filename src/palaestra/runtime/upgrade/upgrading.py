@@ -21,7 +21,7 @@ from palaestra.runtime.upgrade.blocks import convert
 from palaestra.runtime.upgrade.curricula import convert_curricula, in_map, read_curricula
 from palaestra.runtime.upgrade.defaults import let_inherit
 from palaestra.runtime.upgrade.nested import CURRICULUM, SAMPLERS, convert_block, convert_parameters, copy_rest
-from palaestra.runtime.upgrade.new_tree import NewTree, Report
+from palaestra.runtime.upgrade.new_tree import NewTree, UpgradeReport
 from palaestra.runtime.upgrade.old_file import OldFile, read
 from palaestra.runtime.upgrade.samplers import PARAMETERS, convert_samplers
 from palaestra.runtime.upgrade.sections import DEFAULT, sections
@@ -37,7 +37,7 @@ class Upgraded:
     """What came of it."""
 
     text: str  # of the new file
-    report: Report
+    report: UpgradeReport
     changed: bool  # False: the file is current, and `text` is its own
 
 
@@ -46,7 +46,7 @@ def upgrade(config: Path, curriculum: Path | None = None, sampler: Path | None =
 
     Raises ConfigError with the old files' lines.
     """
-    report, new = Report(), NewTree()
+    report, new = UpgradeReport(), NewTree()
     old = read(config, report)
     kind = generation(old.tree)
     if kind in ("samplers", "curricula"):
@@ -65,7 +65,7 @@ def upgrade(config: Path, curriculum: Path | None = None, sampler: Path | None =
     return Upgraded(to_text(new, f"Written by palaestra upgrade from {sources}"), report, changed=True)
 
 
-def _behaviors(old: OldFile, kind: Generation, new: NewTree, report: Report) -> None:
+def _behaviors(old: OldFile, kind: Generation, new: NewTree, report: UpgradeReport) -> None:
     if kind == "flat":
         for name, section in sections(old, report).items():
             at = ("default_settings",) if name == DEFAULT else ("behaviors", name)
@@ -85,7 +85,7 @@ def _behaviors(old: OldFile, kind: Generation, new: NewTree, report: Report) -> 
         convert_block(old, ("behaviors", name), new, report)
 
 
-def _parameters(old: OldFile, curriculum: Path | None, sampler: Path | None, new: NewTree, report: Report) -> None:
+def _parameters(old: OldFile, curriculum: Path | None, sampler: Path | None, new: NewTree, report: UpgradeReport) -> None:
     """What comes first stays: samplers went over curricula, and files of their own go over parts of the trainer file."""
     if PARAMETERS in old.tree:
         convert_parameters(old, new, report)
@@ -102,7 +102,7 @@ def _parameters(old: OldFile, curriculum: Path | None, sampler: Path | None, new
             report.became(key, "left out: it is empty")
 
 
-def _introduce(config: Path, kind: Generation, new: NewTree, report: Report) -> None:
+def _introduce(config: Path, kind: Generation, new: NewTree, report: UpgradeReport) -> None:
     what = {"flat": "flat sections, before release 3", "nested": "before release 6"}.get(kind, "nearly current")
     count = len(new.at(("behaviors",)))
     behaviors = f"{count} behavior{'' if count == 1 else 's'}"
@@ -127,7 +127,7 @@ def to_text(new: NewTree, heading: str) -> str:
     return "\n".join([f"# {heading}", *lines, ""])
 
 
-def check(new: NewTree, report: Report) -> None:
+def check(new: NewTree, report: UpgradeReport) -> None:
     """Leaves unknown keys out, with a warning. Raises ConfigError for all that cannot be used."""
     while True:
         draft = Draft(Document(tree=deepcopy(new.tree)), None)

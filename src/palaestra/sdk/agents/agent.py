@@ -12,7 +12,7 @@ from palaestra.sdk.agents.sensors import Sensor, VectorSensor
 
 if TYPE_CHECKING:
     from palaestra.sdk.academy import Academy
-    from palaestra.sdk.agents.agent_state import Life
+    from palaestra.sdk.agents.agent_state import AgentState
 
 SomeSensor = TypeVar("SomeSensor", bound=Sensor)
 
@@ -27,7 +27,7 @@ class Agent:
     """Between decisions `on_action_received` is called with the last one's actions."""
     max_step: int = 0
     """Steps of the academy after which an episode is cut; 0: never."""
-    _life: Life | None = None
+    _life: AgentState | None = None
 
     # What an author writes
 
@@ -148,7 +148,7 @@ class Agent:
         """That ended otherwise than by `disable`."""
         return self._alive("completed_episodes").episodes
 
-    def _alive(self, what: str) -> Life:
+    def _alive(self, what: str) -> AgentState:
         """Raises EnvError where it was never added."""
         if self._life is None:
             name = type(self).__name__

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from palaestra.core.errors import EnvError
 from palaestra.sdk.agents.actions import ActionMask, Actions
 from palaestra.sdk.agents.agent import Agent
-from palaestra.sdk.agents.agent_state import Life, blame, call
+from palaestra.sdk.agents.agent_state import AgentState, blame, call
 from palaestra.sdk.agents.behavior import Behavior
-from palaestra.sdk.agents.observation_queue import Outbox
+from palaestra.sdk.agents.observation_queue import ObservationQueue
 from palaestra.sdk.agents.sensors import Sensor, StackedSensor, VectorSensor, float_bytes
 
 if TYPE_CHECKING:
@@ -22,18 +22,18 @@ LAST_ID = 2**31 - 1
 """The wire's ids are int32."""
 
 
-class Cast:
+class AgentRegistry:
     """Owns the lives of one academy's agents."""
 
-    def __init__(self, academy: Academy, outbox: Outbox) -> None:
-        self.lives: tuple[Life, ...] = ()  # of those that take part; another tuple where one comes or goes
+    def __init__(self, academy: Academy, outbox: ObservationQueue) -> None:
+        self.lives: tuple[AgentState, ...] = ()  # of those that take part; another tuple where one comes or goes
         self.outbox = outbox
         self.spoke = False
         """Somebody asked or ended since the last exchange."""
         self.playing = False
         """Episodes have begun: a newcomer begins at once."""
         self._academy = academy
-        self._observed: Life | None = None
+        self._observed: AgentState | None = None
         self._ids: set[int] = set()  # of all that ever took part
         self._next = 0
 
@@ -48,7 +48,7 @@ class Cast:
         if not isinstance(behavior, Behavior):
             raise EnvError(f"{name} has no behavior; write in its class: behavior = sdk.Behavior('{name}', observations=8, continuous=2)")
         vector, sensors = _vector(behavior)
-        life = Life(agent, self, behavior, Actions(behavior.action), vector, sensors)
+        life = AgentState(agent, self, behavior, Actions(behavior.action), vector, sensors)
         life.own = sensors[0] if sensors else None
         self._name(life, id)
         if type(agent).write_action_mask is not Agent.write_action_mask:
@@ -58,14 +58,14 @@ class Cast:
         _check_periods(life)
         self._enter(life)
 
-    def enable(self, life: Life) -> None:
+    def enable(self, life: AgentState) -> None:
         """In the game again, by another id."""
         if not life.enabled:
             life.over = False
             self._name(life, None)
             self._enter(life)
 
-    def disable(self, life: Life) -> None:
+    def disable(self, life: AgentState) -> None:
         """Its episode is over, and no other begins."""
         if not life.enabled:
             return
@@ -75,7 +75,7 @@ class Cast:
             life.group.unregister_agent(life.agent)
         self.lives = tuple(other for other in self.lives if other is not life)
 
-    def end(self, life: Life, cut: bool, what: str) -> None:
+    def end(self, life: AgentState, cut: bool, what: str) -> None:
         """Its episode is over, and the next one begins. Nothing where it is disabled."""
         if life.beginning:
             raise EnvError(f"{life} calls {what}() in on_episode_begin, so that episodes would end without end; call it on a later step")
@@ -84,7 +84,7 @@ class Cast:
             self._tell_end(life, cut, what)
             self.begin_episode(life)
 
-    def change(self, life: Life, behavior: Behavior) -> None:
+    def change(self, life: AgentState, behavior: Behavior) -> None:
         """The episode is over for its old behavior and team, and the next one begins with the new one."""
         if life.enabled:
             self._tell_end(life, False, "change_behavior")
@@ -101,7 +101,7 @@ class Cast:
             self._join(life)
             self.begin_episode(life)
 
-    def begin_episode(self, life: Life) -> None:
+    def begin_episode(self, life: AgentState) -> None:
         """Has it begin anew, whatever it was at."""
         agent = life.agent
         if agent.behavior is not life.behavior:
@@ -113,7 +113,7 @@ class Cast:
         finally:
             life.beginning = False
 
-    def ask(self, life: Life) -> None:
+    def ask(self, life: AgentState) -> None:
         """It asks for a decision: what it sees and earned is told."""
         seen, allowed = self._observe(life), None
         if life.mask is not None:
@@ -131,7 +131,7 @@ class Cast:
         life.asks = life.over = False
         self.spoke = True
 
-    def _tell_end(self, life: Life, cut: bool, what: str) -> None:
+    def _tell_end(self, life: AgentState, cut: bool, what: str) -> None:
         """Unless it was told, and no decision was asked for since."""
         if self._observed is not None:
             raise EnvError(
@@ -146,7 +146,7 @@ class Cast:
             life.over = self.spoke = True
         life.forget_rewards()
 
-    def _observe(self, life: Life) -> Sequence[bytes]:
+    def _observe(self, life: AgentState) -> Sequence[bytes]:
         """What it sees, a sensor each."""
         self._observed = life
         try:
@@ -161,7 +161,7 @@ class Cast:
         finally:
             self._observed = None
 
-    def _name(self, life: Life, id: int | None) -> None:
+    def _name(self, life: AgentState, id: int | None) -> None:
         """Gives it an id. Raises EnvError for one that is taken."""
         while self._next in self._ids:
             self._next += 1
@@ -177,14 +177,14 @@ class Cast:
         self._ids.add(chosen)
         life.id, life.number = chosen, number
 
-    def _enter(self, life: Life) -> None:
+    def _enter(self, life: AgentState) -> None:
         self._join(life)
         life.enabled = True
         self.lives += (life,)
         if self.playing:
             self.begin_episode(life)
 
-    def _join(self, life: Life) -> None:
+    def _join(self, life: AgentState) -> None:
         """It speaks with those of its behavior and team."""
         life.sensors.sort(key=_by_name)
         life.plain = life.sensors == [life.vector]
@@ -206,7 +206,7 @@ class Cast:
         return f" of area {self._academy.area}" if self.outbox.areas > 1 else ""
 
 
-def _check_periods(life: Life) -> None:
+def _check_periods(life: AgentState) -> None:
     """Raises EnvError for steps that cannot be counted."""
     for name, also in (("decision_period", ", or None (by request_decision)"), ("max_step", " (0: never)")):
         steps = getattr(life.agent, name)

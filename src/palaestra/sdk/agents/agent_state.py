@@ -14,7 +14,7 @@ from palaestra.sdk.agents.sensors import Sensor, VectorSensor
 
 if TYPE_CHECKING:
     from palaestra.sdk.agents.agent import Agent
-    from palaestra.sdk.agents.agent_registry import Cast
+    from palaestra.sdk.agents.agent_registry import AgentRegistry
     from palaestra.sdk.agents.group import Group
     from palaestra.sdk.agents.observation_queue import Crowd
     from palaestra.sdk.agents.recorder import DemonstrationRecorder
@@ -29,11 +29,11 @@ class Blamed(EnvError):
 
 
 @dataclass(slots=True, eq=False)
-class Life:
+class AgentState:
     """An agent in its cast."""
 
     agent: Agent
-    cast: Cast
+    cast: AgentRegistry
     behavior: Behavior
     actions: Actions
     vector: VectorSensor  # what collect_observations adds to; of size 0 it is none of the sensors
@@ -79,7 +79,7 @@ class Life:
         return f"behavior '{self.behavior.name}', agent {self.id} ({self.name})"
 
 
-def call(life: Life | None, method: Callable[..., object], *arguments: Any) -> None:
+def call(life: AgentState | None, method: Callable[..., object], *arguments: Any) -> None:
     """Calls what an author wrote. Whatever it raises is an EnvError that says whose it is, with the original as its cause."""
     try:
         method(*arguments)
@@ -87,7 +87,7 @@ def call(life: Life | None, method: Callable[..., object], *arguments: Any) -> N
         blame(error, life, getattr(method, "__name__", repr(method)))
 
 
-def blame(error: Exception, life: Life | None, method: str) -> NoReturn:
+def blame(error: Exception, life: AgentState | None, method: str) -> NoReturn:
     """Raises the same error, with the agent and the method in which it was raised."""
     where = "the game" if life is None else str(life)
     if isinstance(error, Blamed):

@@ -9,7 +9,7 @@ from palaestra.sdk.agents.agent import Agent
 from palaestra.sdk.agents.agent_state import reward_of
 
 if TYPE_CHECKING:
-    from palaestra.sdk.agents.agent_registry import Cast
+    from palaestra.sdk.agents.agent_registry import AgentRegistry
 
 
 class Group:
@@ -17,7 +17,7 @@ class Group:
 
     def __init__(self) -> None:
         self._agents: list[Agent] = []
-        self._cast: Cast | None = None
+        self._cast: AgentRegistry | None = None
         self._id = 0
 
     @property

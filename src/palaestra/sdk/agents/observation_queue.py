@@ -16,11 +16,13 @@ from palaestra.core.specs import BehaviorSpec, ObsSpec, describe
 from palaestra.envs.slots import Ids
 from palaestra.sdk.agents.actions import Actions
 from palaestra.sdk.agents.agent import Agent
-from palaestra.sdk.agents.agent_state import Life, blame
-from palaestra.sdk.protocol.exchange import Said, Told
+from palaestra.sdk.agents.agent_state import AgentState, blame
+from palaestra.sdk.protocol.exchange import AgentActions, AgentOutputs
 from palaestra.wire.decode import Infos
 
-_Row: TypeAlias = tuple[Life, int, float, int, float, Sequence[bytes]]  # an agent, its number, reward, group, group's reward, and view
+_Row: TypeAlias = tuple[
+    AgentState, int, float, int, float, Sequence[bytes]
+]  # an agent, its number, reward, group, group's reward, and view
 LIMIT = 1.0 + 1e-5
 """Furthest a continuous action may be from 0: rounding beyond 1 is forgiven."""
 
@@ -30,7 +32,7 @@ class Crowd:
 
     def __init__(self, key: str, spec: BehaviorSpec) -> None:
         self.key, self.spec = key, spec
-        self.asking: list[Life] = []
+        self.asking: list[AgentState] = []
         self._rows: list[_Row] = []
         self._ends: dict[int, bool] = {}  # rows of ends: whether they were cut
         self._masks: dict[int, bytearray] = {}
@@ -39,18 +41,18 @@ class Crowd:
         self._last: tuple[tuple[int, ...], Ids] = (), np.zeros(0, np.int64)  # mostly the same agents speak as last time
         self._last_groups = self._last
 
-    def ask(self, life: Life, seen: Sequence[bytes], mask: bytearray | None) -> None:
+    def ask(self, life: AgentState, seen: Sequence[bytes], mask: bytearray | None) -> None:
         """It awaits an action; its rewards go with that."""
         if mask is not None:
             self._masks[len(self._rows)] = mask
         self._rows.append((life, life.number, life.reward, life.group_id, life.group_reward, seen))
 
-    def end(self, life: Life, seen: Sequence[bytes], cut: bool) -> None:
+    def end(self, life: AgentState, seen: Sequence[bytes], cut: bool) -> None:
         """Its episode is over; its rewards go with that."""
         self._ends[len(self._rows)] = cut
         self._rows.append((life, life.number, life.reward, life.group_id, life.group_reward, seen))
 
-    def take(self) -> Said | None:
+    def take(self) -> AgentOutputs | None:
         """All that was said, None where that is nothing; only `asking` stays, for the answer."""
         if not self._rows:
             return None
@@ -67,12 +69,12 @@ class Crowd:
         compressed = tuple([len(sensor.shape) == 3 and bool(getattr(sensor, "compressed", False)) for sensor in lives[0].sensors])
         columns = zip(*seen, strict=True)
         obs = tuple([self._column(at, column, lives, compressed[at]) for at, column in enumerate(columns)])
-        said = Said(self.key, self.spec, compressed, infos, obs, self._mask(len(lives)))
+        said = AgentOutputs(self.key, self.spec, compressed, infos, obs, self._mask(len(lives)))
         self.asking = [life for row, life in enumerate(lives) if row not in self._ends] if self._ends else list(lives)
         self._clear()
         return said
 
-    def _column(self, at: int, views: tuple[bytes, ...], lives: tuple[Life, ...], compressed: bool) -> NDArray[np.float32]:
+    def _column(self, at: int, views: tuple[bytes, ...], lives: tuple[AgentState, ...], compressed: bool) -> NDArray[np.float32]:
         """(N, *shape). Raises NotFinite."""
         spec = self.spec.obs[at]
         joined = bytearray().join(views)
@@ -101,7 +103,7 @@ class Crowd:
         self._clear()
         self.asking = []
 
-    def answer(self, told: Told | None) -> None:
+    def answer(self, told: AgentActions | None) -> None:
         """Those that asked have their actions, in their order; zeros for None. Raises EnvError for actions that are none."""
         asking, self.asking = self.asking, []
         if told is None:
@@ -116,17 +118,17 @@ class Crowd:
             for life, choices in zip(asking, told.discrete.tolist(), strict=True):
                 life.actions.discrete = choices
 
-    def heuristic(self) -> Told | None:
+    def heuristic(self) -> AgentActions | None:
         """What those that asked would do by a rule of their own; None where nobody has one."""
         if all(type(life.agent).heuristic is Agent.heuristic for life in self.asking):
             return None
         chosen = [self._by_rule(life) for life in self.asking]
         continuous = np.array([actions.continuous for actions in chosen], np.float32)
-        told = Told(continuous, np.array([actions.discrete for actions in chosen], np.int64))
+        told = AgentActions(continuous, np.array([actions.discrete for actions in chosen], np.int64))
         self._check(self.asking, told, "by its heuristic ")
         return told
 
-    def _by_rule(self, life: Life) -> Actions:
+    def _by_rule(self, life: AgentState) -> Actions:
         actions = Actions(self.spec.action)
         try:
             life.agent.heuristic(actions)
@@ -144,7 +146,7 @@ class Crowd:
             )
         return actions
 
-    def _check(self, asking: list[Life], told: Told, by: str = "") -> None:
+    def _check(self, asking: list[AgentState], told: AgentActions, by: str = "") -> None:
         action = self.spec.action
         came, wanted = (told.continuous.shape, told.discrete.shape), ((len(asking), action.continuous), (len(asking), len(action.branches)))
         if came != wanted:
@@ -167,7 +169,7 @@ class _Known:
     first: str
 
 
-class Outbox:
+class ObservationQueue:
     """The crowds of a game, all areas of it together."""
 
     def __init__(self, areas: int = 1) -> None:
@@ -181,7 +183,7 @@ class Outbox:
         """An id, from 1."""
         return next(self._groups)
 
-    def crowd(self, life: Life) -> Crowd:
+    def crowd(self, life: AgentState) -> Crowd:
         """That of its behavior and team. Raises EnvError where it sees or does other things than the behavior's first agent."""
         name, spec = life.behavior.name, spec_of(life)
         known = self._known.setdefault(name, _Known(spec, str(life)))
@@ -196,12 +198,12 @@ class Outbox:
             self.crowds = dict(sorted([*self.crowds.items(), (key, Crowd(key, known.spec))]))  # the order in which a wire's are read
         return self.crowds[key]
 
-    def take(self) -> dict[str, Said]:
+    def take(self) -> dict[str, AgentOutputs]:
         """What was said since the last exchange, by behavior key."""
         said = {key: crowd.take() for key, crowd in self.crowds.items()}
         return {key: one for key, one in said.items() if one is not None}
 
-    def answer(self, told: Mapping[str, Told]) -> None:
+    def answer(self, told: Mapping[str, AgentActions]) -> None:
         """Those that asked have their actions; a crowd that is told nothing does what nothing asks of it: zeros."""
         for key, crowd in self.crowds.items():
             if crowd.asking:
@@ -221,7 +223,7 @@ def _whole(choice: Any) -> int:
     return number
 
 
-def spec_of(life: Life) -> BehaviorSpec:
+def spec_of(life: AgentState) -> BehaviorSpec:
     """What it sees and does. Raises EnvError where that is nothing, or two sensors share a name."""
     if not life.sensors:
         raise EnvError(

@@ -10,7 +10,7 @@ import numpy as np
 from palaestra.demos.format import DemoRecord, clean_name
 from palaestra.demos.writer import DemoWriter, free_path
 from palaestra.sdk.agents.agent import Agent
-from palaestra.sdk.agents.agent_state import Life
+from palaestra.sdk.agents.agent_state import AgentState
 
 
 class DemonstrationRecorder:
@@ -33,12 +33,12 @@ class DemonstrationRecorder:
         """Where it is written; None until the first record."""
         return None if self._writer is None else self._writer.path
 
-    def asked(self, life: Life, seen: Sequence[bytes], allowed: bytearray | None) -> None:
+    def asked(self, life: AgentState, seen: Sequence[bytes], allowed: bytearray | None) -> None:
         """A record of a decision that an agent asks for."""
         mask = None if allowed is None else np.frombuffer(bytes(allowed), np.bool_)
         self._write(life, self._record(life, seen, mask, done=False, cut=False))
 
-    def ended(self, life: Life, seen: Sequence[bytes], cut: bool) -> None:
+    def ended(self, life: AgentState, seen: Sequence[bytes], cut: bool) -> None:
         """A record of an episode's end."""
         self._write(life, self._record(life, seen, None, done=True, cut=cut))
 
@@ -49,7 +49,7 @@ class DemonstrationRecorder:
         if self._writer is not None:
             self._writer.close()
 
-    def _record(self, life: Life, seen: Sequence[bytes], mask: np.ndarray | None, *, done: bool, cut: bool) -> DemoRecord:
+    def _record(self, life: AgentState, seen: Sequence[bytes], mask: np.ndarray | None, *, done: bool, cut: bool) -> DemoRecord:
         shapes = [obs.shape for obs in life.crowd.spec.obs]
         return DemoRecord(
             obs=tuple(np.frombuffer(view, np.float32).reshape(shape) for view, shape in zip(seen, shapes, strict=True)),
@@ -64,7 +64,7 @@ class DemonstrationRecorder:
             discrete=np.array(life.actions.discrete, np.int64),
         )
 
-    def _write(self, life: Life, record: DemoRecord) -> None:
+    def _write(self, life: AgentState, record: DemoRecord) -> None:
         if self._writer is None:
             crowd = life.crowd
             compressed = [sensor.name for sensor in life.sensors if len(sensor.shape) == 3 and getattr(sensor, "compressed", False)]

@@ -8,20 +8,20 @@ from collections.abc import Callable, Mapping
 import grpc
 
 from palaestra.core.errors import EnvError
-from palaestra.sdk.areas import Stage
+from palaestra.sdk.areas import Areas
 from palaestra.sdk.protocol import wire
 from palaestra.sdk.protocol.channels import AnalyticsChannel, EngineChannel, ParametersChannel, StatsChannel
-from palaestra.sdk.protocol.exchange import Said
-from palaestra.sdk.protocol.side_channels import SideChannels
+from palaestra.sdk.protocol.exchange import AgentOutputs
+from palaestra.sdk.protocol.side_channels import GameSideChannels
 from palaestra.wire.messages import EXCHANGE
 
 
-def serve(make: Callable[[int, int], Stage], port: int, tell: Callable[[str], None] | None = None) -> None:
+def serve(make: Callable[[int, int], Areas], port: int, tell: Callable[[str], None] | None = None) -> None:
     """Plays for the trainer on that port until it wants no more, or is gone. `make(areas, seed)` begins the game, as it would have it.
 
     Raises EnvError where there is no trainer, and for what the game does wrong.
     """
-    connection, tell = Connection(port), tell or _print
+    connection, tell = TrainerConnection(port), tell or _print
     try:
         trainer = wire.read_greeting(connection.exchange(wire.hello()))
         if trainer is None:
@@ -31,7 +31,7 @@ def serve(make: Callable[[int, int], Stage], port: int, tell: Callable[[str], No
             tell("warning: this trainer knows no groups: it does not see who belongs together, nor group rewards")
         stage = make(trainer.areas, trainer.seed)
         try:
-            _Conversation(stage, connection, wire.Writer(trainer.capabilities), tell).go_on()
+            _Conversation(stage, connection, wire.MessageWriter(trainer.capabilities), tell).go_on()
         except TrainerGone as gone:
             tell(f"{gone}; the game ends")
         finally:
@@ -43,16 +43,16 @@ def serve(make: Callable[[int, int], Stage], port: int, tell: Callable[[str], No
 class _Conversation:
     """From the first command on."""
 
-    def __init__(self, stage: Stage, connection: Connection, writer: wire.Writer, tell: Callable[[str], None]) -> None:
+    def __init__(self, stage: Areas, connection: TrainerConnection, writer: wire.MessageWriter, tell: Callable[[str], None]) -> None:
         self._stage, self._connection, self._writer = stage, connection, writer
         academies, self._stats = stage.academies, StatsChannel()
         parameters = ParametersChannel([academy.environment_parameters for academy in academies])
         own = (parameters, EngineChannel(academies), self._stats, AnalyticsChannel())
-        self._channels = SideChannels([*own, *(channel for academy in academies for channel in academy.side_channels)], tell)
+        self._channels = GameSideChannels([*own, *(channel for academy in academies for channel in academy.side_channels)], tell)
 
     def go_on(self) -> None:
         """Until the trainer wants no more."""
-        said: Mapping[str, Said] = {}
+        said: Mapping[str, AgentOutputs] = {}
         reply = wire.read_reply(self._connection.exchange(wire.ready()))
         while not reply.over:
             self._channels.receive(reply.side_channel)
@@ -86,7 +86,7 @@ class TrainerGone(EnvError):
     """The connection broke. ML-Agents' trainer may end so: it closes its server at once, and its goodbye may not get through."""
 
 
-class Connection:
+class TrainerConnection:
     """Asks and waits for the answer, which may take a trainer minutes."""
 
     def __init__(self, port: int, host: str = "localhost", patience: float = PATIENCE) -> None:

@@ -12,7 +12,7 @@ from palaestra.wire.decode import Infos
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class AgentOutputs:
     """What the agents of one behavior key said in one exchange: N of them, those that ask and those that ended."""
 
     key: str  # such as 'Ball?team=0'
@@ -24,7 +24,7 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class AgentActions:
     """What those that asked are to do, in the order in which they did: M rows."""
 
     continuous: NDArray[np.float32]  # (M, numbers)

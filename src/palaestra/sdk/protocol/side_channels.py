@@ -9,7 +9,7 @@ from uuid import UUID
 from palaestra.core.errors import EnvError, ProtocolError, raised
 from palaestra.wire.side_channels import IncomingMessage, OutgoingMessage, pack, unpack
 
-__all__ = ["IncomingMessage", "OutgoingMessage", "SideChannel", "SideChannels"]
+__all__ = ["GameSideChannels", "IncomingMessage", "OutgoingMessage", "SideChannel"]
 
 KEPT = 10_000
 """Messages of a channel that wait for a trainer; the oldest go, as where there is none."""
@@ -35,7 +35,7 @@ class SideChannel:
         return [self._sent.popleft() for _ in range(len(self._sent))]
 
 
-class SideChannels:
+class GameSideChannels:
     """All channels of a game. Several may have one id, as where each area has made its own: each hears what comes."""
 
     def __init__(self, channels: Iterable[SideChannel], warn: Callable[[str], None]) -> None:

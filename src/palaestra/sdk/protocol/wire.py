@@ -15,7 +15,7 @@ from PIL import Image
 
 from palaestra.core.errors import EnvError, ProtocolError
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
-from palaestra.sdk.protocol.exchange import Said, Told
+from palaestra.sdk.protocol.exchange import AgentActions, AgentOutputs
 from palaestra.wire.encode import CAPABILITIES, COMMUNICATION, OK, RESET, field
 from palaestra.wire.messages import Columns, DecodeError, Observation, UnityMessage, message_class
 from palaestra.wire.sensors import GOAL, NONE, PNG, TRANSLATIONAL, VARIABLE
@@ -34,7 +34,7 @@ _Blobs = NDArray[np.uint8] | list[bytes]  # a row an agent: a matrix where all a
 
 
 @dataclass(frozen=True, slots=True)
-class Trainer:
+class TrainerGreeting:
     """What a trainer says of itself."""
 
     seed: int
@@ -72,14 +72,14 @@ def ready() -> bytes:
     return _HEADER
 
 
-class Writer:
+class MessageWriter:
     """Writes what agents said, for a trainer that can do what `capabilities` name. Behaviors are introduced where they first appear."""
 
     def __init__(self, capabilities: Iterable[str]) -> None:
         self._capabilities = frozenset(capabilities)
         self._known: dict[str, _Infos] = {}
 
-    def write(self, said: Mapping[str, Said], side_channel: bytes = b"") -> bytes:
+    def write(self, said: Mapping[str, AgentOutputs], side_channel: bytes = b"") -> bytes:
         """One message. Raises EnvError for a behavior that the trainer cannot take."""
         brains = b"".join(self._introduce(key, one) for key, one in said.items() if key not in self._known)
         entries = []
@@ -91,7 +91,7 @@ class Writer:
         whole = field(1, len(output)) + output + (field(2, len(brains)) + brains if brains else b"")
         return _HEADER + field(2, len(whole)) + whole
 
-    def _introduce(self, key: str, said: Said) -> bytes:
+    def _introduce(self, key: str, said: AgentOutputs) -> bytes:
         for obs in said.spec.obs:
             if obs.is_entities and "variableLengthObservation" not in self._capabilities:
                 raise EnvError(
@@ -136,7 +136,7 @@ class _Infos:
         self._mask_head = field(11, spec.action.choices)
         self._observations = [_Observations(obs, png) for obs, png in zip(spec.obs, as_png, strict=True)]
 
-    def write(self, said: Said) -> bytes:
+    def write(self, said: AgentOutputs) -> bytes:
         parts: list[_Blobs] = [_scalars(said)]
         if said.mask is not None:
             parts += [_repeated(self._mask_head, len(said.mask)), (~said.mask).view(np.uint8)]
@@ -175,7 +175,7 @@ class _Observations:
         return field(13, len(whole)) + whole
 
 
-def _scalars(said: Said) -> NDArray[np.uint8]:
+def _scalars(said: AgentOutputs) -> NDArray[np.uint8]:
     """(N, width): see _SCALARS."""
     infos = said.infos
     rows = _repeated(_SCALARS, len(infos.id))
@@ -196,7 +196,7 @@ def _repeated(head: bytes | NDArray[np.uint8], times: int) -> NDArray[np.uint8]:
 # From the trainer
 
 
-def read_greeting(raw: bytes) -> Trainer | None:
+def read_greeting(raw: bytes) -> TrainerGreeting | None:
     """The answer to `hello`; None: the trainer wants no game. Raises ProtocolError where it is none, or of another protocol."""
     message = _parsed(raw)
     if message.header.status != OK:
@@ -212,7 +212,7 @@ def read_greeting(raw: bytes) -> Trainer | None:
             f"the trainer speaks version '{version}' of the communication API, this game {COMMUNICATION}: update the older one"
         )
     able = frozenset(name for name in CAPABILITIES if getattr(start.capabilities, name))
-    return Trainer(start.seed, max(1, start.num_areas), start.package_version, version, able)
+    return TrainerGreeting(start.seed, max(1, start.num_areas), start.package_version, version, able)
 
 
 def read_reply(raw: bytes) -> Reply:
@@ -223,7 +223,7 @@ def read_reply(raw: bytes) -> Reply:
     return Reply(over, answer.command == RESET, answer.side_channel, dict(answer.agent_actions))
 
 
-def read_actions(said: Said, raw: bytes | None) -> Told:
+def read_actions(said: AgentOutputs, raw: bytes | None) -> AgentActions:
     """What those that asked are told, out of a reply's bytes for their key. Raises ProtocolError for actions that are not theirs."""
     action, agents = said.spec.action, int((~said.infos.done).sum())
     rows = Actions.FromString(raw or b"").value
@@ -243,10 +243,10 @@ def read_actions(said: Said, raw: bytes | None) -> Told:
             f"behavior '{said.key}', agent {said.infos.id[~said.infos.done][row]}: the trainer chose {discrete[row, branch]} "
             f"of branch {branch}; expected 0 to {action.branches[branch] - 1}"
         )
-    return Told(continuous, discrete)
+    return AgentActions(continuous, discrete)
 
 
-def _table(said: Said, rows: Sequence[Sequence[float]], width: int) -> NDArray[np.float64]:
+def _table(said: AgentOutputs, rows: Sequence[Sequence[float]], width: int) -> NDArray[np.float64]:
     """(rows, width). Raises ProtocolError where one is longer or shorter."""
     other = next((row for row in rows if len(row) != width), None)
     if other is not None:

@@ -7,7 +7,7 @@ import pytest
 
 from palaestra.core.errors import ProtocolError
 from palaestra.envs.base import BehaviorFacts, TrainingFacts
-from palaestra.envs.unity.analytics import ANALYTICS, AnalyticsChannel
+from palaestra.envs.unity.analytics import ANALYTICS, AnalyticsSender
 from palaestra.wire.messages import Any_, message_class
 from palaestra.wire.side_channels import SideChannels, pack, unpack
 
@@ -15,7 +15,7 @@ RUN = TrainingFacts("1.1.0", "1.1.0", "3.12.1", "2.5", "cpu", 4, 2, "{}")
 BALL = BehaviorFacts("b4", "ppo", True, False, True, False, False, True, "simple", 2, 128, False, True, False, '{"max_steps": 5}')
 
 
-def hub_of(channel: AnalyticsChannel, copies: int = 2) -> SideChannels:
+def hub_of(channel: AnalyticsSender, copies: int = 2) -> SideChannels:
     return SideChannels([channel], copies, pytest.fail)
 
 
@@ -34,7 +34,7 @@ def fields(message: Any) -> dict[str, Any]:
 
 
 def test_the_first_copy_hears_of_the_run_when_it_connects_and_of_each_behavior_once():
-    channel = AnalyticsChannel()
+    channel = AnalyticsSender()
     hub = hub_of(channel)
     channel.training_starts(RUN)
     channel.wanted = True
@@ -49,7 +49,7 @@ def test_the_first_copy_hears_of_the_run_when_it_connects_and_of_each_behavior_o
 
 
 def test_a_game_that_starts_again_hears_all_of_it_again():
-    channel = AnalyticsChannel()
+    channel = AnalyticsSender()
     channel.wanted = True
     hub = hub_of(channel)
     channel.training_starts(RUN)
@@ -60,7 +60,7 @@ def test_a_game_that_starts_again_hears_all_of_it_again():
 
 
 def test_a_game_that_did_not_ask_hears_nothing():
-    channel = AnalyticsChannel()
+    channel = AnalyticsSender()
     hub = hub_of(channel)
     channel.training_starts(RUN)
     hub.connected(0)
@@ -69,6 +69,6 @@ def test_a_game_that_did_not_ask_hears_nothing():
 
 
 def test_a_game_has_nothing_to_say_of_it():
-    hub = hub_of(AnalyticsChannel())
+    hub = hub_of(AnalyticsSender())
     with pytest.raises(ProtocolError, match=r"AnalyticsChannel .* is send-only"):
         hub.incoming(0, pack([(ANALYTICS, b"")]))

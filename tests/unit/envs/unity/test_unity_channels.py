@@ -8,7 +8,7 @@ import pytest
 from palaestra.core.errors import ProtocolError
 from palaestra.core.metrics import Measurement
 from palaestra.wire import channels
-from palaestra.wire.channels import Engine, EngineChannel, FloatProperties, ParametersChannel, RawBytes, StatsChannel
+from palaestra.wire.channels import Engine, EngineSender, FloatProperties, ParametersSender, RawBytes, StatsReceiver
 from palaestra.wire.side_channels import IncomingMessage, OutgoingMessage, SideChannel, SideChannels, pack, unpack
 
 
@@ -48,7 +48,7 @@ def prop(name: str, value: float, id: UUID = channels.FLOAT_PROPERTIES) -> bytes
 
 
 def test_each_copy_gets_the_engine_settings_whenever_it_connects():
-    hub = hub_of(EngineChannel(Engine(width=640, height=480, quality_level=1, time_scale=2.5, target_frame_rate=30)), copies=2)
+    hub = hub_of(EngineSender(Engine(width=640, height=480, quality_level=1, time_scale=2.5, target_frame_rate=30)), copies=2)
     for copy in (0, 1):
         size, quality, scale, target, capture = sent(hub, copy)
         assert [size.read_int32() for _ in range(3)] == [0, 640, 480]
@@ -62,7 +62,7 @@ def test_each_copy_gets_the_engine_settings_whenever_it_connects():
 
 
 def test_a_parameter_is_sent_where_it_changes():
-    channel = ParametersChannel(copies=2)
+    channel = ParametersSender(copies=2)
     hub = hub_of(channel, copies=2)
     channel.set("gravity", 9.75)
     channel.set("mass", 1.0, 1)
@@ -75,7 +75,7 @@ def test_a_parameter_is_sent_where_it_changes():
 
 
 def test_a_distribution_is_sent_again_only_where_it_changes_so_that_its_numbers_go_on():
-    channel = ParametersChannel(copies=1)
+    channel = ParametersSender(copies=1)
     hub = hub_of(channel)
     for seed in (5, 5, 6):
         channel.set_uniform("mass", 0.5, 2.0, seed)
@@ -93,7 +93,7 @@ def test_a_distribution_is_sent_again_only_where_it_changes_so_that_its_numbers_
 
 
 def test_a_copy_that_starts_again_is_told_all_parameters_as_they_are_now():
-    channel = ParametersChannel(copies=2)
+    channel = ParametersSender(copies=2)
     channel.set("gravity", 1.0)
     hub = hub_of(channel, copies=2)
     assert parameters(hub, 1) == [("gravity", 0, 1.0)]
@@ -105,7 +105,7 @@ def test_a_copy_that_starts_again_is_told_all_parameters_as_they_are_now():
 
 
 def test_statistics_are_taken_in_their_order_and_once():
-    channel = StatsChannel(pytest.fail)
+    channel = StatsReceiver(pytest.fail)
     hub = hub_of(channel, copies=2)
     for kind in range(4):
         hub.incoming(0, stat("Game/Score", kind + 0.5, kind))
@@ -116,7 +116,7 @@ def test_statistics_are_taken_in_their_order_and_once():
 
 
 def test_the_latest_value_is_that_of_the_first_copy():
-    channel = StatsChannel(pytest.fail)
+    channel = StatsReceiver(pytest.fail)
     hub = hub_of(channel, copies=2)
     for copy in (0, 1):
         hub.incoming(copy, stat("Level", copy, 1) + stat("Deaths", copy, 2))
@@ -124,14 +124,14 @@ def test_the_latest_value_is_that_of_the_first_copy():
 
 
 def test_a_statistic_of_an_unknown_kind_is_an_error():
-    hub = hub_of(StatsChannel(pytest.fail))
+    hub = hub_of(StatsReceiver(pytest.fail))
     with pytest.raises(ProtocolError, match="the statistic 'Score' is to be aggregated by method 4; expected 0 to 3"):
         hub.incoming(0, stat("Score", 1.0, 4))
 
 
 def test_a_statistic_that_is_not_finite_is_passed_over_with_one_warning():
     warnings: list[str] = []
-    channel = StatsChannel(warnings.append)
+    channel = StatsReceiver(warnings.append)
     hub = hub_of(channel, copies=2)
     for value in (math.nan, math.inf, -math.inf):
         hub.incoming(1, stat("Ratio", value, 0))
@@ -142,7 +142,7 @@ def test_a_statistic_that_is_not_finite_is_passed_over_with_one_warning():
 
 def test_statistics_that_nobody_takes_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(channels, "KEPT", 3)
-    channel = StatsChannel(pytest.fail)
+    channel = StatsReceiver(pytest.fail)
     hub = hub_of(channel)
     for value in range(10):
         hub.incoming(0, stat("Tick", value, 0))

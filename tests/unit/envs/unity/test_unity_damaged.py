@@ -11,7 +11,7 @@ from unity_infos import CHW, HWC, KEY, agent, brain, floats, message, picture, p
 
 from palaestra.core.errors import NotFinite, ProtocolError
 from palaestra.wire.decode import decode
-from palaestra.wire.readers import Reader
+from palaestra.wire.readers import AgentInfoReader
 
 MESSAGES = 2000
 PIXELS = np.arange(16 * 16 * 3).reshape(16, 16, 3) % 256
@@ -70,13 +70,13 @@ def test_damaged_messages_are_read_or_refused_with_a_word_and_at_once() -> None:
     assert sum("agent" in word for word in words) > MESSAGES / 20  # many get as far as what one agent sent
 
 
-def _readers(raw: bytes, known: dict[str, Reader]) -> dict[str, Reader]:
+def _readers(raw: bytes, known: dict[str, AgentInfoReader]) -> dict[str, AgentInfoReader]:
     """Reads a message with these readers, and makes those that it announces."""
     came, readers = decode(raw), dict(known)
     brains = {} if came.hello is None else {one.brain_name: one for one in came.hello.brain_parameters}
     for key, infos in came.infos.items():
         if key not in readers:
-            readers[key] = Reader(key, brains.get(key, brain(1)), infos, "4.0.0")
+            readers[key] = AgentInfoReader(key, brains.get(key, brain(1)), infos, "4.0.0")
         for column, obs in zip(readers[key].observations(infos), readers[key].spec.obs, strict=True):
             assert column.shape == (len(infos.id), *obs.shape)
             assert np.isfinite(column).all()

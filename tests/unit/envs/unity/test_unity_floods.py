@@ -20,7 +20,7 @@ from palaestra.envs.unity.capacity import LEAST_MEMORY
 from palaestra.envs.unity.env import UnityEnv
 from palaestra.envs.unity.options import UnityOptions
 from palaestra.envs.unity.timeouts import Phase
-from palaestra.wire.channels import LONGEST_NAME, MOST_STATISTICS, StatsChannel
+from palaestra.wire.channels import LONGEST_NAME, MOST_STATISTICS, StatsReceiver
 from palaestra.wire.limits import BURST, PAUSE, WarningBrake, cut_log
 from palaestra.wire.side_channels import IncomingMessage, pack
 
@@ -101,7 +101,7 @@ def statistic(name: str, value: float = 1.0) -> IncomingMessage:
 
 def test_statistics_of_too_many_names_are_passed_over_and_counted() -> None:
     warnings: list[str] = []
-    stats = StatsChannel(warnings.append)
+    stats = StatsReceiver(warnings.append)
     for i in range(3 * MOST_STATISTICS):
         stats.receive(statistic(f"agent {i}"), 0)
     stats.receive(statistic("agent 7"), 0)
@@ -113,7 +113,7 @@ def test_statistics_of_too_many_names_are_passed_over_and_counted() -> None:
 
 def test_a_name_of_two_megabytes_is_cut() -> None:
     warnings: list[str] = []
-    stats = StatsChannel(warnings.append)
+    stats = StatsReceiver(warnings.append)
     for _ in range(3):
         stats.receive(statistic("x" * 2_000_000), 0)
     stats.receive(statistic("y" * 2_000_000, float("nan")), 0)

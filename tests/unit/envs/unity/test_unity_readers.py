@@ -6,7 +6,7 @@ from unity_infos import KEY, Brain, agent, brain, floats, infos, reader
 
 from palaestra.core.errors import ProtocolError
 from palaestra.core.specs import ActionSpec
-from palaestra.wire.readers import Reader, split_key
+from palaestra.wire.readers import AgentInfoReader, split_key
 
 SEES = floats([1.0, 2.0], name="eyes")
 
@@ -43,7 +43,7 @@ def test_sensors_have_names_of_their_own() -> None:
     ],
 )
 def test_actions_are_what_the_brain_parameters_say_in_new_fields_or_old(brain: Brain, expected: ActionSpec) -> None:
-    assert Reader(KEY, brain, infos(agent(0, SEES)), "").spec.action == expected
+    assert AgentInfoReader(KEY, brain, infos(agent(0, SEES)), "").spec.action == expected
 
 
 @pytest.mark.parametrize(
@@ -58,11 +58,11 @@ def test_actions_are_what_the_brain_parameters_say_in_new_fields_or_old(brain: B
 )
 def test_actions_that_cannot_be_are_refused(brain: Brain, says: str) -> None:
     with pytest.raises(ProtocolError, match=says):
-        Reader(KEY, brain, infos(agent(0, SEES)), "")
+        AgentInfoReader(KEY, brain, infos(agent(0, SEES)), "")
 
 
 def test_a_reader_knows_name_and_team() -> None:
-    here = Reader("Ball?team=3", brain(1), infos(agent(0, SEES)), "")
+    here = AgentInfoReader("Ball?team=3", brain(1), infos(agent(0, SEES)), "")
     assert (here.name, here.team) == ("Ball", 3)
 
 
@@ -127,7 +127,7 @@ def test_teams_may_name_the_same_sensors_differently() -> None:
         reader(agent(0, floats([1, 2], name="eyes", observation_type=1))),
     ],
 )
-def test_a_behavior_that_comes_back_as_something_else_is_an_error(other: Reader) -> None:
+def test_a_behavior_that_comes_back_as_something_else_is_an_error(other: AgentInfoReader) -> None:
     with pytest.raises(ProtocolError, match="share a policy") as raised:
         other.matches(reader(agent(0, SEES)).spec)
     assert "before  observations: eyes 2; actions: 1 continuous\n  now     observations: eyes" in str(raised.value)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import TimeStep
-from palaestra.envs.unity.table import SILENT, Arrival, Table
+from palaestra.envs.unity.table import SILENT, Arrival, BehaviorTable
 from palaestra.wire.decode import Infos
 
 SPEC = BehaviorSpec((ObsSpec("a", (2,)), ObsSpec("b", (1,))), ActionSpec(1))
@@ -54,7 +54,7 @@ def arrival(*said: Said, copy: int = 0, source: int | None = None, team: int = 0
 class Play:
     """A table over ticks."""
 
-    table: Table = field(default_factory=lambda: Table(SPEC))
+    table: BehaviorTable = field(default_factory=lambda: BehaviorTable(SPEC))
     copies: int = 2
     asked: dict[tuple[int, str], list[int]] = field(default_factory=dict)
     messages: np.ndarray = field(init=False)
@@ -267,7 +267,7 @@ def test_those_silent_for_a_while_do_not_give_up_their_seats() -> None:
 
 
 def test_masks_hold_for_those_who_ask() -> None:
-    play = Play(Table(CHOOSER))
+    play = Play(BehaviorTable(CHOOSER))
     everything, some = [True] * 3, [False, True, False]
     step = play.tick(arrival(Said(0), Said(1), mask=[everything, some]), arrival(Said(0), copy=1))
     assert step.action_mask is not None

@@ -116,7 +116,7 @@ class Sphere:
 
 
 @wp.func
-def turned(tilt: wp.quat, about_z: wp.quat, about_x: wp.quat):
+def tilt_block(tilt: wp.quat, about_z: wp.quat, about_x: wp.quat):
     """The block after one physics tick of turning about its own z, then its own x, each up to a limit."""
     if about_z[2] * tilt[2] <= 0.0 or wp.abs(tilt[2]) < TILT_LIMIT:
         tilt = tilt * about_z
@@ -126,7 +126,7 @@ def turned(tilt: wp.quat, about_z: wp.quat, about_x: wp.quat):
 
 
 @wp.func
-def rolled(ball: Sphere, tilt: wp.quat, radius: float, gravity: float, kept: float):
+def step_ball(ball: Sphere, tilt: wp.quat, radius: float, gravity: float, kept: float):
     """The ball after one physics tick: gravity and drag, then the impulses of a contact, then the move.
 
     `kept` is the share of its velocity that the air leaves it.
@@ -173,7 +173,7 @@ def begin(world: World):
 
 
 @wp.func
-def lived(world: World, i: int, action: wp.vec2):
+def simulate(world: World, i: int, action: wp.vec2):
     """Runs the physics of one decision; True where the ball has fallen, which ends it early."""
     about_z = wp.quat_from_axis_angle(wp.vec3(0.0, 0.0, 1.0), 2.0 * DEGREE * action[0])
     about_x = wp.quat_from_axis_angle(wp.vec3(1.0, 0.0, 0.0), 2.0 * DEGREE * action[1])
@@ -188,8 +188,8 @@ def lived(world: World, i: int, action: wp.vec2):
     left = int(TICKS)
     fallen = bool(False)  # noqa: UP018  Warp takes a literal for a constant
     while left > 0 and not fallen:
-        tilt = turned(tilt, about_z, about_x)
-        ball = rolled(ball, tilt, 0.5 * scale, gravity, kept)
+        tilt = tilt_block(tilt, about_z, about_x)
+        ball = step_ball(ball, tilt, 0.5 * scale, gravity, kept)
         fallen = is_off(ball.position)
         left -= 1
     world.tilt[i] = wp.normalize(tilt)
@@ -207,7 +207,7 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
     if not wp.isfinite(action):
         report[1] = i + 1
         action = wp.vec2(0.0, 0.0)
-    fallen = lived(world, i, wp.vec2(wp.clamp(action[0], -1.0, 1.0), wp.clamp(action[1], -1.0, 1.0)))
+    fallen = simulate(world, i, wp.vec2(wp.clamp(action[0], -1.0, 1.0), wp.clamp(action[1], -1.0, 1.0)))
     see(world, i)
     age = world.age[i] + 1
     world.age[i] = age

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from palaestra.core.timestep import Ends, TimeStep
+from palaestra.core.timestep import FinalObs, TimeStep
 
 
 def prefix(role: str) -> str:
@@ -37,7 +37,7 @@ class Table:
         device, areas = columns["reward"].device, len(columns["reward"]) // len(teams)
         self._columns, self._on_host = columns, device.type == "cpu"
         obs = tuple(column for name, column in columns.items() if name.startswith(f"{prefix}obs") and column.shape[1])
-        self._obs = tuple(Copies(column) for column in obs)
+        self._obs = tuple(PooledCopies(column) for column in obs)
         self._final_obs = tuple(column for name, column in columns.items() if name.startswith(f"{prefix}final_obs") and column.shape[1])
         self._area = torch.arange(areas, device=device).repeat_interleave(len(agents))
         self._team = torch.tensor([teams[agent] for agent in agents], device=device).repeat(areas)
@@ -48,7 +48,7 @@ class Table:
         """(S,) int64: where its agents are in columns with a row an agent; None: they are all."""
         self._acting = torch.ones_like(self._slots, dtype=torch.bool)
         self._no_group_reward = torch.zeros(len(self._slots), device=device)
-        self._no_ends = Ends(self._slots[:0], tuple(column[:0].clone() for column in obs))
+        self._no_ends = FinalObs(self._slots[:0], tuple(column[:0].clone() for column in obs))
 
     def make(self, ended: bool) -> TimeStep:
         """As the columns stand. `ended`: whether an episode did, which on an accelerator goes unread."""
@@ -70,11 +70,11 @@ class Table:
     def _copied(self, name: str) -> Tensor:
         return self._columns[name].clone() if self.rows is None else self._columns[name][self.rows]
 
-    def _ends(self, terminated: Tensor, truncated: Tensor) -> Ends:
+    def _ends(self, terminated: Tensor, truncated: Tensor) -> FinalObs:
         if not self._on_host:
-            return Ends(self._slots, tuple([column.clone() for column in self._final_obs]))
+            return FinalObs(self._slots, tuple([column.clone() for column in self._final_obs]))
         slots = (terminated | truncated).nonzero()[:, 0]
-        return Ends(slots, tuple([column[slots] for column in self._final_obs]))
+        return FinalObs(slots, tuple([column[slots] for column in self._final_obs]))
 
 
 class Tables:
@@ -107,7 +107,7 @@ class Tables:
         ends = whole.ends
         if self._on_host:  # elsewhere there is a row for every slot
             mine = played[ends.slots]
-            ends = Ends(ends.slots[mine], tuple(obs[mine] for obs in ends.obs))
+            ends = FinalObs(ends.slots[mine], tuple(obs[mine] for obs in ends.obs))
         return replace(
             whole,
             acting=whole.acting & plays,
@@ -126,7 +126,7 @@ WORTH_KEEPING = 1 << 20  # bytes; smaller ones come from the allocator's own sto
 MOST_KEPT = 4  # copies of a column that a reader may hold before further ones cost fresh memory
 
 
-class Copies:
+class PooledCopies:
     """Copies one column again and again, into memory of earlier copies that nobody holds any more.
 
     Fresh memory on the host costs a page fault every 4 KiB: of an image batch six times as much as the copying.

@@ -96,7 +96,7 @@ class Ray:
 
 
 @wp.struct
-class Sight:
+class RaySight:
     """What a ray meets: a tag, which is -1 for nothing so far, and how far off."""
 
     tag: wp.int32
@@ -113,7 +113,7 @@ def passes(to: wp.vec2, direction: wp.vec2, side: float):
 @wp.func
 def look(world: World, i: int, room: int, fan: int, eye: Ray):
     """What a ray meets of what a room holds."""
-    sight = Sight()
+    sight = RaySight()
     sight.tag = -1
     sight.distance = MISS
     thing = world.thing[i, room]
@@ -144,7 +144,7 @@ def cast(world: World, i: int, fan: int, ray: Ray, center: wp.vec2, room: int):
     """What a ray meets on its way through one room after another, from that with this number and middle on."""
     x = center[0]
     y = center[1]
-    sight = Sight()
+    sight = RaySight()
     open = wp.bool(True)
     while open:
         sight = look(world, i, room, fan, ray)
@@ -166,7 +166,7 @@ def cast(world: World, i: int, fan: int, ray: Ray, center: wp.vec2, room: int):
 
 
 @wp.func
-def tell(line: wp.array(dtype=wp.float32), at: int, sight: Sight):
+def tell(line: wp.array(dtype=wp.float32), at: int, sight: RaySight):
     """Writes a ray's numbers into an observation: `write_ray` without its loop, which costs more than the numbers."""
     misses = sight.distance >= LENGTH
     tag = wp.where(misses, TAGS, sight.tag)
