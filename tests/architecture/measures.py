@@ -1,0 +1,187 @@
+"""Measures of the source tree. `python tests/architecture/measures.py [FOLDER]` prints them; test_measures.py holds them."""
+
+from __future__ import annotations
+
+import ast
+import re
+import statistics
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+from source import PACKAGE, dotted, modules
+
+MOST_MODULES, MEDIAN_LINES, P90_LINES, MOST_LINES, FUNCTION_LINES = 16, 120, 350, 500, 60
+IGNORES_PER_1000 = 1.0
+RIDDLES = ("Of", "Those", "That", "What", "Whom", "Who", "As")
+"""Words with which no docstring begins."""
+SAME_ROLE = {
+    "base": "the contract of its package",
+    "settings": "settings classes of its package",
+    "env": "the environment of a built-in game",
+    "rules": "the rules of a built-in game",
+    "motion": "how bodies of a built-in game move",
+    "heuristic": "a rule that plays",
+    "observations": "what agents see",
+    "__init__": "a package",
+    "__main__": "a program",
+}
+"""Names that several modules may have, because they mean the same in each."""
+SAME_CLASS = {
+    "World": "the columns of a built-in game, a Warp struct",
+    "ActionSpec": "ours, and that of mlagents_envs",
+    "BehaviorSpec": "ours, and that of mlagents_envs",
+    "SideChannel": "the trainer's, the game's, and that of mlagents_envs",
+    "FloatProperties": "a side channel, the trainer's and the game's end",
+    "RawBytes": "a side channel, the trainer's and the game's end",
+}
+"""Class names that may occur more than once, and why."""
+
+
+def lines_of(path: Path) -> int:
+    return len(path.read_text(encoding="utf-8").splitlines())
+
+
+def files(under: str = "") -> list[Path]:
+    """Modules with code in them: an `__init__` that is only a docstring is a folder's title."""
+    return [path for path in sorted((PACKAGE / under).rglob("*.py")) if path.name != "__init__.py" or lines_of(path) > 10]
+
+
+def sizes(under: str = "") -> tuple[int, float, int, int]:
+    """Number of modules, and the median, 90th percentile and maximum of their lines."""
+    lines = sorted(lines_of(path) for path in files(under))
+    return len(lines), statistics.median(lines), lines[int(len(lines) * 0.9)], lines[-1]
+
+
+def crowded() -> dict[str, int]:
+    """Folders with more than 16 modules; `cli` has one for each command."""
+    counts = Counter(path.parent.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py"))
+    return {folder: count for folder, count in counts.items() if count > MOST_MODULES and folder != "cli"}
+
+
+def repeated_classes() -> dict[str, list[str]]:
+    where = defaultdict(list)
+    for name, tree in modules().items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                where[node.name].append(name)
+    return {name: places for name, places in sorted(where.items()) if len(places) > 1 and name not in SAME_CLASS}
+
+
+def repeated_modules() -> dict[str, list[str]]:
+    """Modules of one name; those of `palaestra.unity` have the names of mlagents_envs."""
+    where = defaultdict(list)
+    for name in modules():
+        base = name.rpartition(".")[2]
+        if base not in SAME_ROLE and not name.startswith("palaestra.unity."):
+            where[base].append(name)
+    return {base: names for base, names in sorted(where.items()) if len(names) > 1}
+
+
+def imports(name: str, tree: ast.Module) -> Iterator[str]:
+    """Modules of ours that a module imports, also within functions and for types alone."""
+    known = modules()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            found = [f"{node.module}.{alias.name}" for alias in node.names]
+            yield from (each if each in known else node.module for each in found if node.module in known and node.module != name)
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in known)
+
+
+def graph() -> dict[str, set[str]]:
+    return {name: set(imports(name, tree)) - {name} for name, tree in modules().items()}
+
+
+def circle() -> list[str]:
+    """A circle of imports; empty: there is none."""
+    try:
+        TopologicalSorter(graph()).prepare()
+    except CycleError as error:
+        return error.args[1]
+    return []
+
+
+def loners() -> dict[str, str]:
+    """Modules of under 60 lines that only one module imports, and that one. Contracts, entry points and packages may be as small."""
+    importers = defaultdict(set)
+    for name, found in graph().items():
+        for each in found:
+            importers[each].add(name)
+    small = {dotted(path) for path in files() if lines_of(path) < 60 and path.name not in ("__init__.py", "__main__.py")}
+    return {
+        name: next(iter(importers[name]))
+        for name in sorted(small)
+        if len(importers[name]) == 1 and name.rpartition(".")[2] != "base" and not name.startswith(("palaestra.unity.", "palaestra.cli."))
+    }
+
+
+def documented() -> Iterator[tuple[str, ast.AST, str | None]]:
+    """Every class and function that has a docstring, or is public and should: its place, node and docstring."""
+    for name, tree in modules().items():
+        yield name, tree, ast.get_docstring(tree)
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                yield f"{name}.{node.name}", node, ast.get_docstring(node)
+
+
+def riddles(under: str = "") -> list[str]:
+    """Docstrings, of attributes too, that begin with a word of RIDDLES."""
+    found = []
+    for name, tree in modules().items():
+        if not name.startswith(f"palaestra.{under}".rstrip(".")):
+            continue
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+                words = node.value.value.split()
+                if words and words[0].strip(",.:;'`") in RIDDLES:
+                    found.append(f"{name}:{node.lineno}: {' '.join(words[:8])}")
+    return found
+
+
+def undocumented() -> list[str]:
+    """Public functions, classes and methods without a docstring, but for those that a protocol of Python's or a contract names."""
+    found = []
+    for name, tree in modules().items():
+        for parent in ast.walk(tree):
+            for node in getattr(parent, "body", []) if isinstance(parent, ast.Module | ast.ClassDef) else []:
+                if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and not node.name.startswith("_"):
+                    if ast.get_docstring(node) is None:
+                        found.append(f"{name}:{node.lineno}: {node.name}")
+    return found
+
+
+def ignores() -> tuple[int, float]:
+    """Comments that quiet a checker, and how many there are for 1,000 lines."""
+    pattern = re.compile(r"#\s*(type: ignore|pyright:|noqa)")
+    texts = [path.read_text(encoding="utf-8") for path in PACKAGE.rglob("*.py")]
+    count = sum(len(pattern.findall(text)) for text in texts)
+    return count, 1000 * count / sum(text.count("\n") for text in texts)
+
+
+def main() -> None:
+    under = sys.argv[1] if len(sys.argv) > 1 else ""
+    count, median, p90, most = sizes(under)
+    print(f"modules {count}, lines: median {median:g} (at least {MEDIAN_LINES}), p90 {p90} (at most {P90_LINES}), most {most}")
+    print("folders with more than 16 modules:", crowded() or "none")
+    print("circle of imports:", " -> ".join(circle()) or "none")
+    print("ignores: {}, {:.2f} for 1,000 lines".format(*ignores()))
+    sections = {
+        "class names that occur twice": [f"{name}: {', '.join(places)}" for name, places in repeated_classes().items()],
+        "module names that occur twice": [f"{name}: {', '.join(places)}" for name, places in repeated_modules().items()],
+        "under 60 lines with one importer": [f"{name} <- {by}" for name, by in loners().items()],
+        "docstrings that begin with a riddle": riddles(under.replace("/", ".")),
+        "public without a docstring": undocumented(),
+    }
+    package = under.replace("/", ".")
+    for title, found in sections.items():
+        shown = [each for each in found if package in each]
+        print(f"{title}: {len(shown)}")
+        for each in shown:
+            print(f"  {each}")
+
+
+if __name__ == "__main__":
+    main()
