@@ -24,10 +24,10 @@ from palaestra.losses.returns import gae, horizon_cuts, normalized
 from palaestra.models.actor_critic import ActorCritic
 from palaestra.models.distributions import log_prob_and_entropy
 from palaestra.models.optimizer import Adam
-from palaestra.models.policy import Policy
+from palaestra.models.policy import NetworkPolicy
 from palaestra.rewards.signals import RewardSignals
 from palaestra.trainers.bc import refuse
-from palaestra.trainers.behavior import BehaviorSettings
+from palaestra.trainers.behavior_settings import BehaviorSettings
 from palaestra.trainers.settings import scheduled
 from palaestra.trainers.values import ValueEstimates, settled
 
@@ -57,7 +57,7 @@ class A2C:
         self.network = self.make_network(spec, settings).to(device)
         self.optimizer = Adam(list(self.network.parameters()), self.hyper.learning_rate)
         self.chance = torch.Generator(device).manual_seed(seed + 1)
-        self.policy = Policy(self.network, self.chance, settings.network_settings.deterministic)
+        self.policy = NetworkPolicy(self.network, self.chance, settings.network_settings.deterministic)
         self.signals = RewardSignals(spec, settings.reward_signals, device, seed)
         self.rollout_size, self.keeps = self.hyper.rollout_size, RolloutNeeds()
 

@@ -22,11 +22,11 @@ from palaestra.data.n_step import NStepReplay, n_step
 from palaestra.data.rollout import Rollout, RolloutNeeds
 from palaestra.models.distributions import draw
 from palaestra.models.optimizer import Adam
-from palaestra.models.policy import Policy
+from palaestra.models.policy import NetworkPolicy
 from palaestra.models.trunk import Inputs, Trunk
 from palaestra.rewards.signals import RewardSignals
 from palaestra.trainers.bc import refuse
-from palaestra.trainers.behavior import BehaviorSettings
+from palaestra.trainers.behavior_settings import BehaviorSettings
 from palaestra.trainers.settings import scheduled
 from palaestra.trainers.values import settled
 
@@ -98,7 +98,7 @@ class DQN:
         self.target = copy.deepcopy(self.network).requires_grad_(False)
         self.optimizer = Adam(list(self.network.parameters()), self.hyper.learning_rate)
         self.chance = torch.Generator(device).manual_seed(seed + 1)
-        self.policy = Policy(self.network, self.chance, settings.network_settings.deterministic)
+        self.policy = NetworkPolicy(self.network, self.chance, settings.network_settings.deterministic)
         self.signals = RewardSignals(spec, settings.reward_signals, device, seed)
         self.replay = NStepReplay(spec, self.hyper.buffer_size, device)
         self.rollout_size, self.keeps = self.hyper.rollout_size, RolloutNeeds()

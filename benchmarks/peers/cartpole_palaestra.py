@@ -13,7 +13,7 @@ from race import Race
 
 import palaestra
 from palaestra.runtime.logging.tracker import REWARD
-from palaestra.runtime.run import api, run  # noqa: F401  imports are not counted against any peer
+from palaestra.runtime.run import api, training_run  # noqa: F401  imports are not counted against any peer
 from palaestra.trainers import ppo  # noqa: F401
 
 CONFIG = Path(__file__).resolve().parents[2] / "configs" / "ppo" / "CartPole-v1.yaml"

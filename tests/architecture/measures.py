@@ -25,6 +25,13 @@ SAME_ROLE = {
     "motion": "how bodies of a built-in game move",
     "heuristic": "a rule that plays",
     "observations": "what agents see",
+    "curriculum": "lessons: their rules, and their part in a run",
+    "ppo": "the algorithm: its losses, its trainer",
+    "sac": "the algorithm: its losses, its trainer",
+    "custom": "code of the user's: a brain, a network, its export",
+    "sensors": "sensors of agents, in built-in games and in games in Python",
+    "unity": "Unity games: as environments, and by the API of mlagents_envs",
+    "schema": "the JSON schema of settings, and the command that prints it",
     "__init__": "a package",
     "__main__": "a program",
 }
@@ -71,11 +78,11 @@ def repeated_classes() -> dict[str, list[str]]:
 
 
 def repeated_modules() -> dict[str, list[str]]:
-    """Modules of one name; those of `palaestra.unity` have the names of mlagents_envs."""
+    """Modules of one name; those of `palaestra.unity` have the names of mlagents_envs, those of `cli` of its commands."""
     where = defaultdict(list)
     for name in modules():
         base = name.rpartition(".")[2]
-        if base not in SAME_ROLE and not name.startswith("palaestra.unity."):
+        if base not in SAME_ROLE and not name.startswith(("palaestra.unity.", "palaestra.cli.")):
             where[base].append(name)
     return {base: names for base, names in sorted(where.items()) if len(names) > 1}
 
@@ -147,9 +154,9 @@ def undocumented() -> list[str]:
     for name, tree in modules().items():
         for parent in ast.walk(tree):
             for node in getattr(parent, "body", []) if isinstance(parent, ast.Module | ast.ClassDef) else []:
-                if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and not node.name.startswith("_"):
-                    if ast.get_docstring(node) is None:
-                        found.append(f"{name}:{node.lineno}: {node.name}")
+                public = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and not node.name.startswith("_")
+                if public and ast.get_docstring(node) is None:
+                    found.append(f"{name}:{node.lineno}: {node.name}")
     return found
 
 

@@ -17,7 +17,7 @@ from palaestra.core.timestep import Action, Decision, TimeStep
 from palaestra.data.rollout import Rollout
 from palaestra.testing import check_trainer
 from palaestra.testing.check_trainer import SPECS
-from palaestra.trainers.behavior import BehaviorSettings
+from palaestra.trainers.behavior_settings import BehaviorSettings
 from palaestra.trainers.ppo import PPO
 
 

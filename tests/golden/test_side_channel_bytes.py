@@ -10,8 +10,8 @@ import pytest
 from palaestra.core.metrics import Measurement
 from palaestra.envs.base import TrainingFacts, hashed
 from palaestra.envs.unity.analytics import ANALYTICS, AnalyticsSender
-from palaestra.wire.channels import STATS, Engine, EngineSender, FloatProperties, ParametersSender, StatsReceiver
 from palaestra.wire.side_channels import SideChannel, SideChannels, pack, unpack
+from palaestra.wire.unity_channels import STATS, Engine, EngineSender, FloatProperties, ParametersSender, StatsReceiver
 
 ENGINE = """
     2c3451e97e4fea11b238784f4387d1f7 0c000000 00000000 54000000 54000000

@@ -9,7 +9,7 @@ import pytest
 
 import palaestra
 from palaestra.runtime.play.evaluation import Evaluation, evaluate
-from palaestra.runtime.play.models import find_models, open_for
+from palaestra.runtime.play.run_models import find_models, open_for
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs" / "ppo"
 EPISODES = 200

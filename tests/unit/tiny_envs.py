@@ -17,7 +17,7 @@ from palaestra.data.buffers import RolloutBuffer
 from palaestra.data.rollout import Rollout
 from palaestra.models.settings import NetworkSettings
 from palaestra.runtime.collect.episodes import Episodes
-from palaestra.trainers.behavior import BehaviorSettings
+from palaestra.trainers.behavior_settings import BehaviorSettings
 
 CPU = torch.device("cpu")
 

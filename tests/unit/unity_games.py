@@ -23,9 +23,9 @@ from unity_client import CAPABILITIES, Client, actions, brain, header, hello, in
 from unity_ledger import Ledger
 from unity_wire import Wire
 
-from palaestra.wire.channels import ENGINE
 from palaestra.wire.messages import UnityMessage
 from palaestra.wire.side_channels import IncomingMessage, unpack
+from palaestra.wire.unity_channels import ENGINE
 
 RESET = 1
 STATS = uuid.UUID("a1d8f7b7-cec8-50f9-b78b-d3e165a78520").bytes_le

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from palaestra.brains.layout import MASK, MEMORY_IN, MEMORY_OUT, read_layout
+from palaestra.brains.model_layout import MASK, MEMORY_IN, MEMORY_OUT, read_layout
 from palaestra.brains.observations import Inputs, floats
 from palaestra.brains.session import Arrays, Session
 from palaestra.core.errors import PolicyError

@@ -47,7 +47,7 @@ def main(args: argparse.Namespace) -> None:
         return
     name, flags = args.env, given_flags(args)
     if is_game(name):
-        from palaestra.runtime.play.models import open_game
+        from palaestra.runtime.play.run_models import open_game
 
         with closing(open_game(name, None, None, {}, flags)) as game:
             game.reset(0)  # it tells of its behaviors as it plays

@@ -17,7 +17,7 @@ from palaestra.core.display import escaped
 
 if TYPE_CHECKING:
     from palaestra.runtime.play.evaluation import Evaluation
-    from palaestra.runtime.play.models import Models
+    from palaestra.runtime.play.run_models import Models
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,7 +40,7 @@ def main(options: argparse.Namespace) -> None:
     import json
 
     from palaestra.core.errors import ConfigError
-    from palaestra.runtime.play.models import find_models
+    from palaestra.runtime.play.run_models import find_models
 
     if options.episodes < 1:
         raise ConfigError(f"--episodes is {options.episodes}; expected at least 1")
@@ -60,7 +60,7 @@ def main(options: argparse.Namespace) -> None:
 
 def _play(models: Models, options: argparse.Namespace) -> dict[str, Evaluation]:
     from palaestra.runtime.play.evaluation import evaluate
-    from palaestra.runtime.play.models import open_for
+    from palaestra.runtime.play.run_models import open_for
 
     env = open_for(models, options.env, options.num_areas, min(options.episodes, 100), options.seed, flags=given_flags(options))
     try:

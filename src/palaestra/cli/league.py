@@ -41,7 +41,7 @@ def main(options: argparse.Namespace) -> None:
     import json
 
     from palaestra.core.errors import ConfigError
-    from palaestra.runtime.play.models import Models, open_for, run_folder
+    from palaestra.runtime.play.run_models import Models, open_for, run_folder
     from palaestra.runtime.self_play.league_run import as_json, run_league, write_league
     from palaestra.runtime.settings import load
     from palaestra.runtime.storage.run_folder import CONFIGURATION

@@ -92,7 +92,7 @@ def draw(options: argparse.Namespace) -> None:
     """Writes the GIF."""
     from palaestra.core.errors import EnvError, RunError
     from palaestra.runtime.environments.make import is_game
-    from palaestra.runtime.play.models import env_name, find_models, open_for, run_folder
+    from palaestra.runtime.play.run_models import env_name, find_models, open_for, run_folder
 
     models = find_models(options.run, options.results_dir, options.trust)
     name = env_name(models, options.env)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from palaestra.envs.base import Env
     from palaestra.runtime.play.brain_assignment import BrainSpec
     from palaestra.runtime.play.demo_recording import DemoRecorder
-    from palaestra.runtime.play.models import Models
+    from palaestra.runtime.play.run_models import Models
 
 EPISODES = 10
 AREAS = 4
@@ -25,8 +25,8 @@ def record(options: argparse.Namespace) -> int:
     from palaestra.core.errors import ConfigError
     from palaestra.runtime.play.brain_assignment import BrainAssignment, model_parts, read_parts
     from palaestra.runtime.play.demo_recording import DemoRecorder, record_demo
-    from palaestra.runtime.play.models import find_models, run_folder
     from palaestra.runtime.play.players import Players
+    from palaestra.runtime.play.run_models import find_models, run_folder
 
     parts = read_parts(options.brain)
     models = find_models(options.run, options.results_dir, options.trust) if options.run else None
@@ -58,7 +58,7 @@ def record(options: argparse.Namespace) -> int:
 
 def _open(options: argparse.Namespace, models: Models | None) -> Env:
     from palaestra.runtime.environments.make import is_game
-    from palaestra.runtime.play.models import env_name, open_for, open_named
+    from palaestra.runtime.play.run_models import env_name, open_for, open_named
 
     name = options.env if models is None else env_name(models, options.env)
     flags = given_flags(options, without=() if is_game(name) else ("width",))  # which a picture has too

@@ -140,7 +140,7 @@ def _check(options: argparse.Namespace) -> None:
 
 def _open(options: argparse.Namespace) -> Env:
     from palaestra.runtime.environments.make import is_game
-    from palaestra.runtime.play.models import open_named
+    from palaestra.runtime.play.run_models import open_named
 
     flags = given_flags(options, without=() if is_game(options.env) else ("time_scale",))
     return open_named(options.env, options.num_areas, min(options.episodes, 100), {}, flags=flags)

@@ -12,8 +12,8 @@ from torch import Tensor
 from palaestra.core.errors import EnvError
 from palaestra.core.timestep import Decision, TimeStep
 from palaestra.data.final_obs import FinalObsList, FinalObsTable, column
-from palaestra.data.layout import OpenDecisions, RolloutLayout
 from palaestra.data.rollout import Earned, Rollout, RolloutNeeds
+from palaestra.data.rollout_layout import OpenDecisions, RolloutLayout
 
 PLAIN = RolloutNeeds()
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from palaestra.demos.columns import Columns
 from palaestra.demos.format import DemoMeta, DemoRecord, ReadTiming
 from palaestra.demos.pairs import Episode, Pairs
 from palaestra.demos.reader import Demo, read_demo, rewrite
+from palaestra.demos.record_columns import Columns
 from palaestra.demos.writer import DemoWriter, free_path
 
 __all__ = ["Columns", "Demo", "DemoMeta", "DemoRecord", "DemoWriter", "Episode", "Pairs", "ReadTiming", "free_path", "read_demo", "rewrite"]

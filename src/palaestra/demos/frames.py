@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from palaestra.demos.format import read_varint
 from palaestra.wire.messages import DecodeError, Observation
-from palaestra.wire.sensors import ObservationDecoder
+from palaestra.wire.observations import ObservationDecoder
 
 _VARINT, _LENGTH, _FLOAT = 0, 2, 5  # wire types
 _ALL, _NONE, _NUMBER, _FLAG = 0xFF, 0x00, 0x80, 0xFE  # bits of a byte that a frame prescribes

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palaestra.core.errors import DemoError
-from palaestra.demos.columns import Columns, join, join_masks
 from palaestra.demos.format import ReadTiming
+from palaestra.demos.record_columns import Columns, join, join_masks
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from palaestra.core.errors import DemoError, EmptyDemo, EnvError
 from palaestra.core.specs import BehaviorSpec
-from palaestra.demos.columns import Columns, Decoder, join, read_pair
 from palaestra.demos.format import (
     HEADER,
     LONGEST_BRAIN,
@@ -29,10 +28,11 @@ from palaestra.demos.format import (
     spans,
 )
 from palaestra.demos.pairs import Episode, Pairs, episodes_of, pairs_of
+from palaestra.demos.record_columns import Columns, Decoder, join, read_pair
 from palaestra.wire.decode import Infos
 from palaestra.wire.messages import DecodeError, Observation, varint
+from palaestra.wire.observations import ObservationDecoder
 from palaestra.wire.readers import AgentInfoReader
-from palaestra.wire.sensors import ObservationDecoder
 
 LONGEST_TAIL = 1 << 20
 BLOCK = 1 << 20

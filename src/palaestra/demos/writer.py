@@ -17,8 +17,8 @@ from palaestra.core.errors import DemoError
 from palaestra.core.specs import BehaviorSpec, ObsSpec
 from palaestra.demos.format import Brain, DemoMeta, DemoRecord, Pair, clean_name
 from palaestra.wire.messages import Observation, varint
+from palaestra.wire.observations import GOAL, NONE, PNG, TRANSLATIONAL, VARIABLE
 from palaestra.wire.readers import split_key
-from palaestra.wire.sensors import GOAL, NONE, PNG, TRANSLATIONAL, VARIABLE
 
 _DIMENSIONS = {1: (NONE,), 2: (VARIABLE, NONE), 3: (NONE, TRANSLATIONAL, TRANSLATIONAL)}
 _CONTINUOUS = 1  # vector_action_space_type_deprecated

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from palaestra.export.graph import Graph
 from palaestra.export.layers import join, layer_norm, linear, swish
-from palaestra.models.attention import EMBEDDING, FORBIDDEN, HEADS, NOTHING, EntityAttention
+from palaestra.models.entity_attention import EMBEDDING, FORBIDDEN, HEADS, NOTHING, EntityAttention
 
 FLOAT = 1  # of ONNX's TensorProto.DataType
 _ORDER = {"query": [0, 2, 1, 3], "key": [0, 2, 3, 1], "value": [0, 2, 1, 3]}  # of (N, most, heads, size): keys lie across

@@ -21,7 +21,7 @@ from palaestra.export.graph import BATCH, Graph, Node
 from palaestra.export.heads import constant_output, discrete, gaussian, squashed
 from palaestra.export.layers import columns, join, write
 from palaestra.models.actor_critic import ACTOR
-from palaestra.models.attention import EntityAttention
+from palaestra.models.entity_attention import EntityAttention
 from palaestra.models.lstm import LSTMLayer, weights
 from palaestra.models.sac_networks import SoftActorCritic
 from palaestra.models.trunk import Trunk

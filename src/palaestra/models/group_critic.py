@@ -11,7 +11,7 @@ from torch.nn import functional
 from palaestra.core.row_index import Groups
 from palaestra.core.specs import ActionSpec
 from palaestra.core.timestep import Action
-from palaestra.models.attention import FORBIDDEN, HEADS, linear
+from palaestra.models.entity_attention import FORBIDDEN, HEADS, linear
 
 
 class GroupCritic(nn.Module):

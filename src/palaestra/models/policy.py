@@ -58,7 +58,7 @@ class Actor(Protocol):
         ...
 
 
-class Policy:
+class NetworkPolicy:
     """An actor, the stream of random numbers that it draws from, and what it remembers of each slot. Call it without gradients."""
 
     def __init__(self, network: Actor, generator: torch.Generator, deterministic: bool = False) -> None:

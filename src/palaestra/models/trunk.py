@@ -7,10 +7,10 @@ from torch import Tensor, nn
 
 from palaestra.core.row_index import Sequences
 from palaestra.core.specs import BehaviorSpec
-from palaestra.models.attention import EntityAttention, is_nothing
 from palaestra.models.bodies import ConditionedMLP, StackedMLP
 from palaestra.models.custom import own_body
 from palaestra.models.encoders import visual_encoder
+from palaestra.models.entity_attention import EntityAttention, is_nothing
 from palaestra.models.lstm import LSTMLayer
 from palaestra.models.settings import NetworkSettings
 

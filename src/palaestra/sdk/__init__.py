@@ -19,8 +19,8 @@ from palaestra.sdk.agents.recorder import DemonstrationRecorder
 from palaestra.sdk.agents.sensors import BufferSensor, ImageSensor, RaySensor, Sensor, StackedSensor, VectorSensor
 from palaestra.sdk.areas import Areas
 from palaestra.sdk.game import Game, game
-from palaestra.sdk.protocol.channels import EnvironmentParameters, FloatProperties, RawBytes, StatAggregationMethod, StatsRecorder
-from palaestra.sdk.protocol.side_channels import IncomingMessage, OutgoingMessage, SideChannel
+from palaestra.sdk.protocol.game_channels import EnvironmentParameters, FloatProperties, RawBytes, StatAggregationMethod, StatsRecorder
+from palaestra.sdk.protocol.game_side_channels import IncomingMessage, OutgoingMessage, SideChannel
 
 __all__ = [
     "Academy",

@@ -13,7 +13,7 @@ from types import ModuleType
 
 from palaestra.core.errors import EnvError, PalaestraError, raised
 from palaestra.sdk.game import Game
-from palaestra.sdk.play import run
+from palaestra.sdk.launch import run
 
 _HELP = """\
 python -m palaestra.sdk FILE.py[:GAME] [options]    play the game that a file holds; --help behind it tells the options
@@ -94,10 +94,6 @@ def _module(name: str) -> ModuleType:
         raise EnvError(f"module '{name}' cannot be imported: {raised(error)}; a file is given as a path that ends in .py") from error
 
 
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
-
-
 def pack(game: Path, out: Path | None = None, platform: str = sys.platform) -> Path:
     """Writes a script that runs `game` with this Python, and gives the file to name to the trainer.
 
@@ -132,3 +128,7 @@ def _script(game: Path, platform: str) -> str:
     if platform == "win32":
         return f'@"{sys.executable}" "{game}" %*\n'
     return f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {shlex.quote(str(game))} "$@"\n'
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

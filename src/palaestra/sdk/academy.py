@@ -14,10 +14,10 @@ from palaestra.sdk.agents.agent import Agent
 from palaestra.sdk.agents.agent_registry import AgentRegistry
 from palaestra.sdk.agents.agent_state import blame, call
 from palaestra.sdk.agents.observation_queue import ObservationQueue
-from palaestra.sdk.protocol.channels import EnvironmentParameters, StatsRecorder
 from palaestra.sdk.protocol.exchange import AgentActions, AgentOutputs
-from palaestra.sdk.protocol.side_channels import SideChannel
-from palaestra.wire.channels import Engine
+from palaestra.sdk.protocol.game_channels import EnvironmentParameters, StatsRecorder
+from palaestra.sdk.protocol.game_side_channels import SideChannel
+from palaestra.wire.unity_channels import Engine
 
 PATIENCE = 10_000
 """Steps in which no agent asks and none ends, after which a game is taken for one in which nobody ever will."""

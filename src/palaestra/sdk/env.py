@@ -19,9 +19,9 @@ from palaestra.envs.base import Distribution
 from palaestra.envs.slots import Ids
 from palaestra.envs.unity.table import Arrival, BehaviorTable
 from palaestra.sdk.areas import STEP_SECONDS, Areas
-from palaestra.sdk.protocol.channels import EnvironmentParameters
 from palaestra.sdk.protocol.exchange import AgentActions, AgentOutputs
-from palaestra.wire.channels import KINDS
+from palaestra.sdk.protocol.game_channels import EnvironmentParameters
+from palaestra.wire.unity_channels import KINDS
 
 if TYPE_CHECKING:
     from palaestra.sdk.game import Game

@@ -59,7 +59,7 @@ class Game:
 
     def play(self, argv: Sequence[str] | None = None) -> None:
         """Plays as a process of its own: with a trainer, where the command line names its port."""
-        from palaestra.sdk.play import play  # brings gRPC
+        from palaestra.sdk.launch import play  # brings gRPC
 
         play(self, sys.argv[1:] if argv is None else argv)
 

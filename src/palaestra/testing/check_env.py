@@ -21,7 +21,7 @@ from palaestra.core.errors import EnvError
 from palaestra.core.specs import ActionSpec, BehaviorSpec
 from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.base import Env
-from palaestra.testing.tables import check_table
+from palaestra.testing.table_checks import check_table
 
 KEPT = 3  # returned tables that are watched for later writing
 NO_NAME = "no such parameter"

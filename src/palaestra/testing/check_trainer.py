@@ -28,7 +28,7 @@ from palaestra.export.check import compare
 from palaestra.export.onnx import export
 from palaestra.runtime.storage.tensor_files import flatten, restore
 from palaestra.trainers.base import Trainer, check_members
-from palaestra.trainers.behavior import GUIDE, BehaviorSettings
+from palaestra.trainers.behavior_settings import GUIDE, BehaviorSettings
 
 SLOTS, EXPORT_ROWS = 16, 50
 

@@ -12,9 +12,9 @@ from palaestra.core.metrics import Metrics
 from palaestra.core.settings import Settings
 from palaestra.core.specs import BehaviorSpec
 from palaestra.data.rollout import Rollout, RolloutNeeds
-from palaestra.models.policy import Policy
+from palaestra.models.policy import NetworkPolicy
 from palaestra.models.trunk import Trunk
-from palaestra.trainers.behavior import OF_A_CLASS, OF_AN_INSTANCE, BehaviorSettings, must_have, trainer_class
+from palaestra.trainers.behavior_settings import OF_A_CLASS, OF_AN_INSTANCE, BehaviorSettings, must_have, trainer_class
 
 
 class Trainer(Protocol):
@@ -28,7 +28,7 @@ class Trainer(Protocol):
 
     network: Trunk
     """What acts, and whatever else of it is learned: `--initialize-from` copies it, a model file is written from it."""
-    policy: Policy
+    policy: NetworkPolicy
     """Acts with the network."""
     rollout_size: int
     """Decisions that a rollout has when `update` is due."""

@@ -19,10 +19,10 @@ from palaestra.data.sequences import SequenceTable
 from palaestra.models.actor_critic import ActorCritic
 from palaestra.models.distributions import RANGE
 from palaestra.models.optimizer import flatten
-from palaestra.models.policy import Policy
+from palaestra.models.policy import NetworkPolicy
 from palaestra.rewards.demonstrations import load_demonstrations
 from palaestra.rewards.expert_decisions import Decisions
-from palaestra.trainers.behavior import BehaviorSettings
+from palaestra.trainers.behavior_settings import BehaviorSettings
 from palaestra.trainers.imitation import Imitation, ImitationBatches, imitation_batches
 from palaestra.trainers.settings import LAST_LEARNING_RATE, BCSettings, scheduled
 from palaestra.trainers.values import settled
@@ -55,7 +55,7 @@ class BC:
         parameters = [flatten(self.network)] if self.network.plain else [p for p in self.network.parameters() if p.numel()]
         self.acting = torch.Generator(device).manual_seed(seed + 1)
         self.shuffling = torch.Generator(device).manual_seed(seed + 2)
-        self.policy = Policy(self.network, self.acting, settings.network_settings.deterministic)
+        self.policy = NetworkPolicy(self.network, self.acting, settings.network_settings.deterministic)
         self.imitation = Imitation(self.network, parameters, self.shuffling)
         self.rollout_size, self.keeps = self.hyper.buffer_size, RolloutNeeds()
         memory = settings.network_settings.memory
@@ -136,7 +136,7 @@ class BC:
 
 
 if TYPE_CHECKING:
-    from palaestra.trainers.behavior import BehaviorSettings
+    from palaestra.trainers.behavior_settings import BehaviorSettings
 
 SPEEDUPS = ("compile", "bfloat16")
 """Of network_settings, what a trainer itself must heed."""

@@ -25,7 +25,7 @@ from palaestra.models.optimizer import Adam
 from palaestra.models.trunk import Inputs
 from palaestra.rewards.demonstrations import Demonstrations, load_demonstrations
 from palaestra.rewards.expert_decisions import Decisions, StoredDecisions
-from palaestra.trainers.behavior import BehaviorSettings
+from palaestra.trainers.behavior_settings import BehaviorSettings
 from palaestra.trainers.settings import PASSES
 
 ENDLESS = 1 << 40

@@ -12,7 +12,7 @@ from palaestra.losses.diagnostics import gradient_norm
 from palaestra.models.actor_critic import ActorCritic
 from palaestra.models.optimizer import Adam
 from palaestra.rewards.signals import EXTRINSIC, RewardSignals
-from palaestra.trainers.behavior import BehaviorSettings
+from palaestra.trainers.behavior_settings import BehaviorSettings
 from palaestra.trainers.gradients import Coefficients
 from palaestra.trainers.imitation import Cloning
 from palaestra.trainers.settings import LAST_BETA, LAST_EPSILON, LAST_LEARNING_RATE, POCASettings, PPOSettings, scheduled

@@ -23,9 +23,9 @@ from palaestra.losses.returns import group_returns, horizon_cuts, normalized
 from palaestra.models.actor_critic import ActorCritic
 from palaestra.models.group_critic import GroupCritic
 from palaestra.models.optimizer import Adam
-from palaestra.models.policy import Policy
+from palaestra.models.policy import NetworkPolicy
 from palaestra.rewards.signals import RewardSignals, title
-from palaestra.trainers.behavior import BehaviorSettings
+from palaestra.trainers.behavior_settings import BehaviorSettings
 from palaestra.trainers.gradients import GroupGradient, GroupRows
 from palaestra.trainers.imitation import Cloning
 from palaestra.trainers.on_policy import bounded_gradient_norm, coefficients, init_intrinsic_values, restore, state_of
@@ -58,7 +58,7 @@ class POCA:
         self.gradient = GroupGradient(self.network, bfloat16=bfloat16, compiled=settings.network_settings.compile)
         self.acting = torch.Generator(device).manual_seed(seed + 1)
         self.shuffling = torch.Generator(device).manual_seed(seed + 2)
-        self.policy = Policy(self.network, self.acting, settings.network_settings.deterministic)
+        self.policy = NetworkPolicy(self.network, self.acting, settings.network_settings.deterministic)
         self.signals = RewardSignals(spec, settings.reward_signals, device, seed + 3)
         imitates = settings.behavioral_cloning is not None
         self.cloning = Cloning(self.network, self.parameters, settings, self.hyper, device, seed + 4) if imitates else None

@@ -17,9 +17,9 @@ from palaestra.data.sequences import SequenceTable, sequence_minibatches
 from palaestra.losses.returns import gae, horizon_cuts, normalized
 from palaestra.models.actor_critic import ActorCritic
 from palaestra.models.optimizer import Adam, flatten
-from palaestra.models.policy import Policy
+from palaestra.models.policy import NetworkPolicy
 from palaestra.rewards.signals import RewardSignals, title
-from palaestra.trainers.behavior import BehaviorSettings
+from palaestra.trainers.behavior_settings import BehaviorSettings
 from palaestra.trainers.gradients import Autograd, ClosedForm, Gradient, pays
 from palaestra.trainers.imitation import Cloning
 from palaestra.trainers.on_policy import bounded_gradient_norm, coefficients, init_intrinsic_values, restore, state_of
@@ -51,7 +51,7 @@ class PPO:
         )
         self.acting = torch.Generator(device).manual_seed(seed + 1)
         self.shuffling = torch.Generator(device).manual_seed(seed + 2)
-        self.policy = Policy(self.network, self.acting, settings.network_settings.deterministic)
+        self.policy = NetworkPolicy(self.network, self.acting, settings.network_settings.deterministic)
         self.signals = RewardSignals(spec, settings.reward_signals, device, seed + 3)
         imitates = settings.behavioral_cloning is not None
         self.cloning = Cloning(self.network, self.parameters, settings, self.hyper, device, seed + 4) if imitates else None

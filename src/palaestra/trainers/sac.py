@@ -15,10 +15,10 @@ from palaestra.core.specs import BehaviorSpec
 from palaestra.core.system_memory import free_memory, keep_freed_memory, size_of
 from palaestra.data.replay import Replay
 from palaestra.data.rollout import Rollout, TransitionTable
-from palaestra.models.policy import Policy
+from palaestra.models.policy import NetworkPolicy
 from palaestra.models.sac_networks import SoftActorCritic
 from palaestra.rewards.signals import RewardSignals, title
-from palaestra.trainers.behavior import BehaviorSettings
+from palaestra.trainers.behavior_settings import BehaviorSettings
 from palaestra.trainers.gradients import pays
 from palaestra.trainers.imitation import Cloning
 from palaestra.trainers.sac_gradient import EXPLAINED, VALUES, SoftGradient
@@ -51,7 +51,7 @@ class SAC:
         self.acting = torch.Generator(device).manual_seed(seed + 1)
         self.drawing = torch.Generator().manual_seed(seed + 2)
         self.imagining = torch.Generator(device).manual_seed(seed + 4)
-        self.policy = Policy(self.network, self.acting, network.deterministic)
+        self.policy = NetworkPolicy(self.network, self.acting, network.deterministic)
         self.signals = RewardSignals(spec, settings.reward_signals, device, seed + 3)
         bfloat16 = pays(self.network, device) if network.bfloat16 is None else network.bfloat16
         self.gradient = SoftGradient(self.network, self.hyper.learning_rate, self.hyper.tau, self.imagining, bfloat16=bfloat16)

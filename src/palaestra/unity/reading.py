@@ -21,7 +21,7 @@ from palaestra.unity.base_env import (
 from palaestra.unity.exception import UnityNotFiniteException, UnityObservationException
 from palaestra.wire.decode import Infos
 from palaestra.wire.messages import DecodeError, Observation
-from palaestra.wire.sensors import NONE, VARIABLE, ObservationDecoder
+from palaestra.wire.observations import NONE, VARIABLE, ObservationDecoder
 
 _LEGACY_CONTINUOUS = 1  # vector_action_space_type_deprecated
 _IMAGE = (DimensionProperty.NONE, DimensionProperty.TRANSLATIONAL_EQUIVARIANCE, DimensionProperty.TRANSLATIONAL_EQUIVARIANCE)

@@ -27,9 +27,9 @@ from palaestra.unity.behaviors import Heard, Steps
 from palaestra.unity.exception import UnityActionException, UnityEnvironmentException, UnityNotFiniteException, UnitySideChannelException
 from palaestra.unity.logging_util import get_logger
 from palaestra.unity.side_channel.environment_parameters_channel import EnvironmentParametersChannel
-from palaestra.wire.channels import KINDS, PARAMETERS, STATS
 from palaestra.wire.encode import CAPABILITIES, Capabilities
 from palaestra.wire.side_channels import IncomingMessage, OutgoingMessage, pack, unpack
+from palaestra.wire.unity_channels import KINDS, PARAMETERS, STATS
 
 _NONE, _TE, _VARIABLE = DimensionProperty.NONE, DimensionProperty.TRANSLATIONAL_EQUIVARIANCE, DimensionProperty.VARIABLE_SIZE
 _DIMENSIONS = {1: (_NONE,), 2: (_VARIABLE, _NONE), 3: (_NONE, _TE, _TE)}

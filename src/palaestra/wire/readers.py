@@ -13,7 +13,7 @@ from palaestra.core.specs import ActionSpec, BehaviorSpec, describe
 from palaestra.wire.decode import Infos
 from palaestra.wire.limits import check_agent
 from palaestra.wire.messages import DecodeError, Observation
-from palaestra.wire.sensors import ObservationDecoder
+from palaestra.wire.observations import ObservationDecoder
 
 MOST_ACTIONS = 1 << 16
 """Numbers and choices of an agent's action, beyond which a message is damaged rather than a game large."""

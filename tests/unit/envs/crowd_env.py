@@ -12,8 +12,8 @@ import numpy as np
 import warp as wp
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
-from palaestra.envs.builtin.base.columns import pending
 from palaestra.envs.builtin.base.env import Program, WarpEnv
+from palaestra.envs.builtin.base.world_columns import pending
 
 wp.set_module_options({"enable_backward": False})
 

@@ -11,7 +11,7 @@ from torch.nn import functional
 from torch.testing import assert_close
 
 from palaestra.models.actor_critic import ActorCritic
-from palaestra.models.attention import EMBEDDING, HEADS, EntityAttention
+from palaestra.models.entity_attention import EMBEDDING, HEADS, EntityAttention
 from palaestra.models.trunk import seen
 
 

@@ -13,7 +13,7 @@ from torch.testing import assert_close
 from palaestra.core.row_index import Groups
 from palaestra.core.specs import ActionSpec
 from palaestra.core.timestep import Action
-from palaestra.models.attention import HEADS
+from palaestra.models.entity_attention import HEADS
 from palaestra.models.group_critic import GroupCritic
 
 SPEC = ActionSpec(continuous=2, branches=(3, 2))

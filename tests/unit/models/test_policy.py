@@ -9,16 +9,16 @@ from torch.testing import assert_close
 
 from palaestra.core.specs import BehaviorSpec
 from palaestra.models.actor_critic import ActorCritic
-from palaestra.models.policy import Policy
+from palaestra.models.policy import NetworkPolicy
 
 SPEC = spec_of((3,), continuous=2, branches=(2,))
 LOOSE = dataclasses.replace(SPEC, steady=False)
 
 
-def policy(seed: int = 0, deterministic: bool = False, spec: BehaviorSpec = SPEC) -> Policy:
+def policy(seed: int = 0, deterministic: bool = False, spec: BehaviorSpec = SPEC) -> NetworkPolicy:
     torch.manual_seed(0)
     network = ActorCritic(spec, network_settings())
-    return Policy(network, torch.Generator().manual_seed(seed), deterministic)
+    return NetworkPolicy(network, torch.Generator().manual_seed(seed), deterministic)
 
 
 @torch.no_grad()
@@ -92,7 +92,7 @@ def test_who_acts_not_where_they_sit_decides_what_is_drawn():
 def test_nobody_acting_is_answered_with_zeros_and_draws_nothing(shape: tuple[int, ...]):
     torch.manual_seed(0)
     spec = dataclasses.replace(spec_of(shape, continuous=1, branches=(2, 3)), steady=False)
-    player = Policy(ActorCritic(spec, network_settings()), torch.Generator().manual_seed(1))
+    player = NetworkPolicy(ActorCritic(spec, network_settings()), torch.Generator().manual_seed(1))
     before = player.generator.get_state()
     decision = player.act(table(torch.rand(4, *shape), acting=[False] * 4))
     assert decision.action.discrete.shape == (4, 2)

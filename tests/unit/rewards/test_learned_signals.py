@@ -18,7 +18,7 @@ from palaestra.rewards.signal_optimizer import flat
 from palaestra.rewards.signals import LearnedSignal, RewardSignals
 from palaestra.testing import check_trainer
 from palaestra.testing.check_trainer import SPECS
-from palaestra.trainers.behavior import BehaviorSettings
+from palaestra.trainers.behavior_settings import BehaviorSettings
 from palaestra.trainers.ppo import PPO
 
 LEARNED = ("curiosity", "rnd", "gail")

@@ -16,7 +16,7 @@ from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action, Decision, TimeStep
 from palaestra.data.rollout import Rollout
 from palaestra.envs.base import Env, StaggersEpisodes
-from palaestra.models.policy import PendingDecision, Policy
+from palaestra.models.policy import NetworkPolicy, PendingDecision
 from palaestra.runtime.collect.collector import BehaviorCollector, Collector, pack, unpack
 from palaestra.runtime.environments.make import make_env
 from palaestra.runtime.storage.tensor_files import flatten, restore
@@ -27,10 +27,10 @@ LOSING = {"slots": 3, "losses": 0.1}
 STEADY = {"slots": 5, "steady": True}
 
 
-class Watched(Policy):
+class Watched(NetworkPolicy):
     """Keeps what it answered."""
 
-    def __init__(self, policy: Policy) -> None:
+    def __init__(self, policy: NetworkPolicy) -> None:
         super().__init__(policy.network, policy.generator)
         self.answers: list[tuple[TimeStep, Decision]] = []
 

@@ -17,8 +17,8 @@ from palaestra.envs.base import Env
 from palaestra.export.onnx import export
 from palaestra.models.actor_critic import ActorCritic
 from palaestra.runtime.play.evaluation import evaluate, model_brains
-from palaestra.runtime.play.models import find_models, open_for
 from palaestra.runtime.play.players import Players
+from palaestra.runtime.play.run_models import find_models, open_for
 
 
 def policy_for(env: Env, behavior: str, folder: Path) -> Policy:

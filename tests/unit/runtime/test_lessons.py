@@ -13,7 +13,7 @@ from small_runs import differences, settings, state
 import palaestra
 from palaestra.core.errors import ConfigError
 from palaestra.runtime.logging.tracker import Summary
-from palaestra.runtime.play.models import find_models, open_for
+from palaestra.runtime.play.run_models import find_models, open_for
 from palaestra.runtime.run import loop
 
 SAMPLERS: dict[str, Any] = {

@@ -19,7 +19,7 @@ from tiny_envs import Bandit
 import palaestra
 from palaestra.core.errors import EnvError
 from palaestra.core.timestep import Action
-from palaestra.runtime.environments.custom import given_env
+from palaestra.runtime.environments.custom_envs import given_env
 from palaestra.runtime.environments.make import make_env
 
 

@@ -20,7 +20,7 @@ from palaestra.runtime.self_play.match_ratings import Match, MatchRatings
 from palaestra.runtime.self_play.self_play_behavior import SelfPlayBehavior
 from palaestra.runtime.storage.snapshots import SnapshotFiles
 from palaestra.scenario.ratings import START, Skill
-from palaestra.scenario.self_play import LEARNING
+from palaestra.scenario.self_play_schedule import LEARNING
 from palaestra.scenario.settings import SelfPlaySettings
 
 

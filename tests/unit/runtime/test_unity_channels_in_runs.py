@@ -14,9 +14,9 @@ from palaestra.core.errors import PalaestraError
 from palaestra.envs.base import hashed
 from palaestra.envs.unity.analytics import ANALYTICS
 from palaestra.runtime.logging.tracker import Summary
-from palaestra.wire.channels import ENGINE, PARAMETERS
 from palaestra.wire.messages import Any_, message_class
 from palaestra.wire.side_channels import IncomingMessage, unpack
+from palaestra.wire.unity_channels import ENGINE, PARAMETERS
 
 GREETING = UUID("621f0a70-4f87-11ea-a6bf-784f4387d1f7")
 OWN = f"""

@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from palaestra.scenario.self_play import LEARNING, Pool, Schedule, fixed, next_team
+from palaestra.scenario.self_play_schedule import LEARNING, Pool, Schedule, fixed, next_team
 from palaestra.scenario.settings import SelfPlaySettings
 
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from palaestra import sdk
-from palaestra.sdk.protocol.channels import Stat
+from palaestra.sdk.protocol.game_channels import Stat
 
 
 def test_a_parameter_nobody_set_has_the_games_default():

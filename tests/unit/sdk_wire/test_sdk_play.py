@@ -17,7 +17,7 @@ from unity_play import free_port, opened
 from palaestra import sdk
 from palaestra.core.errors import EnvError
 from palaestra.sdk.__main__ import load, main
-from palaestra.sdk.play import play, run
+from palaestra.sdk.launch import play, run
 from palaestra.sdk.protocol.client import TrainerConnection
 from palaestra.wire import encode
 from palaestra.wire.messages import EXCHANGE

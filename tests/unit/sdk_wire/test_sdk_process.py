@@ -19,7 +19,7 @@ from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.base import Env
 from palaestra.envs.unity.env import UnityEnv
 from palaestra.envs.unity.options import UnityOptions
-from palaestra.wire.channels import Engine, RawBytes
+from palaestra.wire.unity_channels import Engine, RawBytes
 
 GAMES = Path(sdk_games.__file__)
 TICKS = 70
@@ -122,7 +122,7 @@ def test_a_trainer_of_one_build_starts_several_copies():
 
 TALKATIVE = """
 from palaestra import sdk
-from palaestra.sdk.protocol.channels import FloatProperties, RawBytes
+from palaestra.sdk.protocol.game_channels import FloatProperties, RawBytes
 
 ID = "621f0a70-4f87-11ea-a6bf-784f4387d1f7"
 

@@ -7,9 +7,9 @@ from uuid import UUID
 import pytest
 
 from palaestra.core.errors import EnvError
-from palaestra.sdk.protocol.channels import FloatProperties, RawBytes
-from palaestra.sdk.protocol.side_channels import GameSideChannels, IncomingMessage, OutgoingMessage, SideChannel
-from palaestra.wire import channels, side_channels
+from palaestra.sdk.protocol.game_channels import FloatProperties, RawBytes
+from palaestra.sdk.protocol.game_side_channels import GameSideChannels, IncomingMessage, OutgoingMessage, SideChannel
+from palaestra.wire import side_channels, unity_channels
 
 ID = UUID("621f0a70-4f87-11ea-a6bf-784f4387d1f7")
 
@@ -29,7 +29,7 @@ class Both:
 
 
 def test_properties_are_set_from_both_sides():
-    game, trainer = FloatProperties(), channels.FloatProperties()
+    game, trainer = FloatProperties(), unity_channels.FloatProperties()
     heard: list[float] = []
     game.on_change("gravity", heard.append)
     both = Both(game, trainer)
@@ -44,7 +44,7 @@ def test_properties_are_set_from_both_sides():
 
 
 def test_bytes_go_both_ways():
-    game, trainer = RawBytes(ID), channels.RawBytes(ID)
+    game, trainer = RawBytes(ID), unity_channels.RawBytes(ID)
     both = Both(game, trainer)
     game.send_raw_data(b"from the game")
     trainer.send_raw_data(b"from the trainer")

@@ -9,7 +9,7 @@ import pytest
 
 from palaestra.core.errors import EnvError, ProtocolError
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
-from palaestra.sdk.protocol import wire
+from palaestra.sdk.protocol import codec
 from palaestra.sdk.protocol.exchange import AgentOutputs
 from palaestra.wire import encode
 from palaestra.wire.decode import Infos, decode
@@ -53,17 +53,17 @@ def read(raw: bytes) -> tuple[AgentInfoReader, Infos]:
     (brain,) = incoming.hello.brain_parameters
     ((key, infos),) = incoming.infos.items()
     assert brain.brain_name == key
-    return AgentInfoReader(key, brain, infos, wire.PACKAGE), infos
+    return AgentInfoReader(key, brain, infos, codec.PACKAGE), infos
 
 
 def observations(one: AgentOutputs, without: str = "") -> tuple[np.ndarray, ...]:
-    reader, infos = read(wire.MessageWriter(set(CAPABILITIES) - {without}).write({one.key: one}))
+    reader, infos = read(codec.MessageWriter(set(CAPABILITIES) - {without}).write({one.key: one}))
     assert reader.spec == one.spec
     return reader.observations(infos)
 
 
 def first_observation(one: AgentOutputs, without: str = "") -> Observation:
-    message = UnityMessage.FromString(wire.MessageWriter(set(CAPABILITIES) - {without}).write({one.key: one}))
+    message = UnityMessage.FromString(codec.MessageWriter(set(CAPABILITIES) - {without}).write({one.key: one}))
     return message.unity_output.rl_output.agentInfos[one.key].value[0].observations[0]
 
 
@@ -130,7 +130,7 @@ def test_dimensions_are_marked_as_unity_marks_them(kind: str, dimensions: list[i
 
 def test_ids_rewards_ends_and_groups_arrive():
     one = said(KINDS["vector"], done=[True, True, False, False])
-    _, came = read(wire.MessageWriter(CAPABILITIES).write({one.key: one}))
+    _, came = read(codec.MessageWriter(CAPABILITIES).write({one.key: one}))
     for name in ("id", "reward", "done", "cut", "group", "group_reward"):
         np.testing.assert_array_equal(getattr(came, name), getattr(one.infos, name), err_msg=name)
 
@@ -138,7 +138,7 @@ def test_ids_rewards_ends_and_groups_arrive():
 def test_largest_ids_arrive():
     one = said(KINDS["vector"])
     one.infos.id[:] = [0, 127, 128, 2**31 - 1]
-    _, came = read(wire.MessageWriter(CAPABILITIES).write({one.key: one}))
+    _, came = read(codec.MessageWriter(CAPABILITIES).write({one.key: one}))
     assert came.id.tolist() == [0, 127, 128, 2**31 - 1]
 
 
@@ -146,7 +146,7 @@ def test_largest_ids_arrive():
 def test_masks_are_forbidden_choices(compressed: bool):
     allowed = np.array([[1, 0, 1, 1, 1], [1, 1, 1, 1, 1], [0, 0, 1, 0, 1], [1, 1, 1, 1, 0]], np.bool_)
     one = said(KINDS["image"], action=DISCRETE, mask=allowed, compressed=compressed)
-    raw = wire.MessageWriter(CAPABILITIES).write({one.key: one})
+    raw = codec.MessageWriter(CAPABILITIES).write({one.key: one})
     message = UnityMessage.FromString(raw)
     assert list(message.unity_output.rl_output.agentInfos[one.key].value[0].action_mask) == [False, True, False, False, False]
     reader, infos = read(raw)
@@ -155,38 +155,38 @@ def test_masks_are_forbidden_choices(compressed: bool):
 
 def test_without_a_written_mask_none_is_sent():
     one = said(KINDS["vector"], action=DISCRETE)
-    message = UnityMessage.FromString(wire.MessageWriter(CAPABILITIES).write({one.key: one}))
+    message = UnityMessage.FromString(codec.MessageWriter(CAPABILITIES).write({one.key: one}))
     assert not message.unity_output.rl_output.agentInfos[one.key].value[0].action_mask
 
 
 @pytest.mark.parametrize("action", [ActionSpec(3), DISCRETE, ActionSpec(2, (4,))])
 def test_actions_are_introduced(action: ActionSpec):
-    reader, _ = read(wire.MessageWriter(CAPABILITIES).write({"Ball?team=1": said(KINDS["vector"], action=action)}))
+    reader, _ = read(codec.MessageWriter(CAPABILITIES).write({"Ball?team=1": said(KINDS["vector"], action=action)}))
     assert reader.spec.action == action
     assert reader.team == 1
 
 
 @pytest.mark.parametrize("action", [ActionSpec(3), DISCRETE])
 def test_trainers_without_hybrid_actions_read_the_fields_of_old(action: ActionSpec):
-    raw = wire.MessageWriter(set(CAPABILITIES) - {"hybridActions"}).write({"Ball?team=1": said(KINDS["vector"], action=action)})
+    raw = codec.MessageWriter(set(CAPABILITIES) - {"hybridActions"}).write({"Ball?team=1": said(KINDS["vector"], action=action)})
     assert not decode(raw).hello.brain_parameters[0].HasField("action_spec")
     assert read(raw)[0].spec.action == action
 
 
 def test_hybrid_actions_are_an_error_where_the_trainer_cannot_take_them():
-    writer = wire.MessageWriter(set(CAPABILITIES) - {"hybridActions"})
+    writer = codec.MessageWriter(set(CAPABILITIES) - {"hybridActions"})
     with pytest.raises(EnvError, match=r"behavior 'Ball\?team=1' has continuous and discrete actions together"):
         writer.write({"Ball?team=1": said(KINDS["vector"], action=ActionSpec(1, (2,)))})
 
 
 def test_variable_length_is_an_error_where_the_trainer_cannot_take_it():
-    writer = wire.MessageWriter(set(CAPABILITIES) - {"variableLengthObservation"})
+    writer = codec.MessageWriter(set(CAPABILITIES) - {"variableLengthObservation"})
     with pytest.raises(EnvError, match="its observation 'enemies' has a variable length"):
         writer.write({"Ball?team=1": said(KINDS["variable length"])})
 
 
 def test_behaviors_are_introduced_once_and_may_come_later():
-    writer, one, two = wire.MessageWriter(CAPABILITIES), said(KINDS["vector"]), said(KINDS["goal"], key="Late?team=0")
+    writer, one, two = codec.MessageWriter(CAPABILITIES), said(KINDS["vector"]), said(KINDS["goal"], key="Late?team=0")
     first = decode(writer.write({one.key: one}))
     second = decode(writer.write({one.key: one, two.key: two}, b"stats"))
     assert [brain.brain_name for brain in first.hello.brain_parameters] == [one.key]
@@ -197,18 +197,18 @@ def test_behaviors_are_introduced_once_and_may_come_later():
 
 
 def test_the_first_messages_are_those_of_a_player():
-    game = greet(decode(wire.hello()).hello)
+    game = greet(decode(codec.hello()).hello)
     assert (game.package, game.communication, game.missing) == ("3.0.0", "1.5.0", [])
-    assert decode(wire.ready()).hello is None
-    trainer = wire.read_greeting(encode.initialization(7, 3))
-    assert trainer == wire.TrainerGreeting(7, 3, encode.PACKAGE, "1.5.0", frozenset(CAPABILITIES))
+    assert decode(codec.ready()).hello is None
+    trainer = codec.read_greeting(encode.initialization(7, 3))
+    assert trainer == codec.TrainerGreeting(7, 3, encode.PACKAGE, "1.5.0", frozenset(CAPABILITIES))
 
 
 def test_commands_are_read():
-    assert wire.read_reply(encode.reset(b"x")) == wire.Reply(False, True, b"x", {})
-    assert wire.read_reply(encode.step({"a": b"z"}, b"")) == wire.Reply(False, False, b"", {"a": b"z"})
-    assert wire.read_reply(encode.goodbye()).over
-    assert wire.read_greeting(encode.goodbye()) is None
+    assert codec.read_reply(encode.reset(b"x")) == codec.Reply(False, True, b"x", {})
+    assert codec.read_reply(encode.step({"a": b"z"}, b"")) == codec.Reply(False, False, b"", {"a": b"z"})
+    assert codec.read_reply(encode.goodbye()).over
+    assert codec.read_greeting(encode.goodbye()) is None
 
 
 @pytest.mark.parametrize("action", [ActionSpec(3), ActionSpec(branches=(3, 200)), ActionSpec(2, (4,))])
@@ -216,15 +216,15 @@ def test_actions_come_in_the_order_in_which_they_were_asked_for(action: ActionSp
     one = said(KINDS["vector"], action=action, done=[False, True, False, False])
     continuous = RNG.normal(size=(3, action.continuous)).astype(np.float32)
     discrete = np.stack([np.arange(3) % size for size in action.branches], 1) if action.branches else np.zeros((3, 0), np.int64)
-    told = wire.read_actions(one, ActionWriter(action).write(continuous, discrete))
+    told = codec.read_actions(one, ActionWriter(action).write(continuous, discrete))
     np.testing.assert_array_equal(told.continuous, continuous)
     np.testing.assert_array_equal(told.discrete, discrete)
 
 
 def test_actions_of_a_trainer_of_old_are_read():
     action = ActionSpec(branches=(3, 2))
-    raw = wire.Actions(value=[{"vector_actions_deprecated": row} for row in ([2, 1], [0, 1], [1, 0], [0, 0])]).SerializeToString()
-    told = wire.read_actions(said(KINDS["vector"], action=action), raw)
+    raw = codec.Actions(value=[{"vector_actions_deprecated": row} for row in ([2, 1], [0, 1], [1, 0], [0, 0])]).SerializeToString()
+    told = codec.read_actions(said(KINDS["vector"], action=action), raw)
     assert told.discrete.tolist() == [[2, 1], [0, 1], [1, 0], [0, 0]]
     assert told.continuous.shape == (4, 0)
 
@@ -239,13 +239,13 @@ def test_actions_of_a_trainer_of_old_are_read():
     ],
 )
 def test_actions_that_are_not_theirs_are_an_error(rows: list[list[int]], message: str):
-    raw = wire.Actions(value=[{"discrete_actions": row} for row in rows]).SerializeToString()
+    raw = codec.Actions(value=[{"discrete_actions": row} for row in rows]).SerializeToString()
     with pytest.raises(ProtocolError, match=message):
-        wire.read_actions(said(KINDS["vector"], action=DISCRETE), raw)
+        codec.read_actions(said(KINDS["vector"], action=DISCRETE), raw)
 
 
 def test_what_is_no_answer_is_an_error():
     with pytest.raises(ProtocolError, match="no message of the protocol"):
-        wire.read_reply(b"\xff\xff\xff")
+        codec.read_reply(b"\xff\xff\xff")
     with pytest.raises(ProtocolError, match="does not introduce it"):
-        wire.read_greeting(encode.reset(b""))
+        codec.read_greeting(encode.reset(b""))

@@ -18,7 +18,7 @@ from palaestra.core.specs import BehaviorSpec
 from palaestra.data.rollout import Rollout
 from palaestra.runtime.settings import load
 from palaestra.trainers.bc import BC, LEAST_DEVIATION
-from palaestra.trainers.behavior import BehaviorSettings
+from palaestra.trainers.behavior_settings import BehaviorSettings
 
 
 def settings(network: dict[str, Any] | None = None, rest: dict[str, Any] | None = None, **hyper: Any) -> BehaviorSettings:

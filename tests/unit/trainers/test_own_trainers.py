@@ -26,7 +26,7 @@ from palaestra.testing import check_trainer
 from palaestra.testing.check_trainer import SPECS
 from palaestra.trainers.base import make_trainer
 from palaestra.trainers.bc import refuse
-from palaestra.trainers.behavior import BehaviorSettings, trainer_class
+from palaestra.trainers.behavior_settings import BehaviorSettings, trainer_class
 
 ROOT = Path(__file__).parents[3]
 GUIDE = ROOT / "docs" / "guides" / "own-trainer.md"

@@ -17,7 +17,7 @@ from palaestra.core.timestep import FinalObs, TimeStep
 from palaestra.data.buffers import SteadyBuffer
 from palaestra.data.rollout import Rollout
 from palaestra.trainers import sac
-from palaestra.trainers.behavior import BehaviorSettings
+from palaestra.trainers.behavior_settings import BehaviorSettings
 from palaestra.trainers.sac import SAC
 
 LENGTH, GAMMA = 10, 0.9

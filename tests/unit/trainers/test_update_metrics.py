@@ -10,7 +10,7 @@ import torch
 from tiny_envs import CPU, Bandit, behavior_settings
 
 from palaestra.runtime.collect.collector import BehaviorCollector, Collector
-from palaestra.trainers.behavior import BehaviorSettings
+from palaestra.trainers.behavior_settings import BehaviorSettings
 from palaestra.trainers.poca import POCA
 from palaestra.trainers.ppo import PPO
 from palaestra.trainers.sac import SAC

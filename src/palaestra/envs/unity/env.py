@@ -30,13 +30,13 @@ from palaestra.envs.unity.game_instance import GameInstance
 from palaestra.envs.unity.options import UnityOptions
 from palaestra.envs.unity.table import Arrival, BehaviorTable
 from palaestra.envs.unity.timeouts import Phase
-from palaestra.wire.channels import EngineSender, ParametersSender, StatsReceiver
 from palaestra.wire.encode import ActionWriter, goodbye
 from palaestra.wire.handshake import GameVersion
 from palaestra.wire.limits import WarningBrake, cut_log
 from palaestra.wire.readers import AgentInfoReader
 from palaestra.wire.server import Call, HungUp, Inbox
 from palaestra.wire.side_channels import SideChannel, SideChannels
+from palaestra.wire.unity_channels import EngineSender, ParametersSender, StatsReceiver
 
 LOOK_EVERY = 0.25
 """Seconds between two looks at processes and clocks."""

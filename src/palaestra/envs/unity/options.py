@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from palaestra.core.errors import EnvError, GameGone
-from palaestra.wire.channels import Engine
+from palaestra.wire.unity_channels import Engine
 
 EDITOR_PORT = 5004
 PATIENCE = 60.0

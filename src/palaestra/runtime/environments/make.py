@@ -20,7 +20,7 @@ from palaestra.core.errors import EnvError
 from palaestra.core.plugins import Registry, nearest, see_current_folder
 from palaestra.envs.base import Env
 from palaestra.envs.unity import executable
-from palaestra.runtime.environments.custom import call, own_env
+from palaestra.runtime.environments.custom_envs import call, own_env
 
 if TYPE_CHECKING:
     from palaestra.runtime.environments.unity_games import GameSettings

@@ -12,8 +12,8 @@ from palaestra.core.plugins import import_own, nearest
 from palaestra.envs.unity.env import Tell, UnityEnv
 from palaestra.envs.unity.options import Restarts, UnityOptions
 from palaestra.runtime.settings import RunSettings
-from palaestra.wire.channels import Engine
 from palaestra.wire.side_channels import SideChannel
+from palaestra.wire.unity_channels import Engine
 
 
 @dataclass(frozen=True, slots=True)

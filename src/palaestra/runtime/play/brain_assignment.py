@@ -23,7 +23,7 @@ from palaestra.brains.trained import split_names
 from palaestra.core.errors import ConfigError, EnvError, PolicyError, RunError
 from palaestra.core.plugins import Registry, import_own, nearest
 from palaestra.envs.base import Env
-from palaestra.runtime.play.models import find_models
+from palaestra.runtime.play.run_models import find_models
 
 PYTHON = "python"
 NAMED = re.compile(r"(?P<behavior>.+?)(?:\?team=(?P<team>[^=]*))?=(?P<brain>.*)", re.DOTALL)

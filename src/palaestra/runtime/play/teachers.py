@@ -18,7 +18,7 @@ from palaestra.core.rng_state import go_to, position_of
 from palaestra.core.specs import ActionSpec, BehaviorSpec, differences
 from palaestra.core.timestep import Action, Decision, TimeStep
 from palaestra.envs.base import Env
-from palaestra.models.policy import PendingDecision, Policy
+from palaestra.models.policy import NetworkPolicy, PendingDecision
 from palaestra.runtime.collect.collector import BehaviorCollector
 from palaestra.runtime.collect.learner import Learner
 from palaestra.runtime.settings import BehaviorSettings, RunSettings
@@ -139,7 +139,7 @@ class TeacherPolicy:
 class LabelledPolicy:
     """The student acts; a rollout holds what the teacher would have done in its place, and what the student remembered."""
 
-    def __init__(self, student: Policy, asked: BrainPolicy) -> None:
+    def __init__(self, student: NetworkPolicy, asked: BrainPolicy) -> None:
         self._student, self._asked = student, asked
         self.brains = (asked,)
         """Whose streams of random numbers a checkpoint holds."""

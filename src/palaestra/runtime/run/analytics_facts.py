@@ -19,7 +19,7 @@ from palaestra.envs.base import BehaviorFacts, TrainingFacts, hashed
 from palaestra.runtime.settings import RunSettings
 from palaestra.runtime.storage.checkpoints import palaestra_version
 from palaestra.scenario.settings import CurriculumSettings
-from palaestra.trainers.behavior import BehaviorSettings
+from palaestra.trainers.behavior_settings import BehaviorSettings
 
 NAMES = ("env_path", "env_args", "run_id", "initialize_from", "results_dir", "init_path", "demo_path")
 """Settings whose text is hashed, wherever they stand."""

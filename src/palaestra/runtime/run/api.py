@@ -18,7 +18,7 @@ from palaestra.envs.base import Env, Measures
 from palaestra.envs.transfer import Transfer
 from palaestra.runtime.collect.env_checks import guarded
 from palaestra.runtime.curriculum.parameters import misfits
-from palaestra.runtime.environments.custom import given_env
+from palaestra.runtime.environments.custom_envs import given_env
 from palaestra.runtime.environments.make import EDITOR, is_game, make_env
 from palaestra.runtime.environments.unity_games import game_settings
 from palaestra.runtime.logging.console import Console
@@ -30,8 +30,8 @@ from palaestra.runtime.run.loop import Callback
 from palaestra.runtime.run.loop import train as loop
 from palaestra.runtime.run.os_signals import Terminated, break_on_signals, pass_on, stop_on_signals
 from palaestra.runtime.run.rescue import rescue
-from palaestra.runtime.run.run import Run, steps_in
-from palaestra.runtime.run.state import check_state
+from palaestra.runtime.run.state_checks import check_state
+from palaestra.runtime.run.training_run import Run, steps_in
 from palaestra.runtime.run.waiting import WaitingNotice
 from palaestra.runtime.settings import Loaded, RunSettings, load
 from palaestra.runtime.settings.criteria import ambiguous, never_measured

@@ -10,7 +10,7 @@ from palaestra.data.rollout import Rollout
 from palaestra.runtime.logging.console import ProgressRow
 from palaestra.runtime.logging.tracker import Summary
 from palaestra.runtime.run import report
-from palaestra.runtime.run.run import Run
+from palaestra.runtime.run.training_run import Run
 
 Callback = Callable[[Summary], object]
 """Called with every summary; a callback that returns True ends the run, saved."""

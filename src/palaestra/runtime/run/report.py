@@ -15,7 +15,7 @@ from palaestra.runtime.environments.make import is_game
 from palaestra.runtime.logging.sinks import METRICS
 from palaestra.runtime.logging.tracker import LastReward
 from palaestra.runtime.run.extending import lifted, low_rate, rate_jumps, sentence
-from palaestra.runtime.run.run import Run
+from palaestra.runtime.run.training_run import Run
 from palaestra.runtime.settings import load
 from palaestra.runtime.storage.checkpoints import Checkpoint
 from palaestra.runtime.storage.run_folder import CONFIGURATION, RunFolder

@@ -12,9 +12,9 @@ import torch
 
 from palaestra.core.errors import RunError
 from palaestra.envs.base import Env
-from palaestra.models.policy import Policy
+from palaestra.models.policy import NetworkPolicy
 from palaestra.runtime.logging.curves import INK, SOFT, save
-from palaestra.runtime.run.state import check_state
+from palaestra.runtime.run.state_checks import check_state
 from palaestra.runtime.self_play.league import Entry, League, Progress, play
 from palaestra.runtime.self_play.opponent_policy import MixedPolicy
 from palaestra.runtime.settings import behavior, load
@@ -24,7 +24,7 @@ from palaestra.runtime.storage.networks import spec_of
 from palaestra.runtime.storage.run_folder import CONFIGURATION
 from palaestra.runtime.storage.snapshots import SnapshotFiles
 from palaestra.runtime.storage.trust import must_be_trusted, network_code
-from palaestra.trainers.behavior import trainer_class
+from palaestra.trainers.behavior_settings import trainer_class
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -62,7 +62,7 @@ def run_league(
             return network.to(env.device)
 
         network: Any = make()
-        policy = Policy(network, torch.Generator(env.device).manual_seed(seed + number), own.network_settings.deterministic)
+        policy = NetworkPolicy(network, torch.Generator(env.device).manual_seed(seed + number), own.network_settings.deterministic)
         rivals[name] = MixedPolicy(policy, network, make, ())
         mine = [(i, entry) for i, entry in enumerate(entries) if entry.behavior == name]
         rivals[name].load_state_dict({str(i): files.load(name, entry.step) for i, entry in mine})

@@ -15,7 +15,7 @@ from palaestra.runtime.logging.console import Console
 from palaestra.runtime.logging.tracker import ELO, Tracker
 from palaestra.runtime.self_play.self_play_behavior import SelfPlayBehavior
 from palaestra.scenario.ratings import elo_change, mean_of, rate, result_of, sums_to_zero
-from palaestra.scenario.self_play import LEARNING
+from palaestra.scenario.self_play_schedule import LEARNING
 
 Numbers = NDArray[np.int64]
 OPPONENT_ELO, OPPONENT_DEVIATION = "Self-play/Opponent ELO Mean", "Self-play/Opponent ELO Deviation"

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from palaestra.core.timestep import Action, Decision, TimeStep
-from palaestra.models.policy import Actor, PendingDecision, Policy, whole
+from palaestra.models.policy import Actor, NetworkPolicy, PendingDecision, whole
 from palaestra.runtime.play.teachers import BrainPolicy
 from palaestra.runtime.storage.shared_tensors import Shared
-from palaestra.scenario.self_play import LEARNING, fixed
+from palaestra.scenario.self_play_schedule import LEARNING, fixed
 
 Numbers = NDArray[np.int64]
 
@@ -31,7 +31,7 @@ class PolicyRows:
 class MixedPolicy:
     """Who sits in each slot is told by `seat`; each distinct network answers once a tick, for all its slots together."""
 
-    def __init__(self, policy: Policy, live: nn.Module, make_network: Callable[[], Any], brains: Sequence[BrainPolicy]) -> None:
+    def __init__(self, policy: NetworkPolicy, live: nn.Module, make_network: Callable[[], Any], brains: Sequence[BrainPolicy]) -> None:
         """`live`: the policy's network. `make_network`: a fresh `Actor` of its shape, on its device. `brains`: fixed opponents."""
         self.policy, self._live, self._make_network, self.brains = policy, live, make_network, brains
         self._snapshots: dict[int, Shared] = {}

@@ -17,7 +17,7 @@ from palaestra.runtime.settings import RunSettings
 from palaestra.runtime.storage.shared_tensors import Shared
 from palaestra.runtime.storage.snapshots import SnapshotFiles, too_many
 from palaestra.scenario.ratings import COPY_SPREAD, Skill
-from palaestra.scenario.self_play import LEARNING, Pool, Schedule
+from palaestra.scenario.self_play_schedule import LEARNING, Pool, Schedule
 from palaestra.scenario.settings import SelfPlaySettings
 
 

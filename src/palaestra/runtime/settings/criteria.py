@@ -11,7 +11,7 @@ from palaestra.runtime.settings.tree import RunSettings
 from palaestra.runtime.settings.yaml_file import Key
 from palaestra.scenario.curriculum import MEASURES
 from palaestra.scenario.settings import ELO, CompletionCriteriaSettings, CurriculumSettings
-from palaestra.trainers.behavior import BehaviorSettings
+from palaestra.trainers.behavior_settings import BehaviorSettings
 
 _ALWAYS = {REWARD, LENGTH, GROUP_REWARD, EXTRINSIC, "Policy/Learning Rate"}
 _LEARNING = {"Policy/Entropy", "Losses/Policy Loss", "Losses/Value Loss", "Policy/Gradient Norm", "Policy/Actions At Bounds"}

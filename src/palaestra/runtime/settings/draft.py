@@ -18,7 +18,7 @@ from palaestra.core.settings import unusable_text
 from palaestra.runtime.settings import yaml_file
 from palaestra.runtime.settings.yaml_file import Document, Key
 from palaestra.runtime.settings.yaml_limits import MAX_DEPTH
-from palaestra.trainers.behavior import BehaviorSettings, hyperparameters_class
+from palaestra.trainers.behavior_settings import BehaviorSettings, hyperparameters_class
 
 _PARAMETER_FORMS = ("curriculum", "sampler_type", "sampler_parameters")
 _FLAGS = {"env_path": "--env", "load_model": "--load", "train_model": "--train", "device": "--torch-device", "threads": "--torch-threads"}

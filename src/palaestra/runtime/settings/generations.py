@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from palaestra.core.errors import ConfigError
-from palaestra.trainers.behavior import BehaviorSettings
+from palaestra.trainers.behavior_settings import BehaviorSettings
 
 Generation = Literal["current", "nested", "flat", "samplers", "curricula"]
 """`nested`: behaviors, with `curriculum` or `parameter_randomization` beside them. `flat`: every key of a behavior on one level,

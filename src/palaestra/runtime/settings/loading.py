@@ -20,13 +20,13 @@ from palaestra.core.settings import IGNORED_KEY, NO_OWN_CODE, Settings
 from palaestra.runtime.settings import yaml_file
 from palaestra.runtime.settings.criteria import never_met
 from palaestra.runtime.settings.draft import Draft, check_depth
-from palaestra.runtime.settings.errors import config_error, problem, warning
 from palaestra.runtime.settings.generations import refuse_old
+from palaestra.runtime.settings.setting_errors import config_error, problem, warning
 from palaestra.runtime.settings.tree import RunSettings
 from palaestra.runtime.settings.warnings import remarks
 from palaestra.runtime.settings.yaml_file import Key
 from palaestra.runtime.storage.files import belongs_to_run
-from palaestra.trainers.behavior import BehaviorSettings
+from palaestra.trainers.behavior_settings import BehaviorSettings
 
 MOST_HINTS = 50  # unknown keys that are looked up in the whole tree
 RESERVED_NAME = "no behavior can have this name: a run keeps files of its own under it"

@@ -10,7 +10,7 @@ from pydantic import Field, field_validator, model_validator
 
 from palaestra.core.settings import Settings, field_error
 from palaestra.scenario.settings import Parameter
-from palaestra.trainers.behavior import BehaviorSettings
+from palaestra.trainers.behavior_settings import BehaviorSettings
 
 
 class EnvSettings(Settings):

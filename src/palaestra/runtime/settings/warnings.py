@@ -9,7 +9,7 @@ from palaestra.rewards.settings import ExtrinsicSettings
 from palaestra.runtime.settings.tree import RunSettings
 from palaestra.runtime.settings.yaml_file import Key
 from palaestra.scenario.settings import CurriculumSettings
-from palaestra.trainers.behavior import BehaviorSettings
+from palaestra.trainers.behavior_settings import BehaviorSettings
 from palaestra.trainers.settings import BCSettings, POCASettings, PPOSettings, SACSettings
 
 NOT_OF_SIGNALS = {

@@ -10,12 +10,12 @@ from palaestra.core.errors import CheckpointError, RunError
 from palaestra.core.onnx_metadata import raw_obs
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.models.trunk import Trunk
-from palaestra.runtime.run.state import check_state
+from palaestra.runtime.run.state_checks import check_state
 from palaestra.runtime.settings import behavior, load
 from palaestra.runtime.storage.checkpoints import Checkpoints
 from palaestra.runtime.storage.run_folder import CONFIGURATION
 from palaestra.runtime.storage.trust import must_be_trusted, network_code
-from palaestra.trainers.behavior import trainer_class
+from palaestra.trainers.behavior_settings import trainer_class
 
 
 def load_networks(run: Path, step: int | None = None, trust: bool = False) -> dict[str, tuple[Trunk, BehaviorSpec]]:

@@ -25,7 +25,7 @@ from palaestra.runtime.settings import RunSettings
 from palaestra.runtime.settings.draft import dotted
 from palaestra.runtime.settings.yaml_file import Key
 from palaestra.runtime.storage.files import write_whole
-from palaestra.trainers.behavior import BehaviorSettings
+from palaestra.trainers.behavior_settings import BehaviorSettings
 
 SIGNATURE = Path("run_logs", "signature")
 """In a run's folder."""

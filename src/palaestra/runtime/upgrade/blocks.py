@@ -8,9 +8,9 @@ from palaestra.models.settings import MemorySettings, NetworkSettings
 from palaestra.runtime.settings import BehaviorSettings
 from palaestra.runtime.settings.generations import OLD_KEYS
 from palaestra.runtime.upgrade.block import Block
-from palaestra.runtime.upgrade.signals import convert_signals, convert_updates
+from palaestra.runtime.upgrade.reward_signals import convert_signals, convert_updates
 from palaestra.scenario.settings import SelfPlaySettings
-from palaestra.trainers.behavior import hyperparameters_class
+from palaestra.trainers.behavior_settings import hyperparameters_class
 from palaestra.trainers.settings import TRAINERS, BCSettings, BehavioralCloningSettings
 
 NETWORK = ("normalize", "hidden_units", "num_layers", "vis_encode_type")

@@ -12,7 +12,7 @@ from palaestra.core.plugins import nearest
 from palaestra.runtime.settings.yaml_file import Key
 from palaestra.runtime.upgrade.new_tree import NewTree, UpgradeReport
 from palaestra.runtime.upgrade.old_file import OldFile, read
-from palaestra.runtime.upgrade.samplers import PARAMETERS
+from palaestra.runtime.upgrade.old_samplers import PARAMETERS
 
 CRITERION = {"measure": None, "min_lesson_length": 1, "signal_smoothing": False}
 """Keys that all lessons of a curriculum share, and what they were when not given."""

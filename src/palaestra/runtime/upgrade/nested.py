@@ -11,7 +11,7 @@ from palaestra.runtime.settings.yaml_file import Key
 from palaestra.runtime.upgrade.block import RENAMED
 from palaestra.runtime.upgrade.new_tree import NewTree, UpgradeReport, plain
 from palaestra.runtime.upgrade.old_file import OldFile
-from palaestra.runtime.upgrade.samplers import PARAMETERS, convert_sampler
+from palaestra.runtime.upgrade.old_samplers import PARAMETERS, convert_sampler
 
 CURRICULUM, SAMPLERS = "curriculum", "parameter_randomization"
 """Parts of a file that became environment parameters."""

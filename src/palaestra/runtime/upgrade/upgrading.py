@@ -13,8 +13,8 @@ from palaestra.core.errors import ConfigError
 from palaestra.core.settings import IGNORED_KEY, NO_OWN_CODE, UNKNOWN_KEY
 from palaestra.runtime.settings import RunSettings, yaml_file
 from palaestra.runtime.settings.draft import Draft, dotted
-from palaestra.runtime.settings.errors import problem
 from palaestra.runtime.settings.generations import Generation, generation, is_flat
+from palaestra.runtime.settings.setting_errors import problem
 from palaestra.runtime.settings.yaml_file import Document, Key
 from palaestra.runtime.upgrade.block import Block
 from palaestra.runtime.upgrade.blocks import convert
@@ -23,7 +23,7 @@ from palaestra.runtime.upgrade.defaults import let_inherit
 from palaestra.runtime.upgrade.nested import CURRICULUM, SAMPLERS, convert_block, convert_parameters, copy_rest
 from palaestra.runtime.upgrade.new_tree import NewTree, UpgradeReport
 from palaestra.runtime.upgrade.old_file import OldFile, read
-from palaestra.runtime.upgrade.samplers import PARAMETERS, convert_samplers
+from palaestra.runtime.upgrade.old_samplers import PARAMETERS, convert_samplers
 from palaestra.runtime.upgrade.sections import DEFAULT, sections
 
 STEPS = (

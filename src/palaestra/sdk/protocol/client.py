@@ -9,10 +9,10 @@ import grpc
 
 from palaestra.core.errors import EnvError
 from palaestra.sdk.areas import Areas
-from palaestra.sdk.protocol import wire
-from palaestra.sdk.protocol.channels import AnalyticsChannel, EngineChannel, ParametersChannel, StatsChannel
+from palaestra.sdk.protocol import codec
 from palaestra.sdk.protocol.exchange import AgentOutputs
-from palaestra.sdk.protocol.side_channels import GameSideChannels
+from palaestra.sdk.protocol.game_channels import AnalyticsChannel, EngineChannel, ParametersChannel, StatsChannel
+from palaestra.sdk.protocol.game_side_channels import GameSideChannels
 from palaestra.wire.messages import EXCHANGE
 
 
@@ -23,7 +23,7 @@ def serve(make: Callable[[int, int], Areas], port: int, tell: Callable[[str], No
     """
     connection, tell = TrainerConnection(port), tell or _print
     try:
-        trainer = wire.read_greeting(connection.exchange(wire.hello()))
+        trainer = codec.read_greeting(connection.exchange(codec.hello()))
         if trainer is None:
             return
         tell(f"Connected to a trainer of version {trainer.package or 'unknown'} on port {port}: {trainer.areas} areas, seed {trainer.seed}")
@@ -31,7 +31,7 @@ def serve(make: Callable[[int, int], Areas], port: int, tell: Callable[[str], No
             tell("warning: this trainer knows no groups: it does not see who belongs together, nor group rewards")
         stage = make(trainer.areas, trainer.seed)
         try:
-            _Conversation(stage, connection, wire.MessageWriter(trainer.capabilities), tell).go_on()
+            _Conversation(stage, connection, codec.MessageWriter(trainer.capabilities), tell).go_on()
         except TrainerGone as gone:
             tell(f"{gone}; the game ends")
         finally:
@@ -43,7 +43,7 @@ def serve(make: Callable[[int, int], Areas], port: int, tell: Callable[[str], No
 class _Conversation:
     """From the first command on."""
 
-    def __init__(self, stage: Areas, connection: TrainerConnection, writer: wire.MessageWriter, tell: Callable[[str], None]) -> None:
+    def __init__(self, stage: Areas, connection: TrainerConnection, writer: codec.MessageWriter, tell: Callable[[str], None]) -> None:
         self._stage, self._connection, self._writer = stage, connection, writer
         academies, self._stats = stage.academies, StatsChannel()
         parameters = ParametersChannel([academy.environment_parameters for academy in academies])
@@ -53,17 +53,17 @@ class _Conversation:
     def go_on(self) -> None:
         """Until the trainer wants no more."""
         said: Mapping[str, AgentOutputs] = {}
-        reply = wire.read_reply(self._connection.exchange(wire.ready()))
+        reply = codec.read_reply(self._connection.exchange(codec.ready()))
         while not reply.over:
             self._channels.receive(reply.side_channel)
             if reply.reset or not said:
                 self._stage.reset()
             else:
-                self._stage.answer({key: wire.read_actions(one, reply.actions.get(key)) for key, one in said.items()})
+                self._stage.answer({key: codec.read_actions(one, reply.actions.get(key)) for key, one in said.items()})
             said = self._stage.advance()
             for academy in self._stage.academies:
                 self._stats.tell(academy.stats_recorder.take())
-            reply = wire.read_reply(self._connection.exchange(self._writer.write(said, self._channels.take())))
+            reply = codec.read_reply(self._connection.exchange(self._writer.write(said, self._channels.take())))
 
 
 def _print(text: str) -> None:

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from palaestra.unity.exception import UnityCommunicationException, UnitySideChannelException
 from palaestra.unity.side_channel.side_channel import SideChannel
-from palaestra.wire.channels import ENGINE
 from palaestra.wire.side_channels import IncomingMessage, OutgoingMessage
+from palaestra.wire.unity_channels import ENGINE
 
 
 class EngineConfig(NamedTuple):

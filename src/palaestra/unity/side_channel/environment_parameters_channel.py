@@ -7,8 +7,8 @@ from enum import IntEnum
 
 from palaestra.unity.exception import UnityCommunicationException
 from palaestra.unity.side_channel.side_channel import SideChannel
-from palaestra.wire.channels import PARAMETERS
 from palaestra.wire.side_channels import IncomingMessage, OutgoingMessage
+from palaestra.wire.unity_channels import PARAMETERS
 
 
 class EnvironmentParametersChannel(SideChannel):

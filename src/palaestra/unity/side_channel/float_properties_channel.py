@@ -5,8 +5,8 @@ from __future__ import annotations
 from uuid import UUID
 
 from palaestra.unity.side_channel.side_channel import SideChannel
-from palaestra.wire.channels import FLOAT_PROPERTIES
 from palaestra.wire.side_channels import IncomingMessage, OutgoingMessage
+from palaestra.wire.unity_channels import FLOAT_PROPERTIES
 
 
 class FloatPropertiesChannel(SideChannel):

@@ -8,8 +8,8 @@ from enum import Enum
 from typing import TypeAlias
 
 from palaestra.unity.side_channel.side_channel import SideChannel
-from palaestra.wire.channels import STATS
 from palaestra.wire.side_channels import IncomingMessage
+from palaestra.wire.unity_channels import STATS
 
 
 class StatsAggregationMethod(Enum):

@@ -7,9 +7,9 @@ import pytest
 
 from palaestra.core.errors import ProtocolError
 from palaestra.core.metrics import Measurement
-from palaestra.wire import channels
-from palaestra.wire.channels import Engine, EngineSender, FloatProperties, ParametersSender, RawBytes, StatsReceiver
+from palaestra.wire import unity_channels
 from palaestra.wire.side_channels import IncomingMessage, OutgoingMessage, SideChannel, SideChannels, pack, unpack
+from palaestra.wire.unity_channels import Engine, EngineSender, FloatProperties, ParametersSender, RawBytes, StatsReceiver
 
 
 def hub_of(channel: SideChannel, copies: int = 1) -> SideChannels:
@@ -37,10 +37,10 @@ def stat(name: str, value: float, kind: int) -> bytes:
     message.write_string(name)
     message.write_float32(value)
     message.write_int32(kind)
-    return pack([(channels.STATS, bytes(message.buffer))])
+    return pack([(unity_channels.STATS, bytes(message.buffer))])
 
 
-def prop(name: str, value: float, id: UUID = channels.FLOAT_PROPERTIES) -> bytes:
+def prop(name: str, value: float, id: UUID = unity_channels.FLOAT_PROPERTIES) -> bytes:
     message = OutgoingMessage()
     message.write_string(name)
     message.write_float32(value)
@@ -141,7 +141,7 @@ def test_a_statistic_that_is_not_finite_is_passed_over_with_one_warning():
 
 
 def test_statistics_that_nobody_takes_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(channels, "KEPT", 3)
+    monkeypatch.setattr(unity_channels, "KEPT", 3)
     channel = StatsReceiver(pytest.fail)
     hub = hub_of(channel)
     for value in range(10):

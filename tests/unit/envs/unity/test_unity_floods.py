@@ -20,9 +20,9 @@ from palaestra.envs.unity.capacity import LEAST_MEMORY
 from palaestra.envs.unity.env import UnityEnv
 from palaestra.envs.unity.options import UnityOptions
 from palaestra.envs.unity.timeouts import Phase
-from palaestra.wire.channels import LONGEST_NAME, MOST_STATISTICS, StatsReceiver
 from palaestra.wire.limits import BURST, PAUSE, WarningBrake, cut_log
 from palaestra.wire.side_channels import IncomingMessage, pack
+from palaestra.wire.unity_channels import LONGEST_NAME, MOST_STATISTICS, StatsReceiver
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no such limit")

@@ -12,8 +12,8 @@ import warp as wp
 from palaestra.core.errors import EnvError
 from palaestra.core.plugins import nearest
 from palaestra.core.timestep import Action, TimeStep
-from palaestra.envs.builtin.base.columns import allocate, quiet, resolve, seed_streams
 from palaestra.envs.builtin.base.tables import Tables, rows_of_roles
+from palaestra.envs.builtin.base.world_columns import allocate, quiet, resolve, seed_streams
 
 if TYPE_CHECKING:
     import numpy as np

@@ -9,8 +9,8 @@ import warp as wp
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
-from palaestra.envs.builtin.base.columns import set_aside
 from palaestra.envs.builtin.base.env import Program, WarpEnv
+from palaestra.envs.builtin.base.world_columns import set_aside
 from palaestra.envs.builtin.drawing.scenes import line
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import warp as wp
 
-from palaestra.envs.builtin.base.columns import set_aside
 from palaestra.envs.builtin.base.env import Program
+from palaestra.envs.builtin.base.world_columns import set_aside
 from palaestra.envs.builtin.physics.rigid_bodies import SECONDS, advanced, circle_body, circle_within, dragged, driven
 from palaestra.envs.builtin.pushblock.env import AGENT_DRAG, SPEED, TURN, way
 from palaestra.envs.builtin.sensors.rays import heading, ray_angle, ray_circle, ray_room, write_ray

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import warp as wp
 
-from palaestra.envs.builtin.base.columns import pending, set_aside
 from palaestra.envs.builtin.base.env import Program
+from palaestra.envs.builtin.base.world_columns import pending, set_aside
 from palaestra.envs.builtin.foodcollector.observations import AGENT_RADIUS, AGENTS, FOOD_RADIUS, GREENS, HALF, World, show
 from palaestra.envs.builtin.physics.rigid_bodies import advanced, circle_body, circle_circle, circle_within, dragged, driven, parted
 from palaestra.envs.builtin.sensors.camera import is_bare, paint_sight

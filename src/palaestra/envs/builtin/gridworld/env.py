@@ -15,8 +15,8 @@ from torch.nn.functional import pad
 from palaestra.core.errors import EnvError
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
-from palaestra.envs.builtin.base.columns import pending, set_aside
 from palaestra.envs.builtin.base.env import Program, WarpEnv
+from palaestra.envs.builtin.base.world_columns import pending, set_aside
 from palaestra.envs.builtin.drawing.scenes import board
 
 if TYPE_CHECKING:

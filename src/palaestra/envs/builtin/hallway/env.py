@@ -28,8 +28,8 @@ import warp as wp
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
-from palaestra.envs.builtin.base.columns import set_aside
 from palaestra.envs.builtin.base.env import Program, WarpEnv
+from palaestra.envs.builtin.base.world_columns import set_aside
 from palaestra.envs.builtin.drawing.plane import GREEN, RED, VIOLET, Plane, marked
 from palaestra.envs.builtin.physics.driving import CHOICES, detour, moved, steered
 from palaestra.envs.builtin.physics.rigid_bodies import Body, box_body, circle_body, circle_box, circle_off, circle_within

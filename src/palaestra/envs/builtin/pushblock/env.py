@@ -18,8 +18,8 @@ import warp as wp
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
-from palaestra.envs.builtin.base.columns import pending, set_aside
 from palaestra.envs.builtin.base.env import Program, WarpEnv
+from palaestra.envs.builtin.base.world_columns import pending, set_aside
 from palaestra.envs.builtin.drawing.plane import BLUE, GOLD, GREEN, PAPER, Plane
 from palaestra.envs.builtin.physics.rigid_bodies import (
     Body,

@@ -19,7 +19,7 @@ from palaestra.envs.builtin.base.env import WarpEnv
 from palaestra.envs.builtin.drawing.plane import GOLD, GREEN, RED, VIOLET, Plane
 from palaestra.envs.builtin.physics.rigid_bodies import SECONDS
 from palaestra.envs.builtin.pushblock.env import AGENT_DRAG, TICKS
-from palaestra.envs.builtin.pushblock_collab.layout import AGENTS, BLOCKS, DEEP, GOAL_EDGE, LARGE, MEDIUM, RADIUS, SMALL, TAGS, WIDE
+from palaestra.envs.builtin.pushblock_collab.observations import AGENTS, BLOCKS, DEEP, GOAL_EDGE, LARGE, MEDIUM, RADIUS, SMALL, TAGS, WIDE
 from palaestra.envs.builtin.pushblock_collab.rules import MOST_DECISIONS, PROGRAM, SPEED
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ from palaestra.envs.builtin.physics.rigid_bodies import (
     parted,
 )
 from palaestra.envs.builtin.pushblock.env import AGENT_DRAG, TICKS, TURN, way
-from palaestra.envs.builtin.pushblock_collab.layout import (
+from palaestra.envs.builtin.pushblock_collab.observations import (
     AGENTS,
     BLOCKS,
     DEEP,

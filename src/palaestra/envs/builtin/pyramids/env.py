@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, ClassVar
 import warp as wp
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
-from palaestra.envs.builtin.base.columns import set_aside
 from palaestra.envs.builtin.base.env import Program, WarpEnv
+from palaestra.envs.builtin.base.world_columns import set_aside
 from palaestra.envs.builtin.drawing.plane import GOLD, GRAY, SWITCH_COLORS, Plane, heap, rooms
 from palaestra.envs.builtin.physics.driving import CHOICES, moved
 from palaestra.envs.builtin.physics.rigid_bodies import Body, circle_body, circle_off

@@ -26,8 +26,8 @@ import warp as wp
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
-from palaestra.envs.builtin.base.columns import pending, set_aside
 from palaestra.envs.builtin.base.env import Program, WarpEnv
+from palaestra.envs.builtin.base.world_columns import pending, set_aside
 from palaestra.envs.builtin.drawing.plane import BLUE, GOLD, GRAY, GREEN, INK, RED, Plane
 from palaestra.envs.builtin.physics.rigid_bodies import SECONDS, advanced, circle_body, circle_circle, dragged, driven
 from palaestra.envs.builtin.sensors.rays import heading, turned

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, ClassVar
 import warp as wp
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
-from palaestra.envs.builtin.base.columns import set_aside
 from palaestra.envs.builtin.base.env import Program, WarpEnv
+from palaestra.envs.builtin.base.world_columns import set_aside
 from palaestra.envs.builtin.physics.rigid_bodies import SECONDS
 from palaestra.envs.builtin.sensors.rays import write_ray
 from palaestra.envs.builtin.soccer.field import AREA_COLUMNS, PARAMETER_RANGES, TICKS, is_choice, kick_off, line_up, play

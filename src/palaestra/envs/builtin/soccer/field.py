@@ -12,7 +12,7 @@ from typing import Any
 
 import warp as wp
 
-from palaestra.envs.builtin.base.columns import pending
+from palaestra.envs.builtin.base.world_columns import pending
 from palaestra.envs.builtin.physics.rigid_bodies import SECONDS, advanced, circle_body, circle_circle, dragged, driven, parted
 from palaestra.envs.builtin.sensors.rays import MISS, heading
 

@@ -20,8 +20,8 @@ import warp as wp
 from PIL import Image, ImageDraw, ImageFont
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
-from palaestra.envs.builtin.base.columns import pending, set_aside
 from palaestra.envs.builtin.base.env import Program, WarpEnv
+from palaestra.envs.builtin.base.world_columns import pending, set_aside
 from palaestra.envs.builtin.sorter.heuristic import walk
 
 if TYPE_CHECKING:

@@ -29,8 +29,8 @@ import warp as wp
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
-from palaestra.envs.builtin.base.columns import pending, set_aside
 from palaestra.envs.builtin.base.env import Program, WarpEnv
+from palaestra.envs.builtin.base.world_columns import pending, set_aside
 from palaestra.envs.builtin.sensors.rays import heading, ray_angle, ray_slabs, write_ray
 from palaestra.envs.builtin.walljump import motion as motion
 from palaestra.envs.builtin.walljump.heuristic import from_above, over_the_wall

@@ -14,7 +14,7 @@ from palaestra.core.specs import ActionSpec, BehaviorSpec
 from palaestra.demos import frames as frames
 from palaestra.demos.format import Pair
 from palaestra.wire.messages import DecodeError
-from palaestra.wire.sensors import ObservationDecoder
+from palaestra.wire.observations import ObservationDecoder
 
 _MOST_CHOICES = 1 << 31
 _MOST_FRAMES = 32

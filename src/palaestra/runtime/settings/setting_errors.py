@@ -18,7 +18,7 @@ from palaestra.models.settings import NetworkSettings
 from palaestra.runtime.settings.draft import Draft, dotted
 from palaestra.runtime.settings.tree import RunSettings
 from palaestra.runtime.settings.yaml_file import Key
-from palaestra.trainers.behavior import BehaviorSettings
+from palaestra.trainers.behavior_settings import BehaviorSettings
 from palaestra.trainers.settings import TRAINERS
 
 _MOST_LINES = 40  # problems named one by one

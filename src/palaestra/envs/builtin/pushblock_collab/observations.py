@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warp as wp
 
-from palaestra.envs.builtin.base.columns import pending
+from palaestra.envs.builtin.base.world_columns import pending
 from palaestra.envs.builtin.sensors.grid import grid_around, mark_box, mark_circle, wipe
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 1})

@@ -18,7 +18,7 @@ from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.sdk.protocol.exchange import AgentActions, AgentOutputs
 from palaestra.wire.encode import CAPABILITIES, COMMUNICATION, OK, RESET, field
 from palaestra.wire.messages import Columns, DecodeError, Observation, UnityMessage, message_class
-from palaestra.wire.sensors import GOAL, NONE, PNG, TRANSLATIONAL, VARIABLE
+from palaestra.wire.observations import GOAL, NONE, PNG, TRANSLATIONAL, VARIABLE
 
 PACKAGE = "3.0.0"
 """The release of Unity's package that trainers may take us for: its images are (C, H, W)."""

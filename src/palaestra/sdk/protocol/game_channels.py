@@ -14,9 +14,9 @@ from uuid import UUID
 from palaestra.core.errors import EnvError, ProtocolError
 from palaestra.envs.unity.analytics import ANALYTICS
 from palaestra.envs.unity.options import Engine
-from palaestra.sdk.protocol.side_channels import SideChannel
-from palaestra.wire.channels import ENGINE, FLOAT_PROPERTIES, PARAMETERS, STATS
+from palaestra.sdk.protocol.game_side_channels import SideChannel
 from palaestra.wire.side_channels import IncomingMessage, OutgoingMessage
+from palaestra.wire.unity_channels import ENGINE, FLOAT_PROPERTIES, PARAMETERS, STATS
 
 _ENGINE_FIELDS = ("quality_level", "time_scale", "target_frame_rate", "capture_frame_rate")
 

@@ -26,8 +26,8 @@ from palaestra.runtime.play.teachers import Teachers
 from palaestra.runtime.run.analytics_facts import behavior_facts, training_facts
 from palaestra.runtime.run.update_times import UpdateTimes
 from palaestra.runtime.self_play.match_ratings import MatchRatings
-from palaestra.runtime.self_play.self_play import SelfPlay
 from palaestra.runtime.self_play.self_play_behavior import UNSTEADY, contend
+from palaestra.runtime.self_play.sides import SelfPlay
 from palaestra.runtime.settings import RunSettings, behavior, load
 from palaestra.runtime.settings.tree import changes
 from palaestra.runtime.storage.checkpoints import Checkpoint, Checkpoints, palaestra_version

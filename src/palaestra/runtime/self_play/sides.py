@@ -15,7 +15,7 @@ from palaestra.runtime.collect.area_episodes import AreaEpisodes
 from palaestra.runtime.logging.tracker import Tracker
 from palaestra.runtime.self_play.match_ratings import Match, MatchRatings
 from palaestra.runtime.self_play.self_play_behavior import SelfPlayBehavior
-from palaestra.scenario.self_play import FIRST_FIXED, LEARNING, next_team
+from palaestra.scenario.self_play_schedule import FIRST_FIXED, LEARNING, next_team
 
 Numbers = NDArray[np.int64]
 PATIENCE = 20
