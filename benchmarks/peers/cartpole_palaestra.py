@@ -12,7 +12,7 @@ from pathlib import Path
 from race import Race
 
 import palaestra
-from palaestra.runtime.logging.tracker import REWARD
+from palaestra.core.metrics import REWARD
 from palaestra.runtime.run import api, training_run  # noqa: F401  imports are not counted against any peer
 from palaestra.trainers import ppo  # noqa: F401
 

@@ -6,7 +6,7 @@ import json
 import shutil
 from pathlib import Path
 
-from palaestra.runtime.storage.model_writer import ModelsFolder
+from palaestra.runtime.run.model_writer import ModelsFolder
 from palaestra.runtime.storage.status import TrainingStatus
 
 FILES = Path(__file__).parent / "data" / "training_status"

@@ -18,9 +18,9 @@ from palaestra.cli.parser import Parser, fitted
 from palaestra.cli.streams import broken
 from palaestra.core.display import escaped_lines, shortened
 from palaestra.core.errors import PalaestraError
+from palaestra.core.files import explain
+from palaestra.runtime.logging.waiting import WaitingNotice, on_stderr, on_stdout
 from palaestra.runtime.run.os_signals import break_on_signals
-from palaestra.runtime.run.waiting import WaitingNotice, on_stderr, on_stdout
-from palaestra.runtime.storage.files import explain
 
 COMMANDS = {
     "learn": "train the agents of an environment, or go on with a run",

@@ -11,10 +11,10 @@ import sys
 from pathlib import Path
 
 from palaestra.core.errors import ConfigError
+from palaestra.core.files import explain
 from palaestra.runtime.settings import load, to_yaml
 from palaestra.runtime.settings.examples import example_environment, example_names, find_example
 from palaestra.runtime.settings.tree import RunSettings
-from palaestra.runtime.storage.files import explain
 from palaestra.trainers.behavior_settings import UnreadHyperparameters
 
 EPILOG = """\

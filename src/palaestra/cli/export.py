@@ -29,11 +29,11 @@ def main(options: argparse.Namespace) -> None:
     from contextlib import nullcontext
 
     from palaestra.core.errors import ExportError, RunInUse
+    from palaestra.core.files import file_name
     from palaestra.core.plugins import nearest
     from palaestra.export.check import compare
     from palaestra.export.onnx import export
     from palaestra.runtime.play.run_models import run_folder
-    from palaestra.runtime.storage.files import file_name
     from palaestra.runtime.storage.networks import load_networks
     from palaestra.runtime.storage.writer_lock import sole_writer
 

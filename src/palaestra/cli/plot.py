@@ -13,9 +13,9 @@ from glob import escape, glob
 from pathlib import Path
 
 from palaestra.core.errors import RunError
+from palaestra.core.metrics import REWARD
 from palaestra.runtime.logging.curves import learning_curves, save
 from palaestra.runtime.logging.history import find_tags, has_metrics, read_history, tags
-from palaestra.runtime.logging.tracker import REWARD
 from palaestra.runtime.storage.run_folder import RunFolder
 
 

@@ -8,7 +8,7 @@ import sys
 from contextlib import suppress
 from typing import TextIO
 
-from palaestra.runtime.storage.files import explain, silence
+from palaestra.core.files import explain, silence
 
 BROKEN_PIPE = 141
 """The status of a command whose reader went away, as shells give it: 128 and SIGPIPE's number."""

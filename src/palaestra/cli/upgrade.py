@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(options: argparse.Namespace) -> None:
     """Writes OUT. Raises ConfigError for what cannot be read, and RunError for what cannot be written."""
     from palaestra.core.errors import RunError
-    from palaestra.runtime.storage.files import explain, write_whole
+    from palaestra.core.files import explain, write_whole
     from palaestra.runtime.upgrade import upgrade
 
     printed = str(options.new) == "-"

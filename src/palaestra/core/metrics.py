@@ -8,6 +8,13 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 if TYPE_CHECKING:
     from torch import Tensor
 
+REWARD = "Environment/Cumulative Reward"
+GROUP_REWARD = "Environment/Group Cumulative Reward"
+LENGTH = "Environment/Episode Length"
+SUCCESS = "Environment/Success Rate"
+EXTRINSIC = "Policy/Extrinsic Reward"
+ELO = "Self-play/ELO"
+
 Kind = Literal["mean", "latest", "total", "spread"]
 """What a summary shows of the values of its period: their mean, the last, their sum, or their mean and a histogram."""
 

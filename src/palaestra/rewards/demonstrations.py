@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from palaestra.core.errors import DemoError, EmptyDemo
+from palaestra.core.files import scratch_folder
 from palaestra.core.specs import ActionSpec, BehaviorSpec, differences
 from palaestra.core.system_memory import free_memory, size_of
-from palaestra.core.temporary_files import scratch_folder
 from palaestra.demos import Demo, Pairs, read_demo
 from palaestra.rewards.expert_decisions import Decisions, FileWriter, MemoryWriter, StoredDecisions, row_of
 

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from palaestra.core.errors import DemoError
+from palaestra.core.files import scratch_file
 from palaestra.core.specs import BehaviorSpec
-from palaestra.core.temporary_files import scratch_file
 from palaestra.core.timestep import Action
 from palaestra.demos import Pairs
 

@@ -20,8 +20,8 @@ from small_runs import contents, settings
 
 import palaestra
 from palaestra.core.errors import DemoError
+from palaestra.core.files import scratch_file, scratch_in
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
-from palaestra.core.temporary_files import scratch_file, scratch_in
 from palaestra.demos import DemoMeta, read_demo, reader
 from palaestra.envs.builtin.ball.env import Ball
 from palaestra.rewards import demonstrations, expert_decisions

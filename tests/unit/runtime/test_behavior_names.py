@@ -10,9 +10,9 @@ from small_runs import settings, write
 import palaestra
 from palaestra.cli.main import main
 from palaestra.core.errors import ConfigError, EnvError
+from palaestra.core.files import file_name
 from palaestra.envs.builtin.basic.env import Basic
 from palaestra.runtime.settings import load
-from palaestra.runtime.storage.files import file_name
 
 ODD = "Ba\x1b[31m\n[ERROR] d\u202e"
 

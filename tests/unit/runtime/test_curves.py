@@ -11,10 +11,11 @@ from PIL import Image
 
 from palaestra.cli import plot
 from palaestra.core.errors import RunError
+from palaestra.core.metrics import ELO, LENGTH, REWARD
 from palaestra.runtime.logging.curves import COLORS, learning_curves, overview, save, save_curves, smoothed
 from palaestra.runtime.logging.history import find_tag, find_tags, read_history, tags
 from palaestra.runtime.logging.sinks import JSONLSink, TensorBoardSink
-from palaestra.runtime.logging.tracker import ELO, LENGTH, REWARD, Sink, Tracker
+from palaestra.runtime.logging.tracker import Sink, Tracker
 
 TAGS = [REWARD, LENGTH, "Losses/Policy Loss", "Losses/Value Loss", "Policy/Entropy"]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from palaestra.runtime.storage.files import explain, file_name, write_whole
+from palaestra.core.files import explain, file_name, write_whole
 
 
 @pytest.mark.parametrize("name", ["3DBall", "My Behavior", "Wall-Jump_2.0", "日本", "a(b)"])

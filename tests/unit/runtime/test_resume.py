@@ -14,8 +14,9 @@ from tiny_envs import Scripted
 
 import palaestra
 from palaestra.core.errors import CheckpointError, ConfigError, RunError
+from palaestra.core.metrics import REWARD
 from palaestra.runtime.logging.history import read_history
-from palaestra.runtime.logging.tracker import REWARD, Summary
+from palaestra.runtime.logging.tracker import Summary
 from palaestra.runtime.run import loop
 
 SMALL = {

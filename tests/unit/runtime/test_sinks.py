@@ -13,10 +13,11 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from palaestra.core.errors import RunError
+from palaestra.core.metrics import ELO, GROUP_REWARD, REWARD
 from palaestra.runtime.logging.history import read_history
 from palaestra.runtime.logging.sinks import ConsoleSink, GaugeSink, JSONLSink, TensorBoardSink
 from palaestra.runtime.logging.timers import Timers
-from palaestra.runtime.logging.tracker import ELO, GROUP_REWARD, REWARD, Summary
+from palaestra.runtime.logging.tracker import Summary
 
 SUMMARY = Summary(
     behavior="3DBall",

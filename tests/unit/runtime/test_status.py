@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from palaestra.core.errors import RunError
-from palaestra.runtime.storage.model_writer import ModelsFolder
+from palaestra.runtime.run.model_writer import ModelsFolder
 from palaestra.runtime.storage.status import Model, TrainingStatus
 
 

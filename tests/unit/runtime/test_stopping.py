@@ -7,7 +7,8 @@ import pytest
 
 import palaestra
 from palaestra.core.errors import ConfigError
-from palaestra.runtime.logging.tracker import GROUP_REWARD, REWARD, Summary
+from palaestra.core.metrics import GROUP_REWARD, REWARD
+from palaestra.runtime.logging.tracker import Summary
 
 
 def summary(*returns: float, behavior: str = "B", groups: list[float] | None = None) -> Summary:

@@ -15,10 +15,11 @@ from small_runs import settings
 from tiny_envs import Bandit
 
 import palaestra
+from palaestra.core.metrics import ELO, REWARD
 from palaestra.core.specs import ActionSpec
 from palaestra.core.timestep import Action, TimeStep
 from palaestra.runtime.logging.symptoms import ENTROPY, GUIDE, LEARNING_RATE, VALUES, Symptoms
-from palaestra.runtime.logging.tracker import ELO, REWARD, Summary
+from palaestra.runtime.logging.tracker import Summary
 from palaestra.runtime.settings import BehaviorSettings
 from palaestra.trainers.update_metrics import AT_BOUNDS
 

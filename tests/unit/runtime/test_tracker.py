@@ -6,7 +6,8 @@ import math
 import numpy as np
 import pytest
 
-from palaestra.runtime.logging.tracker import EXTRINSIC, GROUP_REWARD, LENGTH, REWARD, LastReward, Summary, Tracker
+from palaestra.core.metrics import EXTRINSIC, GROUP_REWARD, LENGTH, REWARD
+from palaestra.runtime.logging.tracker import LastReward, Summary, Tracker
 
 
 class Shelf:

@@ -10,7 +10,7 @@ from small_runs import settings, write
 import palaestra
 from palaestra.cli.commands import LIBRARIES
 from palaestra.cli.main import main
-from palaestra.runtime.run.waiting import FIRST, WaitingNotice
+from palaestra.runtime.logging.waiting import FIRST, WaitingNotice
 
 SLOW = """
 import time
@@ -24,7 +24,7 @@ def make():
 
 def test_what_takes_long_is_told_ever_less_often(monkeypatch: pytest.MonkeyPatch):
     assert FIRST < 2
-    monkeypatch.setattr("palaestra.runtime.run.waiting.FIRST", 0.05)
+    monkeypatch.setattr("palaestra.runtime.logging.waiting.FIRST", 0.05)
     said: list[str] = []
     with WaitingNotice("opening it", said.append):
         time.sleep(1.0)
@@ -42,7 +42,7 @@ def test_what_is_short_is_not_told():
 
 
 def test_learn_and_evaluate_say_what_they_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
-    monkeypatch.setattr("palaestra.runtime.run.waiting.FIRST", 0.1)
+    monkeypatch.setattr("palaestra.runtime.logging.waiting.FIRST", 0.1)
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.chdir(tmp_path)
     Path("slow_game.py").write_text(SLOW)

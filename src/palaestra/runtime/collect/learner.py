@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from palaestra.core.errors import ConfigError, DemoError, Diverged, ExportError, PluginError
+from palaestra.core.files import scratch_in
 from palaestra.core.specs import BehaviorSpec
-from palaestra.core.temporary_files import scratch_in
 from palaestra.data.rollout import Rollout
 from palaestra.models.actor_critic import ActorCritic
 from palaestra.models.bodies import StackedMLP

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO
 
 from palaestra.core.display import escaped, escaped_lines
-from palaestra.runtime.storage.files import explain, silence
+from palaestra.core.files import explain, silence
 
 if TYPE_CHECKING:
     from rich.console import Console as Terminal

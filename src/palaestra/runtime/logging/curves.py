@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from palaestra.core.errors import RunError
+from palaestra.core.files import explain
+from palaestra.core.metrics import ELO, GROUP_REWARD, LENGTH, REWARD
 from palaestra.runtime.logging.history import History, Points, read_history, tags
-from palaestra.runtime.logging.tracker import ELO, GROUP_REWARD, LENGTH, REWARD
-from palaestra.runtime.storage.files import explain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -14,8 +14,8 @@ from typing import TypeAlias
 import numpy as np
 
 from palaestra.core.errors import RunError
+from palaestra.core.files import explain
 from palaestra.runtime.logging.sinks import METRICS
-from palaestra.runtime.storage.files import explain
 
 _HEAD = frozenset(("behavior", "step", "time", "elapsed", "training", "episodes", "std"))
 

@@ -20,8 +20,9 @@ import numpy as np
 
 from palaestra.core.display import indented
 from palaestra.core.errors import RunError
-from palaestra.runtime.logging.tracker import ELO, GROUP_REWARD, Summary
-from palaestra.runtime.storage.files import explain, file_name, write_whole
+from palaestra.core.files import explain, file_name, write_whole
+from palaestra.core.metrics import ELO, GROUP_REWARD
+from palaestra.runtime.logging.tracker import Summary
 
 if TYPE_CHECKING:
     from palaestra.runtime.logging.timers import Timers

@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from palaestra.core.metrics import ELO, GROUP_REWARD, REWARD
 from palaestra.core.specs import ActionSpec
 from palaestra.rewards.signals import EXTRINSIC
-from palaestra.runtime.logging.tracker import ELO, GROUP_REWARD, REWARD, Summary
+from palaestra.runtime.logging.tracker import Summary
 from palaestra.runtime.settings import BehaviorSettings
 from palaestra.trainers.settings import BCSettings, SACSettings
 from palaestra.trainers.update_metrics import AT_BOUNDS, explained_tag

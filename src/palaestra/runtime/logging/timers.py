@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from palaestra.core.errors import RunError
-from palaestra.runtime.storage.checkpoints import palaestra_version
-from palaestra.runtime.storage.files import explain, write_whole
-from palaestra.runtime.storage.status import MLAGENTS
+from palaestra.core.files import explain, write_whole
+from palaestra.core.versions import MLAGENTS, palaestra_version
 
 FORMAT = "0.1.0"
 PROTOCOL = "1.5.0"

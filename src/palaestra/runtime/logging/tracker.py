@@ -14,13 +14,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from palaestra.core.errors import PalaestraError, raised
+from palaestra.core.metrics import EXTRINSIC, GROUP_REWARD, LENGTH, REWARD
 
-REWARD = "Environment/Cumulative Reward"
-GROUP_REWARD = "Environment/Group Cumulative Reward"
-LENGTH = "Environment/Episode Length"
-SUCCESS = "Environment/Success Rate"
-EXTRINSIC = "Policy/Extrinsic Reward"
-ELO = "Self-play/ELO"
 RECENT = 100
 """Episodes that the progress line's mean reward looks back on."""
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from palaestra.core.files import file_name
 from palaestra.core.specs import ActionSpec, BehaviorSpec
 from palaestra.core.timestep import Action, TimeStep
 from palaestra.demos import DemoRecord, DemoWriter, free_path
 from palaestra.envs.base import Env
-from palaestra.runtime.storage.files import file_name
 
 Side = tuple[str, int]
 """A behavior and a team of it."""

@@ -11,14 +11,14 @@ from typing import Any
 
 from palaestra.brains.model import Policy, load_policy
 from palaestra.core.errors import ConfigError, EnvError, PalaestraError, RunError
+from palaestra.core.files import file_name
 from palaestra.core.plugins import Registry
 from palaestra.envs.base import Env
 from palaestra.runtime.collect.env_checks import guarded
 from palaestra.runtime.curriculum.parameters import with_parameters
 from palaestra.runtime.environments.make import EDITOR, is_game, make_env
-from palaestra.runtime.run.waiting import WaitingNotice, on_stderr
+from palaestra.runtime.logging.waiting import WaitingNotice, on_stderr
 from palaestra.runtime.settings import RunSettings, load
-from palaestra.runtime.storage.files import file_name
 from palaestra.runtime.storage.run_folder import CONFIGURATION, RunFolder
 from palaestra.runtime.storage.status import TrainingStatus
 from palaestra.runtime.storage.trust import env_code, must_be_trusted

@@ -15,9 +15,9 @@ from typing import Any
 
 import torch
 
+from palaestra.core.versions import palaestra_version
 from palaestra.envs.base import BehaviorFacts, TrainingFacts, hashed
 from palaestra.runtime.settings import RunSettings
-from palaestra.runtime.storage.checkpoints import palaestra_version
 from palaestra.scenario.settings import CurriculumSettings
 from palaestra.trainers.behavior_settings import BehaviorSettings
 

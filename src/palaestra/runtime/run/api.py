@@ -25,18 +25,18 @@ from palaestra.runtime.logging.console import Console
 from palaestra.runtime.logging.sinks import ConsoleSink, GaugeSink, JSONLSink, TensorBoardSink
 from palaestra.runtime.logging.timers import Timers
 from palaestra.runtime.logging.tracker import Sink, Tracker
+from palaestra.runtime.logging.waiting import WaitingNotice
 from palaestra.runtime.run import report
 from palaestra.runtime.run.loop import Callback
 from palaestra.runtime.run.loop import train as loop
 from palaestra.runtime.run.os_signals import Terminated, break_on_signals, pass_on, stop_on_signals
 from palaestra.runtime.run.rescue import rescue
-from palaestra.runtime.run.state_checks import check_state
 from palaestra.runtime.run.training_run import Run, steps_in
-from palaestra.runtime.run.waiting import WaitingNotice
 from palaestra.runtime.settings import Loaded, RunSettings, load
 from palaestra.runtime.settings.criteria import ambiguous, never_measured
 from palaestra.runtime.storage.checkpoints import Checkpoint, Checkpoints
 from palaestra.runtime.storage.run_folder import CONFIGURATION, RunFolder, check_run_id
+from palaestra.runtime.storage.state_checks import check_state
 from palaestra.runtime.storage.trust import Code, agent_code, in_run_folder, learning_code, must_be_trusted_file
 from palaestra.runtime.storage.writer_lock import sole_writer
 

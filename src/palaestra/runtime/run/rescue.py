@@ -10,11 +10,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from palaestra.core.errors import FolderLost, PalaestraError, RunError
+from palaestra.core.files import explain
 from palaestra.runtime.logging.sinks import METRICS
 from palaestra.runtime.run import report
 from palaestra.runtime.run.training_run import Run
 from palaestra.runtime.storage.checkpoints import Checkpoints
-from palaestra.runtime.storage.files import explain
 from palaestra.runtime.storage.run_folder import RunFolder
 
 

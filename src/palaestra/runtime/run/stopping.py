@@ -7,7 +7,8 @@ from collections import deque
 import numpy as np
 
 from palaestra.core.errors import ConfigError
-from palaestra.runtime.logging.tracker import GROUP_REWARD, REWARD, Summary
+from palaestra.core.metrics import GROUP_REWARD, REWARD
+from palaestra.runtime.logging.tracker import Summary
 
 
 class StopAtReward:

@@ -11,7 +11,10 @@ from typing import Any
 import torch
 
 from palaestra.core.errors import CheckpointError, ConfigError, EnvError, PalaestraError
+from palaestra.core.files import belongs_to_run
+from palaestra.core.metrics import GROUP_REWARD, SUCCESS
 from palaestra.core.specs import BehaviorSpec, describe
+from palaestra.core.versions import MLAGENTS, palaestra_version
 from palaestra.data.rollout import Rollout
 from palaestra.envs.base import Env, Interruptible, Measures, RunAware, StaggersEpisodes
 from palaestra.envs.transfer import Transfer
@@ -21,21 +24,19 @@ from palaestra.runtime.curriculum.lessons import Lessons
 from palaestra.runtime.logging.console import Console
 from palaestra.runtime.logging.symptoms import Symptoms
 from palaestra.runtime.logging.timers import Timers
-from palaestra.runtime.logging.tracker import GROUP_REWARD, SUCCESS, Tracker
+from palaestra.runtime.logging.tracker import Tracker
 from palaestra.runtime.play.teachers import Teachers
 from palaestra.runtime.run.analytics_facts import behavior_facts, training_facts
+from palaestra.runtime.run.model_writer import ModelWriter
 from palaestra.runtime.run.update_times import UpdateTimes
 from palaestra.runtime.self_play.match_ratings import MatchRatings
 from palaestra.runtime.self_play.self_play_behavior import UNSTEADY, contend
 from palaestra.runtime.self_play.sides import SelfPlay
 from palaestra.runtime.settings import RunSettings, behavior, load
 from palaestra.runtime.settings.tree import changes
-from palaestra.runtime.storage.checkpoints import Checkpoint, Checkpoints, palaestra_version
-from palaestra.runtime.storage.files import belongs_to_run
-from palaestra.runtime.storage.model_writer import ModelWriter
+from palaestra.runtime.storage.checkpoints import Checkpoint, Checkpoints
 from palaestra.runtime.storage.run_folder import CONFIGURATION, RunFolder
 from palaestra.runtime.storage.snapshots import SnapshotFiles
-from palaestra.runtime.storage.status import MLAGENTS
 from palaestra.trainers.settings import SACSettings
 
 SAFETY_SECONDS = 60.0

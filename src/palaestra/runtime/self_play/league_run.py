@@ -11,18 +11,18 @@ import numpy as np
 import torch
 
 from palaestra.core.errors import RunError
+from palaestra.core.files import explain, write_whole
 from palaestra.envs.base import Env
 from palaestra.models.policy import NetworkPolicy
 from palaestra.runtime.logging.curves import INK, SOFT, save
-from palaestra.runtime.run.state_checks import check_state
 from palaestra.runtime.self_play.league import Entry, League, Progress, play
 from palaestra.runtime.self_play.opponent_policy import MixedPolicy
 from palaestra.runtime.settings import behavior, load
 from palaestra.runtime.storage.checkpoints import Checkpoints
-from palaestra.runtime.storage.files import explain, write_whole
 from palaestra.runtime.storage.networks import spec_of
 from palaestra.runtime.storage.run_folder import CONFIGURATION
 from palaestra.runtime.storage.snapshots import SnapshotFiles
+from palaestra.runtime.storage.state_checks import check_state
 from palaestra.runtime.storage.trust import must_be_trusted, network_code
 from palaestra.trainers.behavior_settings import trainer_class
 

@@ -10,9 +10,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from palaestra.core.metrics import ELO
 from palaestra.core.timestep import TimeStep
 from palaestra.runtime.logging.console import Console
-from palaestra.runtime.logging.tracker import ELO, Tracker
+from palaestra.runtime.logging.tracker import Tracker
 from palaestra.runtime.self_play.self_play_behavior import SelfPlayBehavior
 from palaestra.scenario.ratings import elo_change, mean_of, rate, result_of, sums_to_zero
 from palaestra.scenario.self_play_schedule import LEARNING

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
+from palaestra.core.metrics import ELO as ELO_TAG
+from palaestra.core.metrics import EXTRINSIC, GROUP_REWARD, LENGTH, REWARD
 from palaestra.core.plugins import nearest
-from palaestra.runtime.logging.tracker import ELO as ELO_TAG
-from palaestra.runtime.logging.tracker import EXTRINSIC, GROUP_REWARD, LENGTH, REWARD
 from palaestra.runtime.settings.tree import RunSettings
 from palaestra.runtime.settings.yaml_file import Key
 from palaestra.scenario.curriculum import MEASURES

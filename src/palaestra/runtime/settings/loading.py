@@ -15,6 +15,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from palaestra.core.errors import ConfigError
+from palaestra.core.files import belongs_to_run
 from palaestra.core.plugins import nearest
 from palaestra.core.settings import IGNORED_KEY, NO_OWN_CODE, Settings
 from palaestra.runtime.settings import yaml_file
@@ -25,7 +26,6 @@ from palaestra.runtime.settings.setting_errors import config_error, problem, war
 from palaestra.runtime.settings.tree import RunSettings
 from palaestra.runtime.settings.warnings import remarks
 from palaestra.runtime.settings.yaml_file import Key
-from palaestra.runtime.storage.files import belongs_to_run
 from palaestra.trainers.behavior_settings import BehaviorSettings
 
 MOST_HINTS = 50  # unknown keys that are looked up in the whole tree

@@ -20,8 +20,6 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +29,8 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from palaestra.core.errors import CheckpointError, RunError
-from palaestra.runtime.storage.files import explain, file_name, sync_folder, write_whole
+from palaestra.core.files import explain, file_name, sync_folder, write_whole
+from palaestra.core.versions import palaestra_version
 from palaestra.runtime.storage.shared_tensors import Shared, SharedFiles
 from palaestra.runtime.storage.tensor_files import State, digest_of, flatten, read_tensors, restore, write_tensors
 
@@ -284,12 +283,3 @@ def _reason(error: Exception) -> str:
     if isinstance(error, (json.JSONDecodeError, UnicodeDecodeError)):
         return f"{MANIFEST} is not JSON ({error})"
     return str(error)
-
-
-@cache
-def palaestra_version() -> str:
-    """Of the installed package."""
-    try:
-        return version("palaestra")
-    except PackageNotFoundError:
-        return "unknown"

@@ -10,10 +10,10 @@ from palaestra.core.errors import CheckpointError, RunError
 from palaestra.core.onnx_metadata import raw_obs
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.models.trunk import Trunk
-from palaestra.runtime.run.state_checks import check_state
 from palaestra.runtime.settings import behavior, load
 from palaestra.runtime.storage.checkpoints import Checkpoints
 from palaestra.runtime.storage.run_folder import CONFIGURATION
+from palaestra.runtime.storage.state_checks import check_state
 from palaestra.runtime.storage.trust import must_be_trusted, network_code
 from palaestra.trainers.behavior_settings import trainer_class
 

@@ -8,8 +8,8 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from palaestra.core.errors import ConfigError, FolderLost, RunError
+from palaestra.core.files import explain, file_name, write_whole
 from palaestra.runtime.settings import RunSettings, to_yaml
-from palaestra.runtime.storage.files import explain, file_name, write_whole
 from palaestra.runtime.storage.signature import sign
 from palaestra.runtime.storage.trust import CONFIGURATION as CONFIGURATION
 from palaestra.runtime.storage.writer_lock import LOCK, WRITER, WriterLock

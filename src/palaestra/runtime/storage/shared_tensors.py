@@ -14,7 +14,7 @@ from pathlib import Path
 
 from torch import Tensor
 
-from palaestra.runtime.storage.files import sync_folder
+from palaestra.core.files import sync_folder
 from palaestra.runtime.storage.tensor_files import digest_of, read_tensors, write_tensors
 
 SHARED = "shared"

@@ -21,10 +21,10 @@ from typing import Any
 
 import platformdirs
 
+from palaestra.core.files import write_whole
 from palaestra.runtime.settings import RunSettings
 from palaestra.runtime.settings.draft import dotted
 from palaestra.runtime.settings.yaml_file import Key
-from palaestra.runtime.storage.files import write_whole
 from palaestra.trainers.behavior_settings import BehaviorSettings
 
 SIGNATURE = Path("run_logs", "signature")

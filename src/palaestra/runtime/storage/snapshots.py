@@ -9,7 +9,7 @@ from safetensors.torch import load_file, save
 from torch import Tensor
 
 from palaestra.core.errors import RunError
-from palaestra.runtime.storage.files import explain, file_name, write_whole
+from palaestra.core.files import explain, file_name, write_whole
 from palaestra.runtime.storage.shared_tensors import Shared, SharedFiles
 
 MOST = 20

@@ -13,12 +13,10 @@ from typing import Any
 import torch
 
 from palaestra.core.errors import RunError
-from palaestra.runtime.storage.checkpoints import palaestra_version
-from palaestra.runtime.storage.files import explain, write_whole
+from palaestra.core.files import explain, write_whole
+from palaestra.core.versions import MLAGENTS, palaestra_version
 
 FORMAT = "0.3.0"
-MLAGENTS = "1.1.0"
-"""The version whose layout this is; tools that read it compare."""
 
 
 @dataclass(frozen=True, slots=True)

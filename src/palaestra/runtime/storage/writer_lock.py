@@ -23,7 +23,7 @@ import psutil
 from filelock import FileLock, SoftFileLock, Timeout
 
 from palaestra.core.errors import RunError, RunInUse
-from palaestra.runtime.storage.files import explain, write_whole
+from palaestra.core.files import explain, write_whole
 
 LOCK = ".lock"
 WRITER = ".writer.json"

@@ -6,9 +6,12 @@ import errno
 import hashlib
 import os
 import re
-from contextlib import suppress
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
-from typing import TextIO
+from typing import IO, TextIO
 
 _REASONS = {
     errno.ENOSPC: "the disk is full",
@@ -96,3 +99,28 @@ def sync_folder(folder: Path) -> None:
             raise
     finally:
         os.close(descriptor)
+
+
+_folder: ContextVar[Path | None] = ContextVar("scratch_folder", default=None)
+
+
+@contextmanager
+def scratch_in(folder: Path | None) -> Iterator[None]:
+    """Whatever is made within puts its scratch files into this folder; None: into the system's temporary one."""
+    token = _folder.set(folder)
+    try:
+        yield
+    finally:
+        _folder.reset(token)
+
+
+def scratch_folder() -> Path:
+    """The folder for scratch files."""
+    return _folder.get() or Path(tempfile.gettempdir())
+
+
+def scratch_file() -> IO[bytes]:
+    """A new file without a name, which the system removes once it is closed, or with the process, however that ends. Raises OSError."""
+    folder = scratch_folder()
+    folder.mkdir(parents=True, exist_ok=True)
+    return tempfile.TemporaryFile(dir=folder, prefix=".palaestra-")

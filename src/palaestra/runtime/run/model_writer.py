@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path, PureWindowsPath
 
 from palaestra.core.errors import PalaestraError, RunError
+from palaestra.core.files import explain, file_name, write_whole
 from palaestra.runtime.collect.learner import Learner
 from palaestra.runtime.logging.console import Console
-from palaestra.runtime.storage.files import explain, file_name, write_whole
 from palaestra.runtime.storage.run_folder import RunFolder
 from palaestra.runtime.storage.status import Model, TrainingStatus
 
