@@ -189,7 +189,7 @@ def test_weights_that_are_not_finite_are_named_and_leave_the_old_file(tmp_path):
 def test_a_module_of_an_unknown_kind_is_named(tmp_path):
     network, spec = make((IMAGE,), CONTINUOUS, SMALL)
     network.encoders[0][0] = torch.nn.Flatten()
-    with pytest.raises(ExportError, match=r"'encoder_0' is a Flatten, which cannot be written .* SimpleVisual"):
+    with pytest.raises(ExportError, match=r"'encoder_0' is a Flatten, which cannot be written .* SimpleEncoder"):
         export(network, spec, tmp_path / "model.onnx")
 
 

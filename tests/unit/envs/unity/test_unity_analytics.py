@@ -70,5 +70,5 @@ def test_a_game_that_did_not_ask_hears_nothing():
 
 def test_a_game_has_nothing_to_say_of_it():
     hub = hub_of(AnalyticsSender())
-    with pytest.raises(ProtocolError, match=r"AnalyticsChannel .* is send-only"):
+    with pytest.raises(ProtocolError, match=r"AnalyticsSender .* is send-only"):
         hub.incoming(0, pack([(ANALYTICS, b"")]))
