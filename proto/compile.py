@@ -8,7 +8,7 @@ from pathlib import Path
 from grpc_tools import protoc
 
 HERE = Path(__file__).parent
-OUT = HERE.parent / "src/palaestra/envs/unity/messages.binpb"
+OUT = HERE.parent / "src/palaestra/wire/messages.binpb"
 
 
 def compile_into(out: Path) -> None:

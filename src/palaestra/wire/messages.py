@@ -19,7 +19,7 @@ EXCHANGE = "/communicator_objects.UnityToExternalProto/Exchange"
 
 def _pool() -> descriptor_pool.DescriptorPool:
     pool = descriptor_pool.DescriptorPool()
-    compiled = descriptor_pb2.FileDescriptorSet.FromString(files("palaestra.envs.unity").joinpath("messages.binpb").read_bytes())
+    compiled = descriptor_pb2.FileDescriptorSet.FromString(files("palaestra.wire").joinpath("messages.binpb").read_bytes())
     for file in compiled.file:
         pool.Add(file)
     return pool

@@ -9,11 +9,11 @@ from google.protobuf import descriptor_pb2, descriptor_pool
 
 from palaestra.wire.messages import Columns, Observation, UnityMessage
 
-PROTO = Path(__file__).parents[4] / "proto"
+PROTO = Path(__file__).parents[3] / "proto"
 
 
 def shipped() -> bytes:
-    return files("palaestra.envs.unity").joinpath("messages.binpb").read_bytes()
+    return files("palaestra.wire").joinpath("messages.binpb").read_bytes()
 
 
 def test_the_shipped_descriptors_are_those_of_the_proto_files(tmp_path: Path):

@@ -15,7 +15,7 @@ from palaestra.wire.messages import message_class, varint
 
 Pair = message_class("communicator_objects.AgentInfoActionPairProto")
 Brain = message_class("communicator_objects.BrainParametersProto")
-THEIRS = Path(__file__).parents[3] / "golden" / "data" / "demos" / "unity_package_4.0"
+THEIRS = Path(__file__).parents[2] / "golden" / "data" / "demos" / "unity_package_4.0"
 COLUMNS = ("reward", "group_reward", "done", "cut", "id", "group", "mask", "continuous", "discrete", "acted")
 
 

@@ -1,7 +1,9 @@
-"""Memory that may still be taken, where control groups bound it."""
+"""Memory that may still be taken, where control groups bound it, and memory that glibc keeps."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import psutil
@@ -48,3 +50,31 @@ def test_a_limit_of_the_first_version_counts(tmp_path: Path, membership: Path):
 def test_what_is_overdrawn_leaves_nothing(tmp_path: Path, membership: Path):
     laid(tmp_path, memory__max="10", memory__current="20")
     assert free_memory(tmp_path, membership) == 0
+
+
+PROGRAM = """
+import resource
+import numpy as np
+from palaestra.core.system_memory import keep_freed_memory
+
+if {kept}:
+    keep_freed_memory()
+    keep_freed_memory()
+np.ones(10_000_000)  # 80 MB
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for _ in range(5):
+    np.ones(10_000_000)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
+
+def page_faults(kept: bool) -> int:
+    """Fresh memory pages that five large arrays took, one after another."""
+    program = [sys.executable, "-c", PROGRAM.format(kept=kept)]
+    return int(subprocess.run(program, capture_output=True, check=True, timeout=60).stdout)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="glibc alone is told")
+def test_memory_freed_by_a_large_array_is_reused_by_the_next():
+    # how many pages there are depends on the system's page size
+    assert page_faults(kept=True) < 0.5 * page_faults(kept=False)

@@ -255,7 +255,7 @@ def test_what_a_users_channel_raises_names_channel_and_line():
             raise KeyError("score")
 
     hub, _ = hub_of(Faulty(), copies=2)
-    place = r"test_unity_side_channels\.py, line \d+"
+    place = r"test_side_channels\.py, line \d+"
     with pytest.raises(EnvError, match=rf"side channel Faulty .*: its receive failed: ZeroDivisionError: no such thing \(.*{place}"):
         hub.incoming(1, pack([(ONE, b"")]))
     with pytest.raises(EnvError, match=r"its on_connect failed: KeyError: 'score'"):
