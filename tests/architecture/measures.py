@@ -1,4 +1,4 @@
-"""Measures of the source tree. `python tests/architecture/measures.py [FOLDER]` prints them; test_measures.py holds them."""
+"""Measures of the source tree. `python tests/architecture/measures.py [FOLDER]` prints them; test_measures.py asserts them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import statistics
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 from source import PACKAGE, dotted, modules
@@ -102,13 +101,31 @@ def graph() -> dict[str, set[str]]:
     return {name: set(imports(name, tree)) - {name} for name, tree in modules().items()}
 
 
-def circle() -> list[str]:
-    """A circle of imports; empty: there is none."""
-    try:
-        TopologicalSorter(graph()).prepare()
-    except CycleError as error:
-        return error.args[1]
-    return []
+def circles() -> list[list[str]]:
+    """Every set of modules that import one another in a circle: the strongly connected components of two or more (Tarjan 1972)."""
+    edges, found = graph(), list[list[str]]()
+    order, low = dict[str, int](), dict[str, int]()
+    stack = list[str]()
+
+    def visit(name: str) -> None:
+        order[name] = low[name] = len(order)
+        stack.append(name)
+        for each in sorted(edges[name]):
+            if each not in order:
+                visit(each)
+                low[name] = min(low[name], low[each])
+            elif each in stack:
+                low[name] = min(low[name], order[each])
+        if low[name] == order[name]:
+            start = stack.index(name)
+            if len(stack) - start > 1:
+                found.append(sorted(stack[start:]))
+            del stack[start:]
+
+    for name in sorted(edges):
+        if name not in order:
+            visit(name)
+    return found
 
 
 def loners() -> dict[str, str]:
@@ -123,15 +140,6 @@ def loners() -> dict[str, str]:
         for name in sorted(small)
         if len(importers[name]) == 1 and name.rpartition(".")[2] != "base" and not name.startswith(("palaestra.unity.", "palaestra.cli."))
     }
-
-
-def documented() -> Iterator[tuple[str, ast.AST, str | None]]:
-    """Every class and function that has a docstring, or is public and should: its place, node and docstring."""
-    for name, tree in modules().items():
-        yield name, tree, ast.get_docstring(tree)
-        for node in ast.walk(tree):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-                yield f"{name}.{node.name}", node, ast.get_docstring(node)
 
 
 def riddles(under: str = "") -> list[str]:
@@ -149,15 +157,43 @@ def riddles(under: str = "") -> list[str]:
 
 
 def undocumented() -> list[str]:
-    """Public functions, classes and methods without a docstring, but for those that a protocol of Python's or a contract names."""
+    """Modules, and public functions, classes and methods, without a docstring; setters and overloads need none."""
     found = []
-    for name, tree in modules().items():
-        for parent in ast.walk(tree):
-            for node in getattr(parent, "body", []) if isinstance(parent, ast.Module | ast.ClassDef) else []:
-                public = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and not node.name.startswith("_")
-                if public and ast.get_docstring(node) is None:
+
+    def look(name: str, parent: ast.Module | ast.ClassDef) -> None:
+        for node in parent.body:
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and not node.name.startswith("_"):
+                if ast.get_docstring(node) is None and not {"overload", "setter"} & {
+                    ast.unparse(each).rpartition(".")[2] for each in node.decorator_list
+                }:
                     found.append(f"{name}:{node.lineno}: {node.name}")
+                if isinstance(node, ast.ClassDef):
+                    look(name, node)
+
+    for name, tree in modules().items():
+        if ast.get_docstring(tree) is None:
+            found.append(f"{name}:1: the module")
+        look(name, tree)
     return found
+
+
+def functions() -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
+    """Every function with the name of its module."""
+    for name, tree in modules().items():
+        yield from ((name, node) for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+
+
+def body_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Lines of a function, without its docstring."""
+    assert function.end_lineno is not None
+    first = function.body[0]
+    docstring = (first.end_lineno or 0) - first.lineno + 1 if ast.get_docstring(function) is not None else 0
+    return function.end_lineno - function.lineno + 1 - docstring
+
+
+def long_functions() -> list[str]:
+    """Functions of more than 60 lines without their docstring."""
+    return [f"{name}.{each.name}: {body_lines(each)}" for name, each in functions() if body_lines(each) > FUNCTION_LINES]
 
 
 def ignores() -> tuple[int, float]:
@@ -173,11 +209,12 @@ def main() -> None:
     count, median, p90, most = sizes(under)
     print(f"modules {count}, lines: median {median:g} (at least {MEDIAN_LINES}), p90 {p90} (at most {P90_LINES}), most {most}")
     print("folders with more than 16 modules:", crowded() or "none")
-    print("circle of imports:", " -> ".join(circle()) or "none")
     print("ignores: {}, {:.2f} for 1,000 lines".format(*ignores()))
     sections = {
+        "modules that import one another in a circle": [", ".join(circle) for circle in circles()],
         "class names that occur twice": [f"{name}: {', '.join(places)}" for name, places in repeated_classes().items()],
         "module names that occur twice": [f"{name}: {', '.join(places)}" for name, places in repeated_modules().items()],
+        "functions over 60 lines": long_functions(),
         "under 60 lines with one importer": [f"{name} <- {by}" for name, by in loners().items()],
         "docstrings that begin with a riddle": riddles(under.replace("/", ".")),
         "public without a docstring": undocumented(),

@@ -4,6 +4,8 @@ import re
 import shlex
 import sys
 import textwrap
+from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -18,6 +20,8 @@ if sys.version_info >= (3, 11):
     import tomllib
 
 PAGES = [pytest.param(path, id=path.relative_to(ROOT).as_posix()) for path in documents()]
+GROUPS = {f"palaestra.{kind}" for kind in ("bodies", "brains", "encoders", "envs", "rewards", "trackers", "trainers")}
+"""Groups of entry points; some are no package."""
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -60,19 +64,47 @@ def test_python_in_documents_imports_what_there_is(path: Path, monkeypatch: pyte
         exec(compile(ast.Module(found, []), path.name, "exec"), {})
 
 
-def test_the_tree_in_architecture_names_every_module():
+def test_the_tree_in_architecture_names_every_folder():
     tree = next(block for _, block in fences(ROOT / "ARCHITECTURE.md") if block.startswith("src/palaestra/"))
-    there = {path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py")}
-    assert named_in(tree) == {path for path in there if path == "__init__.py" or not path.endswith("__init__.py")}
+    assert named_in(tree) == {path.parent.relative_to(PACKAGE).as_posix() + "/" for path in PACKAGE.rglob("*/__init__.py")}
+
+
+def test_architecture_is_two_pages():
+    assert len((ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8").splitlines()) <= 130
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_modules_named_in_documents_exist(path: Path):
+    text = path.read_text(encoding="utf-8")
+    files = {name for name in re.findall(r"[\w/.]*\w+/[\w/]+\.py\b", text) if not name.startswith((".venv", "my_"))}
+    assert {name for name in files if not any((folder / name).is_file() for folder in (PACKAGE, ROOT, path.parent))} == set()
+    dotted = set(re.findall(r"\bpalaestra(?:\.\w+)+(?!\.?\w)", text)) - GROUPS
+    assert {name for name in dotted if path.name != "CHANGELOG.md" and not name.endswith(".json") and not is_there(name)} == set()
+
+
+def test_what_architecture_finds_is_where_it_says():
+    table = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8").partition("## Where to find")[2]
+    found = re.findall(r"`(\w+)` in `([\w/]+\.py)`(?: \(`(\w+)`\))?", table)
+    assert len(found) >= 8
+    for name, file, method in found:
+        tree = ast.parse((PACKAGE / file).read_text(encoding="utf-8"))
+        (thing,) = [node for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == name]
+        assert not method or method in {node.name for node in ast.walk(thing) if isinstance(node, ast.FunctionDef)}, (name, method)
 
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="tomllib came with Python 3.11")
 def test_the_table_of_libraries_has_every_dependency():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     wanted = [*project["dependencies"], *(each for extra in project["optional-dependencies"].values() for each in extra)]
-    table = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8").partition("## Libraries")[2].partition("\n## ")[0]
+    table = (ROOT / "docs" / "decisions" / "libraries.md").read_text(encoding="utf-8")
     listed = {name for row in re.findall(r"^\| ([^|]+) \|", table, re.MULTILINE) for name in re.split(r", | \(.*", row)}
     assert {re.split(r"[\[>=<]", each)[0] for each in wanted} <= listed
+
+
+def test_every_decision_is_in_the_index():
+    folder = ROOT / "docs" / "decisions"
+    linked = set(re.findall(r"\]\(([\w-]+\.md)\)", (folder / "README.md").read_text(encoding="utf-8")))
+    assert linked == {path.name for path in folder.glob("*.md")} - {"README.md"}
 
 
 def test_the_page_of_settings_is_up_to_date():
@@ -108,19 +140,28 @@ def anchors(page: Path) -> set[str]:
 
 
 def named_in(tree: str) -> set[str]:
-    """Paths of the modules that an indented tree names, from its root."""
+    """Paths of the folders that an indented tree names, from its root."""
     found, folders = set(), dict[int, str]()
     for line in tree.splitlines()[1:]:
         indent = len(line) - len(line.lstrip())
-        if indent == 0:
-            break  # what lies beside the package
-        above = folders.get(indent - 2, "")
-        first = line.split()[0]
-        if first.endswith("/"):
-            folders[indent] = above + first
-        else:
-            found |= {above + word for word in line.split() if word.endswith(".py")}
+        for word in line.split():
+            if not word.endswith("/"):
+                break
+            folders[indent] = folders.get(indent - 2, "") + word
+            found.add(folders[indent])
     return found
+
+
+def is_there(name: str) -> bool:
+    """Whether a dotted name leads to a module of ours or to something in one."""
+    parts = name.split(".")
+    for i in range(len(parts), 0, -1):
+        with suppress(ModuleNotFoundError):
+            thing: Any = import_module(".".join(parts[:i]))
+            for part in parts[i:]:
+                thing = getattr(thing, part, None) or getattr(thing, "__annotations__", {}).get(part)
+            return thing is not None
+    return False
 
 
 def make_settings() -> ModuleType:
@@ -133,10 +174,4 @@ def make_settings() -> ModuleType:
 
 
 def test_the_tree_reader_follows_indents():
-    assert named_in("src/\n  a.py  x\n  b/\n    c.py d.py\n    e/\n      f.py  see g\n  h.py\nout/\n") == {
-        "a.py",
-        "b/c.py",
-        "b/d.py",
-        "b/e/f.py",
-        "h.py",
-    }
+    assert named_in("src/\n  a/  x\n    b/ c/  see d\n      e/\n  f/ word g/\n") == {"a/", "a/b/", "a/c/", "a/c/e/", "f/"}
