@@ -73,7 +73,7 @@ def test_every_file_has_the_facts_that_are_known_of_it(name):
     records, ends, cuts, reward, ids, without = FACTS[name]
     assert len(demo) == len(columns) == demo.meta.steps == records
     assert int(columns.done.sum()) == ends == demo.meta.episodes - 1
-    assert int((columns.done & columns.cut).sum()) == cuts
+    assert int((columns.done & columns.truncated).sum()) == cuts
     assert float(columns.reward.sum()) == pytest.approx(reward, abs=2e-3)
     assert demo.meta.mean_reward == pytest.approx(columns.reward.sum() / demo.meta.episodes, rel=1e-4, abs=1e-6)
     assert len(np.unique(columns.id)) == ids

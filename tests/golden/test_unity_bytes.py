@@ -130,7 +130,7 @@ def test_bytes_of_everything_else_about_agents_become_columns() -> None:
     came = decode(b"\x0a\x03\x08\xc8\x01" + field(2, field(1, field(2, field(1, b"A?team=1") + field(2, agents)) + field(3, b"side"))))
     assert came.side_channel == b"side"
     infos = came.infos["A?team=1"]
-    assert (infos.id.tolist(), infos.done.tolist(), infos.cut.tolist()) == ([7, 7], [True, False], [True, False])
+    assert (infos.id.tolist(), infos.done.tolist(), infos.truncated.tolist()) == ([7, 7], [True, False], [True, False])
     assert (infos.reward.tolist(), infos.group.tolist(), infos.group_reward.tolist()) == ([-1, 0], [0, 5], [0, 0.5])
     reader = AgentInfoReader("A?team=1", Brain(action_spec={"num_discrete_actions": 1, "discrete_branch_sizes": [3]}), infos, "")
     assert reader.team == 1

@@ -14,7 +14,14 @@ HYBRID = BehaviorSpec((ObsSpec("view", (3,)), ObsSpec("things", (2, 2)), ObsSpec
 
 
 def record(
-    at: int, *, first: bool = False, done: bool = False, cut: bool = False, id: int = 0, mask: bool = False, spec: BehaviorSpec = HYBRID
+    at: int,
+    *,
+    first: bool = False,
+    done: bool = False,
+    truncated: bool = False,
+    id: int = 0,
+    mask: bool = False,
+    spec: BehaviorSpec = HYBRID,
 ) -> DemoRecord:
     """What is seen at `at` is `at` everywhere; what is stored there is the answer to `at - 1`, zeros in an episode's first record."""
     before = 0 if first else at - 1
@@ -24,7 +31,7 @@ def record(
         reward=0.0 if first else 0.5,
         group_reward=0.0 if first else 0.25,
         done=done,
-        cut=cut,
+        truncated=truncated,
         id=id,
         group=0,
         mask=np.arange(action.choices) % action.choices != action.choices - 1 if mask else None,
@@ -39,7 +46,9 @@ def episodes(*lengths: int, spec: BehaviorSpec = HYBRID, open_last: bool = False
     for number, length in enumerate(lengths):
         for decision in range(length + 1):
             done = decision == length and not (open_last and number == len(lengths) - 1)
-            yield record(at, first=decision == 0, done=done, cut=done and number % 2 == 1, id=number, mask=mask and not done, spec=spec)
+            yield record(
+                at, first=decision == 0, done=done, truncated=done and number % 2 == 1, id=number, mask=mask and not done, spec=spec
+            )
             at += 1
 
 

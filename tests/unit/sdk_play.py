@@ -43,7 +43,7 @@ def rows(said: Mapping[str, AgentOutputs]) -> list[tuple]:
     for one in said.values():
         infos = one.infos
         for row, id in enumerate(infos.id.tolist()):
-            what = "asks" if not infos.done[row] else "cut" if infos.cut[row] else "ended"
+            what = "asks" if not infos.done[row] else "cut" if infos.truncated[row] else "ended"
             out.append((id, what, float(infos.reward[row]), one.obs[0][row].ravel().tolist()))
     return out
 

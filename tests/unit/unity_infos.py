@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from palaestra.wire.decode import Infos, decode
+from palaestra.wire.decode import AgentInfos, decode
 from palaestra.wire.messages import Observation, UnityMessage, message_class
 from palaestra.wire.readers import AgentInfoReader
 
@@ -62,7 +62,7 @@ def message(agents: Mapping[str, Sequence[Any]], brains: Sequence[Any] = ()) -> 
     return whole.SerializeToString(deterministic=True)
 
 
-def infos(*agents: Any) -> Infos:
+def infos(*agents: Any) -> AgentInfos:
     """The decoded infos of one behavior."""
     return decode(message({KEY: agents})).infos[KEY]
 

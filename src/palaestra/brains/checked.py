@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from palaestra.brains.base import Brain, Choice, Seen
 from palaestra.brains.trained import ModelBrain
-from palaestra.core.errors import PalaestraError, PolicyError, raised
+from palaestra.core.errors import PalaestraError, PolicyError, exception_summary
 from palaestra.core.specs import BehaviorSpec
 
 
@@ -46,7 +46,7 @@ class CheckedBrain:
             except PalaestraError:
                 raise
             except Exception as error:  # whatever a user's brain does
-                raise PolicyError(f"{self._where} broke off in begin: {raised(error)}") from error
+                raise PolicyError(f"{self._where} broke off in begin: {exception_summary(error)}") from error
 
     def decide(self, seen: Seen) -> Choice:
         """The brain's own answer. Raises PolicyError for one that does not fit, naming the agent's slot."""
@@ -55,7 +55,7 @@ class CheckedBrain:
         except PalaestraError:
             raise
         except Exception as error:  # whatever a user's brain does
-            raise PolicyError(f"{self._where} broke off: {raised(error)}") from error
+            raise PolicyError(f"{self._where} broke off: {exception_summary(error)}") from error
         if not isinstance(choice, Choice):
             raise PolicyError(f"{self._where} answered with an instance of {type(choice).__name__}; expected a Choice")
         return Choice(self._numbers(choice.continuous, seen), self._choices(choice.discrete, seen))

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palaestra.brains.base import Brain, Choice, Role, Seen
-from palaestra.core.errors import PalaestraError, PolicyError, raised
+from palaestra.core.errors import PalaestraError, PolicyError, exception_summary
 from palaestra.core.specs import ActionSpec
 
 
@@ -115,4 +115,4 @@ def _called(make: Callable[..., Any], name: str, role: Role) -> Any:
     except PalaestraError:
         raise
     except Exception as error:  # whatever a user's code does
-        raise PolicyError(f"{name} could not be made: {raised(error)}") from error
+        raise PolicyError(f"{name} could not be made: {exception_summary(error)}") from error

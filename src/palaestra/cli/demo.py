@@ -87,7 +87,7 @@ def demo_files(paths: list[Path]) -> list[Path]:
 def as_dict(summary: DemoSummary) -> dict[str, Any]:
     """A summary as JSON knows it; a number that is not finite is None."""
     from palaestra.core.specs import describe
-    from palaestra.demos.summary import oddities
+    from palaestra.demos.summary import find_problems
 
     demo, spec = summary.demo, summary.demo.spec
     meta = demo.meta
@@ -107,10 +107,10 @@ def as_dict(summary: DemoSummary) -> dict[str, Any]:
         "steps": meta.steps,
         "records": summary.records,
         "decisions": summary.pairs,
-        "episodes": summary.ended + summary.cut,
+        "episodes": summary.ended + summary.truncated,
         "open_episodes": summary.open,
         "terminated": summary.ended,
-        "truncated": summary.cut,
+        "truncated": summary.truncated,
         "metadata_episodes": meta.episodes,
         "metadata_mean_reward": _finite(meta.mean_reward),
         "reward": {"sum": _finite(summary.reward), **_spread(summary.returns)},
@@ -118,7 +118,7 @@ def as_dict(summary: DemoSummary) -> dict[str, Any]:
         "length": _spread(summary.lengths),
         "masked": summary.masked,
         "timing": demo.timing.value,
-        "warnings": [*demo.warnings, *oddities(summary)],
+        "warnings": [*demo.warnings, *find_problems(summary)],
     }
 
 

@@ -114,16 +114,16 @@ class PolicyError(PalaestraError):
     """A model file that `load_policy` cannot run."""
 
 
-def raised(error: BaseException) -> str:
+def exception_summary(error: BaseException) -> str:
     """An exception of someone else's code in a line: what was raised, and in which file and line."""
     if isinstance(error, SyntaxError):
         return f"{type(error).__name__}: {error.msg} ({error.filename}, line {error.lineno})"
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<frozen")]
-    place = place_of(error) or (f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else "")
+    place = user_code_location(error) or (f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else "")
     return f"{type(error).__name__}: {indented(str(error))}{place}"
 
 
-def place_of(error: BaseException) -> str:
+def user_code_location(error: BaseException) -> str:
     """' (file, line N)' of someone else's code that was the last to run, or nothing where only ours did."""
     frames = traceback.extract_tb(error.__traceback__)
     theirs = [frame for frame in frames if not frame.filename.startswith(("<frozen", _OURS))]

@@ -15,7 +15,7 @@ SUCCESS = "Environment/Success Rate"
 EXTRINSIC = "Policy/Extrinsic Reward"
 ELO = "Self-play/ELO"
 
-Kind = Literal["mean", "latest", "total", "spread"]
+Aggregation = Literal["mean", "latest", "total", "spread"]
 """What a summary shows of the values of its period: their mean, the last, their sum, or their mean and a histogram."""
 
 
@@ -24,7 +24,7 @@ class Measurement(NamedTuple):
 
     name: str  # its tag, such as 'Game/Score'
     value: float
-    kind: Kind
+    kind: Aggregation
 
 
 class Metrics:

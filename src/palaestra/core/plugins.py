@@ -10,15 +10,15 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
-from palaestra.core.errors import EnvError, PalaestraError, PluginError, raised
+from palaestra.core.errors import EnvError, PalaestraError, PluginError, exception_summary
 
 
-def find_own(kind: str, title: str, name: str) -> Any:
+def find_plugin(kind: str, title: str, name: str) -> Any:
     """What `package.module:Name`, or else an entry point of the group `palaestra.<kind>`, refers to. Raises PluginError."""
     place, colon, attribute = name.partition(":")
     if not colon:
         return registry(kind).get(name)
-    module = import_own(place, title, PluginError)
+    module = import_user_module(place, title, PluginError)
     found = getattr(module, attribute, None)
     if found is None:
         raise PluginError(f"{title}: module '{place}' ({module.__file__}) has no '{attribute}'{nearest(attribute, vars(module))}")
@@ -31,20 +31,20 @@ def registry(kind: str) -> Registry:
     return Registry(kind)
 
 
-def import_own(module: str, name: str, error_class: type[PalaestraError] = EnvError) -> Any:
+def import_user_module(module: str, name: str, error_class: type[PalaestraError] = EnvError) -> Any:
     """A module of the user's, from the current folder or installed. Raises `error_class` with a message that `name` begins."""
-    see_current_folder()
+    add_current_folder_to_path()
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
         if error.name and (module == error.name or module.startswith(error.name + ".")):
             raise error_class(f"{name}: there is no module '{module}', neither in {Path.cwd()} nor installed") from error
-        raise error_class(f"{name}: module '{module}' cannot be imported: {raised(error)}") from error
+        raise error_class(f"{name}: module '{module}' cannot be imported: {exception_summary(error)}") from error
     except Exception as error:  # whatever a user's module does when it is imported
-        raise error_class(f"{name}: module '{module}' cannot be imported: {raised(error)}") from error
+        raise error_class(f"{name}: module '{module}' cannot be imported: {exception_summary(error)}") from error
 
 
-def see_current_folder() -> None:
+def add_current_folder_to_path() -> None:
     """A command's own folder stands first on the path of imports, not the user's."""
     here = str(Path.cwd())
     if here not in sys.path:

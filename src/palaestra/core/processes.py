@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psutil
 
-from palaestra.core.system_memory import CGROUPS, MEMBERSHIP, number_in, own_group
+from palaestra.core.system_memory import CGROUPS, MEMBERSHIP, cgroup_of_process, read_limit
 
 
 def free_processes(cgroups: Path = CGROUPS, membership: Path = MEMBERSHIP) -> int | None:
@@ -17,11 +17,11 @@ def free_processes(cgroups: Path = CGROUPS, membership: Path = MEMBERSHIP) -> in
     left: list[int] = []
     for controller in ("", "pids"):
         root = cgroups / controller
-        own = root / own_group(membership, controller)
+        own = root / cgroup_of_process(membership, controller)
         for folder in (own, *own.parents):
-            most = number_in(folder / "pids.max")
+            most = read_limit(folder / "pids.max")
             if most is not None:
-                left.append(most - (number_in(folder / "pids.current") or 0))
+                left.append(most - (read_limit(folder / "pids.current") or 0))
             if folder == root:
                 break
     if sys.platform != "win32":

@@ -9,7 +9,7 @@ from typing import TypeVar, cast
 T = TypeVar("T")
 
 
-def showing(kind: type[T], behind: object, own: Collection[str] = ()) -> type[T]:
+def forwarding(kind: type[T], behind: object, own: Collection[str] = ()) -> type[T]:
     """`kind`, with a property for each public member of `behind` that it lacks; its instances hold `behind` as `_env`.
 
     `isinstance` with a protocol looks members up without `__getattr__` from Python 3.12 on: what only that finds is not there. `own` are

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 
-def position_of(generator: np.random.Generator) -> dict[str, Any]:
+def save_rng(generator: np.random.Generator) -> dict[str, Any]:
     """Where a PCG64 generator is; its numbers of 128 bits as text."""
     state = generator.bit_generator.state
     return {**state, "state": {key: str(value) for key, value in state["state"].items()}}
 
 
-def go_to(generator: np.random.Generator, position: Mapping[str, Any]) -> None:
+def restore_rng(generator: np.random.Generator, position: Mapping[str, Any]) -> None:
     """Has a generator go on from there."""
     generator.bit_generator.state = {**position, "state": {key: int(value) for key, value in position["state"].items()}}

@@ -20,7 +20,7 @@ _SPOKEN = {**dict.fromkeys(("true", "yes", "on", "y", "t", "1"), True), **dict.f
 """What a text where a switch stands means, whatever its case: YAML reads words in quotes, and `y` and `n` without, as texts."""
 _MOST_HINTS = 20  # unknown keys of one section for which the nearest known one is looked up
 
-NO_OWN_CODE = "no_own_code"
+SKIP_USER_CODE = "skip_user_code"
 """In the context of a validation, true: modules of users are not imported to check what they are given."""
 UNKNOWN_KEY, IGNORED_KEY = "unknown_key", "ignored_key"
 """Types of the pydantic error of a key that no field answers to: refused, and merely warned of in a file."""

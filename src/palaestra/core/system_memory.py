@@ -24,17 +24,17 @@ def free_memory(cgroups: Path = CGROUPS, membership: Path = MEMBERSHIP) -> int:
     left = [psutil.virtual_memory().available]
     for controller, limit, used, cache in LIMITS:
         root = cgroups / controller
-        own = root / own_group(membership, controller)
+        own = root / cgroup_of_process(membership, controller)
         for folder in (own, *own.parents):
-            most = number_in(folder / limit)
+            most = read_limit(folder / limit)
             if most is not None:
-                left.append(most - (number_in(folder / used) or 0) + _stat(folder / "memory.stat", cache))
+                left.append(most - (read_limit(folder / used) or 0) + _stat(folder / "memory.stat", cache))
             if folder == root:
                 break
     return max(0, min(left))
 
 
-def size_of(size: int) -> str:
+def format_bytes(size: int) -> str:
     """Bytes for people."""
     for unit, name in ((1 << 30, "GiB"), (1 << 20, "MiB")):
         if size >= unit:
@@ -42,7 +42,7 @@ def size_of(size: int) -> str:
     return f"{size / 1024:,.1f} KiB"
 
 
-def own_group(membership: Path, controller: str) -> str:
+def cgroup_of_process(membership: Path, controller: str) -> str:
     """The group's folder below the controller's; the controller's own where that is not known."""
     for line in _read(membership).splitlines():
         _, controllers, folder = line.split(":", 2)
@@ -51,7 +51,7 @@ def own_group(membership: Path, controller: str) -> str:
     return ""
 
 
-def number_in(path: Path) -> int | None:
+def read_limit(path: Path) -> int | None:
     """None where there is none, or no limit ("max")."""
     text = _read(path).strip()
     return int(text) if text.isdigit() else None

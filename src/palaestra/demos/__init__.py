@@ -5,7 +5,19 @@ from __future__ import annotations
 from palaestra.demos.format import DemoMeta, DemoRecord, ReadTiming
 from palaestra.demos.pairs import Episode, Pairs
 from palaestra.demos.reader import Demo, read_demo, rewrite
-from palaestra.demos.record_columns import Columns
+from palaestra.demos.record_columns import DemoColumns
 from palaestra.demos.writer import DemoWriter, free_path
 
-__all__ = ["Columns", "Demo", "DemoMeta", "DemoRecord", "DemoWriter", "Episode", "Pairs", "ReadTiming", "free_path", "read_demo", "rewrite"]
+__all__ = [
+    "Demo",
+    "DemoColumns",
+    "DemoMeta",
+    "DemoRecord",
+    "DemoWriter",
+    "Episode",
+    "Pairs",
+    "ReadTiming",
+    "free_path",
+    "read_demo",
+    "rewrite",
+]

@@ -44,7 +44,7 @@ class DemoRecord:
     reward: float  # since the record before
     group_reward: float
     done: bool  # the episode ended here
-    cut: bool  # it ended by a limit (max_step_reached)
+    truncated: bool  # it ended by a limit (max_step_reached)
     id: int
     group: int  # 0: none
     mask: NDArray[np.bool_] | None  # (choices,) True: allowed; None: nothing is forbidden

@@ -19,11 +19,11 @@ from palaestra.wire.observations import ObservationDecoder
 
 _VARINT, _LENGTH, _FLOAT = 0, 2, 5  # wire types
 _ALL, _NONE, _NUMBER, _FLAG = 0xFF, 0x00, 0x80, 0xFE  # bits of a byte that a frame prescribes
-REWARD, DONE, CUT, ID, MASK, OBSERVATION, GROUP, GROUP_REWARD = 7, 8, 9, 10, 11, 13, 14, 15  # fields of AgentInfoProto
+REWARD, DONE, MAX_STEP_REACHED, ID, MASK, OBSERVATION, GROUP, GROUP_REWARD = 7, 8, 9, 10, 11, 13, 14, 15  # fields of AgentInfoProto
 OLD, VALUE, CONTINUOUS, DISCRETE = 1, 4, 6, 7  # fields of AgentActionProto
 
 
-class Odd(Exception):
+class IrregularRecord(Exception):
     """A record whose fields do not lie as usual; it is read by itself."""
 
 
@@ -63,13 +63,13 @@ def frame_of(record: bytes, sensors: Sequence[ObservationDecoder | None]) -> Fra
         seen: set[int] = set()
         for number, kind, begin, end in fields(record, 0, len(record)):
             if number in seen or kind != _LENGTH:
-                raise Odd
+                raise IrregularRecord
             seen.add(number)
             if number == 1:
                 _frame_info(frame, record, begin, end, sensors)
             elif number == 2:
                 _frame_action(frame, record, begin, end)
-    except (Odd, DecodeError):
+    except (IrregularRecord, DecodeError):
         return None
     return frame if len(frame.obs) == len(sensors) else None
 
@@ -79,7 +79,7 @@ def _frame_info(frame: Frame, record: bytes, begin: int, end: int, sensors: Sequ
         REWARD: (_FLOAT, _NONE),
         GROUP_REWARD: (_FLOAT, _NONE),
         DONE: (_VARINT, _FLAG),
-        CUT: (_VARINT, _FLAG),
+        MAX_STEP_REACHED: (_VARINT, _FLAG),
         ID: (_VARINT, _NUMBER),
         GROUP: (_VARINT, _NUMBER),
         MASK: (_LENGTH, _FLAG),
@@ -87,47 +87,47 @@ def _frame_info(frame: Frame, record: bytes, begin: int, end: int, sensors: Sequ
     for number, kind, at, to in fields(record, begin, end):
         if number == OBSERVATION:
             if kind != _LENGTH or len(frame.obs) == len(sensors):
-                raise Odd
+                raise IrregularRecord
             frame.obs.append(_frame_observation(frame, record, at, to, sensors[len(frame.obs)]))
         elif number in wanted:
             expected, bits = wanted[number]
             if kind != expected or number in frame.info:
-                raise Odd
+                raise IrregularRecord
             frame.info[number] = frame.permit(at, to, bits)
 
 
 def _frame_action(frame: Frame, record: bytes, begin: int, end: int) -> None:
     for number, kind, at, to in fields(record, begin, end):
         if number in frame.action or kind not in (_LENGTH, _FLOAT):
-            raise Odd
+            raise IrregularRecord
         frame.action[number] = frame.permit(at, to, _NUMBER if number == DISCRETE else _NONE)
         if number == DISCRETE:
             while at < to:
                 value, after = read_varint(record, at, limit=False)
                 if value < 0 or after > to:
-                    raise Odd
+                    raise IrregularRecord
                 frame.discrete.append((at, after))
                 at = after
         elif number not in (OLD, VALUE, CONTINUOUS) or (to - at) % 4:
-            raise Odd
+            raise IrregularRecord
 
 
 def _frame_observation(frame: Frame, record: bytes, begin: int, end: int, sensor: ObservationDecoder | None) -> tuple[int, int]:
     if sensor is None:
         return begin, begin
     if tuple(Observation.FromString(record[begin:end]).shape) != sensor.sent:
-        raise Odd
+        raise IrregularRecord
     place = None
     for number, kind, at, to in fields(record, begin, end):
         if number == 3:
-            raise Odd
+            raise IrregularRecord
         if number == 4 and kind == _LENGTH:
             pieces = list(fields(record, at, to))
             if place or len(pieces) != 1 or pieces[0][:2] != (1, _LENGTH) or pieces[0][3] - pieces[0][2] != 4 * prod(sensor.sent):
-                raise Odd
+                raise IrregularRecord
             place = pieces[0][2:]
     if place is None:
-        raise Odd
+        raise IrregularRecord
     return frame.permit(*place, _NONE)
 
 
@@ -139,22 +139,22 @@ def fields(data: bytes, begin: int, end: int) -> Iterator[tuple[int, int, int, i
         kind = tag & 7
         start = at
         if tag < 8:
-            raise Odd
+            raise IrregularRecord
         if kind == _VARINT:
             value, at = read_varint(data, at, limit=False)
             if value < 0:
-                raise Odd
+                raise IrregularRecord
         elif kind == _LENGTH:
             length, start = read_varint(data, at)
             at = start + length
             if length < 0:
-                raise Odd
+                raise IrregularRecord
         elif kind == _FLOAT:
             at += 4
         else:
-            raise Odd
+            raise IrregularRecord
         if at > end:
-            raise Odd
+            raise IrregularRecord
         yield tag >> 3, kind, start, at
 
 

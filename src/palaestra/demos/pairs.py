@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from palaestra.core.errors import DemoError
 from palaestra.demos.format import ReadTiming
-from palaestra.demos.record_columns import Columns, join, join_masks
+from palaestra.demos.record_columns import DemoColumns, join, join_masks
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +47,14 @@ class Episode:
     ended: bool  # False: the recording stopped before it did
 
 
-def pairs_of(chunks: Iterable[Columns], timing: ReadTiming, where: str) -> Iterator[Pairs]:
+def pairs_of(chunks: Iterable[DemoColumns], timing: ReadTiming, where: str) -> Iterator[Pairs]:
     """Records as pairs. Raises DemoError for a number that is NaN or infinite."""
     for pairs, _, _ in paired(_finite(chunks, where), timing):
         if len(pairs):
             yield pairs
 
 
-def episodes_of(chunks: Iterable[Columns], timing: ReadTiming, where: str) -> Iterator[Episode]:
+def episodes_of(chunks: Iterable[DemoColumns], timing: ReadTiming, where: str) -> Iterator[Episode]:
     """Records as episodes. Raises DemoError for a number that is NaN or infinite."""
     parts: list[Pairs] = []
     final: tuple[NDArray[np.float32], ...] | None = None
@@ -74,7 +74,7 @@ def episodes_of(chunks: Iterable[Columns], timing: ReadTiming, where: str) -> It
         yield _episode(parts, final)
 
 
-def check_finite(columns: Columns, where: str) -> None:
+def check_finite(columns: DemoColumns, where: str) -> None:
     """Raises DemoError for a number that is NaN or infinite, with its place."""
     named = [("reward", columns.reward), ("group reward", columns.group_reward), ("continuous action", columns.continuous)]
     for name, values in [*((f"observation {i}", column) for i, column in enumerate(columns.obs)), *named]:
@@ -89,7 +89,7 @@ def _episode(parts: list[Pairs], final: tuple[NDArray[np.float32], ...] | None) 
     return Episode(_join(parts), final, bool(parts[-1].terminated[-1] or parts[-1].truncated[-1]))
 
 
-def paired(chunks: Iterable[Columns], timing: ReadTiming) -> Iterator[tuple[Pairs, Columns, NDArray[np.int64]]]:
+def paired(chunks: Iterable[DemoColumns], timing: ReadTiming) -> Iterator[tuple[Pairs, DemoColumns, NDArray[np.int64]]]:
     """Each chunk with the last record before it: its pairs, these records, and which of them each pair was seen in, (N,)."""
     before, episode = None, 0
     for chunk in chunks:
@@ -101,18 +101,18 @@ def paired(chunks: Iterable[Columns], timing: ReadTiming) -> Iterator[tuple[Pair
         yield pairs, columns, rows
 
 
-def _finite(chunks: Iterable[Columns], where: str) -> Iterator[Columns]:
+def _finite(chunks: Iterable[DemoColumns], where: str) -> Iterator[DemoColumns]:
     for chunk in chunks:
         check_finite(chunk, where)
         yield chunk
 
 
-def ends(columns: Columns) -> NDArray[np.bool_]:
+def ends(columns: DemoColumns) -> NDArray[np.bool_]:
     """(N - 1,) the next record is of another episode."""
     return columns.done[:-1] | (columns.id[:-1] != columns.id[1:])
 
 
-def _pairs(columns: Columns, timing: ReadTiming, episode: NDArray[np.int64]) -> tuple[Pairs, NDArray[np.int64]]:
+def _pairs(columns: DemoColumns, timing: ReadTiming, episode: NDArray[np.int64]) -> tuple[Pairs, NDArray[np.int64]]:
     same, done = columns.id[:-1] == columns.id[1:], columns.done[:-1]
     goes_on = same & ~done if timing is ReadTiming.NEXT else same | done
     answered = columns.acted[:-1] if timing is ReadTiming.OWN_RESTARTED else columns.acted[1:]
@@ -126,8 +126,8 @@ def _pairs(columns: Columns, timing: ReadTiming, episode: NDArray[np.int64]) -> 
         columns.discrete[action],
         columns.reward[after],
         columns.group_reward[after],
-        columns.done[after] & ~columns.cut[after],
-        columns.done[after] & columns.cut[after],
+        columns.done[after] & ~columns.truncated[after],
+        columns.done[after] & columns.truncated[after],
         episode[rows],
         columns.id[rows],
     )

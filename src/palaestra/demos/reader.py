@@ -28,8 +28,8 @@ from palaestra.demos.format import (
     spans,
 )
 from palaestra.demos.pairs import Episode, Pairs, episodes_of, pairs_of
-from palaestra.demos.record_columns import Columns, Decoder, join, read_pair
-from palaestra.wire.decode import Infos
+from palaestra.demos.record_columns import DemoColumns, RecordDecoder, join, read_pair
+from palaestra.wire.decode import AgentInfos
 from palaestra.wire.messages import DecodeError, Observation, varint
 from palaestra.wire.observations import ObservationDecoder
 from palaestra.wire.readers import AgentInfoReader
@@ -75,9 +75,9 @@ class Demo:
     def __len__(self) -> int:
         return self.records
 
-    def chunks(self) -> Iterator[Columns]:
+    def chunks(self) -> Iterator[DemoColumns]:
         """All records in order, a megabyte of the file at a time, or less where that would be much more as numbers."""
-        decoder = Decoder(str(self.path), self.spec, self.sensors)
+        decoder = RecordDecoder(str(self.path), self.spec, self.sensors)
         step = max(1, DECODED // (4 * sum(prod(obs.shape) for obs in self.spec.obs) + 1))
         first = 0
         for data, begins, ends in _blocks(self.path, self._start, self.records):
@@ -102,7 +102,7 @@ class Demo:
                     float(chunk.reward[row]),
                     float(chunk.group_reward[row]),
                     bool(chunk.done[row]),
-                    bool(chunk.cut[row]),
+                    bool(chunk.truncated[row]),
                     int(chunk.id[row]),
                     int(chunk.group[row]),
                     None if chunk.mask is None else chunk.mask[row],
@@ -121,7 +121,7 @@ class Demo:
         """The same, an episode at a time, without those of no decision; the last may be open. Holds one episode in memory."""
         return episodes_of(self.chunks(), self.timing, str(self.path))
 
-    def columns(self) -> Columns:
+    def columns(self) -> DemoColumns:
         """All records at once: for files that fit into memory."""
         return join(list(self.chunks()))
 
@@ -279,11 +279,11 @@ def _infer_action(path: Path, start: int, brain: Any, records: int, warnings: li
     )
 
 
-def _infos(info: Any, kept: Sequence[bool]) -> Infos:
+def _infos(info: Any, kept: Sequence[bool]) -> AgentInfos:
     """The first record as a tick of one agent."""
     obs = tuple((blob,) for blob, keep in zip(info.observations, kept, strict=True) if keep)
     number, flag = np.zeros(1, np.float32), np.zeros(1, np.bool_)
-    return Infos(np.array([info.id]), number, flag, flag, np.zeros(1, np.int64), number, (b"",), obs)
+    return AgentInfos(np.array([info.id]), number, flag, flag, np.zeros(1, np.int64), number, (b"",), obs)
 
 
 def _size(blob: bytes) -> int:

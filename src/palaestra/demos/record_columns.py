@@ -22,7 +22,7 @@ _MOST_FRAMES = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
+class DemoColumns:
     """Records of a demonstration in a row, N of them. Numbers may be NaN or infinite, as the file has them."""
 
     first: int  # number of the first of them in the file
@@ -30,7 +30,7 @@ class Columns:
     reward: NDArray[np.float32]  # (N,) since the record before
     group_reward: NDArray[np.float32]  # (N,)
     done: NDArray[np.bool_]  # (N,) an episode ended
-    cut: NDArray[np.bool_]  # (N,) it ended by a limit
+    truncated: NDArray[np.bool_]  # (N,) it ended by a limit
     id: NDArray[np.int64]  # (N,)
     group: NDArray[np.int64]  # (N,) 0: none
     mask: NDArray[np.bool_] | None  # (N, choices) True: allowed; None: nothing is forbidden
@@ -41,20 +41,20 @@ class Columns:
     def __len__(self) -> int:
         return len(self.reward)
 
-    def rows(self, rows: slice) -> Columns:
+    def rows(self, rows: slice) -> DemoColumns:
         """Some of them."""
         cut = {f.name: value[rows] for f in fields(self) if isinstance(value := getattr(self, f.name), np.ndarray)}
         return replace(self, first=self.first + rows.indices(len(self))[0], obs=tuple(column[rows] for column in self.obs), **cut)
 
 
-class Decoder:
+class RecordDecoder:
     """Reads raw records of one behavior. `sensors` has a None for each observation that is left out; `where` begins messages."""
 
     def __init__(self, where: str, spec: BehaviorSpec, sensors: Sequence[ObservationDecoder | None]) -> None:
         self._where, self.spec, self._sensors = where, spec, sensors
         self._frames: dict[int, list[frames.Frame]] = {}
 
-    def read(self, first: int, data: bytes, begins: NDArray[np.int64], ends: NDArray[np.int64]) -> Columns:
+    def read(self, first: int, data: bytes, begins: NDArray[np.int64], ends: NDArray[np.int64]) -> DemoColumns:
         """The records that lie at these places of `data`. Raises DemoError for one that is damaged or does not fit the behavior."""
         columns = empty_columns(self.spec, first, len(begins))
         lengths, everything = ends - begins, np.frombuffer(data, np.uint8)
@@ -97,13 +97,13 @@ class Decoder:
         mask = frame.info.get(frames.MASK)
         return right and (mask is None or mask[1] - mask[0] == action.choices)
 
-    def _many(self, columns: Columns, rows: NDArray[np.int64], table: NDArray[np.uint8], frame: frames.Frame) -> bool:
+    def _many(self, columns: DemoColumns, rows: NDArray[np.int64], table: NDArray[np.uint8], frame: frames.Frame) -> bool:
         """Fills in these rows; whether they have masks."""
         info: list[tuple[int, NDArray[Any], Callable[..., Any]]] = [
             (frames.REWARD, columns.reward, lambda place: frames.floats(table, place)[:, 0]),
             (frames.GROUP_REWARD, columns.group_reward, lambda place: frames.floats(table, place)[:, 0]),
             (frames.DONE, columns.done, lambda place: table[:, place[0]] != 0),
-            (frames.CUT, columns.cut, lambda place: table[:, place[0]] != 0),
+            (frames.MAX_STEP_REACHED, columns.truncated, lambda place: table[:, place[0]] != 0),
             (frames.ID, columns.id, lambda place: frames.numbers(table, place)),
             (frames.GROUP, columns.group, lambda place: frames.numbers(table, place)),
         ]
@@ -120,7 +120,7 @@ class Decoder:
         columns.mask[rows] = table[:, mask[0] : mask[1]] == 0
         return True
 
-    def _actions(self, columns: Columns, rows: NDArray[np.int64], table: NDArray[np.uint8], frame: frames.Frame) -> None:
+    def _actions(self, columns: DemoColumns, rows: NDArray[np.int64], table: NDArray[np.uint8], frame: frames.Frame) -> None:
         old = frame.action.get(frames.OLD, (0, 0))
         new = [place for number, place in frame.action.items() if number in (frames.CONTINUOUS, frames.DISCRETE) and place[0] < place[1]]
         columns.acted[rows] = bool(new) or old[0] < old[1]
@@ -134,13 +134,18 @@ class Decoder:
             columns.continuous[rows] = both[:, : self.spec.action.continuous]
             columns.discrete[rows] = _whole(both[:, self.spec.action.continuous :])
 
-    def _one(self, columns: Columns, row: int, record: bytes) -> bool:
+    def _one(self, columns: DemoColumns, row: int, record: bytes) -> bool:
         """Fills in one row; whether it has a mask."""
         where = f"{self._where}, record {columns.first + row}"
         pair = read_pair(where, record)
         info = pair.agent_info
         columns.reward[row], columns.group_reward[row] = info.reward, info.group_reward
-        columns.done[row], columns.cut[row], columns.id[row], columns.group[row] = info.done, info.max_step_reached, info.id, info.group_id
+        columns.done[row], columns.truncated[row], columns.id[row], columns.group[row] = (
+            info.done,
+            info.max_step_reached,
+            info.id,
+            info.group_id,
+        )
         if len(info.observations) != len(self._sensors):
             raise DemoError(f"{where} has {len(info.observations)} observations; expected {len(self._sensors)}, as in the first")
         kept = [(blob, sensor) for blob, sensor in zip(info.observations, self._sensors, strict=True) if sensor is not None]
@@ -155,7 +160,7 @@ class Decoder:
         columns.mask[row] = np.frombuffer(info.action_mask, np.uint8) == 0
         return True
 
-    def _one_action(self, columns: Columns, row: int, sent: Any, where: str) -> None:
+    def _one_action(self, columns: DemoColumns, row: int, sent: Any, where: str) -> None:
         wanted = self.spec.action
         continuous, discrete = np.array(sent.continuous_actions, np.float32), np.array(sent.discrete_actions, np.int64)
         if not len(continuous) and not len(discrete):
@@ -180,10 +185,10 @@ def read_pair(where: str, record: bytes) -> Any:
         raise DemoError(f"{where}: its {len(record)} bytes ({record[:16].hex(' ')}) are no record; the file is damaged") from None
 
 
-def empty_columns(spec: BehaviorSpec, first: int, count: int) -> Columns:
+def empty_columns(spec: BehaviorSpec, first: int, count: int) -> DemoColumns:
     """Columns of zeros, everything allowed."""
     action: ActionSpec = spec.action
-    return Columns(
+    return DemoColumns(
         first,
         tuple(np.zeros((count, *obs.shape), np.float32) for obs in spec.obs),
         np.zeros(count, np.float32),
@@ -199,14 +204,14 @@ def empty_columns(spec: BehaviorSpec, first: int, count: int) -> Columns:
     )
 
 
-def join(parts: Sequence[Columns]) -> Columns:
+def join(parts: Sequence[DemoColumns]) -> DemoColumns:
     """Columns that follow one another, as one."""
     if len(parts) == 1:
         return parts[0]
-    names = [f.name for f in fields(Columns) if f.name not in ("first", "obs", "mask")]
+    names = [f.name for f in fields(DemoColumns) if f.name not in ("first", "obs", "mask")]
     columns: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
     obs = tuple(np.concatenate(column) for column in zip(*(part.obs for part in parts), strict=True))
-    return Columns(first=parts[0].first, obs=obs, mask=join_masks([(part.mask, len(part)) for part in parts]), **columns)
+    return DemoColumns(first=parts[0].first, obs=obs, mask=join_masks([(part.mask, len(part)) for part in parts]), **columns)
 
 
 def join_masks(masks: Sequence[tuple[NDArray[np.bool_] | None, int]]) -> NDArray[np.bool_] | None:

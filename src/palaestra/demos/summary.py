@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palaestra.core.specs import BehaviorSpec
-from palaestra.demos import Columns, Demo, Pairs, ReadTiming
+from palaestra.demos import Demo, DemoColumns, Pairs, ReadTiming
 from palaestra.demos.pairs import ends, paired
 
 BINS = 40
@@ -71,7 +71,7 @@ class DemoSummary:
     """Of each episode that ended; where none did, of the open one."""
     lengths: list[int] = field(default_factory=list)  # decisions
     ended: int = 0
-    cut: int = 0  # ended by a limit
+    truncated: int = 0  # ended by a limit
     open: int = 0  # without an end: the last, and those broken off
     broken_off: int = 0  # episodes after which another agent goes on without an end
     reward: float = 0.0  # of all records
@@ -131,10 +131,10 @@ class _Sums:
         return np.pad(self.values, (0, max(0, count - len(self.values))))[:count]
 
 
-def _add_records(summary: DemoSummary, fresh: Columns, columns: Columns) -> None:
+def _add_records(summary: DemoSummary, fresh: DemoColumns, columns: DemoColumns) -> None:
     summary.records += len(fresh)
-    summary.ended += int((fresh.done & ~fresh.cut).sum())
-    summary.cut += int((fresh.done & fresh.cut).sum())
+    summary.ended += int((fresh.done & ~fresh.truncated).sum())
+    summary.truncated += int((fresh.done & fresh.truncated).sum())
     summary.broken_off += int((ends(columns) & ~columns.done[:-1]).sum())
     for values in (fresh.reward, fresh.group_reward):
         summary.broken_rewards += int((~np.isfinite(values)).sum())
@@ -168,14 +168,14 @@ def _add_pairs(summary: DemoSummary, pairs: Pairs, spec: BehaviorSpec) -> None:
     summary.forbidden += int(wrong.sum())
 
 
-def oddities(summary: DemoSummary) -> list[str]:
+def find_problems(summary: DemoSummary) -> list[str]:
     """What is worth a look before one learns from it, a line each; what the reader warned of is not repeated."""
     return [*_counts(summary), *_numbers(summary), *_actions(summary)]
 
 
 def _counts(summary: DemoSummary) -> list[str]:
     meta, lines = summary.demo.meta, []
-    done = summary.ended + summary.cut
+    done = summary.ended + summary.truncated
     whole = summary.demo.records == meta.steps
     if whole and meta.episodes != done + 1:
         lines.append(f"its metadata counts {meta.episodes} episodes; expected one more than its {done} ends, as Unity counts")

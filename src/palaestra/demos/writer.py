@@ -158,7 +158,7 @@ class DemoWriter:
         pair = Pair()
         info, action = pair.agent_info, pair.action_info
         info.reward, info.group_reward = record.reward, record.group_reward
-        info.done, info.max_step_reached, info.id, info.group_id = record.done, record.cut, record.id, record.group
+        info.done, info.max_step_reached, info.id, info.group_id = record.done, record.truncated, record.id, record.group
         if record.mask is not None:
             if len(record.mask) != self.spec.action.choices:
                 raise DemoError(f"{self._where(record)}: a mask of {len(record.mask)} choices came; expected {self.spec.action.choices}")

@@ -20,13 +20,13 @@ from gymnasium.envs.registration import EnvSpec, load_env_creator
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 from torch import Tensor
 
-from palaestra.core.errors import EnvError, NotFinite, PalaestraError, raised
+from palaestra.core.errors import EnvError, NotFinite, PalaestraError, exception_summary
 from palaestra.core.plugins import nearest
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action, FinalObs, TimeStep
-from palaestra.envs.gymnasium_copies import SingleEnvs, Views
+from palaestra.envs.gymnasium_copies import BatchedObs, SingleEnvs
 from palaestra.envs.gymnasium_vectors import VectorEnvs, adapted
-from palaestra.envs.self_resets import Suspicion
+from palaestra.envs.self_resets import SelfResetDetector
 from palaestra.envs.spaces import actions_of
 
 DEFAULT_AREAS = 16
@@ -88,7 +88,7 @@ class GymnasiumEnv:
         self._no_action = Action(torch.zeros(n, action.continuous), torch.zeros(n, len(action.branches), dtype=torch.int64))
         self._shown: tuple[Tensor, ...] = ()
         self._acting = self._always
-        self._suspicion = Suspicion()
+        self._suspicion = SelfResetDetector()
 
     def reset(self, seed: int) -> dict[str, TimeStep]:
         """Starts every copy anew."""
@@ -177,7 +177,7 @@ class GymnasiumEnv:
         )
         return {self.behavior: step}
 
-    def _columns(self, views: Views, agents: Tensor) -> tuple[Tensor, ...]:
+    def _columns(self, views: BatchedObs, agents: Tensor) -> tuple[Tensor, ...]:
         columns = tuple([leaf.column(view) for leaf, view in zip(self._leaves, views, strict=True)])
         for leaf, view, column in zip(self._leaves, views, columns, strict=True):
             # A sum is cheap and misses no such number; finite ones that are very large may get here too.
@@ -212,7 +212,7 @@ def _build(spec: EnvSpec, count: int, options: dict[str, Any]) -> SingleEnvs | V
     except (gymnasium.error.Error, ImportError, TypeError) as error:
         raise EnvError(f"{name} cannot be made: {error}") from error
     except Exception as error:  # whatever a user's environment does
-        raise EnvError(f"{name} cannot be made: {raised(error)}") from error
+        raise EnvError(f"{name} cannot be made: {exception_summary(error)}") from error
 
 
 def drawn_by(id: str) -> str | None:

@@ -16,19 +16,19 @@ from palaestra.envs.spaces import observation_leaves, pick
 SUCCESS = "is_success"
 """The key of an info that says whether an episode reached its aim, as robotics environments give it."""
 
-Views = tuple[np.ndarray, ...]  # one array a leaf, (N, ...), as the environment gives them
+BatchedObs = tuple[np.ndarray, ...]  # one array a leaf, (N, ...), as the environment gives them
 
 
 @dataclass(frozen=True, slots=True)
 class Tick:
     """What happened to all copies; N of them, E ended."""
 
-    obs: Views
+    obs: BatchedObs
     reward: np.ndarray  # (N,)
     terminated: np.ndarray  # (N,) bool
     truncated: np.ndarray  # (N,) bool
     ended: np.ndarray  # (E,) int64, rising
-    last: Views  # (E, ...) last observations of the ended episodes; () where none ended
+    last: BatchedObs  # (E, ...) last observations of the ended episodes; () where none ended
     acting: np.ndarray | None = None  # (N,) bool: awaits an action; None: all do
     success: np.ndarray | None = None  # (N,) float32: 1 or 0 where an episode ended and said so, else NaN; None: nothing was said
 
@@ -50,7 +50,7 @@ class SingleEnvs:
         """How many there are."""
         return len(self._envs)
 
-    def reset(self, seed: int) -> Views:
+    def reset(self, seed: int) -> BatchedObs:
         """Starts every copy anew, each with a seed of its own."""
         seeds = np.random.SeedSequence(seed).generate_state(len(self._envs)).tolist()
         return self._gather([env.reset(seed=seed)[0] for env, seed in zip(self._envs, seeds, strict=True)])
@@ -110,7 +110,7 @@ class SingleEnvs:
     def _same(self, one: Any, other: Any) -> bool:
         return all(np.array_equal(pick(leaf, one), pick(leaf, other)) for leaf in self.leaves)
 
-    def _gather(self, observations: list[Any]) -> Views:
+    def _gather(self, observations: list[Any]) -> BatchedObs:
         return tuple([np.array([pick(leaf, observation) for observation in observations]) for leaf in self.leaves])
 
 

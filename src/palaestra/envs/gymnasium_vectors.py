@@ -13,7 +13,7 @@ from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
 from palaestra.core.errors import EnvError
-from palaestra.envs.gymnasium_copies import SUCCESS, SingleEnvs, Tick, Views, rewards, successes
+from palaestra.envs.gymnasium_copies import SUCCESS, BatchedObs, SingleEnvs, Tick, rewards, successes
 from palaestra.envs.self_resets import FINAL_KEYS
 from palaestra.envs.spaces import observation_leaves, pick
 
@@ -35,7 +35,7 @@ class VectorEnvs:
         """How many environments there are."""
         return self._envs.num_envs
 
-    def reset(self, seed: int) -> Views:
+    def reset(self, seed: int) -> BatchedObs:
         """Starts every environment anew."""
         return self._split(self._envs.reset(seed=seed)[0])
 
@@ -54,12 +54,12 @@ class VectorEnvs:
         """Closes it."""
         self._envs.close()
 
-    def _step(self, actions: np.ndarray) -> tuple[Views, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+    def _step(self, actions: np.ndarray) -> tuple[BatchedObs, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         obs, reward, terminated, truncated, infos = self._envs.step(actions)
         terminated, truncated = np.array(terminated, np.bool_), np.array(truncated, np.bool_)
         return self._split(obs), rewards(reward, self.count), terminated, truncated, infos
 
-    def _split(self, observation: Any) -> Views:
+    def _split(self, observation: Any) -> BatchedObs:
         return tuple([np.asarray(pick(leaf, observation)) for leaf in self.leaves])
 
 
@@ -76,7 +76,7 @@ class SameStep(VectorEnvs):
             success = _success(infos.get("final_info", infos), ended, self.count)
         return Tick(obs, reward, terminated, truncated, ended, last, success=success)
 
-    def _last(self, infos: dict[str, Any], ended: np.ndarray) -> Views:
+    def _last(self, infos: dict[str, Any], ended: np.ndarray) -> BatchedObs:
         """Infos have an object an environment, or are batched as observations are."""
         final = next((infos[key] for key in FINAL_KEYS if key in infos), None)
         if final is None:
@@ -99,7 +99,7 @@ class NextStep(VectorEnvs):
         super().__init__(envs, name)
         self._ended = np.zeros(envs.num_envs, np.bool_)
 
-    def reset(self, seed: int) -> Views:
+    def reset(self, seed: int) -> BatchedObs:
         """Starts every environment anew."""
         self._ended[:] = False
         return super().reset(seed)
@@ -149,7 +149,7 @@ class Disabled(VectorEnvs):
             self._check(others, tuple([view[~mask] for view in obs]))
         return Tick(obs, reward, terminated, truncated, ended, last, success=success)
 
-    def _check(self, before: Views, after: Views) -> None:
+    def _check(self, before: BatchedObs, after: BatchedObs) -> None:
         """Once: a `reset` that does not know masks would break off the episodes of all areas."""
         self._trusted = True
         if not all(np.array_equal(one, other) for one, other in zip(before, after, strict=True)):

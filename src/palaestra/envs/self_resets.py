@@ -1,6 +1,6 @@
 """Environments of Gymnasium that reset themselves inside `step`, so that the last observation of an episode is lost.
 
-`ResetWatch` sees an environment call its own `reset`; `Suspicion` knows one that starts anew in another
+`ResetWatch` sees an environment call its own `reset`; `SelfResetDetector` knows one that starts anew in another
 way by what it shows at the ends of episodes.
 """
 
@@ -18,7 +18,7 @@ from torch import Tensor
 FINAL_KEYS = ("final_obs", "final_observation", "terminal_observation")
 """Where infos hold the last observation: Gymnasium's key, that of its versions before 1.0, Stable-Baselines3's."""
 SEEN = "_palaestra_seen_reset"
-ENOUGH = 20
+EPISODES_NEEDED = 20
 """Ended episodes after which what they showed is judged."""
 
 
@@ -77,11 +77,11 @@ def _transforms(env: gymnasium.Env) -> bool:
     return env.observation_space != env.unwrapped.observation_space
 
 
-class Suspicion:
+class SelfResetDetector:
     """Compares last observations with first ones.
 
     An environment that starts anew within `step` shows, at every end, something like a first observation, while the
-    observation before it was unlike one. Judged once, after `ENOUGH` episodes.
+    observation before it was unlike one. Judged once, after `EPISODES_NEEDED` episodes.
     """
 
     def __init__(self) -> None:
@@ -104,7 +104,7 @@ class Suspicion:
         self._ends += len(last[0])
         self._alike += int(self._like_first(last).sum())
         self._before += int(self._like_first(before).sum())
-        if self._ends < ENOUGH:
+        if self._ends < EPISODES_NEEDED:
             return False
         self.open = False
         return self._alike == self._ends and self._before <= self._ends // 10

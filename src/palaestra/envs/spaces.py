@@ -22,7 +22,7 @@ from palaestra.core.errors import EnvError
 from palaestra.core.specs import ActionSpec, ObsSpec, RawObs
 from palaestra.core.timestep import Action
 
-MOST_CHANNELS = 4  # a uint8 array with a last axis longer than this may have its channels first
+MAX_CHANNELS = 4  # a uint8 array with a last axis longer than this may have its channels first
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ def _image(path: tuple[Hashable, ...], name: str, space: spaces.Box) -> Image | 
     if len(space.shape) != 3 or not (is_uint8 or within_one):
         return None
     first, _, last = space.shape
-    channels = 0 if last > MOST_CHANNELS >= first else 2
+    channels = 0 if last > MAX_CHANNELS >= first else 2
     height, width = np.delete(space.shape, channels).tolist()
     scale = 1 / 255 if is_uint8 else 1.0
     raw = RawObs(space.shape, channels=channels, scale=scale)

@@ -32,13 +32,13 @@ class Transfer:
 
     def reset(self, seed: int) -> dict[str, TimeStep]:
         """As the environment."""
-        return {name: moved(step, self.device) for name, step in self._env.reset(seed).items()}
+        return {name: to_device(step, self.device) for name, step in self._env.reset(seed).items()}
 
     def step(self, actions: Mapping[str, Action]) -> dict[str, TimeStep]:
         """As the environment."""
         there = self._env.device
         on_its_device = {name: Action(a.continuous.to(there), a.discrete.to(there)) for name, a in actions.items()}
-        return {name: moved(step, self.device) for name, step in self._env.step(on_its_device).items()}
+        return {name: to_device(step, self.device) for name, step in self._env.step(on_its_device).items()}
 
     def set_parameters(self, values: Mapping[str, Tensor]) -> None:
         """As the environment."""
@@ -91,7 +91,7 @@ class Transfer:
         self._env.close()
 
 
-def moved(step: TimeStep, device: torch.device) -> TimeStep:
+def to_device(step: TimeStep, device: torch.device) -> TimeStep:
     """The table on a device, with a row for every slot among its ends, as accelerators have them."""
     finals = tuple(now.index_copy(0, step.ends.slots, last) for now, last in zip(step.obs, step.ends.obs, strict=True))
     slots = torch.arange(len(step.reward), device=device)

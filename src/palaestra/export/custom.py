@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from palaestra.core.errors import ExportError, raised
+from palaestra.core.errors import ExportError, exception_summary
 from palaestra.export.graph import BATCH, OPSET, Graph, Node
 from palaestra.models.custom import OwnModule
 
@@ -163,4 +163,4 @@ def _place(own: OwnModule, node: str) -> str:
 
 def _first_line(error: Exception) -> str:
     """torch and onnxruntime tell a whole page."""
-    return next(iter(raised(error).splitlines()), "")
+    return next(iter(exception_summary(error).splitlines()), "")

@@ -19,8 +19,8 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 
-from palaestra.core.errors import PalaestraError, PluginError, raised
-from palaestra.core.plugins import find_own
+from palaestra.core.errors import PalaestraError, PluginError, exception_summary
+from palaestra.core.plugins import find_plugin
 
 PROBE = 2
 """Rows of the first question: with one, a module that mixes rows would pass."""
@@ -46,7 +46,7 @@ def own_body(name: str, inputs: int, hidden: int, layers: int) -> OwnModule:
 
 def find_class(kind: str, title: str, name: str) -> type[nn.Module]:
     """The class that `package.module:Class`, or else an entry point of the group `palaestra.<kind>`, refers to. Raises PluginError."""
-    found = find_own(kind, title, name)
+    found = find_plugin(kind, title, name)
     if not (isinstance(found, type) and issubclass(found, nn.Module)):
         raise PluginError(f"{title} is {found!r}; expected a class that inherits from torch.nn.Module")
     return found
@@ -59,7 +59,7 @@ def make_own(cls: type[nn.Module], title: str, shape: tuple[int, ...], hidden: i
     except PalaestraError:
         raise
     except Exception as error:  # whatever a user's class does
-        raise PluginError(f"{title} could not be made with {arguments}: {raised(error)}") from error
+        raise PluginError(f"{title} could not be made with {arguments}: {exception_summary(error)}") from error
     for name, part in module.named_modules():
         if isinstance(part, _BatchNorm | _DropoutNd):
             kind = type(part).__name__
@@ -74,7 +74,7 @@ def _probe(own: OwnModule) -> None:
     try:
         answer = own(torch.zeros(PROBE, *own.shape))
     except Exception as error:  # whatever a user's module does
-        raise PluginError(f"{own.title} cannot take {_sizes(PROBE, *own.shape)}: {raised(error)}") from error
+        raise PluginError(f"{own.title} cannot take {_sizes(PROBE, *own.shape)}: {exception_summary(error)}") from error
     expected = (PROBE, own.hidden)
     if not isinstance(answer, Tensor):
         raise PluginError(f"{own.title} answered with a {type(answer).__name__}; expected a tensor {_sizes(*expected)}")

@@ -17,7 +17,7 @@ from torch import Tensor
 from palaestra.core.errors import DemoError, EmptyDemo
 from palaestra.core.files import scratch_folder
 from palaestra.core.specs import ActionSpec, BehaviorSpec, differences
-from palaestra.core.system_memory import free_memory, size_of
+from palaestra.core.system_memory import format_bytes, free_memory
 from palaestra.demos import Demo, Pairs, read_demo
 from palaestra.rewards.expert_decisions import Decisions, FileWriter, MemoryWriter, StoredDecisions, row_of
 
@@ -121,9 +121,9 @@ def _writer(spec: BehaviorSpec, most: int, typed: str) -> MemoryWriter | FileWri
     if held + most * BESIDE <= memory // 2:
         return MemoryWriter(spec, most)
     raise DemoError(
-        f"demo_path {typed}: its {most:,} decisions take {size_of(stored)} on disk or {size_of(held)} of memory, but {size_of(disk)} are "
-        f"free in {folder}, of which {size_of(LEFT_ON_DISK)} must stay so, and {size_of(memory)} of memory; learn from fewer "
-        f"demonstrations, or make room on disk (--results-dir chooses another)"
+        f"demo_path {typed}: its {most:,} decisions take {format_bytes(stored)} on disk or {format_bytes(held)} of memory, but "
+        f"{format_bytes(disk)} are free in {folder}, of which {format_bytes(LEFT_ON_DISK)} must stay so, and {format_bytes(memory)} of "
+        f"memory; learn from fewer demonstrations, or make room on disk (--results-dir chooses another)"
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from palaestra.core.rng_state import go_to, position_of
+from palaestra.core.rng_state import restore_rng, save_rng
 from palaestra.scenario.settings import SelfPlaySettings
 
 LEARNING = -1
@@ -97,9 +97,9 @@ class Pool:
 
     def state_dict(self) -> dict[str, Any]:
         """The numbers, and where the stream of chance is."""
-        return {"numbers": list(self.numbers), "chance": position_of(self._generator)}
+        return {"numbers": list(self.numbers), "chance": save_rng(self._generator)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on from there; a smaller window keeps the newest."""
         self.numbers = list(state["numbers"])[-self.settings.window :]
-        go_to(self._generator, state["chance"])
+        restore_rng(self._generator, state["chance"])

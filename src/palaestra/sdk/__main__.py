@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 
-from palaestra.core.errors import EnvError, PalaestraError, raised
+from palaestra.core.errors import EnvError, PalaestraError, exception_summary
 from palaestra.sdk.game import Game
 from palaestra.sdk.launch import run
 
@@ -83,7 +83,7 @@ def _file(file: Path) -> ModuleType:
     try:
         spec.loader.exec_module(module)
     except Exception as error:  # whatever an author's file does
-        raise EnvError(f"{file} cannot be loaded: {raised(error)}") from error
+        raise EnvError(f"{file} cannot be loaded: {exception_summary(error)}") from error
     return module
 
 
@@ -91,7 +91,9 @@ def _module(name: str) -> ModuleType:
     try:
         return importlib.import_module(name)
     except Exception as error:  # whatever an author's module does
-        raise EnvError(f"module '{name}' cannot be imported: {raised(error)}; a file is given as a path that ends in .py") from error
+        raise EnvError(
+            f"module '{name}' cannot be imported: {exception_summary(error)}; a file is given as a path that ends in .py"
+        ) from error
 
 
 def pack(game: Path, out: Path | None = None, platform: str = sys.platform) -> Path:

@@ -58,7 +58,12 @@ class Alone:
     def _count(self, one: AgentOutputs) -> None:
         infos = one.infos
         for id, reward, group_reward, done, cut in zip(
-            infos.id.tolist(), infos.reward.tolist(), infos.group_reward.tolist(), infos.done.tolist(), infos.cut.tolist(), strict=True
+            infos.id.tolist(),
+            infos.reward.tolist(),
+            infos.group_reward.tolist(),
+            infos.done.tolist(),
+            infos.truncated.tolist(),
+            strict=True,
         ):
             at = one.key, id
             self._returns[at][0] += reward

@@ -9,7 +9,7 @@ from inspect import Parameter, signature
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
-from palaestra.core.errors import EnvError, PalaestraError, raised
+from palaestra.core.errors import EnvError, PalaestraError, exception_summary
 from palaestra.sdk.areas import Areas
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Game:
         except PalaestraError:
             raise
         except Exception as error:
-            raise EnvError(f"game '{self.name}' could not be made: {raised(error)}") from error
+            raise EnvError(f"game '{self.name}' could not be made: {exception_summary(error)}") from error
 
     def play(self, argv: Sequence[str] | None = None) -> None:
         """Plays as a process of its own: with a trainer, where the command line names its port."""

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from palaestra.core.errors import ConfigError, ExportError, PluginError, raised
+from palaestra.core.errors import ConfigError, ExportError, PluginError, exception_summary
 from palaestra.core.metrics import Metrics
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Decision, FinalObs, TimeStep
@@ -101,7 +101,7 @@ def _check_network(trainer: Trainer, spec: BehaviorSpec, settings: BehaviorSetti
             export(network, spec, Path(folder, "model.onnx"))
             compare(network, spec, Path(folder, "model.onnx"), rows=EXPORT_ROWS)
     except (ExportError, AttributeError, AssertionError) as error:
-        raise PluginError(f"{where}: its network cannot be exported: {raised(error)}; {GUIDE}") from error
+        raise PluginError(f"{where}: its network cannot be exported: {exception_summary(error)}; {GUIDE}") from error
 
 
 class _Tables:

@@ -8,8 +8,8 @@ from pydantic import ConfigDict, Field, SerializeAsAny, TypeAdapter, ValidationI
 from typing_extensions import TypedDict
 
 from palaestra.core.errors import PluginError
-from palaestra.core.plugins import find_own, nearest, registry
-from palaestra.core.settings import NO_OWN_CODE, Settings, field_error
+from palaestra.core.plugins import find_plugin, nearest, registry
+from palaestra.core.settings import SKIP_USER_CODE, Settings, field_error
 from palaestra.models.settings import NetworkSettings
 from palaestra.rewards.settings import REWARDS, ExtrinsicSettings, RewardSettings
 from palaestra.scenario.settings import SelfPlaySettings
@@ -126,7 +126,7 @@ class BehaviorSettings(Settings):
 
 
 def _imports_nothing(info: ValidationInfo) -> bool:
-    return bool(info.context and info.context.get(NO_OWN_CODE))
+    return bool(info.context and info.context.get(SKIP_USER_CODE))
 
 
 def hyperparameters_class(trainer_type: str, own_code: bool = True) -> type[Settings]:
@@ -147,7 +147,7 @@ OF_AN_INSTANCE = ("network", "policy", "rollout_size", "keeps")
 def trainer_class(name: str) -> type[Any]:
     """The class that a `trainer_type` names. Raises PluginError where there is none, or where it is no trainer."""
     title = f"trainer '{name}'"
-    found = find_own("trainers", title, name)
+    found = find_plugin("trainers", title, name)
     if not isinstance(found, type):
         raise PluginError(f"{title} is {found!r}; expected a class")
     must_have(found, OF_A_CLASS, title)

@@ -12,7 +12,7 @@ import torch
 from palaestra.core.errors import ConfigError
 from palaestra.core.metrics import Metrics
 from palaestra.core.specs import BehaviorSpec
-from palaestra.core.system_memory import free_memory, keep_freed_memory, size_of
+from palaestra.core.system_memory import format_bytes, free_memory, keep_freed_memory
 from palaestra.data.replay import Replay
 from palaestra.data.rollout import Rollout, TransitionTable
 from palaestra.models.policy import NetworkPolicy
@@ -89,7 +89,7 @@ class SAC:
             return []
         check_room(self.replay)
         self._told, kept = True, "is" if self.saves_replay else "is not"
-        size = size_of(self.replay.bytes_needed)
+        size = format_bytes(self.replay.bytes_needed)
         beyond = [
             obs.name for obs, as_bytes in zip(self.replay.spec.obs, self.replay.as_bytes, strict=True) if obs.is_visual and not as_bytes
         ]
@@ -201,12 +201,12 @@ def check_room(replay: Replay) -> None:
         free, promised = _free(replay)
     if needed > free:
         where = "on the GPU" if replay.device.type == "cuda" else "of memory"
-        beside = f" beside the {size_of(promised)} that replays of other behaviors will take" if promised else ""
+        beside = f" beside the {format_bytes(promised)} that replays of other behaviors will take" if promised else ""
         fitting = int(replay.size * free / replay.bytes_needed * 0.8)
         advice = f"a buffer_size of {fitting:,} would fit" if fitting else "make theirs smaller"
         raise ConfigError(
-            f"hyperparameters.buffer_size: a replay of {replay.size:,} decisions takes {size_of(replay.bytes_needed)}, but "
-            f"{size_of(free)} {where} are free{beside}; {advice}"
+            f"hyperparameters.buffer_size: a replay of {replay.size:,} decisions takes {format_bytes(replay.bytes_needed)}, but "
+            f"{format_bytes(free)} {where} are free{beside}; {advice}"
         )
     _admitted.add(replay)
 

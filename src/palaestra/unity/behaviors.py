@@ -14,8 +14,8 @@ from palaestra.unity.exception import UnityEnvironmentException
 from palaestra.unity.logging_util import get_logger
 from palaestra.unity.reading import TensorReader, action_spec
 from palaestra.wire import encode
-from palaestra.wire.decode import Incoming
-from palaestra.wire.handshake import greet
+from palaestra.wire.decode import GameMessage
+from palaestra.wire.handshake import read_game_version
 from palaestra.wire.messages import message_class
 
 Steps = tuple[DecisionSteps, TerminalSteps]
@@ -42,7 +42,7 @@ class Behaviors:
     def greet(self, hello: Any) -> None:
         """Takes what a game says of itself first. Raises UnityEnvironmentException where it speaks another protocol."""
         try:
-            game = greet(hello)
+            game = read_game_version(hello)
         except EnvError as error:
             raise UnityEnvironmentException(f"cannot talk to this game: {error}") from error
         logger = get_logger(__name__)
@@ -51,7 +51,7 @@ class Behaviors:
             logger.warning("the game does not have the capabilities of package 1.0; some of what this API promises may not work with it")
         self._package = re.match(r"\d{1,9}", game.package, re.ASCII)
 
-    def read(self, incoming: Incoming) -> dict[str, Steps]:
+    def read(self, incoming: GameMessage) -> dict[str, Steps]:
         """Steps of the behaviors whose agents came, by key."""
         announced = [] if incoming.hello is None else list(incoming.hello.brain_parameters)
         for brain in announced:
@@ -65,7 +65,7 @@ class Behaviors:
             get_logger(__name__).warning(f"agents of behavior '{key}' came, which the game never described; they are passed over")
         return {key: self._readers[key].read(incoming.infos[key]) for key in order}
 
-    def _meet(self, key: str, incoming: Incoming) -> None:
+    def _meet(self, key: str, incoming: GameMessage) -> None:
         major = int(self._package[0]) if self._package else None
         reader = TensorReader(key, action_spec(self._brains[key]), incoming.infos[key], major)
         self._readers[key], self.specs[key] = reader, reader.spec

@@ -14,7 +14,7 @@ from palaestra.unity.behaviors import Behaviors, Heard
 from palaestra.unity.communicator import Communicator, UnityMessageProto
 from palaestra.unity.exception import UnityCommunicatorStoppedException, UnityEnvironmentException, UnityNotFiniteException
 from palaestra.wire import encode
-from palaestra.wire.decode import Incoming, decode
+from palaestra.wire.decode import GameMessage, decode
 
 GRACE = 60.0
 """Seconds that a game which was told to end has for it."""
@@ -83,7 +83,7 @@ def _input(raw: bytes) -> Any:
     return UnityMessageProto.FromString(raw).unity_input
 
 
-def _incoming(output: Any) -> Incoming:
+def _incoming(output: Any) -> GameMessage:
     """From a UnityOutputProto of ours, or of another package with the same messages."""
     message = UnityMessageProto()
     message.header.status = encode.OK

@@ -28,7 +28,7 @@ from palaestra.unity.exception import (
 )
 from palaestra.unity.logging_util import get_logger
 from palaestra.wire import encode
-from palaestra.wire.decode import Incoming, decode
+from palaestra.wire.decode import GameMessage, decode
 from palaestra.wire.server import Call, HungUp, Inbox, Server
 
 LOOK_EVERY = 0.25
@@ -145,7 +145,7 @@ class UnityGame:
         else:
             self._broke()
 
-    def _receive(self) -> Incoming:
+    def _receive(self) -> GameMessage:
         """The next message. Its call is left to be answered."""
         patience = self._options.wait_for()
         deadline = time.monotonic() + patience

@@ -19,7 +19,7 @@ from palaestra.unity.base_env import (
     TerminalSteps,
 )
 from palaestra.unity.exception import UnityNotFiniteException, UnityObservationException
-from palaestra.wire.decode import Infos
+from palaestra.wire.decode import AgentInfos
 from palaestra.wire.messages import DecodeError, Observation
 from palaestra.wire.observations import NONE, VARIABLE, ObservationDecoder
 
@@ -42,13 +42,13 @@ class TensorReader:
     Raises UnityObservationException, and UnityNotFiniteException for a number that is none; so does `read`.
     """
 
-    def __init__(self, key: str, action: ActionSpec, infos: Infos, package_major: int | None = None) -> None:
+    def __init__(self, key: str, action: ActionSpec, infos: AgentInfos, package_major: int | None = None) -> None:
         self._key = key
         made = [_column(key, i, int(infos.id[0]), column[0], package_major) for i, column in enumerate(infos.obs)]
         self._columns = [column for column, _ in made]
         self.spec = BehaviorSpec([spec for _, spec in made], action)
 
-    def read(self, infos: Infos) -> tuple[DecisionSteps, TerminalSteps]:
+    def read(self, infos: AgentInfos) -> tuple[DecisionSteps, TerminalSteps]:
         """Those that ask, and those that ended, each in the order of the message."""
         if len(infos.obs) != len(self._columns):
             raise UnityObservationException(
@@ -73,14 +73,14 @@ class TensorReader:
         terminals = TerminalSteps(
             [column[ended] for column in obs],
             infos.reward[ended],
-            infos.cut[ended],
+            infos.truncated[ended],
             ids[ended],
             infos.group[ended].tolist(),
             infos.group_reward[ended],
         )
         return decisions, terminals
 
-    def _masks(self, infos: Infos) -> list[NDArray[np.bool_]] | None:
+    def _masks(self, infos: AgentInfos) -> list[NDArray[np.bool_]] | None:
         """A branch each, (N, choices) of those that ask. A mask of a wrong length forbids nothing."""
         branches = self.spec.action_spec.discrete_branches
         written = [mask for mask, done in zip(infos.mask, infos.done.tolist(), strict=True) if not done]

@@ -12,7 +12,7 @@ from palaestra.core.errors import ProtocolError
 from palaestra.unity.base_env import BehaviorSpec, DecisionSteps, TerminalSteps
 from palaestra.unity.exception import UnityNotFiniteException, UnityObservationException
 from palaestra.unity.reading import TensorReader, action_spec
-from palaestra.wire.decode import Infos
+from palaestra.wire.decode import AgentInfos
 from palaestra.wire.images import SIGNATURE, Picture, picture_size, read_pictures
 
 PNG_HEADER = SIGNATURE
@@ -48,13 +48,13 @@ def process_pixels(image_bytes: bytes, expected_channels: int, mappings: Sequenc
         raise UnityObservationException(str(error)) from error
 
 
-def _infos(agents: Collection[Any]) -> Infos:
+def _infos(agents: Collection[Any]) -> AgentInfos:
     observations = [[one.SerializeToString() for one in agent.observations] for agent in agents]
     if len(set(map(len, observations))) > 1:
         raise UnityObservationException(
             f"agents of one behavior sent {sorted(set(map(len, observations)))} observations; expected as many each"
         )
-    return Infos(
+    return AgentInfos(
         np.array([agent.id for agent in agents], np.int64),
         np.array([agent.reward for agent in agents], np.float32),
         np.array([agent.done for agent in agents], np.bool_),

@@ -13,17 +13,17 @@ from numpy.typing import NDArray
 
 from palaestra.core.errors import NotFinite, ProtocolError
 from palaestra.wire.encode import OK
-from palaestra.wire.messages import Columns, DecodeError
+from palaestra.wire.messages import DecodeError, ShallowMessage
 
 
 @dataclass(frozen=True, slots=True)
-class Infos:
+class AgentInfos:
     """What one message says of the agents of one behavior key, in its order. N agents; ended and asking ones alike."""
 
     id: NDArray[np.int64]  # (N,) unique among those that ask; the same id may end and ask
     reward: NDArray[np.float32]  # (N,)
     done: NDArray[np.bool_]  # (N,) the episode ended; else it asks for an action
-    cut: NDArray[np.bool_]  # (N,) it ended by a limit, not by what happened: truncated
+    truncated: NDArray[np.bool_]  # (N,) it ended by a limit, not by what happened: truncated
     group: NDArray[np.int64]  # (N,) 0: none
     group_reward: NDArray[np.float32]  # (N,)
     mask: tuple[bytes, ...]  # N of them; a byte a choice, 1: forbidden; empty: nothing is
@@ -31,16 +31,16 @@ class Infos:
 
 
 @dataclass(frozen=True, slots=True)
-class Incoming:
+class GameMessage:
     """One message of a game."""
 
     status: int  # 200; anything else: the game says goodbye
     hello: Any  # UnityRLInitializationOutputProto, or None: what the game says of itself and of new behaviors (brain_parameters)
-    infos: Mapping[str, Infos]  # by behavior key, such as 'Ball?team=0'; keys without agents are left out
+    infos: Mapping[str, AgentInfos]  # by behavior key, such as 'Ball?team=0'; keys without agents are left out
     side_channel: bytes
 
 
-def decode(raw: bytes) -> Incoming:
+def decode(raw: bytes) -> GameMessage:
     """Reads one message of a game. Of a goodbye only the status is read.
 
     Raises:
@@ -48,7 +48,7 @@ def decode(raw: bytes) -> Incoming:
         NotFinite: a reward that is NaN or infinite.
     """
     try:
-        message = Columns.FromString(raw)
+        message = ShallowMessage.FromString(raw)
     except DecodeError as error:
         raise ProtocolError(f"{_shown(raw)} are no message of ML-Agents' protocol; is it a Unity game that connected here?") from error
     if not message.HasField("header"):
@@ -57,20 +57,20 @@ def decode(raw: bytes) -> Incoming:
         raise ProtocolError(f"{_shown(raw)} are a message of a trainer, not of a game; does another trainer connect to this port?")
     status = message.header.status
     if status != OK:
-        return Incoming(status, None, {}, b"")
+        return GameMessage(status, None, {}, b"")
     output = message.unity_output
     hello = output.rl_initialization_output if output.HasField("rl_initialization_output") else None
     listed = output.rl_output.agentInfos
     infos = {key: _infos(key, agents.value) for key, agents in listed.items() if agents.value}
     if len(infos) > 1:
         _check_teams(infos)
-    return Incoming(status, hello, infos, output.rl_output.side_channel)
+    return GameMessage(status, hello, infos, output.rl_output.side_channel)
 
 
 _fields = attrgetter("id", "reward", "done", "max_step_reached", "group_id", "group_reward", "action_mask", "observations")
 
 
-def _infos(key: str, agents: Iterable[Any]) -> Infos:
+def _infos(key: str, agents: Iterable[Any]) -> AgentInfos:
     ids, rewards, dones, cuts, groups, group_rewards, masks, observations = zip(*map(_fields, agents), strict=True)
     try:
         obs = tuple(zip(*observations, strict=True))
@@ -78,7 +78,7 @@ def _infos(key: str, agents: Iterable[Any]) -> Infos:
         raise ProtocolError(_uneven(key, ids, observations)) from None
     if not obs:
         raise ProtocolError(f"behavior '{key}', agent {ids[0]} sent no observation; an agent needs at least one sensor to learn from")
-    infos = Infos(
+    infos = AgentInfos(
         np.array(ids, np.int64),
         np.array(rewards, np.float32),
         np.array(dones, np.bool_),
@@ -92,7 +92,7 @@ def _infos(key: str, agents: Iterable[Any]) -> Infos:
     return infos if len(set(ids)) == len(ids) or _each_once(infos) else _once(key, infos)
 
 
-def _check(key: str, infos: Infos) -> None:
+def _check(key: str, infos: AgentInfos) -> None:
     """Raises for a number that no agent can have."""
     for what, numbers in (("id", infos.id), ("group", infos.group)):
         if numbers.min() < 0:
@@ -105,13 +105,13 @@ def _check(key: str, infos: Infos) -> None:
             raise NotFinite(key, int(infos.id[row]), what, float(values[row]))
 
 
-def _each_once(infos: Infos) -> bool:
+def _each_once(infos: AgentInfos) -> bool:
     """Whether no id asks twice or ends twice; many end and ask."""
     asking, ended = infos.id[~infos.done].tolist(), infos.id[infos.done].tolist()
     return len(set(asking)) == len(asking) and len(set(ended)) == len(ended)
 
 
-def _once(key: str, infos: Infos) -> Infos:
+def _once(key: str, infos: AgentInfos) -> AgentInfos:
     """The same without second ends of an id. Raises ProtocolError for one that asks twice."""
     ids = infos.id.tolist()
     asking = Counter(id for id, done in zip(ids, infos.done, strict=True) if not done)
@@ -120,11 +120,11 @@ def _once(key: str, infos: Infos) -> Infos:
             raise ProtocolError(_asks_twice(f"behavior '{key}'", id))
     seen: set[tuple[int, bool]] = set()
     rows = [row for row, end in enumerate(zip(ids, infos.done.tolist(), strict=True)) if not (end in seen or seen.add(end))]
-    return Infos(
+    return AgentInfos(
         infos.id[rows],
         infos.reward[rows],
         infos.done[rows],
-        infos.cut[rows],
+        infos.truncated[rows],
         infos.group[rows],
         infos.group_reward[rows],
         tuple(infos.mask[row] for row in rows),
@@ -132,7 +132,7 @@ def _once(key: str, infos: Infos) -> Infos:
     )
 
 
-def _check_teams(infos: Mapping[str, Infos]) -> None:
+def _check_teams(infos: Mapping[str, AgentInfos]) -> None:
     """Raises ProtocolError where an id asks in two teams of one behavior, which share a table."""
     teams: dict[str, list[str]] = {}
     for key in infos:

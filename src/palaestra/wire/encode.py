@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palaestra.core.specs import ActionSpec
-from palaestra.wire.messages import Columns, message_class, varint
+from palaestra.wire.messages import ShallowMessage, message_class, varint
 
 COMMUNICATION = "1.5.0"
 """The protocol's version that we speak."""
@@ -53,11 +53,11 @@ def step(actions: Mapping[str, bytes], side_channel: bytes) -> bytes:
 
 def goodbye() -> bytes:
     """Any status but 200 ends the game."""
-    return Columns(header={"status": GOODBYE}).SerializeToString()
+    return ShallowMessage(header={"status": GOODBYE}).SerializeToString()
 
 
 def _message() -> Any:
-    return Columns(header={"status": OK})
+    return ShallowMessage(header={"status": OK})
 
 
 class ActionWriter:

@@ -38,7 +38,7 @@ class GameVersion:
         return f"package version {self.package or 'unknown'} and communication version {self.communication}{off}"
 
 
-def greet(hello: Any) -> GameVersion:
+def read_game_version(hello: Any) -> GameVersion:
     """Raises EnvError for a game that speaks another protocol: no restart could help."""
     version, package = hello.communication_version, hello.package_version
     match = re.fullmatch(r"(\d+)\.(\d+)(?:\.(\d+))?", version)

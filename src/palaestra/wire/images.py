@@ -18,9 +18,9 @@ from PIL.PngImagePlugin import PngImageFile
 from palaestra.core.errors import ProtocolError
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
-MOST_PIXELS = 1 << 26
+MAX_PIXELS = 1 << 26
 """Pixels of the largest picture that is decoded, 8192 x 8192."""
-MOST_FOLDED = 4
+MAX_AVERAGED = 4
 """Channels of PNGs that one of an observation may be made of: a grey image comes as three or four."""
 MANY, LARGE = 8, 128 * 128
 """Pictures of a message, and pixels of each, from which on several threads are faster than one."""
@@ -113,9 +113,9 @@ def _checked(picture: Picture, shape: tuple[int, ...]) -> tuple[list[_Png], _Pla
             )
     try:
         sources, widths = _plan(tuple(png.channels for png in pngs), picture.mapping, shape[0])
-        if (needed := max(map(max, sources)) + 1) > MOST_FOLDED * shape[0] + 3:
+        if (needed := max(map(max, sources)) + 1) > MAX_AVERAGED * shape[0] + 3:
             raise ValueError(
-                f"its {len(pngs)} PNGs have {needed} channels for {shape[0]}; expected at most {MOST_FOLDED} for each and 3 more"
+                f"its {len(pngs)} PNGs have {needed} channels for {shape[0]}; expected at most {MAX_AVERAGED} for each and 3 more"
             )
         return pngs, (sources, widths)
     except ValueError as error:
@@ -150,7 +150,7 @@ def _split(picture: Picture) -> list[_Png]:
             came = data[begin : begin + 8].hex(" ") or "nothing"
             raise ProtocolError(f"{picture.where}: expected a PNG at byte {begin} of its {len(data)} bytes, {came} came")
         width, height, _, color = struct.unpack_from(">IIBB", data, begin + 16)
-        if color not in _CHANNELS or not 0 < width * height <= MOST_PIXELS:
+        if color not in _CHANNELS or not 0 < width * height <= MAX_PIXELS:
             raise ProtocolError(f"{picture.where}: its PNG has a damaged header: {height}x{width} pixels, color type {color}")
         png, end = _one(data, begin, picture.where)
         if not end:

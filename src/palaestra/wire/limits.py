@@ -11,34 +11,34 @@ from pathlib import Path
 from typing import Protocol
 
 from palaestra.core.errors import ProtocolError
-from palaestra.core.system_memory import size_of
+from palaestra.core.system_memory import format_bytes
 
-MOST_NUMBERS = 1 << 26
+MAX_NUMBERS = 1 << 26
 """Numbers of all observations of one agent, beyond which a message is damaged rather than a game large; 256 MiB."""
 SLACK = 1 << 16
 """Bytes of an observation's message beside its numbers: names, compressed headers."""
 MB = 1_000_000
 
 
-class Observed(Protocol):
+class SensorSize(Protocol):
     """One observation of a behavior, as far as its size goes."""
 
     name: str
     sent: tuple[int, ...]
 
 
-class Read(Protocol):
+class ReaderSize(Protocol):
     """A behavior's observations, as far as their size goes."""
 
     name: str
 
     @property
-    def sensors(self) -> Sequence[Observed]:
+    def sensors(self) -> Sequence[SensorSize]:
         """One for each observation."""
         ...
 
 
-def most_bytes(shape: tuple[int, ...]) -> int:
+def max_bytes(shape: tuple[int, ...]) -> int:
     """Of the message of an observation of this shape: twice what its numbers take, for PNGs of more channels than are used, and SLACK."""
     return 8 * prod(shape) + SLACK
 
@@ -46,15 +46,15 @@ def most_bytes(shape: tuple[int, ...]) -> int:
 def check_agent(behavior: str, agent: int, shapes: Mapping[str, tuple[int, ...]]) -> None:
     """Raises ProtocolError where an agent announces more numbers than any has. `shapes` by observation."""
     total = sum(map(prod, shapes.values()))
-    if total > MOST_NUMBERS:
+    if total > MAX_NUMBERS:
         name, shape = max(shapes.items(), key=lambda item: prod(item[1]))
         raise ProtocolError(
             f"behavior '{behavior}', agent {agent}: observation '{name}' has shape {shape}, and all observations {total:,} numbers; "
-            f"expected at most {MOST_NUMBERS:,} ({size_of(4 * MOST_NUMBERS)}) of one agent"
+            f"expected at most {MAX_NUMBERS:,} ({format_bytes(4 * MAX_NUMBERS)}) of one agent"
         )
 
 
-def check_tick(length: int, agents: Sequence[tuple[Read, int, int]], most: float | None) -> None:
+def check_tick(length: int, agents: Sequence[tuple[ReaderSize, int, int]], most: float | None) -> None:
     """Raises ProtocolError where a message is larger than `most` megabytes, as it came or as numbers.
 
     `length`: its bytes; `agents`: each behavior in it, with how many agents it has there and the id of one. None: anything goes.
@@ -84,7 +84,7 @@ LONGEST_LOG = 256 * 2**20
 """Bytes of a game's log, and of what it prints."""
 
 
-class WarningBrake:
+class WarningLimiter:
     """Passes a burst of warnings on, then one every now and then, which says how many were left out."""
 
     def __init__(self, tell: Callable[[str], None], clock: Callable[[], float] = time.monotonic) -> None:
@@ -104,15 +104,15 @@ class WarningBrake:
         self._credit -= 1
         more = f" (and {self.left_out:,} more warnings, which were left out)" if self.left_out else ""
         self.left_out = 0
-        self._tell(f"{shortened(text, LONGEST_WARNING)}{more}")
+        self._tell(f"{truncate(text, LONGEST_WARNING)}{more}")
 
 
-def shortened(text: str, most: int) -> str:
+def truncate(text: str, most: int) -> str:
     """The text, or its beginning and how long it is."""
     return text if len(text) <= most else f"{text[:most]}... ({len(text):,} letters)"
 
 
-def cut_log(file: Path) -> int:
+def empty_long_log(file: Path) -> int:
     """Empties a log that has become too long for its disk. Its size, where it was; 0: it stays as it is.
 
     Whoever writes it goes on: at the beginning where it appends, else behind a hole that takes no room.

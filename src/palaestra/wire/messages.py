@@ -11,7 +11,7 @@ from typing import Any
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import DecodeError, Message
 
-__all__ = ["EXCHANGE", "Any_", "Columns", "DecodeError", "Message", "Observation", "UnityMessage", "message_class"]
+__all__ = ["EXCHANGE", "Any_", "DecodeError", "Message", "Observation", "ShallowMessage", "UnityMessage", "message_class"]
 
 EXCHANGE = "/communicator_objects.UnityToExternalProto/Exchange"
 """The one call that a game makes, again and again."""
@@ -35,7 +35,7 @@ def message_class(name: str) -> Any:
 
 UnityMessage = message_class("communicator_objects.UnityMessageProto")
 """A whole message, every field by its name."""
-Columns = message_class("palaestra.columns.Message")
+ShallowMessage = message_class("palaestra.columns.Message")
 """The same message with bytes where many agents or whole arrays are read at once (proto/columns.proto)."""
 Observation = message_class("communicator_objects.ObservationProto")
 Any_ = message_class("palaestra.any.Any")

@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from palaestra.core.errors import EnvError, NotFinite, ProtocolError
 from palaestra.core.specs import ObsSpec
 from palaestra.wire.images import Picture, check_picture, picture_size, read_pictures
-from palaestra.wire.limits import check_agent, most_bytes
+from palaestra.wire.limits import check_agent, max_bytes
 from palaestra.wire.messages import DecodeError, Observation
 
 NONE, TRANSLATIONAL, VARIABLE = 1, 2, 4  # dimension_properties
 FLOATS, PNG = 0, 1  # compression_type
 GOAL = 1  # observation_type
-MOST_DIMENSIONS = 16
+MAX_DIMENSIONS = 16
 """Of an observation, as far as a message about them lists them."""
 CHANNELS_FIRST_SINCE = 3
 """Major version of Unity's package whose images are (C, H, W); those before sent (H, W, C)."""
@@ -43,7 +43,7 @@ class ObservationDecoder:
     def __init__(self, behavior: str, agent: int, name: str, first: bytes, package_major: int | None) -> None:
         self.behavior, self.name = behavior, name
         observation = self._parse(first, agent)
-        if len(observation.shape) > MOST_DIMENSIONS:
+        if len(observation.shape) > MAX_DIMENSIONS:
             raise ProtocolError(f"{self._where(agent)} has {len(observation.shape)} dimensions; expected at most 3")
         self.sent = tuple(observation.shape)  # as the game says it
         dimensions = tuple(observation.dimension_properties)
@@ -185,7 +185,7 @@ class ObservationDecoder:
 
     def _must_be_small(self, blob: bytes, agent: int) -> None:
         """Raises ProtocolError for a message that is far larger than what it can mean."""
-        if len(blob) > (most := most_bytes(self.sent)):
+        if len(blob) > (most := max_bytes(self.sent)):
             raise ProtocolError(f"{self._where(agent)} came in {len(blob):,} bytes; expected at most {most:,} for its shape {self.sent}")
 
     def _parse(self, blob: bytes, agent: int) -> Any:

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from palaestra.core.errors import EnvError, ProtocolError
 from palaestra.core.specs import ActionSpec, BehaviorSpec, describe
-from palaestra.wire.decode import Infos
+from palaestra.wire.decode import AgentInfos
 from palaestra.wire.limits import check_agent
 from palaestra.wire.messages import DecodeError, Observation
 from palaestra.wire.observations import ObservationDecoder
 
-MOST_ACTIONS = 1 << 16
+MAX_ACTIONS = 1 << 16
 """Numbers and choices of an agent's action, beyond which a message is damaged rather than a game large."""
 _LEGACY_CONTINUOUS = 1  # vector_action_space_type_deprecated
 
@@ -42,7 +42,7 @@ class AgentInfoReader:
         NotFinite: in `observations`.
     """
 
-    def __init__(self, key: str, brain: Any, infos: Infos, package_version: str) -> None:
+    def __init__(self, key: str, brain: Any, infos: AgentInfos, package_version: str) -> None:
         self.name, self.team = split_key(key)
         self.warnings: list[str] = []
         self.sensors = self._sensors_of(infos, package_version)
@@ -53,14 +53,14 @@ class AgentInfoReader:
         self._branch_starts = np.cumsum([0, *self.spec.action.branches[:-1]])
         self._odd_masks = False
 
-    def observations(self, infos: Infos) -> tuple[NDArray[np.float32], ...]:
+    def observations(self, infos: AgentInfos) -> tuple[NDArray[np.float32], ...]:
         """A column an observation, (N, *shape): images (C, H, W) within 0..1. Owned by the caller."""
         if len(infos.obs) != len(self.sensors):
             expected = f"{len(self.sensors)} ({', '.join(sensor.name for sensor in self.sensors)})"
             raise ProtocolError(f"behavior '{self.name}': its agents sent {len(infos.obs)} observations; expected {expected}, as at first")
         return tuple(sensor.read(blobs, infos.id) for sensor, blobs in zip(self.sensors, infos.obs, strict=True))
 
-    def masks(self, infos: Infos) -> NDArray[np.bool_] | None:
+    def masks(self, infos: AgentInfos) -> NDArray[np.bool_] | None:
         """(N, choices), True: allowed. None: there are no branches, or no one who asks wrote a mask. Masks of ended agents do not count."""
         choices = self.spec.action.choices
         if not choices or not any(infos.mask):
@@ -90,7 +90,7 @@ class AgentInfoReader:
                 f"so they must have the same sensors and actions:\n  before  {describe(known)}\n  now     {describe(self.spec)}"
             )
 
-    def _warn_of_odd_masks(self, infos: Infos, choices: int) -> None:
+    def _warn_of_odd_masks(self, infos: AgentInfos, choices: int) -> None:
         for id, done, mask in zip(infos.id, infos.done, infos.mask, strict=True):
             if mask and not done and len(mask) != choices:
                 self._odd_masks = True
@@ -100,7 +100,7 @@ class AgentInfoReader:
                 )
                 return
 
-    def _sensors_of(self, infos: Infos, package_version: str) -> list[ObservationDecoder]:
+    def _sensors_of(self, infos: AgentInfos, package_version: str) -> list[ObservationDecoder]:
         agent = int(infos.id[0])
         major = re.match(r"\d{1,9}", package_version, re.ASCII)
         sensors: list[ObservationDecoder] = []
@@ -127,7 +127,7 @@ class AgentInfoReader:
                 f"behavior '{self.name}' has no actions; set the number of continuous actions or discrete branches in its agents' "
                 f"Behavior Parameters"
             )
-        if continuous + sum(branches) > MOST_ACTIONS:
+        if continuous + sum(branches) > MAX_ACTIONS:
             raise ProtocolError(f"behavior '{self.name}' announces {continuous} continuous actions and branches {branches}: too many")
         return ActionSpec(continuous, branches)
 

@@ -22,7 +22,7 @@ CALLS = 4
 """At once: a game has one; more are those of a game that has just died, or of a stranger."""
 ATTEMPTS = 20
 LOOPBACK = ("127.0.0.1", "::1")
-SEND_OFF = 1.0
+CLOSE_GRACE = 1.0
 """Seconds that answers have to reach their games when a server closes."""
 
 
@@ -123,7 +123,7 @@ class Server:
 
     def close(self) -> None:
         """Every call must have been answered; answers still go out."""
-        self._server.stop(SEND_OFF).wait(5)
+        self._server.stop(CLOSE_GRACE).wait(5)
         self._threads.shutdown()
 
 

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 from uuid import UUID
 
-from palaestra.core.errors import EnvError, ProtocolError, raised
+from palaestra.core.errors import EnvError, ProtocolError, exception_summary
 
-MOST_UNKNOWN = 100
+MAX_UNKNOWN = 100
 """Channels that the game alone has of which people are told."""
 _HEADER = struct.Struct("<16si")
 _BOOL, _INT32, _FLOAT32 = struct.Struct("<?"), struct.Struct("<i"), struct.Struct("<f")
@@ -219,7 +219,7 @@ class SideChannels:
             if id in self._channels:
                 channel, message = self._channels[id], IncomingMessage(payload)
                 _call(channel, "receive", lambda channel=channel, message=message: channel.receive(message, copy))
-            elif id not in self._unknown and len(self._unknown) < MOST_UNKNOWN:
+            elif id not in self._unknown and len(self._unknown) < MAX_UNKNOWN:
                 self._unknown.add(id)
                 self._warn(
                     f"the game sends on side channel {id}, for which there is none here: its messages are passed over "
@@ -241,7 +241,7 @@ def _call(channel: SideChannel, method: str, call: Callable[[], None]) -> None:
     except ProtocolError as error:
         raise ProtocolError(f"the {_title(channel)}: {error}") from error
     except Exception as error:  # whatever a user's channel does
-        raise EnvError(f"the {_title(channel)}: its {method} failed: {raised(error)}") from error
+        raise EnvError(f"the {_title(channel)}: its {method} failed: {exception_summary(error)}") from error
 
 
 def _title(channel: SideChannel) -> str:

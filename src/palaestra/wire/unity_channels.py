@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from palaestra.core.errors import ProtocolError
-from palaestra.core.metrics import Kind, Measurement
-from palaestra.wire.limits import shortened
+from palaestra.core.metrics import Aggregation, Measurement
+from palaestra.wire.limits import truncate
 from palaestra.wire.side_channels import IncomingMessage, OutgoingMessage, SideChannel
 
 ENGINE = UUID("e951342c-4f7e-11ea-b238-784f4387d1f7")
@@ -18,8 +18,8 @@ PARAMETERS = UUID("534c891e-810f-11ea-a9d0-822485860400")
 FLOAT_PROPERTIES = UUID("60ccf7d0-4f7e-11ea-b238-784f4387d1f7")
 STATS = UUID("a1d8f7b7-cec8-50f9-b78b-d3e165a78520")
 
-KINDS: tuple[Kind, ...] = ("mean", "latest", "total", "spread")  # by Unity's StatAggregationMethod
-MOST_STATISTICS = 1000
+KINDS: tuple[Aggregation, ...] = ("mean", "latest", "total", "spread")  # by Unity's StatAggregationMethod
+MAX_STATISTICS = 1000
 """Different names of statistics that a game may have; further ones are passed over."""
 LONGEST_NAME = 200
 """Letters of a statistic's name; longer ones are cut."""
@@ -147,12 +147,12 @@ class StatsReceiver(SideChannel):
         if len(name) > LONGEST_NAME:
             if "" not in self._warned:
                 self._warned.add("")
-                self._warn(f"the game's statistic '{shortened(name, LONGEST_NAME)}' has too long a name; such names are cut")
+                self._warn(f"the game's statistic '{truncate(name, LONGEST_NAME)}' has too long a name; such names are cut")
             name = name[:LONGEST_NAME]
-        if name not in self._names and len(self._names) >= MOST_STATISTICS:
+        if name not in self._names and len(self._names) >= MAX_STATISTICS:
             if not self.passed_over:
                 self._warn(
-                    f"the game has sent more than {MOST_STATISTICS:,} different statistics; '{name}' and all further names are passed over "
+                    f"the game has sent more than {MAX_STATISTICS:,} different statistics; '{name}' and all further names are passed over "
                     f"(a name should say what is measured, not which agent or episode it is of)"
                 )
             return None

@@ -79,7 +79,7 @@ def test_what_is_not_there_is_an_error(tmp_path, capsys, name, message):
 def test_what_is_odd_is_told(tmp_path, capsys):
     spec = BehaviorSpec((ObsSpec("v", (3,)),), ActionSpec(1, (2,)))
     records = [
-        type(r)(r.obs, r.reward, 0, r.done, r.cut, 7 if i > 6 else 0, 0, None, np.float32([3]), np.zeros(1, np.int64))
+        type(r)(r.obs, r.reward, 0, r.done, r.truncated, 7 if i > 6 else 0, 0, None, np.float32([3]), np.zeros(1, np.int64))
         for i, r in enumerate(demo_files.episodes(9, spec=spec))
     ]
     for record in records:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from palaestra.core.display import escaped, escaped_lines, indented, shortened
-from palaestra.core.errors import ConfigError, EnvError, raised
+from palaestra.core.errors import ConfigError, EnvError, exception_summary
 
 
 @pytest.mark.parametrize(
@@ -35,4 +35,4 @@ def test_a_long_text_loses_its_middle():
 def test_errors_hold_no_control_characters():
     assert str(EnvError("behavior 'a\x1b[2J\nb'")) == r"behavior 'a\x1b[2J\nb'"
     assert str(ConfigError("the key 'a\x07' is unknown", "x.yaml", 3)) == r"x.yaml:3: the key 'a\x07' is unknown"
-    assert str(EnvError("it broke off: " + raised(ValueError("two\nlines")))) == "it broke off: ValueError: two\n  lines"
+    assert str(EnvError("it broke off: " + exception_summary(ValueError("two\nlines")))) == "it broke off: ValueError: two\n  lines"

@@ -10,13 +10,13 @@ from demo_files import HYBRID, write
 
 from palaestra.core.errors import DemoError, EmptyDemo
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
-from palaestra.demos import Columns, DemoMeta, read_demo, reader, record_columns, rewrite
+from palaestra.demos import DemoColumns, DemoMeta, read_demo, reader, record_columns, rewrite
 from palaestra.wire.messages import message_class, varint
 
 Pair = message_class("communicator_objects.AgentInfoActionPairProto")
 Brain = message_class("communicator_objects.BrainParametersProto")
 THEIRS = Path(__file__).parents[2] / "golden" / "data" / "demos" / "unity_package_4.0"
-COLUMNS = ("reward", "group_reward", "done", "cut", "id", "group", "mask", "continuous", "discrete", "acted")
+COLUMNS = ("reward", "group_reward", "done", "truncated", "id", "group", "mask", "continuous", "discrete", "acted")
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def small_blocks(monkeypatch):
     monkeypatch.setattr(reader, "BLOCK", 700)
 
 
-def same(one: Columns, other: Columns) -> bool:
+def same(one: DemoColumns, other: DemoColumns) -> bool:
     obs = all(np.array_equal(a, b) for a, b in zip(one.obs, other.obs, strict=True))
     return obs and all(np.array_equal(getattr(one, name), getattr(other, name)) for name in COLUMNS)
 
@@ -51,11 +51,11 @@ def test_what_was_written_comes_back(tmp_path):
         assert all(np.array_equal(a, b) for a, b in zip(came.obs, sent.obs, strict=True))
         np.testing.assert_array_equal(came.continuous, sent.continuous)
         np.testing.assert_array_equal(came.discrete, sent.discrete)
-        assert (came.reward, came.group_reward, came.done, came.cut, came.id) == (
+        assert (came.reward, came.group_reward, came.done, came.truncated, came.id) == (
             sent.reward,
             sent.group_reward,
             sent.done,
-            sent.cut,
+            sent.truncated,
             sent.id,
         )
         assert came.mask is not None

@@ -9,14 +9,14 @@ import palaestra
 from palaestra.core.metrics import Measurement
 from palaestra.core.timestep import Action
 from palaestra.envs.base import BehaviorFacts, Env, TrainingFacts
-from palaestra.envs.transfer import Transfer, moved
+from palaestra.envs.transfer import Transfer, to_device
 
 CPU = torch.device("cpu")
 
 
 def test_a_transferred_table_has_a_last_view_for_every_slot_that_ended():
-    plain, moved = (palaestra.make("gymnasium:CartPole-v1", areas=4) for _ in range(2))
-    transfer = Transfer(moved, CPU)
+    plain, to_device = (palaestra.make("gymnasium:CartPole-v1", areas=4) for _ in range(2))
+    transfer = Transfer(to_device, CPU)
     assert isinstance(transfer, Env)
     first, second = plain.reset(5), transfer.reset(5)
     push = {"CartPole-v1": Action(torch.zeros(4, 0), torch.ones(4, 1, dtype=torch.int64))}
@@ -82,8 +82,8 @@ def test_a_transfer_of_an_environment_that_neither_measures_nor_listens_does_nei
 
 def test_episodes_that_broke_off_are_so_in_a_transfer_too():
     step = table(torch.zeros(3, 2))
-    assert moved(step, CPU).lost is None
-    lost = moved(replace(step, lost=torch.tensor([False, True, False])), CPU).lost
+    assert to_device(step, CPU).lost is None
+    lost = to_device(replace(step, lost=torch.tensor([False, True, False])), CPU).lost
     assert lost is not None
     assert lost.tolist() == [False, True, False]
 

@@ -32,7 +32,7 @@ def with_columns(step: TimeStep, **columns: object) -> TimeStep:
 
 
 def rows(path):
-    return [(float(r.obs[0][0]), r.reward, round(float(r.continuous[0]), 4), r.done, r.cut, r.id) for r in read_demo(path)]
+    return [(float(r.obs[0][0]), r.reward, round(float(r.continuous[0]), 4), r.done, r.truncated, r.id) for r in read_demo(path)]
 
 
 def test_records_are_timed_as_unity_times_them_and_episodes_stay_whole(tmp_path):

@@ -12,9 +12,9 @@ from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.sdk.protocol import codec
 from palaestra.sdk.protocol.exchange import AgentOutputs
 from palaestra.wire import encode
-from palaestra.wire.decode import Infos, decode
+from palaestra.wire.decode import AgentInfos, decode
 from palaestra.wire.encode import CAPABILITIES, ActionWriter
-from palaestra.wire.handshake import greet
+from palaestra.wire.handshake import read_game_version
 from palaestra.wire.messages import Observation, UnityMessage
 from palaestra.wire.readers import AgentInfoReader
 
@@ -32,11 +32,11 @@ def said(
 ) -> AgentOutputs:
     agents = len(obs[0][1])
     ended = np.zeros(agents, np.bool_) if done is None else np.array(done)
-    infos = Infos(
+    infos = AgentInfos(
         id=np.arange(agents) * 131071 + 3,
         reward=RNG.normal(size=agents).astype(np.float32),
         done=ended,
-        cut=ended & (np.arange(agents) % 2 == 0),
+        truncated=ended & (np.arange(agents) % 2 == 0),
         group=np.arange(agents) * 7,
         group_reward=RNG.normal(size=agents).astype(np.float32),
         mask=(),
@@ -47,7 +47,7 @@ def said(
     return AgentOutputs(key, spec, (compressed,) * len(obs), infos, columns, mask)
 
 
-def read(raw: bytes) -> tuple[AgentInfoReader, Infos]:
+def read(raw: bytes) -> tuple[AgentInfoReader, AgentInfos]:
     """The only behavior of a message, as a trainer of ours reads it."""
     incoming = decode(raw)
     (brain,) = incoming.hello.brain_parameters
@@ -131,7 +131,7 @@ def test_dimensions_are_marked_as_unity_marks_them(kind: str, dimensions: list[i
 def test_ids_rewards_ends_and_groups_arrive():
     one = said(KINDS["vector"], done=[True, True, False, False])
     _, came = read(codec.MessageWriter(CAPABILITIES).write({one.key: one}))
-    for name in ("id", "reward", "done", "cut", "group", "group_reward"):
+    for name in ("id", "reward", "done", "truncated", "group", "group_reward"):
         np.testing.assert_array_equal(getattr(came, name), getattr(one.infos, name), err_msg=name)
 
 
@@ -197,7 +197,7 @@ def test_behaviors_are_introduced_once_and_may_come_later():
 
 
 def test_the_first_messages_are_those_of_a_player():
-    game = greet(decode(codec.hello()).hello)
+    game = read_game_version(decode(codec.hello()).hello)
     assert (game.package, game.communication, game.missing) == ("3.0.0", "1.5.0", [])
     assert decode(codec.ready()).hello is None
     trainer = codec.read_greeting(encode.initialization(7, 3))

@@ -34,7 +34,7 @@ def record(view: float, spec: BehaviorSpec, answer: float = 0.0, choice: int = 0
         reward=0.0,
         group_reward=0.0,
         done=done,
-        cut=False,
+        truncated=False,
         id=0,
         group=0,
         mask=None,

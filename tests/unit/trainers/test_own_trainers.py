@@ -17,7 +17,7 @@ from tiny_envs import CPU, Bandit, spec_of
 
 import palaestra
 from palaestra.core.errors import ConfigError, PluginError
-from palaestra.core.plugins import import_own
+from palaestra.core.plugins import import_user_module
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.runtime.logging.tracker import Summary
 from palaestra.runtime.settings import load
@@ -207,7 +207,7 @@ def guide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[ModuleType, 
     file = re.search(r"`reinforce.yaml`:\n```yaml\n(.*?)^```", GUIDE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     assert file is not None
     (tmp_path / "reinforce.yaml").write_text(file[1], encoding="utf-8")
-    return import_own("reinforce", "guide"), last
+    return import_user_module("reinforce", "guide"), last
 
 
 def test_the_trainer_of_the_guide_keeps_the_contract(guide: tuple[ModuleType, str]):

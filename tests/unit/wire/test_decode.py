@@ -21,7 +21,7 @@ def test_every_field_of_an_agent_comes_in_its_column_in_the_order_of_the_message
     assert came.id.tolist() == [7, 2]
     assert came.reward.tolist() == [-1.5, 2.0]
     assert came.done.tolist() == [True, False]
-    assert came.cut.tolist() == [True, False]
+    assert came.truncated.tolist() == [True, False]
     assert came.group.tolist() == [3, 0]
     assert came.group_reward.tolist() == [0.25, 0.0]
     assert came.mask == (b"", b"\1\0")
@@ -86,7 +86,7 @@ def test_two_behaviors_may_use_the_same_ids() -> None:
 
 def test_numbers_are_of_the_promised_types() -> None:
     came = infos(agent(1, SEES))
-    types = [column.dtype for column in (came.id, came.reward, came.done, came.cut, came.group, came.group_reward)]
+    types = [column.dtype for column in (came.id, came.reward, came.done, came.truncated, came.group, came.group_reward)]
     assert types == [np.int64, np.float32, np.bool_, np.bool_, np.int64, np.float32]
 
 

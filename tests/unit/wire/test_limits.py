@@ -22,7 +22,7 @@ from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.demos import read_demo
 from palaestra.wire import images
 from palaestra.wire.images import SIGNATURE, Picture, read_pictures
-from palaestra.wire.limits import check_tick, most_bytes
+from palaestra.wire.limits import check_tick, max_bytes
 from palaestra.wire.messages import Observation, message_class, varint
 from palaestra.wire.server import Inbox, Server
 
@@ -75,7 +75,7 @@ def test_an_agent_that_announces_more_numbers_than_any_has_is_refused_at_once():
 @pytest.mark.parametrize("size", [1, 8])
 def test_an_observation_that_is_far_larger_than_its_shape_is_named(size: int):
     usual, padded = floats([0.5] * size, name="eyes"), floats([0.5] * size, name="eyes")
-    padded.compressed_channel_mapping.extend([1] * most_bytes((size,)))
+    padded.compressed_channel_mapping.extend([1] * max_bytes((size,)))
     here = reader(agent(0, usual))
     says = rf"behavior 'Ball', agent 9: observation 'eyes' came in [\d,]+ bytes; expected at most [\d,]+ for its shape \({size},\)"
     with pytest.raises(ProtocolError, match=says):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from google.protobuf import descriptor_pb2, descriptor_pool
 
-from palaestra.wire.messages import Columns, Observation, UnityMessage
+from palaestra.wire.messages import Observation, ShallowMessage, UnityMessage
 
 PROTO = Path(__file__).parents[3] / "proto"
 
@@ -28,7 +28,7 @@ def test_the_same_messages_of_another_package_are_not_in_the_way():
     others = descriptor_pb2.FileDescriptorProto(name="mlagents_envs/communicator_objects/agent_info.proto", package="communicator_objects")
     others.message_type.add(name="AgentInfoProto").field.add(name="reward", number=7, type=2, label=1)
     descriptor_pool.Default().Add(others)
-    assert Columns.DESCRIPTOR.file.pool is not descriptor_pool.Default()
+    assert ShallowMessage.DESCRIPTOR.file.pool is not descriptor_pool.Default()
     info = UnityMessage().unity_output.rl_output.agentInfos["Ball?team=0"].value.add(reward=0.5, id=3)
     assert (info.reward, info.id) == (0.5, 3)
 
@@ -39,7 +39,7 @@ def test_columns_are_the_same_bytes_as_the_whole_message():
         reward=0.5, done=True, max_step_reached=True, id=7, action_mask=[True, False], group_id=2, group_reward=1.5
     )
     agent.observations.add(shape=[2], float_data={"data": [1, 2]}, name="ball")
-    columns = Columns.FromString(whole.SerializeToString())
+    columns = ShallowMessage.FromString(whole.SerializeToString())
     (same,) = columns.unity_output.rl_output.agentInfos["Ball?team=0"].value
     assert (same.reward, same.done, same.max_step_reached, same.id, same.group_id, same.group_reward) == (0.5, True, True, 7, 2, 1.5)
     assert same.action_mask == b"\x01\x00"

@@ -32,7 +32,7 @@ from palaestra.envs.unity.table import Arrival, BehaviorTable
 from palaestra.envs.unity.timeouts import Phase
 from palaestra.wire.encode import ActionWriter, goodbye
 from palaestra.wire.handshake import GameVersion
-from palaestra.wire.limits import WarningBrake, cut_log
+from palaestra.wire.limits import WarningLimiter, empty_long_log
 from palaestra.wire.readers import AgentInfoReader
 from palaestra.wire.server import Call, HungUp, Inbox
 from palaestra.wire.side_channels import SideChannel, SideChannels
@@ -74,7 +74,7 @@ class UnityEnv:
         self.inbox: Inbox = SimpleQueue()
         self.seed, self.progress = 0, 0
         self._parameters = ParametersSender(options.copies)
-        self._brake = WarningBrake(lambda text: self.tell("warning", text))
+        self._brake = WarningLimiter(lambda text: self.tell("warning", text))
         self._stats = StatsReceiver(self.complain)
         self._analytics = AnalyticsSender()
         own = (EngineSender(options.engine), self._parameters, self._stats, self._analytics)
@@ -307,7 +307,7 @@ class UnityEnv:
     def _cut_logs(self, copy: GameInstance) -> None:
         if copy.process is not None:
             for log in {copy.process.output, copy.process.log}:
-                if size := cut_log(log):
+                if size := empty_long_log(log):
                     self.complain(f"{copy.name}: {log} has grown to {size >> 20} MiB; only what is written from now on is kept")
 
     def _failed(self, copy: GameInstance, error: EnvError) -> None:

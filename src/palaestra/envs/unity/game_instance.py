@@ -16,8 +16,8 @@ from palaestra.envs.unity.process import GameProcess, arguments, needs_display, 
 from palaestra.envs.unity.table import Arrival
 from palaestra.envs.unity.timeouts import FIRST_WORD, Phase, explain
 from palaestra.wire import encode
-from palaestra.wire.decode import Incoming, Infos, decode
-from palaestra.wire.handshake import GameVersion, greet
+from palaestra.wire.decode import AgentInfos, GameMessage, decode
+from palaestra.wire.handshake import GameVersion, read_game_version
 from palaestra.wire.limits import check_tick
 from palaestra.wire.peers import Origin, PeerProgram, origin, program_of
 from palaestra.wire.readers import AgentInfoReader
@@ -153,7 +153,7 @@ class GameInstance:
         self.received += len(call.raw)
         incoming = decode(call.raw)
         if introduces(incoming, greeted=True) and self.editor:
-            self._greet(call, incoming, greet(incoming.hello))
+            self._greet(call, incoming, read_game_version(incoming.hello))
         elif introduces(incoming, greeted=True) or (self.call is not None and self.call.open):
             call.answer(None)
         elif incoming.status != encode.OK:
@@ -180,7 +180,7 @@ class GameInstance:
                 raise ProtocolError(
                     "its first message does not introduce it (rl_initialization_output): it goes on with another training, or is no game"
                 )
-            game = greet(incoming.hello)
+            game = read_game_version(incoming.hello)
         except GameGone:
             raise
         except (ProtocolError, NotFinite) as error:
@@ -228,7 +228,7 @@ class GameInstance:
         """Of a game that says goodbye."""
         return "play mode was stopped" if self.editor else "it quit by itself (Application.Quit, or its window was closed)"
 
-    def _greet(self, call: Call, incoming: Incoming, game: GameVersion) -> None:
+    def _greet(self, call: Call, incoming: GameMessage, game: GameVersion) -> None:
         if self.call is not None:
             self.call.answer(None)
         if self.delivered:
@@ -243,7 +243,7 @@ class GameInstance:
         around.greeted(self.index, self.game)
         call.answer(encode.initialization(seed, self.options.areas))
 
-    def _hear(self, incoming: Incoming) -> None:
+    def _hear(self, incoming: GameMessage) -> None:
         """A request after the introduction: the first asks for a command, the others tell of agents."""
         check_tick(0 if self.call is None else len(self.call.raw), (), self.options.max_message_mb)
         self._around.channels.incoming(self.index, incoming.side_channel)
@@ -274,11 +274,11 @@ class GameInstance:
         if self.decided and (self.delivered % PROGRESS == 0 or any(arrival.infos.done.any() for arrival in self.arrivals)):
             self._around.progress += 1
 
-    def _learn_brains(self, incoming: Incoming) -> None:
+    def _learn_brains(self, incoming: GameMessage) -> None:
         if incoming.hello is not None:
             self._brains.update({brain.brain_name: brain for brain in incoming.hello.brain_parameters})
 
-    def _read(self, infos: Mapping[str, Infos]) -> list[Arrival]:
+    def _read(self, infos: Mapping[str, AgentInfos]) -> list[Arrival]:
         """New behaviors are admitted once the whole message was read: a damaged one leaves nothing behind."""
         keys = sorted(infos)  # they come in no order: teams would take each other's seats from run to run
         readers = {key: self._readers.get(key) or self._reader(key, infos[key]) for key in keys}
@@ -291,14 +291,14 @@ class GameInstance:
                 self._readers[key] = reader
         return arrivals
 
-    def _reader(self, key: str, infos: Infos) -> AgentInfoReader:
+    def _reader(self, key: str, infos: AgentInfos) -> AgentInfoReader:
         brain = self._brains.get(key)
         if brain is None:
             known = ", ".join(self._brains) or "none"
             raise ProtocolError(f"it sent agents of behavior '{key}' without ever describing it (described: {known})")
         return AgentInfoReader(key, brain, infos, "" if self.game is None else self.game.package)
 
-    def _arrival(self, key: str, reader: AgentInfoReader, infos: Infos) -> Arrival:
+    def _arrival(self, key: str, reader: AgentInfoReader, infos: AgentInfos) -> Arrival:
         arrival = Arrival(reader.name, key, self.index, self.source, reader.team, infos, reader.observations(infos), reader.masks(infos))
         while reader.warnings:
             self._around.complain(f"{self.name}: {reader.warnings.pop(0)}")
@@ -390,7 +390,7 @@ class GameInstance:
             self.call, self.phase = None, Phase.DOWN
 
 
-def introduces(incoming: Incoming, *, greeted: bool) -> bool:
+def introduces(incoming: GameMessage, *, greeted: bool) -> bool:
     """Whether a message begins a conversation; one that goes on may describe new behaviors in the same field."""
     hello = incoming.hello
     return hello is not None and (bool(hello.communication_version) or not (greeted or incoming.infos))

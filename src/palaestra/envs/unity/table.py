@@ -15,7 +15,7 @@ from torch import Tensor
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import FinalObs, TimeStep
 from palaestra.envs.slots import Ids, Slots
-from palaestra.wire.decode import Infos
+from palaestra.wire.decode import AgentInfos
 
 SILENT = 1000
 """Messages of its game after which an agent that was never heard of again gives up its seat to a newcomer."""
@@ -33,7 +33,7 @@ class Arrival:
     copy: int
     source: int  # the copy's present game; a game that took its place has another number
     team: int
-    infos: Infos
+    infos: AgentInfos
     obs: tuple[NDArray[np.float32], ...]  # each (N, *shape)
     mask: NDArray[np.bool_] | None  # (N, choices) True: allowed; None: nothing is forbidden
     areas: NDArray[np.int64] | None = None  # (N,) of a game that has several; None: the copy is one
@@ -46,7 +46,7 @@ class _Side:
         self._id, self._group, self._slots = _NOBODY, _NOBODY, _NOBODY  # rising ids
         self._last = _NOBODY, _NOBODY, _NOBODY  # of the last message, in its order: mostly the next one speaks of the same
 
-    def find(self, infos: Infos) -> Ids | None:
+    def find(self, infos: AgentInfos) -> Ids | None:
         """The slot of each row, (N,). None where someone is new, or has changed its group."""
         id, group, slots = self._last
         if len(id) == len(infos.id) and bool((id == infos.id).all()) and bool((group == infos.group).all()):
@@ -60,7 +60,7 @@ class _Side:
         self._last = infos.id, infos.group, self._slots[at]
         return self._last[2]
 
-    def seat(self, infos: Infos, slots: Ids) -> None:
+    def seat(self, infos: AgentInfos, slots: Ids) -> None:
         """From now on these sit there; one that ends and asks stands in its new episode's group."""
         rows = np.argsort(infos.done, kind="stable")  # those that ask first, as np.unique takes the first of equals
         id, first = np.unique(infos.id[rows], return_index=True)
@@ -229,7 +229,7 @@ class _Rows:
         if ends:
             ending = slots[ended]
             self._reward[ending], self._group_reward[ending] = infos.reward[ended], infos.group_reward[ended]
-            self.terminated[ending], self.truncated[ending] = ~infos.cut[ended], infos.cut[ended]
+            self.terminated[ending], self.truncated[ending] = ~infos.truncated[ended], infos.truncated[ended]
             self._ended.append(ending)
             self._last.append(tuple(values[ended] for values in arrival.obs))
         return asking

@@ -9,8 +9,8 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from palaestra.core.errors import EnvError, NotFinite, PalaestraError, raised
-from palaestra.core.proxies import showing
+from palaestra.core.errors import EnvError, NotFinite, PalaestraError, exception_summary
+from palaestra.core.proxies import forwarding
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import TimeStep
 from palaestra.data.rollout import Rollout
@@ -19,7 +19,7 @@ from palaestra.envs.base import Env
 
 def guarded(env: Env, name: str) -> Env:
     """The same environment, of someone else's making: an exception that it raises is then an EnvError which says where."""
-    return cast(Env, showing(_Guarded, env, own=METHODS)(env, name))
+    return cast(Env, forwarding(_Guarded, env, own=METHODS)(env, name))
 
 
 METHODS = ("reset", "step", "set_parameters", "render", "state_dict", "load_state_dict", "close")
@@ -42,7 +42,7 @@ def _blaming(method: Callable[..., Any], what: str) -> Callable[..., Any]:
         except PalaestraError:
             raise
         except Exception as error:  # whatever a user's environment does
-            raise EnvError(f"{what}: {raised(error)}; --debug shows the whole traceback") from error
+            raise EnvError(f"{what}: {exception_summary(error)}; --debug shows the whole traceback") from error
 
     return call
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from palaestra.core.errors import EnvError
-from palaestra.core.proxies import showing
+from palaestra.core.proxies import forwarding
 from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.base import Env, QueuesParameters, SamplesParameters
 from palaestra.envs.transfer import Transfer
@@ -197,7 +197,7 @@ def with_parameters(env: Env, forms: Mapping[str, Parameter] | None, lessons: Ma
         return env
     parameters = Parameters(env, forms, seed)
     parameters.set(lessons)
-    return cast(Env, showing(_Played, env)(env, parameters))
+    return cast(Env, forwarding(_Played, env)(env, parameters))
 
 
 class _Played:

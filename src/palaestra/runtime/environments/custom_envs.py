@@ -11,8 +11,8 @@ from functools import partial
 from inspect import Parameter, signature
 from typing import Any, cast
 
-from palaestra.core.errors import EnvError, PalaestraError, raised
-from palaestra.core.plugins import import_own, nearest
+from palaestra.core.errors import EnvError, PalaestraError, exception_summary
+from palaestra.core.plugins import import_user_module, nearest
 from palaestra.envs.base import Env
 
 NO_OPTIONS: Mapping[str, Any] = {}
@@ -25,7 +25,7 @@ def own_env(place: str, areas: int | None, device: str, options: Mapping[str, An
     module_name, _, attribute = place.partition(":")
     if not module_name or not attribute:
         raise EnvError(f"'{name}' is not complete; expected python:module:factory, such as python:my_game:make")
-    module = import_own(module_name, name)
+    module = import_user_module(module_name, name)
     factory = getattr(module, attribute, None)
     if factory is None:
         raise EnvError(f"{name}: module '{module_name}' ({module.__file__}) has no '{attribute}'{nearest(attribute, vars(module))}")
@@ -125,7 +125,7 @@ def call(factory: Callable[..., Any], name: str, areas: int | None, device: str,
     except PalaestraError:
         raise
     except Exception as error:  # whatever a user's factory does
-        raise EnvError(f"{name} could not be made: {raised(error)}") from error
+        raise EnvError(f"{name} could not be made: {exception_summary(error)}") from error
 
 
 def _is_gymnasiums(factory: Callable[..., Any]) -> bool:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from palaestra.core.errors import EnvError
-from palaestra.core.plugins import Registry, nearest, see_current_folder
+from palaestra.core.plugins import Registry, add_current_folder_to_path, nearest
 from palaestra.envs.base import Env
 from palaestra.envs.unity import executable
 from palaestra.runtime.environments.custom_envs import call, own_env
@@ -53,7 +53,7 @@ def make_env(
         raise EnvError(f"{name} is no Unity build, of which alone there can be several copies (--num-envs); more areas are --num-areas")
     kind, colon, rest = name.partition(":")
     if colon and kind == "gymnasium":
-        see_current_folder()
+        add_current_folder_to_path()
         from palaestra.envs.gymnasium import GymnasiumEnv  # not needed by the others: 0.1 s
 
         return GymnasiumEnv(rest, areas, **options)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from palaestra.core.errors import EnvError, PalaestraError, raised
-from palaestra.core.plugins import import_own, nearest
+from palaestra.core.errors import EnvError, PalaestraError, exception_summary
+from palaestra.core.plugins import import_user_module, nearest
 from palaestra.envs.unity.env import Tell, UnityEnv
 from palaestra.envs.unity.options import Restarts, UnityOptions
 from palaestra.runtime.settings import RunSettings
@@ -81,7 +81,7 @@ def _own_channel(name: str) -> SideChannel:
     module_name, _, attribute = name.partition(":")
     if not module_name or not attribute:
         raise EnvError(f"{title} is not complete; expected module:Class, such as my_channels:Scores")
-    module = import_own(module_name, title)
+    module = import_user_module(module_name, title)
     make = getattr(module, attribute, None)
     if make is None:
         raise EnvError(f"{title}: module '{module_name}' ({module.__file__}) has no '{attribute}'{nearest(attribute, vars(module))}")
@@ -92,7 +92,7 @@ def _own_channel(name: str) -> SideChannel:
     except PalaestraError:
         raise
     except Exception as error:  # whatever a user's constructor does
-        raise EnvError(f"{title} could not be made, without arguments: {raised(error)}") from error
+        raise EnvError(f"{title} could not be made, without arguments: {exception_summary(error)}") from error
     if not isinstance(channel, SideChannel):
         raise EnvError(
             f"{title} gave an instance of {type(channel).__name__}; expected a subclass of palaestra.wire.side_channels.SideChannel"

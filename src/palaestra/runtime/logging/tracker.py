@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from palaestra.core.errors import PalaestraError, raised
+from palaestra.core.errors import PalaestraError, exception_summary
 from palaestra.core.metrics import EXTRINSIC, GROUP_REWARD, LENGTH, REWARD
 
 RECENT = 100
@@ -212,7 +212,7 @@ class Tracker:
             except Exception as error:
                 if number not in self._failed:
                     self._failed.add(number)
-                    reason = str(error) if isinstance(error, PalaestraError) else raised(error)
+                    reason = str(error) if isinstance(error, PalaestraError) else exception_summary(error)
                     self._warn(
                         f"{type(sink).__name__} could not take {what}: {reason}; training goes on without it, and further failures "
                         "of this sink are not reported"

@@ -21,7 +21,7 @@ from palaestra.brains.checked import CheckedBrain
 from palaestra.brains.custom import own_brain
 from palaestra.brains.trained import split_names
 from palaestra.core.errors import ConfigError, EnvError, PolicyError, RunError
-from palaestra.core.plugins import Registry, import_own, nearest
+from palaestra.core.plugins import Registry, import_user_module, nearest
 from palaestra.envs.base import Env
 from palaestra.runtime.play.run_models import find_models
 
@@ -172,7 +172,7 @@ class BrainAssignment:
         if not module_name or not attribute:
             raise PolicyError(f"'{part.brain}' is not complete; expected python:module:function, such as python:my_brains:chase")
         try:
-            module = import_own(module_name, part.brain)
+            module = import_user_module(module_name, part.brain)
         except EnvError as error:
             raise PolicyError(str(error)) from error
         if not hasattr(module, attribute):

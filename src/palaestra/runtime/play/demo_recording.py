@@ -150,7 +150,7 @@ class DemoRecorder:
             reward=0.0 if first else float(table.reward[slot]),  # what comes with a first view was earned by the episode before
             group_reward=0.0 if first else float(table.group_reward[slot]),
             done=done,
-            cut=done and bool(table.truncated[slot]),
+            truncated=done and bool(table.truncated[slot]),
             id=slot,
             group=max(0, int(table.group[slot]) + 1),
             mask=None if table.mask is None or done else table.mask[slot],

@@ -14,7 +14,7 @@ from torch import Tensor
 from palaestra.brains.base import Seen
 from palaestra.core.errors import ConfigError, EnvError
 from palaestra.core.plugins import nearest
-from palaestra.core.rng_state import go_to, position_of
+from palaestra.core.rng_state import restore_rng, save_rng
 from palaestra.core.specs import ActionSpec, BehaviorSpec, differences
 from palaestra.core.timestep import Action, Decision, TimeStep
 from palaestra.envs.base import Env
@@ -84,13 +84,13 @@ class BrainPolicy:
     def chance(self) -> dict[str, Any]:
         """Where the brain's stream of random numbers is; empty where it shows none."""
         generator = self._brain.chance
-        return {} if generator is None else position_of(generator)
+        return {} if generator is None else save_rng(generator)
 
     @chance.setter
     def chance(self, position: Mapping[str, Any]) -> None:
         generator = self._brain.chance
         if generator is not None and position:
-            go_to(generator, position)
+            restore_rng(generator, position)
 
     def _zeros(self, slots: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
         return np.zeros((slots, self._action.continuous), np.float32), np.zeros((slots, len(self._action.branches)), np.int64)

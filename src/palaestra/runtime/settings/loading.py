@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from palaestra.core.errors import ConfigError
 from palaestra.core.files import belongs_to_run
 from palaestra.core.plugins import nearest
-from palaestra.core.settings import IGNORED_KEY, NO_OWN_CODE, Settings
+from palaestra.core.settings import IGNORED_KEY, SKIP_USER_CODE, Settings
 from palaestra.runtime.settings import yaml_file
 from palaestra.runtime.settings.criteria import never_met
 from palaestra.runtime.settings.draft import Draft, check_depth
@@ -141,7 +141,7 @@ def _checked(draft: Draft, warnings: list[str], own_code: bool) -> RunSettings:
     """Validates. A key in a file that ML-Agents would have ignored is taken out with a warning."""
     while True:
         try:
-            return RunSettings.model_validate(draft.tree, context={NO_OWN_CODE: not own_code})
+            return RunSettings.model_validate(draft.tree, context={SKIP_USER_CODE: not own_code})
         except ValidationError as error:
             errors = error.errors()
         ignored = [error for error in errors if error["type"] == IGNORED_KEY and draft.source(error["loc"]).file]

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from palaestra.core.errors import ConfigError
-from palaestra.core.settings import IGNORED_KEY, NO_OWN_CODE, UNKNOWN_KEY
+from palaestra.core.settings import IGNORED_KEY, SKIP_USER_CODE, UNKNOWN_KEY
 from palaestra.runtime.settings import RunSettings, yaml_file
 from palaestra.runtime.settings.draft import Draft, dotted
 from palaestra.runtime.settings.generations import Generation, generation, is_flat
@@ -133,7 +133,7 @@ def check(new: NewTree, report: UpgradeReport) -> None:
         draft = Draft(Document(tree=deepcopy(new.tree)), None)
         draft.inherit(own_code=False)
         try:
-            RunSettings.model_validate(draft.tree, context={NO_OWN_CODE: True})
+            RunSettings.model_validate(draft.tree, context={SKIP_USER_CODE: True})
             return
         except ValidationError as error:
             errors = error.errors()

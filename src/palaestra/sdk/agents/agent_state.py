@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from math import nan
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from palaestra.core.errors import EnvError, PalaestraError, place_of, raised
+from palaestra.core.errors import EnvError, PalaestraError, exception_summary, user_code_location
 from palaestra.sdk.agents.actions import ActionMask, Actions
 from palaestra.sdk.agents.behavior import Behavior
 from palaestra.sdk.agents.sensors import Sensor, VectorSensor
@@ -93,9 +93,9 @@ def blame(error: Exception, life: AgentState | None, method: str) -> NoReturn:
     if isinstance(error, Blamed):
         raise error
     if isinstance(error, PalaestraError):
-        text = f"{error}{place_of(error)}"
+        text = f"{error}{user_code_location(error)}"
         raise Blamed(text if life is None or where in text else f"{where}: {text}") from error
-    raise Blamed(f"{where}: {method} raised {raised(error)}") from error
+    raise Blamed(f"{where}: {method} raised {exception_summary(error)}") from error
 
 
 def reward_of(value: Any, before: float, who: object, method: str) -> float:

@@ -18,7 +18,7 @@ from palaestra.sdk.agents.actions import Actions
 from palaestra.sdk.agents.agent import Agent
 from palaestra.sdk.agents.agent_state import AgentState, blame
 from palaestra.sdk.protocol.exchange import AgentActions, AgentOutputs
-from palaestra.wire.decode import Infos
+from palaestra.wire.decode import AgentInfos
 
 _Row: TypeAlias = tuple[
     AgentState, int, float, int, float, Sequence[bytes]
@@ -65,7 +65,7 @@ class Crowd:
         if groups != self._last_groups[0]:
             self._last_groups = groups, np.array(groups, np.int64)
         rewarded, group_rewarded = np.array(rewards, np.float32), np.array(group_rewards, np.float32)
-        infos = Infos(self._last[1], rewarded, done, cut, self._last_groups[1], group_rewarded, (), ())
+        infos = AgentInfos(self._last[1], rewarded, done, cut, self._last_groups[1], group_rewarded, (), ())
         compressed = tuple([len(sensor.shape) == 3 and bool(getattr(sensor, "compressed", False)) for sensor in lives[0].sensors])
         columns = zip(*seen, strict=True)
         obs = tuple([self._column(at, column, lives, compressed[at]) for at, column in enumerate(columns)])

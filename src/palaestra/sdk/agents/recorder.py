@@ -56,7 +56,7 @@ class DemonstrationRecorder:
             reward=life.reward,
             group_reward=life.group_reward,
             done=done,
-            cut=cut,
+            truncated=cut,
             id=life.id,
             group=life.group_id,
             mask=mask,

@@ -17,7 +17,7 @@ from palaestra.core.errors import EnvError, ProtocolError
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.sdk.protocol.exchange import AgentActions, AgentOutputs
 from palaestra.wire.encode import CAPABILITIES, COMMUNICATION, OK, RESET, field
-from palaestra.wire.messages import Columns, DecodeError, Observation, UnityMessage, message_class
+from palaestra.wire.messages import DecodeError, Observation, ShallowMessage, UnityMessage, message_class
 from palaestra.wire.observations import GOAL, NONE, PNG, TRANSLATIONAL, VARIABLE
 
 PACKAGE = "3.0.0"
@@ -181,7 +181,7 @@ def _scalars(said: AgentOutputs) -> NDArray[np.uint8]:
     rows = _repeated(_SCALARS, len(infos.id))
     for at, values in ((1, infos.reward), (22, infos.group_reward)):
         rows[:, at : at + 4] = np.ascontiguousarray(values, "<f4").view(np.uint8).reshape(-1, 4)
-    rows[:, 6], rows[:, 8] = infos.done, infos.cut
+    rows[:, 6], rows[:, 8] = infos.done, infos.truncated
     for at, values in ((10, infos.id), (16, infos.group)):
         for byte in range(5):
             rows[:, at + byte] |= ((values >> 7 * byte) & 0x7F).astype(np.uint8)
@@ -260,7 +260,7 @@ def _table(said: AgentOutputs, rows: Sequence[Sequence[float]], width: int) -> N
 
 def _parsed(raw: bytes) -> Any:
     try:
-        return Columns.FromString(raw)
+        return ShallowMessage.FromString(raw)
     except DecodeError as error:
         raise ProtocolError(f"{len(raw)} bytes ({raw[:16].hex(' ')}) came from the trainer and are no message of the protocol") from error
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palaestra.core.specs import BehaviorSpec
-from palaestra.wire.decode import Infos
+from palaestra.wire.decode import AgentInfos
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,7 @@ class AgentOutputs:
     key: str  # such as 'Ball?team=0'
     spec: BehaviorSpec
     compressed: tuple[bool, ...]  # of each observation: goes over a wire as PNG
-    infos: Infos  # ids, rewards, ends; its fields `mask` and `obs`, which hold bytes of a wire, are empty
+    infos: AgentInfos  # ids, rewards, ends; its fields `mask` and `obs`, which hold bytes of a wire, are empty
     obs: tuple[NDArray[np.float32], ...]  # each (N, *shape)
     mask: NDArray[np.bool_] | None  # (N, choices) True: allowed; None: nothing is forbidden
 

@@ -6,7 +6,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterable
 from uuid import UUID
 
-from palaestra.core.errors import EnvError, ProtocolError, raised
+from palaestra.core.errors import EnvError, ProtocolError, exception_summary
 from palaestra.wire.side_channels import IncomingMessage, OutgoingMessage, pack, unpack
 
 __all__ = ["GameSideChannels", "IncomingMessage", "OutgoingMessage", "SideChannel"]
@@ -65,7 +65,7 @@ class GameSideChannels:
                     channel.on_message_received(IncomingMessage(payload))
                 except Exception as error:  # whatever a user's channel does
                     raise EnvError(
-                        f"the side channel {type(channel).__name__} ({id}): its on_message_received failed: {raised(error)}"
+                        f"the side channel {type(channel).__name__} ({id}): its on_message_received failed: {exception_summary(error)}"
                     ) from error
 
     def take(self) -> bytes:

@@ -20,9 +20,9 @@ from palaestra.envs.unity.capacity import LEAST_MEMORY
 from palaestra.envs.unity.env import UnityEnv
 from palaestra.envs.unity.options import UnityOptions
 from palaestra.envs.unity.timeouts import Phase
-from palaestra.wire.limits import BURST, PAUSE, WarningBrake, cut_log
+from palaestra.wire.limits import BURST, PAUSE, WarningLimiter, empty_long_log
 from palaestra.wire.side_channels import IncomingMessage, pack
-from palaestra.wire.unity_channels import LONGEST_NAME, MOST_STATISTICS, StatsReceiver
+from palaestra.wire.unity_channels import LONGEST_NAME, MAX_STATISTICS, StatsReceiver
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no such limit")
@@ -102,13 +102,13 @@ def statistic(name: str, value: float = 1.0) -> IncomingMessage:
 def test_statistics_of_too_many_names_are_passed_over_and_counted() -> None:
     warnings: list[str] = []
     stats = StatsReceiver(warnings.append)
-    for i in range(3 * MOST_STATISTICS):
+    for i in range(3 * MAX_STATISTICS):
         stats.receive(statistic(f"agent {i}"), 0)
     stats.receive(statistic("agent 7"), 0)
-    assert len(stats.take()) == MOST_STATISTICS + 1
-    assert stats.passed_over == 2 * MOST_STATISTICS
+    assert len(stats.take()) == MAX_STATISTICS + 1
+    assert stats.passed_over == 2 * MAX_STATISTICS
     assert len(warnings) == 1
-    assert f"more than {MOST_STATISTICS:,} different statistics" in warnings[0]
+    assert f"more than {MAX_STATISTICS:,} different statistics" in warnings[0]
 
 
 def test_a_name_of_two_megabytes_is_cut() -> None:
@@ -125,7 +125,7 @@ def test_a_name_of_two_megabytes_is_cut() -> None:
 def test_warnings_that_come_without_end_are_counted() -> None:
     shown: list[str] = []
     now = 0.0
-    brake = WarningBrake(shown.append, lambda: now)
+    brake = WarningLimiter(shown.append, lambda: now)
     for i in range(100_000):
         brake.warn(f"odd {i}")
     assert len(shown) == BURST
@@ -159,4 +159,4 @@ def test_a_log_without_end_is_cut_and_the_game_plays_on(tmp_path: Path, monkeypa
 
 
 def test_a_log_that_is_not_there_is_not_cut(tmp_path: Path) -> None:
-    assert cut_log(tmp_path / "none") == 0
+    assert empty_long_log(tmp_path / "none") == 0

@@ -11,7 +11,7 @@ from torch import Tensor
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import TimeStep
 from palaestra.envs.unity.table import SILENT, Arrival, BehaviorTable
-from palaestra.wire.decode import Infos
+from palaestra.wire.decode import AgentInfos
 
 SPEC = BehaviorSpec((ObsSpec("a", (2,)), ObsSpec("b", (1,))), ActionSpec(1))
 CHOOSER = BehaviorSpec((ObsSpec("a", (2,)), ObsSpec("b", (1,))), ActionSpec(0, (3,)))
@@ -25,21 +25,21 @@ class Said:
     reward: float = 0.0
     seen: float = 0.0
     done: bool = False
-    cut: bool = False
+    truncated: bool = False
     group: int = 0
     group_reward: float = 0.0
 
 
-def end(id: int, reward: float = 0.0, cut: bool = False, **more: Any) -> Said:
-    return Said(id, reward, done=True, cut=cut, **more)
+def end(id: int, reward: float = 0.0, truncated: bool = False, **more: Any) -> Said:
+    return Said(id, reward, done=True, truncated=truncated, **more)
 
 
 def arrival(*said: Said, copy: int = 0, source: int | None = None, team: int = 0, mask: list[list[bool]] | None = None) -> Arrival:
-    infos = Infos(
+    infos = AgentInfos(
         id=np.array([one.id for one in said], np.int64),
         reward=np.array([one.reward for one in said], np.float32),
         done=np.array([one.done for one in said], np.bool_),
-        cut=np.array([one.cut for one in said], np.bool_),
+        truncated=np.array([one.truncated for one in said], np.bool_),
         group=np.array([one.group for one in said], np.int64),
         group_reward=np.array([one.group_reward for one in said], np.float32),
         mask=(b"",) * len(said),
@@ -107,7 +107,7 @@ def test_asked_slots_come_in_the_order_of_the_message() -> None:
 def test_one_that_ends_and_asks_shows_its_last_reward_and_its_new_view(order: int) -> None:
     play = Play()
     play.tick(arrival(Said(4), Said(6)))
-    both = [end(6, 5.0, cut=True, seen=1, group_reward=2.0), Said(6, 9.0, seen=2)]
+    both = [end(6, 5.0, truncated=True, seen=1, group_reward=2.0), Said(6, 9.0, seen=2)]
     step = play.tick(arrival(*(both if order == 0 else both[::-1]), Said(4, 1.0)))
     assert step.reward.tolist() == [1, 5]
     assert step.group_reward.tolist() == [0, 2]
@@ -122,7 +122,7 @@ def test_one_that_ends_and_asks_shows_its_last_reward_and_its_new_view(order: in
 def test_ends_rise_by_slot_whatever_the_order_of_messages() -> None:
     play = Play()
     play.tick(arrival(Said(0), Said(1)), arrival(Said(0), Said(1), copy=1))
-    step = play.tick(arrival(end(1), end(0, cut=True), copy=1), arrival(end(1, 2.0, seen=5)))
+    step = play.tick(arrival(end(1), end(0, truncated=True), copy=1), arrival(end(1, 2.0, seen=5)))
     assert step.ends.slots.tolist() == [1, 2, 3]
     assert step.ends.obs[0].tolist() == [[5, 1], [0, 0], [0, 1]]
     assert (where(step.terminated), where(step.truncated), where(step.acting)) == ([1, 3], [2], [])
