@@ -18,18 +18,17 @@ from palaestra.core.metrics import Metrics
 from palaestra.core.settings import Settings
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action
-from palaestra.data.rollout import Rollout, RolloutNeeds
+from palaestra.data.rollout import Rollout, RolloutNeeds, completed
 from palaestra.data.sequences import SequenceTable
-from palaestra.losses.returns import gae, horizon_cuts, normalized
 from palaestra.models.actor_critic import ActorCritic
 from palaestra.models.distributions import log_prob_and_entropy
 from palaestra.models.optimizer import Adam
 from palaestra.models.policy import NetworkPolicy
 from palaestra.rewards.signals import RewardSignals
-from palaestra.trainers.bc import refuse
+from palaestra.trainers.advantages import advantages
+from palaestra.trainers.base import refuse
 from palaestra.trainers.behavior_settings import BehaviorSettings
 from palaestra.trainers.settings import scheduled
-from palaestra.trainers.values import ValueEstimates, settled
 
 
 class A2CSettings(Settings):
@@ -56,8 +55,8 @@ class A2C:
         torch.manual_seed(seed)
         self.network = self.make_network(spec, settings).to(device)
         self.optimizer = Adam(list(self.network.parameters()), self.hyper.learning_rate)
-        self.chance = torch.Generator(device).manual_seed(seed + 1)
-        self.policy = NetworkPolicy(self.network, self.chance, settings.network_settings.deterministic)
+        self.action_rng = torch.Generator(device).manual_seed(seed + 1)
+        self.policy = NetworkPolicy(self.network, self.action_rng, settings.network_settings.deterministic)
         self.signals = RewardSignals(spec, settings.reward_signals, device, seed)
         self.rollout_size, self.keeps = self.hyper.rollout_size, RolloutNeeds()
 
@@ -68,45 +67,31 @@ class A2C:
         return ActorCritic(spec, settings.network_settings, shared_critic=settings.hyperparameters.shared_critic)
 
     def update(self, rollout: Rollout, step: int) -> Metrics:
-        """Policy gradient, value loss and entropy over all settled decisions at once."""
+        """Policy gradient, value loss and entropy over all completed decisions at once."""
         hyper, network, metrics = self.hyper, self.network, Metrics()
         memory = self.settings.network_settings.memory
         table = None if memory is None else SequenceTable(rollout, memory.sequence_length)
-        critique = ValueEstimates(network, rollout, table)
-        advantage, target = self._returns(rollout, critique)
-        columns = (rollout.sample.continuous, rollout.sample.discrete, advantage, target, rollout.memory)
-        mask = None if rollout.action_mask is None else settled(rollout, (rollout.action_mask,))[0]
-        continuous, discrete, advantage, target, remembered = settled(rollout, columns)
-        inputs, sequences = critique.inputs, None
-        if table is not None:  # rows change their order: those of a sequence stand one after another
-            ((rows, sequences),) = table.take([np.arange(len(table))], remembered)
-            inputs = tuple(x[rows] for x in inputs)
-            continuous, discrete, advantage, target = (x[rows] for x in (continuous, discrete, advantage, target))
+        rewards = self.signals.of_rollout(rollout, rollout.reward + rollout.group_reward, None)
+        found = advantages(
+            rollout, network, rewards, self.signals, gae_lambda=hyper.lambd, time_horizon=self.settings.time_horizon, table=table
+        )
+        mask = None if rollout.action_mask is None else completed(rollout, (rollout.action_mask,))[0]
+        continuous, discrete, stored = completed(rollout, (rollout.sample.continuous, rollout.sample.discrete, rollout.memory))
+        sequences = None
+        if table is not None:  # rows are put in the order of their sequences
+            ((rows, sequences),) = table.take([np.arange(len(table))], stored)
+            found, continuous, discrete = found.take(rows), continuous[rows], discrete[rows]
             mask = None if mask is None else mask[rows]
-        output, value = network(inputs, sequences)
+        output, value = network(found.inputs, sequences)
         log_prob, entropy = log_prob_and_entropy(output, network.log_std, mask, Action(continuous, discrete), network.spec.action)
-        policy_loss = -(log_prob.sum(1) * normalized(advantage)).mean()
-        value_loss = (value.squeeze(1) - target).square().mean()
+        policy_loss = -(log_prob.sum(1) * found.normalized).mean()
+        value_loss = (value - found.target).square().mean()
         self._step(policy_loss + hyper.value_coef * value_loss - hyper.beta * entropy.mean(), step)
-        network.learn_statistics(settled(rollout, tuple(rollout.obs[i] for i in network.vectors)))
+        network.learn_statistics(completed(rollout, tuple(rollout.obs[i] for i in network.vectors)))
         metrics.add({"Losses/Policy Loss": policy_loss.detach().abs(), "Losses/Value Loss": value_loss.detach()})
         metrics.add({"Policy/Entropy": entropy.detach().mean(), "Policy/Extrinsic Value Estimate": value.detach().mean()})
         metrics.add({"Policy/Learning Rate": self.optimizer.learning_rate})
         return metrics
-
-    @torch.no_grad()
-    def _returns(self, rollout: Rollout, critique: ValueEstimates) -> tuple[Tensor, Tensor]:
-        """Advantages and the critic's targets, each (T, S)."""
-        time, _ = rollout.shape
-        (reward,) = self.signals.of_rollout(rollout, rollout.reward + rollout.group_reward, None)
-        value = critique.value()
-        following = critique.following(value)[..., 0] * ~rollout.terminated
-        ended = rollout.terminated | rollout.truncated
-        cut = ended | horizon_cuts(ended, self.settings.time_horizon)
-        if rollout.lengths is not None:  # what lies below a slot's last decision is not its own
-            cut = cut | (torch.arange(time, device=cut.device).unsqueeze(1) >= rollout.lengths - 1)
-        advantage = gae(reward, value[..., 0], following, cut, gamma=self.signals.gammas[0], gae_lambda=self.hyper.lambd)
-        return advantage, advantage + value[..., 0]
 
     def _step(self, loss: Tensor, step: int) -> None:
         self.optimizer.learning_rate = scheduled("linear", self.hyper.learning_rate, 0.0, step, self.settings.max_steps)
@@ -118,10 +103,10 @@ class A2C:
     def state_dict(self) -> dict[str, Any]:
         """All that the next decision and update depend on."""
         parts = ("network", "optimizer", "signals")
-        return {"chance": self.chance.get_state(), **{name: dict(getattr(self, name).state_dict()) for name in parts}}
+        return {"chance": self.action_rng.get_state(), **{name: dict(getattr(self, name).state_dict()) for name in parts}}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on from there."""
-        self.chance.set_state(state["chance"].cpu())
+        self.action_rng.set_state(state["chance"].cpu())
         for name in state.keys() - {"chance"}:
             getattr(self, name).load_state_dict(state[name])

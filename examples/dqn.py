@@ -19,16 +19,15 @@ from palaestra.core.settings import Settings
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action
 from palaestra.data.n_step import NStepReplay, n_step
-from palaestra.data.rollout import Rollout, RolloutNeeds
+from palaestra.data.rollout import Rollout, RolloutNeeds, completed
 from palaestra.models.distributions import draw
 from palaestra.models.optimizer import Adam
 from palaestra.models.policy import NetworkPolicy
 from palaestra.models.trunk import Inputs, Trunk
 from palaestra.rewards.signals import RewardSignals
-from palaestra.trainers.bc import refuse
+from palaestra.trainers.base import refuse
 from palaestra.trainers.behavior_settings import BehaviorSettings
 from palaestra.trainers.settings import scheduled
-from palaestra.trainers.values import settled
 
 
 class DQNSettings(Settings):
@@ -113,7 +112,7 @@ class DQN:
         hyper, metrics, before = self.hyper, Metrics(), self.replay.seen
         (reward,) = self.signals.of_rollout(rollout, rollout.reward + rollout.group_reward, None)
         self.replay.add(n_step(rollout, reward, gamma=self.signals.gammas[0], steps=hyper.n_steps))
-        self.network.learn_statistics(settled(rollout, tuple(rollout.obs[i] for i in self.network.vectors)))
+        self.network.learn_statistics(completed(rollout, tuple(rollout.obs[i] for i in self.network.vectors)))
         self.optimizer.learning_rate = scheduled("linear", hyper.learning_rate, 0.0, step, self.max_steps)
         for _ in range(self.replay.seen // hyper.steps_per_update - before // hyper.steps_per_update):
             metrics.add(self._learn())

@@ -54,7 +54,7 @@ class Forgets(PPO):
         return {key: value for key, value in super().state_dict().items() if key != "shuffling"}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        super().load_state_dict({**state, "shuffling": self.shuffling.get_state()})
+        super().load_state_dict({**state, "shuffling": self.shuffle_rng.get_state()})
 
 
 class Unseeded(PPO):

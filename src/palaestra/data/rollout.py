@@ -92,6 +92,20 @@ class Rollout:
         return self.reward.shape[0], self.reward.shape[1]
 
 
+def completed(rollout: Rollout, columns: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """Returns the completed decisions of (T, S, ...) columns, each (N, ...)."""
+    columns, rows = tuple(x.flatten(0, 1) for x in columns), completed_rows(rollout)
+    return columns if rows is None else tuple(x.index_select(0, rows) for x in columns)
+
+
+def completed_rows(rollout: Rollout) -> Tensor | None:
+    """Returns the rows of completed decisions, counted in T * S, (N,) rising; None: all of them."""
+    if rollout.lengths is None:
+        return None
+    time, _ = rollout.shape
+    return (torch.arange(time, device=rollout.lengths.device).unsqueeze(1) < rollout.lengths).flatten().nonzero().squeeze(1)
+
+
 @dataclass(frozen=True, slots=True)
 class Transitions:
     """N decisions, in any order."""

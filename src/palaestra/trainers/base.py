@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import torch
 
-from palaestra.core.errors import PluginError
+from palaestra.core.errors import ConfigError, PluginError
 from palaestra.core.metrics import Metrics
 from palaestra.core.settings import Settings
-from palaestra.core.specs import BehaviorSpec
+from palaestra.core.specs import BehaviorSpec, describe
 from palaestra.data.rollout import Rollout, RolloutNeeds
 from palaestra.models.policy import NetworkPolicy
 from palaestra.models.trunk import Trunk
@@ -36,7 +36,7 @@ class Trainer(Protocol):
     """What else its rollouts must have."""
 
     def __init__(self, spec: BehaviorSpec, settings: BehaviorSettings, device: torch.device, seed: int) -> None:
-        """On a device, with all chance from the seed. Raises ConfigError for what it cannot do (`trainers.limits.refuse`)."""
+        """On a device, with all chance from the seed. Raises ConfigError for what it cannot do (`refuse`)."""
         ...
 
     @staticmethod
@@ -101,3 +101,35 @@ def check_members(trainer: Trainer, title: str) -> None:
     size: object = trainer.rollout_size
     if isinstance(size, bool) or not isinstance(size, int) or size < 1:
         raise PluginError(f"{title}: rollout_size is {size!r}; expected a whole number of at least 1")
+
+
+SPEEDUPS = ("compile", "bfloat16")
+"""Keys of network_settings that a trainer itself must support."""
+
+
+def refuse(
+    trainer: str,
+    spec: BehaviorSpec,
+    settings: BehaviorSettings,
+    *,
+    continuous: bool = True,
+    memory: bool = False,
+    cloning: bool = False,
+    signals: Collection[str] = ("extrinsic",),
+    speedups: Collection[str] = (),
+) -> None:
+    """Raises ConfigError where a trainer is asked for more than this: actions, memory, cloning, reward signals, SPEEDUPS."""
+    wrong = []
+    if spec.action.continuous and not continuous:
+        wrong.append(f"it takes discrete actions alone, and the behavior has {describe(spec).rpartition('actions: ')[2]}")
+    if settings.network_settings.memory and not memory:
+        wrong.append("it has no memory: leave out network_settings.memory")
+    if settings.behavioral_cloning and not cloning:
+        wrong.append("it does not imitate: leave out behavioral_cloning")
+    for name in SPEEDUPS:
+        if getattr(settings.network_settings, name) and name not in speedups:
+            wrong.append(f"it does nothing with network_settings.{name}: set it to false")
+    if strange := [name for name in settings.reward_signals if name not in signals]:
+        wrong.append(f"it does not learn from the reward signals {', '.join(strange)}, only from {', '.join(signals)}")
+    if wrong:
+        raise ConfigError(f"{trainer} cannot learn this: {'; '.join(wrong)}")

@@ -3,18 +3,18 @@ https://arxiv.org/abs/1011.0686 (DAgger, of which only the newest rollout is kep
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from palaestra.core.errors import ConfigError
 from palaestra.core.metrics import Metrics
-from palaestra.core.specs import BehaviorSpec, describe
+from palaestra.core.specs import BehaviorSpec
 from palaestra.core.system_memory import keep_freed_memory
 from palaestra.core.timestep import Action
-from palaestra.data.rollout import Rollout, RolloutNeeds
+from palaestra.data.rollout import Rollout, RolloutNeeds, completed
 from palaestra.data.sequences import SequenceTable
 from palaestra.models.actor_critic import ActorCritic
 from palaestra.models.distributions import RANGE
@@ -22,10 +22,10 @@ from palaestra.models.optimizer import flatten
 from palaestra.models.policy import NetworkPolicy
 from palaestra.rewards.demonstrations import load_demonstrations
 from palaestra.rewards.expert_decisions import Decisions
+from palaestra.trainers.base import refuse
 from palaestra.trainers.behavior_settings import BehaviorSettings
 from palaestra.trainers.imitation import Imitation, ImitationBatches, imitation_batches
 from palaestra.trainers.settings import LAST_LEARNING_RATE, BCSettings, scheduled
-from palaestra.trainers.values import settled
 
 LEAST_DEVIATION = 0.02
 """Of the actions drawn, as the environment gets them: a teacher without noise would leave none to explore with afterwards."""
@@ -53,10 +53,10 @@ class BC:
         torch.manual_seed(seed)
         self.network = self.make_network(spec, settings).to(device)
         parameters = [flatten(self.network)] if self.network.plain else [p for p in self.network.parameters() if p.numel()]
-        self.acting = torch.Generator(device).manual_seed(seed + 1)
-        self.shuffling = torch.Generator(device).manual_seed(seed + 2)
-        self.policy = NetworkPolicy(self.network, self.acting, settings.network_settings.deterministic)
-        self.imitation = Imitation(self.network, parameters, self.shuffling)
+        self.action_rng = torch.Generator(device).manual_seed(seed + 1)
+        self.shuffle_rng = torch.Generator(device).manual_seed(seed + 2)
+        self.policy = NetworkPolicy(self.network, self.action_rng, settings.network_settings.deterministic)
+        self.imitation = Imitation(self.network, parameters, self.shuffle_rng)
         self.rollout_size, self.keeps = self.hyper.buffer_size, RolloutNeeds()
         memory = settings.network_settings.memory
         self._sequence_length = None if memory is None else memory.sequence_length
@@ -101,8 +101,8 @@ class BC:
 
     def _lessons(self, rollout: Rollout) -> ImitationBatches:
         columns = (*rollout.obs, rollout.sample.continuous, rollout.sample.discrete, rollout.memory)
-        *obs, continuous, discrete, memory = settled(rollout, columns)
-        mask = None if rollout.action_mask is None else settled(rollout, (rollout.action_mask,))[0]
+        *obs, continuous, discrete, memory = completed(rollout, columns)
+        mask = None if rollout.action_mask is None else completed(rollout, (rollout.action_mask,))[0]
         table = None if self._sequence_length is None else SequenceTable(rollout, self._sequence_length)
         if not memory.shape[1]:  # a teacher knows nothing of what its pupils would have remembered
             memory = memory.new_zeros((1, self.network.memory_size)).expand(len(memory), -1)
@@ -123,48 +123,13 @@ class BC:
         return {
             "network": dict(self.network.state_dict()),
             "optimizer": self.imitation.optimizer.state_dict(),
-            "acting": self.acting.get_state(),
-            "shuffling": self.shuffling.get_state(),
+            "acting": self.action_rng.get_state(),
+            "shuffling": self.shuffle_rng.get_state(),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on as if it had never stopped."""
         self.network.load_state_dict(state["network"])
         self.imitation.optimizer.load_state_dict(state["optimizer"])
-        self.acting.set_state(state["acting"].cpu())
-        self.shuffling.set_state(state["shuffling"].cpu())
-
-
-if TYPE_CHECKING:
-    from palaestra.trainers.behavior_settings import BehaviorSettings
-
-SPEEDUPS = ("compile", "bfloat16")
-"""Of network_settings, what a trainer itself must heed."""
-
-
-def refuse(
-    trainer: str,
-    spec: BehaviorSpec,
-    settings: BehaviorSettings,
-    *,
-    continuous: bool = True,
-    memory: bool = False,
-    cloning: bool = False,
-    signals: Collection[str] = ("extrinsic",),
-    speedups: Collection[str] = (),
-) -> None:
-    """Raises ConfigError for what is asked for beyond this: the behavior's actions, a memory, cloning, reward signals, SPEEDUPS."""
-    wrong = []
-    if spec.action.continuous and not continuous:
-        wrong.append(f"it takes discrete actions alone, and the behavior has {describe(spec).rpartition('actions: ')[2]}")
-    if settings.network_settings.memory and not memory:
-        wrong.append("it has no memory: leave out network_settings.memory")
-    if settings.behavioral_cloning and not cloning:
-        wrong.append("it does not imitate: leave out behavioral_cloning")
-    for name in SPEEDUPS:
-        if getattr(settings.network_settings, name) and name not in speedups:
-            wrong.append(f"it does nothing with network_settings.{name}: set it to false")
-    if strange := [name for name in settings.reward_signals if name not in signals]:
-        wrong.append(f"it does not learn from the reward signals {', '.join(strange)}, only from {', '.join(signals)}")
-    if wrong:
-        raise ConfigError(f"{trainer} cannot learn this: {'; '.join(wrong)}")
+        self.action_rng.set_state(state["acting"].cpu())
+        self.shuffle_rng.set_state(state["shuffling"].cpu())

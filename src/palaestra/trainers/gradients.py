@@ -40,7 +40,14 @@ class Losses:
     value: Tensor
     entropy: Tensor
     log_ratio: Tensor
-    """(N, A) by how much the log-probability of each action component has changed since it was drawn."""
+    """(N, A) change of each action component's log-probability since it was drawn."""
+    baseline: Tensor | None = None
+    """MA-POCA's."""
+
+    def tagged(self) -> dict[str, Tensor]:
+        """Returns the losses by their TensorBoard tags."""
+        baseline = {} if self.baseline is None else {"Losses/Baseline Loss": self.baseline}
+        return {"Losses/Policy Loss": self.policy.abs(), "Losses/Value Loss": self.value, **baseline, "Policy/Entropy": self.entropy}
 
 
 class Gradient(Protocol):
@@ -171,7 +178,7 @@ def has_bfloat16(device: torch.device) -> bool:
     return device.type == "cpu" and any(check is not None and check() for check in checks)
 
 
-def pays(network: Trunk, device: torch.device) -> bool:
+def bfloat16_pays(network: Trunk, device: torch.device) -> bool:
     """Whether gradients in bfloat16 were measured to be faster for a network like this one, on a processor like this one."""
     return has_bfloat16(device) and any(isinstance(module, LARGE) for module in network.modules())
 
@@ -191,18 +198,6 @@ class GroupRows:
     places: Tensor  # (R,) int64: where it stands, in M * P counting
 
 
-@dataclass(frozen=True, slots=True)
-class GroupLosses:
-    """Means over a minibatch, each ()."""
-
-    policy: Tensor
-    value: Tensor
-    baseline: Tensor
-    entropy: Tensor
-    log_ratio: Tensor
-    """(R, A) by how much the log-probability of each action component has changed since it was drawn."""
-
-
 class GroupGradient:
     """Fills every parameter's `.grad` with the gradient over one minibatch."""
 
@@ -211,7 +206,7 @@ class GroupGradient:
         self.network, self.bfloat16 = network, bfloat16
         self._forward = Forward(network.output_and_features, bfloat16=bfloat16, compiled=compiled)
 
-    def __call__(self, batch: GroupRows, c: Coefficients) -> GroupLosses:
+    def __call__(self, batch: GroupRows, c: Coefficients) -> Losses:
         """Returns the losses before the step, of policy + value_coef * (own + value + baseline / 2) - entropy_coef * entropy.
 
         Own values, values and baselines all regress to the returns; each part of the critic fits what the parts before it leave.
@@ -230,4 +225,4 @@ class GroupGradient:
         self.network.zero_grad()
         critic_loss = own_loss + value_loss + BASELINE_SHARE * baseline_loss
         (policy_loss + c.value_coef * critic_loss - c.entropy_coef * entropy).backward()
-        return GroupLosses(policy_loss.detach(), value_loss.detach(), baseline_loss.detach(), entropy.detach(), log_ratio)
+        return Losses(policy_loss.detach(), value_loss.detach(), entropy.detach(), log_ratio, baseline_loss.detach())

@@ -14,17 +14,16 @@ from palaestra.core.metrics import Metrics
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.system_memory import format_bytes, free_memory, keep_freed_memory
 from palaestra.data.replay import Replay
-from palaestra.data.rollout import Rollout, TransitionTable
+from palaestra.data.rollout import Rollout, TransitionTable, completed
 from palaestra.models.policy import NetworkPolicy
 from palaestra.models.sac_networks import SoftActorCritic
 from palaestra.rewards.signals import RewardSignals, title
 from palaestra.trainers.behavior_settings import BehaviorSettings
-from palaestra.trainers.gradients import pays
+from palaestra.trainers.gradients import bfloat16_pays
 from palaestra.trainers.imitation import Cloning
 from palaestra.trainers.sac_gradient import EXPLAINED, VALUES, SoftGradient
 from palaestra.trainers.settings import LAST_LEARNING_RATE, STEPS_BESIDE, SACSettings, scheduled
 from palaestra.trainers.update_metrics import at_bounds, explained_tag
-from palaestra.trainers.values import settled
 
 SAVED_AT_MOST = 1 << 30
 """Bytes of a replay that is kept in checkpoints unless told otherwise."""
@@ -48,13 +47,13 @@ class SAC:
         self.settings, self.hyper, network = settings, settings.hyperparameters, settings.network_settings
         torch.manual_seed(seed)
         self.network = self.make_network(spec, settings).to(device)
-        self.acting = torch.Generator(device).manual_seed(seed + 1)
-        self.drawing = torch.Generator().manual_seed(seed + 2)
-        self.imagining = torch.Generator(device).manual_seed(seed + 4)
-        self.policy = NetworkPolicy(self.network, self.acting, network.deterministic)
+        self.action_rng = torch.Generator(device).manual_seed(seed + 1)
+        self.replay_rng = torch.Generator().manual_seed(seed + 2)
+        self.gradient_rng = torch.Generator(device).manual_seed(seed + 4)
+        self.policy = NetworkPolicy(self.network, self.action_rng, network.deterministic)
         self.signals = RewardSignals(spec, settings.reward_signals, device, seed + 3)
-        bfloat16 = pays(self.network, device) if network.bfloat16 is None else network.bfloat16
-        self.gradient = SoftGradient(self.network, self.hyper.learning_rate, self.hyper.tau, self.imagining, bfloat16=bfloat16)
+        bfloat16 = bfloat16_pays(self.network, device) if network.bfloat16 is None else network.bfloat16
+        self.gradient = SoftGradient(self.network, self.hyper.learning_rate, self.hyper.tau, self.gradient_rng, bfloat16=bfloat16)
         imitates = settings.behavioral_cloning is not None
         self.cloning = Cloning(self.network, self.gradient.deciding, settings, self.hyper, device, seed + 5) if imitates else None
         self._gammas = torch.tensor(self.signals.gammas, device=device)
@@ -116,9 +115,9 @@ class SAC:
         needed = self.replay.bytes_needed
         self.replay.pour(rollout, action, reward)
         self._told &= self.replay.bytes_needed == needed
-        self.network.learn_statistics(settled(rollout, tuple(rollout.obs[i] for i in self.network.vectors)))
+        self.network.learn_statistics(completed(rollout, tuple(rollout.obs[i] for i in self.network.vectors)))
         if self.signals.learned:
-            self.signals.learn_statistics(settled(rollout, rollout.obs))
+            self.signals.learn_statistics(completed(rollout, rollout.obs))
         seen = TransitionTable(rollout, action, reward) if self.signals.learned else None
         self.signals.of_rollout(rollout, reward, seen)
         metrics.add(self.signals.measured())
@@ -138,7 +137,7 @@ class SAC:
         rate = scheduled(self.hyper.learning_rate_schedule, self.hyper.learning_rate, LAST_LEARNING_RATE, step, self.settings.max_steps)
         self.gradient.set_learning_rate(rate)
         for _ in range(steps):
-            batch = self.replay.draw(self.hyper.batch_size, self.drawing)
+            batch = self.replay.draw(self.hyper.batch_size, self.replay_rng)
             reward = self.signals.of_batch(batch.transitions())
             measured = self.gradient(batch, reward, self._gammas, self._ignore_ends)
             values, shares = measured.pop(VALUES), measured.pop(EXPLAINED)
@@ -147,7 +146,7 @@ class SAC:
             if self.cloning is not None:
                 metrics.add(self.cloning.update(step, usual=STEPS_BESIDE))
         for _ in range(signal_steps if self.signals.learned else 0):
-            metrics.add(self.signals.learn(self.replay.draw(self.hyper.batch_size, self.drawing).transitions()))
+            metrics.add(self.signals.learn(self.replay.draw(self.hyper.batch_size, self.replay_rng).transitions()))
         if steps:
             metrics.add(self._temperatures() | {"Policy/Learning Rate": rate})
 
@@ -167,9 +166,9 @@ class SAC:
             **({} if self.cloning is None else {"cloning": self.cloning.state_dict()}),
             "replay": self.replay.state_dict() if self.saves_replay else None,
             "owed": [self._to_collect, self._owed, self._signals_owed],
-            "acting": self.acting.get_state(),
-            "drawing": self.drawing.get_state(),
-            "imagining": self.imagining.get_state(),
+            "acting": self.action_rng.get_state(),
+            "drawing": self.replay_rng.get_state(),
+            "imagining": self.gradient_rng.get_state(),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -181,8 +180,8 @@ class SAC:
         if self.cloning is not None and "cloning" in state:  # it may have been added since
             self.cloning.load_state_dict(state["cloning"])
         self._to_collect, self._owed, self._signals_owed = state["owed"]
-        for name in ("acting", "drawing", "imagining"):
-            getattr(self, name).set_state(state[name].cpu())
+        for generator, name in ((self.action_rng, "acting"), (self.replay_rng, "drawing"), (self.gradient_rng, "imagining")):
+            generator.set_state(state[name].cpu())
         self._lacks_replay = not self.replay.load_state_dict(state["replay"])
         if self._lacks_replay:
             self._to_collect = self._first_collect

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from palaestra.core.timestep import Action
-from palaestra.data.rollout import Rollout
+from palaestra.data.rollout import Rollout, completed
 from palaestra.losses.diagnostics import approximate_kl, clip_fraction, explained_variance, share_at_bounds
 from palaestra.rewards.signals import title
-from palaestra.trainers.values import settled
+from palaestra.trainers.advantages import Advantages
 
 KL, CLIP_FRACTION = "Policy/KL Divergence", "Policy/Clip Fraction"
 GRADIENT_NORM = "Policy/Gradient Norm"
@@ -51,10 +51,15 @@ class PolicyChange:
         return {KL: approximate_kl(log_ratio), CLIP_FRACTION: clip_fraction(log_ratio, clip_range)}
 
 
-def explained(names: Sequence[str], value: Tensor, target: Tensor) -> dict[str, Tensor]:
-    """Explained variance of each reward signal, from (N, K)."""
-    shares = explained_variance(value, target)
-    return {explained_tag(name): shares[k] for k, name in enumerate(names)}
+def value_metrics(names: Sequence[str], found: Advantages, baselines: Tensor | None = None) -> dict[str, Tensor]:
+    """Returns each reward signal's mean value, mean baseline (K,) where there are any, and explained variance."""
+    measured: dict[str, Tensor] = {}
+    for k, name in enumerate(names):
+        measured[f"Policy/{title(name)} Value Estimate"] = found.mean_value[k]
+        if baselines is not None:
+            measured[f"Policy/{title(name)} Baseline Estimate"] = baselines[k]
+    shares = explained_variance(found.value, found.target)
+    return measured | {explained_tag(name): shares[k] for k, name in enumerate(names)}
 
 
 def explained_tag(name: str) -> str:
@@ -64,5 +69,5 @@ def explained_tag(name: str) -> str:
 
 def at_bounds(rollout: Rollout, played: Action) -> dict[str, Tensor]:
     """Share of continuous actions (T, S, ...), as the environment got them, at -1 or 1; empty for a policy that has none."""
-    numbers = settled(rollout, (played.continuous,))[0]
+    numbers = completed(rollout, (played.continuous,))[0]
     return {AT_BOUNDS: share_at_bounds(numbers)} if numbers.numel() else {}

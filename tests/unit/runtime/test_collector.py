@@ -437,9 +437,9 @@ def test_looking_at_a_policys_shapes_leaves_its_random_numbers_where_they_were()
     state = through_a_file(training.state())
     other = Training(make_env("builtin:Basic", areas=4), 0)
     other.trainers["Basic"].load_state_dict(state["trainers"]["Basic"])
-    before = other.trainers["Basic"].acting.get_state()
+    before = other.trainers["Basic"].action_rng.get_state()
     other.collector.load_state_dict(state["collector"], 0)
-    assert torch.equal(other.trainers["Basic"].acting.get_state(), before)
+    assert torch.equal(other.trainers["Basic"].action_rng.get_state(), before)
 
 
 def test_of_staggered_episodes_only_whole_ones_are_told_after_a_resume_too():

@@ -59,7 +59,7 @@ def test_a_rollout_is_learned_as_what_its_teacher_did():
     view = shown(5).obs
     with torch.no_grad():
         output = bc.network.outputs(bc.network.prepare(tuple(x.flatten(0, 1) for x in view)))
-        sample, branches = bc.network.draw(output, None, bc.acting, deterministic=True)
+        sample, branches = bc.network.draw(output, None, bc.action_rng, deterministic=True)
     assert_close(bc.network.for_environment(sample).continuous, torch.full((64, 2), 0.6), atol=0.1, rtol=0)
     assert sample.discrete.unique(dim=0).tolist() == [[1, 0]]
     assert all(branch.exp().max(1).values.min() > 0.9 for branch in branches)
@@ -73,7 +73,7 @@ def test_the_deviation_is_that_of_the_teacher(tmp_path: Path):
     assert_close(bc.network.log_std.exp() / 3, torch.full((2,), 0.2), atol=0.01, rtol=0)
     with torch.no_grad():
         decided = bc.network.prepare((torch.full((2000, 2), 0.5),))
-        sample, _ = bc.network.draw(bc.network.outputs(decided), None, bc.acting, deterministic=False)
+        sample, _ = bc.network.draw(bc.network.outputs(decided), None, bc.action_rng, deterministic=False)
     drawn = bc.network.for_environment(sample).continuous
     assert_close(drawn.mean(0), torch.full((2,), 0.4), atol=0.03, rtol=0)
     assert_close(drawn.std(0), torch.full((2,), 0.2), atol=0.03, rtol=0)

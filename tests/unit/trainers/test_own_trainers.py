@@ -24,8 +24,7 @@ from palaestra.runtime.settings import load
 from palaestra.runtime.storage.networks import load_networks
 from palaestra.testing import check_trainer
 from palaestra.testing.check_trainer import SPECS
-from palaestra.trainers.base import make_trainer
-from palaestra.trainers.bc import refuse
+from palaestra.trainers.base import make_trainer, refuse
 from palaestra.trainers.behavior_settings import BehaviorSettings, trainer_class
 
 ROOT = Path(__file__).parents[3]

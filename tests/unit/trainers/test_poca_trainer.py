@@ -21,7 +21,7 @@ from palaestra.data.buffers import RolloutBuffer, SlottedBuffer, SteadyBuffer
 from palaestra.data.group_minibatches import GroupMinibatches
 from palaestra.data.group_steps import GroupSteps
 from palaestra.data.minibatches import Minibatch
-from palaestra.data.rollout import Rollout
+from palaestra.data.rollout import Rollout, completed
 from palaestra.data.sequences import SequenceTable
 from palaestra.losses.returns import gae
 from palaestra.models.actor_critic import CRITIC
@@ -29,9 +29,10 @@ from palaestra.models.distributions import log_prob_and_entropy
 from palaestra.models.group_critic import GroupCritic
 from palaestra.runtime.collect.collector import BehaviorCollector, Collector
 from palaestra.testing import check_trainer
+from palaestra.trainers.advantages import ValueEstimates
+from palaestra.trainers.group_advantages import GroupValues
 from palaestra.trainers.poca import POCA
 from palaestra.trainers.ppo import PPO
-from palaestra.trainers.values import GroupValues, ValueEstimates, settled
 
 MEMORY = {"sequence_length": 6, "memory_size": 8}
 MIXED = spec_of((2,), (1,), continuous=2, branches=(3, 2))
@@ -54,7 +55,7 @@ def critique_of(trainer: POCA, rollout: Rollout) -> GroupValues:
 
 def rows_of(trainer: POCA, rollout: Rollout) -> Minibatch:
     critique = critique_of(trainer, rollout)
-    return trainer._rows(critique, settled(rollout, (trainer._reward(critique),))[0].unsqueeze(1), Metrics())
+    return trainer._rows(critique, completed(rollout, (trainer._reward(critique),))[0].unsqueeze(1), Metrics())
 
 
 @torch.no_grad()
@@ -174,13 +175,13 @@ def test_without_groups_targets_are_those_of_ppo(memory: dict[str, int] | None, 
     cut = ended | (torch.arange(time).unsqueeze(1) >= lengths - 1)
     with torch.no_grad():
         critique = ValueEstimates(trainer.network, rollout, SequenceTable(rollout, 6) if memory else None)
-        value = critique.value()
-        following = critique.following(value)[..., 0] * ~rollout.terminated
+        value = critique.values()
+        following = critique.next_values(value)[..., 0] * ~rollout.terminated
     reward = rollout.reward + rollout.group_reward
     expected = gae(reward, value[..., 0], following, cut, gamma=0.9, gae_lambda=0.95) + value[..., 0]
     found = rows_of(trainer, rollout)
-    assert_close(found.value, settled(rollout, (value,))[0], rtol=1e-4, atol=1e-5)
-    assert_close(found.target[:, 0], settled(rollout, (expected,))[0], rtol=1e-4, atol=1e-5)
+    assert_close(found.value, completed(rollout, (value,))[0], rtol=1e-4, atol=1e-5)
+    assert_close(found.target[:, 0], completed(rollout, (expected,))[0], rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("steady", [True, False])
@@ -190,7 +191,7 @@ def test_the_ratio_is_1_before_the_first_step(memory: dict[str, int] | None, ste
     losses = 0.0 if steady else 0.03
     rollout = played(trainer, Grouped(5, Stream(5, slots=6, steady=steady, losses=losses)))[1]
     seen, rows = 0, rows_of(trainer, rollout)
-    for batch in trainer._batches(rows, critique_of(trainer, rollout)):
+    for batch in trainer._minibatches(rows, critique_of(trainer, rollout)):
         output, _ = trainer.network.output_and_features(batch.rows.inputs, batch.rows.sequences)
         sample = Action(batch.rows.continuous, batch.rows.discrete)
         own = output.index_select(0, batch.views)
@@ -297,7 +298,7 @@ def test_the_last_agent_of_a_group_gains_by_finishing(individual: bool):
     with torch.no_grad():
         _, baseline, following, _ = critique_of(trainer, rollout)()
     target = rows_of(trainer, rollout).target[:, 0]
-    made, earned = settled(rollout, (torch.arange(3).unsqueeze(1).expand(rollout.shape), rollout.group_reward))
+    made, earned = completed(rollout, (torch.arange(3).unsqueeze(1).expand(rollout.shape), rollout.group_reward))
     alone = made == 1
     finishing, waiting = alone & (earned > 0), alone & (earned == 0)
     assert finishing.sum() == waiting.sum() == 32

@@ -18,8 +18,8 @@ from palaestra.data.buffers import SlottedBuffer, SteadyBuffer
 from palaestra.data.rollout import Rollout
 from palaestra.data.sequences import SequenceTable
 from palaestra.models.distributions import log_prob_and_entropy
+from palaestra.trainers.advantages import ValueEstimates
 from palaestra.trainers.ppo import PPO
-from palaestra.trainers.values import ValueEstimates
 
 MEMORY = {"sequence_length": 6, "memory_size": 8}
 SPEC = spec_of((2,), (1,), continuous=2, branches=(3, 2))
@@ -84,8 +84,8 @@ def test_a_rollout_is_valued_as_one_decision_at_a_time(stream: str, shared: bool
     made = Stream(5, steady=stream == "steady", masked=True, **({"grows_at": 20, "losses": 0.05} if "lossy" in stream else {}))
     for rollout in played(ppo, made):
         critique = ValueEstimates(ppo.network, rollout, SequenceTable(rollout, 6))
-        value = critique.value()
-        following = critique.following(value)
+        value = critique.values()
+        following = critique.next_values(value)
         assert len(rollout.final_rows)
         for (t, slot), (memory, expected, after) in told(rollout, ppo).items():
             assert_close(rollout.memory[t, slot], memory, rtol=0, atol=1e-5)
@@ -101,7 +101,7 @@ def test_the_ratio_is_1_before_the_first_step(steady: bool):
     for rollout in played(ppo, Stream(7, steady=steady, masked=True)):
         table = SequenceTable(rollout, 6)
         rows = ppo._rows(rollout, [rollout.reward], Metrics(), table)
-        for batch in ppo._batches(rows, rollout, table):
+        for batch in ppo._minibatches(rows, rollout, table):
             output, value = ppo.network(batch.inputs, batch.sequences)
             sample = Action(batch.continuous, batch.discrete)
             log_prob, _ = log_prob_and_entropy(output, ppo.network.log_std, batch.mask, sample, SPEC.action)

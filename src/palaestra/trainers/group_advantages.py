@@ -1,4 +1,4 @@
-"""What the critic says of a rollout: of every decision, and of what each led to."""
+"""Advantages and value targets of MA-POCA, and the group critic's values that they are computed from."""
 
 from __future__ import annotations
 
@@ -9,97 +9,42 @@ from torch import Tensor
 from palaestra.core.timestep import Action
 from palaestra.data.group_minibatches import GroupMinibatches
 from palaestra.data.group_steps import groups_of
-from palaestra.data.rollout import Rollout
-from palaestra.data.sequences import SequenceTable
+from palaestra.data.rollout import Rollout, completed, completed_rows
 from palaestra.data.timeline import NOBODY
+from palaestra.losses.returns import group_returns, horizon_cuts
 from palaestra.models.actor_critic import CRITIC, ActorCritic
 from palaestra.models.group_critic import GroupCritic
 from palaestra.models.trunk import Inputs
+from palaestra.rewards.signals import RewardSignals
+from palaestra.trainers.advantages import VALUE_ROWS, Advantages
 
-VALUE_ROWS = 8192
-"""Rows valued at once: enough to keep the cores busy, few enough to stay in the cache."""
 
+@torch.no_grad()
+def group_advantages(
+    estimates: GroupValues, rewards: Tensor, signals: RewardSignals, *, gae_lambda: float, time_horizon: int
+) -> tuple[Advantages, Tensor]:
+    """Returns the advantages over a counterfactual baseline, whose targets are lambda-returns, and the mean baselines, (K,).
 
-class ValueEstimates:
-    """Values of a rollout by one critic, each in large batches. K: reward signals.
-
-    Without memory every row is valued on its own. With memory the sequences are run through again from what was
-    remembered at their starts; what the episode's last view is worth is asked with the memory after its last decision.
+    `rewards` (N, K). A truncated episode is bootstrapped with the group's value at its final observation (`GroupValues`).
     """
-
-    def __init__(self, network: ActorCritic, rollout: Rollout, table: SequenceTable | None) -> None:
-        """`table`: the rollout's sequences, where the network has memory."""
-        self.network, self.rollout, self.table = network, rollout, table
-        self._inputs = network.prepare(tuple(obs.flatten(0, 1) for obs in rollout.obs))  # (T * S, ...)
-        self.rows = settled_rows(rollout)
-        self.inputs = self._inputs if self.rows is None else tuple(x.index_select(0, self.rows) for x in self._inputs)
-        """Prepared observations of the settled decisions, (N, ...)."""
-
-    def value(self) -> Tensor:
-        """(T, S, K); those of rows that hold no decision mean nothing."""
-        time, slots = self.rollout.shape
-        if self.table is None:
-            return self._values(self._inputs).view(time, slots, -1)
-        value = self._in_sequence(self.table)
-        if self.rows is not None:
-            value = value.new_zeros((time * slots, value.shape[1])).index_copy_(0, self.rows, value)
-        return value.view(time, slots, -1)
-
-    def following(self, value: Tensor) -> Tensor:
-        """Value of what each decision led to, (T, S, K): the slot's next view, or the last one of an episode that was cut."""
-        rollout = self.rollout
-        time, slots = rollout.shape
-        lengths = rollout.lengths
-        if lengths is None:
-            at = torch.arange((time - 1) * slots, time * slots, device=value.device)
-            following = torch.cat([value[1:], self._values_after(at, rollout.last_obs).unsqueeze(0)])
-        else:
-            following = torch.cat([value[1:], value[:1]])
-            here = lengths.nonzero().squeeze(1)
-            at = (lengths[here] - 1) * slots + here
-            following.view(time * slots, -1)[at] = self._values_after(at, tuple(obs[here] for obs in rollout.last_obs))
-        if len(rollout.final_rows):
-            following.view(time * slots, -1)[rollout.final_rows] = self._values_after(rollout.final_rows, rollout.final_obs)
-        return following
-
-    def _values(self, inputs: Inputs) -> Tensor:
-        """(N, K), each row on its own."""
-        return torch.cat([self.network.value(part) for part in zip(*(x.split(VALUE_ROWS) for x in inputs), strict=True)])
-
-    def _in_sequence(self, table: SequenceTable) -> Tensor:
-        """(N, K) of the settled decisions."""
-        memory = settled(self.rollout, (self.rollout.memory,))[0]
-        value = memory.new_zeros((len(memory), self.network.signals))
-        for rows, sequences in table.take(table.in_parts(VALUE_ROWS), memory):
-            value[rows] = self.network.value(tuple(x.index_select(0, rows) for x in self.inputs), sequences)
-        return value
-
-    def _values_after(self, rows: Tensor, obs: tuple[Tensor, ...]) -> Tensor:
-        """Values (R, K) of views (R, *shape) that followed these decisions, counted in T * S."""
-        inputs = self.network.prepare(obs)
-        if self.table is None:
-            return self._values(inputs)
-        before = self.rollout.memory.flatten(0, 1).index_select(0, rows)
-        _, after = self.network.decide(tuple(x.index_select(0, rows) for x in self._inputs), before)
-        return self.network.value_with(inputs, after)
-
-
-def settled_rows(rollout: Rollout) -> Tensor | None:
-    """The rows, in T * S counting, in which a decision settled, (N,) rising; None: all."""
-    if rollout.lengths is None:
-        return None
-    time, _ = rollout.shape
-    return (torch.arange(time, device=rollout.lengths.device).unsqueeze(1) < rollout.lengths).flatten().nonzero().squeeze(1)
-
-
-def settled(rollout: Rollout, columns: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    """The rows of (T, S, ...) columns in which a decision settled, (N, ...)."""
-    columns, rows = tuple(x.flatten(0, 1) for x in columns), settled_rows(rollout)
-    return columns if rows is None else tuple(x.index_select(0, rows) for x in columns)
+    rollout, table = estimates.rollout, estimates.batches.table
+    ended = rollout.terminated | rollout.truncated
+    stops = completed(rollout, (horizon_cuts(ended, time_horizon) & ~ended,))[0]
+    dead = completed(rollout, (rollout.terminated,))[0]
+    successor = torch.from_numpy(table.successor).to(stops.device).masked_fill(stops, NOBODY)
+    value, baseline, next_value, next_value_endless = estimates()
+    targets = []
+    for k, (gamma, ignores_ends) in enumerate(zip(signals.gammas, signals.ignore_ends, strict=True)):
+        after = (next_value_endless if ignores_ends else next_value)[:, k]
+        chain = successor.masked_fill(dead, NOBODY) if ignores_ends else successor
+        targets.append(group_returns(rewards[:, k], after, chain, gamma=gamma, gae_lambda=gae_lambda))
+    target = torch.stack(targets, 1)
+    means, baselines = (torch.stack([column.mean() for column in x.unbind(1)]) for x in (value, baseline))
+    return Advantages((), (target - baseline).mean(1), value, target, means), baselines
 
 
 class GroupValues:
-    """Evaluates a `GroupCritic` over a rollout in large batches. N settled decisions, V observations, K reward signals.
+    """Evaluates a `GroupCritic` over a rollout in large batches. N completed decisions, V observations, K reward signals.
 
     Features of an observation are computed once, however many mates it has. With memory they are unrolled along the
     sequences of the batches, from the memory stored at their starts; final observations follow their agent's last decision.
@@ -112,10 +57,10 @@ class GroupValues:
         assert isinstance(critic, GroupCritic)
         self.network, self.rollout, self.batches, self.critic, self.when = network, rollout, batches, critic, when
         self.device = rollout.reward.device
-        self.rows = settled_rows(rollout)
+        self.rows = completed_rows(rollout)
         self._last, self._final = network.prepare(rollout.last_obs), network.prepare(rollout.final_obs)
-        sample, last = settled(rollout, (rollout.sample.continuous, rollout.sample.discrete, rollout.memory)), when.last_sample
-        obs = settled(rollout, rollout.obs)
+        sample, last = completed(rollout, (rollout.sample.continuous, rollout.sample.discrete, rollout.memory)), when.last_sample
+        obs = completed(rollout, rollout.obs)
         if (batches.table.members >= len(batches.table.moment)).any():  # some mates wait for what comes of a decision
             obs = tuple(map(torch.cat, zip(obs, rollout.last_obs, strict=True)))
         self.inputs = network.prepare(obs)

@@ -1,0 +1,156 @@
+"""Advantages and value targets of a rollout, and the critic's values that they are computed from.
+
+A truncated episode is bootstrapped in one place, `ValueEstimates.next_values`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from palaestra.data.minibatches import Minibatch
+from palaestra.data.rollout import Rollout, completed, completed_rows
+from palaestra.data.sequences import SequenceTable
+from palaestra.losses.returns import gae, horizon_cuts, normalized
+from palaestra.models.actor_critic import ActorCritic
+from palaestra.models.trunk import Inputs
+from palaestra.rewards.signals import RewardSignals
+
+VALUE_ROWS = 8192
+"""Rows that the critic evaluates at once: enough to keep the cores busy, few enough to stay in the cache."""
+
+
+@dataclass(frozen=True, slots=True)
+class Advantages:
+    """Advantages, values and targets of the N completed decisions of a rollout. K: reward signals."""
+
+    inputs: Inputs
+    """Prepared observations, each (N, ...)."""
+    advantage: Tensor
+    """(N,) mean over the reward signals, before it is normalized."""
+    value: Tensor
+    """(N, K) the critic's values before the update."""
+    target: Tensor
+    """(N, K) what the critic is to learn."""
+    mean_value: Tensor
+    """(K,) mean value of all decisions."""
+
+    @property
+    def normalized(self) -> Tensor:
+        """The advantage with zero mean and unit standard deviation, (N,)."""
+        return normalized(self.advantage)
+
+    def take(self, rows: Tensor) -> Advantages:
+        """Returns these rows, in this order; the mean value stays that of all."""
+        inputs = tuple(x[rows] for x in self.inputs)
+        return Advantages(inputs, self.advantage[rows], self.value[rows], self.target[rows], self.mean_value)
+
+    def with_actions(self, rollout: Rollout) -> Minibatch:
+        """Returns the table that minibatches are drawn from: each decision's action, with its normalized advantage and target."""
+        continuous, discrete, log_prob = completed(rollout, (rollout.sample.continuous, rollout.sample.discrete, rollout.log_prob))
+        mask = None if rollout.action_mask is None else completed(rollout, (rollout.action_mask,))[0]
+        return Minibatch(self.inputs, continuous, discrete, log_prob, self.normalized, self.value, self.target, mask)
+
+
+@torch.no_grad()
+def advantages(
+    rollout: Rollout,
+    network: ActorCritic,
+    rewards: list[Tensor],
+    signals: RewardSignals,
+    *,
+    gae_lambda: float,
+    time_horizon: int,
+    table: SequenceTable | None = None,
+) -> Advantages:
+    """Returns generalized advantage estimates (GAE) for each reward signal, with the values and targets that belong to them.
+
+    `rewards` are those of each signal, (T, S); `table` holds the rollout's sequences where the network has memory. Streams of
+    decisions are cut and bootstrapped at the ends of episodes, after every `time_horizon` decisions and at the end of the rollout.
+    """
+    time, _ = rollout.shape
+    estimates = ValueEstimates(network, rollout, table)
+    value = estimates.values()
+    next_value = estimates.next_values(value)
+    ended = rollout.terminated | rollout.truncated
+    cut = ended if time_horizon >= time else ended | horizon_cuts(ended, time_horizon)
+    if rollout.lengths is not None:  # what lies below a slot's last decision is not its own
+        cut = cut | (torch.arange(time, device=cut.device).unsqueeze(1) >= rollout.lengths - 1)
+    found, means = [], []
+    for k, (gamma, ignores_ends) in enumerate(zip(signals.gammas, signals.ignore_ends, strict=True)):
+        after = next_value[..., k] if ignores_ends else next_value[..., k] * ~rollout.terminated
+        found.append(gae(rewards[k], value[..., k], after, cut, gamma=gamma, gae_lambda=gae_lambda))
+        means.append(completed(rollout, (value[..., k],))[0].mean())
+    advantage = torch.stack(found, -1)
+    mean_advantage, value, target = completed(rollout, (advantage.mean(-1), value, advantage + value))
+    return Advantages(estimates.inputs, mean_advantage, value, target, torch.stack(means))
+
+
+class ValueEstimates:
+    """Evaluates a critic over a rollout, in large batches. K: reward signals.
+
+    Without memory each row is evaluated on its own. With memory the sequences are unrolled again from the memory stored at their
+    starts, and an episode's final observation is evaluated with the memory after its last decision.
+    """
+
+    def __init__(self, network: ActorCritic, rollout: Rollout, table: SequenceTable | None) -> None:
+        """`table`: the rollout's sequences, where the network has memory."""
+        self.network, self.rollout, self.table = network, rollout, table
+        self._inputs = network.prepare(tuple(obs.flatten(0, 1) for obs in rollout.obs))  # (T * S, ...)
+        self.rows = completed_rows(rollout)
+        self.inputs = self._inputs if self.rows is None else tuple(x.index_select(0, self.rows) for x in self._inputs)
+        """Prepared observations of the completed decisions, (N, ...)."""
+
+    def values(self) -> Tensor:
+        """Returns the value of each observation, (T, S, K); it means nothing in rows without a decision."""
+        time, slots = self.rollout.shape
+        if self.table is None:
+            return self._values(self._inputs).view(time, slots, -1)
+        value = self._in_sequence(self.table)
+        if self.rows is not None:
+            value = value.new_zeros((time * slots, value.shape[1])).index_copy_(0, self.rows, value)
+        return value.view(time, slots, -1)
+
+    def next_values(self, value: Tensor) -> Tensor:
+        """Returns the value of what followed each decision, (T, S, K): of the slot's next observation, or of its episode's final one.
+
+        The bootstrap of truncated episodes: the row below shows a new episode, so their value is that of their final observation. The
+        caller sets terminated episodes to 0.
+        """
+        rollout = self.rollout
+        time, slots = rollout.shape
+        lengths = rollout.lengths
+        if lengths is None:
+            at = torch.arange((time - 1) * slots, time * slots, device=value.device)
+            following = torch.cat([value[1:], self._values_after(at, rollout.last_obs).unsqueeze(0)])
+        else:
+            following = torch.cat([value[1:], value[:1]])
+            here = lengths.nonzero().squeeze(1)
+            at = (lengths[here] - 1) * slots + here
+            following.view(time * slots, -1)[at] = self._values_after(at, tuple(obs[here] for obs in rollout.last_obs))
+        if len(rollout.final_rows):
+            following.view(time * slots, -1)[rollout.final_rows] = self._values_after(rollout.final_rows, rollout.final_obs)
+        return following
+
+    def _values(self, inputs: Inputs) -> Tensor:
+        """Returns (N, K), each row evaluated on its own."""
+        return torch.cat([self.network.value(part) for part in zip(*(x.split(VALUE_ROWS) for x in inputs), strict=True)])
+
+    def _in_sequence(self, table: SequenceTable) -> Tensor:
+        """Returns (N, K) of the completed decisions."""
+        memory = completed(self.rollout, (self.rollout.memory,))[0]
+        value = memory.new_zeros((len(memory), self.network.signals))
+        for rows, sequences in table.take(table.in_parts(VALUE_ROWS), memory):
+            value[rows] = self.network.value(tuple(x.index_select(0, rows) for x in self.inputs), sequences)
+        return value
+
+    def _values_after(self, rows: Tensor, obs: tuple[Tensor, ...]) -> Tensor:
+        """Returns the values (R, K) of the observations (R, *shape) that followed these decisions, whose rows are counted in T * S."""
+        inputs = self.network.prepare(obs)
+        if self.table is None:
+            return self._values(inputs)
+        before = self.rollout.memory.flatten(0, 1).index_select(0, rows)
+        _, after = self.network.decide(tuple(x.index_select(0, rows) for x in self._inputs), before)
+        return self.network.value_with(inputs, after)
