@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from random import Random
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from palaestra.core.errors import EnvError
-from palaestra.sdk.agents.agent import Agent
+from palaestra.sdk.agents.agent import Agent, SomeAgent, SomeCall, blame, call
 from palaestra.sdk.agents.agent_registry import AgentRegistry
-from palaestra.sdk.agents.agent_state import blame, call
 from palaestra.sdk.agents.observation_queue import ObservationQueue
 from palaestra.sdk.protocol.exchange import AgentActions, AgentOutputs
 from palaestra.sdk.protocol.game_channels import EnvironmentParameters, StatsRecorder
@@ -21,8 +19,6 @@ from palaestra.wire.unity_channels import Engine
 
 PATIENCE = 10_000
 """Steps in which no agent asks and none ends, after which a game is taken for one in which nobody ever will."""
-SomeAgent = TypeVar("SomeAgent", bound=Agent)
-SomeCall = TypeVar("SomeCall", bound=Callable[[], object])
 
 
 class Academy:
@@ -46,7 +42,7 @@ class Academy:
         self.step_count, self.total_step_count, self.episode_count = 0, 0, 0
         """Steps since the last reset, steps in all, and resets."""
         self.outbox = outbox or ObservationQueue()
-        self.cast = AgentRegistry(self, self.outbox)
+        self.registry = AgentRegistry(self, self.outbox)
         self._on_step: list[Callable[[], object]] = []
         self._on_reset: list[Callable[[], object]] = []
         self._on_close: list[Callable[[], object]] = []
@@ -60,13 +56,13 @@ class Academy:
 
         Ids count from 0 unless given. Raises EnvError for an agent that is there already, or an id that is taken.
         """
-        self.cast.add(agent, id)
+        self.registry.add(agent, id)
         return agent
 
     def remove(self, agent: Agent) -> None:
         """Takes it out of the game for good; its episode is over."""
         life = agent._alive("remove")
-        self.cast.disable(life)
+        self.registry.disable(life)
         for recorder in list(life.recorders):
             recorder.close()
         agent._life = None
@@ -89,7 +85,7 @@ class Academy:
     @property
     def agents(self) -> tuple[Agent, ...]:
         """Those that take part now."""
-        return tuple(life.agent for life in self.cast.lives)
+        return tuple(life.agent for life in self.registry.lives)
 
     # For whoever decides
 
@@ -129,16 +125,16 @@ class Academy:
 
     def begin(self) -> None:
         """What `reset` does in one area; the outbox is left alone."""
-        cast = self.cast
+        registry = self.registry
         self.step_count, self.episode_count = 0, self.episode_count + 1
-        cast.spoke = cast.playing = self._in_step = False
+        registry.spoke = registry.playing = self._in_step = False
         for function in self._on_reset:
             call(None, function)
-        cast.playing = True
-        for life in cast.lives:
+        registry.playing = True
+        for life in registry.lives:
             if life.enabled:
                 life.forget_rewards()
-                cast.begin_episode(life)
+                registry.begin_episode(life)
 
     def run(self) -> None:
         """Steps until an agent asks or has ended."""
@@ -148,8 +144,8 @@ class Academy:
             self.begin()
         for _ in range(PATIENCE):
             self._ask()
-            if self.cast.spoke:
-                self.cast.spoke, self._in_step = False, True
+            if self.registry.spoke:
+                self.registry.spoke, self._in_step = False, True
                 return
             self._act()
         raise EnvError(self._silence())
@@ -163,7 +159,7 @@ class Academy:
 
     def _ask(self) -> None:
         """A step's first half: up to where agents wait for their actions."""
-        step, lives = self.step_count, self.cast.lives
+        step, lives = self.step_count, self.registry.lives
         for life in lives:
             agent = life.agent
             period = agent.decision_period
@@ -177,11 +173,11 @@ class Academy:
         self.total_step_count += 1
         for life in lives:
             if life.asks:
-                self.cast.ask(life)
+                self.registry.ask(life)
 
     def _act(self) -> None:
         """A step's second half."""
-        for life in self.cast.lives:
+        for life in self.registry.lives:
             agent = life.agent
             if life.acts:
                 life.acts = False
@@ -190,18 +186,18 @@ class Academy:
                 except Exception as error:
                     blame(error, life, "on_action_received")
             if 0 < agent.max_step <= life.steps and life.enabled:
-                self.cast.end(life, cut=True, what="max_step")
+                self.registry.end(life, cut=True, what="max_step")
         for function in self._on_step:
             call(None, function)
 
     def _silence(self) -> str:
         """Why nobody asks."""
-        lives = self.cast.lives
-        if not lives and self.cast.ever:
-            away = f"{PATIENCE} steps passed with all agents{self.cast.place} disabled or removed"
+        lives = self.registry.lives
+        if not lives and self.registry.ever:
+            away = f"{PATIENCE} steps passed with all agents{self.registry.place} disabled or removed"
             return f"{away}; call enable() of one, or end episodes with end_episode(), which begins the next"
         if not lives:
-            return f"{PATIENCE} steps passed without an agent{self.cast.place}; call academy.add(...) in the game's function"
+            return f"{PATIENCE} steps passed without an agent{self.registry.place}; call academy.add(...) in the game's function"
         mute = "; ".join(map(str, lives[:3])) + (f" and {len(lives) - 3} more" if len(lives) > 3 else "")
         return (
             f"{PATIENCE} steps passed and no agent asked for a decision ({mute}); "

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from inspect import Parameter
+from typing import Any, Protocol
 
 from palaestra.core.specs import BehaviorSpec
 from palaestra.sdk.academy import Academy
@@ -64,3 +66,16 @@ class Areas:
         """The game is over. May be called again."""
         for academy in self.academies:
             academy.close()
+
+
+class MakesAreas(Protocol):
+    """A game: it makes its areas, and says what it is."""
+
+    name: str
+    summary: str
+    parameters: Mapping[str, float]
+    options: Mapping[str, Parameter]
+
+    def stage(self, areas: int = 1, seed: int = 0, **options: Any) -> Areas:
+        """Returns its areas, filled. Raises EnvError for what the author's function raises."""
+        ...

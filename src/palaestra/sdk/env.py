@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,13 +18,10 @@ from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.base import Distribution
 from palaestra.envs.slots import Ids
 from palaestra.envs.unity.table import Arrival, BehaviorTable
-from palaestra.sdk.areas import STEP_SECONDS, Areas
+from palaestra.sdk.areas import STEP_SECONDS, Areas, MakesAreas
 from palaestra.sdk.protocol.exchange import AgentActions, AgentOutputs
 from palaestra.sdk.protocol.game_channels import EnvironmentParameters
 from palaestra.wire.unity_channels import KINDS
-
-if TYPE_CHECKING:
-    from palaestra.sdk.game import Game
 
 
 class SdkEnv:
@@ -36,7 +33,7 @@ class SdkEnv:
     shared_areas = True
     """An academy may hold many arenas."""
 
-    def __init__(self, game: Game, areas: int, options: Mapping[str, Any]) -> None:
+    def __init__(self, game: MakesAreas, areas: int, options: Mapping[str, Any]) -> None:
         self.game, self.num_areas, self.device = game, areas, torch.device("cpu")
         self.summary, self.parameters = game.summary, game.parameters
         self._options = dict(options)

@@ -26,7 +26,8 @@ class Game:
     """
 
     def __init__(self, fill: Fill, parameters: Mapping[str, float] = _NO_PARAMETERS) -> None:
-        self.fill, self.parameters = fill, MappingProxyType(dict(parameters))
+        self.fill = fill
+        self.parameters: Mapping[str, float] = MappingProxyType(dict(parameters))
         self.name = getattr(fill, "__name__", type(fill).__name__)
         self.summary = (fill.__doc__ or f"the game '{self.name}'").strip().splitlines()[0]
         self.__doc__ = fill.__doc__

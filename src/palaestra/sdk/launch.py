@@ -20,8 +20,7 @@ from palaestra.core.errors import PalaestraError
 from palaestra.core.plugins import nearest
 
 if TYPE_CHECKING:
-    from palaestra.sdk.areas import Areas
-    from palaestra.sdk.game import Game
+    from palaestra.sdk.areas import Areas, MakesAreas
 
 _DESCRIPTION = """\
 {summary}
@@ -44,7 +43,7 @@ A trainer that waits for Unity's Editor takes a game that is started by hand, to
 _TRUE, _FALSE = ("true", "yes", "1", "on"), ("false", "no", "0", "off")
 
 
-def play(game: Game, argv: Sequence[str] | None = None) -> None:
+def play(game: MakesAreas, argv: Sequence[str] | None = None) -> None:
     """Plays until the trainer has enough, the episodes are played, or a signal says so; returns where all went well.
 
     Raises SystemExit otherwise: 1 for an error, which is printed, 2 for a wrong command line, 128 + N for signal N. `argv`: sys.argv's.
@@ -54,7 +53,7 @@ def play(game: Game, argv: Sequence[str] | None = None) -> None:
         sys.exit(code)
 
 
-def run(game: Game, argv: Sequence[str]) -> int:
+def run(game: MakesAreas, argv: Sequence[str]) -> int:
     """The same; gives the exit code."""
     parser = _parser(game)
     arguments, unknown = parser.parse_known_args([_plain(word) for word in argv])
@@ -78,7 +77,7 @@ def run(game: Game, argv: Sequence[str]) -> int:
     return 0
 
 
-def _play(game: Game, arguments: argparse.Namespace, options: dict[str, Any]) -> None:
+def _play(game: MakesAreas, arguments: argparse.Namespace, options: dict[str, Any]) -> None:
     make = partial(_made, game, options)
     if arguments.port is not None:
         from palaestra.sdk.protocol.client import serve  # brings gRPC
@@ -90,14 +89,14 @@ def _play(game: Game, arguments: argparse.Namespace, options: dict[str, Any]) ->
     Alone(make(1, arguments.seed), arguments.model, arguments.time_scale, arguments.seed).play(arguments.episodes)
 
 
-def _made(game: Game, options: dict[str, Any], areas: int, seed: int) -> Areas:
+def _made(game: MakesAreas, options: dict[str, Any], areas: int, seed: int) -> Areas:
     return game.stage(areas, seed, **options)
 
 
 # The command line
 
 
-def _parser(game: Game) -> argparse.ArgumentParser:
+def _parser(game: MakesAreas) -> argparse.ArgumentParser:
     file = Path(sys.argv[0]).name if sys.argv[0].endswith(".py") else "game.py"
     parser = argparse.ArgumentParser(
         description=_DESCRIPTION.format(summary=game.summary, file=file),

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from numbers import Integral
-from typing import TYPE_CHECKING
 
 from palaestra.core.errors import EnvError
 from palaestra.sdk.agents.actions import ActionMask, Actions
-from palaestra.sdk.agents.agent import Agent
-from palaestra.sdk.agents.agent_state import AgentState, blame, call
+from palaestra.sdk.agents.agent import Agent, AgentAcademy, AgentState, blame, call
 from palaestra.sdk.agents.behavior import Behavior
 from palaestra.sdk.agents.observation_queue import ObservationQueue
 from palaestra.sdk.agents.sensors import Sensor, StackedSensor, VectorSensor, float_bytes
-
-if TYPE_CHECKING:
-    from palaestra.sdk.academy import Academy
-
 
 LAST_ID = 2**31 - 1
 """The wire's ids are int32."""
@@ -25,7 +19,7 @@ LAST_ID = 2**31 - 1
 class AgentRegistry:
     """Owns the lives of one academy's agents."""
 
-    def __init__(self, academy: Academy, outbox: ObservationQueue) -> None:
+    def __init__(self, academy: AgentAcademy, outbox: ObservationQueue) -> None:
         self.lives: tuple[AgentState, ...] = ()  # of those that take part; another tuple where one comes or goes
         self.outbox = outbox
         self.spoke = False
@@ -190,8 +184,12 @@ class AgentRegistry:
         life.plain = life.sensors == [life.vector]
         life.crowd = self.outbox.crowd(life)
 
+    def new_group(self) -> int:
+        """Returns an unused group id."""
+        return self.outbox.new_group()
+
     @property
-    def academy(self) -> Academy:
+    def academy(self) -> AgentAcademy:
         """Whose agents they are."""
         return self._academy
 

@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from palaestra.core.errors import EnvError
-from palaestra.sdk.agents.agent import Agent
-from palaestra.sdk.agents.agent_state import reward_of
-
-if TYPE_CHECKING:
-    from palaestra.sdk.agents.agent_registry import AgentRegistry
+from palaestra.sdk.agents.agent import Agent, AreaRegistry, reward_of
 
 
 class Group:
@@ -17,7 +11,7 @@ class Group:
 
     def __init__(self) -> None:
         self._agents: list[Agent] = []
-        self._cast: AgentRegistry | None = None
+        self._registry: AreaRegistry | None = None
         self._id = 0
 
     @property
@@ -32,12 +26,12 @@ class Group:
             raise EnvError(f"{life} joins a group while it is disabled; enable it first")
         if life.group is not None and life.group is not self:
             raise EnvError(f"{life} joins a group while it is in another one; unregister it there first")
-        if self._cast not in (None, life.cast):
+        if self._registry not in (None, life.registry):
             raise EnvError(f"{life} joins a group of another area; make one Group an area")
         if life.group is self:
             return
-        if self._cast is None:
-            self._cast, self._id = life.cast, life.cast.outbox.new_group()
+        if self._registry is None:
+            self._registry, self._id = life.registry, life.registry.new_group()
         life.group, life.group_id = self, self._id
         self._agents.append(agent)
 

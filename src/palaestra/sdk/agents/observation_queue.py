@@ -15,8 +15,7 @@ from palaestra.core.errors import EnvError, NotFinite
 from palaestra.core.specs import BehaviorSpec, ObsSpec, describe
 from palaestra.envs.slots import Ids
 from palaestra.sdk.agents.actions import Actions
-from palaestra.sdk.agents.agent import Agent
-from palaestra.sdk.agents.agent_state import AgentState, blame
+from palaestra.sdk.agents.agent import Agent, AgentState, blame
 from palaestra.sdk.protocol.exchange import AgentActions, AgentOutputs
 from palaestra.wire.decode import AgentInfos
 

@@ -9,8 +9,7 @@ import numpy as np
 
 from palaestra.demos.format import DemoRecord, clean_name
 from palaestra.demos.writer import DemoWriter, free_path
-from palaestra.sdk.agents.agent import Agent
-from palaestra.sdk.agents.agent_state import AgentState
+from palaestra.sdk.agents.agent import Agent, AgentState
 
 
 class DemonstrationRecorder:
