@@ -82,6 +82,9 @@ class SoftActorCritic(Trunk):
     episode begins with what they remembered, so what they say at the end of one was learned at the beginning of another.
     """
 
+    reward_heads = ("critics.head_", "targets.head_")
+    zeroed_heads = True  # mirrored weights belong to the layers that they were made with: above others they would give random values
+
     def __init__(self, spec: BehaviorSpec, settings: NetworkSettings, signals: int = 1, temperature: float = 1.0) -> None:
         """`temperature`: what a unit of entropy is worth at first."""
         super().__init__(spec, settings, 1)

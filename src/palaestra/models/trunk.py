@@ -30,6 +30,10 @@ class Trunk(nn.Module):
     """Bodies are modules of their own, not stacked in one: conditioned on goals, or a user's."""
     greedy: bool = False
     """Its outputs for branches are what choices are worth, not logits: a model file always takes the best."""
+    reward_heads: tuple[str, ...] = ("value_head.",)
+    """What the names of those tensors begin with whose shapes follow from the reward signals."""
+    zeroed_heads: bool = False
+    """Where `reward_heads` start anew above layers of another run, they start at zero."""
 
     def __init__(self, spec: BehaviorSpec, settings: NetworkSettings, networks: int, extra: int = 0) -> None:
         super().__init__()

@@ -24,7 +24,8 @@ class Trainer(Protocol):
     """
 
     Settings: ClassVar[type[Settings]]
-    """Its `hyperparameters`."""
+    """Its `hyperparameters`. Two class variables of it tell a run what to warn of: `off_policy = True` where it learns from a replay,
+    `adds_group_rewards = True` where a group's reward is added to that of each agent."""
 
     network: Trunk
     """What acts, and whatever else of it is learned: `--initialize-from` copies it, a model file is written from it."""

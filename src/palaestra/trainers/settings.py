@@ -22,6 +22,9 @@ grows with the demonstrations."""
 class PPOSettings(Settings):
     """Proximal policy optimization. Schulman et al. 2017, https://arxiv.org/abs/1707.06347."""
 
+    adds_group_rewards: ClassVar[bool] = True
+    """Each agent's reward is its own plus its group's: nothing tells which agent of a group earned it."""
+
     batch_size: int = Field(default=1024, gt=0, le=MOST)
     """Minibatch size: decisions in one gradient step."""
     buffer_size: int = Field(default=10240, gt=0, le=MOST)
@@ -95,6 +98,10 @@ class POCASettings(Settings):
 
 class SACSettings(Settings):
     """Soft actor-critic. Haarnoja et al. 2018, https://arxiv.org/abs/1812.05905."""
+
+    adds_group_rewards: ClassVar[bool] = True
+    off_policy: ClassVar[bool] = True
+    """Learns from a replay of earlier policies' decisions."""
 
     batch_size: int = Field(default=128, gt=0, le=MOST)
     """Minibatch size: decisions in one gradient step."""

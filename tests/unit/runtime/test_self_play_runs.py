@@ -149,4 +149,4 @@ def test_a_run_that_goes_on_with_self_play_begins_against_what_it_had_learned(tm
 
 def test_sac_is_warned_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     train(config("Fighter", steps=100, trainer_type="sac", hyperparameters=SAC), "symmetric", tmp_path, quiet=False)
-    assert "Fighter: self-play with SAC learns from a replay of games against opponents that are long gone" in capsys.readouterr().out
+    assert "Fighter: self-play with sac learns from a replay of games against opponents that are long gone" in capsys.readouterr().out

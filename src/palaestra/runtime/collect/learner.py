@@ -21,22 +21,12 @@ from palaestra.models.lstm import LSTMLayer
 from palaestra.models.policy import Actor
 from palaestra.models.trunk import Trunk
 from palaestra.rewards.demonstrations import load_demonstrations
-from palaestra.rewards.settings import GAILSettings
 from palaestra.runtime.collect.collector import BehaviorCollector
 from palaestra.runtime.settings import BehaviorSettings
 from palaestra.trainers.base import Progresses, Remarks, Trainer, Warns, make_trainer
-from palaestra.trainers.settings import BCSettings
 
-OWN_REWARDS = ("ppo", "sac")
-"""Trainers for which a group's reward is one more reward of each of its agents."""
 MOST_WEIGHT = 1e15
 """A layer or two of such weights, and float32 has no number for what comes out."""
-
-
-CRITICS = ("critics.head_", "targets.head_")
-"""SAC's part of `VALUES`."""
-VALUES = ("value_head.", *CRITICS)
-"""Of a network's tensors, those that are made for a trainer's reward signals."""
 
 
 class Learner:
@@ -66,7 +56,7 @@ class Learner:
         except (ConfigError, PluginError, ExportError, DemoError) as error:
             raise type(error)(f"behavior '{name}': {error}") from error
         self.inference = inference
-        self._watches_groups, self._found = settings.trainer_type in OWN_REWARDS, list[str]()
+        self._watches_groups, self._found = getattr(settings.hyperparameters, "adds_group_rewards", False), list[str]()
         self.oddities = list(dict.fromkeys(line for demonstrations in found for line in demonstrations.oddities))
         """What is odd about the demonstrations that it learns from, a line each."""
         self.seat = BehaviorCollector(name, spec, self.trainer.policy, None if inference else self.trainer.rollout_size, self.trainer.keeps)
@@ -195,15 +185,16 @@ class Learner:
             for key in dict.fromkeys((*own, *saved))  # a memory that is only there would be missed in play
             if _shape(saved, key) != _shape(own, key)
         ]
-        if any(not line.startswith(VALUES) for line in differ):
+        heads = network.reward_heads
+        if any(not line.startswith(heads) for line in differ):
             raise ConfigError(
                 f"behavior '{self.name}' cannot start from {origin}: its network has another shape ({'; '.join(differ[:3])}); use the same "
                 "network_settings, observations and actions, and trainers with the same networks (ppo, poca and bc have)"
             )
         others = differ or state["signals"] != sorted(self.settings.reward_signals)
-        anew = {key: value for key, value in own.items() if others and key.startswith(VALUES)}
-        # new heads of SAC belong to the layers that they were made with (see models.mirrored): on others only zeros value everything at 0
-        anew |= {key: torch.zeros_like(value) for key, value in anew.items() if key.startswith(CRITICS)}
+        anew = {key: value for key, value in own.items() if others and key.startswith(heads)}
+        if network.zeroed_heads:
+            anew = {key: torch.zeros_like(value) for key, value in anew.items()}
         network.load_state_dict({key: anew.get(key, saved.get(key)) for key in own})
         return not anew
 
@@ -214,11 +205,8 @@ def _shape(tensors: Mapping[str, Any], key: str) -> str:
 
 def _demo_paths(settings: BehaviorSettings) -> Iterator[str | Sequence[str]]:
     """Wherever a behavior has demonstrations from."""
-    yield from (signal.demo_path for signal in settings.reward_signals.values() if isinstance(signal, GAILSettings))
-    if settings.behavioral_cloning is not None:
-        yield settings.behavioral_cloning.demo_path
-    if isinstance(settings.hyperparameters, BCSettings) and settings.hyperparameters.demo_path is not None:
-        yield settings.hyperparameters.demo_path
+    learners = (*settings.reward_signals.values(), settings.behavioral_cloning, settings.hyperparameters)
+    yield from (path for one in learners if (path := getattr(one, "demo_path", None)) is not None)
 
 
 @torch.no_grad()

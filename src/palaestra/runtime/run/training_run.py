@@ -30,14 +30,13 @@ from palaestra.runtime.run.analytics_facts import behavior_facts, training_facts
 from palaestra.runtime.run.model_writer import ModelWriter
 from palaestra.runtime.run.update_times import UpdateTimes
 from palaestra.runtime.self_play.match_ratings import MatchRatings
-from palaestra.runtime.self_play.self_play_behavior import UNSTEADY, contend
+from palaestra.runtime.self_play.self_play_behavior import OLD_GAMES, contend
 from palaestra.runtime.self_play.sides import SelfPlay
 from palaestra.runtime.settings import RunSettings, behavior, load
 from palaestra.runtime.settings.tree import changes
 from palaestra.runtime.storage.checkpoints import Checkpoint, Checkpoints
 from palaestra.runtime.storage.run_folder import CONFIGURATION, RunFolder
 from palaestra.runtime.storage.snapshots import SnapshotFiles
-from palaestra.trainers.settings import SACSettings
 
 SAFETY_SECONDS = 60.0
 """A run is saved at least this often, whatever checkpoint_interval says; models are written at the latter alone."""
@@ -110,8 +109,8 @@ class Run:
             self._restore(learner)
         if settings.self_play is not None and not self.inference:
             self.self_play.join(contend(learner, self.env, self.settings, SnapshotFiles(self.folder.path)))
-            if isinstance(settings.hyperparameters, SACSettings):
-                self.console.warning(f"{name}: {UNSTEADY}")
+            if getattr(settings.hyperparameters, "off_policy", False):
+                self.console.warning(f"{name}: {OLD_GAMES.format(settings.trainer_type)}")
         if isinstance(self.env, RunAware):
             self.env.behavior_joins(behavior_facts(name, settings, self.settings))
         self.console.info(f"New behavior '{name}': {describe(spec)}")

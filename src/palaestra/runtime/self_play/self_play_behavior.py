@@ -185,7 +185,10 @@ class SelfPlayBehavior:
         self._files.drop_after(self.name, self.step)
 
 
-UNSTEADY = "self-play with SAC learns from a replay of games against opponents that are long gone; PPO and POCA do better as a rule"
+OLD_GAMES = (
+    "self-play with {} learns from a replay of games against opponents that are long gone; "
+    "trainers that learn on-policy, such as ppo and poca, usually do better"
+)
 
 
 def contend(learner: Learner, env: Env, settings: RunSettings, files: SnapshotFiles) -> SelfPlayBehavior:
