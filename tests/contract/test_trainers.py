@@ -76,7 +76,7 @@ class Overdoes(PPO):
         def more(step: TimeStep) -> Decision:
             decision = act(step)
             action = Action(decision.action.continuous + 2, decision.action.discrete)
-            return Decision(action, decision.sample, decision.log_prob, decision.memory)
+            return Decision(action, decision.sample, decision.log_prob, decision.recurrent_state)
 
         self.policy.act = more
 

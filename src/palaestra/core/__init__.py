@@ -1,6 +1,5 @@
-"""What everything else is made of; imports nothing else of ours.
+"""Building blocks that every other package uses; imports none of them.
 
-`specs` says what a behavior sees and does, `timestep` has the tables that travel,
-`errors` the exceptions, `registry` finds plug-ins, `settings` is the base of all
-settings and `metrics` sums what an update measured.
+`specs` describes observations and actions, `timestep` defines the tables that environments, policies and buffers exchange, `errors`
+the exceptions, `plugins` loads users' code, `settings` is the base class of all settings and `metrics` averages what an update measured.
 """

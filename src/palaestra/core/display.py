@@ -1,4 +1,4 @@
-"""Makes text from outside (names, values, messages of others) safe to print: no control characters, no endless lines."""
+"""Makes text from outside, such as names in a game's messages, safe to print: no control characters, no endless lines."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ _CONTROL_WITHIN_LINES = re.compile(f"\n(?!  )|[{_OTHERS}]")
 
 
 def escaped(text: str) -> str:
-    r"""The text with control characters as escape sequences: a line break is `\n`, an escape `\x1b`.
+    r"""Returns the text with control characters as escape sequences: a line break is `\n`, an escape `\x1b`.
 
-    Also escapes the characters that reverse the direction of text, which can make a line read as another one.
+    Also escapes the characters that reverse the direction of text, which could make a line read as another one.
     """
     return _CONTROL.sub(_escape, text)
 
 
 def escaped_lines(text: str) -> str:
-    """The same for a text of several lines, of which all but the first are indented by two spaces or more.
+    """Escapes a text of several lines, of which all but the first are indented by two spaces or more.
 
-    A line break before anything else is escaped, so that no name can pretend to be a line of its own.
+    A line break before anything else is escaped, so that a name cannot pass for a separate line.
     """
     return _CONTROL_WITHIN_LINES.sub(_escape, text.replace("\n\t", "\n    ").replace("\t", "  "))
 
 
 def indented(text: str) -> str:
-    """All lines but the first moved to the right, as `escaped_lines` expects them."""
+    """Indents all lines but the first by at least two spaces, as `escaped_lines` expects."""
     return re.sub("\n *", lambda found: found.group() + "  " if len(found.group()) < 3 else found.group(), text)
 
 
 def shortened(text: str, most: int = 80) -> str:
-    """The text, without its middle where it has more than `most` characters."""
+    """Returns the text without its middle if it has more than `most` characters."""
     return text if len(text) <= most else f"{text[: most // 2]}...{text[-(most // 4) :]} ({len(text):,} characters)"
 
 

@@ -1,19 +1,20 @@
-"""Everything that Palaestra raises on purpose.
+"""Exceptions that Palaestra raises on purpose.
 
 PalaestraError
 ├── ConfigError       a settings file or flag that cannot be used; knows its file and line
-├── PluginError       a name that no entry point answers to, one that fails to load, or a plug-in that breaks its contract
-├── EnvError          an environment broke its contract, or is gone
-│   ├── NotFinite     it sent a NaN or an infinity
-│   ├── ProtocolError a game sent a message that cannot be read or does not make sense
-│   └── GameGone      a game did not start, exited, hung up or stopped answering
+├── PluginError       a name without an entry point, an entry point that fails to load, or a plug-in that breaks its contract
+├── EnvError          an environment broke its contract or stopped working
+│   ├── NotFinite     it returned a NaN or an infinity
+│   ├── ProtocolError a game sent a message that is damaged or makes no sense
+│   └── GameGone      a game did not start, exited, disconnected or stopped answering
 ├── RunError          a run folder that cannot be started, resumed or read
 │   ├── RunInUse          another process writes to it
-│   ├── FolderLost        it was deleted, or cannot be written to any more, while a run trained
+│   ├── FolderLost        it was deleted or became unwritable during training
+│   ├── Diverged          weights or losses became NaN or infinite
 │   └── CheckpointError   a checkpoint that is missing, damaged or from another run
 ├── DemoError         a demonstration file that cannot be read or written
-│   └── EmptyDemo     one without a single record
-├── ExportError       a network that cannot be written as ONNX, or whose file disagrees with it
+│   └── EmptyDemo     a file without records
+├── ExportError       a network that cannot be written as ONNX, or whose ONNX file gives other results
 └── PolicyError       a model file that `load_policy` cannot run
 """
 
@@ -29,9 +30,9 @@ _OURS = f"{Path(__file__).parents[1]}{os.sep}"
 
 
 class PalaestraError(Exception):
-    """Root of the tree. The command line prints its message, without a traceback, and exits with 1.
+    """Base class of all exceptions here. The command line prints its message, without a traceback, and exits with 1.
 
-    Control characters in the message, such as those of a behavior's name, are escaped. Lines after its first are indented.
+    Control characters in the message, such as those in a behavior's name, are escaped. All lines but the first are indented.
     """
 
     def __init__(self, *message: object) -> None:
@@ -48,15 +49,15 @@ class ConfigError(PalaestraError):
 
 
 class PluginError(PalaestraError):
-    """A name that no entry point answers to, an entry point that fails to load, or a plug-in that breaks its contract."""
+    """A name without an entry point, an entry point that fails to load, or a plug-in that breaks its contract."""
 
 
 class EnvError(PalaestraError):
-    """An environment broke its contract, or is gone."""
+    """An environment broke its contract or stopped working."""
 
 
 class NotFinite(EnvError):
-    """An environment sent a number that is NaN or infinite."""
+    """An environment returned a number that is NaN or infinite."""
 
     def __init__(self, behavior: str, agent: int, what: str, value: float) -> None:
         super().__init__(
@@ -66,11 +67,11 @@ class NotFinite(EnvError):
 
 
 class ProtocolError(EnvError):
-    """A game sent a message that cannot be read or does not make sense."""
+    """A game sent a message that is damaged or makes no sense."""
 
 
 class GameGone(EnvError):
-    """A game did not start, exited, hung up or stopped answering; the message says which, and what to do."""
+    """A game did not start, exited, disconnected or stopped answering; the message says which, and what to do."""
 
 
 class RunError(PalaestraError):
@@ -82,16 +83,16 @@ class RunInUse(RunError):
 
 
 class FolderLost(RunError):
-    """A run's folder was deleted, moved or taken over while it trained, or cannot be written to any more."""
+    """A run's folder was deleted, moved, taken over by another run or became unwritable during training."""
 
     def __init__(self, message: str, saved: Path | None = None) -> None:
-        """`saved`: the folder of a run in which the state was saved instead, and which can be resumed."""
+        """`saved`: the run folder in which the state was saved instead; training can resume from it."""
         super().__init__(message)
         self.saved = saved
 
 
 class Diverged(RunError):
-    """Weights or losses that are no numbers any more: nothing more can be learned from here on."""
+    """Weights or losses became NaN or infinite, so training cannot continue."""
 
 
 class CheckpointError(RunError):
@@ -103,11 +104,11 @@ class DemoError(PalaestraError):
 
 
 class EmptyDemo(DemoError):
-    """A demonstration file without a single record."""
+    """A demonstration file without records."""
 
 
 class ExportError(PalaestraError):
-    """A network that cannot be written as ONNX, or whose file disagrees with it."""
+    """A network that cannot be written as ONNX, or whose ONNX file gives other results."""
 
 
 class PolicyError(PalaestraError):
@@ -115,7 +116,7 @@ class PolicyError(PalaestraError):
 
 
 def exception_summary(error: BaseException) -> str:
-    """An exception of someone else's code in a line: what was raised, and in which file and line."""
+    """Describes an exception from code outside Palaestra in one line: its type, message, file and line."""
     if isinstance(error, SyntaxError):
         return f"{type(error).__name__}: {error.msg} ({error.filename}, line {error.lineno})"
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<frozen")]
@@ -124,7 +125,7 @@ def exception_summary(error: BaseException) -> str:
 
 
 def user_code_location(error: BaseException) -> str:
-    """' (file, line N)' of someone else's code that was the last to run, or nothing where only ours did."""
+    """Returns ' (file, line N)' of the innermost frame outside Palaestra, or '' if there is none."""
     frames = traceback.extract_tb(error.__traceback__)
     theirs = [frame for frame in frames if not frame.filename.startswith(("<frozen", _OURS))]
     return f" ({theirs[-1].filename}, line {theirs[-1].lineno})" if theirs else ""

@@ -1,4 +1,4 @@
-"""How the files of a run are named and written: whole or not at all."""
+"""Names files of a run, writes them atomically, and opens temporary files for large data."""
 
 from __future__ import annotations
 
@@ -40,22 +40,22 @@ RUN_FILES = frozenset(
         "league.png",
     ]
 )
-"""Names of files and folders that a run keeps beside those of its behaviors, in lower case."""
+"""Lower-case names of files and folders that a run keeps beside those of its behaviors."""
 
 
 def belongs_to_run(behavior: str) -> bool:
-    """Whether a behavior's files would be mixed up with a run's own, or with another behavior's model, on any file system."""
+    """Whether a behavior's files could have the same names as a run's own, or as another behavior's model, on some file system."""
     name = behavior.strip(" .").casefold()
     return name in RUN_FILES or name.endswith(".onnx")
 
 
 def explain(error: OSError) -> str:
-    """Why a file could not be written, in words."""
+    """Returns the reason why a file could not be written, as text."""
     return _REASONS.get(error.errno or 0, error.strerror or str(error))
 
 
 def silence(stream: TextIO) -> None:
-    """Sends all that is written to a stream from now on, and what it still holds, nowhere."""
+    """Discards everything that is written to a stream from now on, and its buffer."""
     with suppress(OSError, ValueError, AttributeError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, stream.fileno())
@@ -63,7 +63,7 @@ def silence(stream: TextIO) -> None:
 
 
 def file_name(name: str) -> str:
-    """A behavior's name as a file name: itself wherever every file system takes it, else a likeness with a hash that keeps it unique."""
+    """Returns a behavior's name if every file system accepts it as a file name, else a similar name with a hash that keeps it unique."""
     plain = re.sub(r'[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069<>:"/\\|?*\ud800-\udfff]', "_", name)[:120].strip(" .")
     if plain == name and plain and not _RESERVED.fullmatch(plain) and len(plain.encode()) <= 200:
         return plain
@@ -72,7 +72,7 @@ def file_name(name: str) -> str:
 
 
 def write_whole(file: Path, data: bytes) -> None:
-    """Puts `data` in place of `file` in one move: a reader, or a crash, sees the old file or the new one. Raises OSError."""
+    """Writes `file` atomically, with a rename: readers see the old file or the new one, also after a crash. Raises OSError."""
     beside = file.with_name(f".{file.name}.tmp-{os.getpid()}")
     try:
         with beside.open("wb") as out:
@@ -88,7 +88,7 @@ def write_whole(file: Path, data: bytes) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Makes renames within the folder outlast a power cut, where the system can."""
+    """Makes renames within the folder survive a power failure, where the system supports it."""
     if os.name == "nt":
         return
     descriptor = os.open(folder, os.O_RDONLY)
@@ -106,7 +106,7 @@ _folder: ContextVar[Path | None] = ContextVar("scratch_folder", default=None)
 
 @contextmanager
 def scratch_in(folder: Path | None) -> Iterator[None]:
-    """Whatever is made within puts its scratch files into this folder; None: into the system's temporary one."""
+    """Makes `scratch_file` use this folder within the context; None: the system's temporary folder."""
     token = _folder.set(folder)
     try:
         yield
@@ -115,12 +115,12 @@ def scratch_in(folder: Path | None) -> Iterator[None]:
 
 
 def scratch_folder() -> Path:
-    """The folder for scratch files."""
+    """Returns the folder for scratch files."""
     return _folder.get() or Path(tempfile.gettempdir())
 
 
 def scratch_file() -> IO[bytes]:
-    """A new file without a name, which the system removes once it is closed, or with the process, however that ends. Raises OSError."""
+    """Opens a new unnamed file, which the system removes when it is closed or the process ends. Raises OSError."""
     folder = scratch_folder()
     folder.mkdir(parents=True, exist_ok=True)
     return tempfile.TemporaryFile(dir=folder, prefix=".palaestra-")

@@ -1,4 +1,4 @@
-"""What is measured while a run goes on."""
+"""Measurements taken during training."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ EXTRINSIC = "Policy/Extrinsic Reward"
 ELO = "Self-play/ELO"
 
 Aggregation = Literal["mean", "latest", "total", "spread"]
-"""What a summary shows of the values of its period: their mean, the last, their sum, or their mean and a histogram."""
+"""How a summary combines the values of its period: the mean, the last value, the sum, or the mean with a histogram."""
 
 
 class Measurement(NamedTuple):
-    """A number that an environment measured itself."""
+    """A number that an environment reports, such as a game's score."""
 
     name: str  # its tag, such as 'Game/Score'
     value: float
@@ -28,14 +28,14 @@ class Measurement(NamedTuple):
 
 
 class Metrics:
-    """Running means of what an update measured. Sums stay on the device: `add` never waits for it; `read` does, once."""
+    """Running means of an update's measurements. Sums stay on the device: only `read` waits for it."""
 
     def __init__(self) -> None:
         self._sums: dict[str, Tensor | float] = {}
         self._counts: dict[str, int] = {}
 
     def add(self, values: Mapping[str, Tensor | float]) -> None:
-        """One more measurement of each."""
+        """Adds one measurement of each name."""
         for name, value in values.items():
             if name in self._sums:
                 self._sums[name] = self._sums[name] + value
@@ -44,5 +44,5 @@ class Metrics:
                 self._sums[name], self._counts[name] = value, 1
 
     def read(self) -> dict[str, float]:
-        """The mean of each."""
+        """Returns the mean of each name's measurements."""
         return {name: float(total) / self._counts[name] for name, total in self._sums.items()}

@@ -1,7 +1,7 @@
 """ONNX metadata that describes the environment a model was trained in.
 
-The model's tensors are those that Unity expects: actions within -1..1, choices from 0. These notes say what they
-are to the environment; Unity passes them over, `load_policy` reads them.
+The model's tensors follow Unity's conventions: actions within -1..1, discrete choices from 0. The metadata says how the
+environment's own observations and actions map to them; Unity ignores it, `load_policy` reads it.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ KEY = "palaestra"
 
 @dataclass(frozen=True, slots=True)
 class ModelNotes:
-    """The metadata of one model; fields that its file lacks are empty or None."""
+    """The metadata of one model; fields that are missing in its file are empty or None."""
 
-    names: tuple[str, ...] = ()  # of the observations, in the order of obs_0, obs_1 ...
-    raw: tuple[RawObs | None, ...] = ()  # how the environment gives them, in the same order
-    low: tuple[float, ...] | None = None  # of each continuous action
+    names: tuple[str, ...] = ()  # observation names, in the order of obs_0, obs_1 ...
+    raw: tuple[RawObs | None, ...] = ()  # the environment's own form of each observation, in the same order
+    low: tuple[float, ...] | None = None  # lower bound of each continuous action
     high: tuple[float, ...] | None = None
-    starts: tuple[int, ...] | None = None  # of each branch
+    starts: tuple[int, ...] | None = None  # the environment's number for the first choice of each branch
 
 
 def write_notes(spec: BehaviorSpec) -> dict[str, str]:
-    """Metadata for the file of a policy with this spec."""
+    """Returns the metadata to store in the file of a policy with this spec."""
     action = spec.action
     notes = {
         "observations": [{"name": obs.name} | ({} if obs.raw is None else {"raw": asdict(obs.raw)}) for obs in spec.obs],
@@ -37,7 +37,7 @@ def write_notes(spec: BehaviorSpec) -> dict[str, str]:
 
 
 def read_notes(metadata: Mapping[str, str]) -> ModelNotes:
-    """Notes that are missing or damaged are empty ones: the file can be played without them."""
+    """Reads the metadata of a model file. Missing or damaged metadata gives empty notes: the model runs without them."""
     try:
         notes = json.loads(metadata.get(KEY, "{}"))
         observations, actions = notes.get("observations", []), notes.get("actions", {})
@@ -54,7 +54,7 @@ def read_notes(metadata: Mapping[str, str]) -> ModelNotes:
 
 
 def raw_obs(saved: Mapping[str, object] | None) -> RawObs | None:
-    """Back from `dataclasses.asdict`, of JSON too."""
+    """Rebuilds a RawObs from its `dataclasses.asdict` form, also after a round trip through JSON."""
     if saved is None:
         return None
     return RawObs(**{key: tuple(value) if isinstance(value, list) else value for key, value in saved.items()})  # type: ignore[arg-type]

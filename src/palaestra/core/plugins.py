@@ -1,4 +1,4 @@
-"""Finds code of the user's: modules, and what a setting names as `package.module:Name` or by an entry point."""
+"""Loads users' code: modules, and objects that a setting names as `package.module:Name` or by entry point."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from palaestra.core.errors import EnvError, PalaestraError, PluginError, excepti
 
 
 def find_plugin(kind: str, title: str, name: str) -> Any:
-    """What `package.module:Name`, or else an entry point of the group `palaestra.<kind>`, refers to. Raises PluginError."""
+    """Loads `package.module:Name`, or an entry point of the group `palaestra.<kind>`. Raises PluginError.
+
+    `title` begins error messages.
+    """
     place, colon, attribute = name.partition(":")
     if not colon:
         return registry(kind).get(name)
@@ -27,12 +30,12 @@ def find_plugin(kind: str, title: str, name: str) -> Any:
 
 @cache
 def registry(kind: str) -> Registry:
-    """One a group: reading entry points takes a tenth of a second."""
+    """Returns the registry of a group, built once: reading entry points takes a tenth of a second."""
     return Registry(kind)
 
 
 def import_user_module(module: str, name: str, error_class: type[PalaestraError] = EnvError) -> Any:
-    """A module of the user's, from the current folder or installed. Raises `error_class` with a message that `name` begins."""
+    """Imports a user's module, from the current folder or installed. Raises `error_class`; `name` begins the message."""
     add_current_folder_to_path()
     try:
         return import_module(module)
@@ -45,7 +48,7 @@ def import_user_module(module: str, name: str, error_class: type[PalaestraError]
 
 
 def add_current_folder_to_path() -> None:
-    """A command's own folder stands first on the path of imports, not the user's."""
+    """Puts the current folder first on the import path, where a console script has its own folder instead."""
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
@@ -63,15 +66,15 @@ class Registry:
         return name in self._points
 
     def names(self) -> list[str]:
-        """All of the group, in the order of the alphabet."""
+        """Returns all names of the group, sorted."""
         return sorted(self._points)
 
     def place(self, name: str) -> str:
-        """`package.module:Name` of an entry point, which several names may share. Raises KeyError for an unknown name."""
+        """Returns an entry point's `package.module:Name`, which several names may share. Raises KeyError for an unknown name."""
         return self._points[name].value
 
     def get(self, name: str) -> Any:
-        """What the entry point refers to. Raises PluginError when there is none, or when importing it fails."""
+        """Loads the object of an entry point. Raises PluginError if the name is unknown or the import fails."""
         if name not in self._points:
             hint = nearest(name, self._points)
             raise PluginError(f"no {self.kind.removesuffix('s')} is named '{name}'{hint} (there are: {', '.join(self.names())})")
@@ -83,6 +86,6 @@ class Registry:
 
 
 def nearest(name: str, known: Any) -> str:
-    """'; did you mean X?', or nothing where no known name is near."""
+    """Returns "; did you mean 'X'?" for the closest known name, or '' if none is close."""
     near = get_close_matches(name, list(known), n=1) or get_close_matches(name.lower(), list(known), n=1)
     return f"; did you mean '{near[0]}'?" if near else ""

@@ -1,4 +1,4 @@
-"""How many processes, threads and files this process may still open: of the system's limits, and of what its container allows."""
+"""Counts the processes, threads and files that this process may still open, within the limits of the system and its container."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from palaestra.core.system_memory import CGROUPS, MEMBERSHIP, cgroup_of_process,
 
 
 def free_processes(cgroups: Path = CGROUPS, membership: Path = MEMBERSHIP) -> int | None:
-    """Processes and threads that may still be started; None: the system names no limit. Linux counts threads as processes."""
+    """Returns how many processes and threads may still be started; None: no known limit. Linux counts threads as processes."""
     left: list[int] = []
     for controller in ("", "pids"):
         root = cgroups / controller
@@ -34,7 +34,7 @@ def free_processes(cgroups: Path = CGROUPS, membership: Path = MEMBERSHIP) -> in
 
 
 def free_files() -> int | None:
-    """Files and connections that this process may still open; None: there is no limit that matters."""
+    """Returns how many files and connections this process may still open; None: no limit."""
     if sys.platform == "win32":
         return None
     import resource
@@ -44,12 +44,12 @@ def free_files() -> int | None:
 
 
 def memory_of(pid: int) -> int:
-    """Bytes that a process and all that it has started have to themselves; what they share with others is left out where that is known."""
+    """Returns the bytes of memory that a process and its descendants use, without shared memory where the system reports it."""
     return sum(_own_memory(process) for process in _family(pid))
 
 
 def threads_of(pid: int) -> int:
-    """Threads of a process and of all that it has started."""
+    """Returns the number of threads of a process and its descendants."""
     count = 0
     for process in _family(pid):
         with suppress(psutil.Error):

@@ -1,4 +1,4 @@
-"""Objects that stand for another one, and show what it has."""
+"""Wrapper classes that expose the public members of the object they wrap."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import TypeVar, cast
 T = TypeVar("T")
 
 
-def forwarding(kind: type[T], behind: object, own: Collection[str] = ()) -> type[T]:
-    """`kind`, with a property for each public member of `behind` that it lacks; its instances hold `behind` as `_env`.
+def forwarding(kind: type[T], wrapped: object, exclude: Collection[str] = ()) -> type[T]:
+    """Returns a subclass of `kind` with a property for each public member of `wrapped` that `kind` lacks.
 
-    `isinstance` with a protocol looks members up without `__getattr__` from Python 3.12 on: what only that finds is not there. `own` are
-    names that instances set themselves.
+    Its instances hold `wrapped` as `_env`; names in `exclude` are ones that instances set themselves. From Python 3.12 on, `isinstance`
+    with a protocol ignores `__getattr__`, so the members must exist on the class.
     """
-    names = [name for name in dir(behind) if not name.startswith("_") and name not in own and not hasattr(kind, name)]
+    names = [name for name in dir(wrapped) if not name.startswith("_") and name not in exclude and not hasattr(kind, name)]
     return cast(type[T], type(kind.__name__, (kind,), {name: property(attrgetter(f"_env.{name}")) for name in names}))

@@ -1,4 +1,4 @@
-"""The position of a stream of random numbers, in types that every file format takes."""
+"""Saves and restores the state of NumPy generators, in types that every file format can store."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import numpy as np
 
 
 def save_rng(generator: np.random.Generator) -> dict[str, Any]:
-    """Where a PCG64 generator is; its numbers of 128 bits as text."""
+    """Returns the state of a PCG64 generator, with its 128-bit numbers as text."""
     state = generator.bit_generator.state
     return {**state, "state": {key: str(value) for key, value in state["state"].items()}}
 
 
 def restore_rng(generator: np.random.Generator, position: Mapping[str, Any]) -> None:
-    """Has a generator go on from there."""
+    """Restores a generator to a state that `save_rng` returned."""
     generator.bit_generator.state = {**position, "state": {key: int(value) for key, value in position["state"].items()}}

@@ -1,4 +1,4 @@
-"""Who is there at a moment, for critics that see all agents of a group at once."""
+"""Indices into the rows of a minibatch: the agents of a group at one tick, and the sequences of a recurrent network."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """The agents of M moments, in P places, as numbers of N views."""
+    """The agents of M group steps, each with P places, as row indices into N observations."""
 
-    members: Tensor  # (M, P) int64; any number where nobody is
-    here: Tensor  # (M, P) bool
+    members: Tensor  # (M, P) int64 row of each agent; arbitrary in empty places
+    present: Tensor  # (M, P) bool: the place has an agent
     in_order: bool = False
-    """All places are taken, by the views in their order."""
+    """Every place has an agent, and the agents are in the order of the rows."""
 
     def of(self, column: Tensor) -> Tensor:
-        """A column (N, ...) of the views as (M, P, ...)."""
+        """Gathers a column (N, ...) into (M, P, ...)."""
         if self.in_order:
             return column.unflatten(0, self.members.shape)
         return column.index_select(0, self.members.flatten()).unflatten(0, self.members.shape)
 
     def agents_at(self, places: Tensor) -> Tensor:
-        """How many agents there are in the groups of these places (R,), which index the flattened (M, P) table."""
-        return self.here.sum(1).index_select(0, places // self.here.shape[1])
+        """Returns the number of agents in the group of each place, (R,); `places` (R,) index the flattened (M, P) table."""
+        return self.present.sum(1).index_select(0, places // self.present.shape[1])
 
 
 if TYPE_CHECKING:
@@ -35,13 +35,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Sequences:
-    """Sequences of one slot's decisions, none across the end of an episode.
+    """Sequences of consecutive decisions of one slot, none of which crosses the end of an episode.
 
-    They lie in a grid of time by sequences, in which short ones leave room at their ends; the N rows of the
-    minibatch are only the decisions themselves.
+    They form a padded grid, time by sequence; the N rows of the minibatch hold only the decisions, without padding.
     """
 
     steps: int
-    """Decisions of the longest: rows of the grid."""
-    place: Tensor  # (N,) int64: where each row lies in the grid, counted along its rows, rising
-    memory: Tensor  # (n, L): what was remembered before the first decision of each sequence
+    """Length of the longest sequence: rows of the grid."""
+    place: Tensor  # (N,) int64: each row's index in the flattened grid, rising
+    recurrent_state: Tensor  # (n, L): the state before the first decision of each sequence

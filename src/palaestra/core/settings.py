@@ -1,6 +1,6 @@
-"""The base of all settings: closed, frozen, and forgiving only where a person's meaning is plain.
+"""Base class of all settings: unknown keys are errors, values are frozen, and obvious spellings such as 'yes' are accepted.
 
-Names are those of the ML-Agents YAML. The sentence under a field is its documentation, in code and in editors.
+Names follow the ML-Agents YAML. The docstring under a field is its documentation, in code and in editors.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 from palaestra.core.plugins import nearest
 
 LARGEST = 2**63 - 1
-"""The largest whole number of any setting, and of what computes with it."""
+"""Largest integer that a setting may have."""
 _SPOKEN = {**dict.fromkeys(("true", "yes", "on", "y", "t", "1"), True), **dict.fromkeys(("false", "no", "off", "n", "f", "0"), False)}
-"""What a text where a switch stands means, whatever its case: YAML reads words in quotes, and `y` and `n` without, as texts."""
-_MOST_HINTS = 20  # unknown keys of one section for which the nearest known one is looked up
+"""Booleans by the strings accepted for them in any case: YAML reads quoted words, and plain `y` and `n`, as strings."""
+_MAX_HINTS = 20  # unknown keys of one section for which the nearest known one is suggested
 
 SKIP_USER_CODE = "skip_user_code"
-"""In the context of a validation, true: modules of users are not imported to check what they are given."""
+"""Key of the validation context; true: users' modules are not imported to check their settings."""
 UNKNOWN_KEY, IGNORED_KEY = "unknown_key", "ignored_key"
-"""Types of the pydantic error of a key that no field answers to: refused, and merely warned of in a file."""
+"""Types of the pydantic error for an unknown key: one that is refused, and one that only causes a warning in a file."""
 
 
 class Settings(BaseModel):
-    """A group of settings. Unknown keys, wrong types and numbers out of range raise pydantic's ValidationError."""
+    """A group of settings. Unknown keys, wrong types and out-of-range numbers raise pydantic's ValidationError."""
 
     model_config = ConfigDict(
         frozen=True,
@@ -38,7 +38,7 @@ class Settings(BaseModel):
     )
 
     ignores_unknown: ClassVar[bool] = False
-    """ML-Agents ignores unknown keys of this section, so that a file of its users may hold some."""
+    """Whether ML-Agents ignores unknown keys of this section, so that its users' files may have some."""
 
     @model_validator(mode="before")
     @classmethod
@@ -46,16 +46,16 @@ class Settings(BaseModel):
         if not isinstance(data, Mapping):
             return data
         kind = IGNORED_KEY if cls.ignores_unknown else UNKNOWN_KEY
-        strangers = [key for key in data if key not in cls.model_fields]
+        unknown_keys = [key for key in data if key not in cls.model_fields]
         unknown = [
             InitErrorDetails(
                 type=PydanticCustomError(
-                    kind, "unknown key{hint}", {"hint": nearest(str(key), cls.model_fields) if i < _MOST_HINTS else ""}
+                    kind, "unknown key{hint}", {"hint": nearest(str(key), cls.model_fields) if i < _MAX_HINTS else ""}
                 ),
                 loc=(key if isinstance(key, str | int) else str(key),),
                 input=data[key],
             )
-            for i, key in enumerate(strangers)
+            for i, key in enumerate(unknown_keys)
         ]
         if unknown:
             raise ValidationError.from_exception_data(cls.__name__, unknown)
@@ -66,7 +66,7 @@ class Settings(BaseModel):
     def _read_plain_meanings(cls, value: Any, info: ValidationInfo) -> Any:
         annotation = cls.model_fields[str(info.field_name)].annotation
         if value is None and isinstance(annotation, type) and issubclass(annotation, Settings):
-            return {}  # a section's name with nothing under it
+            return {}  # a section with no keys under its name
         kinds = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
         value = _plain(value, kinds)
         if sentence := _unusable(value):
@@ -75,14 +75,14 @@ class Settings(BaseModel):
 
 
 def unusable_text(text: str) -> str:
-    """What keeps a text from being a name or a path on any system, in words; nothing where it can be one."""
+    """Describes what makes a text unusable as a name or path on any system; '' if it is usable."""
     if "\0" in text:
         return "a NUL character"
     return "half of a surrogate pair (text that is not Unicode)" if any("\ud800" <= char <= "\udfff" for char in text) else ""
 
 
 def _unusable(value: Any) -> str:
-    """What is wrong with a value, whatever the setting; nothing where it may be fine."""
+    """Describes what makes a value unusable for any setting; '' if it is usable."""
     texts = value if isinstance(value, list | tuple) else (value,)
     if what := next(filter(None, (unusable_text(text) for text in texts if isinstance(text, str))), ""):
         return f"a text with {what}, which no name and no path can have"
@@ -92,13 +92,13 @@ def _unusable(value: Any) -> str:
 
 
 def field_error(settings: type[Settings], field: str, sentence: str, value: Any) -> ValidationError:
-    """For validators of a whole group: the error of one of its fields."""
+    """Returns a ValidationError for one field, for validators of a whole group."""
     error = PydanticCustomError("value_error", "{sentence}", {"sentence": sentence, "error": sentence})
     return ValidationError.from_exception_data(settings.__name__, [InitErrorDetails(type=error, loc=(field,), input=value)])
 
 
 def _plain(value: Any, kinds: tuple[Any, ...]) -> Any:
-    """`5e5` where a whole number stands, a number in quotes, a number as a name, 0, 1 or 'true' as a switch, a list for a tuple."""
+    """Converts obvious spellings: `5e5` to an integer, a quoted number, a number as a name, 0, 1 or 'true' to a bool, a list to a tuple."""
     if isinstance(value, list):
         item = next((get_args(kind)[:1] for kind in kinds if get_origin(kind) is tuple), None)
         return value if item is None else tuple(_plain(each, item) for each in value)

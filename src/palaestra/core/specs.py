@@ -1,4 +1,4 @@
-"""What a behavior sees and does: shapes, not numbers."""
+"""Shapes and meanings of a behavior's observations and actions."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from palaestra.core.errors import EnvError
 
 @dataclass(frozen=True)
 class RawObs:
-    """How an environment itself gives an observation, where an `ObsSpec` has another form of it."""
+    """The environment's own form of an observation, where it differs from the `ObsSpec`."""
 
     shape: tuple[int, ...]
-    """Of one observation; () for a single number."""
+    """Shape of one observation; () for a single number."""
     sizes: tuple[int, ...] = ()
-    """Integers that become one-hots: how many values each has. Empty: no integers."""
+    """Number of values of each integer that becomes a one-hot. Empty: no integers."""
     starts: tuple[int, ...] = ()
-    """The least value of each of these."""
+    """Smallest value of each of these integers."""
     channels: int | None = None
-    """An image's axis of channels; None where it has none, or is no image."""
+    """An image's channel axis; None if it has none or is no image."""
     scale: float = 1.0
-    """What the numbers are multiplied with."""
+    """Factor by which the numbers are multiplied."""
 
 
 @dataclass(frozen=True)
 class ObsSpec:
-    """One observation of an agent. Its rank says what it is.
+    """One observation of an agent. Its rank determines its kind.
 
     ====  ==================  =====================================================
     rank  shape               kind
     ====  ==================  =====================================================
     1     (n,)                vector
-    2     (most, size)        variable length: rows that are all zero stand for nothing
+    2     (most, size)        variable length: rows of zeros are padding
     3     (C, H, W)           visual, each number within 0..1
     ====  ==================  =====================================================
     """
@@ -41,9 +41,9 @@ class ObsSpec:
     name: str
     shape: tuple[int, ...]
     goal: bool = False
-    """A goal signal: tells what to do rather than what is there; may condition the network. One of variable length is read as any other."""
+    """Whether it is a goal signal, which may condition the network. A variable-length one is treated as any other observation."""
     raw: RawObs | None = field(default=None, compare=False)
-    """Written into exported models, so that they take observations as the environment gives them; None: these are in this form."""
+    """Written into exported models, so that they accept the environment's own observations; None: those have the form of this spec."""
 
     def __post_init__(self) -> None:
         if len(self.shape) not in (1, 2, 3) or any(size < 1 for size in self.shape):
@@ -54,34 +54,34 @@ class ObsSpec:
 
     @property
     def is_vector(self) -> bool:
-        """(n,)."""
+        """Whether its shape is (n,)."""
         return len(self.shape) == 1
 
     @property
     def is_entities(self) -> bool:
-        """(most, size): variable length."""
+        """Whether its shape is (most, size): variable length."""
         return len(self.shape) == 2
 
     @property
     def is_visual(self) -> bool:
-        """(C, H, W)."""
+        """Whether its shape is (C, H, W)."""
         return len(self.shape) == 3
 
 
 @dataclass(frozen=True)
 class ActionSpec:
-    """Continuous numbers, discrete branches, or both (hybrid)."""
+    """Continuous actions, discrete branches, or both (hybrid)."""
 
     continuous: int = 0
-    """How many numbers, each within -1..1 for the environment."""
+    """Number of continuous actions, each within -1..1 for the environment."""
     branches: tuple[int, ...] = ()
-    """Choices of each discrete branch."""
+    """Number of choices of each discrete branch."""
     low: tuple[float, ...] | None = field(default=None, compare=False)
-    """What -1 of each continuous number is to the environment, such as a Gymnasium Box's `low`; None: -1. Written into exported models."""
+    """The environment's value for -1 of each continuous action, such as a Gymnasium Box's `low`; None: -1. Written into exported models."""
     high: tuple[float, ...] | None = field(default=None, compare=False)
-    """The same for 1."""
+    """The environment's value for 1 of each continuous action."""
     starts: tuple[int, ...] | None = field(default=None, compare=False)
-    """The environment's number of each branch's first choice, such as a Gymnasium Discrete's `start`; None: 0."""
+    """The environment's number for each branch's first choice, such as a Gymnasium Discrete's `start`; None: 0."""
 
     def __post_init__(self) -> None:
         if self.continuous < 0 or any(size < 1 for size in self.branches):
@@ -91,25 +91,23 @@ class ActionSpec:
 
     @property
     def choices(self) -> int:
-        """Length of an action mask: the choices of all branches."""
+        """Length of an action mask: the total number of choices of all branches."""
         return sum(self.branches)
 
     @property
     def components(self) -> int:
-        """A: columns of a log-probability, one a continuous number and one a branch."""
+        """A: columns of a log-probability, one for each continuous action and each branch."""
         return self.continuous + len(self.branches)
 
 
 @dataclass(frozen=True)
 class BehaviorSpec:
-    """What agents that share a policy see and do."""
+    """Observations and actions of the agents that share a policy."""
 
     obs: tuple[ObsSpec, ...]
     action: ActionSpec
     steady: bool = False
-    """Every slot acts on every tick (built-ins, vector environments): its table needs no cursors.
-
-    A steady behavior's `acting` is True in every row of every TimeStep."""
+    """Whether every slot acts on every tick, as in built-in and vector environments: `acting` is True in every row of every TimeStep."""
 
     def __post_init__(self) -> None:
         if not self.obs:
@@ -117,12 +115,12 @@ class BehaviorSpec:
 
     @cached_property
     def goals(self) -> tuple[int, ...]:
-        """Which observations are goal signals."""
+        """Indices of the observations that are goal signals."""
         return tuple(i for i, obs in enumerate(self.obs) if obs.goal)
 
 
 def describe(spec: BehaviorSpec) -> str:
-    """One line for people, such as 'obs vector (8), actions 2 continuous'."""
+    """Returns a line such as 'observations: vector 8; actions: 2 continuous'."""
     obs = ", ".join(f"{o.name} {'x'.join(map(str, o.shape))}{' (goal)' if o.goal else ''}" for o in spec.obs)
     action = []
     if spec.action.continuous:
@@ -133,23 +131,23 @@ def describe(spec: BehaviorSpec) -> str:
 
 
 def differences(there: BehaviorSpec, here: BehaviorSpec, titles: tuple[str, str]) -> str:
-    """Both side by side in a table for people, with a mark where they differ; empty where they see and do the same, names aside."""
+    """Returns a table of both specs side by side that marks differences; '' if they are equal apart from names."""
     pairs = list(zip_longest(there.obs, here.obs))
     differs = [a is None or b is None or a.shape != b.shape for a, b in pairs] + [there.action != here.action]
     if not any(differs):
         return ""
-    rows = [(f"observation {i}", _seen(a), _seen(b)) for i, (a, b) in enumerate(pairs)]
-    rows = [("", *titles), *rows, ("actions", _done(there.action), _done(here.action))]
+    rows = [(f"observation {i}", _obs_text(a), _obs_text(b)) for i, (a, b) in enumerate(pairs)]
+    rows = [("", *titles), *rows, ("actions", _action_text(there.action), _action_text(here.action))]
     marks = ["", *("   <- differs" if each else "" for each in differs)]
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     cells = ["   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
     return "\n".join(f"  {line}{mark}".rstrip() for line, mark in zip(cells, marks, strict=True))
 
 
-def _seen(obs: ObsSpec | None) -> str:
+def _obs_text(obs: ObsSpec | None) -> str:
     return "none" if obs is None else f"{obs.name} ({', '.join(map(str, obs.shape))})"
 
 
-def _done(action: ActionSpec) -> str:
+def _action_text(action: ActionSpec) -> str:
     numbers = [f"{action.continuous} continuous"] if action.continuous else []
     return ", ".join(numbers + ([f"discrete {' x '.join(map(str, action.branches))}"] if action.branches else []))

@@ -1,4 +1,4 @@
-"""How much memory this process may still take: of the machine's, and of what its container or slice is allowed."""
+"""Measures the memory that this process may still allocate, within the limits of the machine and its container."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ LIMITS = (
     ("", "memory.max", "memory.current", "inactive_file"),
     ("memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
 )
-"""Of Linux's control groups, second and first version: the controller's folder; files of the limit and of what is used; in
-`memory.stat` the cache of files that nobody reads, which counts as used but is given up on demand."""
+"""Files of Linux control groups, versions 2 and 1: the controller's folder, the files of the limit and of the usage, and the entry of
+`memory.stat` for inactive file cache, which counts as used but is freed on demand."""
 
 
 def free_memory(cgroups: Path = CGROUPS, membership: Path = MEMBERSHIP) -> int:
-    """Bytes: what the machine has left, or less where a control group of this process, or one above it, has less."""
+    """Returns the free bytes of the machine, or of this process's control group or one above it if that has less."""
     left = [psutil.virtual_memory().available]
     for controller, limit, used, cache in LIMITS:
         root = cgroups / controller
@@ -35,7 +35,7 @@ def free_memory(cgroups: Path = CGROUPS, membership: Path = MEMBERSHIP) -> int:
 
 
 def format_bytes(size: int) -> str:
-    """Bytes for people."""
+    """Formats a number of bytes, such as '1.5 GiB'."""
     for unit, name in ((1 << 30, "GiB"), (1 << 20, "MiB")):
         if size >= unit:
             return f"{size / unit:,.1f} {name}"
@@ -43,7 +43,7 @@ def format_bytes(size: int) -> str:
 
 
 def cgroup_of_process(membership: Path, controller: str) -> str:
-    """The group's folder below the controller's; the controller's own where that is not known."""
+    """Returns the folder of this process's group below the controller's; '' if it is unknown."""
     for line in _read(membership).splitlines():
         _, controllers, folder = line.split(":", 2)
         if controller in controllers.split(","):
@@ -52,7 +52,7 @@ def cgroup_of_process(membership: Path, controller: str) -> str:
 
 
 def read_limit(path: Path) -> int | None:
-    """None where there is none, or no limit ("max")."""
+    """Reads a number from a file; None if the file is missing or says "max"."""
     text = _read(path).strip()
     return int(text) if text.isdigit() else None
 
@@ -70,16 +70,16 @@ def _read(path: Path) -> str:
 
 _MMAP_THRESHOLD, _TRIM_THRESHOLD = -3, -1  # of mallopt, from malloc.h
 KEPT = 1 << 30
-"""Bytes that one piece may have, and bytes that may lie free, before they go back to the system."""
+"""Bytes of the largest block, and of unused memory, that malloc keeps instead of returning them to the system."""
 OLD_LIMIT = 1 << 25
-"""The largest piece that glibc before 2.35 lets be set. Told of none, it would from then on ask the system for each from 128 KiB on."""
+"""Largest block size that glibc before 2.35 accepts. Without one, it would ask the system for every block from 128 KiB on."""
 
 
 def keep_freed_memory() -> None:
-    """Has glibc keep what large tensors leave behind, for the next ones. No other C library is touched.
+    """Makes glibc keep freed memory of large tensors for the next ones. Other C libraries are left alone.
 
-    Every gradient step makes tensors of the same sizes anew. Given back to the system and taken again, each of their
-    pages is cleared first: measured, a tenth to a third of an update of images or memory.
+    Every gradient step allocates tensors of the same sizes. Memory that went back to the system is cleared page by page when it is
+    allocated again: measured at a tenth to a third of the time of an update with images or an LSTM.
     """
     if sys.platform != "linux":
         return

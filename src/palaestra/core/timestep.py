@@ -1,6 +1,6 @@
-"""The tables that travel between an environment, a policy and a buffer: one row a slot.
+"""Tables that environments, policies and buffers exchange, with one row for each slot.
 
-Letters in shapes: S slots, E ends, A action components, L memory.
+Letters in shapes: S slots, E ends, A action components, L size of the recurrent state.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """What the agents of one behavior do, one row a slot."""
+    """Actions of the agents of one behavior, one row for each slot."""
 
     continuous: Tensor  # (S, continuous) float32 within -1..1 (a policy's raw sample has no bounds)
     discrete: Tensor  # (S, branches) int64
@@ -22,10 +22,10 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class FinalObs:
-    """Last views of the episodes that ended on this tick: `TimeStep.obs` already shows the next ones' first.
+    """Final observations of the episodes that ended on this tick: `TimeStep.obs` already has the next episodes' first observations.
 
-    On the CPU there is a row for each end. On an accelerator, where the count is not
-    known without waiting for it, there is a row for every slot and `slots` counts them through.
+    On the CPU there is a row for each end. On an accelerator, where reading the number of ends would wait for the device, there is a row
+    for every slot, and `slots` is 0, 1, 2, and so on.
     """
 
     slots: Tensor  # (E,) int64, rising
@@ -34,36 +34,35 @@ class FinalObs:
 
 @dataclass(frozen=True, slots=True)
 class TimeStep:
-    """One behavior after one tick: a table with a row per slot.
+    """One behavior after one tick: a table with a row for each slot.
 
-    A slot is a seat that an agent can take. Agents come and go, slots stay, so
-    every column keeps its shape and its device.
+    A slot is a place for an agent. Agents come and go, but slots stay, so every column keeps its shape and device.
     """
 
-    obs: tuple[Tensor, ...]  # each (S, *shape) float32: what the agent in the slot sees now
+    obs: tuple[Tensor, ...]  # each (S, *shape) float32: current observations
     acting: Tensor  # (S,) bool: awaits an action; False: empty, or not its turn
-    reward: Tensor  # (S,) float32: earned since the slot last acted; read where it acts again or ended
-    group_reward: Tensor  # (S,) float32: its group's share of the same span
-    terminated: Tensor  # (S,) bool: its episode ended: nothing more to earn
-    truncated: Tensor  # (S,) bool: its episode was cut: bootstrap from ends.obs
+    reward: Tensor  # (S,) float32: sum since the slot last acted; read where it acts again or its episode ended
+    group_reward: Tensor  # (S,) float32: the group's reward over the same time
+    terminated: Tensor  # (S,) bool: its episode ended for good: no value beyond it
+    truncated: Tensor  # (S,) bool: its episode ended by a limit: bootstrap from ends.obs
     ends: FinalObs
-    action_mask: Tensor | None  # (S, choices) bool, True: allowed; None: this environment masks nothing
+    action_mask: Tensor | None  # (S, choices) bool, True: allowed; None: no masks
     area: Tensor  # (S,) int64: the area it belongs to
     team: Tensor  # (S,) int64
     group: Tensor  # (S,) int64: group mates share it; -1: on its own
     lost: Tensor | None = None
-    """(S,) bool: its episode broke off without an end, as when a game crashed: nothing of it is learned from or counted, and whoever
-    acts there now begins a new one. None: nobody's did. Never where an episode ended."""
+    """(S,) bool: its episode was interrupted without an end, for example by a crash of the game. The unfinished episode is not learned
+    from or counted, and a slot that acts now begins a new one. Never true where an episode ended. None: no interruptions."""
     success: Tensor | None = None
-    """(S,) float32: whether an episode that ended on this tick reached its aim, 1 or 0; NaN where the environment did not say. Read where
-    an episode ended. None: it said so of none."""
+    """(S,) float32: 1 or 0 for an episode that ended on this tick with success or failure; NaN where the environment reports neither.
+    Read where an episode ended. None: nothing reported."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A policy's answer to a TimeStep, one row a slot."""
+    """A policy's answer to a TimeStep, one row for each slot."""
 
-    action: Action  # what the environment gets
-    sample: Action  # what was drawn: the continuous part before it is scaled and clipped
-    log_prob: Tensor  # (S, A) of the sample, one column a continuous number, then one a branch
-    memory: Tensor  # (S, L) recurrent state it started from; L is 0 without memory
+    action: Action  # for the environment
+    sample: Action  # as sampled: continuous actions before they are scaled and clipped
+    log_prob: Tensor  # (S, A) of the sample: a column for each continuous action, then one for each branch
+    recurrent_state: Tensor  # (S, L) before this decision; L is 0 without a recurrent network

@@ -1,4 +1,4 @@
-"""Versions that files and games are told."""
+"""Versions that are written into files and sent to games."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
 MLAGENTS = "1.1.0"
-"""The version of ML-Agents whose files these are; tools that read them compare it."""
+"""Version of ML-Agents whose file formats we write; tools that read them compare it."""
 
 
 @cache

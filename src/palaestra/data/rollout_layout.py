@@ -25,7 +25,7 @@ class RolloutLayout:
 
     def __init__(self, step: TimeStep, decision: Decision, keeps: RolloutNeeds) -> None:
         self.views = len(step.obs)
-        self.widths = (decision.sample.continuous.shape[1], decision.sample.discrete.shape[1], decision.memory.shape[1])
+        self.widths = (decision.sample.continuous.shape[1], decision.sample.discrete.shape[1], decision.recurrent_state.shape[1])
         self.keeps, self.masked = keeps, step.action_mask is not None
 
     def opened(self, step: TimeStep, decision: Decision, tick: int) -> list[Tensor]:
@@ -37,7 +37,7 @@ class RolloutLayout:
         if discrete:
             parts.append(decision.sample.discrete)
         if memory:
-            parts.append(decision.memory)
+            parts.append(decision.recurrent_state)
         if step.action_mask is not None:
             parts.append(step.action_mask)
         if self.keeps.moments:

@@ -60,11 +60,11 @@ class GroupCritic(nn.Module):
 
     def value(self, features: Tensor, groups: Groups) -> Tensor:
         """Values (M, K) of groups at M moments, from features (N, inputs) of their observations; 0 where a group is empty."""
-        agents = groups.here.sum(1, keepdim=True)
-        value = self.own_value(groups.of(features), agents.expand_as(groups.here))
+        agents = groups.present.sum(1, keepdim=True)
+        value = self.own_value(groups.of(features), agents.expand_as(groups.present))
         if self.count_head is None:
-            value = value + self._context(features, groups, agents.expand_as(groups.here))
-        share = groups.here.to(features.dtype) / agents.clamp(min=1)
+            value = value + self._context(features, groups, agents.expand_as(groups.present))
+        share = groups.present.to(features.dtype) / agents.clamp(min=1)
         return (share.unsqueeze(1) @ value).squeeze(1)
 
     def _context(self, features: Tensor, groups: Groups, agents: Tensor) -> Tensor:
@@ -113,7 +113,7 @@ class GroupCritic(nn.Module):
 
     def _softmax(self, score: Tensor, groups: Groups) -> Tensor:
         """Attention weights (M, HEADS, P queries, P keys); 0 for empty places."""
-        absent = ~groups.here[:, None, None, :] * FORBIDDEN
+        absent = ~groups.present[:, None, None, :] * FORBIDDEN
         return torch.softmax(score / math.sqrt(self.size) + absent, 3)
 
     def _attended_features(self, attended: Tensor, itself: Tensor, agents: Tensor) -> Tensor:

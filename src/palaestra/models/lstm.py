@@ -35,8 +35,8 @@ class LSTMLayer(nn.Module):
 
     def unroll(self, index: int, features: Tensor, sequences: Sequences) -> Tensor:
         """The same decision by decision along each sequence: features (N, F) of its rows to (N, size / 2)."""
-        count = len(sequences.memory)
-        hidden, cell = self.own(index, sequences.memory).unsqueeze(0).chunk(2, 2)
+        count = len(sequences.recurrent_state)
+        hidden, cell = self.own(index, sequences.recurrent_state).unsqueeze(0).chunk(2, 2)
         cells = sequences.steps * count
         if cells == len(features):  # nothing is padded: the rows are the grid
             grid = features

@@ -94,7 +94,7 @@ class SoftGradient:
         network, inputs = self.network, self.network.prepare(batch.views)
         if batch.sequences is not None:
             output = network.outputs(inputs, batch.sequences).float()
-            of_critics = replace(batch.sequences, memory=network.of_critics(batch.sequences.memory))
+            of_critics = replace(batch.sequences, recurrent_state=network.of_critics(batch.sequences.recurrent_state))
             encoding = network.critics.encoding(inputs, of_critics)
             with torch.no_grad():
                 after = network.targets.encoding(inputs, of_critics)[:, batch.after]

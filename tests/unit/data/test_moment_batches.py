@@ -35,7 +35,7 @@ def table_of(seed: int, steady: bool) -> GroupSteps:
 
 def check_moments(batch: GroupMinibatch, table: GroupSteps) -> None:
     """A batch's tables are those of the whole, in its own numbers."""
-    chosen, members, here = batch.chosen.tolist(), batch.groups.members, batch.groups.here
+    chosen, members, here = batch.chosen.tolist(), batch.groups.members, batch.groups.present
     most = members.shape[1]
     for row, moment in enumerate(batch.moments.tolist()):
         expected = [view for view in table.members[moment].tolist() if view != NOBODY]

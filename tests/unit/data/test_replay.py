@@ -207,7 +207,7 @@ def test_sequences_are_one_agents_decisions_in_one_episode(steady: bool, few: bo
             batch,
             keeps,
         )
-        count = len(sequences.memory)
+        count = len(sequences.recurrent_state)
         column = (sequences.place % count)[now]
         for c in range(count):
             rows = (column == c).nonzero().squeeze(1).tolist()
@@ -218,7 +218,7 @@ def test_sequences_are_one_agents_decisions_in_one_episode(steady: bool, few: bo
             begin = of_it.index(numbers[rows[0]])
             assert begin % stretch == 0
             assert [numbers[row] for row in rows] == of_it[begin : begin + stretch]
-            assert sequences.memory[c].tolist() == [float(begin)] * 2
+            assert sequences.recurrent_state[c].tolist() == [float(begin)] * 2
             longest = max(longest, len(rows))
     assert longest == stretch
 

@@ -54,7 +54,7 @@ def test_a_grid_has_time_down_and_its_rows_in_rising_places():
     assert rows.tolist() == [4, 0, 6, 2, 8]
     assert sequences.steps == 3
     assert sequences.place.tolist() == [0, 1, 2, 3, 4]
-    assert sequences.memory.tolist() == [[4], [0]]
+    assert sequences.recurrent_state.tolist() == [[4], [0]]
     rows, sequences = other
     assert rows.tolist() == [0, 4, 2, 6, 8]
     assert sequences.place.tolist() == [0, 1, 2, 3, 5]
@@ -80,12 +80,12 @@ def test_every_decision_is_in_one_minibatch_of_each_pass_with_its_sequence_whole
     assert orders[0] != orders[1]
     for batch in batches:
         assert batch.sequences is not None
-        grid = torch.full((batch.sequences.steps * len(batch.sequences.memory),), -1.0)
+        grid = torch.full((batch.sequences.steps * len(batch.sequences.recurrent_state),), -1.0)
         grid[batch.sequences.place] = batch.advantage
         columns = grid.view(batch.sequences.steps, -1).T
         known = {tuple(number for number in sequence if number >= 0) for sequence in table.rows.tolist()}
         assert {tuple(number for number in column if number >= 0) for column in columns.tolist()} <= known
-        assert torch.equal(columns[:, 0], batch.sequences.memory[:, 0])
+        assert torch.equal(columns[:, 0], batch.sequences.recurrent_state[:, 0])
 
 
 def test_a_stream_is_cut_where_a_table_of_all_its_rows_is():

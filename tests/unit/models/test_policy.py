@@ -27,7 +27,7 @@ def test_a_decision_has_a_row_for_every_slot():
     assert decision.action.continuous.shape == (5, 2)
     assert decision.action.discrete.shape == (5, 1)
     assert decision.log_prob.shape == (5, 3)
-    assert decision.memory.shape == (5, 0)
+    assert decision.recurrent_state.shape == (5, 0)
     assert decision.action.continuous.abs().max() <= 1
     assert_close(decision.sample.continuous.clamp(-3, 3) / 3, decision.action.continuous)
 

@@ -19,7 +19,7 @@ from palaestra.envs.base import Env
 
 def guarded(env: Env, name: str) -> Env:
     """The same environment, of someone else's making: an exception that it raises is then an EnvError which says where."""
-    return cast(Env, forwarding(_Guarded, env, own=METHODS)(env, name))
+    return cast(Env, forwarding(_Guarded, env, exclude=METHODS)(env, name))
 
 
 METHODS = ("reset", "step", "set_parameters", "render", "state_dict", "load_state_dict", "close")

@@ -172,7 +172,7 @@ class LabelledPolicy:
 
         def finish() -> Decision:
             decision = chosen.decision()
-            return Decision(decision.action, right, decision.log_prob, decision.memory)
+            return Decision(decision.action, right, decision.log_prob, decision.recurrent_state)
 
         return PendingDecision(chosen.action, finish)
 
