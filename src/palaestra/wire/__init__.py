@@ -1,1 +1,1 @@
-"""ML-Agents' wire protocol: messages to columns and back. Environments, games in Python and the low-level API share it."""
+"""ML-Agents' wire protocol: converts messages to arrays and back. Used by environments, games in Python and the low-level API."""

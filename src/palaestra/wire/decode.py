@@ -1,4 +1,4 @@
-"""The bytes of a game's message to plain arrays: the one place that reads messages of a tick."""
+"""Decodes a game's messages into NumPy arrays."""
 
 from __future__ import annotations
 
@@ -18,33 +18,33 @@ from palaestra.wire.messages import DecodeError, ShallowMessage
 
 @dataclass(frozen=True, slots=True)
 class AgentInfos:
-    """What one message says of the agents of one behavior key, in its order. N agents; ended and asking ones alike."""
+    """The agents of one behavior key in one message, in its order: N agents, those that ask for an action and those that ended."""
 
-    id: NDArray[np.int64]  # (N,) unique among those that ask; the same id may end and ask
+    id: NDArray[np.int64]  # (N,) unique among agents that ask; the same id may both end and ask
     reward: NDArray[np.float32]  # (N,)
-    done: NDArray[np.bool_]  # (N,) the episode ended; else it asks for an action
-    truncated: NDArray[np.bool_]  # (N,) it ended by a limit, not by what happened: truncated
+    done: NDArray[np.bool_]  # (N,) the episode ended; otherwise the agent asks for an action
+    truncated: NDArray[np.bool_]  # (N,) the episode ended by a limit (max_step_reached)
     group: NDArray[np.int64]  # (N,) 0: none
     group_reward: NDArray[np.float32]  # (N,)
-    mask: tuple[bytes, ...]  # N of them; a byte a choice, 1: forbidden; empty: nothing is
-    obs: tuple[tuple[bytes, ...], ...]  # a tuple an observation, in it N ObservationProtos
+    mask: tuple[bytes, ...]  # N masks of one byte for each choice, 1: forbidden; empty: all are allowed
+    obs: tuple[tuple[bytes, ...], ...]  # for each observation, N ObservationProtos
 
 
 @dataclass(frozen=True, slots=True)
 class GameMessage:
-    """One message of a game."""
+    """One message from a game."""
 
-    status: int  # 200; anything else: the game says goodbye
-    hello: Any  # UnityRLInitializationOutputProto, or None: what the game says of itself and of new behaviors (brain_parameters)
-    infos: Mapping[str, AgentInfos]  # by behavior key, such as 'Ball?team=0'; keys without agents are left out
+    status: int  # 200; anything else: the game ends the connection
+    hello: Any  # UnityRLInitializationOutputProto or None: describes the game and new behaviors (brain_parameters)
+    infos: Mapping[str, AgentInfos]  # by behavior key, such as 'Ball?team=0'; without keys that have no agents
     side_channel: bytes
 
 
 def decode(raw: bytes) -> GameMessage:
-    """Reads one message of a game. Of a goodbye only the status is read.
+    """Decodes one message from a game. If it ends the connection, only its status is read.
 
     Raises:
-        ProtocolError: bytes that are no message, or one that makes no sense.
+        ProtocolError: the bytes are not a message, or it is inconsistent.
         NotFinite: a reward that is NaN or infinite.
     """
     try:
@@ -93,7 +93,7 @@ def _infos(key: str, agents: Iterable[Any]) -> AgentInfos:
 
 
 def _check(key: str, infos: AgentInfos) -> None:
-    """Raises for a number that no agent can have."""
+    """Raises ProtocolError for a negative id or group, NotFinite for a reward that is NaN or infinite."""
     for what, numbers in (("id", infos.id), ("group", infos.group)):
         if numbers.min() < 0:
             row = int(numbers.argmin())
@@ -106,13 +106,13 @@ def _check(key: str, infos: AgentInfos) -> None:
 
 
 def _each_once(infos: AgentInfos) -> bool:
-    """Whether no id asks twice or ends twice; many end and ask."""
+    """Whether no id asks twice or ends twice; many ids end and ask."""
     asking, ended = infos.id[~infos.done].tolist(), infos.id[infos.done].tolist()
     return len(set(asking)) == len(asking) and len(set(ended)) == len(ended)
 
 
 def _once(key: str, infos: AgentInfos) -> AgentInfos:
-    """The same without second ends of an id. Raises ProtocolError for one that asks twice."""
+    """Removes repeated ends of an id. Raises ProtocolError for an id that asks twice."""
     ids = infos.id.tolist()
     asking = Counter(id for id, done in zip(ids, infos.done, strict=True) if not done)
     for id, times in asking.items():
@@ -133,7 +133,7 @@ def _once(key: str, infos: AgentInfos) -> AgentInfos:
 
 
 def _check_teams(infos: Mapping[str, AgentInfos]) -> None:
-    """Raises ProtocolError where an id asks in two teams of one behavior, which share a table."""
+    """Raises ProtocolError if an id asks in two teams of one behavior, because they share a table."""
     teams: dict[str, list[str]] = {}
     for key in infos:
         teams.setdefault(key.partition("?")[0], []).append(key)

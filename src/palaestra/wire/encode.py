@@ -1,4 +1,4 @@
-"""What a trainer says to a game, as bytes. Actions of many agents are written at once, after a template."""
+"""Encodes a trainer's messages to a game. Actions of many agents are written at once, from a template."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from palaestra.core.specs import ActionSpec
 from palaestra.wire.messages import ShallowMessage, message_class, varint
 
 COMMUNICATION = "1.5.0"
-"""The protocol's version that we speak."""
+"""Version of the protocol that Palaestra implements."""
 PACKAGE = "1.1.0"
-"""The release of ML-Agents' Python side that games may take us for."""
+"""Release of ML-Agents' Python package that Palaestra reports to games."""
 OK, GOODBYE = 200, 400
 RESET = 1
 
@@ -23,7 +23,7 @@ CAPABILITIES: tuple[str, ...] = tuple(field.name for field in Capabilities.DESCR
 
 
 def initialization(seed: int, areas: int) -> bytes:
-    """The answer to a game's first message."""
+    """Encodes the answer to a game's first message."""
     message = _message()
     start = message.unity_input.rl_initialization_input
     start.seed, start.num_areas = seed, areas
@@ -33,7 +33,7 @@ def initialization(seed: int, areas: int) -> bytes:
 
 
 def reset(side_channel: bytes) -> bytes:
-    """Begin all episodes anew."""
+    """Encodes a command to reset all episodes."""
     message = _message()
     message.unity_input.rl_input.command = RESET
     message.unity_input.rl_input.side_channel = side_channel
@@ -41,7 +41,7 @@ def reset(side_channel: bytes) -> bytes:
 
 
 def step(actions: Mapping[str, bytes], side_channel: bytes) -> bytes:
-    """Go on; `actions` by behavior key, as ActionWriter gives them."""
+    """Encodes a command to simulate one step, with actions by behavior key as ActionWriter encodes them."""
     message = _message()
     answer = message.unity_input.rl_input
     answer.SetInParent()
@@ -52,7 +52,7 @@ def step(actions: Mapping[str, bytes], side_channel: bytes) -> bytes:
 
 
 def goodbye() -> bytes:
-    """Any status but 200 ends the game."""
+    """Encodes a message that ends the game: any status but 200 does."""
     return ShallowMessage(header={"status": GOODBYE}).SerializeToString()
 
 
@@ -61,9 +61,9 @@ def _message() -> Any:
 
 
 class ActionWriter:
-    """Writes the actions of one behavior as a ListAgentActionProto: every agent's part has the same length.
+    """Encodes the actions of one behavior as a ListAgentActionProto in which every agent takes the same number of bytes.
 
-    Numbers of branches are written as varints of a fixed width, which protobuf reads whether or not they could be shorter.
+    Choices are written as varints of a fixed width, which protobuf accepts even if a shorter form exists.
     """
 
     def __init__(self, spec: ActionSpec) -> None:
@@ -86,7 +86,7 @@ class ActionWriter:
         self._discrete_at += len(head)
 
     def write(self, continuous: NDArray[np.float32], discrete: NDArray[np.int64]) -> bytes:
-        """`continuous` (N, numbers), `discrete` (N, branches): agents in the order in which they asked."""
+        """Encodes `continuous` (N, numbers) and `discrete` (N, branches), for agents in the order in which they asked."""
         agents = len(continuous)
         rows = np.empty((agents, len(self._template)), np.uint8)
         rows[:] = self._template
@@ -107,5 +107,5 @@ class ActionWriter:
 
 
 def field(number: int, length: int) -> bytes:
-    """Tag and length of a field of bytes that is as long as that; the bytes follow."""
+    """Returns the tag and length that precede a bytes field of this length."""
     return varint(number << 3 | 2) + varint(length)

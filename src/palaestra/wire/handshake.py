@@ -1,4 +1,4 @@
-"""Which games can be talked to, and what a game that cannot needs."""
+"""Checks that a game's protocol version is supported, and explains what to install if it is not."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FEATURES = {
 
 @dataclass(frozen=True, slots=True)
 class GameVersion:
-    """What a game says of itself."""
+    """Versions and capabilities that a game reports."""
 
     package: str  # version of com.unity.ml-agents
     communication: str  # version of the protocol
@@ -29,17 +29,17 @@ class GameVersion:
 
     @property
     def missing(self) -> list[str]:
-        """What it cannot do, in words."""
+        """Descriptions of the features that the game lacks."""
         return [words for name, words in FEATURES.items() if name not in self.capabilities]
 
     def line(self) -> str:
-        """For people."""
+        """Returns a description for log messages."""
         off = f"; it has no {', no '.join(self.missing)}" if self.missing else ""
         return f"package version {self.package or 'unknown'} and communication version {self.communication}{off}"
 
 
 def read_game_version(hello: Any) -> GameVersion:
-    """Raises EnvError for a game that speaks another protocol: no restart could help."""
+    """Reads the versions of a game. Raises EnvError for an unsupported protocol, which no restart could fix."""
     version, package = hello.communication_version, hello.package_version
     match = re.fullmatch(r"(\d+)\.(\d+)(?:\.(\d+))?", version)
     if match is None or match[1] != COMMUNICATION.split(".")[0]:
@@ -49,7 +49,7 @@ def read_game_version(hello: Any) -> GameVersion:
 
 
 def mismatch(version: str, package: str, major: int | None) -> str:
-    """What to install, and where."""
+    """Returns an error message that says what to install, and where."""
     spoken = f"version '{version}'" if version else "an unnamed version"
     game = f"it speaks {spoken} of the communication API"
     game += f" (package com.unity.ml-agents {package})" if package else ""

@@ -1,4 +1,4 @@
-"""Observations that come as PNGs: one or several back to back, their channels averaged, dropped or kept."""
+"""Decodes observations sent as PNGs: one or several back to back, whose channels are kept, averaged or dropped."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from palaestra.core.errors import ProtocolError
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 MAX_PIXELS = 1 << 26
-"""Pixels of the largest picture that is decoded, 8192 x 8192."""
+"""Most pixels that an image may have to be decoded, 8192 x 8192."""
 MAX_AVERAGED = 4
-"""Channels of PNGs that one of an observation may be made of: a grey image comes as three or four."""
+"""Most PNG channels for each channel of an observation: a grayscale image comes as three or four."""
 MANY, LARGE = 8, 128 * 128
-"""Pictures of a message, and pixels of each, from which on several threads are faster than one."""
-_CHANNELS = {0: 1, 2: 3, 3: 3, 4: 1, 6: 4}  # by the header's color type: grey, RGB, palette, grey and alpha (dropped), RGBA
+"""Number of images in a message, and pixels of each, from which several threads are faster than one."""
+_CHANNELS = {0: 1, 2: 3, 3: 3, 4: 1, 6: 4}  # by the header's color type: gray, RGB, palette, gray and alpha (dropped), RGBA
 _PIXELS = (b"IHDR", b"PLTE", b"IDAT", b"IEND")
 _PLAIN = {"1": "L", "P": "RGB", "LA": "L"}
 
-_Plan = tuple[tuple[tuple[int, ...], ...], tuple[int, ...]]  # channels that make each one of ours, channels each PNG counts for
+_Plan = tuple[tuple[tuple[int, ...], ...], tuple[int, ...]]  # source channels of each of ours, number of channels of each PNG
 
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """What one agent sent for one observation."""
+    """One visual observation as an agent sent it."""
 
     data: bytes
-    mapping: tuple[int, ...]  # target of each channel of all PNGs, -1: dropped; empty: none was sent
-    where: str  # behavior, agent and observation, for messages
+    mapping: tuple[int, ...]  # target of each channel of all PNGs, -1: dropped; empty: no mapping was sent
+    where: str  # behavior, agent and observation, for error messages
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,21 +49,21 @@ class _Png:
 
 
 def picture_size(picture: Picture) -> tuple[int, int]:
-    """Height and width in pixels, as the first PNG's header says. Raises ProtocolError for bytes that are no PNGs."""
+    """Returns height and width in pixels from the first PNG's header. Raises ProtocolError for bytes that are no PNGs."""
     first = _split(picture)[0]
     return first.height, first.width
 
 
 def check_picture(picture: Picture, shape: tuple[int, ...]) -> None:
-    """Raises ProtocolError where its PNGs' headers and its mapping do not fit `shape`, (C, H, W); no pixel is looked at."""
+    """Raises ProtocolError if the PNGs' headers and the mapping do not fit `shape`, (C, H, W). Decodes no pixels."""
     _checked(picture, shape)
 
 
 def read_pictures(pictures: Sequence[Picture], shape: tuple[int, ...]) -> NDArray[np.float32]:
-    """All of them, (N, C, H, W) within 0..1, for `shape` (C, H, W).
+    """Decodes N pictures into an array (N, C, H, W) within 0..1, for `shape` (C, H, W).
 
-    A channel that several are mapped to is their mean. Without a mapping a single channel is the mean of the first PNG's, and more
-    than one are the first of all PNGs' channels. Raises ProtocolError for a picture that is damaged or does not fit.
+    A channel with several sources is their mean. Without a mapping, a single channel is the mean of the first PNG's channels, and several
+    channels are the first ones of all PNGs. Raises ProtocolError for a picture that is damaged or does not fit.
     """
     out = np.empty((len(pictures), *shape), np.float32)
 
@@ -104,7 +104,7 @@ def _read(picture: Picture, out: NDArray[np.float32]) -> None:
 
 
 def _checked(picture: Picture, shape: tuple[int, ...]) -> tuple[list[_Png], _Plan]:
-    """Its PNGs, which have the size of `shape` (C, H, W), and how they make it."""
+    """Returns the picture's PNGs, checked against `shape` (C, H, W), and how their channels combine into it."""
     pngs = _split(picture)
     for png in pngs:
         if (png.height, png.width) != shape[1:]:
@@ -124,7 +124,7 @@ def _checked(picture: Picture, shape: tuple[int, ...]) -> tuple[list[_Png], _Pla
 
 @lru_cache(maxsize=256)
 def _plan(channels: tuple[int, ...], mapping: tuple[int, ...], needed: int) -> _Plan:
-    """A grey PNG serves for three channels where one would be too few."""
+    """Assigns source channels to `needed` channels. A grayscale PNG counts as three channels where one would be too few."""
     colors = tuple(3 if count == 1 else count for count in channels)
     if not mapping:
         if needed == 1:
@@ -143,7 +143,7 @@ def _plan(channels: tuple[int, ...], mapping: tuple[int, ...], needed: int) -> _
 
 
 def _split(picture: Picture) -> list[_Png]:
-    """The PNGs that lie back to back, their headers read."""
+    """Splits the PNGs that lie back to back and reads their headers."""
     data, pngs, begin = picture.data, [], 0
     while begin < len(data) or not pngs:
         if data[begin : begin + 8] != SIGNATURE or data[begin + 12 : begin + 16] != b"IHDR" or len(data) < begin + 33:
@@ -161,10 +161,10 @@ def _split(picture: Picture) -> list[_Png]:
 
 
 def _one(data: bytes, begin: int, where: str) -> tuple[bytes, int]:
-    """A PNG that begins there, with nothing but what makes its pixels, and where it ends; 0: it is cut off.
+    """Returns the PNG that begins at `begin`, reduced to the chunks of its pixels, and its end; 0: it is cut off.
 
-    Goes from chunk to chunk, for pixels may hold anything, a signature too. Raises ProtocolError for a second header, which a decoder
-    would believe and nobody has checked.
+    Walks the chunks, because pixel data may contain anything, even a signature. Raises ProtocolError for a second header, which a decoder
+    would use although it was not checked.
     """
     kept, at = [SIGNATURE], begin + 8
     while at + 12 <= len(data):
@@ -181,7 +181,7 @@ def _one(data: bytes, begin: int, where: str) -> tuple[bytes, int]:
 
 
 def _pixels(png: _Png, where: str) -> NDArray[Any]:
-    """(H, W, channels), each number within 0..255."""
+    """Decodes a PNG into an array (H, W, channels) within 0..255."""
     try:
         image = PngImageFile(io.BytesIO(png.data))  # reads the header alone
         if image.size != (png.width, png.height):
@@ -190,6 +190,6 @@ def _pixels(png: _Png, where: str) -> NDArray[Any]:
         pixels = np.asarray(image.convert(plain) if plain else image)
     except Exception as error:  # whatever the decoder raises for damaged bytes
         raise ProtocolError(f"{where}: its PNG is damaged ({type(error).__name__}: {error})") from error
-    if pixels.dtype != np.uint8:  # 16 bits of grey
+    if pixels.dtype != np.uint8:  # 16-bit grayscale
         pixels = pixels.astype(np.float32) / np.float32(257)
     return pixels.reshape(png.height, png.width, -1)

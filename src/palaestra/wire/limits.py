@@ -1,4 +1,4 @@
-"""How large what a game or a demonstration file shows may be: a few bytes can ask for all of a machine's memory."""
+"""Limits the size of messages, demonstration files, warnings and logs: a few bytes can ask for all of a machine's memory."""
 
 from __future__ import annotations
 
@@ -14,37 +14,40 @@ from palaestra.core.errors import ProtocolError
 from palaestra.core.system_memory import format_bytes
 
 MAX_NUMBERS = 1 << 26
-"""Numbers of all observations of one agent, beyond which a message is damaged rather than a game large; 256 MiB."""
+"""Most numbers in all observations of one agent, 256 MiB; a message that announces more is taken to be damaged."""
 SLACK = 1 << 16
-"""Bytes of an observation's message beside its numbers: names, compressed headers."""
+"""Bytes allowed for an observation's message beside its numbers, for names and image headers."""
 MB = 1_000_000
 
 
 class SensorSize(Protocol):
-    """One observation of a behavior, as far as its size goes."""
+    """Name and shape of one observation, for size checks."""
 
     name: str
     sent: tuple[int, ...]
 
 
 class ReaderSize(Protocol):
-    """A behavior's observations, as far as their size goes."""
+    """Sizes of a behavior's observations, for size checks."""
 
     name: str
 
     @property
     def sensors(self) -> Sequence[SensorSize]:
-        """One for each observation."""
+        """The name and shape of each observation."""
         ...
 
 
 def max_bytes(shape: tuple[int, ...]) -> int:
-    """Of the message of an observation of this shape: twice what its numbers take, for PNGs of more channels than are used, and SLACK."""
+    """Returns the largest message size for an observation of this shape.
+
+    That is twice the size of its numbers, for PNGs with more channels than are used, plus SLACK.
+    """
     return 8 * prod(shape) + SLACK
 
 
 def check_agent(behavior: str, agent: int, shapes: Mapping[str, tuple[int, ...]]) -> None:
-    """Raises ProtocolError where an agent announces more numbers than any has. `shapes` by observation."""
+    """Raises ProtocolError if the observations of an agent have more than MAX_NUMBERS numbers. `shapes` by observation."""
     total = sum(map(prod, shapes.values()))
     if total > MAX_NUMBERS:
         name, shape = max(shapes.items(), key=lambda item: prod(item[1]))
@@ -55,9 +58,9 @@ def check_agent(behavior: str, agent: int, shapes: Mapping[str, tuple[int, ...]]
 
 
 def check_tick(length: int, agents: Sequence[tuple[ReaderSize, int, int]], most: float | None) -> None:
-    """Raises ProtocolError where a message is larger than `most` megabytes, as it came or as numbers.
+    """Raises ProtocolError if a message has more than `most` megabytes, encoded or decoded; None: no limit.
 
-    `length`: its bytes; `agents`: each behavior in it, with how many agents it has there and the id of one. None: anything goes.
+    `length`: the message's bytes; `agents`: for each behavior in it, its sizes, its number of agents and the id of one.
     """
     if most is None:
         return
@@ -75,26 +78,26 @@ def check_tick(length: int, agents: Sequence[tuple[ReaderSize, int, int]], most:
 
 
 BURST = 20
-"""Warnings about a game's messages that are shown one after another."""
+"""Number of warnings about a game's messages that are shown without a pause."""
 PAUSE = 30.0
-"""Seconds after which one more is shown."""
+"""Seconds after which one more warning is shown."""
 LONGEST_WARNING = 2000
-"""Letters of one warning."""
+"""Longest warning in characters."""
 LONGEST_LOG = 256 * 2**20
-"""Bytes of a game's log, and of what it prints."""
+"""Most bytes of a game's log file, and of its captured output."""
 
 
 class WarningLimiter:
-    """Passes a burst of warnings on, then one every now and then, which says how many were left out."""
+    """Limits the rate of warnings: shows a burst, then one every PAUSE seconds, which says how many were left out."""
 
     def __init__(self, tell: Callable[[str], None], clock: Callable[[], float] = time.monotonic) -> None:
         self._tell, self._clock = tell, clock
         self._credit, self._since = float(BURST), clock()
         self.left_out = 0
-        """Since the last one that was shown."""
+        """Warnings left out since the last one that was shown."""
 
     def warn(self, text: str) -> None:
-        """Shows it, or counts it."""
+        """Shows the warning, or counts it as left out."""
         now = self._clock()
         self._credit = min(BURST, self._credit + (now - self._since) / PAUSE)
         self._since = now
@@ -108,14 +111,14 @@ class WarningLimiter:
 
 
 def truncate(text: str, most: int) -> str:
-    """The text, or its beginning and how long it is."""
+    """Returns the text, or its first `most` characters and its length if it has more."""
     return text if len(text) <= most else f"{text[:most]}... ({len(text):,} letters)"
 
 
 def empty_long_log(file: Path) -> int:
-    """Empties a log that has become too long for its disk. Its size, where it was; 0: it stays as it is.
+    """Empties a log file that is longer than LONGEST_LOG. Returns the size that it had, or 0 if it was short enough.
 
-    Whoever writes it goes on: at the beginning where it appends, else behind a hole that takes no room.
+    The program that writes the log continues: at the beginning if it appends, else after a hole that takes no disk space.
     """
     with suppress(OSError):
         found = file.stat()

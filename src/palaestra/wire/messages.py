@@ -1,6 +1,6 @@
-"""The wire protocol's message classes, out of a descriptor pool of our own.
+"""The wire protocol's message classes, built at import from compiled descriptors in a separate descriptor pool.
 
-No code is generated for one release of protobuf, and nothing of another package with the same messages is in the way.
+This works with every release of protobuf, and does not collide with other packages that define the same messages.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from google.protobuf.message import DecodeError, Message
 __all__ = ["EXCHANGE", "Any_", "DecodeError", "Message", "Observation", "ShallowMessage", "UnityMessage", "message_class"]
 
 EXCHANGE = "/communicator_objects.UnityToExternalProto/Exchange"
-"""The one call that a game makes, again and again."""
+"""The gRPC method that games call for every message."""
 
 
 def _pool() -> descriptor_pool.DescriptorPool:
@@ -29,20 +29,20 @@ _POOL = _pool()
 
 
 def message_class(name: str) -> Any:
-    """A message class by its full name, such as 'communicator_objects.AgentInfoProto' (proto/communicator.proto)."""
+    """Returns a message class by its full name, such as 'communicator_objects.AgentInfoProto' (proto/communicator.proto)."""
     return message_factory.GetMessageClass(_POOL.FindMessageTypeByName(name))
 
 
 UnityMessage = message_class("communicator_objects.UnityMessageProto")
-"""A whole message, every field by its name."""
+"""A message with every field decoded."""
 ShallowMessage = message_class("palaestra.columns.Message")
-"""The same message with bytes where many agents or whole arrays are read at once (proto/columns.proto)."""
+"""The same message with agents and arrays left as bytes, so that many are decoded at once (proto/columns.proto)."""
 Observation = message_class("communicator_objects.ObservationProto")
 Any_ = message_class("palaestra.any.Any")
 
 
 def varint(value: int) -> bytes:
-    """A number as protobuf writes lengths."""
+    """Encodes a number as a protobuf varint."""
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)

@@ -1,4 +1,4 @@
-"""One observation of a behavior: what its shape means, and the ObservationProtos of many agents to one column."""
+"""Decodes one observation of a behavior: determines its spec, then turns ObservationProtos of many agents into one array."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ NONE, TRANSLATIONAL, VARIABLE = 1, 2, 4  # dimension_properties
 FLOATS, PNG = 0, 1  # compression_type
 GOAL = 1  # observation_type
 MAX_DIMENSIONS = 16
-"""Of an observation, as far as a message about them lists them."""
+"""Most dimensions of an observation that an error message lists."""
 CHANNELS_FIRST_SINCE = 3
-"""Major version of Unity's package whose images are (C, H, W); those before sent (H, W, C)."""
+"""Major version of Unity's package from which images are (C, H, W); earlier ones send (H, W, C)."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Frame:
-    """The bytes around the floats of an ObservationProto."""
+    """The bytes before and after the floats of an ObservationProto."""
 
     head: NDArray[np.uint8]
     tail: NDArray[np.uint8]
-    length: int  # of the whole
+    length: int  # of the whole message
 
 
 class ObservationDecoder:
-    """Reads one observation of a behavior.
+    """Decodes one observation of a behavior.
 
-    `first` is the first one that came of it; it says what all others must be. Raises ProtocolError where that is nothing known.
+    `first` is the first message of the observation; its shape and kind apply to all later ones. Raises ProtocolError if they are unknown.
     """
 
     def __init__(self, behavior: str, agent: int, name: str, first: bytes, package_major: int | None) -> None:
@@ -45,7 +45,7 @@ class ObservationDecoder:
         observation = self._parse(first, agent)
         if len(observation.shape) > MAX_DIMENSIONS:
             raise ProtocolError(f"{self._where(agent)} has {len(observation.shape)} dimensions; expected at most 3")
-        self.sent = tuple(observation.shape)  # as the game says it
+        self.sent = tuple(observation.shape)  # as the game sends it
         dimensions = tuple(observation.dimension_properties)
         where = self._where(agent)
         if not 1 <= len(self.sent) <= 3:
@@ -71,7 +71,7 @@ class ObservationDecoder:
         self._frame = self._framed(first)
 
     def read(self, blobs: Sequence[bytes], agents: NDArray[np.int64]) -> NDArray[np.float32]:
-        """The column, (N, *spec.shape), of the ObservationProtos of agents with these ids."""
+        """Decodes the ObservationProtos of N agents with these ids into an array (N, *spec.shape)."""
         floats = self._alike(blobs)
         if floats is not None:
             return self._numbers(floats, agents)
@@ -80,7 +80,7 @@ class ObservationDecoder:
         return column
 
     def _alike(self, blobs: Sequence[bytes]) -> NDArray[np.float32] | None:
-        """(N, *sent) where nothing but the floats differs from what came before, as is usual; else None."""
+        """Decodes into (N, *sent) if only the floats differ from earlier messages, which is usual; else returns None."""
         frame = self._frame
         if frame is None or set(map(len, blobs)) != {frame.length}:
             return None
@@ -92,7 +92,7 @@ class ObservationDecoder:
         return floats.reshape(len(blobs), *self.sent)
 
     def _one_by_one(self, blobs: Sequence[bytes], agents: NDArray[np.int64]) -> NDArray[np.float32]:
-        """The column, every message looked at by itself; one agent may send numbers and the next a PNG."""
+        """Decodes message by message; one agent may send floats and the next a PNG."""
         floats: dict[int, NDArray[np.float32]] = {}
         pictures: dict[int, Picture] = {}
         for row, (blob, agent) in enumerate(zip(blobs, agents.tolist(), strict=True)):
@@ -116,7 +116,7 @@ class ObservationDecoder:
         return column
 
     def _numbers(self, floats: NDArray[np.float32], agents: NDArray[np.int64]) -> NDArray[np.float32]:
-        """(N, *sent) as (N, *spec.shape). Raises NotFinite."""
+        """Converts (N, *sent) to (N, *spec.shape). Raises NotFinite."""
         if not np.isfinite(floats).all():
             row, *place = (int(i) for i in np.argwhere(~np.isfinite(floats))[0])
             what = f"observation '{self.name}'[{', '.join(map(str, place))}]"
@@ -131,7 +131,7 @@ class ObservationDecoder:
         return floats.reshape(self.sent)
 
     def _compressed(self, observation: Any) -> bool:
-        """Only images are: the mark says nothing on other ranks."""
+        """Whether it is a compressed image: on other ranks the compression type has no meaning."""
         return len(self.sent) == 3 and observation.compression_type != FLOATS
 
     def _picture(self, observation: Any, agent: int) -> Picture:
@@ -162,9 +162,9 @@ class ObservationDecoder:
         return package_major is not None and package_major < CHANNELS_FIRST_SINCE
 
     def _framed(self, blob: bytes) -> _Frame | None:
-        """What lies around its floats; None where they are not in one piece.
+        """Returns the bytes around the message's floats; None if those are not contiguous.
 
-        Other numbers put in the place that seems to be theirs must come out as those numbers.
+        To verify a candidate place, other numbers are written there, which must then be decoded as the message's floats.
         """
         floats = np.array(Observation.FromString(blob).float_data.data, "<f4")
         if len(floats) != prod(self.sent):
@@ -184,7 +184,7 @@ class ObservationDecoder:
         return None
 
     def _must_be_small(self, blob: bytes, agent: int) -> None:
-        """Raises ProtocolError for a message that is far larger than what it can mean."""
+        """Raises ProtocolError for a message that is far larger than its content can be."""
         if len(blob) > (most := max_bytes(self.sent)):
             raise ProtocolError(f"{self._where(agent)} came in {len(blob):,} bytes; expected at most {most:,} for its shape {self.sent}")
 

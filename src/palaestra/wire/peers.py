@@ -1,4 +1,4 @@
-"""Which program is at the other end of a connection to a game's port, as far as the system tells."""
+"""Identifies the program at the other end of a connection to a game's port, as far as the system reports it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LOOPBACK = ("127.", "::1", "::ffff:127.")
 
 
 class Origin(Enum):
-    """Who sent a message."""
+    """The sender of a message."""
 
     GAME = "the game that was started"
     OTHER = "another program of this machine"
@@ -24,7 +24,7 @@ class Origin(Enum):
 
 @dataclass(frozen=True, slots=True)
 class PeerProgram:
-    """A process."""
+    """A process and its name."""
 
     pid: int
     name: str
@@ -34,9 +34,9 @@ class PeerProgram:
 
 
 def origin(peer: str, port: int, game: int) -> tuple[Origin, PeerProgram | None]:
-    """Whether `peer`, as gRPC names it, speaks from the process `game` or one that it has started; and which program it is.
+    """Returns whether `peer` (gRPC's name) belongs to the process `game` or one of its descendants, and which program it is.
 
-    A program that was started with our port on its command line counts as the game too: a wrapper may have another program start it.
+    A program started with our port on its command line also counts as the game: a wrapper may have another program start it.
     """
     program = program_of(peer, port)
     if program is None:
@@ -45,7 +45,7 @@ def origin(peer: str, port: int, game: int) -> tuple[Origin, PeerProgram | None]
 
 
 def program_of(peer: str, port: int) -> PeerProgram | None:
-    """The process that holds a peer's end of its connection to our `port`; None: on another machine, gone, or the system does not say."""
+    """Returns the process at the peer's end of a connection to our `port`; None: on another machine, gone, or not reported."""
     host, _, number = peer.partition(":")[2].rpartition(":")
     if not unquote(host).strip("[]").startswith(LOOPBACK) or not number.isdigit():
         return None
@@ -57,7 +57,7 @@ def program_of(peer: str, port: int) -> PeerProgram | None:
 
 
 def holder_of(port: int) -> PeerProgram | None:
-    """The process that listens on a port of this machine; None: there is none, or the system does not say."""
+    """Returns the process that listens on a port of this machine; None: there is none, or the system does not report it."""
     for connection in _connections():
         if connection.status == psutil.CONN_LISTEN and connection.laddr[1] == port and connection.pid:
             return PeerProgram(connection.pid, _name(connection.pid))
@@ -65,7 +65,7 @@ def holder_of(port: int) -> PeerProgram | None:
 
 
 def _connections() -> list:
-    """All that this user may see; on macOS, where only root may see all, those of this user's processes."""
+    """Returns the connections that this user may see; on macOS, where only root may see all, those of this user's processes."""
     try:
         return psutil.net_connections("tcp")
     except (psutil.Error, OSError):
@@ -91,7 +91,7 @@ def _is_part_of(pid: int, game: int, port: int) -> bool:
         return True
     if sys.platform != "win32":
         with suppress(OSError):
-            if os.getsid(pid) == game:  # each game is started in a session of its own
+            if os.getsid(pid) == game:  # each game is started in its own session
                 return True
     with suppress(psutil.Error):
         process = psutil.Process(pid)

@@ -1,4 +1,4 @@
-"""A behavior's agent infos to columns: what it sees and does, then its observations and masks on every tick."""
+"""Decodes the agents of one behavior: determines its spec from the first message, then reads observations and masks on every tick."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from palaestra.wire.messages import DecodeError, Observation
 from palaestra.wire.observations import ObservationDecoder
 
 MAX_ACTIONS = 1 << 16
-"""Numbers and choices of an agent's action, beyond which a message is damaged rather than a game large."""
+"""Most continuous actions and choices of an agent; a message that announces more is taken to be damaged."""
 _LEGACY_CONTINUOUS = 1  # vector_action_space_type_deprecated
 
 
 def split_key(key: str) -> tuple[str, int]:
-    """Name and team of a behavior key such as 'Ball?team=1'; without a team it is 0. Raises ProtocolError for a team that is no number."""
+    """Splits a behavior key such as 'Ball?team=1' into name and team, by default 0. Raises ProtocolError for a team that is no number."""
     name, _, query = key.partition("?")
     if not query:
         return name, 0
@@ -32,13 +32,13 @@ def split_key(key: str) -> tuple[str, int]:
 
 
 class AgentInfoReader:
-    """Reads the agents of one behavior name, of any team and copy.
+    """Decodes the agents of one behavior name, of any team and game instance.
 
-    `brain` (BrainParametersProto) and the first of `infos` say what the behavior is; `package_version` is that of Unity's package and
-    may be empty. `warnings` gains a line where something is odd but can be read; its owner shows and empties it.
+    `brain` (BrainParametersProto) and the first of `infos` determine the behavior's spec; `package_version` is that of Unity's package and
+    may be empty. `warnings` collects messages about unusual but readable input; the owner shows and clears it.
 
     Raises:
-        ProtocolError: also in its methods; it names behavior, agent and observation, what was expected and what came.
+        ProtocolError: here and in the methods, for an unreadable or inconsistent message.
         NotFinite: in `observations`.
     """
 
@@ -54,14 +54,14 @@ class AgentInfoReader:
         self._odd_masks = False
 
     def observations(self, infos: AgentInfos) -> tuple[NDArray[np.float32], ...]:
-        """A column an observation, (N, *shape): images (C, H, W) within 0..1. Owned by the caller."""
+        """Returns an array for each observation, (N, *shape): images (C, H, W) within 0..1. Owned by the caller."""
         if len(infos.obs) != len(self.sensors):
             expected = f"{len(self.sensors)} ({', '.join(sensor.name for sensor in self.sensors)})"
             raise ProtocolError(f"behavior '{self.name}': its agents sent {len(infos.obs)} observations; expected {expected}, as at first")
         return tuple(sensor.read(blobs, infos.id) for sensor, blobs in zip(self.sensors, infos.obs, strict=True))
 
     def masks(self, infos: AgentInfos) -> NDArray[np.bool_] | None:
-        """(N, choices), True: allowed. None: there are no branches, or no one who asks wrote a mask. Masks of ended agents do not count."""
+        """Returns the action masks, (N, choices), True: allowed; None: no agent sent one. Ignores masks of ended agents."""
         choices = self.spec.action.choices
         if not choices or not any(infos.mask):
             return None
@@ -83,7 +83,7 @@ class AgentInfoReader:
         return allowed
 
     def matches(self, known: BehaviorSpec) -> None:
-        """Raises ProtocolError where another team or copy showed the behavior as something else. Observations' names may differ."""
+        """Raises ProtocolError if another team or game instance sent a different spec. Observations' names may differ."""
         if _kinds(known) != _kinds(self.spec):
             raise ProtocolError(
                 f"behavior '{self.name}' (team {self.team}) is not what it was; agents that share a behavior name share a policy, "
@@ -133,7 +133,7 @@ class AgentInfoReader:
 
 
 def _unique(name: str, taken: list[str]) -> str:
-    """The name, with the first number from 2 on that makes it one of its own."""
+    """Returns the name, with the first number from 2 on that makes it unique."""
     return name if name not in taken else next(other for n in range(2, len(taken) + 3) if (other := f"{name}_{n}") not in taken)
 
 

@@ -1,4 +1,4 @@
-"""The gRPC server of one copy of a game. The only place with threads: they carry bytes to an inbox and wait for the answer."""
+"""gRPC server for one game instance. Its threads only pass bytes to an inbox and wait for the answer."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from palaestra.wire.messages import EXCHANGE
 from palaestra.wire.peers import holder_of
 
 CALLS = 4
-"""At once: a game has one; more are those of a game that has just died, or of a stranger."""
+"""Number of simultaneous calls: a game has one; others come from a game that has just died, or from another program."""
 ATTEMPTS = 20
 LOOPBACK = ("127.0.0.1", "::1")
 CLOSE_GRACE = 1.0
-"""Seconds that answers have to reach their games when a server closes."""
+"""Seconds to deliver pending answers when a server closes."""
 
 
 class Call:
-    """A request that a game waits for an answer to."""
+    """A game's request that waits for an answer."""
 
     __slots__ = ("_answer", "copy", "open", "peer", "raw")
 
     def __init__(self, copy: int, peer: str, raw: bytes) -> None:
         self.copy, self.peer, self.raw = copy, peer, raw
         self.open = True
-        """Neither answered nor hung up."""
+        """Whether the call is neither answered nor disconnected."""
         self._answer: SimpleQueue[bytes | None] = SimpleQueue()
 
     def answer(self, raw: bytes | None) -> None:
@@ -44,13 +44,13 @@ class Call:
             self._answer.put(raw)
 
     def wait(self) -> bytes | None:
-        """The answer."""
+        """Waits for the answer and returns it."""
         return self._answer.get()
 
 
 @dataclass(frozen=True, slots=True)
 class HungUp:
-    """A game's connection went while it waited for this call's answer."""
+    """A game disconnected while it waited for this call's answer."""
 
     call: Call
 
@@ -59,10 +59,10 @@ Inbox: TypeAlias = "SimpleQueue[Call | HungUp]"
 
 
 class Server:
-    """Listens from its construction on. What games send goes to `inbox`."""
+    """Listens from construction on, and puts the calls of games into `inbox`."""
 
     def __init__(self, copy: int, inbox: Inbox, port: int | None, *, bind: str | None = None, fixed: bool = False) -> None:
-        """`port`: the one to take; where it is not free, one that the system picks, unless `fixed`. Raises EnvError."""
+        """`port`: the preferred port; unless `fixed`, the system chooses another one if it is taken. Raises EnvError."""
         self._copy, self._inbox = copy, inbox
         self._threads = DaemonThreads(CALLS, f"unity-{copy}")
         self.port = self._listen(port, LOOPBACK if bind is None else (bind,), fixed)
@@ -90,7 +90,7 @@ class Server:
             ("grpc.so_reuseport", 0),
             ("grpc.max_receive_message_length", -1),
             ("grpc.max_send_message_length", -1),
-            ("grpc.compression_enabled_algorithms_bitset", 1),  # none: games do not compress, and a few bytes would become gigabytes
+            ("grpc.compression_enabled_algorithms_bitset", 1),  # none: games do not compress, and a few bytes could become gigabytes
         ]
         self._server = grpc.server(self._threads, options=options)  # pyright: ignore[reportArgumentType] - any Executor will do
         self._server.add_generic_rpc_handlers((_Exchange(self._exchange),))
@@ -98,7 +98,7 @@ class Server:
             for host in hosts:
                 if host != "::1" or has_ipv6():
                     self._server.add_insecure_port(f"{bracketed(host)}:{port}")
-        except RuntimeError:  # someone was quicker
+        except RuntimeError:  # another process took the port first
             self._server.stop(None)
             return False
         self._server.start()
@@ -107,12 +107,12 @@ class Server:
     def _exchange(self, raw: bytes, context: grpc.ServicerContext) -> bytes:
         call = Call(self._copy, context.peer(), raw)
 
-        def over() -> None:
+        def on_disconnect() -> None:
             if call.open:
                 call.answer(None)
                 self._inbox.put(HungUp(call))
 
-        if context.add_callback(over):
+        if context.add_callback(on_disconnect):
             self._inbox.put(call)
         else:
             call.answer(None)
@@ -122,13 +122,13 @@ class Server:
         return answer
 
     def close(self) -> None:
-        """Every call must have been answered; answers still go out."""
+        """Stops the server after pending answers are delivered. Every call must have been answered."""
         self._server.stop(CLOSE_GRACE).wait(5)
         self._threads.shutdown()
 
 
 class DaemonThreads(Executor):
-    """A fixed number of threads that let a program end: those of ThreadPoolExecutor are waited for before any `atexit` could close us."""
+    """A pool of daemon threads: a program waits for those of ThreadPoolExecutor before an `atexit` handler could close them."""
 
     def __init__(self, count: int, name: str) -> None:
         self._tasks: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
@@ -137,13 +137,13 @@ class DaemonThreads(Executor):
             thread.start()
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Calls it as soon as a thread is free."""
+        """Schedules a call for the next free thread."""
         future: Future[Any] = Future()
         self._tasks.put((future, partial(fn, *args, **kwargs)))
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Ends the threads, after what was submitted. May be called again."""
+        """Ends the threads after all submitted calls. May be called again."""
         for _ in self._threads:
             self._tasks.put(None)
         for thread in self._threads if wait else ():
@@ -160,18 +160,18 @@ class DaemonThreads(Executor):
 
 
 class _Exchange(grpc.GenericRpcHandler):
-    """Bytes in, bytes out: messages are read by whoever takes them out of the inbox."""
+    """Passes messages through as bytes; the consumer of the inbox decodes them."""
 
     def __init__(self, exchange) -> None:
         self._handler = grpc.unary_unary_rpc_method_handler(exchange)
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler | None:
-        """The protocol has one method."""
+        """Returns the handler of the protocol's only method."""
         return self._handler if handler_call_details.method == EXCHANGE else None
 
 
 def find_port(hosts: tuple[str, ...], port: int | None) -> int | None:
-    """`port` if it is free on all hosts, or any that is. grpc itself would say so on stderr as well."""
+    """Returns `port`, or if it is None any port, that is free on all hosts; None if it is taken. gRPC would also log that to stderr."""
     with ExitStack() as stack:
         for host in hosts:
             if host == "::1" and not has_ipv6():
@@ -191,7 +191,7 @@ def find_port(hosts: tuple[str, ...], port: int | None) -> int | None:
 
 
 def has_ipv6() -> bool:
-    """Whether this machine can talk to itself over IPv6: `localhost` may then mean ::1."""
+    """Whether this machine supports IPv6 loopback, so that `localhost` may mean ::1."""
     with suppress(OSError), socket.socket(socket.AF_INET6) as trial:
         trial.bind(("::1", 0))
         return True
@@ -199,5 +199,5 @@ def has_ipv6() -> bool:
 
 
 def bracketed(host: str) -> str:
-    """As it stands before a port."""
+    """Returns the host as it is written before a port: IPv6 addresses in brackets."""
     return f"[{host}]" if ":" in host else host

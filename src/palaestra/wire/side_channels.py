@@ -1,7 +1,7 @@
-"""Messages beside those of the agents: their bytes, and the channels they travel on.
+"""Side channels: messages between a game and Python code that do not belong to agents.
 
-The field `side_channel` of a message is a row of records: the channel's id (16 bytes, the first three groups of the UUID little-endian),
-the payload's length (int32) and the payload. All numbers are little-endian, text is a length and ASCII.
+The field `side_channel` of a message is a sequence of records: the channel's id (16 bytes, the first three groups of the UUID
+little-endian), the payload's length (int32) and the payload. Numbers are little-endian; text is its length, then ASCII.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from uuid import UUID
 from palaestra.core.errors import EnvError, ProtocolError, exception_summary
 
 MAX_UNKNOWN = 100
-"""Channels that the game alone has of which people are told."""
+"""Number of channels without a Python side about which users are warned."""
 _HEADER = struct.Struct("<16si")
 _BOOL, _INT32, _FLOAT32 = struct.Struct("<?"), struct.Struct("<i"), struct.Struct("<f")
 
 
 def pack(messages: Iterable[tuple[UUID, bytes]]) -> bytes:
-    """Messages, each with its channel's id, as one field."""
+    """Encodes messages, each with its channel's id, as one field."""
     return b"".join(_HEADER.pack(channel.bytes_le, len(payload)) + payload for channel, payload in messages)
 
 
 def unpack(raw: bytes) -> list[tuple[UUID, bytes]]:
-    """The messages of a field. Raises ProtocolError where a record does not fit into it."""
+    """Decodes the messages of a field. Raises ProtocolError for an incomplete record."""
     messages, at = [], 0
     while at < len(raw):
         if len(raw) - at < _HEADER.size:
@@ -46,78 +46,78 @@ def unpack(raw: bytes) -> list[tuple[UUID, bytes]]:
 
 
 class OutgoingMessage:
-    """A message to be written value by value, in the order in which the game reads it."""
+    """A message to write value by value, in the order in which the game reads it."""
 
     def __init__(self) -> None:
         self.buffer = bytearray()
 
     def write_bool(self, b: bool) -> None:
-        """One byte."""
+        """Writes one byte."""
         self.buffer += _BOOL.pack(b)
 
     def write_int32(self, i: int) -> None:
-        """Raises EnvError for what is no whole number of 32 bits."""
+        """Writes four bytes. Raises EnvError for anything but a 32-bit integer."""
         self.buffer += _packed(_INT32, i, "a whole number of 32 bits")
 
     def write_float32(self, f: float) -> None:
-        """Raises EnvError for what is no number, or beyond the range of 32 bits."""
+        """Writes four bytes. Raises EnvError for anything but a number in the range of 32-bit floats."""
         self.buffer += _packed(_FLOAT32, f, "a number in the range of 32-bit floats")
 
     def write_float32_list(self, float_list: Sequence[float]) -> None:
-        """Their count, then the numbers."""
+        """Writes the length of the list, then its numbers."""
         self.write_int32(len(float_list))
         for number in float_list:
             self.write_float32(number)
 
     def write_string(self, s: str) -> None:
-        """Raises EnvError for text beyond ASCII, which Unity would read as question marks."""
+        """Writes the text's length, then the text. Raises EnvError if it is not ASCII: Unity would read question marks."""
         if not s.isascii():
             raise EnvError(f"a side channel cannot carry the text {s!r}: Unity reads ASCII; write it without {_foreign(s)}")
         self.write_int32(len(s))
         self.buffer += s.encode("ascii")
 
     def set_raw_bytes(self, buffer: bytes | bytearray) -> None:
-        """These bytes, in place of all that was written."""
+        """Replaces everything written so far by these bytes."""
         self.buffer = bytearray(buffer)
 
 
 class IncomingMessage:
-    """A message to be read value by value, in the order in which the game wrote it.
+    """A message to read value by value, in the order in which the game wrote it.
 
-    At its end each method gives `default_value`. A value that the message ends in the middle of raises ProtocolError.
+    At its end each method returns `default_value`. An incomplete value raises ProtocolError.
     """
 
     def __init__(self, buffer: bytes, offset: int = 0) -> None:
         self.buffer, self.offset = buffer, offset
 
     def read_bool(self, default_value: bool = False) -> bool:
-        """One byte."""
+        """Reads one byte."""
         return default_value if self._at_end() else self._number(_BOOL, "a bool")
 
     def read_int32(self, default_value: int = 0) -> int:
-        """Four bytes."""
+        """Reads four bytes."""
         return default_value if self._at_end() else self._number(_INT32, "an int32")
 
     def read_float32(self, default_value: float = 0.0) -> float:
-        """Four bytes."""
+        """Reads four bytes."""
         return default_value if self._at_end() else self._number(_FLOAT32, "a float32")
 
     def read_float32_list(self, default_value: list[float] | None = None) -> list[float]:
-        """A count, then the numbers; an empty list is the default's default."""
+        """Reads the length of a list, then its numbers. Without `default_value`, the default is an empty list."""
         if self._at_end():
             return [] if default_value is None else default_value
         count = self._count("a list's count")
         return list(struct.unpack(f"<{count}f", self._take(4 * count, f"a list of {count} float32")))
 
     def read_string(self, default_value: str = "") -> str:
-        """ASCII; what else a game sends is read as UTF-8."""
+        """Reads a text as UTF-8, which includes the ASCII that games write."""
         if self._at_end():
             return default_value
         length = self._count("a text's length")
         return self._take(length, f"a text of {length} bytes").decode("utf-8", "replace")
 
     def get_raw_bytes(self) -> bytes:
-        """The whole message, read or not."""
+        """Returns the whole message, including the part already read."""
         return bytes(self.buffer)
 
     def _at_end(self) -> bool:
@@ -144,36 +144,36 @@ class IncomingMessage:
 
 
 class SideChannel:
-    """What a game's C# code and code on this side say to each other under one id. Subclass it, and override `receive`."""
+    """A channel for messages between a game's C# code and Python, with the same id on both sides. Subclass it and override `receive`."""
 
     restates = False
-    """`on_connect` says everything anew: what was queued for that copy before is dropped."""
+    """Whether `on_connect` sends all state again, so that messages queued for that game instance before are dropped."""
 
     def __init__(self, channel_id: UUID) -> None:
         self.channel_id = channel_id
-        self._sent: deque[tuple[int | None, bytes]] = deque()  # to which copy, None: to all
+        self._sent: deque[tuple[int | None, bytes]] = deque()  # for which copy; None: for all
 
     def receive(self, message: IncomingMessage, copy: int) -> None:
-        """A message of one copy of the game. Whatever this raises ends the run with an error that names the line."""
+        """Handles a message from one copy of the game. An exception raised here ends the run with an error that names the line."""
         raise ProtocolError("the channel is send-only, and the game sent a message on it; override `receive` to take it")
 
     def send(self, message: OutgoingMessage, copy: int | None = None) -> None:
-        """Goes out with the next actions of that copy, or of each copy. What a crash leaves unsent, the copy's next start does not get."""
+        """Sends a message with the next actions to one copy of the game, or to all. Messages unsent at a crash are lost."""
         self._sent.append((copy, bytes(message.buffer)))
 
     def on_connect(self, copy: int) -> None:
-        """A copy of the game has connected, for the first time or again after a crash; what is sent here goes out before its first tick."""
+        """Called when a copy of the game connects, also again after a crash; messages sent here arrive before its first tick."""
 
     def take_sent(self) -> list[tuple[int | None, bytes]]:
-        """What `send` was given since the last call. Other threads may go on sending."""
+        """Returns and removes the messages sent since the last call. Other threads may keep sending."""
         return [self._sent.popleft() for _ in range(len(self._sent))]
 
 
 class SideChannels:
-    """All channels of one environment, over its copies."""
+    """All channels of one environment, for all of its copies of the game."""
 
     def __init__(self, channels: Sequence[SideChannel], copies: int, warn: Callable[[str], None]) -> None:
-        """`warn` is told once of each id that no channel has. Raises EnvError where two channels have one id, or one has none."""
+        """`warn` is called once for each unknown channel id. Raises EnvError if two channels share an id, or one has none."""
         self._channels: dict[UUID, SideChannel] = {}
         for channel in channels:
             if not isinstance(getattr(channel, "channel_id", None), UUID) or not hasattr(channel, "_sent"):
@@ -191,9 +191,9 @@ class SideChannels:
         self._connected: set[int] = set()
 
     def connected(self, copy: int) -> None:
-        """A copy of the game is there, for the first time or again: to be called before its first `outgoing`.
+        """Call it when a copy of the game connects, for the first time or again, before its first `outgoing`.
 
-        What was left for the game it takes the place of is dropped, and channels say again what it has to know.
+        Drops messages that were left for the instance it replaces, and lets channels send their state again.
         """
         self._collect()
         for id, channel in self._channels.items():
@@ -203,7 +203,7 @@ class SideChannels:
         self._connected.add(copy)
 
     def outgoing(self, copy: int) -> bytes:
-        """The field for a copy's next message: channel by channel, each one's messages in the order in which they were sent."""
+        """Returns the field for a copy's next message: channel by channel, with messages in the order in which they were sent."""
         self._collect()
         queues = self._queues[copy]
         if not any(queues.values()):
@@ -214,7 +214,7 @@ class SideChannels:
         return raw
 
     def incoming(self, copy: int, raw: bytes) -> None:
-        """Hands the messages of a copy's field to their channels. Raises ProtocolError, or EnvError for what a channel raises."""
+        """Passes the messages of a copy's field to their channels. Raises ProtocolError, or EnvError if a channel fails."""
         for id, payload in unpack(raw):
             if id in self._channels:
                 channel, message = self._channels[id], IncomingMessage(payload)
@@ -240,7 +240,7 @@ def _call(channel: SideChannel, method: str, call: Callable[[], None]) -> None:
         call()
     except ProtocolError as error:
         raise ProtocolError(f"the {_title(channel)}: {error}") from error
-    except Exception as error:  # whatever a user's channel does
+    except Exception as error:  # a user's channel may raise anything
         raise EnvError(f"the {_title(channel)}: its {method} failed: {exception_summary(error)}") from error
 
 

@@ -1,4 +1,4 @@
-"""The channels that every game has, and the two that a user may take as they are: float properties and raw bytes."""
+"""The side channels that every game has, and two ready-made ones for users: float properties and raw bytes."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ STATS = UUID("a1d8f7b7-cec8-50f9-b78b-d3e165a78520")
 
 KINDS: tuple[Aggregation, ...] = ("mean", "latest", "total", "spread")  # by Unity's StatAggregationMethod
 MAX_STATISTICS = 1000
-"""Different names of statistics that a game may have; further ones are passed over."""
+"""Most different names of statistics; further ones are ignored."""
 LONGEST_NAME = 200
-"""Letters of a statistic's name; longer ones are cut."""
+"""Longest name of a statistic in characters; longer ones are shortened."""
 KEPT = 100_000
-"""Measurements held for whoever takes them; the oldest go."""
+"""Most measurements held until `take`; the oldest are dropped."""
 
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """Unity's engine settings, sent before the first tick."""
+    """Unity's engine settings, which are sent before the first tick."""
 
     width: int = 84
     height: int = 84
@@ -49,7 +49,7 @@ class EngineSender(SideChannel):
         self.engine = engine
 
     def on_connect(self, copy: int) -> None:
-        """One message a setting."""
+        """Sends one message for each setting."""
         engine = self.engine
         for kind, numbers in enumerate(
             (
@@ -63,7 +63,7 @@ class EngineSender(SideChannel):
             message = OutgoingMessage()
             message.write_int32(kind)
             for number in numbers:
-                if kind == 2:  # only the time scale is a fraction
+                if kind == 2:  # only the time scale is a float
                     message.write_float32(number)
                 else:
                     message.write_int32(int(number))
@@ -71,64 +71,64 @@ class EngineSender(SideChannel):
 
 
 class ParametersSender(SideChannel):
-    """Environment parameters, a value or a distribution for each copy. A copy is told of what changed, and of all where it connects.
+    """Sends environment parameters, a value or a distribution, to each copy: changes as they happen, and all when it connects.
 
-    From a distribution the game draws a number each time it reads the parameter; sending it again would start its random numbers anew.
+    The game samples from a distribution each time it reads the parameter. Sending it again would restart its random numbers.
     """
 
     restates = True
 
     def __init__(self, copies: int) -> None:
         super().__init__(PARAMETERS)
-        self._told: list[dict[str, bytes]] = [{} for _ in range(copies)]  # by name: the message that said it last
+        self._latest: list[dict[str, bytes]] = [{} for _ in range(copies)]  # by copy and name: the last message sent
 
     def set(self, name: str, value: float, copy: int | None = None) -> None:
-        """A number, for one copy or all."""
+        """Sets a constant, for one copy or all."""
         message = _parameter(name, 0)
         message.write_float32(value)
-        self._tell(name, message, copy)
+        self._update(name, message, copy)
 
     def set_uniform(self, name: str, low: float, high: float, seed: int, copy: int | None = None) -> None:
-        """Any number of a range."""
-        self._tell(name, _sampler(name, seed, 0, low, high), copy)
+        """Sets a uniform distribution over a range."""
+        self._update(name, _sampler(name, seed, 0, low, high), copy)
 
     def set_gaussian(self, name: str, mean: float, st_dev: float, seed: int, copy: int | None = None) -> None:
-        """A normal distribution."""
-        self._tell(name, _sampler(name, seed, 1, mean, st_dev), copy)
+        """Sets a normal distribution."""
+        self._update(name, _sampler(name, seed, 1, mean, st_dev), copy)
 
     def set_multirange_uniform(self, name: str, intervals: Sequence[tuple[float, float]], seed: int, copy: int | None = None) -> None:
-        """Any number of one of several ranges."""
+        """Sets a uniform distribution over several ranges."""
         message = _sampler(name, seed, 2)
         message.write_float32_list([end for interval in intervals for end in interval])
-        self._tell(name, message, copy)
+        self._update(name, message, copy)
 
     def on_connect(self, copy: int) -> None:
-        """All that the copy has been told."""
-        for payload in self._told[copy].values():
+        """Sends all parameters of the copy again."""
+        for payload in self._latest[copy].values():
             self.send(_raw(payload), copy)
 
-    def _tell(self, name: str, message: OutgoingMessage, copy: int | None) -> None:
+    def _update(self, name: str, message: OutgoingMessage, copy: int | None) -> None:
         payload = bytes(message.buffer)
-        for each in range(len(self._told)) if copy is None else (copy,):
-            if self._told[each].get(name) != payload:
-                self._told[each][name] = payload
+        for each in range(len(self._latest)) if copy is None else (copy,):
+            if self._latest[each].get(name) != payload:
+                self._latest[each][name] = payload
                 self.send(message, each)
 
 
 class StatsReceiver(SideChannel):
-    """What a game measures itself (C#'s StatsRecorder), until someone takes it."""
+    """Collects the measurements of a game (C#'s StatsRecorder) until `take`."""
 
     def __init__(self, warn: Callable[[str], None]) -> None:
-        """`warn` is told once of each name whose value is not finite, which is passed over; of names that are too long or too many."""
+        """`warn` is called once for each name with values that are not finite, and once for names that are too long or too many."""
         super().__init__(STATS)
         self._measured: deque[Measurement] = deque(maxlen=KEPT)
         self._warn, self._warned = warn, set[str]()
         self._names = set[str]()
         self.passed_over = 0
-        """Measurements of names beyond MOST_STATISTICS."""
+        """Number of measurements ignored because there are more than MAX_STATISTICS names."""
 
     def receive(self, message: IncomingMessage, copy: int) -> None:
-        """One measurement. The latest value is that of copy 0: of several copies, none is later than another."""
+        """Stores one measurement. 'latest' values count from copy 0 alone, because several copies have no common order."""
         name, value, kind = message.read_string(), message.read_float32(), message.read_int32()
         if not 0 <= kind < len(KINDS):
             raise ProtocolError(f"the statistic '{name}' is to be aggregated by method {kind}; expected 0 to {len(KINDS) - 1}")
@@ -143,7 +143,7 @@ class StatsReceiver(SideChannel):
             self._measured.append(Measurement(name, value, KINDS[kind]))
 
     def _known(self, name: str) -> str | None:
-        """The name, as far as it is used; None: there are too many."""
+        """Returns the name, shortened if necessary; None: there are too many names."""
         if len(name) > LONGEST_NAME:
             if "" not in self._warned:
                 self._warned.add("")
@@ -160,54 +160,54 @@ class StatsReceiver(SideChannel):
         return name
 
     def take(self) -> list[Measurement]:
-        """All since the last call, in the order in which they came."""
+        """Returns and removes the measurements since the last call, in the order of their arrival."""
         return [self._measured.popleft() for _ in range(len(self._measured))]
 
 
 class FloatProperties(SideChannel):
-    """Named numbers that both sides set and read."""
+    """Named numbers that the game and Python both set and read."""
 
     restates = True
 
     def __init__(self, channel_id: UUID = FLOAT_PROPERTIES) -> None:
         super().__init__(channel_id)
         self._everywhere: dict[str, float] = {}
-        self._own: defaultdict[int, dict[str, float]] = defaultdict(dict)  # by copy: set for it alone
-        self._heard: defaultdict[int, dict[str, float]] = defaultdict(dict)  # by copy: said by it, and later than what was set
+        self._by_copy: defaultdict[int, dict[str, float]] = defaultdict(dict)  # set for one copy
+        self._received: defaultdict[int, dict[str, float]] = defaultdict(dict)  # by copy: received, and not set here since
 
     def set(self, name: str, value: float, copy: int | None = None) -> None:
-        """For one copy or all, which are told; copies that start again are told anew."""
+        """Sets a number and sends it to one copy or all; copies that restart get it again."""
         if copy is None:
             self._everywhere[name] = value
         else:
-            self._own[copy][name] = value
-        for values in (*self._heard.values(), *self._own.values()) if copy is None else (self._heard[copy],):
+            self._by_copy[copy][name] = value
+        for values in (*self._received.values(), *self._by_copy.values()) if copy is None else (self._received[copy],):
             values.pop(name, None)
-        self._tell(name, value, copy)
+        self._update(name, value, copy)
 
     def get(self, name: str, copy: int = 0) -> float | None:
-        """What was said last, on either side; None: nothing."""
+        """Returns the number last set by either side; None: never set."""
         return self._values(copy).get(name)
 
     def names(self, copy: int = 0) -> list[str]:
-        """Those that have a value."""
+        """Returns the names that are set."""
         return list(self._values(copy))
 
     def receive(self, message: IncomingMessage, copy: int) -> None:
-        """A number that the game sets."""
+        """Stores a number that the game sets."""
         name, value = message.read_string(), message.read_float32()
-        self._heard[copy][name] = value
+        self._received[copy][name] = value
 
     def on_connect(self, copy: int) -> None:
-        """All that was set here; what an earlier game said is forgotten."""
-        self._heard.pop(copy, None)
+        """Sends all numbers that were set here, and forgets those of an earlier game."""
+        self._received.pop(copy, None)
         for name, value in self._values(copy).items():
-            self._tell(name, value, copy)
+            self._update(name, value, copy)
 
     def _values(self, copy: int) -> dict[str, float]:
-        return {**self._everywhere, **self._own.get(copy, {}), **self._heard.get(copy, {})}
+        return {**self._everywhere, **self._by_copy.get(copy, {}), **self._received.get(copy, {})}
 
-    def _tell(self, name: str, value: float, copy: int | None) -> None:
+    def _update(self, name: str, value: float, copy: int | None) -> None:
         message = OutgoingMessage()
         message.write_string(name)
         message.write_float32(value)
@@ -215,22 +215,22 @@ class FloatProperties(SideChannel):
 
 
 class RawBytes(SideChannel):
-    """Bytes as they are, in both directions."""
+    """Raw bytes, in both directions."""
 
     def __init__(self, channel_id: UUID) -> None:
         super().__init__(channel_id)
         self._received: defaultdict[int, list[bytes]] = defaultdict(list)
 
     def send_raw_data(self, data: bytes | bytearray, copy: int | None = None) -> None:
-        """To one copy or all."""
+        """Sends bytes to one copy or all."""
         self.send(_raw(data), copy)
 
     def take(self, copy: int = 0) -> list[bytes]:
-        """What a copy sent since the last call."""
+        """Returns and removes the messages that a copy sent since the last call."""
         return self._received.pop(copy, [])
 
     def receive(self, message: IncomingMessage, copy: int) -> None:
-        """Keeps it for `take`."""
+        """Stores a message for `take`."""
         self._received[copy].append(message.get_raw_bytes())
 
 
