@@ -6,7 +6,7 @@ import torch
 from tiny_envs import Stream, table
 
 from palaestra.core.timestep import FinalObs, TimeStep
-from palaestra.data.final_obs import FinalObsList, FinalObsTable, column
+from palaestra.data.buffers import FinalObsList, FinalObsTable, column
 
 
 def with_every_row(step: TimeStep) -> TimeStep:
