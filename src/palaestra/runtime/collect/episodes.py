@@ -13,6 +13,9 @@ from torch import Tensor
 
 from palaestra.core.timestep import TimeStep
 
+Flags = NDArray[np.bool_]
+Numbers = NDArray[np.floating]
+
 
 @dataclass(frozen=True, slots=True)
 class Episodes:
@@ -25,6 +28,53 @@ class Episodes:
     last: NDArray[np.bool_]  # (E,) which ended with it: its group_returns are what the whole group earned
     older: NDArray[np.bool_]  # (E,) it had begun when `mark` was last called
     success: NDArray[np.float64]  # (E,) whether it reached its aim, 1 or 0; NaN where the environment did not say
+
+
+class OpenEpisodes:
+    """Sums of S slots over the episodes that are under way."""
+
+    def __init__(self, slots: int) -> None:
+        self.returns, self.group_returns = np.zeros(slots), np.zeros(slots)
+        self.lengths, self.waiting = np.zeros(slots, np.int64), np.zeros(slots, bool)  # waiting: decided, outcome not known yet
+        self.living, self.groups = np.zeros(slots, bool), np.full(slots, -1, np.int64)
+
+    def __len__(self) -> int:
+        return len(self.returns)
+
+    def widen(self, slots: int) -> None:
+        """Adds slots until there are `slots`."""
+        more = slots - len(self)
+        if more > 0:
+            for name in ("returns", "group_returns", "lengths", "waiting", "living"):
+                setattr(self, name, np.pad(getattr(self, name), (0, more)))
+            self.groups = np.pad(self.groups, (0, more), constant_values=-1)
+
+    def settle(self, acting: Flags, ended: Flags, reward: Numbers, group_reward: Numbers) -> None:
+        """Adds a tick's rewards, each (S,), where a decision's outcome is known now: its agent acts again or its episode ended."""
+        settled = self.waiting & (acting | ended)
+        self.returns += reward * settled
+        self.group_returns += group_reward * settled
+        self.lengths += settled
+        self.waiting &= ~settled
+
+    def last_of_groups(self, ended: Flags) -> NDArray[np.int64]:
+        """Returns the slots whose `group_returns` are what a whole group earned, of the groups that `ended` (S,) leaves empty."""
+        return last_of_groups(ended, self.living, self.groups, self.lengths)
+
+    def close(self, ended: Flags) -> None:
+        """Clears the sums of episodes that ended."""
+        self.returns[ended] = self.group_returns[ended] = self.lengths[ended] = 0
+        self.living &= ~ended
+
+    def open(self, slots: Flags, groups: NDArray[np.int64]) -> None:
+        """Notes that the agents of these slots (S,) live, and in which groups (S,)."""
+        self.living |= slots
+        self.groups = np.where(slots, groups, self.groups)
+
+    def forget(self, lost: Flags) -> None:
+        """Drops the episodes of agents that were lost, (S,)."""
+        self.close(lost)
+        self.waiting &= ~lost
 
 
 class EpisodeMeter:
@@ -42,15 +92,13 @@ class EpisodeMeter:
         self._resize(slots)
 
     def _resize(self, slots: int) -> None:
-        self._returns, self._group = np.zeros(slots), np.zeros(slots)
-        self._lengths, self._waiting = np.zeros(slots, np.int64), np.zeros(slots, bool)
-        self._living, self._groups = np.zeros(slots, bool), np.full(slots, -1, np.int64)
+        self._open = OpenEpisodes(slots)
         self._older, self._partial = np.zeros(slots, bool), np.zeros(slots, bool)
 
     def mark(self) -> None:
         """Notes whose episodes are under way. Call `take` first."""
         assert not self._ticks
-        self._older = self._waiting | (self._lengths > 0)
+        self._older = self._open.waiting | (self._open.lengths > 0)
 
     def begin(self, step: TimeStep, *, partial: bool = False) -> None:
         """The first tables after a reset: every open episode is dropped. `partial`: those that begin are not whole, and not told of."""
@@ -59,8 +107,8 @@ class EpisodeMeter:
         self._counted.clear()
         self._success.clear()
         self._resize(len(step.reward))
-        self._waiting = step.acting.cpu().numpy().copy()
-        self._living, self._groups = self._waiting.copy(), step.group.cpu().numpy().copy()
+        self._open.waiting = step.acting.cpu().numpy().copy()
+        self._open.living, self._open.groups = self._open.waiting.copy(), step.group.cpu().numpy().copy()
         self._partial[:] = partial
 
     def add(self, step: TimeStep, counted: Tensor | None = None) -> None:
@@ -73,7 +121,7 @@ class EpisodeMeter:
     @property
     def slots(self) -> int:
         """Seats it sums over."""
-        return len(self._returns)
+        return len(self._open)
 
     def __len__(self) -> int:
         """Ticks not yet summed."""
@@ -91,25 +139,22 @@ class EpisodeMeter:
             self._widen(len(reward))
             if gone is not None:
                 self._forget(gone.cpu().numpy())
-            ended = terminated | truncated
-            settled = self._waiting & (acting | ended)
-            self._returns += reward * settled
-            self._group += group * settled
-            self._lengths += settled
-            self._waiting = (self._waiting & ~settled) | acting
+            ended, open_ = terminated | truncated, self._open
+            open_.settle(acting, ended, reward, group)
+            open_.waiting |= acting
             if ended.any():
                 own = ended if told is None else ended & told.cpu().numpy()
-                slots = (own & ~self._partial & (self._lengths > 0)).nonzero()[0]  # one that ends before its first decision is none
-                returns.append(self._returns[slots])
-                groups.append(self._group[slots])
-                lengths.append(self._lengths[slots])
-                mates.append(self._groups[slots] >= 0)
-                last.append(np.isin(slots, last_of_groups(ended, self._living, self._groups, self._lengths)))
+                slots = (own & ~self._partial & (open_.lengths > 0)).nonzero()[0]  # one that ends before its first decision is none
+                returns.append(open_.returns[slots])
+                groups.append(open_.group_returns[slots])
+                lengths.append(open_.lengths[slots])
+                mates.append(open_.groups[slots] >= 0)
+                last.append(np.isin(slots, open_.last_of_groups(ended)))
                 older.append(self._older[slots])
                 success.append(np.full(len(slots), np.nan) if aim is None else aim.cpu().numpy()[slots])
-                self._returns[ended] = self._group[ended] = self._lengths[ended] = self._older[ended] = self._partial[ended] = 0
-            self._living = (self._living & ~ended) | acting
-            self._groups = np.where(acting, plays_in, self._groups)
+                open_.close(ended)
+                self._older[ended] = self._partial[ended] = False
+            open_.open(acting, plays_in)
         nothing = np.zeros(0)
         return Episodes(
             np.concatenate([nothing, *returns]),
@@ -121,25 +166,23 @@ class EpisodeMeter:
             np.concatenate([nothing, *success]),
         )
 
-    def _forget(self, lost: NDArray[np.bool_]) -> None:
-        """Their episodes are none."""
-        self._returns[lost] = self._group[lost] = self._lengths[lost] = self._older[lost] = self._partial[lost] = 0
-        self._waiting &= ~lost
-        self._living &= ~lost
+    def _forget(self, lost: Flags) -> None:
+        """Drops the episodes of agents that were lost."""
+        self._open.forget(lost)
+        self._older[lost] = self._partial[lost] = False
 
     def _widen(self, slots: int) -> None:
-        more = slots - len(self._returns)
+        more = slots - len(self._open)
         if more > 0:
-            self._returns, self._group = np.pad(self._returns, (0, more)), np.pad(self._group, (0, more))
-            self._lengths, self._waiting = np.pad(self._lengths, (0, more)), np.pad(self._waiting, (0, more))
-            self._living, self._groups = np.pad(self._living, (0, more)), np.pad(self._groups, (0, more), constant_values=-1)
+            self._open.widen(slots)
             self._older, self._partial = np.pad(self._older, (0, more)), np.pad(self._partial, (0, more))
 
     def state_dict(self) -> dict[str, Any]:
         """Open sums. Call `take` first."""
         assert not self._ticks
-        arrays = {"returns": self._returns, "group": self._group, "lengths": self._lengths, "waiting": self._waiting}
-        arrays |= {"living": self._living, "groups": self._groups, "older": self._older, "partial": self._partial}
+        sums = self._open
+        arrays = {"returns": sums.returns, "group": sums.group_returns, "lengths": sums.lengths, "waiting": sums.waiting}
+        arrays |= {"living": sums.living, "groups": sums.groups, "older": self._older, "partial": self._partial}
         return {name: torch.from_numpy(array.copy()) for name, array in arrays.items()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -148,14 +191,14 @@ class EpisodeMeter:
         self._lost.clear()
         self._counted.clear()
         self._success.clear()
-        self._returns, self._group, self._lengths, self._waiting = (
+        sums = self._open = OpenEpisodes(len(state["waiting"]))
+        sums.returns, sums.group_returns, sums.lengths, sums.waiting = (
             state[name].numpy().copy() for name in ("returns", "group", "lengths", "waiting")
         )
+        sums.living = sums.waiting.copy()
         if "living" in state:  # not in checkpoints of earlier versions
-            self._living, self._groups = state["living"].numpy().copy(), state["groups"].numpy().copy()
-        else:
-            self._living, self._groups = self._waiting.copy(), np.full(len(self._waiting), -1, np.int64)
-        none = np.zeros(len(self._waiting), bool)
+            sums.living, sums.groups = state["living"].numpy().copy(), state["groups"].numpy().copy()
+        none = np.zeros(len(sums), bool)
         self._older, self._partial = (state[name].numpy().copy() if name in state else none.copy() for name in ("older", "partial"))
 
 
@@ -178,3 +221,65 @@ def last_of_groups(
     slots = slots[~np.isin(group[slots], group[living & ~ended])]
     slots = slots[np.lexsort((-length[slots], group[slots]))]
     return slots[np.concatenate([np.ones(min(len(slots), 1), bool), np.diff(group[slots]) != 0])]
+
+
+class AreaEpisodes:
+    """Follows every table of an environment. An agent that ends while others of its area go on does not begin the area's next episode."""
+
+    def __init__(self, areas: int) -> None:
+        self.areas = areas
+        self._living: dict[str, Tensor] = {}
+        """(S,) of each behavior: whose episode goes on."""
+        self.going: dict[str, Tensor] = {}
+        """(S,) of each behavior: who was there before the last tables and has not ended with them."""
+
+    def begin(self, steps: Mapping[str, TimeStep]) -> None:
+        """The first tables after a reset."""
+        self._living = {name: step.acting.clone() for name, step in steps.items()}
+
+    def over(self, steps: Mapping[str, TimeStep]) -> Tensor | None:
+        """(areas,) bool: whose episode these tables end, so that those who act there now begin the next. None: no area's.
+
+        On an accelerator, where finding out would mean waiting, there always is a column. Takes each tick's tables once.
+        """
+        if all(_quiet(step) for step in steps.values()):
+            self.going = {name: self._widened(name, step) for name, step in steps.items()}
+            self._living.update((name, self.going[name] | step.acting) for name, step in steps.items())
+            return None
+        ended = {name: _ended(step) for name, step in steps.items()}
+        self.going = {name: self._widened(name, step) & ~ended[name] for name, step in steps.items()}
+        self._living.update((name, self.going[name] | step.acting) for name, step in steps.items())
+        return self._over(steps, ended)
+
+    def _over(self, steps: Mapping[str, TimeStep], ended: Mapping[str, Tensor]) -> Tensor:
+        device = next(iter(steps.values())).reward.device
+        some, others = torch.zeros(self.areas, device=device), torch.zeros(self.areas, device=device)
+        for name, step in steps.items():
+            some.index_add_(0, step.area, ended[name].float())
+            others.index_add_(0, step.area, self.going[name].float())
+        return (some > 0) & (others == 0)
+
+    def _widened(self, name: str, step: TimeStep) -> Tensor:
+        living = self._living.get(name)
+        if living is None:
+            return torch.zeros_like(step.acting)
+        more = len(step.acting) - len(living)
+        return living if more <= 0 else torch.cat([living, living.new_zeros(more)])
+
+    def state_dict(self) -> dict[str, Any]:
+        """Whose episodes go on."""
+        return {"living": dict(self._living)}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes on with those."""
+        self._living = dict(state["living"])
+
+
+def _quiet(step: TimeStep) -> bool:
+    """Whether it is known that no episode ended, without looking at a column."""
+    return step.reward.device.type == "cpu" and not len(step.ends.slots) and step.lost is None
+
+
+def _ended(step: TimeStep) -> Tensor:
+    over = step.terminated | step.truncated
+    return over if step.lost is None else over | step.lost

@@ -13,7 +13,7 @@ from palaestra.core.proxies import forwarding
 from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.base import Env, QueuesParameters, SamplesParameters
 from palaestra.envs.transfer import Transfer
-from palaestra.runtime.collect.area_episodes import AreaEpisodes
+from palaestra.runtime.collect.episodes import AreaEpisodes
 from palaestra.scenario.samplers import (
     Constant,
     Gaussian,

@@ -13,7 +13,7 @@ from palaestra.brains.base import Brain, Seen
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.base import Env
-from palaestra.runtime.collect.episodes import last_of_groups
+from palaestra.runtime.collect.episodes import OpenEpisodes
 
 BrainOf = Callable[[str, int], Brain]
 """The brain of a behavior's team. Raises PolicyError where there is none."""
@@ -50,16 +50,14 @@ def shown(step: TimeStep) -> ShownEpisode:
 
 
 class Tally:
-    """Counts the episodes of one side.
+    """Counts the episodes of one team of a behavior.
 
     It counts those that began first, however late they end: taking the first that end would favor short ones.
     """
 
     def __init__(self, team: int, episodes: int) -> None:
         self._team, self._episodes, self._begun = team, episodes, 0
-        self._return, self._length = np.zeros(0), np.zeros(0, np.int64)
-        self._playing, self._counted, self._waiting = (np.zeros(0, bool) for _ in range(3))  # waiting: decided, not settled
-        self._group_return, self._group = np.zeros(0), np.zeros(0, np.int64)
+        self._open, self._counted = OpenEpisodes(0), np.zeros(0, bool)
         self.returns: list[float] = []
         self.lengths: list[int] = []
         self.finals: list[float] = []  # what each episode's last decision earned
@@ -68,55 +66,47 @@ class Tally:
 
     @property
     def done(self) -> bool:
-        """All its episodes have ended."""
+        """Whether all its episodes have ended."""
         return len(self.returns) >= self._episodes
 
     def decided(self, rows: NDArray[np.int64]) -> None:
-        """Agents in these slots, which are of this side, were given actions."""
-        self._waiting[rows] = True
+        """Notes that agents in these slots, which are of this team, were given actions."""
+        self._open.waiting[rows] = True
 
     def note(self, now: ShownEpisode) -> None:
-        """Counts what came of it, and the episodes that begin."""
+        """Counts a tick's rewards, the episodes that ended and those that begin."""
         self._widen(len(now.reward))
         if now.lost is not None:
             self._forget(now.lost)
-        settled = self._waiting & (now.acting | now.ended)
-        self._return[settled] += now.reward[settled]
-        self._group_return[settled] += now.group_reward[settled]
-        self._length[settled] += 1
-        self._waiting &= ~settled
+        self._open.settle(now.acting, now.ended, now.reward, now.group_reward)
         for slot in (now.ended & self._counted).nonzero()[0]:
-            self.returns.append(float(self._return[slot]))
-            self.lengths.append(int(self._length[slot]))
+            self.returns.append(float(self._open.returns[slot]))
+            self.lengths.append(int(self._open.lengths[slot]))
             self.finals.append(float(now.reward[slot]))
             self.successes.append(float("nan") if now.success is None else float(now.success[slot]))
-        last = last_of_groups(now.ended & self._playing, self._playing, self._group, self._length)
-        self.group_returns += self._group_return[last[self._counted[last]]].tolist()
-        self._return[now.ended] = self._length[now.ended] = self._group_return[now.ended] = 0
-        self._playing[now.ended] = self._counted[now.ended] = False
-        self._seat(now)
+        last = self._open.last_of_groups(now.ended & self._open.living)
+        self.group_returns += self._open.group_returns[last[self._counted[last]]].tolist()
+        self._open.close(now.ended)
+        self._counted[now.ended] = False
+        self._begin(now)
 
     def _forget(self, lost: NDArray[np.bool_]) -> None:
-        """Episodes that broke off say nothing of the brain: others are counted in their stead."""
+        """Drops episodes that broke off, which say nothing of the brain: others are counted in their stead."""
         self._begun -= int((lost & self._counted).sum())
-        self._return[lost] = self._length[lost] = self._group_return[lost] = 0
-        for flags in (self._playing, self._counted, self._waiting):
-            flags &= ~lost
+        self._open.forget(lost)
+        self._counted &= ~lost
 
-    def _seat(self, now: ShownEpisode) -> None:
-        """Episodes that begin on this tick; the lowest slots count where not all do."""
-        new = (now.acting & (now.team == self._team) & ~self._playing).nonzero()[0]
-        self._playing[new], self._group[new] = True, now.group[new]
-        self._counted[new[: self._episodes - self._begun]] = True
-        self._begun = min(self._begun + len(new), self._episodes)
+    def _begin(self, now: ShownEpisode) -> None:
+        """Opens the episodes that begin on this tick; the lowest slots count where not all do."""
+        new = now.acting & (now.team == self._team) & ~self._open.living
+        self._open.open(new, now.group)
+        slots = new.nonzero()[0]
+        self._counted[slots[: self._episodes - self._begun]] = True
+        self._begun = min(self._begun + len(slots), self._episodes)
 
     def _widen(self, slots: int) -> None:
-        more = slots - len(self._return)
-        if more > 0:
-            self._return, self._length = np.pad(self._return, (0, more)), np.pad(self._length, (0, more))
-            self._group_return, self._group = np.pad(self._group_return, (0, more)), np.pad(self._group, (0, more), constant_values=-1)
-            self._playing, self._counted = np.pad(self._playing, (0, more)), np.pad(self._counted, (0, more))
-            self._waiting = np.pad(self._waiting, (0, more))
+        self._open.widen(slots)
+        self._counted = np.pad(self._counted, (0, max(0, slots - len(self._counted))))
 
 
 class PlayedAreas:

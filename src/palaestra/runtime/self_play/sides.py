@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from palaestra.core.timestep import TimeStep
 from palaestra.envs.base import Env, SharesAreas
-from palaestra.runtime.collect.area_episodes import AreaEpisodes
+from palaestra.runtime.collect.episodes import AreaEpisodes
 from palaestra.runtime.logging.tracker import Tracker
 from palaestra.runtime.self_play.match_ratings import Match, MatchRatings
 from palaestra.runtime.self_play.self_play_behavior import SelfPlayBehavior
