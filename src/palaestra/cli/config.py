@@ -12,6 +12,7 @@ from pathlib import Path
 
 from palaestra.core.errors import ConfigError
 from palaestra.core.files import explain
+from palaestra.rewards.settings import UnreadSignalSettings
 from palaestra.runtime.settings import load, to_yaml
 from palaestra.runtime.settings.examples import example_environment, example_names, find_example
 from palaestra.runtime.settings.tree import RunSettings
@@ -73,10 +74,12 @@ def main(args: argparse.Namespace) -> None:
 
 
 def unread(settings: RunSettings) -> list[str]:
-    """A line for each trainer of the user's own that was not imported."""
+    """Returns a line for each trainer and reward signal of the user's own whose module was not imported."""
     blocks = [*settings.behaviors.values(), *([settings.default_settings] if settings.default_settings else [])]
-    names = dict.fromkeys(block.trainer_type for block in blocks if isinstance(block.hyperparameters, UnreadHyperparameters))
-    return [f"the hyperparameters of '{name}' are not checked, as that means running its code: --trust does" for name in names]
+    trainers = dict.fromkeys(block.trainer_type for block in blocks if isinstance(block.hyperparameters, UnreadHyperparameters))
+    signals = dict.fromkeys(name for block in blocks for name, of in block.reward_signals.items() if isinstance(of, UnreadSignalSettings))
+    found = [*(f"hyperparameters of '{name}'" for name in trainers), *(f"settings of '{name}'" for name in signals)]
+    return [f"the {what} are not checked, as that means running its code: --trust does" for what in found]
 
 
 def show(text: str) -> None:

@@ -58,6 +58,7 @@ class CuriosityModel(nn.Module):
 class Curiosity:
     """Pays for surprise, at most 1 a decision after `strength`; nothing before it has learned anything."""
 
+    Settings = CuriositySettings
     ignores_ends = True
 
     def __init__(self, settings: CuriositySettings, spec: BehaviorSpec, device: torch.device, seed: int) -> None:

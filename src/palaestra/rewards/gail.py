@@ -31,6 +31,7 @@ MOST = -math.log(1e-7)
 class GAIL:
     """Pays -ln(1 - D), ln 2 where nothing tells the policy from the demonstrations."""
 
+    Settings = GAILSettings
     ignores_ends = False
 
     def __init__(self, settings: GAILSettings, spec: BehaviorSpec, device: torch.device, seed: int) -> None:

@@ -24,6 +24,7 @@ class RND:
     and unlike the paper, what is judged is the view an action was taken in, not the one it led to.
     """
 
+    Settings = RNDSettings
     ignores_ends = True
 
     def __init__(self, settings: RNDSettings, spec: BehaviorSpec, device: torch.device, seed: int) -> None:

@@ -1,11 +1,16 @@
-"""Settings of reward signals. Each class states all of its keys, so that a signal can be read on its own."""
+"""Settings of reward signals, and the classes of the user's own.
+
+Each class of settings states all of its keys, so that a signal can be read on its own.
+"""
 
 from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
+from palaestra.core.errors import PluginError
+from palaestra.core.plugins import find_plugin, nearest, registry
 from palaestra.core.settings import Settings
 from palaestra.models.settings import NetworkSettings
 
@@ -98,7 +103,31 @@ class GAILSettings(Settings):
     _encoding_size = model_validator(mode="before")(lambda data: _from_encoding_size(data))
 
 
-RewardSettings = ExtrinsicSettings | CuriositySettings | GAILSettings | RNDSettings
+class SignalSettings(Settings):
+    """Base class of the settings of your own signals: what every reward signal has."""
+
+    gamma: float = Field(default=0.99, ge=0, le=1)
+    """Discount of future rewards."""
+    strength: float = 1.0
+    """Factor on this signal's reward."""
+    normalize: bool = False
+    """Divide rewards by a running standard deviation of the discounted return."""
+
+
+class UnreadSignalSettings(Settings):
+    """Settings of a user's own signal as they were given: what it takes is only known once its module is imported."""
+
+    model_config = ConfigDict(extra="allow")
+
+    gamma: float = Field(default=0.99, ge=0, le=1)
+    """Discount of future rewards."""
+    strength: float = 1.0
+    """Factor on this signal's reward."""
+    normalize: bool = False
+    """Divide rewards by a running standard deviation of the discounted return."""
+
+
+RewardSettings = ExtrinsicSettings | CuriositySettings | GAILSettings | RNDSettings | SignalSettings | UnreadSignalSettings
 
 REWARDS: dict[str, type[RewardSettings]] = {
     "extrinsic": ExtrinsicSettings,
@@ -106,7 +135,31 @@ REWARDS: dict[str, type[RewardSettings]] = {
     "gail": GAILSettings,
     "rnd": RNDSettings,
 }
-"""The class of each signal's settings, by its name in the YAML."""
+"""Class of each signal's settings, by its name in the YAML."""
+
+MEMBERS = ("Settings", "ignores_ends", "reward", "learn", "learn_statistics", "state_dict", "load_state_dict")
+
+
+def signal_class(name: str) -> type[Any]:
+    """Returns the class that a name under `reward_signals` refers to.
+
+    Raises PluginError for an unknown name, and for a class that is no reward signal.
+    """
+    known = [*REWARDS, *(plugin for plugin in registry("rewards").names() if plugin not in REWARDS)]
+    module, colon, attribute = name.partition(":")
+    if not (module and attribute) and (colon or name not in known):
+        raise PluginError(f"no such reward signal{nearest(name, known)} (there are: {', '.join(known)}; your own as package.module:Class)")
+    title = f"reward signal '{name}'"
+    found = find_plugin("rewards", title, name)
+    if not isinstance(found, type):
+        raise PluginError(f"{title} is {found!r}; expected a class")
+    if missing := [member for member in MEMBERS if not hasattr(found, member)]:
+        raise PluginError(f"{title} lacks {', '.join(missing)}; docs/guides/own-reward.md says what each of them is")
+    settings = found.Settings
+    if name not in REWARDS and not (isinstance(settings, type) and issubclass(settings, SignalSettings)):
+        base = f"{SignalSettings.__module__}.{SignalSettings.__name__}"
+        raise PluginError(f"{title}: its Settings is {settings!r}; expected a class that inherits from {base}")
+    return found
 
 
 def _from_encoding_size(data: Any) -> Any:

@@ -1,64 +1,74 @@
-"""All reward signals of a behavior: each has its own discount, strength and, but for the environment's, network."""
+"""Reward signals of a behavior: their contract, and all of them together, each with its own discount, strength and normalization."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import torch
 from torch import Tensor
 
-from palaestra.core.plugins import Registry
+from palaestra.core.errors import PluginError
 from palaestra.core.specs import BehaviorSpec
 from palaestra.data.rollout import Rollout, RolloutNeeds, Transitions, TransitionTable
 from palaestra.rewards.reward_scaling import EpisodeSums, ReturnScale
-from palaestra.rewards.settings import RewardSettings
+from palaestra.rewards.settings import REWARDS, RewardSettings, signal_class
 
 ROWS_AT_ONCE = 8192
-"""Transitions that are judged in one pass."""
+"""Transitions that are rewarded in one pass."""
 EXTRINSIC = "extrinsic"
 
 
-class LearnedSignal(Protocol):
-    """A reward that a network gives. N transitions.
+class RewardSignal(Protocol):
+    """Computes a reward from transitions, of which there are N in a batch; most do so with a network that they train.
 
-    Constructed as Signal(settings, spec, device, seed); entry points of the group `palaestra.rewards` name the classes.
+    A key under `reward_signals` in the YAML names its class: as `package.module:Class`, or by an entry point of the group
+    `palaestra.rewards`. docs/guides/own-reward.md builds one.
     """
 
+    Settings: ClassVar[type[RewardSettings]]
+    """Class of the settings under its name in the YAML; it inherits from `SignalSettings`."""
     ignores_ends: bool
-    """A terminated episode is still worth something: what is new or strange does not end with it."""
+    """Whether an episode that terminated still has a value, as for rewards of what is new, which do not end with it."""
+
+    def __init__(self, settings: Any, spec: BehaviorSpec, device: torch.device, seed: int) -> None:
+        """`settings` are an instance of `Settings`; all random numbers come from the seed."""
+        ...
 
     def reward(self, batch: Transitions) -> Tensor:
-        """(N,), before it is multiplied by `strength`. Called without gradients."""
+        """Returns the reward of each transition, (N,), before it is multiplied by `strength`. Called without gradients."""
         ...
 
     def learn(self, batch: Transitions) -> dict[str, Tensor]:
-        """One gradient step. Losses, each (), by their TensorBoard tag."""
+        """Takes one gradient step; returns losses, each (), by their TensorBoard tags. Empty where nothing is learned."""
         ...
 
     def learn_statistics(self, obs: tuple[Tensor, ...]) -> None:
-        """Takes all observations of a rollout, each (N, *shape), into the normalizer of its network, where there is one."""
+        """Takes all observations of a rollout, each (N, *shape), into the normalizer of its network, where it has one."""
         ...
 
     def state_dict(self) -> dict[str, Any]:
-        """Weights, optimizer, statistics, random streams."""
+        """Returns weights, optimizer, statistics and random streams: everything that the next reward depends on."""
         ...
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on from there."""
+        """Restores a saved state."""
         ...
 
 
 class RewardSignals:
-    """K signals in the order of the settings."""
+    """K reward signals of a behavior, in the order of its settings."""
 
     def __init__(self, spec: BehaviorSpec, settings: Mapping[str, RewardSettings], device: torch.device, seed: int) -> None:
-        """`seed`: of the signals' own weights and random streams. Raises ConfigError, DemoError where a demonstration does not fit."""
+        """Makes the signals, whose weights and random streams come from `seed`.
+
+        Raises PluginError, ConfigError, and DemoError where a demonstration does not fit.
+        """
         self.names = tuple(settings)
         self.gammas = tuple(one.gamma for one in settings.values())
         self._strengths = tuple(one.strength for one in settings.values())
-        self._learned: dict[str, LearnedSignal] = {
-            name: Registry("rewards").get(name)(one, spec, device, seed + 100 * i)
+        self._learned: dict[str, RewardSignal] = {
+            name: signal_class(name)(one, spec, device, seed + 100 * i)
             for i, (name, one) in enumerate(settings.items())
             if name != EXTRINSIC
         }
@@ -70,28 +80,31 @@ class RewardSignals:
 
     @property
     def learned(self) -> bool:
-        """Any of them has a network, and needs transitions."""
+        """Whether any signal beside the environment's reward is used, which needs transitions."""
         return bool(self._learned)
 
     @property
     def keeps(self) -> RolloutNeeds:
-        """What rollouts must have for them."""
+        """What the signals need rollouts to have."""
         return RolloutNeeds(terminal_views=self.learned)
 
     @property
     def ignore_ends(self) -> tuple[bool, ...]:
-        """(K,) whether a terminated episode is still worth something to each."""
+        """Whether terminated episodes still have a value, for each of the K signals."""
         return tuple(name in self._learned and self._learned[name].ignores_ends for name in self.names)
 
     @torch.no_grad()
     def of_rollout(self, rollout: Rollout, reward: Tensor, table: TransitionTable | None) -> list[Tensor]:
-        """Each signal's rewards (T, S); running scales take them in. `reward` (T, S): the environment's; `table`: where any is learned."""
+        """Returns each signal's rewards, (T, S), and takes them into the running scales.
+
+        `reward` (T, S) is the environment's; `table` holds the rollout's transitions, where `learned`.
+        """
         columns = []
         for name, strength in zip(self.names, self._strengths, strict=True):
             column = reward
             if name in self._learned:
                 assert table is not None
-                given = torch.cat([self._learned[name].reward(part) for part in table.parts(ROWS_AT_ONCE)])
+                given = torch.cat([self._reward(name, part) for part in table.parts(ROWS_AT_ONCE)])
                 column = torch.zeros_like(reward).view(-1).index_copy_(0, table.rows, given).view_as(reward)
             if name in self._scales:
                 column = self._scales[name](column, rollout.terminated | rollout.truncated, rollout.lengths)
@@ -101,36 +114,46 @@ class RewardSignals:
             columns.append(column)
         return columns
 
-    def measured(self) -> dict[str, float]:
-        """The mean over the episodes that ended since the last call of each learned signal's rewards, summed, by tag."""
-        means = {f"Policy/{title(name)} Reward": sums.take() for name, sums in self._sums.items()}
-        return {tag: mean for tag, mean in means.items() if mean is not None}
-
     @torch.no_grad()
     def of_batch(self, batch: Transitions) -> Tensor:
-        """Rewards (N, K) of any transitions, such as a replay's, as networks and scales are now."""
+        """Returns the rewards (N, K) of any transitions, such as a replay's, by the networks and scales as they are now."""
         columns = []
         for name, strength in zip(self.names, self._strengths, strict=True):
-            column = self._learned[name].reward(batch) if name in self._learned else batch.reward
+            column = self._reward(name, batch) if name in self._learned else batch.reward
             if name in self._scales:
                 column = column / self._scales[name].deviation
             columns.append(column * strength)
         return torch.stack(columns, 1)
 
+    def _reward(self, name: str, batch: Transitions) -> Tensor:
+        """Returns a learned signal's rewards (N,). Raises PluginError where a user's class returns anything else."""
+        found = self._learned[name].reward(batch)
+        if name in REWARDS or (isinstance(found, Tensor) and found.shape == batch.reward.shape and found.dtype == batch.reward.dtype):
+            return found
+        kind = f"a tensor {tuple(found.shape)} of {found.dtype}" if isinstance(found, Tensor) else repr(found)
+        raise PluginError(
+            f"reward signal '{name}' returned {kind} for {len(batch)} transitions; expected ({len(batch)},) of {batch.reward.dtype}"
+        )
+
+    def measured(self) -> dict[str, float]:
+        """Returns the mean return of each learned signal over the episodes that ended since the last call, by tag."""
+        means = {f"Policy/{title(name)} Reward": sums.take() for name, sums in self._sums.items()}
+        return {tag: mean for tag, mean in means.items() if mean is not None}
+
     def learn(self, batch: Transitions) -> dict[str, Tensor]:
-        """A gradient step of each that has a network. Their losses by tag."""
+        """Takes a gradient step with each signal that learns; returns their losses by tag."""
         losses: dict[str, Tensor] = {}
         for signal in self._learned.values():
             losses |= signal.learn(batch)
         return losses
 
     def learn_statistics(self, obs: tuple[Tensor, ...]) -> None:
-        """All observations of a rollout, each (N, *shape), enter their normalizers."""
+        """Takes all observations of a rollout, each (N, *shape), into the signals' normalizers."""
         for signal in self._learned.values():
             signal.learn_statistics(obs)
 
     def state_dict(self) -> dict[str, Any]:
-        """Of each signal its network and its scale."""
+        """Returns each signal's network, open sums and scale, by its name."""
         return {
             name: {
                 **({"network": self._learned[name].state_dict(), "sums": self._sums[name].state_dict()} if name in self._learned else {}),
@@ -140,7 +163,7 @@ class RewardSignals:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on from there."""
+        """Restores a saved state."""
         for name in self.names:
             if name in self._learned:
                 self._learned[name].load_state_dict(state[name]["network"])
@@ -150,5 +173,5 @@ class RewardSignals:
 
 
 def title(name: str) -> str:
-    """A signal's name in TensorBoard tags, as ML-Agents writes it."""
-    return {"gail": "GAIL", "rnd": "RND"}.get(name, name.title())
+    """Returns a signal's name in TensorBoard tags, as ML-Agents writes it; of `package.module:Class` the class."""
+    return name.rpartition(":")[2] if ":" in name else {"gail": "GAIL", "rnd": "RND"}.get(name, name.title())

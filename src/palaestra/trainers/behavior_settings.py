@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from pydantic import ConfigDict, Field, SerializeAsAny, TypeAdapter, ValidationInfo, field_validator, model_validator
@@ -11,11 +12,9 @@ from palaestra.core.errors import PluginError
 from palaestra.core.plugins import find_plugin, nearest, registry
 from palaestra.core.settings import SKIP_USER_CODE, Settings, field_error
 from palaestra.models.settings import NetworkSettings
-from palaestra.rewards.settings import REWARDS, ExtrinsicSettings, RewardSettings
+from palaestra.rewards.settings import REWARDS, ExtrinsicSettings, RewardSettings, UnreadSignalSettings, signal_class
 from palaestra.scenario.settings import SelfPlaySettings
 from palaestra.trainers.settings import TRAINERS, BCSettings, BehavioralCloningSettings, POCASettings, PPOSettings, SACSettings
-
-Signals = TypeAdapter(TypedDict("Signals", REWARDS, total=False))  # type: ignore[misc]
 
 
 class UnreadHyperparameters(Settings):
@@ -35,8 +34,8 @@ class BehaviorSettings(Settings):
     """Decisions between checkpoints."""
     network_settings: NetworkSettings = NetworkSettings()
     """The policy's network, and the critic's."""
-    reward_signals: dict[str, RewardSettings] = Field(default={"extrinsic": ExtrinsicSettings()})
-    """What the agents are rewarded for."""
+    reward_signals: dict[str, SerializeAsAny[RewardSettings]] = Field(default={"extrinsic": ExtrinsicSettings()})
+    """Rewards that agents learn from: extrinsic, curiosity, gail, rnd, one of your own as `package.module:Class`, or a plug-in's name."""
     init_path: str | None = None
     """A checkpoint to start from; null: a fresh policy."""
     keep_checkpoints: int = 5
@@ -100,16 +99,26 @@ class BehaviorSettings(Settings):
 
     @field_validator("reward_signals", mode="before")
     @classmethod
-    def _of_their_kind(cls, value: Any) -> Any:
+    def _of_their_kind(cls, value: Any, info: ValidationInfo) -> Any:
         if not isinstance(value, dict):
             return value
         if not value:
             raise ValueError("expected at least one reward signal, such as extrinsic")
-        for name in value:
-            if name not in REWARDS:
-                sentence = f"no such reward signal{nearest(name, REWARDS)} (there are: {', '.join(REWARDS)})"
-                raise field_error(cls, name, sentence, value[name])
-        return Signals.validate_python({name: {} if signal is None else signal for name, signal in value.items()}, strict=True)
+        given = {str(name): {} if signal is None else signal for name, signal in value.items()}
+        classes: dict[str, type[RewardSettings]] = dict(
+            REWARDS
+        )  # their order is that of the network's values: it must not depend on the file's
+        for name in sorted(given.keys() - REWARDS.keys()):
+            if ":" in name and _imports_nothing(info):
+                classes[name] = UnreadSignalSettings
+                if isinstance(given[name], dict):
+                    given[name] = UnreadSignalSettings.model_construct(**{str(key): each for key, each in given[name].items()})
+                continue
+            try:
+                classes[name] = signal_class(name).Settings
+            except PluginError as error:
+                raise field_error(cls, name, str(error), given[name]) from error
+        return _signals_of(tuple(classes.items())).validate_python(given, strict=True)
 
     @model_validator(mode="after")
     def _fits_together(self) -> BehaviorSettings:
@@ -123,6 +132,12 @@ class BehaviorSettings(Settings):
             sentence = f"batch_size ({batch_size}) must be at least the memory's sequence_length ({memory.sequence_length})"
             raise field_error(BehaviorSettings, "hyperparameters", sentence, batch_size)
         return self
+
+
+@cache
+def _signals_of(classes: tuple[tuple[str, type[RewardSettings]], ...]) -> TypeAdapter[dict[str, RewardSettings]]:
+    """Returns what validates `reward_signals` whose settings have these classes, by name."""
+    return TypeAdapter(TypedDict("Signals", dict(classes), total=False))  # type: ignore[misc]
 
 
 def _imports_nothing(info: ValidationInfo) -> bool:

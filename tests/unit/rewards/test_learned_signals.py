@@ -15,7 +15,7 @@ from palaestra.core.plugins import Registry
 from palaestra.core.specs import ActionSpec, BehaviorSpec
 from palaestra.rewards.settings import REWARDS
 from palaestra.rewards.signal_optimizer import flat
-from palaestra.rewards.signals import LearnedSignal, RewardSignals
+from palaestra.rewards.signals import RewardSignal, RewardSignals
 from palaestra.testing import check_trainer
 from palaestra.testing.check_trainer import SPECS
 from palaestra.trainers.behavior_settings import BehaviorSettings
@@ -31,7 +31,7 @@ def tree(name: str, spec: BehaviorSpec, folder: Path, **network: Any) -> dict[st
     return settings
 
 
-def signal(name: str, spec: BehaviorSpec, folder: Path, seed: int = 0, **network: Any) -> LearnedSignal:
+def signal(name: str, spec: BehaviorSpec, folder: Path, seed: int = 0, **network: Any) -> RewardSignal:
     return Registry("rewards").get(name)(REWARDS[name].model_validate(tree(name, spec, folder, **network)), spec, CPU, seed)
 
 

@@ -93,7 +93,7 @@ def test_numbers_of_any_writing_are_read(write: Write):
         (
             "reward_signals:\n  extrinsik: {}",
             "x.yaml:5: behaviors.Ball.reward_signals.extrinsik: no such reward signal; did you mean 'extrinsic'? "
-            "(there are: extrinsic, curiosity, gail, rnd)",
+            "(there are: extrinsic, curiosity, gail, rnd; your own as package.module:Class)",
         ),
         (
             "reward_signals:\n  gail: {strength: 1}",

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator
 from palaestra.core.metrics import ELO as ELO_TAG
 from palaestra.core.metrics import EXTRINSIC, GROUP_REWARD, LENGTH, REWARD
 from palaestra.core.plugins import nearest
+from palaestra.rewards.settings import REWARDS
 from palaestra.runtime.settings.tree import RunSettings
 from palaestra.runtime.settings.yaml_file import Key
 from palaestra.scenario.curriculum import MEASURES
@@ -110,10 +111,10 @@ def _name(criterion: CompletionCriteriaSettings, behaviors: Collection[str]) -> 
 
 
 def metrics_of(block: BehaviorSettings, settings: RunSettings) -> set[str] | None:
-    """The tags that a behavior may write; None: those of its trainer, which is not ours, are not known."""
+    """The tags that a behavior may write; None: unknown, as its trainer or a reward signal is the user's own."""
     from palaestra.rewards.signals import title  # brings torch, which commands that only read settings need not wait for
 
-    if block.trainer_type not in _OF_TRAINERS:
+    if block.trainer_type not in _OF_TRAINERS or not block.reward_signals.keys() <= REWARDS.keys():
         return None
     known = _ALWAYS | _OF_TRAINERS[block.trainer_type]
     parameters = settings.environment_parameters or {}

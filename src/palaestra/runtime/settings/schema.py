@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
+from palaestra.core.plugins import registry
 from palaestra.rewards.settings import REWARDS
 from palaestra.runtime.settings.tree import RunSettings
 from palaestra.trainers.settings import TRAINERS
 
+OPEN = {"type": ["object", "null"]}
+"""A section whose keys are known only to a class of the user's."""
+
 
 def json_schema() -> dict[str, Any]:
-    """Every key with its type, range, default and sentence. Plug-in trainers' hyperparameters are left open."""
+    """Every key with its type, range, default and sentence. Settings of plug-in trainers and reward signals are left open."""
+    plugins = [name for name in registry("rewards").names() if name not in REWARDS]
     schema = RunSettings.model_json_schema()
     definitions = schema["$defs"]
-    definitions.pop("Settings", None)
+    for base in ("Settings", "SignalSettings", "UnreadSignalSettings"):
+        definitions.pop(base, None)
     behavior = definitions["BehaviorSettings"]
     behavior["properties"]["hyperparameters"] = {
         "description": behavior["properties"]["hyperparameters"]["description"],
@@ -23,7 +29,8 @@ def json_schema() -> dict[str, Any]:
     behavior["properties"]["trainer_type"]["examples"] = list(TRAINERS)
     behavior["properties"]["reward_signals"].pop("additionalProperties")
     behavior["properties"]["reward_signals"] |= {
-        "properties": {name: _or_empty(settings.__name__) for name, settings in REWARDS.items()},
+        "properties": {name: _or_empty(settings.__name__) for name, settings in REWARDS.items()} | dict.fromkeys(plugins, OPEN),
+        "patternProperties": {".:.": OPEN},
         "additionalProperties": False,
         "minProperties": 1,
     }

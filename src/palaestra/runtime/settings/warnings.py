@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from palaestra.models.settings import NetworkSettings
-from palaestra.rewards.settings import ExtrinsicSettings
+from palaestra.rewards.settings import CuriositySettings, ExtrinsicSettings, GAILSettings, RNDSettings
 from palaestra.runtime.settings.tree import RunSettings
 from palaestra.runtime.settings.yaml_file import Key
 from palaestra.scenario.settings import CurriculumSettings
@@ -62,6 +62,8 @@ def _of_signals(behavior: BehaviorSettings, at: Key) -> Iterator[tuple[Key, str]
         path = (*at, "reward_signals", name)
         if isinstance(signal, ExtrinsicSettings):
             yield from _of_extrinsic(signal, path, rewarded=not isinstance(behavior.hyperparameters, BCSettings))
+            continue
+        if not isinstance(signal, CuriositySettings | GAILSettings | RNDSettings):
             continue
         if signal.encoding_size is not None:
             yield (*path, "encoding_size"), "deprecated: use network_settings.hidden_units"

@@ -14,7 +14,7 @@ import secrets
 import stat
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from typing import Any
 import platformdirs
 
 from palaestra.core.files import write_whole
+from palaestra.rewards.settings import REWARDS, RewardSettings
 from palaestra.runtime.settings import RunSettings
 from palaestra.runtime.settings.draft import dotted
 from palaestra.runtime.settings.yaml_file import Key
@@ -120,13 +121,20 @@ def _signed(settings: RunSettings) -> dict[str, Any]:
 
 
 def _named(block: BehaviorSettings) -> dict[str, Any]:
-    networks = {"": block.network_settings, **{name: signal.network_settings for name, signal in block.reward_signals.items()}}
+    networks = {"": [block.network_settings.vis_encode_type, block.network_settings.body]}
     return {
         "trainer_type": block.trainer_type,
-        "networks": {name: [network.vis_encode_type, network.body] for name, network in networks.items()},
+        "networks": networks | {name: signal_modules(name, signal) for name, signal in block.reward_signals.items()},
         "teacher": getattr(block.hyperparameters, "teacher", None),
         "opponents": block.self_play.opponents if block.self_play else (),
     }
+
+
+def signal_modules(name: str, signal: RewardSettings) -> list[str | None]:
+    """Returns encoder and body of a reward signal's network; of a user's own signal only those that are classes of the user's."""
+    network = getattr(signal, "network_settings", None)  # a map where the signal's class was not imported
+    found = [network.get(key) if isinstance(network, Mapping) else getattr(network, key, None) for key in ("vis_encode_type", "body")]
+    return found if name in REWARDS else [value if isinstance(value, str) and ":" in value else None for value in found]
 
 
 def blocks_of(settings: RunSettings) -> Iterator[tuple[Key, BehaviorSettings]]:

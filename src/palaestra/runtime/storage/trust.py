@@ -12,7 +12,7 @@ from palaestra.runtime.environments.make import EDITOR, is_game
 from palaestra.runtime.settings import RunSettings, load
 from palaestra.runtime.settings.draft import dotted
 from palaestra.runtime.settings.yaml_file import Key
-from palaestra.runtime.storage.signature import blocks_of, is_own, sign
+from palaestra.runtime.storage.signature import blocks_of, is_own, sign, signal_modules
 
 CONFIGURATION = "configuration.yaml"
 """The settings of a run, in its folder."""
@@ -87,11 +87,11 @@ def network_code(settings: RunSettings) -> list[Code]:
     found: list[Code] = []
     for at, block in blocks_of(settings):
         found += [((*at, "trainer_type"), block.trainer_type)] if ":" in block.trainer_type else []
-        networks = {at: block.network_settings}
-        networks |= {(*at, "reward_signals", name): signal.network_settings for name, signal in block.reward_signals.items()}
-        for above, network in networks.items():
-            for key in ("vis_encode_type", "body"):
-                value = getattr(network, key)
+        found += [((*at, "reward_signals", name), name) for name in block.reward_signals if ":" in name]
+        modules = {at: [block.network_settings.vis_encode_type, block.network_settings.body]}
+        modules |= {(*at, "reward_signals", name): signal_modules(name, signal) for name, signal in block.reward_signals.items()}
+        for above, values in modules.items():
+            for key, value in zip(("vis_encode_type", "body"), values, strict=True):
                 found += [((*above, "network_settings", key), value)] if value and ":" in value else []
     return found
 
