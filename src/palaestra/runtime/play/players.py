@@ -9,11 +9,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from palaestra.brains.base import Brain, Seen
+from palaestra.brains.base import Brain
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.base import Env
 from palaestra.runtime.collect.episodes import OpenEpisodes
+from palaestra.runtime.play.brain_policy import TableAnswers, no_actions
 
 BrainOf = Callable[[str, int], Brain]
 """The brain of a behavior's team. Raises PolicyError where there is none."""
@@ -114,26 +115,17 @@ class PlayedAreas:
 
     def __init__(self, behavior: str, spec: BehaviorSpec, brain_of: BrainOf, episodes: Callable[[int], int]) -> None:
         self._behavior, self._action, self._brain_of, self._episodes = behavior, spec.action, brain_of, episodes
-        self._brains: dict[int, Brain] = {}  # by team
-        self._fresh = np.zeros(0, bool)  # (S,) its brain has not been told that an episode begins there
+        self._brains: dict[int, TableAnswers] = {}  # by team
         self.tallies: dict[int, Tally] = {}  # by team
         self.decisions = 0
 
     def act(self, step: TimeStep) -> Action:
-        """Actions for the acting slots; zeros elsewhere."""
-        slots, device = len(step.reward), step.reward.device
-        continuous = np.zeros((slots, self._action.continuous), np.float32)
-        discrete = np.zeros((slots, len(self._action.branches)), np.int64)
-        teams = step.team.cpu().numpy()
+        """Returns actions for the acting slots, zeros elsewhere."""
+        device, teams = step.reward.device, step.team.cpu().numpy()
+        continuous, discrete = no_actions(len(step.reward), self._action)
         self.decisions += int(step.acting.sum())
-        for brain, rows in self._parted(step.acting.cpu().numpy().nonzero()[0], teams):
-            new = rows[self._fresh[rows]]
-            if len(new):
-                brain.begin(new)
-                self._fresh[new] = False
-            mask = None if step.action_mask is None else step.action_mask.cpu().numpy()[rows]
-            choice = brain.decide(Seen(rows, tuple([x.cpu().numpy()[rows] for x in step.obs]), mask, teams[rows]))
-            continuous[rows], discrete[rows] = choice.continuous, choice.discrete
+        for answers, rows in self._parted(step.acting.cpu().numpy().nonzero()[0], teams):
+            answers.fill(step, rows, continuous, discrete)
         return Action(torch.from_numpy(continuous).to(device), torch.from_numpy(discrete).to(device))
 
     def note(self, step: TimeStep) -> None:
@@ -142,22 +134,23 @@ class PlayedAreas:
         for team in np.unique(now.team[now.acting]).tolist():
             if team not in self._brains:
                 agents = int((now.acting & (now.team == team)).sum())
-                self._brains[team] = self._brain_of(self._behavior, team)
+                brain = self._brain_of(self._behavior, team)
+                self._brains[team] = next((one for one in self._brains.values() if one.brain is brain), TableAnswers(brain, self._action))
                 self.tallies[team] = Tally(team, self._episodes(agents))
-        self._fresh = np.pad(self._fresh, (0, max(len(now.acting) - len(self._fresh), 0)), constant_values=True)
-        self._fresh |= now.ended if now.lost is None else now.ended | now.lost
+        for answers in {id(one): one for one in self._brains.values()}.values():
+            answers.see(step)
         for tally in self.tallies.values():
             tally.note(now)
 
-    def _parted(self, rows: NDArray[np.int64], teams: NDArray[np.int64]) -> list[tuple[Brain, NDArray[np.int64]]]:
+    def _parted(self, rows: NDArray[np.int64], teams: NDArray[np.int64]) -> list[tuple[TableAnswers, NDArray[np.int64]]]:
         """Each brain with the rows that it decides for; one that plays several teams gets them at once."""
-        parts: dict[int, tuple[Brain, list[int]]] = {}
-        for team, brain in self._brains.items():
+        parts: dict[int, tuple[TableAnswers, list[int]]] = {}
+        for team, answers in self._brains.items():
             mine = rows[teams[rows] == team]
             if len(mine):
                 self.tallies[team].decided(mine)
-                parts.setdefault(id(brain), (brain, []))[1].append(team)
-        return [(brain, rows[np.isin(teams[rows], own)]) for brain, own in parts.values()]
+                parts.setdefault(id(answers), (answers, []))[1].append(team)
+        return [(answers, rows[np.isin(teams[rows], own)]) for answers, own in parts.values()]
 
 
 class Players:

@@ -4,100 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from palaestra.brains.base import Seen
 from palaestra.core.errors import ConfigError, EnvError
 from palaestra.core.plugins import nearest
-from palaestra.core.rng_state import restore_rng, save_rng
-from palaestra.core.specs import ActionSpec, BehaviorSpec, differences
+from palaestra.core.specs import BehaviorSpec, differences
 from palaestra.core.timestep import Action, Decision, TimeStep
 from palaestra.envs.base import Env
 from palaestra.models.policy import NetworkPolicy, PendingDecision
 from palaestra.runtime.collect.collector import BehaviorCollector
 from palaestra.runtime.collect.learner import Learner
+from palaestra.runtime.play.brain_policy import BrainPolicy
 from palaestra.runtime.settings import BehaviorSettings, RunSettings
 from palaestra.trainers.settings import BCSettings
 
 if TYPE_CHECKING:
-    from palaestra.brains.checked import CheckedBrain
     from palaestra.runtime.play.brain_assignment import BrainSpec
-
-
-class BrainPolicy:
-    """A brain that answers for the table of a behavior."""
-
-    def __init__(self, brain: CheckedBrain, action: ActionSpec) -> None:
-        self._brain, self._action = brain, action
-        self._fresh = np.zeros(0, np.bool_)  # (S,) the brain has not been told that an episode begins there
-
-    def see(self, step: TimeStep) -> None:
-        """Takes in who begins anew."""
-        over = step.terminated | step.truncated if step.lost is None else step.terminated | step.truncated | step.lost
-        self._fresh = np.pad(self._fresh, (0, max(len(over) - len(self._fresh), 0)), constant_values=True)
-        self._fresh |= over.cpu().numpy()
-
-    def answer(self, step: TimeStep) -> Action:
-        """What it would do in each acting slot; zeros elsewhere. Call `see` first."""
-        device = step.reward.device
-        continuous, discrete = self._zeros(len(step.reward))
-        rows = step.acting.cpu().numpy().nonzero()[0]
-        new = rows[self._fresh[rows]]
-        if len(new):
-            self._brain.begin(new)
-            self._fresh[new] = False
-        if len(rows):
-            mask = None if step.action_mask is None else step.action_mask.cpu().numpy()[rows]
-            seen = Seen(rows, tuple(x.cpu().numpy()[rows] for x in step.obs), mask, step.team.cpu().numpy()[rows])
-            choice = self._brain.decide(seen)
-            continuous[rows], discrete[rows] = choice.continuous, choice.discrete
-        return Action(torch.from_numpy(continuous).to(device), torch.from_numpy(discrete).to(device))
-
-    def nothing(self, step: TimeStep) -> Action:
-        """Zeros in every slot; the brain is not asked."""
-        continuous, discrete = self._zeros(len(step.reward))
-        return Action(torch.from_numpy(continuous).to(step.reward.device), torch.from_numpy(discrete).to(step.reward.device))
-
-    def forget(self) -> None:
-        """Other agents sit in the slots from here on."""
-        self._fresh = self._fresh[:0]
-
-    @property
-    def memory(self) -> Tensor:
-        """(S, 1 + L) who begins anew, and what a model remembers. What a brain of the user's remembers is its own."""
-        remembered = self._remembered(len(self._fresh))
-        return torch.from_numpy(np.concatenate([self._fresh[:, None].astype(np.float32), remembered], 1))
-
-    @memory.setter
-    def memory(self, memory: Tensor) -> None:
-        columns = memory.cpu().numpy()
-        self._fresh = columns[:, 0] > 0
-        if columns.shape[1] > 1:
-            self._brain.memory = columns[:, 1:].copy()
-
-    @property
-    def chance(self) -> dict[str, Any]:
-        """Where the brain's stream of random numbers is; empty where it shows none."""
-        generator = self._brain.chance
-        return {} if generator is None else save_rng(generator)
-
-    @chance.setter
-    def chance(self, position: Mapping[str, Any]) -> None:
-        generator = self._brain.chance
-        if generator is not None and position:
-            restore_rng(generator, position)
-
-    def _zeros(self, slots: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-        return np.zeros((slots, self._action.continuous), np.float32), np.zeros((slots, len(self._action.branches)), np.int64)
-
-    def _remembered(self, slots: int) -> NDArray[np.float32]:
-        memory = self._brain.memory
-        return np.pad(memory, ((0, max(slots - len(memory), 0)), (0, 0)))[:slots]
 
 
 class TeacherPolicy:

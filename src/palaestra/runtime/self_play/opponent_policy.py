@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from palaestra.core.timestep import Action, Decision, TimeStep
 from palaestra.models.policy import Actor, NetworkPolicy, PendingDecision, whole
-from palaestra.runtime.play.teachers import BrainPolicy
+from palaestra.runtime.play.brain_policy import BrainPolicy
 from palaestra.runtime.storage.shared_tensors import Shared
 from palaestra.scenario.self_play_schedule import LEARNING, fixed
 

@@ -11,7 +11,8 @@ from palaestra.core.errors import ConfigError
 from palaestra.core.timestep import TimeStep
 from palaestra.envs.base import Env
 from palaestra.runtime.collect.learner import Learner
-from palaestra.runtime.play.teachers import BrainPolicy, teacher_part
+from palaestra.runtime.play.brain_policy import BrainPolicy
+from palaestra.runtime.play.teachers import teacher_part
 from palaestra.runtime.self_play.opponent_policy import MixedPolicy
 from palaestra.runtime.settings import RunSettings
 from palaestra.runtime.storage.shared_tensors import Shared

@@ -1,0 +1,102 @@
+"""A brain that answers for the table of a behavior: for teachers, for opponents in self-play, and for play."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from palaestra.brains.base import Brain, Seen
+from palaestra.core.rng_state import restore_rng, save_rng
+from palaestra.core.specs import ActionSpec
+from palaestra.core.timestep import Action, TimeStep
+
+if TYPE_CHECKING:
+    from palaestra.brains.checked import CheckedBrain
+
+
+class TableAnswers:
+    """Asks a brain for the actions of rows of a table, and tells it where episodes begin."""
+
+    def __init__(self, brain: Brain, action: ActionSpec) -> None:
+        self.brain, self._action = brain, action
+        self._fresh = np.zeros(0, np.bool_)  # (S,) the brain has not been told that an episode begins there
+
+    def see(self, step: TimeStep) -> None:
+        """Notes the slots in which episodes ended, so that the next ones there are new to the brain."""
+        over = step.terminated | step.truncated if step.lost is None else step.terminated | step.truncated | step.lost
+        self._fresh = np.pad(self._fresh, (0, max(len(over) - len(self._fresh), 0)), constant_values=True)
+        self._fresh |= over.cpu().numpy()
+
+    def fill(self, step: TimeStep, rows: NDArray[np.int64], continuous: NDArray[np.float32], discrete: NDArray[np.int64]) -> None:
+        """Writes the brain's actions for these rows into columns (S, ...). Call `see` first. Raises PolicyError."""
+        new = rows[self._fresh[rows]]
+        if len(new):
+            self.brain.begin(new)
+            self._fresh[new] = False
+        if len(rows):
+            mask = None if step.action_mask is None else step.action_mask.cpu().numpy()[rows]
+            seen = Seen(rows, tuple(x.cpu().numpy()[rows] for x in step.obs), mask, step.team.cpu().numpy()[rows])
+            choice = self.brain.decide(seen)
+            continuous[rows], discrete[rows] = choice.continuous, choice.discrete
+
+    def answer(self, step: TimeStep) -> Action:
+        """Returns actions for the acting slots, zeros elsewhere. Call `see` first."""
+        continuous, discrete = no_actions(len(step.reward), self._action)
+        self.fill(step, step.acting.cpu().numpy().nonzero()[0], continuous, discrete)
+        return Action(torch.from_numpy(continuous).to(step.reward.device), torch.from_numpy(discrete).to(step.reward.device))
+
+    def nothing(self, step: TimeStep) -> Action:
+        """Returns zeros for every slot; the brain is not asked."""
+        continuous, discrete = no_actions(len(step.reward), self._action)
+        return Action(torch.from_numpy(continuous).to(step.reward.device), torch.from_numpy(discrete).to(step.reward.device))
+
+    def forget(self) -> None:
+        """Takes the agents of all slots for new ones."""
+        self._fresh = self._fresh[:0]
+
+
+class BrainPolicy(TableAnswers):
+    """A brain in training, whose memory and stream of random numbers checkpoints hold."""
+
+    def __init__(self, brain: CheckedBrain, action: ActionSpec) -> None:
+        super().__init__(brain, action)
+        self._brain = brain
+
+    @property
+    def memory(self) -> Tensor:
+        """(S, 1 + L): 1 where an episode begins, then a model's LSTM memory. The memory of a user's own brain is not in it."""
+        remembered = self._remembered(len(self._fresh))
+        return torch.from_numpy(np.concatenate([self._fresh[:, None].astype(np.float32), remembered], 1))
+
+    @memory.setter
+    def memory(self, memory: Tensor) -> None:
+        columns = memory.cpu().numpy()
+        self._fresh = columns[:, 0] > 0
+        if columns.shape[1] > 1:
+            self._brain.memory = columns[:, 1:].copy()
+
+    @property
+    def chance(self) -> dict[str, Any]:
+        """The position of the brain's stream of random numbers; empty where it shows none."""
+        generator = self._brain.chance
+        return {} if generator is None else save_rng(generator)
+
+    @chance.setter
+    def chance(self, position: Mapping[str, Any]) -> None:
+        generator = self._brain.chance
+        if generator is not None and position:
+            restore_rng(generator, position)
+
+    def _remembered(self, slots: int) -> NDArray[np.float32]:
+        memory = self._brain.memory
+        return np.pad(memory, ((0, max(slots - len(memory), 0)), (0, 0)))[:slots]
+
+
+def no_actions(slots: int, action: ActionSpec) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    """Returns columns (slots, continuous) and (slots, branches) of zeros."""
+    return np.zeros((slots, action.continuous), np.float32), np.zeros((slots, len(action.branches)), np.int64)
