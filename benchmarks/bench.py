@@ -39,7 +39,7 @@ CONFIGS = Path(__file__).resolve().parent.parent / "configs" / "ppo"
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One measured number."""
+    """A measured number."""
 
     what: str
     work: str
@@ -55,7 +55,7 @@ class Bench:
         self.device, self.repetitions, self.threads = torch.device(device), repetitions, threads
 
     def run(self) -> Iterator[Figure]:
-        """All figures, as they come."""
+        """Yields each figure once it is measured."""
         official = load(CONFIGS / "3DBall.yaml").settings.behaviors["3DBall"]
         wide = load(CONFIGS / "3DBall_4096.yaml").settings.behaviors["3DBall"]
         one = 1
@@ -74,7 +74,7 @@ class Bench:
             yield Figure("collect", "3DBall, 65,536 agents", one, 65_536 / tick, "agent-steps/s")
 
     def alone(self, names: list[str], areas: int) -> Iterator[Figure]:
-        """Environments by themselves, on one thread."""
+        """Yields the speed of environments without a policy, on one thread."""
         torch.set_num_threads(1)
         for name in names:
             env = palaestra.make(f"builtin:{name}", areas=areas, device=str(self.device))
@@ -83,7 +83,7 @@ class Bench:
             yield Figure("environment", f"{name}, {areas:,} areas, {rows:,} agents", 1, rate, "agent-steps/s")
 
     def playing(self, env: Env, ticks: int) -> float:
-        """Median seconds of one tick of an environment that random actions play; drawing them does not count."""
+        """Returns the median seconds of a tick with random actions, without the time to draw them."""
         chance = torch.Generator().manual_seed(0)
         steps = env.reset(0)
         seconds = []
@@ -97,7 +97,7 @@ class Bench:
         return statistics.median(seconds)
 
     def tick(self, agents: int, settings: BehaviorSettings, threads: int) -> float:
-        """Seconds of one tick: environment, policy, checks and rollout together."""
+        """Returns the seconds of a tick: environment, policy, checks and rollout together."""
         torch.set_num_threads(threads)
         env = palaestra.make("builtin:3DBall", areas=agents, device=str(self.device))
         collector = Collector(env, lambda name, spec: Learner(name, spec, settings, self.device, 0, False).seat, seed=0)
@@ -113,7 +113,7 @@ class Bench:
         return self.median(collect, max(2000 // ticks, 3)) / ticks
 
     def gradient(self, rows: int, settings: BehaviorSettings, threads: int) -> float:
-        """Seconds of one gradient step, optimizer included."""
+        """Returns the seconds of a gradient step, optimizer included."""
         torch.set_num_threads(threads)
         spec = palaestra.make("builtin:3DBall", areas=1).behaviors["3DBall"]
         trainer = PPO(spec, settings, self.device, 0)
@@ -136,7 +136,7 @@ class Bench:
         return self.median(learn, 5) / steps
 
     def end_to_end(self, config: str, agents: int, steps: int, threads: int) -> float:
-        """Agent-steps a second over whole periods of a real run, its first left out: it warms up."""
+        """Returns the agent-steps a second of a real run, without its first period, which warms up."""
         marks: list[tuple[float, int]] = []
         period = max(steps // 10, 1)
         with tempfile.TemporaryDirectory() as results:
@@ -156,7 +156,7 @@ class Bench:
         return (marks[-1][1] - marks[0][1]) / (marks[-1][0] - marks[0][0])
 
     def median(self, work: Callable[[], Any], repetitions: int) -> float:
-        """Median seconds of one call, the device waited for."""
+        """Returns the median seconds of a call, including the device's work."""
         work()
         seconds = []
         for _ in range(max(repetitions, self.repetitions)):
@@ -173,7 +173,7 @@ class Bench:
 
 
 def machine() -> dict[str, str | int]:
-    """What the figures were measured on."""
+    """Returns a description of the machine."""
     model = next((line.split(":")[1].strip() for line in _cpuinfo() if line.startswith("model name")), platform.processor())
     return {"processor": model, "cores": os.cpu_count() or 1, "python": platform.python_version(), "torch": torch.__version__}
 

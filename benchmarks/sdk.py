@@ -24,7 +24,7 @@ TICKS = 200
 
 
 class Mover(sdk.Agent):
-    """On a plane, drawn to where it is told to be."""
+    """Agent on a plane that is pulled to a given position."""
 
     behavior = sdk.Behavior("Mover", observations=8, continuous=2)
     decision_period = 1
@@ -46,13 +46,13 @@ class Mover(sdk.Agent):
 
 @sdk.game
 def movers(academy: sdk.Academy, agents: int = 1) -> None:
-    """Agents that go where they are told to be."""
+    """Agents that move to given positions."""
     for _ in range(agents):
         academy.add(Mover())
 
 
 def rate(env: Env, seconds: float) -> float:
-    """Agent-steps/s with the same actions on every tick, in the best stretch of TICKS."""
+    """Returns the agent-steps/s with the same actions on every tick, in the best stretch of TICKS."""
     import torch
 
     from palaestra.core.timestep import Action
@@ -69,7 +69,7 @@ def rate(env: Env, seconds: float) -> float:
 
 
 def measure(agents: int, areas: int, seconds: float, repeat: int) -> dict[str, float]:
-    """Of both ways; they take turns."""
+    """Measures both ways, alternating."""
     from palaestra.envs.unity.env import UnityEnv
     from palaestra.envs.unity.options import UnityOptions
 

@@ -1,4 +1,4 @@
-"""What self-play costs: agent-steps a second of training with it and without, taking turns in one process.
+"""The cost of self-play: agent-steps a second of training with and without it, alternating in one process.
 
     python benchmarks/self_play.py [--env Tennis] [--num-areas 256] [--seconds 20] [--rounds 3] [--json FILE]
 
@@ -42,7 +42,7 @@ def main() -> None:
 
 
 def rate(env: str, areas: int, seconds: float, self_play: dict[str, Any] | None) -> float:
-    """Of one run, its first two rollouts left out."""
+    """Returns the agent-steps a second of one run, without its first two rollouts."""
     block = {
         "trainer_type": "ppo",
         "hyperparameters": {"batch_size": 1024, "buffer_size": 20_480},

@@ -1,4 +1,4 @@
-"""Training a Unity game over the wire: agent-steps/s of ours, of the original toolkit and of a trainer that answers at once.
+"""Training a Unity game over the wire: agent-steps/s of Palaestra, of the original toolkit and of a trainer that answers at once.
 
     python benchmarks/wire.py GAME [--original MLAGENTS_LEARN] [--agents 12] [--config FILE] [--steps 60000] [--seconds 10]
 
@@ -28,7 +28,7 @@ SUMMARY = re.compile(r"Step: (\d+)\. Time Elapsed: ([\d.]+) s")
 
 
 def limit(game: str, seconds: float) -> float:
-    """Agent-steps/s of the game where every answer is the same zeros, sent at once."""
+    """Returns the agent-steps/s of the game if every answer is zeros, sent at once."""
     env = UnityEnv(UnityOptions(executable=game), tell=lambda *_: None)
     steps = env.reset(0)
     (name,) = steps
@@ -46,7 +46,7 @@ def limit(game: str, seconds: float) -> float:
 
 
 def trained(command: list[str], game: str, config: Path, folder: str, steps: int, threads: int) -> float:
-    """Agent-steps/s of a training, from what it prints."""
+    """Returns the agent-steps/s of a training, from its output."""
     text = re.sub(r"max_steps:.*", f"max_steps: {steps}", config.read_text())
     text = re.sub(r"summary_freq:.*", f"summary_freq: {max(steps // 10, 1000)}", text)
     own = Path(folder) / "config.yaml"
@@ -62,7 +62,7 @@ def trained(command: list[str], game: str, config: Path, folder: str, steps: int
 
 
 def main() -> None:
-    """Measures what was asked for."""
+    """Runs the measurements named on the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("game")
     parser.add_argument("--original", help="mlagents-learn of the original toolkit")

@@ -1,4 +1,4 @@
-"""Group members that leave on success: each agent looks for its own door and is gone once it stands in it.
+"""Group members that leave on success: each agent looks for its own door and leaves through it.
 
 An agent sees itself and its door, not its mates: whether it is the last one left must come from the critic. Usage: as examples/sdk_roll.py.
 """
@@ -11,7 +11,7 @@ CREW, STRIDE, REACH, TURNS = 3, 0.1, 0.12, 120
 
 
 class Walker(sdk.Agent):
-    """Walks along a line to its door."""
+    """Agent that walks along a line to its door."""
 
     behavior = sdk.Behavior("Doors", observations=2, branches=3)
     decision_period = 3
@@ -34,7 +34,7 @@ class Walker(sdk.Agent):
 
 
 class Room:
-    """The world of one group."""
+    """Area of one group."""
 
     def __init__(self, academy: sdk.Academy) -> None:
         self.crew = [academy.add(Walker()) for _ in range(CREW)]
@@ -48,7 +48,7 @@ class Room:
             self.group.register_agent(walker)
 
     def judge(self) -> None:
-        """Rewards the walkers that reached their doors: 0.1 of their own and 1 for the group, whose last member ends the episode."""
+        """Rewards the walkers that reached their doors with 0.1, and the group with 1; its last member ends the episode."""
         self.turn += 1
         for walker in list(self.group.agents):
             if abs(walker.at - walker.door) < REACH:

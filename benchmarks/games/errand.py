@@ -12,7 +12,7 @@ MOVES = ((0, -1), (0, 1), (-1, 0), (1, 0))  # up, down, left, right
 
 
 class Servant(sdk.Agent):
-    """Sees where it must go first and then, from where it is; chance opens one chest in twenty."""
+    """Agent that observes the key and the chest relative to itself; random actions open one chest in twenty."""
 
     behavior = sdk.Behavior("Errand", observations=5, branches=len(MOVES))
     decision_period = 1

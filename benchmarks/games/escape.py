@@ -1,4 +1,4 @@
-"""Sacrifice: somebody must hold the gate, and is lost, so that the others come through. Usage: as examples/sdk_roll.py."""
+"""Sacrifice: one agent must hold the gate, and is lost, so that the others get through. Usage: as examples/sdk_roll.py."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ CREW, LENGTH, TURNS = 3, 5, 20
 
 
 class Sailor(sdk.Agent):
-    """Walks along a passage: the lever of the gate is at its left end, the gate at its right one."""
+    """Agent in a passage: the lever of the gate is at its left end, the gate at its right end."""
 
     behavior = sdk.Behavior("Escape", observations=3 + 2 * (CREW - 1), branches=3)
     decision_period = 1
@@ -17,7 +17,7 @@ class Sailor(sdk.Agent):
         self.ship, self.at = ship, 0
 
     def collect_observations(self, sensor: sdk.VectorSensor) -> None:
-        """Itself, the gate, and of each mate whether and where it still walks."""
+        """Observes itself, the gate, and for each mate whether it is alive and where."""
         sensor.add(self.at / LENGTH, self.ship.open, self.ship.turn / TURNS)
         for mate in self.ship.crew:
             if mate is not self:
@@ -32,7 +32,7 @@ class Sailor(sdk.Agent):
 
 
 class Ship:
-    """The world of one group."""
+    """Area of one group."""
 
     def __init__(self, academy: sdk.Academy) -> None:
         self.academy, self.group = academy, sdk.Group()
@@ -40,7 +40,7 @@ class Ship:
         self.open, self.turn = False, 0
 
     def board(self) -> None:
-        """All are there again, each somewhere else and two steps from the lever at least, and the gate is shut."""
+        """Starts an episode: all agents at different places, at least two steps from the lever, and the gate shut."""
         self.open, self.turn = False, 0
         places = self.academy.random.sample(range(2 - LENGTH, LENGTH), CREW)
         for sailor, place in zip(self.crew, places, strict=True):
@@ -49,7 +49,7 @@ class Ship:
             sailor.at = place
 
     def judge(self) -> None:
-        """Whoever pulls the lever is lost, at once; the others win where all of them stand in the open gate."""
+        """Removes an agent that pulls the lever; the others win when all of them stand in the open gate."""
         self.turn += 1
         for sailor in self.group.agents:
             if sailor.at == -LENGTH:

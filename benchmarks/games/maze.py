@@ -9,7 +9,7 @@ MOVES = ((0, -1), (0, 1), (-1, 0), (1, 0))  # up, down, left, right
 
 
 class Mouse(sdk.Agent):
-    """Knows the square that it is on; chance comes to the end once in tens of thousands of episodes."""
+    """Agent that observes its square; random actions reach the end once in tens of thousands of episodes."""
 
     behavior = sdk.Behavior("Maze", observations=2 * SIDE, branches=len(MOVES))
     decision_period = 1
@@ -31,7 +31,7 @@ class Mouse(sdk.Agent):
 
     @staticmethod
     def gap(row: int) -> int:
-        """Where a row leads to the next: at the right and at the left in turn."""
+        """Returns the place where a row leads to the next: alternately at the right and at the left."""
         return SIDE - 1 if row % 2 == 0 else 0
 
     def heuristic(self, actions: sdk.Actions) -> None:

@@ -10,7 +10,7 @@ TURNS, PUSH, DRAG = 30, 0.05, 0.1
 
 
 class Puck(sdk.Agent):
-    """Pushes itself in two directions; each turn earns more the nearer it is to its mark."""
+    """Agent that accelerates in two directions; each turn earns more the nearer it is to its mark."""
 
     behavior = sdk.Behavior("Reach", observations=6, continuous=2)
     decision_period = 1

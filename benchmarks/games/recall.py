@@ -8,7 +8,7 @@ LIGHTS, WAIT = 2, 6
 
 
 class Watcher(sdk.Agent):
-    """Sees the light at its first decision alone, is asked at its last; a right answer earns 1, a wrong one costs 1."""
+    """Agent that sees the light at its first decision only and must name it at its last: 1 if right, -1 if wrong."""
 
     behavior = sdk.Behavior("Recall", observations=LIGHTS + 1, branches=LIGHTS)
     decision_period = 1

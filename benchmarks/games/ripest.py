@@ -1,4 +1,4 @@
-"""Variable length: now more, now fewer fruits hang around; the ripest must be picked. Usage: as examples/sdk_roll.py."""
+"""Variable length: the number of fruits changes; the ripest must be picked. Usage: as examples/sdk_roll.py."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ SIDES, MOST, TURNS = 4, 4, 10
 
 
 class Picker(sdk.Agent):
-    """Sees 1 to 4 fruits at each decision, each with its side and how ripe it is; picking the ripest earns 1."""
+    """Agent that sees 1 to 4 fruits at each decision, each with its side and ripeness; picking the ripest earns 1."""
 
     behavior = sdk.Behavior("Ripest", observations=1, branches=SIDES)
     decision_period = 1
@@ -21,7 +21,7 @@ class Picker(sdk.Agent):
         self.grow()
 
     def grow(self) -> None:
-        """Other fruits, in no order, no two on the same side."""
+        """Draws new fruits in random order, no two on the same side."""
         random = self.academy.random
         self.ripe = {side: random.random() for side in random.sample(range(SIDES), random.randint(1, MOST))}
 
@@ -39,7 +39,7 @@ class Picker(sdk.Agent):
             self.grow()
 
     def best(self) -> int:
-        """The side of the ripest."""
+        """Returns the side of the ripest fruit."""
         return max(self.ripe, key=lambda side: self.ripe[side])
 
     def heuristic(self, actions: sdk.Actions) -> None:

@@ -12,7 +12,7 @@ RED, BLUE = (220, 60, 60), (60, 60, 220)
 
 
 class Looker(sdk.Agent):
-    """Sees a new picture at each decision; naming the quarter of its spot earns 1."""
+    """Agent that sees a new image at each decision; naming the quarter of the red spot earns 1."""
 
     behavior = sdk.Behavior("Spot", branches=QUARTERS)
     decision_period = 1
@@ -25,7 +25,7 @@ class Looker(sdk.Agent):
         self.place()
 
     def place(self) -> None:
-        """Other spots: quarters count left to right, then downwards."""
+        """Draws new spots; quarters are numbered left to right, then downwards."""
         random, half = self.academy.random, SIDE // 2
         self.quarter, other = random.sample(range(QUARTERS), 2)
         self.picture = np.full((SIDE, SIDE, 3), random.randrange(200), np.uint8)

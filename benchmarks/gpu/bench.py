@@ -34,16 +34,16 @@ CONFIGS = ROOT / "configs"
 ON_GPU = torch.cuda.is_available()
 DEVICE = torch.device("cuda", 0) if ON_GPU else torch.device("cpu")
 SECONDS = 20.0 if ON_GPU else 2.0
-"""That a run is measured end to end, after its first summary."""
+"""Seconds for which a run is measured end to end, after its first summary."""
 GOAL, PATIENCE = 99.0, 120.0 if ON_GPU else 15.0
-"""Reward to reach, and the seconds after which it is not waited for any longer."""
+"""Reward to reach, and the time limit for it in seconds."""
 TICKS = 32
-"""Of a rollout: its decisions a slot."""
+"""Decisions of a slot in a rollout."""
 
 
 @dataclass
 class Work:
-    """One environment at one size, and what was measured of it: None where it was not."""
+    """Measurements of one environment at one size; None for those not taken."""
 
     env: str
     config: str
@@ -57,11 +57,11 @@ class Work:
 
     @property
     def size(self) -> int:
-        """Number of areas on this device."""
+        """Returns the number of areas on this device."""
         return self.areas if ON_GPU else self.small
 
     def settings(self) -> RunSettings:
-        """Its YAML, with rollouts and minibatches for so many agents."""
+        """Returns the environment's settings, with rollouts and minibatches for this number of agents."""
         loaded = load(CONFIGS / self.config).settings
         name = next(iter(loaded.behaviors))
         rows = TICKS * self.agents
@@ -118,7 +118,7 @@ def figure(rate: float | None) -> str:
 
 
 def collecting(work: Work) -> None:
-    """Environment, policy, checks and rollout together, by the median of several rollouts."""
+    """Measures environment, policy, checks and rollout together, as the median of several rollouts."""
     env = make_env(f"builtin:{work.env}", areas=work.size, device=str(DEVICE))
     work.agents = sum(int(step.acting.sum()) for step in env.reset(0).values())
     collector = make_collector(env, work.settings())
@@ -155,7 +155,7 @@ def empty(collector: Collector) -> None:
 
 
 def end_to_end(work: Work) -> None:
-    """A real run, its first summary left out: it warms up. Memory is the most that it held."""
+    """Measures a real run without its first summary, which warms up. Memory is the maximum that it used."""
     marks: list[tuple[float, int]] = []
 
     def note(summary: Any) -> bool:
@@ -176,7 +176,7 @@ def end_to_end(work: Work) -> None:
 
 
 def to_goal(work: Work) -> str:
-    """Seconds until a summary's mean reward has reached the goal."""
+    """Returns the seconds until a summary's mean reward reaches the goal."""
     reached: list[float] = []
     last: list[float] = []
 
@@ -191,7 +191,7 @@ def to_goal(work: Work) -> str:
 
 
 def train(work: Work, note: Callable[[Any], bool], summary_freq: int | None = None, *, own_batches: bool = False) -> None:
-    """A run that ends where `note` says so; `own_batches`: with the sizes of its YAML."""
+    """Runs a training that ends when `note` returns True; `own_batches` keeps the sizes of its YAML."""
     settings = load(CONFIGS / work.config).settings if own_batches else work.settings()
     tree = settings.model_dump(exclude_unset=True)
     for block in tree["behaviors"].values():
@@ -213,7 +213,7 @@ def train(work: Work, note: Callable[[Any], bool], summary_freq: int | None = No
 
 
 def profile(work: Work) -> str:
-    """The costliest operations of a rollout and its update."""
+    """Returns the most expensive operations of a rollout and its update."""
     from torch.profiler import ProfilerActivity
     from torch.profiler import profile as profiled
 
@@ -244,7 +244,7 @@ def profile(work: Work) -> str:
 
 
 def wait() -> None:
-    """Until the device has done all that it was given."""
+    """Waits until the device is idle."""
     if ON_GPU:
         torch.cuda.synchronize(DEVICE)
 
@@ -267,7 +267,7 @@ def measurements(report: Report) -> Iterator[tuple[str, Callable[[], None]]]:
 
 
 def main() -> int:
-    """1 where something could not be measured."""
+    """Runs all measurements. Returns 1 if something could not be measured."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\nusage")[0] if __doc__ else None)
     parser.add_argument("--out", type=Path, default=Path("results/bench-gpu.md"), metavar="FILE", help="report (default: %(default)s)")
     report = Report(parser.parse_args().out)

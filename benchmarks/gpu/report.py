@@ -17,11 +17,11 @@ import warp
 
 ROOT = Path(__file__).resolve().parents[2]
 MINUTES = 10.0
-"""Within which each of the two commands is done."""
+"""Time limit of each of the two commands."""
 
 
 def heading(title: str, seconds: float) -> str:
-    """Title, what it was measured on, and whether that was a GPU at all."""
+    """Returns the title, the machine, and whether it has a GPU at all."""
     lines = [f"# {title}", ""]
     if not torch.cuda.is_available():
         lines += [
@@ -34,7 +34,7 @@ def heading(title: str, seconds: float) -> str:
 
 
 def machine() -> dict[str, str]:
-    """Processor, device, driver and the libraries that matter."""
+    """Returns the processor, device, driver and main libraries."""
     facts = {
         "processor": f"{processor()}, {os.cpu_count()} cores, {psutil.virtual_memory().total / 2**30:.0f} GiB",
         "system": f"{platform.platform()}, Python {platform.python_version()}",
@@ -56,7 +56,7 @@ def processor() -> str:
 
 
 def driver() -> str:
-    """The driver's version, as nvidia-smi says it."""
+    """Returns the driver's version as nvidia-smi reports it."""
     if shutil.which("nvidia-smi") is None:
         return "unknown (no nvidia-smi)"
     query = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader", "--id=0"]
@@ -64,7 +64,7 @@ def driver() -> str:
 
 
 def commit() -> str:
-    """The commit, and whether files differ from it."""
+    """Returns the commit, and whether files differ from it."""
 
     def git(*words: str) -> str:
         return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True).stdout.strip()
@@ -74,13 +74,13 @@ def commit() -> str:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
-    """A Markdown table, a line each."""
+    """Returns the lines of a Markdown table."""
     lines = [head, ["---"] * len(head), *rows]
     return ["| " + " | ".join(str(cell).replace("|", "\\|").replace("\n", " ") for cell in line) + " |" for line in lines]
 
 
 def write(file: Path, lines: Iterable[str]) -> None:
-    """Writes a report and says where."""
+    """Writes a report and prints its path."""
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text("\n".join(lines) + "\n", encoding="utf-8")
     print(f"wrote {file}")

@@ -19,7 +19,7 @@ from report import MINUTES, ROOT, heading, table, write
 
 
 def main() -> int:
-    """pytest's exit status; 1 where the time was up."""
+    """Runs the tests. Returns pytest's exit status, or 1 if the time was up."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("results/test-gpu.md"), metavar="FILE", help="report (default: %(default)s)")
     options, others = parser.parse_known_args()
@@ -44,7 +44,7 @@ def main() -> int:
 
 
 def follow(process: subprocess.Popen[str], out: object, deadline: float) -> int | None:
-    """Shows what it prints, and keeps it in a file; its exit status, or None where it had to be ended at the deadline."""
+    """Runs a command, prints its output and writes it to a file. Returns its exit status, or None if it was stopped at the deadline."""
     import threading
 
     stopped = threading.Event()
@@ -66,7 +66,7 @@ def follow(process: subprocess.Popen[str], out: object, deadline: float) -> int 
 
 
 def outcomes(file: Path) -> list[tuple[str, str, float, str]]:
-    """Name, outcome, seconds and reason of each test that pytest noted."""
+    """Returns name, outcome, seconds and reason of each test from pytest's report."""
     found = []
     for case in ElementTree.parse(file).iter("testcase") if file.exists() else ():
         problem = next((child for child in case if child.tag in ("failure", "error", "skipped")), None)
@@ -77,7 +77,7 @@ def outcomes(file: Path) -> list[tuple[str, str, float, str]]:
 
 
 def unfinished(text: str) -> list[tuple[str, str, float, str]]:
-    """The same, out of the lines that pytest had printed."""
+    """Returns the same from the lines that pytest printed."""
     words = (line.split() for line in text.splitlines() if "::" in line)
     return [
         (line[0].partition("::")[2], line[1].lower(), 0.0, "")

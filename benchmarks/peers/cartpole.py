@@ -13,7 +13,7 @@ TRACK, TILT, MAX_TICKS = 2.4, np.deg2rad(12), 500
 
 
 class CartPole:
-    """Restarts an episode on the tick it ends, so `obs` then shows the new one."""
+    """Vector environment that restarts an episode on the tick it ends, so `obs` then shows the new one."""
 
     def __init__(self, copies: int, seed: int) -> None:
         self.copies = copies
@@ -26,7 +26,7 @@ class CartPole:
         return self._state.T.copy()
 
     def step(self, right: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.int64]]:
-        """Pushes each cart. Gives terminated (S,), truncated (S,) and the lengths of the episodes that ended."""
+        """Pushes each cart. Returns terminated (S,), truncated (S,) and the lengths of the episodes that ended."""
         x, speed, angle, spin = self._state
         cos, sin = np.cos(angle), np.sin(angle)
         push = (np.where(right, PUSH, -PUSH) + POLE * HALF_LENGTH * spin**2 * sin) / (CART + POLE)

@@ -24,7 +24,7 @@ COPIES, TICKS = 256, 32
 
 
 def settings(seed: int) -> dict:
-    """Found by search: its own for this game are for 4,096 copies, with a minibatch larger than a rollout of 256 (README.md)."""
+    """Settings found by search: PufferLib's own are for 4,096 copies, with a minibatch larger than a rollout of 256 (README.md)."""
     return {
         "seed": seed,
         "torch_deterministic": True,
@@ -63,7 +63,7 @@ def settings(seed: int) -> dict:
 
 class Quiet(PuffeRL):
     def print_dashboard(self, *args: object, **kwargs: object) -> None:
-        """Draws nothing: the table of its terminal is no part of training."""
+        """Draws nothing: the terminal dashboard is not part of training."""
 
 
 def main(seed: int) -> None:

@@ -23,7 +23,7 @@ COPIES, TICKS = 64, 32
 
 
 class Discrete(Distribution):
-    """One of two actions, as a column (S, 1) of 0 and 1."""
+    """Categorical distribution over two actions, as a column (S, 1) of 0 and 1."""
 
     input_dim = 2
 

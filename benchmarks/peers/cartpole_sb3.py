@@ -14,7 +14,7 @@ BUDGET = 100_000  # the zoo's: learning rate and clip range fall to 0 over it
 
 
 class Watch(BaseCallback):
-    """Takes each episode's return from SB3's own monitor and stops at the goal."""
+    """Reads each episode's return from SB3's own monitor and stops at the goal."""
 
     def __init__(self, race: Race) -> None:
         super().__init__()

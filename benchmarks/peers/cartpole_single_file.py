@@ -38,7 +38,7 @@ class Learner:
 
     @torch.no_grad()
     def collect(self) -> tuple[Tensor, ...]:
-        """Plays TICKS ticks: obs, action, log_prob, advantage and return of each decision, in rows."""
+        """Plays TICKS ticks. Returns obs, action, log_prob, advantage and return of each decision, in rows."""
         obs, actions, log_probs = torch.zeros(TICKS, COPIES, 4), torch.zeros(TICKS, COPIES), torch.zeros(TICKS, COPIES)
         values, rewards, ends = torch.zeros(TICKS + 1, COPIES), torch.zeros(TICKS, COPIES), torch.zeros(TICKS, COPIES)
         for t in range(TICKS):
@@ -64,7 +64,7 @@ class Learner:
         return obs.flatten(0, 1), actions.flatten(), log_probs.flatten(), advantages.flatten(), returns.flatten()
 
     def update(self, rows: tuple[Tensor, ...], left: float) -> None:
-        """EPOCHS gradient steps, each over all rows (the zoo's minibatch is the whole rollout)."""
+        """Takes EPOCHS gradient steps, each over all rows (the zoo's minibatch is the whole rollout)."""
         obs, actions, old, advantages, returns = rows
         self.optimizer.param_groups[0]["lr"] = RATE * left
         advantages = (advantages - advantages.mean()) / (advantages.std() + 1e-8)

@@ -24,7 +24,7 @@ COPIES, TICKS, EPOCHS, BUDGET = 8, 32, 20, 150_000
 
 
 class Watched(gymnasium.vector.VectorWrapper):
-    """Tells the race of every episode; skrl's own counters wait for its next report."""
+    """Reports every episode to the race; skrl's own counters wait for its next report."""
 
     def __init__(self, env: gymnasium.vector.VectorEnv, race: Race) -> None:
         super().__init__(env)

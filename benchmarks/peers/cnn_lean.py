@@ -11,7 +11,7 @@ from updates import ACTIONS, EPOCHS, FEATURES, IMAGE, IMAGES, report
 
 
 class Agent(nn.Module):
-    """Actor and critic on one encoder."""
+    """Actor and critic that share an encoder."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -20,7 +20,7 @@ class Agent(nn.Module):
         self.mean, self.value, self.log_std = nn.Linear(FEATURES, ACTIONS), nn.Linear(FEATURES, 1), nn.Parameter(torch.zeros(ACTIONS))
 
     def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
-        """Means and values."""
+        """Returns means and values."""
         features = self.encoder(images)
         return self.mean(features), self.value(features)
 

@@ -13,7 +13,7 @@ from updates import ACTIONS, EPOCHS, FEATURES, IMAGE, IMAGES, report
 
 
 class Spaces(gymnasium.Env):
-    """Only the shapes: it is never stepped."""
+    """Environment with the shapes only; it is never stepped."""
 
     observation_space = gymnasium.spaces.Box(0, 255, IMAGE, np.uint8)
     action_space = gymnasium.spaces.Box(-1, 1, (ACTIONS,), np.float32)

@@ -10,19 +10,19 @@ from updates import ACTIONS, EPOCHS, NUMBERS, SLOTS, STEPS, UNITS, report
 
 
 class Body(nn.Module):
-    """A layer and an LSTM."""
+    """A hidden layer and an LSTM."""
 
     def __init__(self) -> None:
         super().__init__()
         self.layer, self.lstm = nn.Linear(NUMBERS, UNITS), nn.LSTM(UNITS, UNITS)
 
     def forward(self, x: Tensor, state: tuple[Tensor, Tensor]) -> Tensor:
-        """(T, N, numbers) to (T * N, units)."""
+        """Maps (T, N, numbers) to (T * N, units)."""
         return self.lstm(nn.functional.silu(self.layer(x)), state)[0].flatten(0, 1)
 
 
 class Agent(nn.Module):
-    """Actor and critic, apart or with one body."""
+    """Actor and critic with separate bodies or a shared one."""
 
     def __init__(self, networks: int) -> None:
         super().__init__()
@@ -30,13 +30,13 @@ class Agent(nn.Module):
         self.mean, self.value, self.log_std = nn.Linear(UNITS, ACTIONS), nn.Linear(UNITS, 1), nn.Parameter(torch.zeros(ACTIONS))
 
     def forward(self, x: Tensor, state: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
-        """Means and values."""
+        """Returns means and values."""
         features = [body(x, state) for body in self.bodies]
         return self.mean(features[0]), self.value(features[-1])
 
 
 def loss_of(mean: Tensor, log_std: Tensor, value: Tensor, batch: list[Tensor]) -> Tensor:
-    """The clipped loss with its value and entropy parts."""
+    """Returns the clipped loss with its value and entropy terms."""
     action, old_log_prob, advantage, target = batch
     normal = torch.distributions.Normal(mean, log_std.exp(), validate_args=False)
     ratio = (normal.log_prob(action).sum(1) - old_log_prob).exp()

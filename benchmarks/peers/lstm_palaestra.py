@@ -23,14 +23,14 @@ COEFFICIENTS = Coefficients(clip_range=0.2, entropy_coef=0.01, value_coef=0.5, c
 
 
 def made(obs: ObsSpec, hyper: dict, network: dict) -> PPO:
-    """A trainer of one behavior."""
+    """Returns a trainer for one behavior."""
     behavior = {"trainer_type": "ppo", "hyperparameters": {"max_grad_norm": 0.5, **hyper}, "network_settings": network}
     settings = load({"behaviors": {"Any": behavior}}).settings.behaviors["Any"]
     return PPO(BehaviorSpec((obs,), ActionSpec(ACTIONS)), settings, torch.device("cpu"), 0)
 
 
 def random_rows(inputs: tuple[Tensor, ...]) -> Minibatch:
-    """Decisions at random, those of these prepared observations (N, ...)."""
+    """Returns random decisions for these prepared observations (N, ...)."""
     count = len(inputs[0])
     action, log_prob = torch.randn(count, ACTIONS), torch.full((count, ACTIONS), -1.4)
     numbers = torch.randn(3, count, 1)
@@ -38,7 +38,7 @@ def random_rows(inputs: tuple[Tensor, ...]) -> Minibatch:
 
 
 def endless_rollout(time: int, slots: int) -> Rollout:
-    """Decisions of which none ends an episode; nothing but that matters here."""
+    """Returns a rollout in which no episode ends; its values do not matter here."""
     zeros, none = torch.zeros(time, slots), torch.zeros(0, dtype=torch.int64)
     no, nobody, empty = zeros.bool(), torch.zeros(slots, dtype=torch.int64), torch.zeros(time, slots, 0)
     sample = Action(empty, empty.long())

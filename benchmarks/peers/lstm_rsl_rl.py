@@ -15,7 +15,7 @@ from updates import ACTIONS, EPOCHS, NUMBERS, SLOTS, STEPS, UNITS, report
 
 
 class Noise(VecEnv):
-    """Observations at random: only the update is measured."""
+    """Environment with random observations: only the update is measured."""
 
     num_envs, num_actions, max_episode_length, device, cfg = SLOTS, ACTIONS, 1000, "cpu", {}
     episode_length_buf = torch.zeros(SLOTS, dtype=torch.long)
@@ -28,7 +28,7 @@ class Noise(VecEnv):
 
 
 def config(minibatch: int) -> dict:
-    """The layer lies behind the LSTM."""
+    """Network whose hidden layer follows the LSTM."""
     net = {"class_name": "RNNModel", "hidden_dims": [UNITS], "rnn_type": "lstm", "rnn_hidden_dim": UNITS, "rnn_num_layers": 1}
     algorithm = {"class_name": "PPO", "num_learning_epochs": EPOCHS, "num_mini_batches": STEPS * SLOTS // minibatch}
     return {

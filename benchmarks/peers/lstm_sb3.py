@@ -14,7 +14,7 @@ from updates import ACTIONS, EPOCHS, NUMBERS, SLOTS, STEPS, UNITS, report
 
 
 class Spaces(gymnasium.Env):
-    """Only the shapes: it is never stepped."""
+    """Environment with the shapes only; it is never stepped."""
 
     observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (NUMBERS,), np.float32)
     action_space = gymnasium.spaces.Box(-1, 1, (ACTIONS,), np.float32)

@@ -1,4 +1,4 @@
-"""The finish line every CartPole peer shares: 475 over the last 100 episodes, and what it cost to get there."""
+"""The finish line of all CartPole peers: a mean of 475 over the last 100 episodes, and the time to reach it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ WINDOW = 100
 
 
 class Finished(Exception):
-    """The goal is reached, or the peer has used up its environment steps."""
+    """Raised when the goal is reached or the environment steps are used up."""
 
 
 class Race:
@@ -25,14 +25,14 @@ class Race:
         self._setup_cpu = self._wall = 0.0
 
     def start(self) -> None:
-        """Ends the set-up: imports, environments and networks are not counted against a peer."""
+        """Starts the clock: imports and the creation of environments and networks are not counted."""
         self._setup_cpu, self._wall = _cpu_seconds(), time.perf_counter()
 
     def took(self, env_steps: int) -> None:
         self.env_steps += env_steps
 
     def ended(self, episode_return: float, episodes: int = 1) -> None:
-        """`episodes` that ended with this return, or with this mean."""
+        """Records `episodes` that ended with this return, or with this mean."""
         self._returns.extend([episode_return] * min(episodes, WINDOW))
 
     @property
@@ -48,7 +48,7 @@ class Race:
         return self.reached or self.env_steps >= self.max_env_steps
 
     def check(self) -> None:
-        """Raises Finished when over."""
+        """Raises Finished if the race is over."""
         if self.over:
             raise Finished
 
@@ -68,6 +68,6 @@ class Race:
 
 
 def _cpu_seconds() -> float:
-    """CPU seconds of this process since it began, and of its children that have ended."""
+    """Returns the CPU seconds of this process and of its children that have ended."""
     times = os.times()
     return time.process_time() + times.children_user + times.children_system

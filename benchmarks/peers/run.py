@@ -43,7 +43,7 @@ Result = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One process: a peer's script and its arguments."""
+    """A process to run: a peer's script and its arguments."""
 
     work: str
     peer: str
@@ -75,7 +75,7 @@ def jobs(options: argparse.Namespace) -> Iterator[Job]:
 
 
 def interpreters(peers: set[str], options: argparse.Namespace) -> dict[str, Path]:
-    """The python of each peer, built where missing; a peer that cannot be built here is named and left out."""
+    """Returns the python of each peer, built if missing. A peer that cannot be built here is reported and left out."""
     own = ROOT / ".venv/bin/python"
     found = {}
     for peer in sorted(peers):
@@ -91,7 +91,7 @@ def _venv(peer: str, options: argparse.Namespace) -> Path:
 
 
 def run(job: Job, python: Path) -> Result | None:
-    """What the script reports, or None with the end of its errors on stderr."""
+    """Returns the script's report, or None after printing the end of its errors to stderr."""
     command = [os.path.abspath(python), os.path.abspath(job.script), *job.arguments]
     load, one_thread = os.getloadavg()[0], {**os.environ, **ONE_THREAD}
     try:
@@ -121,7 +121,7 @@ def machine(pythons: Mapping[str, Path]) -> dict[str, Any]:
 
 
 def table(results: Sequence[Result]) -> str:
-    """Medians as Markdown, one table a work."""
+    """Returns the medians as Markdown, one table for each kind of work."""
     parts = []
     for work, columns in COLUMNS.items():
         groups: dict[tuple[str, ...], list[Result]] = {}

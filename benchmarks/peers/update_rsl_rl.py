@@ -20,7 +20,7 @@ ROWS = COPIES * TICKS
 
 
 class Noise(VecEnv):
-    """Observations at random: only the update is measured."""
+    """Environment with random observations: only the update is measured."""
 
     num_envs, num_actions, max_episode_length, device, cfg = COPIES, 2, 1000, "cpu", {}
     episode_length_buf = torch.zeros(COPIES, dtype=torch.long)

@@ -17,7 +17,7 @@ ROWS, EPOCHS, ROUNDS = 12_288, 3, 4
 
 
 class Spaces(gymnasium.Env):
-    """Only the shapes: it is never stepped."""
+    """Environment with the shapes only; it is never stepped."""
 
     observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (8,), np.float32)
     action_space = gymnasium.spaces.Box(-1, 1, (2,), np.float32)

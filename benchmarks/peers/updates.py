@@ -1,4 +1,4 @@
-"""What the update works of large networks share: shapes, the loop that is timed, and the line that is printed.
+"""Shared by the update benchmarks of large networks: shapes, the timed loop, and the printed line.
 
 lstm: 128 numbers, actor and critic each a layer of 128 and an LSTM of 128 (`networks` 2), or one of them for both (1).
 cnn: images of 3 x 84 x 84, the convolutions of Mnih et al. 2015 (https://doi.org/10.1038/nature14236) for both, 512 units.

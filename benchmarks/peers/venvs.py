@@ -25,7 +25,7 @@ TORCH = "torch==2.13.0"
 
 @dataclass(frozen=True, slots=True)
 class Pins:
-    """What goes into a peer's environment, in this order."""
+    """Packages of a peer's environment, in order of installation."""
 
     packages: tuple[str, ...]
     bare: tuple[str, ...] = ()  # installed without what they ask for: they would drag in another torch, or far too much
@@ -33,7 +33,7 @@ class Pins:
 
 
 class MissingPeerFilesError(Exception):
-    """The scripts that build and run the original toolkit are not where they were looked for."""
+    """Raised if the scripts that build and run the original toolkit are missing."""
 
     def __init__(self, folder: Path, name: str) -> None:
         super().__init__(
@@ -94,7 +94,7 @@ PEERS: dict[str, Pins] = {
 
 
 def ensure(peer: str, cache: Path, peer_files: Path) -> Path:
-    """The peer's python, its environment built where it is missing or was built from other pins.
+    """Returns the peer's python, after building its environment if it is missing or was built from other pins.
 
     Raises MissingPeerFilesError for `original` when its scripts are absent, CalledProcessError when an install fails.
     """

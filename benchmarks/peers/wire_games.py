@@ -32,9 +32,9 @@ from palaestra.sdk.__main__ import pack
 
 GAMES = Path(__file__).resolve().parents[1] / "games"
 BARS = {"recall": 0.8, "spot": 9.0, "ripest": 8.5, "reach": 22.0, "maze": 0.8, "escape": 0.7, "errand": 0.8}
-"""Mean reward of an episode, or of a group's. By their rules the games earn 1, 10, 10, 25, 1, 1 and 1, by chance 0, 2.5, 2.5, -11 and 0."""
+"""Mean reward of an episode, or of a group's. Heuristics earn 1, 10, 10, 25, 1, 1 and 1, random actions 0, 2.5, 2.5, -11 and 0."""
 DEMONSTRATED = {"errand": 60}
-"""Episodes of the heuristic in GAME.demo, beside which a game is trained."""
+"""Number of the heuristic's episodes in GAME.demo, for games that are trained with demonstrations."""
 PALAESTRA = str(Path(sys.executable).with_name("palaestra"))
 OURS, ORIGINAL = "palaestra", "original"
 SUMMARY = re.compile(r"Step: (\d+)\. Time Elapsed: ([\d.]+) s\. Mean Reward: (-?[\d.]+?)\. (?:Mean Group Reward: (-?[\d.]+?)\. )?")
@@ -43,7 +43,7 @@ FIGURES = ("decisions", "wall_s", "cpu_s", "learning_s")
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One run."""
+    """Result of one run."""
 
     game: str
     trainer: str
@@ -57,7 +57,7 @@ class Outcome:
 
 
 def raced(trainer: str, command: list[str], game: str, seed: int, folder: Path) -> Outcome:
-    """Trains until the bar or the settings' `max_steps`."""
+    """Trains until the target reward or the settings' `max_steps`."""
     if game in DEMONSTRATED:
         record(game, folder / f"{game}.demo")
     if trainer == OURS:
@@ -89,26 +89,26 @@ def raced(trainer: str, command: list[str], game: str, seed: int, folder: Path) 
 
 
 def record(game: str, path: Path) -> None:
-    """Episodes of a game's heuristic, the same each time."""
+    """Records episodes of a game's heuristic, the same each time."""
     words = [PALAESTRA, "record", "--demo", f"--env=python:{game}:{game}", "--brain=heuristic", f"--demo-out={path}"]
     subprocess.run([*words, f"--episodes={DEMONSTRATED[game]}", "--seed=0"], cwd=GAMES, check=True, stdout=subprocess.DEVNULL)
 
 
 def cpu_seconds(root: int) -> float:
-    """Of a process and of those that it started, as they run."""
+    """Returns the CPU seconds of a running process and its children."""
     processes = [psutil.Process(root), *psutil.Process(root).children(recursive=True)]
     return sum(times.user + times.system for times in (process.cpu_times() for process in processes))
 
 
 def free_port() -> int:
-    """The original takes no port from the system."""
+    """Returns a free port: the original does not choose one itself."""
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         return one.getsockname()[1]
 
 
 def table(outcomes: Iterable[Outcome]) -> str:
-    """Medians over the seeds as Markdown, and ours in units of the original's."""
+    """Returns the medians over the seeds as Markdown, and ours in units of the original's."""
     groups: dict[tuple[str, str], list[Outcome]] = {}
     for outcome in outcomes:
         groups.setdefault((outcome.game, outcome.trainer), []).append(outcome)
@@ -123,17 +123,17 @@ def table(outcomes: Iterable[Outcome]) -> str:
 
 
 def median(runs: Iterable[Outcome], name: str) -> float:
-    """Of one figure over runs."""
+    """Returns the median of one figure over runs."""
     return statistics.median(getattr(run, name) for run in runs)
 
 
 def words(figures: Iterable[float], digits: int) -> str:
-    """Cells of a table."""
+    """Returns the cells of a table row."""
     return " | ".join(f"{figure:,.{digits}f}" for figure in figures)
 
 
 def main() -> None:
-    """Runs what was asked for."""
+    """Runs the games named on the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--games", nargs="+", choices=list(BARS), default=list(BARS))
     parser.add_argument("--trainers", nargs="+", choices=[ORIGINAL, OURS], default=[ORIGINAL, OURS])
