@@ -73,13 +73,15 @@ assert "torch" not in sys.modules
 """
 CURVES = """
 from pathlib import Path
-from palaestra.runtime.logging.sinks import JSONLSink
-from palaestra.runtime.logging.tracker import Tracker
-tracker = Tracker([JSONLSink(Path("results/drawn"), {})])
+from palaestra.runtime.logging.statistics import Statistics
+from palaestra.runtime.logging.tracker import TrackedRun
+from palaestra.runtime.logging.trackers import JSONLTracker
+from palaestra.runtime.settings import RunSettings
+statistics = Statistics({"jsonl": JSONLTracker(TrackedRun(Path("results/drawn"), RunSettings(), {}))})
 for step in (10, 20, 30):
-    tracker.episodes("Basic", [step / 10], [5])
-    tracker.summarize("Basic", step, elapsed=step, training=True)
-tracker.close()
+    statistics.episodes("Basic", [step / 10], [5])
+    statistics.summarize("Basic", step, elapsed=step, training=True)
+statistics.close()
 """
 
 

@@ -23,7 +23,7 @@ def names() -> str:
     for contract in (Env, Trainer):
         lines += [f"{contract.__name__}.{name}: {kind}" for name, kind in contract.__annotations__.items()]
         lines += [f"{contract.__name__}.{name}{_signature(method)}" for name, method in vars(contract).items() if _public(name, method)]
-    for group in ("palaestra.brains", "palaestra.encoders", "palaestra.envs", "palaestra.trainers"):
+    for group in ("palaestra.brains", "palaestra.encoders", "palaestra.envs", "palaestra.trackers", "palaestra.trainers"):
         lines += sorted(f"{group}: {point.name} = {point.value}" for point in entry_points(group=group))
     return "\n".join(lines) + "\n"
 

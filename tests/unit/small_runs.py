@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import json
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 import yaml
 
+from palaestra.runtime.logging.tracker import TrackedRun
+from palaestra.runtime.settings import BehaviorSettings, RunSettings
 from palaestra.runtime.storage.checkpoints import Checkpoints
 
 
@@ -23,6 +27,11 @@ def settings(behavior: str, max_steps: int = 300, **rest: Any) -> dict[str, Any]
         **rest,
     }
     return {"behaviors": {behavior: block}}
+
+
+def tracked_run(folder: Path, resumed: Mapping[str, int] | None = None, info: Callable[[str], object] = print, **rest: Any) -> TrackedRun:
+    """The run that a tracker is made for, with default settings."""
+    return TrackedRun(folder, RunSettings(default_settings=BehaviorSettings()), resumed or {}, info, **rest)
 
 
 def write(file: str, tree: dict[str, Any]) -> str:
@@ -55,3 +64,12 @@ def differences(left: Any, right: Any, at: str = "") -> list[str]:
     if isinstance(left, (list, tuple)) and type(left) is type(right) and len(left) == len(right):
         return [place for i, pair in enumerate(zip(left, right, strict=True)) for place in differences(*pair, f"{at}[{i}]")]
     return [] if type(left) is type(right) and left == right else [f"{at}: {left!r} and {right!r}"]
+
+
+def forge(checkpoint: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    """Changes a manifest and seals it as a run would."""
+    body = json.loads((checkpoint / "manifest.json").read_text())
+    del body["sha256"]
+    change(body)
+    seal = hashlib.sha256(json.dumps(body).encode()).hexdigest()
+    (checkpoint / "manifest.json").write_text(json.dumps({**body, "sha256": seal}))

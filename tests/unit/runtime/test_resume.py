@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_runs import contents, differences, settings, state
-from test_checkpoints import forge
+from small_runs import contents, differences, forge, settings, state
 from tiny_envs import Scripted
 
 import palaestra

@@ -15,7 +15,7 @@ from test_self_play_runs import config, contender_of, train
 from tiny_envs import table
 
 from palaestra.runtime.logging.console import Console
-from palaestra.runtime.logging.tracker import Tracker
+from palaestra.runtime.logging.statistics import Statistics
 from palaestra.runtime.self_play.match_ratings import Match, MatchRatings
 from palaestra.runtime.self_play.self_play_behavior import SelfPlayBehavior
 from palaestra.runtime.storage.snapshots import SnapshotFiles
@@ -114,7 +114,7 @@ def rated(players: list[int], rewards: list[float]) -> dict[int, Skill]:
     player = Player({number: Skill(deviation=2.0) for number in set(players)})
     game = Match([("Fighter", team) for team in range(3)], {"": np.array([players])}, {"Fighter": np.arange(3)}, False, {})
     step = replace(table(torch.zeros(3, 1), terminated=[0, 1, 2]), reward=torch.tensor(rewards), area=torch.zeros(3, dtype=torch.int64))
-    MatchRatings(Tracker([]), Console(debug=False)).of_areas(
+    MatchRatings(Statistics(), Console(debug=False)).of_areas(
         game, {"Fighter": step}, torch.ones(1) > 0, {"Fighter": cast(SelfPlayBehavior, player)}
     )
     return player.skills

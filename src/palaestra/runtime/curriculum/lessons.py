@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from palaestra.runtime.collect.episodes import Episodes
     from palaestra.runtime.collect.learner import Learner
     from palaestra.runtime.logging.console import Console
-    from palaestra.runtime.logging.tracker import Summary, Tracker
+    from palaestra.runtime.logging.statistics import Statistics
+    from palaestra.runtime.logging.tracker import Summary
 
 LOOK_EVERY = 32
 """Ticks between two looks at what was measured."""
@@ -102,10 +103,10 @@ class Lessons:
                     f"{nearest(criterion.measure, summary.values)} (there are: {', '.join(summary.values)})"
                 )
 
-    def note(self, tracker: Tracker, behavior: str) -> None:
+    def note(self, statistics: Statistics, behavior: str) -> None:
         """Has a summary hold the lessons."""
         for name, number in self.numbers.items():
-            tracker.latest(behavior, f"Environment/Lesson Number/{name}", number)
+            statistics.latest(behavior, f"Environment/Lesson Number/{name}", number)
 
     def look(self, learners: Mapping[str, Learner], ratings: Mapping[str, float]) -> list[CompletionCriteriaSettings]:
         """Changes the lessons that have been learned, where a look is due; gives what they had to meet."""

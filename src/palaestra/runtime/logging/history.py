@@ -15,7 +15,7 @@ import numpy as np
 
 from palaestra.core.errors import RunError
 from palaestra.core.files import explain
-from palaestra.runtime.logging.sinks import METRICS
+from palaestra.runtime.logging.trackers import METRICS
 
 _HEAD = frozenset(("behavior", "step", "time", "elapsed", "training", "episodes", "std"))
 

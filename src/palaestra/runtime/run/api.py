@@ -22,9 +22,11 @@ from palaestra.runtime.environments.custom_envs import given_env
 from palaestra.runtime.environments.make import EDITOR, is_game, make_env
 from palaestra.runtime.environments.unity_games import game_settings
 from palaestra.runtime.logging.console import Console
-from palaestra.runtime.logging.sinks import ConsoleSink, GaugeSink, JSONLSink, TensorBoardSink
+from palaestra.runtime.logging.statistics import Statistics
 from palaestra.runtime.logging.timers import Timers
-from palaestra.runtime.logging.tracker import Sink, Tracker
+from palaestra.runtime.logging.tracker import TrackedRun, Tracker
+from palaestra.runtime.logging.tracker_plugins import find_trackers, make_trackers
+from palaestra.runtime.logging.trackers import ConsoleTracker, GaugeTracker
 from palaestra.runtime.logging.waiting import WaitingNotice
 from palaestra.runtime.run import report
 from palaestra.runtime.run.loop import Callback
@@ -133,6 +135,7 @@ def learn(
             if loaded.settings.checkpoint_settings.resume:
                 folder.must_exist("resume")
             folder.lock = stack.enter_context(sole_writer(folder.path, console.warning))
+        found = find_trackers(loaded.settings)
         checkpoint = starting_point(folder, loaded.settings, console)
         settings = seeded(loaded.settings, checkpoint)
         with WaitingNotice(f"opening {settings.env_settings.env_path or EDITOR}", console.info):
@@ -142,9 +145,10 @@ def learn(
         if unfit := list(misfits(world, settings.environment_parameters)):
             raise loaded.refusal(unfit, "parameters are not taken by the environment")
         timers = Timers()
-        tracker = stack.enter_context(closing(Tracker(sinks(folder, settings, checkpoint, console, timers), console.warning)))
+        shown = {**trackers(found, folder, settings, checkpoint, console), "gauges": GaugeTracker(timers)}
+        statistics = stack.enter_context(closing(Statistics(shown, console.warning)))
         with first_wait(settings, env is None, console):
-            run = Run(settings, folder, world, tracker, console, timers, checkpoint)
+            run = Run(settings, folder, world, statistics, console, timers, checkpoint)
         check_lessons(run, loaded)
         check_teachers(run, loaded)
         warn_of_unused_blocks(run, loaded)
@@ -296,13 +300,14 @@ def starting_point(folder: RunFolder, settings: RunSettings, console: Console) -
     return checkpoint
 
 
-def sinks(folder: RunFolder, settings: RunSettings, checkpoint: Checkpoint | None, console: Console, timers: Timers) -> list[Sink]:
-    """Where summaries go: a run that only plays leaves no trace in its folder."""
-    shown: list[Sink] = [ConsoleSink(console.info, console.debug), GaugeSink(timers)]
+def trackers(
+    found: Mapping[str, Callable[..., Tracker]], folder: RunFolder, settings: RunSettings, checkpoint: Checkpoint | None, console: Console
+) -> dict[str, Tracker]:
+    """Makes the trackers of a run; one that only plays has the console alone, since it leaves no trace in its folder."""
+    run = TrackedRun(folder.path, settings, {} if checkpoint is None else steps_in(checkpoint), console.info, console.debug)
     if settings.checkpoint_settings.inference:
-        return shown
-    resumed = {} if checkpoint is None else steps_in(checkpoint)
-    return [*shown, TensorBoardSink(folder.path, resumed, console.info), JSONLSink(folder.path, resumed)]
+        return {"console": ConsoleTracker(run)} if "console" in found else {}
+    return make_trackers(found, run, console.warning)
 
 
 def check_lessons(run: Run, loaded: Loaded) -> None:
@@ -405,7 +410,7 @@ def finish(run: Run) -> Result:
         run.console.info("Training was stopped; saving what it has learned")
     finals = {} if run.inference else run.finals() or run.conclude()
     report.conclude(run, finals)
-    last = {name: run.tracker.last_reward(name) for name in run.learners}
+    last = {name: run.statistics.last_reward(name) for name in run.learners}
     rewards = {name: None if one is None else one.judged[0] for name, one in last.items()}
     episodes = {name: 0 if one is None else one.judged[1] for name, one in last.items()}
     steps = {name: learner.step for name, learner in run.learners.items()}

@@ -58,8 +58,8 @@ def summarize(run: Run, callbacks: Sequence[Callback]) -> None:
         due = learner.summary_due()
         if due is None:
             continue
-        run.lessons.note(run.tracker, name)
-        summary = run.tracker.summarize(name, due, elapsed=run.elapsed, training=learner.training or run.finished)
+        run.lessons.note(run.statistics, name)
+        summary = run.statistics.summarize(name, due, elapsed=run.elapsed, training=learner.training or run.finished)
         run.lessons.summary(summary)
         for symptom in run.symptoms.note(summary, learner.settings, learner.spec.action):
             run.console.warning(symptom)
@@ -75,7 +75,7 @@ def show(run: Run) -> None:
     if not run.console.due():
         return
     rows = [
-        ProgressRow(name, learner.step, None if run.inference else learner.settings.max_steps, run.tracker.mean_reward(name))
+        ProgressRow(name, learner.step, None if run.inference else learner.settings.max_steps, run.statistics.mean_reward(name))
         for name, learner in run.learners.items()
     ]
     run.console.progress(rows, {name: spent / run.session_seconds for name, spent in run.seconds.items()}, run.lessons.status())

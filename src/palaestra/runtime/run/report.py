@@ -12,8 +12,8 @@ from palaestra.core.errors import EnvError, PalaestraError
 from palaestra.core.plugins import nearest
 from palaestra.envs.base import Env
 from palaestra.runtime.environments.make import is_game
-from palaestra.runtime.logging.sinks import METRICS
-from palaestra.runtime.logging.tracker import LastReward
+from palaestra.runtime.logging.statistics import LastReward
+from palaestra.runtime.logging.trackers import METRICS
 from palaestra.runtime.run.extending import lifted, low_rate, rate_jumps, sentence
 from palaestra.runtime.run.training_run import Run
 from palaestra.runtime.settings import load
@@ -46,7 +46,7 @@ def outline_new(run: Run) -> None:
     """Sends the settings of behaviors that have come since the last call to TensorBoard, as text."""
     for name in [] if run.inference else [name for name in run.learners if name not in run.outlined]:
         run.outlined.add(name)
-        run.tracker.text(name, "Hyperparameters", outline(run.learners[name].settings.model_dump()))
+        run.statistics.text(name, "Hyperparameters", outline(run.learners[name].settings.model_dump()))
 
 
 def unused_blocks(run: Run, when: str) -> Iterator[tuple[str, str]]:
@@ -94,7 +94,7 @@ def watching(run: Run) -> list[str]:
 
 def rewards(run: Run) -> list[str]:
     """A line a behavior: what its last summary said, and on how many episodes that stands."""
-    return [f"{name}: {last_reward(run.tracker.last_reward(name), learner.next_summary)}" for name, learner in run.learners.items()]
+    return [f"{name}: {last_reward(run.statistics.last_reward(name), learner.next_summary)}" for name, learner in run.learners.items()]
 
 
 def last_reward(last: LastReward | None, next_summary: int) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from palaestra.core.errors import FolderLost, PalaestraError, RunError
 from palaestra.core.files import explain
-from palaestra.runtime.logging.sinks import METRICS
+from palaestra.runtime.logging.trackers import METRICS
 from palaestra.runtime.run import report
 from palaestra.runtime.run.training_run import Run
 from palaestra.runtime.storage.checkpoints import Checkpoints

@@ -1,4 +1,4 @@
-"""A run put together: environment, learners, tracker and files, and everything a checkpoint holds."""
+"""A run put together: environment, learners, statistics and files, and everything a checkpoint holds."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from palaestra.runtime.collect.collector import BehaviorCollector, Collector
 from palaestra.runtime.collect.learner import Learner
 from palaestra.runtime.curriculum.lessons import Lessons
 from palaestra.runtime.logging.console import Console
+from palaestra.runtime.logging.statistics import Statistics
 from palaestra.runtime.logging.symptoms import Symptoms
 from palaestra.runtime.logging.timers import Timers
-from palaestra.runtime.logging.tracker import Tracker
 from palaestra.runtime.play.teachers import Teachers
 from palaestra.runtime.run.analytics_facts import behavior_facts, training_facts
 from palaestra.runtime.run.model_writer import ModelWriter
@@ -52,14 +52,14 @@ class Run:
         settings: RunSettings,
         folder: RunFolder,
         env: Env,
-        tracker: Tracker,
+        statistics: Statistics,
         console: Console,
         timers: Timers,
         origin: Checkpoint | None = None,
     ) -> None:
         """`origin` is what `load` is called with next, where it is: the first reset is in its lessons already."""
         self.settings, self.folder, self.env = settings, folder, env
-        self.tracker, self.console, self.timers = tracker, console, timers
+        self.statistics, self.console, self.timers = statistics, console, timers
         self.models = ModelWriter(folder, console)
         self.device = env.device
         self.inference = settings.checkpoint_settings.inference
@@ -86,7 +86,7 @@ class Run:
         if isinstance(env, RunAware):
             env.training_starts(training_facts(settings, self.device))
         self.teachers = Teachers(settings, env)
-        self.self_play = SelfPlay(env, MatchRatings(tracker, console), console.info)
+        self.self_play = SelfPlay(env, MatchRatings(statistics, console), console.info)
         watchers = [self.self_play, self.lessons]
         staggers = None if self.inference else staggering(env, settings)
         self.collector = Collector(env, self._join, settings.env_settings.seed, watchers, staggers)
@@ -178,11 +178,11 @@ class Run:
             self.env.abandon()
 
     def note_episodes(self) -> None:
-        """Sums the episodes that ended and tells the tracker."""
+        """Sums the episodes that ended and tells the statistics."""
         for name, seat in self.teachers.seats.items():
             returns = seat.meter.take()
             for pupil in self.teachers.pupils(name, self.learners) if len(returns.returns) else []:
-                self.tracker.add(pupil.name, "Imitation/Teacher Reward", float((returns.returns + returns.group_returns).mean()))
+                self.statistics.add(pupil.name, "Imitation/Teacher Reward", float((returns.returns + returns.group_returns).mean()))
         for name, learner in self.learners.items():
             ended = learner.seat.meter.take()
             self.lessons.episodes(name, ended)
@@ -193,29 +193,29 @@ class Run:
                 told = {"extrinsic": extrinsic.tolist()}
                 if ended.mates.any():
                     told["judged"] = (ended.returns + ended.group_returns)[ended.last | ~ended.mates].tolist()
-                self.tracker.episodes(name, ended.returns.tolist(), ended.lengths.tolist(), **told)
-                self.tracker.spread(name, GROUP_REWARD, ended.group_returns[ended.last].tolist())
-                self.tracker.extend(name, SUCCESS, ended.success.tolist())
-        self.self_play.note(self.tracker)
+                self.statistics.episodes(name, ended.returns.tolist(), ended.lengths.tolist(), **told)
+                self.statistics.spread(name, GROUP_REWARD, ended.group_returns[ended.last].tolist())
+                self.statistics.extend(name, SUCCESS, ended.success.tolist())
+        self.self_play.note(self.statistics)
 
     def note_measurements(self) -> None:
-        """Tells the tracker what the environment measured itself: once a behavior, as none is known to be meant."""
+        """Tells the statistics what the environment measured itself: once a behavior, as none is known to be meant."""
         if not self.learners or not isinstance(self.env, Measures):
             return
         for tag, value, kind in self.env.take_measurements():
             for name in self.learners:
                 match kind:
                     case "mean":
-                        self.tracker.add(name, tag, value)
+                        self.statistics.add(name, tag, value)
                     case "latest":
-                        self.tracker.latest(name, tag, value)
+                        self.statistics.latest(name, tag, value)
                     case "total":
-                        self.tracker.total(name, tag, value)
+                        self.statistics.total(name, tag, value)
                     case "spread":
-                        self.tracker.spread(name, tag, (value,))
+                        self.statistics.spread(name, tag, (value,))
 
     def update(self, name: str, rollout: Rollout) -> None:
-        """Whoever a rollout is for learns from it, and the tracker hears what was measured."""
+        """Whoever a rollout is for learns from it, and the statistics hears what was measured."""
         for learner in self.teachers.pupils(name, self.learners):
             start = time.perf_counter()
             metrics = learner.update(rollout)
@@ -223,8 +223,8 @@ class Run:
             self._warn(learner)
             self.update_times.ended(learner.name)
             for tag, value in metrics.items():
-                self.tracker.add(learner.name, tag, value)
-            self.tracker.policy_updated(learner.name)
+                self.statistics.add(learner.name, tag, value)
+            self.statistics.policy_updated(learner.name)
             self.self_play.updated(learner.name)
 
     def change_lessons(self) -> None:
@@ -258,7 +258,7 @@ class Run:
         if due:
             self.must_be_finite()
         for learner in due:
-            self.models.write(learner, self.tracker.recent_reward(learner.name))
+            self.models.write(learner, self.statistics.recent_reward(learner.name))
         return bool(due) or time.perf_counter() - self._saved > SAFETY_SECONDS
 
     def save(self) -> None:
@@ -291,7 +291,7 @@ class Run:
         collector = self.collector.state_dict()
         whole = {
             "collector": {**collector, "seats": {**self._seats, **collector["seats"]}},
-            "tracker": self.tracker.state_dict(),
+            "tracker": self.statistics.state_dict(),
             "self_play": self.self_play.state_dict(),
             "lessons": self.lessons.state_dict(),
             "symptoms": self.symptoms.state_dict(),
@@ -326,7 +326,7 @@ class Run:
             ) from error
         if not restored:
             self.console.warning("this environment cannot go on with its old episodes: it starts new ones; everything else goes on")
-        self.tracker.load_state_dict(whole["tracker"])
+        self.statistics.load_state_dict(whole["tracker"])
         if "symptoms" in whole:
             self.symptoms.load_state_dict(whole["symptoms"])
         else:  # a checkpoint of an earlier version: what was earned at first is not known
@@ -387,7 +387,7 @@ class Run:
         self.save()
         for contender in self.self_play.contenders.values():
             contender.conclude()
-        finals = {name: self.models.write_final(learner, self.tracker.recent_reward(name)) for name, learner in self.learners.items()}
+        finals = {name: self.models.write_final(learner, self.statistics.recent_reward(name)) for name, learner in self.learners.items()}
         self.folder.configure(self.settings)
         versions = {"palaestra_version": palaestra_version(), "mlagents_version": MLAGENTS, "mlagents_envs_version": MLAGENTS}
         self.timers.write(self.folder.logs / "timers.json", {**versions, "communication_protocol_version": "1.5.0"})

@@ -13,7 +13,7 @@ from torch import Tensor
 from palaestra.core.metrics import ELO
 from palaestra.core.timestep import TimeStep
 from palaestra.runtime.logging.console import Console
-from palaestra.runtime.logging.tracker import Tracker
+from palaestra.runtime.logging.statistics import Statistics
 from palaestra.runtime.self_play.self_play_behavior import SelfPlayBehavior
 from palaestra.scenario.ratings import elo_change, mean_of, rate, result_of, sums_to_zero
 from palaestra.scenario.self_play_schedule import LEARNING
@@ -48,8 +48,8 @@ class MatchRatings:
     which its last reward and its group's decide. Skills, by openskill, where more than two teams meet or teams are groups.
     """
 
-    def __init__(self, tracker: Tracker, console: Console) -> None:
-        self._tracker, self._console = tracker, console
+    def __init__(self, statistics: Statistics, console: Console) -> None:
+        self._statistics, self._console = statistics, console
         self._warned = False
         self._last = np.zeros((0, 0))
         """(areas, sides) mean last rewards, in episodes that go on, of the agents that ended last; NaN: none did, or some were cut."""
@@ -81,7 +81,7 @@ class MatchRatings:
             if not by_skill:
                 others = [(contenders[behavior], players[i]) for i, (behavior, other) in enumerate(game.sides) if other != team]
                 self._change_elo(contender, others, result)
-                self._tracker.add(name, ELO, contender.elo)
+                self._statistics.add(name, ELO, contender.elo)
             self._tell_opponents(name, game, contenders, team)
 
     def _change_elo(self, contender: SelfPlayBehavior, opponents: Sequence[tuple[SelfPlayBehavior, int]], result: float) -> None:
@@ -97,8 +97,8 @@ class MatchRatings:
         elos = [elo for behavior in sorted(behaviors) for elo in contenders[behavior].elos.values()]
         if not elos:  # a team without opponents
             return
-        self._tracker.latest(name, OPPONENT_ELO, float(np.mean(elos)))
-        self._tracker.latest(name, OPPONENT_DEVIATION, float(np.std(elos)))
+        self._statistics.latest(name, OPPONENT_ELO, float(np.mean(elos)))
+        self._statistics.latest(name, OPPONENT_DEVIATION, float(np.std(elos)))
 
     def of_areas(self, game: Match, steps: Mapping[str, TimeStep], over: Tensor, contenders: Mapping[str, SelfPlayBehavior]) -> None:
         """Whether the results of games that ended balance, and skills after them."""
@@ -161,10 +161,10 @@ class MatchRatings:
             if game.teams > 2:
                 contender.set_rating(number, skill.elo(contender.settings.initial_elo))
             if number == LEARNING:
-                self._tracker.add(behavior, SKILL, skill.mean)
-                self._tracker.latest(behavior, SKILL_DEVIATION, skill.deviation)
+                self._statistics.add(behavior, SKILL, skill.mean)
+                self._statistics.latest(behavior, SKILL_DEVIATION, skill.deviation)
                 if game.teams > 2:
-                    self._tracker.add(behavior, ELO, contender.elo)
+                    self._statistics.add(behavior, ELO, contender.elo)
 
     def state_dict(self) -> dict[str, Tensor]:
         """What is known of episodes that go on."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from palaestra.core.timestep import TimeStep
 from palaestra.envs.base import Env, SharesAreas
 from palaestra.runtime.collect.episodes import AreaEpisodes
-from palaestra.runtime.logging.tracker import Tracker
+from palaestra.runtime.logging.statistics import Statistics
 from palaestra.runtime.self_play.match_ratings import Match, MatchRatings
 from palaestra.runtime.self_play.self_play_behavior import SelfPlayBehavior
 from palaestra.scenario.self_play_schedule import FIRST_FIXED, LEARNING, next_team
@@ -69,17 +69,17 @@ class SelfPlay:
         if name in self.contenders:
             self.contenders[name].retake_first()
 
-    def note(self, tracker: Tracker) -> None:
-        """Tells the tracker where everyone is."""
+    def note(self, statistics: Statistics) -> None:
+        """Tells the statistics where everyone is."""
         if len({side.team for side in self.sides}) == 1 and not self._alone:
             self._alone = True
             names = " and ".join(f"'{name}'" for name in self.contenders)
             self.results.warn(f"all agents of {names} are of team {self.sides[0].team}: without another team self-play has no opponents")
         for name, contender in self.contenders.items():
             if self.learning is not None:
-                tracker.latest(name, "Self-play/Learning Team", self.learning)
+                statistics.latest(name, "Self-play/Learning Team", self.learning)
             for title, count in contender.counts.items():
-                tracker.latest(name, f"Self-play/{title}", count)
+                statistics.latest(name, f"Self-play/{title}", count)
 
     def updated(self, name: str) -> None:
         """A behavior's policy is another than before."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, WithJsonSchema, field_validator, model_validator
 
 from palaestra.core.settings import Settings, field_error
 from palaestra.scenario.settings import Parameter
@@ -97,6 +98,23 @@ class CheckpointSettings(Settings):
     results_dir: str = Field(default="results", min_length=1)
     """Folder of all runs."""
 
+    # ML-Agents' names, which plug-ins written for it read
+
+    @property
+    def write_path(self) -> str:
+        """The run's folder."""
+        return os.path.join(self.results_dir, self.run_id)
+
+    @property
+    def maybe_init_path(self) -> str | None:
+        """Folder of the run that this one starts from."""
+        return None if self.initialize_from is None else os.path.join(self.results_dir, self.initialize_from)
+
+    @property
+    def run_logs_dir(self) -> str:
+        """Folder of the run's logs."""
+        return os.path.join(self.write_path, "run_logs")
+
 
 class TorchSettings(Settings):
     """Where and how PyTorch computes."""
@@ -107,6 +125,26 @@ class TorchSettings(Settings):
     """cpu, cuda, cuda:0 ...; null: cuda where there is one."""
     threads: int | None = Field(default=None, gt=0)
     """CPU threads; null: chosen by the amount of work."""
+
+
+def _options_by_name(value: Any) -> Any:
+    """Turns a list of trackers into a map of their options, and options left empty into none."""
+    if isinstance(value, list | tuple):
+        if not all(isinstance(name, str) for name in value):
+            raise ValueError("expected a list of names, or a map of names to options")
+        return {name: {} for name in value}
+    return {name: {} if options is None else options for name, options in value.items()} if isinstance(value, dict) else value
+
+
+_OPTIONS_SCHEMA = {"anyOf": [{"type": "object"}, {"type": "null"}]}
+Trackers = Annotated[
+    dict[str, dict[str, Any]],
+    BeforeValidator(_options_by_name),
+    WithJsonSchema(
+        {"anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "object", "additionalProperties": _OPTIONS_SCHEMA}]}
+    ),
+]
+DEFAULT_TRACKERS: dict[str, dict[str, Any]] = {"console": {}, "tensorboard": {}, "jsonl": {}}
 
 
 class RunSettings(Settings):
@@ -128,6 +166,13 @@ class RunSettings(Settings):
     """Where and how PyTorch computes."""
     debug: bool = False
     """Log in detail."""
+    trackers: Trackers = DEFAULT_TRACKERS
+    """Where metrics go: `console`, `tensorboard`, `jsonl`, `csv`, a plug-in's name, or your own `module:Class`, as a list, or as a map with
+    the options of each. Default: console, tensorboard and jsonl."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the whole tree as plain values, under ML-Agents' name for it."""
+        return self.model_dump(mode="json")
 
     @field_validator("behaviors", mode="before")
     @classmethod

@@ -117,7 +117,15 @@ def _signed(settings: RunSettings) -> dict[str, Any]:
     """All that says which code runs, and with which arguments."""
     place = settings.env_settings
     env = {key: getattr(place, key) for key in ("env_path", "env_args", "env_options", "side_channels")}
-    return {"env_settings": env, "behaviors": {dotted(at): _named(block) for at, block in blocks_of(settings)}}
+    signed = {"env_settings": env, "behaviors": {dotted(at): _named(block) for at, block in blocks_of(settings)}}
+    if trackers := own_trackers(settings):  # only then: signatures of folders without any stay valid
+        signed["trackers"] = trackers
+    return signed
+
+
+def own_trackers(settings: RunSettings) -> dict[str, Any]:
+    """Returns the options of each tracker that is the user's code and not an installed plug-in."""
+    return {name: options for name, options in settings.trackers.items() if ":" in name}
 
 
 def _named(block: BehaviorSettings) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from palaestra.runtime.logging.tracker import Tracker
+from palaestra.runtime.logging.statistics import Statistics
 
 _SHAPE = ConfigDict(strict=True, extra="ignore", allow_inf_nan=False)
 Count = Annotated[int, Field(ge=0, lt=1 << 62)]
@@ -102,7 +102,7 @@ def check_state(state: Mapping[str, Any]) -> None:
         try:
             (_Run if name == "run" else _Learner).model_validate(part)
             if name == "run":
-                Tracker([]).load_state_dict(part["tracker"])
+                Statistics().load_state_dict(part["tracker"])
         except (KeyError, TypeError) as error:
             raise ValueError(f"{name}.tracker: {error}") from error
         except ValidationError as error:

@@ -12,7 +12,7 @@ from palaestra.runtime.environments.make import EDITOR, is_game
 from palaestra.runtime.settings import RunSettings, load
 from palaestra.runtime.settings.draft import dotted
 from palaestra.runtime.settings.yaml_file import Key
-from palaestra.runtime.storage.signature import blocks_of, is_own, sign, signal_modules
+from palaestra.runtime.storage.signature import blocks_of, is_own, own_trackers, sign, signal_modules
 
 CONFIGURATION = "configuration.yaml"
 """The settings of a run, in its folder."""
@@ -97,8 +97,9 @@ def network_code(settings: RunSettings) -> list[Code]:
 
 
 def agent_code(settings: RunSettings) -> list[Code]:
-    """What agents that learn run: their networks, their teachers and their fixed opponents."""
+    """Returns what agents that learn run: their networks, teachers and fixed opponents, and the run's trackers."""
     found = network_code(settings)
+    found += [(("trackers",), name) for name in own_trackers(settings)]
     for at, block in blocks_of(settings):
         teacher = getattr(block.hyperparameters, "teacher", None)
         found += [((*at, "hyperparameters", "teacher"), teacher)] if isinstance(teacher, str) and is_own_brain(teacher) else []

@@ -10,14 +10,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from small_runs import tracked_run
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from palaestra.core.errors import RunError
 from palaestra.core.metrics import ELO, GROUP_REWARD, REWARD
 from palaestra.runtime.logging.history import read_history
-from palaestra.runtime.logging.sinks import ConsoleSink, GaugeSink, JSONLSink, TensorBoardSink
 from palaestra.runtime.logging.timers import Timers
 from palaestra.runtime.logging.tracker import Summary
+from palaestra.runtime.logging.trackers import ConsoleTracker, CSVTracker, GaugeTracker, JSONLTracker, TensorBoardTracker
 
 SUMMARY = Summary(
     behavior="3DBall",
@@ -48,15 +49,15 @@ def lines(run: Path) -> list[dict]:
 
 def told(**change: object) -> str:
     said: list[str] = []
-    ConsoleSink(said.append, said.append).write(replace(SUMMARY, **change))
+    ConsoleTracker(tracked_run(Path(), info=said.append)).write(replace(SUMMARY, **change))
     return said[0]
 
 
 def test_tensorboard_reads_scalars_histograms_and_text(tmp_path: Path):
-    sink = TensorBoardSink(tmp_path, {}, pytest.fail)
-    sink.text("3DBall", "Hyperparameters", "gamma: 0.99")
-    sink.write(SUMMARY)
-    sink.close()
+    tracker = TensorBoardTracker(tracked_run(tmp_path, {}, pytest.fail))
+    tracker.text("3DBall", "Hyperparameters", "gamma: 0.99")
+    tracker.write(SUMMARY)
+    tracker.close()
     read = events(tmp_path / "3DBall")
     assert sorted(read.Tags()["scalars"]) == sorted(SUMMARY.values)
     (point,) = read.Scalars(REWARD)
@@ -69,16 +70,16 @@ def test_tensorboard_reads_scalars_histograms_and_text(tmp_path: Path):
 
 
 def test_a_summary_can_be_read_before_the_run_ends(tmp_path: Path):
-    sink = TensorBoardSink(tmp_path, {}, pytest.fail)
-    sink.write(at(10))
+    tracker = TensorBoardTracker(tracked_run(tmp_path, {}, pytest.fail))
+    tracker.write(at(10))
     assert [point.step for point in events(tmp_path / "3DBall").Scalars(REWARD)] == [10]
-    sink.close()
+    tracker.close()
 
 
 def test_a_histogram_of_one_value_or_of_infinities_can_be_drawn(tmp_path: Path):
-    sink = TensorBoardSink(tmp_path, {}, pytest.fail)
-    sink.write(replace(SUMMARY, histograms={"one": np.array([2.0, 2.0]), "inf": np.array([math.inf])}))
-    sink.close()
+    tracker = TensorBoardTracker(tracked_run(tmp_path, {}, pytest.fail))
+    tracker.write(replace(SUMMARY, histograms={"one": np.array([2.0, 2.0]), "inf": np.array([math.inf])}))
+    tracker.close()
     assert events(tmp_path / "3DBall").Histograms("one_hist")[0].histogram_value.num == 2
 
 
@@ -94,9 +95,9 @@ def test_a_histogram_of_one_value_or_of_infinities_can_be_drawn(tmp_path: Path):
     ],
 )
 def test_a_histogram_takes_any_finite_numbers(values: list[float], tmp_path: Path):
-    sink = TensorBoardSink(tmp_path, {}, pytest.fail)
-    sink.write(replace(SUMMARY, histograms={"odd": np.array(values)}))
-    sink.close()
+    tracker = TensorBoardTracker(tracked_run(tmp_path, {}, pytest.fail))
+    tracker.write(replace(SUMMARY, histograms={"odd": np.array(values)}))
+    tracker.close()
     histogram = events(tmp_path / "3DBall").Histograms("odd_hist")[0].histogram_value
     assert (histogram.min, histogram.max, histogram.num) == (min(values), max(values), len(values))
     assert sum(histogram.bucket) == len(values)
@@ -104,29 +105,29 @@ def test_a_histogram_takes_any_finite_numbers(values: list[float], tmp_path: Pat
 
 
 def test_a_tag_that_is_no_unicode_is_written_escaped(tmp_path: Path):
-    sink = TensorBoardSink(tmp_path, {}, pytest.fail)
-    sink.write(replace(SUMMARY, values={"\ud800": 1.0}))
-    sink.close()
+    tracker = TensorBoardTracker(tracked_run(tmp_path, {}, pytest.fail))
+    tracker.write(replace(SUMMARY, values={"\ud800": 1.0}))
+    tracker.close()
     assert events(tmp_path / "3DBall").Tags()["scalars"] == ["\\ud800"]
 
 
 def test_what_follows_a_write_that_failed_midway_can_be_read(tmp_path: Path):
     resource = pytest.importorskip("resource")  # POSIX
-    board, table = TensorBoardSink(tmp_path, {}, pytest.fail), JSONLSink(tmp_path, {})
+    board, table = TensorBoardTracker(tracked_run(tmp_path, {}, pytest.fail)), JSONLTracker(tracked_run(tmp_path, {}))
     board.write(at(10))
     table.write(at(10))
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     size = (tmp_path / "metrics.jsonl").stat().st_size
     resource.setrlimit(resource.RLIMIT_FSIZE, (size + 10, limits[1]))
     try:
-        for sink in (board, table):
+        for tracker in (board, table):
             with pytest.raises(RunError, match="larger than is allowed"):
-                sink.write(at(20))
+                tracker.write(at(20))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    for sink in (board, table):
-        sink.write(at(30))
-        sink.close()
+    for tracker in (board, table):
+        tracker.write(at(30))
+        tracker.close()
     assert [point.step for point in events(tmp_path / "3DBall").Scalars(REWARD)] == [10, 30]
     assert read_history(tmp_path)["3DBall"][REWARD].step.tolist() == [10, 30]
 
@@ -136,10 +137,10 @@ def test_a_new_run_removes_left_over_event_files_and_says_so(tmp_path: Path):
     old = tmp_path / "3DBall" / "events.out.tfevents.1.host.2.0"
     old.write_bytes(b"old")
     said: list[str] = []
-    sink = TensorBoardSink(tmp_path, {}, said.append)
+    tracker = TensorBoardTracker(tracked_run(tmp_path, {}, said.append))
     assert old.exists()
-    sink.write(at(10))
-    sink.close()
+    tracker.write(at(10))
+    tracker.close()
     assert not old.exists()
     assert len(said) == 1
     assert str(old) in said[0]
@@ -147,19 +148,20 @@ def test_a_new_run_removes_left_over_event_files_and_says_so(tmp_path: Path):
 
 def test_a_resumed_curve_does_not_overlap_in_tensorboard(tmp_path: Path):
     for resumed, steps, value in (({}, (10, 20, 30), 1.0), ({"3DBall": 20}, (30, 40), 2.0)):
-        sink = TensorBoardSink(tmp_path, resumed, pytest.fail)
-        sink.text("3DBall", "Hyperparameters", "x")
+        tracker = TensorBoardTracker(tracked_run(tmp_path, resumed, pytest.fail))
+        tracker.text("3DBall", "Hyperparameters", "x")
         for step in steps:
-            sink.write(at(step, value=value))
-        sink.close()
+            tracker.write(at(step, value=value))
+        tracker.close()
     points = events(tmp_path / "3DBall").Scalars(REWARD)
     assert [(point.step, point.value) for point in points] == [(10, 1.0), (20, 1.0), (30, 2.0), (40, 2.0)]
 
 
 def test_nothing_is_written_and_tensorboard_not_imported_before_the_first_summary(tmp_path: Path):
     program = (
-        "import sys; from pathlib import Path; from palaestra.runtime.logging.sinks import TensorBoardSink\n"
-        "TensorBoardSink(Path(sys.argv[1]), {}, print).close(); print('tensorboard' in sys.modules)"
+        "import sys; from pathlib import Path; from palaestra.runtime.logging.trackers import TensorBoardTracker\n"
+        "from palaestra.runtime.logging.tracker import TrackedRun; from palaestra.runtime.settings import RunSettings\n"
+        "TensorBoardTracker(TrackedRun(Path(sys.argv[1]), RunSettings(), {})).close(); print('tensorboard' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
@@ -169,15 +171,15 @@ def test_nothing_is_written_and_tensorboard_not_imported_before_the_first_summar
 def test_a_folder_that_cannot_be_written_is_a_clear_error(tmp_path: Path):
     (tmp_path / "3DBall").write_text("in the way")
     with pytest.raises(RunError, match="a file stands where a folder is needed"):
-        TensorBoardSink(tmp_path, {}, pytest.fail).write(SUMMARY)
+        TensorBoardTracker(tracked_run(tmp_path, {}, pytest.fail)).write(SUMMARY)
     (tmp_path / "metrics.jsonl").mkdir()
     with pytest.raises(RunError, match=r"cannot write .*metrics\.jsonl"):
-        JSONLSink(tmp_path, {}).write(SUMMARY)
+        JSONLTracker(tracked_run(tmp_path, {})).write(SUMMARY)
 
 
 def test_a_line_of_metrics_has_every_value(tmp_path: Path):
-    sink = JSONLSink(tmp_path, {})
-    sink.write(replace(SUMMARY, values={**SUMMARY.values, "Losses/Value Loss": math.inf, "step": 7.0}))
+    tracker = JSONLTracker(tracked_run(tmp_path, {}))
+    tracker.write(replace(SUMMARY, values={**SUMMARY.values, "Losses/Value Loss": math.inf, "step": 7.0}))
     assert lines(tmp_path) == [
         {
             "behavior": "3DBall",
@@ -193,18 +195,18 @@ def test_a_line_of_metrics_has_every_value(tmp_path: Path):
             "step (stat)": 7.0,
         }
     ]
-    sink.close()
+    tracker.close()
 
 
 def test_a_resume_drops_the_lines_beyond_it_and_one_that_was_cut_off(tmp_path: Path):
-    first = JSONLSink(tmp_path, {})
+    first = JSONLTracker(tracked_run(tmp_path, {}))
     for step in (10, 20, 30):
         first.write(at(step))
         first.write(at(step, behavior="Other"))
     first.close()
     with (tmp_path / "metrics.jsonl").open("a") as file:
         file.write('{"behavior": "3DBall", "st')
-    second = JSONLSink(tmp_path, {"3DBall": 20, "Other": 10})
+    second = JSONLTracker(tracked_run(tmp_path, {"3DBall": 20, "Other": 10}))
     second.write(at(30, value=2.0))
     second.close()
     assert [(line["behavior"], line["step"], line[REWARD]) for line in lines(tmp_path)] == [
@@ -217,9 +219,9 @@ def test_a_resume_drops_the_lines_beyond_it_and_one_that_was_cut_off(tmp_path: P
 
 def test_a_new_run_starts_its_metrics_empty(tmp_path: Path):
     for value in (1.0, 2.0):
-        sink = JSONLSink(tmp_path, {})
-        sink.write(at(10, value=value))
-        sink.close()
+        tracker = JSONLTracker(tracked_run(tmp_path, {}))
+        tracker.write(at(10, value=value))
+        tracker.close()
     assert [line[REWARD] for line in lines(tmp_path)] == [2.0]
 
 
@@ -240,23 +242,44 @@ def test_the_console_names_group_reward_and_rating():
 
 def test_the_console_names_the_rank_where_several_processes_train():
     said: list[str] = []
-    ConsoleSink(said.append, said.append, rank=1).write(SUMMARY)
+    ConsoleTracker(tracked_run(Path(), info=said.append), rank=1).write(SUMMARY)
     assert "1.234 s. Rank: 1. Mean Reward" in said[0]
 
 
 def test_hyperparameters_are_a_detail_under_a_heading():
     said: list[str] = []
     details: list[str] = []
-    ConsoleSink(said.append, details.append).text("3DBall", "Hyperparameters", "\tgamma:\t0.99")
+    ConsoleTracker(tracked_run(Path(), info=said.append, debug=details.append)).text("3DBall", "Hyperparameters", "\tgamma:\t0.99")
     assert said == []
     assert details == ["Hyperparameters for behavior name 3DBall:\n\tgamma:\t0.99"]
 
 
 def test_gauges_have_dotted_names(tmp_path: Path):
     timers = Timers()
-    GaugeSink(timers).write(SUMMARY)
+    GaugeTracker(timers).write(SUMMARY)
     timers.write(tmp_path / "timers.json", {})
     gauges = json.loads((tmp_path / "timers.json").read_text())["gauges"]
     assert gauges["3DBall.Environment.CumulativeReward.mean"] == {"value": 1.1956, "min": 1.1956, "max": 1.1956, "count": 1}
     assert gauges["3DBall.Losses.PolicyLoss.sum"]["value"] == 1.0
     assert gauges["3DBall.Step.mean"]["value"] == 12000
+
+
+def test_csv_has_a_line_for_each_value_and_a_head(tmp_path: Path):
+    tracker = CSVTracker(tracked_run(tmp_path))
+    tracker.write(replace(SUMMARY, behavior='a "b", c\n', values={REWARD: 1.5, "Losses/Value Loss": math.nan}))
+    tracker.close()
+    assert (tmp_path / "metrics.csv").read_text().splitlines() == [
+        "behavior,step,time,elapsed,tag,value",
+        '"a ""b"", c\\n",12000,1700000000.0,1.2344,Environment/Cumulative Reward,1.5',
+        '"a ""b"", c\\n",12000,1700000000.0,1.2344,Losses/Value Loss,nan',
+    ]
+
+
+def test_a_resumed_csv_keeps_one_head_and_drops_the_lines_beyond_the_resume(tmp_path: Path):
+    for resumed, steps in (({}, (10, 20, 30)), ({"3DBall": 20}, (30,)), ({"3DBall": 5}, (10,)), ({}, (40,))):
+        tracker = CSVTracker(tracked_run(tmp_path, resumed))
+        for step in steps:
+            tracker.write(at(step))
+        tracker.close()
+        rows = [line.split(",")[1] for line in (tmp_path / "metrics.csv").read_text().splitlines()]
+        assert rows == {30: ["step", "10", "20", "30"], 10: ["step", "10"], 40: ["step", "40"]}[steps[-1]]

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file
-from small_runs import differences, settings, state
-from test_checkpoints import forge
+from small_runs import differences, forge, settings, state
 
 import palaestra
 from palaestra.core.errors import CheckpointError

@@ -24,7 +24,7 @@ from palaestra.core.errors import RunError, RunInUse
 from palaestra.runtime.logging.tracker import Summary
 from palaestra.runtime.storage.writer_lock import FRESH, LOCK, WRITER, LockHolder, WriterLock, network_file_system, sole_writer
 
-HERE = Path(__file__).parents[1]
+HERE = Path(__file__).parents[2]
 
 
 def ignore(_: str) -> None:

@@ -1,16 +1,18 @@
-"""Where summaries go: TensorBoard, `metrics.jsonl`, the console, the gauges of `timers.json`.
+"""Trackers that come with Palaestra: TensorBoard, `metrics.jsonl`, `metrics.csv`, the console, and the gauges of `timers.json`.
 
-On a resume each file drops what lies beyond the step resumed from, so that no curve overlaps itself.
+After a resume each file drops what lies beyond the step resumed from, so that no curve overlaps itself.
 """
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import math
 import os
 import socket
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -18,43 +20,42 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from palaestra.core.display import indented
+from palaestra.core.display import escaped, indented
 from palaestra.core.errors import RunError
 from palaestra.core.files import explain, file_name, write_whole
 from palaestra.core.metrics import ELO, GROUP_REWARD
-from palaestra.runtime.logging.tracker import Summary
+from palaestra.runtime.logging.tracker import Summary, TrackedRun
 
 if TYPE_CHECKING:
     from palaestra.runtime.logging.timers import Timers
 
 METRICS = "metrics.jsonl"
+CSV = "metrics.csv"
+CSV_HEAD = ("behavior", "step", "time", "elapsed", "tag", "value")
 _BINS = 30
 _MOST = float(np.finfo(np.float64).max)
 
 
-class TensorBoardSink:
-    """Event files `<run>/<Behavior>/events.out.tfevents...`.
+class TensorBoardTracker:
+    """Writes event files `<run>/<Behavior>/events.out.tfevents...`. A new run first removes those of an earlier run in its folder.
 
-    Written without the thread of TensorBoard's own file writer: a full disk is then an error where it happens.
+    Does without the thread of TensorBoard's own file writer, so that a full disk is reported where it happens.
     """
 
-    def __init__(self, run: Path, resumed: Mapping[str, int], notify: Callable[[str], None]) -> None:
-        """`resumed` has the step of each behavior in the checkpoint gone on from; empty: a new run, for which the event files of an
-        earlier one are removed, and `notify` told.
-        """
-        self._run, self._resumed, self._notify = run, resumed, notify
+    def __init__(self, run: TrackedRun) -> None:
+        self._run = run
         self._files: dict[str, BinaryIO] = {}
         self._begun: set[str] = set()
 
     def write(self, summary: Summary) -> None:
-        """One event with every tag."""
+        """Writes one event with every tag."""
         proto = _proto("summary").Summary
         values = [proto.Value(tag=_utf8(tag), simple_value=value) for tag, value in summary.values.items()]
         values += [proto.Value(tag=f"{_utf8(tag)}_hist", histo=_histogram(numbers)) for tag, numbers in summary.histograms.items()]
         self._append(summary.behavior, step=summary.step, wall_time=summary.time, summary=proto(value=values))
 
     def text(self, behavior: str, tag: str, body: str) -> None:
-        """Shown in the text tab as `<tag>/text_summary`."""
+        """Writes a note, which the text tab shows as `<tag>/text_summary`."""
         proto = _proto("summary").Summary
         value = proto.Value(
             tag=f"{tag}/text_summary",
@@ -72,7 +73,7 @@ class TensorBoardSink:
     def _append(self, behavior: str, **event: Any) -> None:
         from tensorboard.summary.writer.record_writer import RecordWriter
 
-        folder = self._run / file_name(behavior)
+        folder = self._run.folder / file_name(behavior)
         try:
             if behavior not in self._files:
                 self._files[behavior] = self._open(behavior, folder)
@@ -89,32 +90,30 @@ class TensorBoardSink:
 
         folder.mkdir(parents=True, exist_ok=True)
         first = behavior not in self._begun
-        if first and not self._resumed:
+        if first and not self._run.resumed:
             for old in sorted(folder.glob("events.out.tfevents.*")):
                 old.unlink()
-                self._notify(f"Removed {old}: TensorBoard data of an earlier run in this folder")
+                self._run.info(f"Removed {old}: TensorBoard data of an earlier run in this folder")
         file = (folder / f"events.out.tfevents.{time.time_ns() // 10**9:010d}.{socket.gethostname()}.{os.getpid()}.{time.time_ns()}").open(
             "xb"
         )
         event, writer = _proto("event").Event, RecordWriter(file)
         writer.write(event(wall_time=time.time(), file_version="brain.Event:2").SerializeToString())
-        if first and self._resumed:  # a session that starts at a step makes TensorBoard drop the points from there on
-            start = event(wall_time=time.time(), step=self._resumed.get(behavior, -1) + 1, session_log={"status": "START"})
+        if first and self._run.resumed:  # a session that starts at a step makes TensorBoard drop the points from there on
+            start = event(wall_time=time.time(), step=self._run.resumed.get(behavior, -1) + 1, session_log={"status": "START"})
             writer.write(start.SerializeToString())
         self._begun.add(behavior)
         return file
 
 
-class JSONLSink:
-    """`<run>/metrics.jsonl`: an object a line with behavior, step, time, elapsed, training, episodes, std, and every value by its tag."""
+class JSONLTracker:
+    """Writes `<run>/metrics.jsonl`: each line has behavior, step, time, elapsed, training, episodes, std, and every value by its tag."""
 
-    def __init__(self, run: Path, resumed: Mapping[str, int]) -> None:
-        """`resumed` has the step of each behavior in the checkpoint gone on from; empty: a new run, whose file starts empty."""
-        self._path, self._resumed, self._begun = run / METRICS, resumed, False
-        self._file: BinaryIO | None = None
+    def __init__(self, run: TrackedRun) -> None:
+        self._file = _LineFile(run.folder / METRICS, run.resumed, _place_in_jsonl)
 
     def write(self, summary: Summary) -> None:
-        """One line; numbers that JSON has no word for are null."""
+        """Writes one line; infinities and NaN are null."""
         head: dict[str, Any] = {
             "behavior": summary.behavior,
             "step": summary.step,
@@ -125,20 +124,58 @@ class JSONLSink:
             "std": _finite(summary.std),
         }
         values = {f"{tag} (stat)" if tag in head else tag: _finite(value) for tag, value in summary.values.items()}
+        self._file.append(json.dumps({**head, **values}).encode() + b"\n")
+
+    def text(self, behavior: str, tag: str, body: str) -> None:
+        """Does nothing: the settings are in `configuration.yaml`."""
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._file.close()
+
+
+class CSVTracker:
+    """Writes `<run>/metrics.csv`: a line for each value, with the columns behavior, step, time, elapsed, tag and value."""
+
+    def __init__(self, run: TrackedRun) -> None:
+        self._file = _LineFile(
+            run.folder / CSV, {escaped(name): step for name, step in run.resumed.items()}, _place_in_csv, head=_csv_line(CSV_HEAD)
+        )
+
+    def write(self, summary: Summary) -> None:
+        """Writes a line for each tag."""
+        head = (summary.behavior, summary.step, summary.time, summary.elapsed)
+        self._file.append(b"".join(_csv_line((*head, tag, value)) for tag, value in summary.values.items()))
+
+    def text(self, behavior: str, tag: str, body: str) -> None:
+        """Does nothing: a note is not a number."""
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._file.close()
+
+
+class _LineFile:
+    """A file that grows by whole lines. Opened at the first `append`, without the lines that lie beyond the resumed steps."""
+
+    def __init__(self, path: Path, resumed: Mapping[str, int], place: Callable[[bytes], tuple[str, int]], head: bytes = b"") -> None:
+        """`place` reads behavior and step of a line, or raises ValueError, KeyError or TypeError. `head` is the first line."""
+        self._path, self._resumed, self._place, self._head = path, resumed, place, head
+        self._file: BinaryIO | None = None
+        self._begun = False
+
+    def append(self, lines: bytes) -> None:
+        """Writes whole lines, safe from a crash of this process when it returns. Raises RunError."""
         try:
             if self._file is None:
                 self._file = self._open()
-            self._file.write(json.dumps({**head, **values}).encode() + b"\n")
+            self._file.write(lines)
             self._file.flush()
         except OSError as error:
             self.close()
             raise RunError(f"cannot write {self._path}: {explain(error)}") from error
 
-    def text(self, behavior: str, tag: str, body: str) -> None:
-        """Not kept: the settings are in `configuration.yaml`."""
-
     def close(self) -> None:
-        """Closes the file."""
         if self._file is not None:
             _close(self._file)
             self._file = None
@@ -147,31 +184,50 @@ class JSONLSink:
         self._path.parent.mkdir(parents=True, exist_ok=True)
         if not self._begun and self._path.exists():
             kept = [line for line in self._path.read_bytes().splitlines() if self._precedes(line)] if self._resumed else []
-            write_whole(self._path, b"".join(line + b"\n" for line in kept))
+            write_whole(self._path, self._head * bool(kept) + b"".join(line + b"\n" for line in kept))
         self._begun = True
         file = self._path.open("a+b")
-        if file.seek(0, os.SEEK_END) and file.seek(-1, os.SEEK_END) and file.read() != b"\n":
-            file.write(b"\n")  # a line that could only be written in part stays alone
+        if not file.seek(0, os.SEEK_END):
+            file.write(self._head)
+        elif file.seek(-1, os.SEEK_END) and file.read() != b"\n":
+            file.write(b"\n")  # keeps a line that was only written in part apart from the next one
         return file
 
     def _precedes(self, line: bytes) -> bool:
-        """Whether a line is of before the resume. A last line that was cut off is not."""
+        """Whether a line was written before the step resumed from; False for a line that was cut off."""
         try:
-            point = json.loads(line)
-            return point["step"] <= self._resumed.get(point["behavior"], -1)
+            behavior, step = self._place(line)
         except (ValueError, KeyError, TypeError, RecursionError):
             return False
+        return step <= self._resumed.get(behavior, -1)
 
 
-class ConsoleSink:
-    """The line a summary that users, and their scripts, know from ML-Agents."""
+def _place_in_jsonl(line: bytes) -> tuple[str, int]:
+    point = json.loads(line)
+    return point["behavior"], point["step"]
 
-    def __init__(self, say: Callable[[str], None], detail: Callable[[str], None], rank: int | None = None) -> None:
-        """`say` prints a line, `detail` one that few want to read; `rank` is named where several processes train together."""
-        self._say, self._detail, self._rank = say, detail, rank
+
+def _place_in_csv(line: bytes) -> tuple[str, int]:
+    behavior, step, _, _, _, value = next(csv.reader([line.decode()]))
+    float(value)
+    return behavior, int(step)
+
+
+def _csv_line(cells: Iterable[object]) -> bytes:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerow([escaped(cell) if isinstance(cell, str) else cell for cell in cells])
+    return text.getvalue().encode("utf-8", "backslashreplace")
+
+
+class ConsoleTracker:
+    """Prints a line for each summary, in the words of ML-Agents."""
+
+    def __init__(self, run: TrackedRun, rank: int | None = None) -> None:
+        """`rank` is printed where several processes train together."""
+        self._run, self._rank = run, rank
 
     def write(self, summary: Summary) -> None:
-        """Step, time, mean reward."""
+        """Prints step, time and mean reward."""
         parts = [summary.behavior, f"Step: {summary.step}", f"Time Elapsed: {summary.elapsed:.3f} s"]
         if summary.episodes:
             if self._rank is not None:
@@ -184,24 +240,24 @@ class ConsoleSink:
         parts.append("Training" if summary.training else "Not Training")
         if ELO in summary.values:
             parts.append(f"ELO: {summary.values[ELO]:.3f}")
-        self._say(". ".join(parts) + ".")
+        self._run.info(". ".join(parts) + ".")
 
     def text(self, behavior: str, tag: str, body: str) -> None:
-        """The note under a heading, as a detail."""
-        self._detail(f"{tag} for behavior name {behavior}:\n{indented(body)}")
+        """Prints a note with --debug."""
+        self._run.debug(f"{tag} for behavior name {behavior}:\n{indented(body)}")
 
     def close(self) -> None:
-        """Nothing to close: the console is the run's."""
+        """Does nothing: the run owns the console."""
 
 
-class GaugeSink:
-    """The gauges of `timers.json`: mean and sum of every tag."""
+class GaugeTracker:
+    """Sets the gauges of `timers.json`: mean and sum of every tag. Every run has one."""
 
     def __init__(self, timers: Timers) -> None:
         self._timers = timers
 
     def write(self, summary: Summary) -> None:
-        """Tags become dotted names without blanks."""
+        """Sets the gauges, whose names are tags with dots and without blanks."""
         numbers = {**summary.values, "Step": summary.step, "Is Training": float(summary.training)}
         for tag, value in numbers.items():
             name = f"{summary.behavior}.{tag}".replace("/", ".").replace(" ", "")
@@ -209,14 +265,14 @@ class GaugeSink:
             self._timers.gauge(f"{name}.sum", summary.totals.get(tag, value))
 
     def text(self, behavior: str, tag: str, body: str) -> None:
-        """Not a number."""
+        """Does nothing: a note is not a number."""
 
     def close(self) -> None:
-        """Nothing to close: `Timers.write` is the run's."""
+        """Does nothing: the run writes the timers."""
 
 
 def _proto(name: str) -> Any:
-    """A module of TensorBoard's messages, which are made at run time; imported at the first write (0.2 s)."""
+    """Imports a module of TensorBoard's messages, at the first write because it takes 0.2 s."""
     return import_module(f"tensorboard.compat.proto.{name}_pb2")
 
 
@@ -241,7 +297,7 @@ def _histogram(values: np.ndarray) -> Any:
 
 
 def _bin_edges(low: float, high: float) -> np.ndarray:
-    """Rising edges from `low` to `high`: those of 30 equal bins, or of fewer where no more numbers lie between the two."""
+    """Returns rising edges from `low` to `high`, of 30 equal bins, or fewer where floats between the two are too few."""
     share = np.arange(_BINS + 1) / _BINS
     edges = np.unique(np.clip(low * (1 - share) + high * share, low, high))  # without high - low, which may overflow
     if len(edges) > 1:
@@ -252,7 +308,7 @@ def _bin_edges(low: float, high: float) -> np.ndarray:
 
 
 def _utf8(tag: str) -> str:
-    """A tag that can be encoded; a game may send half a surrogate pair."""
+    """Escapes what cannot be encoded: a game may send half a surrogate pair."""
     return tag.encode("utf-8", "backslashreplace").decode()
 
 
@@ -261,6 +317,6 @@ def _finite(value: float) -> float | None:
 
 
 def _close(file: BinaryIO) -> None:
-    """Every write was flushed: what is left to flush has already failed, and was told."""
+    """Closes a file. Errors are ignored: every write was flushed, and one that failed has been reported."""
     with suppress(OSError):
         file.close()

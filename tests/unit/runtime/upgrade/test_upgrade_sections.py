@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_teaching import School
+from school_env import School
 from upgraded_files import loaded, refused, upgraded
 
 import palaestra

@@ -386,6 +386,7 @@ def test_the_resolved_tree_stands_in_ml_agents_order():
         "checkpoint_settings",
         "torch_settings",
         "debug",
+        "trackers",
     ]
     assert "        learning_rate_schedule: linear" not in lines
     assert "      learning_rate_schedule: linear" in lines

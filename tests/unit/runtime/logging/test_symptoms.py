@@ -69,7 +69,7 @@ def test_a_reward_that_does_not_rise_is_told_once_with_the_guide():
 
 
 def test_the_guide_that_warnings_name_is_there():
-    assert (Path(__file__).parents[3] / GUIDE).is_file()
+    assert (Path(__file__).parents[4] / GUIDE).is_file()
 
 
 def test_a_reward_that_is_always_the_same_is_told_as_such():

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import os
@@ -8,13 +7,13 @@ import random
 import struct
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import safetensors.torch
 import torch
+from small_runs import forge
 
 from palaestra.core.errors import CheckpointError, RunError
 from palaestra.runtime.storage.checkpoints import Checkpoints
@@ -205,15 +204,6 @@ def test_the_folder_of_a_writer_that_is_alive_is_left_alone_unless_nobody_else_c
         checkpoints.sweep(alone=True)
         assert not hidden.exists()
         other.communicate()
-
-
-def forge(checkpoint: Path, change: Callable[[dict[str, Any]], object]) -> None:
-    """Changes a manifest and seals it as a run would."""
-    body = json.loads((checkpoint / "manifest.json").read_text())
-    del body["sha256"]
-    change(body)
-    seal = hashlib.sha256(json.dumps(body).encode()).hexdigest()
-    (checkpoint / "manifest.json").write_text(json.dumps({**body, "sha256": seal}))
 
 
 def nested(depth: int) -> Any:

@@ -8,25 +8,27 @@ import numpy as np
 import pytest
 from matplotlib.text import Annotation
 from PIL import Image
+from small_runs import tracked_run
 
 from palaestra.cli import plot
 from palaestra.core.errors import RunError
 from palaestra.core.metrics import ELO, LENGTH, REWARD
 from palaestra.runtime.logging.curves import COLORS, learning_curves, overview, save, save_curves, smoothed
 from palaestra.runtime.logging.history import find_tag, find_tags, read_history, tags
-from palaestra.runtime.logging.sinks import JSONLSink, TensorBoardSink
-from palaestra.runtime.logging.tracker import Sink, Tracker
+from palaestra.runtime.logging.statistics import Statistics
+from palaestra.runtime.logging.tracker import Tracker
+from palaestra.runtime.logging.trackers import JSONLTracker, TensorBoardTracker
 
 TAGS = [REWARD, LENGTH, "Losses/Policy Loss", "Losses/Value Loss", "Policy/Entropy"]
 
 
-def write_run(sink: Sink, behaviors: Mapping[str, list[int]], seconds: float = 10.0) -> None:
-    tracker = Tracker([sink])
+def write_run(tracker: Tracker, behaviors: Mapping[str, list[int]], seconds: float = 10.0) -> None:
+    statistics = Statistics({"tracker": tracker})
     for behavior, steps in behaviors.items():
         for count, step in enumerate(steps):
-            tracker.episodes(behavior, [step / 10], [5])
-            tracker.summarize(behavior, step, elapsed=seconds * (count + 1), training=True)
-    tracker.close()
+            statistics.episodes(behavior, [step / 10], [5])
+            statistics.summarize(behavior, step, elapsed=seconds * (count + 1), training=True)
+    statistics.close()
 
 
 def command(*words: str) -> None:
@@ -42,9 +44,9 @@ def is_png(file: Path) -> bool:
 
 @pytest.fixture
 def results(tmp_path: Path) -> Path:
-    write_run(JSONLSink(tmp_path / "first", {}), {"3DBall": [10, 20, 30]})
-    write_run(JSONLSink(tmp_path / "second", {}), {"Striker": [10, 20], "Goalie": [10, 20]})
-    write_run(TensorBoardSink(tmp_path / "original", {}, pytest.fail), {"3DBall": [10, 20]})
+    write_run(JSONLTracker(tracked_run(tmp_path / "first", {})), {"3DBall": [10, 20, 30]})
+    write_run(JSONLTracker(tracked_run(tmp_path / "second", {})), {"Striker": [10, 20], "Goalie": [10, 20]})
+    write_run(TensorBoardTracker(tracked_run(tmp_path / "original", {})), {"3DBall": [10, 20]})
     return tmp_path
 
 
@@ -58,8 +60,8 @@ def test_curves_are_read_from_metrics_and_from_event_files_alike(results: Path):
 
 
 def test_training_time_goes_on_after_a_resume(tmp_path: Path):
-    write_run(JSONLSink(tmp_path, {}), {"B": [10, 20]})
-    write_run(JSONLSink(tmp_path, {"B": 20}), {"B": [30, 40]})
+    write_run(JSONLTracker(tracked_run(tmp_path, {})), {"B": [10, 20]})
+    write_run(JSONLTracker(tracked_run(tmp_path, {"B": 20})), {"B": [30, 40]})
     assert read_history(tmp_path)["B"][REWARD].seconds.tolist() == [10, 20, 30, 40]
 
 
@@ -113,13 +115,13 @@ def test_names_at_the_ends_of_lines_keep_apart(results: Path):
 
 def test_time_is_in_a_fitting_unit(tmp_path: Path):
     for seconds, unit in ((10.0, "seconds"), (1000.0, "minutes"), (9000.0, "hours")):
-        write_run(JSONLSink(tmp_path, {}), {"B": [10, 20]}, seconds)
+        write_run(JSONLTracker(tracked_run(tmp_path, {})), {"B": [10, 20]}, seconds)
         axes = learning_curves({"run": read_history(tmp_path)}, [REWARD], by_time=True).axes[0]
         assert unit in axes.get_xlabel()
 
 
 def test_steps_have_thousands_separators(tmp_path: Path):
-    write_run(JSONLSink(tmp_path, {}), {"B": [100_000, 2_000_000]})
+    write_run(JSONLTracker(tracked_run(tmp_path, {})), {"B": [100_000, 2_000_000]})
     figure = learning_curves({"run": read_history(tmp_path)}, [REWARD])
     save(figure, tmp_path / "a.png")
     assert "1,000,000" in {label.get_text() for label in figure.axes[0].get_xticklabels()}
@@ -127,7 +129,7 @@ def test_steps_have_thousands_separators(tmp_path: Path):
 
 @pytest.mark.parametrize("name", ["$x_", "_hidden", "日本", "a/b", "<&>"])
 def test_any_name_and_a_single_point_at_the_start_can_be_drawn(tmp_path: Path, name: str):
-    write_run(JSONLSink(tmp_path, {}), {name: [0], "other": [0]}, seconds=0.0)
+    write_run(JSONLTracker(tracked_run(tmp_path, {})), {name: [0], "other": [0]}, seconds=0.0)
     history = read_history(tmp_path)
     save(learning_curves({name: history}, [REWARD], by_time=True, smooth=0.5), tmp_path / "a.png")
     save(overview(history), tmp_path / "b.png")
@@ -143,21 +145,21 @@ def test_the_overview_is_written_into_the_run(results: Path):
 
 
 def test_the_overview_of_other_metrics_shows_those(tmp_path: Path):
-    tracker = Tracker([JSONLSink(tmp_path, {})])
-    tracker.add("B", "Game/Score", 1.0)
-    tracker.summarize("B", 1, elapsed=1.0, training=True)
-    tracker.close()
+    statistics = Statistics({"tracker": JSONLTracker(tracked_run(tmp_path, {}))})
+    statistics.add("B", "Game/Score", 1.0)
+    statistics.summarize("B", 1, elapsed=1.0, training=True)
+    statistics.close()
     assert [axes.get_title(loc="left") for axes in overview(read_history(tmp_path)).axes] == ["Score"]
 
 
 def test_the_overview_of_self_play_shows_elo_instead_of_the_learning_rate(tmp_path: Path):
-    tracker = Tracker([JSONLSink(tmp_path, {})])
+    statistics = Statistics({"tracker": JSONLTracker(tracked_run(tmp_path, {}))})
     for step in (1, 2):
-        tracker.episodes("B", [step / 10], [5])
-        tracker.add("B", ELO, 1200.0 + step)
-        tracker.add("B", "Policy/Learning Rate", 3e-4)
-        tracker.summarize("B", step, elapsed=1.0, training=True)
-    tracker.close()
+        statistics.episodes("B", [step / 10], [5])
+        statistics.add("B", ELO, 1200.0 + step)
+        statistics.add("B", "Policy/Learning Rate", 3e-4)
+        statistics.summarize("B", step, elapsed=1.0, training=True)
+    statistics.close()
     titles = [axes.get_title(loc="left") for axes in overview(read_history(tmp_path)).axes]
     assert titles == ["Cumulative Reward", "Elo", "Episode Length"]
 
@@ -191,7 +193,7 @@ def test_several_metrics_have_a_panel_each_and_one_legend(results: Path):
 def test_two_hundred_lines_differ_in_color_pattern_or_mark_and_are_named_in_the_order_in_which_they_end(tmp_path: Path):
     runs = {}
     for i in range(200):
-        write_run(JSONLSink(tmp_path / f"run {i}", {}), {"B": [10, 10 + i]})
+        write_run(JSONLTracker(tracked_run(tmp_path / f"run {i}", {})), {"B": [10, 10 + i]})
         runs[f"run {i}"] = read_history(tmp_path / f"run {i}")
     figure = learning_curves(runs, [REWARD])
     looks = [(line.get_color(), str(line._unscaled_dash_pattern), line.get_marker()) for line in figure.axes[0].lines]  # type: ignore[attr-defined]

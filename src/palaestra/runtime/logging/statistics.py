@@ -1,0 +1,243 @@
+"""Collects a run's metrics between two summaries, and sends the summaries to its trackers."""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from palaestra.core.errors import PalaestraError, exception_summary
+from palaestra.core.metrics import EXTRINSIC, GROUP_REWARD, LENGTH, REWARD, Aggregation
+from palaestra.runtime.logging.tracker import SeesValues, Summary, Tracker
+
+NO_TRACKERS: Mapping[str, Tracker] = {}
+RECENT = 100
+"""Number of episodes that the progress line's mean reward averages over."""
+
+
+@dataclass(frozen=True, slots=True)
+class LastReward:
+    """Mean returns of the latest period in which an episode ended."""
+
+    step: int | None  # step of its summary; None: no summary had an episode yet, and these are all episodes so far
+    episodes: int
+    mean: float  # of their returns, as in the summary
+    group: float | None  # mean of what whole groups earned; None: there are no groups
+    judged: tuple[float, int]  # mean and count of the returns that runs are compared by; a group counts once, with its group return
+
+
+@dataclass
+class _Period:
+    """One behavior's values since its last summary, in plain types, so that `state_dict` is JSON."""
+
+    means: dict[str, list[float]] = field(default_factory=dict)  # tag: [sum, count]
+    totals: dict[str, float] = field(default_factory=dict)
+    latest: dict[str, float] = field(default_factory=dict)
+    spreads: dict[str, list[float]] = field(default_factory=dict)  # tag: every value
+    judged: list[float] = field(default_factory=lambda: [0.0, 0])  # sum and count of the returns to compare runs by
+
+
+class Statistics:
+    """Collects values by behavior and tag. NaN is ignored; a tag without values is left out of the summary."""
+
+    def __init__(self, trackers: Mapping[str, Tracker] = NO_TRACKERS, warn: Callable[[str], object] = warnings.warn) -> None:
+        """`trackers`, by name, get the summaries. `warn` is called once for each tracker that fails; training goes on."""
+        self._trackers, self._warn = dict(trackers), warn
+        self._watching = {name: tracker for name, tracker in trackers.items() if isinstance(tracker, SeesValues)}
+        self._failed: set[str] = set()
+        self._periods: defaultdict[str, _Period] = defaultdict(_Period)
+        self._since_update: defaultdict[str, list[float]] = defaultdict(lambda: [0.0, 0])  # sum and count of returns
+        self._before_update: dict[str, list[float]] = {}  # the same between the two updates before, where episodes ended
+        self._last: dict[str, LastReward] = {}  # of the newest summary with an episode
+        self._recent: defaultdict[str, deque[float]] = defaultdict(lambda: deque(maxlen=RECENT))
+
+    def add(self, behavior: str, tag: str, value: float) -> None:
+        """Adds a value; the summary has the mean over the period."""
+        self.extend(behavior, tag, (value,))
+
+    def extend(self, behavior: str, tag: str, values: Iterable[float]) -> None:
+        """Adds many values, like `add`."""
+        if numbers := _numbers(values):
+            sum_and_count = self._periods[behavior].means.setdefault(tag, [0.0, 0])
+            _add(sum_and_count, numbers)
+            self._show(behavior, tag, numbers, "mean")
+
+    def total(self, behavior: str, tag: str, value: float) -> None:
+        """Adds a value; the summary has the sum over the period."""
+        for number in _numbers((value,)):
+            totals = self._periods[behavior].totals
+            totals[tag] = totals.get(tag, 0.0) + number
+            self._show(behavior, tag, [number], "total")
+
+    def latest(self, behavior: str, tag: str, value: float) -> None:
+        """Sets a value; the summary has the last one."""
+        for number in _numbers((value,)):
+            self._periods[behavior].latest[tag] = number
+            self._show(behavior, tag, [number], "latest")
+
+    def spread(self, behavior: str, tag: str, values: Iterable[float]) -> None:
+        """Adds values; the summary has their mean and a histogram."""
+        if numbers := _numbers(values):
+            self._periods[behavior].spreads.setdefault(tag, []).extend(numbers)
+            self._show(behavior, tag, numbers, "spread")
+
+    def episodes(
+        self,
+        behavior: str,
+        returns: Sequence[float],
+        lengths: Sequence[int],
+        *,
+        extrinsic: Sequence[float] | None = None,
+        judged: Sequence[float] | None = None,
+    ) -> None:
+        """Adds episodes that ended: the return and the number of decisions of each.
+
+        `extrinsic` are the returns as learned from (with strength and group reward), where they differ. `judged` are the returns that
+        `recent_reward`, `mean_reward` and `last_reward` use, where they differ, as for groups. The recorded length is the number of
+        decisions less one, as in ML-Agents; docs/reference/metrics.md gives the reason.
+        """
+        self.spread(behavior, REWARD, returns)
+        self.extend(behavior, LENGTH, [length - 1 for length in lengths])
+        self.extend(behavior, EXTRINSIC, returns if extrinsic is None else extrinsic)
+        numbers = _numbers(returns if judged is None else judged)
+        _add(self._since_update[behavior], numbers)
+        _add(self._periods[behavior].judged, numbers)
+        self._recent[behavior].extend(numbers)
+
+    def recent_reward(self, behavior: str) -> float | None:
+        """Returns the mean return of the episodes since the last policy update, which a checkpoint is listed with.
+
+        Without such an episode, uses those before that update; None if no episode has ended yet.
+        """
+        total, count = self._since_update[behavior]
+        if not count:
+            total, count = self._before_update.get(behavior, (0.0, 0))
+        return total / count if count else None
+
+    def policy_updated(self, behavior: str) -> None:
+        """Starts a new period for `recent_reward`."""
+        past = self._since_update.pop(behavior, None)
+        if past is not None and past[1]:
+            self._before_update[behavior] = past
+
+    def mean_reward(self, behavior: str) -> float | None:
+        """Returns the mean return of the last hundred episodes."""
+        recent = self._recent[behavior]
+        return sum(recent) / len(recent) if recent else None
+
+    def last_reward(self, behavior: str) -> LastReward | None:
+        """Returns the rewards of the newest summary with an episode, else of all episodes so far; None if no episode has ended."""
+        if behavior in self._last:
+            return self._last[behavior]
+        return _last_reward(self._periods[behavior], None) if behavior in self._periods else None
+
+    def summarize(self, behavior: str, step: int, *, elapsed: float, training: bool) -> Summary:
+        """Ends the period, sends its summary to every tracker and begins the next period."""
+        period = self._periods.pop(behavior, _Period())
+        if (last := _last_reward(period, step)) is not None:
+            self._last[behavior] = last
+        returns = np.asarray(period.spreads.get(REWARD, ()))
+        mean = std = math.nan
+        if len(returns):
+            with np.errstate(over="ignore", invalid="ignore"):  # huge and infinite returns
+                mean, std = float(returns.mean()), float(returns.std())
+        sums = {
+            **{tag: total for tag, (total, _) in period.means.items()},
+            **{tag: sum(values) for tag, values in period.spreads.items()},
+            **period.totals,
+        }
+        counts = {tag: count for tag, (_, count) in period.means.items()} | {tag: len(values) for tag, values in period.spreads.items()}
+        summary = Summary(
+            behavior=behavior,
+            step=step,
+            time=time.time(),
+            elapsed=elapsed,
+            training=training,
+            values={**{tag: sums[tag] / count for tag, count in counts.items()}, **period.totals, **period.latest},
+            totals={**sums, **period.latest},
+            histograms={tag: np.asarray(values) for tag, values in period.spreads.items()},
+            episodes=len(returns),
+            mean=mean,
+            std=std,
+        )
+        self._each(lambda tracker: tracker.write(summary), f"the summary of '{behavior}' at step {step:,}")
+        return summary
+
+    def text(self, behavior: str, tag: str, body: str) -> None:
+        """Sends a note to every tracker."""
+        self._each(lambda tracker: tracker.text(behavior, tag, body), f"the {tag.lower()} of '{behavior}'")
+
+    def close(self) -> None:
+        """Closes every tracker."""
+        self._each(lambda tracker: tracker.close(), "the end of the run")
+
+    def _show(self, behavior: str, tag: str, numbers: Sequence[float], aggregation: Aggregation) -> None:
+        for name, tracker in self._watching.items():
+            self._attempt(name, partial(tracker.record_values, behavior, tag, numbers, aggregation), f"a value of {tag!r}")
+
+    def _each(self, send: Callable[[Tracker], object], what: str) -> None:
+        for name, tracker in self._trackers.items():
+            self._attempt(name, partial(send, tracker), what)
+
+    def _attempt(self, name: str, send: Callable[[], object], what: str) -> None:
+        """Sends something to a tracker; one that fails is reported once and tried again the next time."""
+        try:
+            send()
+        except Exception as error:
+            if name not in self._failed:
+                self._failed.add(name)
+                reason = str(error) if isinstance(error, PalaestraError) else exception_summary(error)
+                self._warn(
+                    f"the tracker '{name}' could not take {what}: {reason}; training goes on without it, and further failures "
+                    "of this tracker are not reported"
+                )
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns the open periods and the recent returns, in plain types."""
+        return {
+            "periods": {name: asdict(period) for name, period in self._periods.items()},
+            "since_update": {name: list(pair) for name, pair in self._since_update.items()},
+            "before_update": {name: list(pair) for name, pair in self._before_update.items()},
+            "last": {name: asdict(last) for name, last in self._last.items()},
+            "recent": {name: list(returns) for name, returns in self._recent.items()},
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restores `state_dict`."""
+        for kept in (self._periods, self._since_update, self._before_update, self._last, self._recent):
+            kept.clear()
+        self._periods.update((name, _Period(**deepcopy(period))) for name, period in state["periods"].items())
+        self._since_update.update((name, list(pair)) for name, pair in state["since_update"].items())
+        # not in checkpoints of earlier versions
+        self._before_update.update((name, list(pair)) for name, pair in state.get("before_update", {}).items())
+        for name, last in state.get("last", {}).items():
+            self._last[name] = LastReward(**{**last, "judged": tuple(last["judged"])})
+        self._recent.update((name, deque(returns, maxlen=RECENT)) for name, returns in state["recent"].items())
+
+
+def _last_reward(period: _Period, step: int | None) -> LastReward | None:
+    returns, groups, (total, count) = period.spreads.get(REWARD, []), period.spreads.get(GROUP_REWARD), period.judged
+    if not returns:
+        return None
+    mean = sum(returns) / len(returns)
+    group = sum(groups) / len(groups) if groups else None
+    return LastReward(step, len(returns), mean, group, (total / count, int(count)) if count else (mean, len(returns)))
+
+
+def _add(sum_and_count: list[float], numbers: Sequence[float]) -> None:
+    """Adds one by one: a sum must not depend on how many values come at once, or a resumed run would differ in its last bit."""
+    for number in numbers:
+        sum_and_count[0] += number
+    sum_and_count[1] += len(numbers)
+
+
+def _numbers(values: Iterable[float]) -> list[float]:
+    return [number for number in map(float, values) if not math.isnan(number)]
