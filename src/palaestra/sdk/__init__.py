@@ -1,13 +1,14 @@
-"""A game in Python, written as one writes it in Unity: agents in an academy, that see with sensors and are told what to do.
+"""Games in Python with the concepts of Unity ML-Agents: agents in an academy, with sensors and actions.
 
 >>> class Ball(sdk.Agent): ...
 >>> @sdk.game
 ... def ball(academy: sdk.Academy) -> None:
 ...     academy.add(Ball())
 
-`palaestra learn --env python:module:ball` trains it in one process; `ball.play()` plays it as a process of its own, which any
-trainer of ML-Agents takes for a Unity game. Inside, a `cast` is an area's agents, an `academy` its clock, and a `stage` all areas; what
-they say is gathered in an `outbox` and goes either into tables (`env`) or over a wire.
+`palaestra learn --env python:module:ball` trains it in the trainer's process; `ball.play()` runs it as a separate process that speaks
+the protocol of a Unity game, so any ML-Agents trainer can use it. Inside, an `Academy` steps the agents of one area, which an
+`AgentRegistry` holds, and `Areas` steps all areas. An `ObservationQueue` collects the agents' outputs for `env` (tables) or `protocol`
+(messages).
 """
 
 from palaestra.sdk.academy import Academy

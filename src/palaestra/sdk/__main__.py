@@ -1,4 +1,4 @@
-"""`python -m palaestra.sdk GAME ...` plays a game; `python -m palaestra.sdk pack FILE.py` makes a launcher for it."""
+"""Command line: `python -m palaestra.sdk GAME ...` plays a game; `python -m palaestra.sdk pack FILE.py` writes a launcher for it."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from palaestra.sdk.game import Game
 from palaestra.sdk.launch import run
 
 _HELP = """\
-python -m palaestra.sdk FILE.py[:GAME] [options]    play the game that a file holds; --help behind it tells the options
-python -m palaestra.sdk MODULE:GAME [options]       the same of an installed module
-python -m palaestra.sdk pack FILE.py [--out FILE]   write a launcher, which mlagents-learn takes for a build of Unity
+python -m palaestra.sdk FILE.py[:GAME] [options]    play the game in a file; FILE.py --help lists its options
+python -m palaestra.sdk MODULE:GAME [options]       play the game in an installed module
+python -m palaestra.sdk pack FILE.py [--out FILE]   write a launcher that mlagents-learn accepts as a Unity build
 """
 
 
 def main(argv: Sequence[str]) -> int:
-    """The exit code: 0, 1 for an error that is printed, 2 for a wrong command line."""
+    """Runs a command line and returns the exit code: 0, 1 for an error that was printed, 2 for a wrong command line."""
     if not argv or argv[0] in ("-h", "--help"):
         print(_HELP, end="", file=sys.stdout if argv else sys.stderr)
         return 0 if argv else 2
@@ -53,7 +53,7 @@ def _run(place: str, argv: Sequence[str]) -> int:
 
 
 def load(place: str) -> Game:
-    """The game at 'file.py', 'file.py:name' or 'module:name'; without a name, the only one. Raises EnvError."""
+    """Returns the game at 'file.py', 'file.py:name' or 'module:name'. Without a name the file must hold one game. Raises EnvError."""
     source, name = (place, "") if place.endswith(".py") else _split(place)
     module = _file(Path(source)) if source.endswith(".py") else _module(source)
     games = {each: value for each, value in vars(module).items() if isinstance(value, Game)}
@@ -97,12 +97,12 @@ def _module(name: str) -> ModuleType:
 
 
 def pack(game: Path, out: Path | None = None, platform: str = sys.platform) -> Path:
-    """Writes a script that runs `game` with this Python, and gives the file to name to the trainer.
+    """Writes a script that runs `game` with this Python and returns the path to pass to the trainer as `--env`.
 
-    By default it lies beside the game: Game.x86_64 on Linux, Game.app on macOS, Game.cmd on Windows. The game itself is not copied:
-    it must stay where it is, and so must this Python.
+    The default path is beside the game: Game.x86_64 on Linux, Game.app on macOS, Game.cmd on Windows. The script refers to the game's
+    file and to this Python by path, so neither may move.
 
-    Raises EnvError where there is no such game, or the file cannot be written or would not be started.
+    Raises EnvError if the game does not exist, or the script cannot be written or could not be started.
     """
     if not game.is_file():
         raise EnvError(f"there is no file {game}; expected a Python file that ends in play(game)")

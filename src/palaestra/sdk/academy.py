@@ -1,4 +1,4 @@
-"""The clock of one area: it asks, tells and ends agents, in the order of Unity's Academy."""
+"""Steps the agents of one area in the order of Unity's Academy."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palaestra.core.errors import EnvError
-from palaestra.sdk.agents.agent import Agent, SomeAgent, SomeCall, blame, call
+from palaestra.sdk.agents.agent import Agent, AgentT, CallT, call_user_code, raise_user_error
 from palaestra.sdk.agents.agent_registry import AgentRegistry
 from palaestra.sdk.agents.observation_queue import ObservationQueue
 from palaestra.sdk.protocol.exchange import AgentActions, AgentOutputs
@@ -17,32 +17,32 @@ from palaestra.sdk.protocol.game_channels import EnvironmentParameters, StatsRec
 from palaestra.sdk.protocol.game_side_channels import SideChannel
 from palaestra.wire.unity_channels import Engine
 
-PATIENCE = 10_000
-"""Steps in which no agent asks and none ends, after which a game is taken for one in which nobody ever will."""
+MAX_SILENT_STEPS = 10_000
+"""Steps without a decision request or an end of an episode after which the game is considered stuck."""
 
 
 class Academy:
-    """One area of a game: its agents, its time and its chance. There is one an area, and no global one.
+    """One area of a game: its agents, its steps and its random generators. Each area has its own; there is no global academy.
 
-    A game calls `add`, `on_step` and what stands with them; `advance`, `answer` and `reset` are for whoever decides for the agents.
+    A game calls `add`, `on_step` and the methods beside them. The trainer's side calls `advance`, `answer` and `reset`.
     """
 
-    def __init__(self, seed: int = 0, area: int = 0, outbox: ObservationQueue | None = None) -> None:
+    def __init__(self, seed: int = 0, area: int = 0, observation_queue: ObservationQueue | None = None) -> None:
         self.area = area
         self.random, self.rng = Random(), np.random.default_rng()
-        """The area's own chance: Python's and NumPy's kind."""
+        """Random generators of the area: Python's and NumPy's."""
         self.environment_parameters = EnvironmentParameters()
         self.stats_recorder = StatsRecorder()
         self.side_channels: list[SideChannel] = []
-        """The game's own: append them where the area is filled."""
+        """Side channels of the game: append them in the function that adds the agents."""
         self.engine = Engine()
-        """What a trainer asks of an engine, such as its time scale. A game in Python goes as fast as it can, and need not heed it."""
+        """Engine settings that the trainer asks for, such as the time scale. A game in Python may ignore them."""
         self.render: Callable[[], NDArray[np.uint8]] | None = None
-        """Set it to a function that draws the area: (H, W, 3) uint8."""
+        """Function that draws the area as (H, W, 3) uint8; set by the game."""
         self.step_count, self.total_step_count, self.episode_count = 0, 0, 0
         """Steps since the last reset, steps in all, and resets."""
-        self.outbox = outbox or ObservationQueue()
-        self.registry = AgentRegistry(self, self.outbox)
+        self.observation_queue = observation_queue or ObservationQueue()
+        self.registry = AgentRegistry(self, self.observation_queue)
         self._on_step: list[Callable[[], object]] = []
         self._on_reset: list[Callable[[], object]] = []
         self._on_close: list[Callable[[], object]] = []
@@ -51,155 +51,157 @@ class Academy:
 
     # For a game
 
-    def add(self, agent: SomeAgent, id: int | None = None) -> SomeAgent:
-        """Brings an agent into the game: `initialize` is called, and `on_episode_begin` unless the game is yet to begin.
+    def add(self, agent: AgentT, id: int | None = None) -> AgentT:
+        """Adds an agent: calls its `initialize`, and its `on_episode_begin` if the game has begun. Returns the agent.
 
-        Ids count from 0 unless given. Raises EnvError for an agent that is there already, or an id that is taken.
+        Ids count from 0 unless given. Raises EnvError for an agent that was added before, or an id that is taken.
         """
         self.registry.add(agent, id)
         return agent
 
     def remove(self, agent: Agent) -> None:
-        """Takes it out of the game for good; its episode is over."""
-        life = agent._alive("remove")
-        self.registry.disable(life)
-        for recorder in list(life.recorders):
+        """Removes an agent for good and ends its episode."""
+        state = agent._require_state("remove")
+        self.registry.disable(state)
+        for recorder in list(state.recorders):
             recorder.close()
-        agent._life = None
+        agent._agent_state = None
 
-    def on_step(self, function: SomeCall) -> SomeCall:
-        """Has it called after each of the academy's steps, when agents have acted: the place for a world's physics."""
+    def on_step(self, function: CallT) -> CallT:
+        """Registers a function to call after each step, once agents have acted, such as the game's physics. Returns it."""
         self._on_step.append(function)
         return function
 
-    def on_reset(self, function: SomeCall) -> SomeCall:
-        """Has it called where all begins anew, before agents begin their episodes."""
+    def on_reset(self, function: CallT) -> CallT:
+        """Registers a function to call at each reset, before the agents' episodes begin. Returns it."""
         self._on_reset.append(function)
         return function
 
-    def on_close(self, function: SomeCall) -> SomeCall:
-        """Has it called when the game is over for good."""
+    def on_close(self, function: CallT) -> CallT:
+        """Registers a function to call when the game is closed. Returns it."""
         self._on_close.append(function)
         return function
 
     @property
     def agents(self) -> tuple[Agent, ...]:
-        """Those that take part now."""
-        return tuple(life.agent for life in self.registry.lives)
+        """Enabled agents of the area."""
+        return tuple(state.agent for state in self.registry.states)
 
-    # For whoever decides
+    # For the trainer's side
 
     def advance(self) -> dict[str, AgentOutputs]:
-        """Steps until an agent asks or has ended, and gives what all said. Then comes `answer` or `reset`.
+        """Steps until an agent requests a decision or ends an episode, and returns the outputs. Call `answer` or `reset` next.
 
-        Raises EnvError for what the game does wrong, and for one that never asks.
+        Raises EnvError for an error in the game, and for a game whose agents never request a decision.
         """
         self.run()
-        return self.outbox.take()
+        return self.observation_queue.take()
 
-    def answer(self, told: Mapping[str, AgentActions]) -> None:
-        """Has those that asked do this, and finishes the step. Raises EnvError for actions that are none."""
-        self.outbox.answer(told)
+    def answer(self, actions: Mapping[str, AgentActions]) -> None:
+        """Gives actions to the agents that requested decisions and finishes the step. Raises EnvError for invalid actions."""
+        self.observation_queue.answer(actions)
         self.finish()
 
     def reset(self, seed: int | None = None) -> None:
-        """Begins all anew: nobody hears of the episodes that were. With a seed, chance begins anew too."""
+        """Begins new episodes and discards the open ones without reporting their ends. A seed also reseeds the area."""
         if seed is not None:
             self.seed(seed)
-        self.outbox.drop()
+        self.observation_queue.drop()
         self.begin()
 
     def seed(self, seed: int) -> None:
-        """Begins the area's chance anew; areas of one seed have streams of their own."""
+        """Seeds the area's generators; areas with the same seed get different streams."""
         stream = np.random.SeedSequence([seed & 0xFFFFFFFF, self.area])
         self.rng = np.random.default_rng(stream)
         self.random.seed(int(stream.generate_state(2, np.uint64)[0]))
 
     def close(self) -> None:
-        """The game is over: calls what `on_close` was given, which finishes demonstrations too. May be called again."""
+        """Calls the functions given to `on_close` and finishes demonstrations. May be called again."""
         functions, self._on_close = self._on_close, []
         for function in functions:
-            call(None, function)
+            call_user_code(None, function)
 
-    # Parts of these, for several areas together
+    # Steps of the above, for `Areas`, which runs several academies together
 
     def begin(self) -> None:
-        """What `reset` does in one area; the outbox is left alone."""
+        """Begins new episodes in this area without clearing the observation queue."""
         registry = self.registry
         self.step_count, self.episode_count = 0, self.episode_count + 1
-        registry.spoke = registry.playing = self._in_step = False
+        registry.has_outputs = registry.running = self._in_step = False
         for function in self._on_reset:
-            call(None, function)
-        registry.playing = True
-        for life in registry.lives:
-            if life.enabled:
-                life.forget_rewards()
-                registry.begin_episode(life)
+            call_user_code(None, function)
+        registry.running = True
+        for state in registry.states:
+            if state.enabled:
+                state.forget_rewards()
+                registry.begin_episode(state)
 
     def run(self) -> None:
-        """Steps until an agent asks or has ended."""
+        """Steps until an agent requests a decision or ends an episode."""
         if self._in_step:
             raise EnvError("the game was advanced without an answer to what its agents asked; call answer() or reset() first")
         if not self.episode_count:
             self.begin()
-        for _ in range(PATIENCE):
+        for _ in range(MAX_SILENT_STEPS):
             self._ask()
-            if self.registry.spoke:
-                self.registry.spoke, self._in_step = False, True
+            if self.registry.has_outputs:
+                self.registry.has_outputs, self._in_step = False, True
                 return
             self._act()
-        raise EnvError(self._silence())
+        raise EnvError(self._no_decision_message())
 
     def finish(self) -> None:
-        """What is left of a step when agents know what to do."""
+        """Finishes a step after the agents have their actions."""
         if not self._in_step:
             raise EnvError("the game was answered without having asked; call advance() first")
         self._in_step = False
         self._act()
 
     def _ask(self) -> None:
-        """A step's first half: up to where agents wait for their actions."""
-        step, lives = self.step_count, self.registry.lives
-        for life in lives:
-            agent = life.agent
+        """Runs the first half of a step: collects the observations of agents that request decisions."""
+        step, states = self.step_count, self.registry.states
+        for state in states:
+            agent = state.agent
             period = agent.decision_period
             if period:
                 if step % period == 0:
-                    life.asks = life.acts = True
+                    state.decision_requested = state.action_requested = True
                 elif agent.take_actions_between_decisions:
-                    life.acts = True
-            life.steps += 1
+                    state.action_requested = True
+            state.steps += 1
         self.step_count = step + 1
         self.total_step_count += 1
-        for life in lives:
-            if life.asks:
-                self.registry.ask(life)
+        for state in states:
+            if state.decision_requested:
+                self.registry.ask(state)
 
     def _act(self) -> None:
-        """A step's second half."""
-        for life in self.registry.lives:
-            agent = life.agent
-            if life.acts:
-                life.acts = False
+        """Runs the second half of a step: agents act, episodes reach `max_step`, and `on_step` functions are called."""
+        for state in self.registry.states:
+            agent = state.agent
+            if state.action_requested:
+                state.action_requested = False
                 try:
-                    agent.on_action_received(life.actions)
+                    agent.on_action_received(state.actions)
                 except Exception as error:
-                    blame(error, life, "on_action_received")
-            if 0 < agent.max_step <= life.steps and life.enabled:
-                self.registry.end(life, cut=True, what="max_step")
+                    raise_user_error(error, state, "on_action_received")
+            if 0 < agent.max_step <= state.steps and state.enabled:
+                self.registry.end(state, truncated=True, what="max_step")
         for function in self._on_step:
-            call(None, function)
+            call_user_code(None, function)
 
-    def _silence(self) -> str:
-        """Why nobody asks."""
-        lives = self.registry.lives
-        if not lives and self.registry.ever:
-            away = f"{PATIENCE} steps passed with all agents{self.registry.place} disabled or removed"
+    def _no_decision_message(self) -> str:
+        """Returns an error message that explains why no agent requests a decision."""
+        states = self.registry.states
+        if not states and self.registry.had_agents:
+            away = f"{MAX_SILENT_STEPS} steps passed with all agents{self.registry.area_label} disabled or removed"
             return f"{away}; call enable() of one, or end episodes with end_episode(), which begins the next"
-        if not lives:
-            return f"{PATIENCE} steps passed without an agent{self.registry.place}; call academy.add(...) in the game's function"
-        mute = "; ".join(map(str, lives[:3])) + (f" and {len(lives) - 3} more" if len(lives) > 3 else "")
+        if not states:
+            return (
+                f"{MAX_SILENT_STEPS} steps passed without an agent{self.registry.area_label}; call academy.add(...) in the game's function"
+            )
+        silent = "; ".join(map(str, states[:3])) + (f" and {len(states) - 3} more" if len(states) > 3 else "")
         return (
-            f"{PATIENCE} steps passed and no agent asked for a decision ({mute}); "
+            f"{MAX_SILENT_STEPS} steps passed and no agent asked for a decision ({silent}); "
             f"set decision_period = 5 in its class, or call its request_decision() when it is its turn"
         )

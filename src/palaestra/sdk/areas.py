@@ -1,4 +1,4 @@
-"""The areas of a game side by side: each has an academy and a clock of its own, and all speak with one voice."""
+"""Steps several areas of a game together. Each has its own academy."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from palaestra.sdk.agents.observation_queue import ObservationQueue
 from palaestra.sdk.protocol.exchange import AgentActions, AgentOutputs
 
 STEP_SECONDS = 0.02
-"""Of an academy's step, where a game is watched at the pace of a clock: Unity's."""
+"""Seconds of an academy's step when a game runs in real time, as in Unity."""
 
 
 class Areas:
-    """Makes the areas, and steps them together. On each exchange every area has something to say.
+    """All areas of a game. Each exchange has outputs from every area.
 
-    An agent's id, as trainers know it, is `id in its area * areas + area`.
+    The id of an agent in an exchange is `id in its area * number of areas + area`.
     """
 
     def __init__(
         self, make: Callable[[Academy], object], areas: int = 1, seed: int = 0, parameters: Mapping[str, float] | None = None
     ) -> None:
-        """`make` is called with each area's academy, and adds its agents; `parameters` are there when it is."""
-        self.outbox = ObservationQueue(areas)
-        self.academies = tuple(Academy(seed, area, self.outbox) for area in range(areas))
+        """Calls `make` with the academy of each area, to add its agents; environment parameters are set before that."""
+        self.observation_queue = ObservationQueue(areas)
+        self.academies = tuple(Academy(seed, area, self.observation_queue) for area in range(areas))
         for academy in self.academies:
             for key, value in (parameters or {}).items():
                 academy.environment_parameters.set(key, value)
@@ -34,48 +34,48 @@ class Areas:
 
     @property
     def behaviors(self) -> Mapping[str, BehaviorSpec]:
-        """Those of which an agent was ever added, by name."""
-        return self.outbox.specs
+        """Specs of the behaviors whose agents have been added, by name."""
+        return self.observation_queue.specs
 
     def advance(self) -> dict[str, AgentOutputs]:
-        """Steps each area until it has something to say. Raises EnvError for what a game does wrong."""
+        """Steps each area until an agent requests a decision or ends an episode. Raises EnvError for an error in the game."""
         for academy in self.academies:
             academy.run()
-        return self.outbox.take()
+        return self.observation_queue.take()
 
-    def answer(self, told: Mapping[str, AgentActions]) -> None:
-        """Has those that asked do this, and finishes the areas' steps. Raises EnvError for actions that are none."""
-        self.outbox.answer(told)
+    def answer(self, actions: Mapping[str, AgentActions]) -> None:
+        """Gives actions to the agents that requested decisions and finishes the step. Raises EnvError for invalid actions."""
+        self.observation_queue.answer(actions)
         for academy in self.academies:
             academy.finish()
 
     def heuristic(self, key: str) -> AgentActions | None:
-        """What those of a behavior key that asked would do by their own `heuristic`; None where nobody of them has one.
+        """Returns the actions that the `heuristic` methods choose for the agents waiting under a behavior key; None if none has one.
 
-        Raises EnvError for actions that are none, and where only some have one.
+        Raises EnvError for invalid actions, and if only some agents have a heuristic.
         """
-        return self.outbox.crowds[key].heuristic()
+        return self.observation_queue.queues[key].heuristic()
 
     def reset(self) -> None:
-        """Begins all anew: nobody hears of the episodes that were."""
-        self.outbox.drop()
+        """Begins new episodes in all areas and discards the open ones without reporting their ends."""
+        self.observation_queue.drop()
         for academy in self.academies:
             academy.begin()
 
     def close(self) -> None:
-        """The game is over. May be called again."""
+        """Closes all areas. May be called again."""
         for academy in self.academies:
             academy.close()
 
 
 class MakesAreas(Protocol):
-    """A game: it makes its areas, and says what it is."""
+    """A game that can make its areas; `Game` is one."""
 
     name: str
     summary: str
     parameters: Mapping[str, float]
     options: Mapping[str, Parameter]
 
-    def stage(self, areas: int = 1, seed: int = 0, **options: Any) -> Areas:
-        """Returns its areas, filled. Raises EnvError for what the author's function raises."""
+    def make_areas(self, areas: int = 1, seed: int = 0, **options: Any) -> Areas:
+        """Returns its areas with their agents. Raises EnvError for an error in the author's function."""
         ...

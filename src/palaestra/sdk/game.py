@@ -1,4 +1,4 @@
-"""A game as a whole: a function that fills an area with agents, and what can be done with it."""
+"""A game: a function that adds agents to an academy, which can be trained or played."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _NO_PARAMETERS: Mapping[str, float] = MappingProxyType({})
 
 
 class Game:
-    """What `@sdk.game` makes of a function. Called, it is an environment: `--env python:module:name`.
+    """Game that `@sdk.game` makes from a function. Calling it returns an environment, as `--env python:module:name` does.
 
-    The function is called once an area with its Academy, and with the options that it takes besides.
+    The function is called once for each area, with the area's Academy and the options that the function declares.
     """
 
     def __init__(self, fill: Fill, parameters: Mapping[str, float] = _NO_PARAMETERS) -> None:
@@ -42,13 +42,13 @@ class Game:
         self.__signature__ = signature(fill).replace(parameters=[areas, *options], return_annotation="SdkEnv")
 
     def __call__(self, areas: int = 1, **options: Any) -> SdkEnv:
-        """The game as an environment in this process."""
+        """Returns the game as an environment in this process."""
         from palaestra.sdk.env import SdkEnv  # brings torch, which a game as a process does without
 
         return SdkEnv(self, areas, options)
 
-    def stage(self, areas: int = 1, seed: int = 0, parameters: Mapping[str, float] = _NO_PARAMETERS, **options: Any) -> Areas:
-        """Its areas, filled; `parameters` are in force when that happens. Raises EnvError for what the function raises."""
+    def make_areas(self, areas: int = 1, seed: int = 0, parameters: Mapping[str, float] = _NO_PARAMETERS, **options: Any) -> Areas:
+        """Returns its areas with their agents; environment parameters are set first. Raises EnvError for an error in the function."""
         if areas < 1:
             raise EnvError(f"game '{self.name}' is to have {areas} areas; expected at least 1")
         try:
@@ -59,7 +59,7 @@ class Game:
             raise EnvError(f"game '{self.name}' could not be made: {exception_summary(error)}") from error
 
     def play(self, argv: Sequence[str] | None = None) -> None:
-        """Plays as a process of its own: with a trainer, where the command line names its port."""
+        """Plays the game in this process: with a trainer if the command line gives its port, otherwise on its own."""
         from palaestra.sdk.launch import play  # brings gRPC
 
         play(self, sys.argv[1:] if argv is None else argv)
@@ -74,7 +74,7 @@ def game(fill: Fill) -> Game: ...
 @overload
 def game(*, parameters: Mapping[str, float]) -> Callable[[Fill], Game]: ...
 def game(fill: Fill | None = None, *, parameters: Mapping[str, float] = _NO_PARAMETERS) -> Game | Callable[[Fill], Game]:
-    """Makes a game of a function that adds agents to an Academy: `@sdk.game`, or `@sdk.game(parameters={"gravity": 9.8})` with defaults."""
+    """Makes a game from a function that adds agents to an Academy: `@sdk.game`, or `@sdk.game(parameters={"gravity": 9.8})` (defaults)."""
     if fill is not None:
         return Game(fill)
 

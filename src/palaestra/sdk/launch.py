@@ -1,4 +1,4 @@
-"""A game as a process of its own: with the trainer that a Unity player's command line names, or on its own."""
+"""Runs a game as a separate process: with a trainer, by the command line of a Unity player, or on its own."""
 
 from __future__ import annotations
 
@@ -44,9 +44,10 @@ _TRUE, _FALSE = ("true", "yes", "1", "on"), ("false", "no", "0", "off")
 
 
 def play(game: MakesAreas, argv: Sequence[str] | None = None) -> None:
-    """Plays until the trainer has enough, the episodes are played, or a signal says so; returns where all went well.
+    """Plays until the trainer ends the game or the given number of episodes is over.
 
-    Raises SystemExit otherwise: 1 for an error, which is printed, 2 for a wrong command line, 128 + N for signal N. `argv`: sys.argv's.
+    Raises SystemExit otherwise: 1 for an error, which is printed, 2 for a wrong command line, 128 + N for signal N. `argv` defaults to
+    the arguments in sys.argv.
     """
     code = run(game, sys.argv[1:] if argv is None else argv)
     if code:
@@ -54,7 +55,7 @@ def play(game: MakesAreas, argv: Sequence[str] | None = None) -> None:
 
 
 def run(game: MakesAreas, argv: Sequence[str]) -> int:
-    """The same; gives the exit code."""
+    """Plays as `play` does and returns the exit code."""
     parser = _parser(game)
     arguments, unknown = parser.parse_known_args([_plain(word) for word in argv])
     mistyped = [word for word in unknown if word.startswith("--")]
@@ -67,8 +68,8 @@ def run(game: MakesAreas, argv: Sequence[str]) -> int:
             if arguments.logfile not in (None, "-"):
                 _log_to(Path(arguments.logfile))
             _play(game, arguments, options)
-    except _Signal as told:
-        return 128 + told.number
+    except _Signal as received:
+        return 128 + received.number
     except PalaestraError as error:
         if error.__cause__ is not None and not isinstance(error.__cause__, PalaestraError):
             traceback.print_exception(error.__cause__)  # of the author's code: how it came to what went wrong
@@ -84,13 +85,13 @@ def _play(game: MakesAreas, arguments: argparse.Namespace, options: dict[str, An
 
         serve(make, arguments.port)
         return
-    from palaestra.sdk.alone import Alone
+    from palaestra.sdk.standalone import StandalonePlayer
 
-    Alone(make(1, arguments.seed), arguments.model, arguments.time_scale, arguments.seed).play(arguments.episodes)
+    StandalonePlayer(make(1, arguments.seed), arguments.model, arguments.time_scale, arguments.seed).play(arguments.episodes)
 
 
 def _made(game: MakesAreas, options: dict[str, Any], areas: int, seed: int) -> Areas:
-    return game.stage(areas, seed, **options)
+    return game.make_areas(areas, seed, **options)
 
 
 # The command line
@@ -121,7 +122,7 @@ def _parser(game: MakesAreas) -> argparse.ArgumentParser:
 
 
 def _add(group: Any, parser: argparse.ArgumentParser, option: Parameter) -> None:
-    """An option of the game's, of the kind that its default or annotation says."""
+    """Adds an option of the game, with the type of its default or annotation."""
     if option.kind is Parameter.VAR_KEYWORD:
         return
     needed = option.default is Parameter.empty
@@ -136,7 +137,7 @@ def _add(group: Any, parser: argparse.ArgumentParser, option: Parameter) -> None
 
 
 def _plain(word: str) -> str:
-    """Unity takes its own options in any case."""
+    """Returns an option of Unity's in its usual case; Unity accepts any."""
     return next((own for own in ("-logFile", "-nographics", "-batchmode") if word.lower() == own.lower()), word)
 
 
@@ -156,7 +157,7 @@ def _truth(text: str) -> bool:
 
 
 class _Signal(BaseException):
-    """Somebody wants the game to end."""
+    """SIGINT or SIGTERM was received."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -165,7 +166,7 @@ class _Signal(BaseException):
 
 @contextlib.contextmanager
 def _ended_by_signals() -> Iterator[None]:
-    """SIGINT and SIGTERM raise _Signal within."""
+    """Makes SIGINT and SIGTERM raise _Signal inside the block."""
 
     def end(number: int, frame: FrameType | None) -> NoReturn:
         raise _Signal(number)
@@ -179,7 +180,7 @@ def _ended_by_signals() -> Iterator[None]:
 
 
 def _log_to(file: Path) -> None:
-    """What this process prints, and what it starts prints, goes into a file, anew; line by line, so that a crash leaves all of it."""
+    """Redirects output of this process and its children to a new file, line by line, so that a crash loses none of it."""
     file.parent.mkdir(parents=True, exist_ok=True)
     with open(file, "wb") as opened:
         for stream in (sys.stdout, sys.stderr):

@@ -219,7 +219,7 @@ class DecisionSteps(_StepRows):
     @staticmethod
     def empty(spec: BehaviorSpec) -> DecisionSteps:
         """Nobody."""
-        obs, numbers, ids = _nobody(spec)
+        obs, numbers, ids = _no_agents(spec)
         return DecisionSteps(obs, numbers, ids, None, ids.copy(), numbers.copy())
 
 
@@ -247,11 +247,11 @@ class TerminalSteps(_StepRows):
     @staticmethod
     def empty(spec: BehaviorSpec) -> TerminalSteps:
         """Nobody."""
-        obs, numbers, ids = _nobody(spec)
+        obs, numbers, ids = _no_agents(spec)
         return TerminalSteps(obs, numbers, np.zeros(0, np.bool_), ids, ids.copy(), numbers.copy())
 
 
-def _nobody(spec: BehaviorSpec) -> tuple[list[NDArray[np.float32]], NDArray[np.float32], NDArray[np.int32]]:
+def _no_agents(spec: BehaviorSpec) -> tuple[list[NDArray[np.float32]], NDArray[np.float32], NDArray[np.int32]]:
     obs = [np.zeros((0, *each.shape), np.float32) for each in spec.observation_specs]
     return obs, np.zeros(0, np.float32), np.zeros(0, np.int32)
 

@@ -22,7 +22,7 @@ Steps = tuple[DecisionSteps, TerminalSteps]
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class StepResult:
     """What came in answer to a command."""
 
     steps: Mapping[str, Steps]  # by behavior key; those without agents may be missing
@@ -60,12 +60,12 @@ class Behaviors:
         order = [key for key in self._brains if key in incoming.infos]
         for key in order:
             if key in again or key not in self._readers:
-                self._meet(key, incoming)
+                self._add_reader(key, incoming)
         for key in incoming.infos.keys() - self._brains.keys():
             get_logger(__name__).warning(f"agents of behavior '{key}' came, which the game never described; they are passed over")
         return {key: self._readers[key].read(incoming.infos[key]) for key in order}
 
-    def _meet(self, key: str, incoming: GameMessage) -> None:
+    def _add_reader(self, key: str, incoming: GameMessage) -> None:
         major = int(self._package[0]) if self._package else None
         reader = TensorReader(key, action_spec(self._brains[key]), incoming.infos[key], major)
         self._readers[key], self.specs[key] = reader, reader.spec

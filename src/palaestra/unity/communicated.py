@@ -10,17 +10,17 @@ from typing import Any
 from palaestra.core.errors import NotFinite, ProtocolError
 from palaestra.unity import env_utils
 from palaestra.unity.base_env import ActionTuple
-from palaestra.unity.behaviors import Behaviors, Heard
+from palaestra.unity.behaviors import Behaviors, StepResult
 from palaestra.unity.communicator import Communicator, UnityMessageProto
 from palaestra.unity.exception import UnityCommunicatorStoppedException, UnityEnvironmentException, UnityNotFiniteException
 from palaestra.wire import encode
 from palaestra.wire.decode import GameMessage, decode
 
-GRACE = 60.0
+EXIT_SECONDS = 60.0
 """Seconds that a game which was told to end has for it."""
 
 
-class Communicated:
+class CommunicatorBackend:
     """Starts the build, if there is one, and introduces itself to the game through the communicator, which it closes in the end.
 
     Raises UnityEnvironmentException, and whatever the communicator raises.
@@ -44,15 +44,15 @@ class Communicated:
             raise
         self.capabilities = incoming.hello.capabilities
 
-    def reset(self, side_channel: bytes) -> Heard:
+    def reset(self, side_channel: bytes) -> StepResult:
         """Begins all episodes anew."""
         return self._exchange(encode.reset(side_channel))
 
-    def step(self, actions: Mapping[str, ActionTuple], side_channel: bytes) -> Heard:
+    def step(self, actions: Mapping[str, ActionTuple], side_channel: bytes) -> StepResult:
         """Sends the actions of those that asked, by behavior key."""
         return self._exchange(encode.step({key: self._behaviors.write(key, action) for key, action in actions.items()}, side_channel))
 
-    def close(self, grace: float = GRACE) -> None:
+    def close(self, grace: float = EXIT_SECONDS) -> None:
         """Closes the communicator, and ends the process where it does not end by itself."""
         self._communicator.close()
         process, self._process = self._process, None
@@ -64,12 +64,12 @@ class Communicated:
         process.kill()
         process.wait()
 
-    def _exchange(self, raw: bytes) -> Heard:
+    def _exchange(self, raw: bytes) -> StepResult:
         output = self._communicator.exchange(_input(raw), self._poll)
         if output is None:
             raise UnityCommunicatorStoppedException("the game said goodbye to its communicator")
         incoming = _incoming(output)
-        return Heard(self._behaviors.read(incoming), incoming.side_channel)
+        return StepResult(self._behaviors.read(incoming), incoming.side_channel)
 
     def _poll(self) -> None:
         """Raises UnityEnvironmentException where the process has exited."""

@@ -24,8 +24,8 @@ from palaestra.unity.base_env import (
     DecisionSteps,
     TerminalSteps,
 )
-from palaestra.unity.behaviors import Heard
-from palaestra.unity.communicated import Communicated
+from palaestra.unity.behaviors import StepResult
+from palaestra.unity.communicated import CommunicatorBackend
 from palaestra.unity.communicator import Communicator
 from palaestra.unity.exception import UnityActionException, UnityEnvironmentException
 from palaestra.unity.game import UnityGame
@@ -40,17 +40,17 @@ IN_PROCESS = ("builtin", "gymnasium", "python")
 """What names before a colon stand for environments that need no game."""
 
 
-class Played(Protocol):
+class EnvBackend(Protocol):
     """Whatever is behind a UnityEnvironment."""
 
     specs: dict[str, BehaviorSpec]
     capabilities: Any
 
-    def reset(self, side_channel: bytes) -> Heard:
+    def reset(self, side_channel: bytes) -> StepResult:
         """Begins all episodes anew."""
         ...
 
-    def step(self, actions: Mapping[str, ActionTuple], side_channel: bytes) -> Heard:
+    def step(self, actions: Mapping[str, ActionTuple], side_channel: bytes) -> StepResult:
         """Goes on to the next time that agents ask or end."""
         ...
 
@@ -102,7 +102,7 @@ class UnityEnvironment(BaseEnv):
         self.side_channel_manager = SideChannelManager(channels)
         options = UnityOptions(
             args=tuple(additional_args or ()),
-            patience=timeout_wait,
+            timeout_wait=timeout_wait,
             areas=num_areas,
             no_graphics=no_graphics,
             no_graphics_monitor=no_graphics_monitor,
@@ -114,17 +114,17 @@ class UnityEnvironment(BaseEnv):
         if communicator is not None:
             log = None if options.logs is None else options.logs / f"Player-{worker_id}.log"
             words = arguments(options, worker_id, first_port + worker_id, log)
-            self._played: Played = Communicated(communicator, file_name, words, seed, num_areas)
+            self._backend: EnvBackend = CommunicatorBackend(communicator, file_name, words, seed, num_areas)
         elif file_name is not None and _in_process(file_name):
-            from palaestra.unity.world import World  # brings torch: seconds
+            from palaestra.unity.world import InProcessBackend  # brings torch: seconds
 
-            self._played = World(file_name, seed, num_areas, additional_args or ())
+            self._backend = InProcessBackend(file_name, seed, num_areas, additional_args or ())
         else:
             if file_name is None and worker_id != 0:
                 raise UnityEnvironmentException(f"the Editor (file_name None) takes the worker_id 0; {worker_id} was given")
             options = replace(options, executable=None if file_name is None else _build(file_name))
-            self._played = UnityGame(options, worker_id, first_port + worker_id, seed)
-        self.academy_capabilities: Any = self._played.capabilities
+            self._backend = UnityGame(options, worker_id, first_port + worker_id, seed)
+        self.academy_capabilities: Any = self._backend.capabilities
         """What the game can do, a UnityRLCapabilitiesProto."""
         self._loaded = True
         atexit.register(self.close)
@@ -133,7 +133,7 @@ class UnityEnvironment(BaseEnv):
         """Begins all episodes anew. Raises as `step` does."""
         self._check_loaded()
         self._begun = True
-        self._hear(self._played.reset(self._side_channel()))
+        self._store(self._backend.reset(self._side_channel()))
 
     @timed
     def step(self) -> None:
@@ -153,20 +153,20 @@ class UnityEnvironment(BaseEnv):
             if len(decisions):
                 actions[name] = self._actions.get(name) or self._zeros(name)
         with hierarchical_timer("communicator.exchange"):
-            heard = self._played.step(actions, self._side_channel())
-        self._hear(heard)
+            result = self._backend.step(actions, self._side_channel())
+        self._store(result)
 
     def close(self) -> None:
         """Ends the game. Raises UnityEnvironmentException where it has ended already."""
         self._check_loaded()
         self._loaded = False
         atexit.unregister(self.close)
-        self._played.close()
+        self._backend.close()
 
     @property
     def behavior_specs(self) -> Mapping[BehaviorName, BehaviorSpec]:
         """All behaviors so far, by key such as 'Ball?team=0'; none before the first `reset`."""
-        return BehaviorMapping(self._played.specs)
+        return BehaviorMapping(self._backend.specs)
 
     def get_steps(self, behavior_name: BehaviorName) -> tuple[DecisionSteps, TerminalSteps]:
         """Who asks, and whose episode ended; an agent may do both. Raises UnityActionException for an unknown behavior."""
@@ -192,29 +192,29 @@ class UnityEnvironment(BaseEnv):
         all_.continuous[rows[0]], all_.discrete[rows[0]] = one.continuous[0], one.discrete[0]
 
     def _checked(self, name: BehaviorName, action: ActionTuple, agents: int) -> ActionTuple:
-        return self._played.specs[name].action_spec.check(action, agents, name)
+        return self._backend.specs[name].action_spec.check(action, agents, name)
 
     def _zeros(self, name: BehaviorName) -> ActionTuple:
-        return self._played.specs[name].action_spec.empty_action(len(self._steps[name][0]))
+        return self._backend.specs[name].action_spec.empty_action(len(self._steps[name][0]))
 
     def _side_channel(self) -> bytes:
         return bytes(self.side_channel_manager.generate_side_channel_messages())
 
-    def _hear(self, heard: Heard) -> None:
+    def _store(self, result: StepResult) -> None:
         self._actions = {}
         self._steps = {
-            name: heard.steps.get(name) or (DecisionSteps.empty(spec), TerminalSteps.empty(spec))
-            for name, spec in self._played.specs.items()
+            name: result.steps.get(name) or (DecisionSteps.empty(spec), TerminalSteps.empty(spec))
+            for name, spec in self._backend.specs.items()
         }
-        self.side_channel_manager.process_side_channel_message(heard.side_channel)
+        self.side_channel_manager.process_side_channel_message(result.side_channel)
 
     def _check_loaded(self) -> None:
         if not self._loaded:
             raise UnityEnvironmentException("this environment is closed; make another")
 
     def _check_known(self, name: BehaviorName) -> None:
-        if name not in self._played.specs:
-            known = ", ".join(f"'{each}'" for each in self._played.specs) or "none; they appear with the first reset"
+        if name not in self._backend.specs:
+            known = ", ".join(f"'{each}'" for each in self._backend.specs) or "none; they appear with the first reset"
             raise UnityActionException(f"this environment has no behavior '{name}' (known: {known})")
 
     @staticmethod

@@ -18,7 +18,7 @@ from palaestra.envs.unity.options import UnityOptions
 from palaestra.envs.unity.process import GameProcess, arguments
 from palaestra.envs.unity.timeouts import Phase, explain
 from palaestra.unity.base_env import ActionTuple
-from palaestra.unity.behaviors import Behaviors, Heard
+from palaestra.unity.behaviors import Behaviors, StepResult
 from palaestra.unity.exception import (
     UnityCommunicatorStoppedException,
     UnityEnvironmentException,
@@ -31,9 +31,9 @@ from palaestra.wire import encode
 from palaestra.wire.decode import GameMessage, decode
 from palaestra.wire.server import Call, HungUp, Inbox, Server
 
-LOOK_EVERY = 0.25
+CHECK_INTERVAL = 0.25
 """Seconds between two looks at the game's process, while nothing comes."""
-LAST_WORDS = 2.0
+EXIT_SECONDS = 2.0
 """Seconds that a game has to exit once its connection broke, or to come to the end of its tick so that it can be told to end."""
 
 
@@ -64,12 +64,12 @@ class UnityGame:
             self.close(0.0)
             raise
 
-    def reset(self, side_channel: bytes) -> Heard:
+    def reset(self, side_channel: bytes) -> StepResult:
         """Begins all episodes anew."""
         self._phase = Phase.RESET
         return self._exchange(encode.reset(side_channel))
 
-    def step(self, actions: Mapping[str, ActionTuple], side_channel: bytes) -> Heard:
+    def step(self, actions: Mapping[str, ActionTuple], side_channel: bytes) -> StepResult:
         """Sends the actions of those that asked, by behavior key."""
         return self._exchange(encode.step({key: self._behaviors.write(key, action) for key, action in actions.items()}, side_channel))
 
@@ -77,7 +77,7 @@ class UnityGame:
         """Says goodbye, waits `grace` seconds or as long as for an answer for the process to end, and ends it."""
         try:
             if grace is None:
-                grace = self._options.wait_for() if self._is_asking() else LAST_WORDS
+                grace = self._options.wait_for() if self._has_request() else EXIT_SECONDS
             if self._call is not None:
                 self._call.answer(encode.goodbye())
             while not self._inbox.empty():
@@ -91,12 +91,12 @@ class UnityGame:
             if self._temporary is not None:
                 shutil.rmtree(self._temporary, ignore_errors=True)
 
-    def _is_asking(self) -> bool:
+    def _has_request(self) -> bool:
         """Whether a request waits for an answer, or comes within a moment: only then can the game be told to end."""
         gone = self._phase is Phase.DOWN or (self._process is not None and self._process.code() is not None)
         if self._call is None and not gone:
             with suppress(Empty):
-                item = self._inbox.get(timeout=LAST_WORDS)
+                item = self._inbox.get(timeout=EXIT_SECONDS)
                 self._call = item if isinstance(item, Call) else None
         return self._call is not None and self._call.open
 
@@ -130,10 +130,10 @@ class UnityGame:
 
     # Talking
 
-    def _exchange(self, raw: bytes) -> Heard:
+    def _exchange(self, raw: bytes) -> StepResult:
         self._answer(raw)
         incoming = self._receive()
-        return Heard(self._behaviors.read(incoming), incoming.side_channel)
+        return StepResult(self._behaviors.read(incoming), incoming.side_channel)
 
     def _answer(self, raw: bytes) -> None:
         call = self._call
@@ -143,20 +143,20 @@ class UnityGame:
             self._call = None
             call.answer(raw)
         else:
-            self._broke()
+            self._raise_disconnected()
 
     def _receive(self) -> GameMessage:
         """The next message. Its call is left to be answered."""
-        patience = self._options.wait_for()
-        deadline = time.monotonic() + patience
+        timeout_wait = self._options.wait_for()
+        deadline = time.monotonic() + timeout_wait
         while True:
             try:
-                item = self._inbox.get(timeout=max(0.0, min(LOOK_EVERY, deadline - time.monotonic())))
+                item = self._inbox.get(timeout=max(0.0, min(CHECK_INTERVAL, deadline - time.monotonic())))
             except Empty:
-                self._look()
+                self._check_process()
                 if time.monotonic() >= deadline:
                     editor = self._options.executable is None
-                    raise UnityTimeOutException(explain(self._phase, patience, editor=editor) + self._tail()) from None
+                    raise UnityTimeOutException(explain(self._phase, timeout_wait, editor=editor) + self._tail()) from None
                 continue
             if isinstance(item, HungUp):
                 continue
@@ -182,16 +182,16 @@ class UnityGame:
 
     # Endings
 
-    def _look(self) -> None:
+    def _check_process(self) -> None:
         """Raises UnityEnvironmentException where the process has exited."""
         if self._process is not None and (code := self._process.code()) is not None:
             raise UnityEnvironmentException(f"the game {self._process.describe_exit()} (return code {code}){self._tail()}")
 
-    def _broke(self) -> None:
+    def _raise_disconnected(self) -> None:
         """Raises for a connection that went while the game waited for us."""
-        until = time.monotonic() + LAST_WORDS
+        until = time.monotonic() + EXIT_SECONDS
         while self._process is not None and time.monotonic() < until:
-            self._look()
+            self._check_process()
             time.sleep(0.02)
         raise UnityCommunicatorStoppedException("the game's connection broke, without a goodbye" + self._tail())
 

@@ -14,9 +14,9 @@ from palaestra.wire.encode import GOODBYE, OK
 from palaestra.wire.messages import EXCHANGE
 from palaestra.wire.server import LOOPBACK, DaemonThreads, bracketed, find_port, has_ipv6
 
-CALLS = 10
+MAX_CALLS = 10
 """At once, as a game that restarts may leave some open."""
-LOOKS = 10
+POLLS_PER_WAIT = 10
 """Times that a wait is interrupted for `poll_callback`."""
 
 
@@ -83,7 +83,7 @@ class RpcCommunicator(Communicator):
         """Begins to listen."""
         self.check_port(self.port)
         self.unity_to_external = UnityToExternalServicerImplementation()
-        self._threads = DaemonThreads(CALLS, f"communicator-{self.worker_id}")
+        self._threads = DaemonThreads(MAX_CALLS, f"communicator-{self.worker_id}")
         self.server = grpc.server(self._threads, options=[("grpc.so_reuseport", 0), ("grpc.max_receive_message_length", -1)])  # pyright: ignore[reportArgumentType] - any Executor will do
         self.server.add_generic_rpc_handlers((_Service(self.unity_to_external),))
         try:
@@ -107,7 +107,7 @@ class RpcCommunicator(Communicator):
         deadline = time.monotonic() + self.timeout_wait
         while True:
             left = deadline - time.monotonic()
-            if self.unity_to_external.parent_conn.poll(max(0.0, min(self.timeout_wait / LOOKS, left))):
+            if self.unity_to_external.parent_conn.poll(max(0.0, min(self.timeout_wait / POLLS_PER_WAIT, left))):
                 return
             if poll_callback is not None:
                 poll_callback()
@@ -145,7 +145,7 @@ class RpcCommunicator(Communicator):
         assert self.server is not None
         assert self._threads is not None
         self.server.stop(1.0).wait(5)
-        for _ in range(CALLS):  # calls that are still open
+        for _ in range(MAX_CALLS):  # calls that are still open
             self.unity_to_external.parent_conn.send(message)
         self._threads.shutdown()
 

@@ -134,24 +134,24 @@ class TimerStack:
 
 
 _local = threading.local()
-_of_threads: dict[threading.Thread, TimerStack] = {}
+_stacks: dict[threading.Thread, TimerStack] = {}
 
 
-def _mine() -> TimerStack:
+def _own_stack() -> TimerStack:
     if not hasattr(_local, "stack"):
-        _local.stack = _of_threads[threading.current_thread()] = TimerStack()
+        _local.stack = _stacks[threading.current_thread()] = TimerStack()
     return _local.stack
 
 
 def get_timer_stack_for_thread(t: threading.Thread) -> TimerStack | None:
     """None: that thread has timed nothing."""
-    return _of_threads.get(t)
+    return _stacks.get(t)
 
 
 @contextmanager
 def hierarchical_timer(name: str, timer_stack: TimerStack | None = None) -> Iterator[TimerNode]:
     """Times what stands in the block."""
-    stack = timer_stack or _mine()
+    stack = timer_stack or _own_stack()
     node = stack.push(name)
     began = time.perf_counter()
     try:
@@ -174,12 +174,12 @@ def timed(func: F) -> F:
 
 def set_gauge(name: str, value: float, timer_stack: TimerStack | None = None) -> None:
     """One more value of a gauge."""
-    (timer_stack or _mine()).set_gauge(name, value)
+    (timer_stack or _own_stack()).set_gauge(name, value)
 
 
 def merge_gauges(gauges: Mapping[str, GaugeNode], timer_stack: TimerStack | None = None) -> None:
     """Adds another thread's or process's gauges."""
-    mine = (timer_stack or _mine()).gauges
+    mine = (timer_stack or _own_stack()).gauges
     for name, gauge in gauges.items():
         if name in mine:
             mine[name].merge(gauge)
@@ -189,19 +189,19 @@ def merge_gauges(gauges: Mapping[str, GaugeNode], timer_stack: TimerStack | None
 
 def add_metadata(key: str, value: str, timer_stack: TimerStack | None = None) -> None:
     """Something to know about these times."""
-    (timer_stack or _mine()).add_metadata(key, value)
+    (timer_stack or _own_stack()).add_metadata(key, value)
 
 
 def get_timer_tree(timer_stack: TimerStack | None = None) -> dict[str, Any]:
     """As it stands in timers.json."""
-    return (timer_stack or _mine()).get_timing_tree()
+    return (timer_stack or _own_stack()).get_timing_tree()
 
 
 def get_timer_root(timer_stack: TimerStack | None = None) -> TimerNode:
     """The tree itself."""
-    return (timer_stack or _mine()).get_root()
+    return (timer_stack or _own_stack()).get_root()
 
 
 def reset_timers(timer_stack: TimerStack | None = None) -> None:
     """Begins anew."""
-    (timer_stack or _mine()).reset()
+    (timer_stack or _own_stack()).reset()

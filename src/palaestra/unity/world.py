@@ -23,7 +23,7 @@ from palaestra.unity.base_env import (
     ObservationType,
     TerminalSteps,
 )
-from palaestra.unity.behaviors import Heard, Steps
+from palaestra.unity.behaviors import StepResult, Steps
 from palaestra.unity.exception import UnityActionException, UnityEnvironmentException, UnityNotFiniteException, UnitySideChannelException
 from palaestra.unity.logging_util import get_logger
 from palaestra.unity.side_channel.environment_parameters_channel import EnvironmentParametersChannel
@@ -35,7 +35,7 @@ _NONE, _TE, _VARIABLE = DimensionProperty.NONE, DimensionProperty.TRANSLATIONAL_
 _DIMENSIONS = {1: (_NONE,), 2: (_VARIABLE, _NONE), 3: (_NONE, _TE, _TE)}
 
 
-class World:
+class InProcessBackend:
     """Each team of a behavior is a behavior key, known once somebody of it was seen. Agents keep their ids from episode to episode."""
 
     def __init__(self, name: str, seed: int, areas: int, args: Sequence[str]) -> None:
@@ -49,43 +49,43 @@ class World:
         self.specs: dict[str, BehaviorSpec] = {}
         self.capabilities = Capabilities(**dict.fromkeys(CAPABILITIES, True))
         self._seed, self._random = seed, np.random.default_rng(seed)
-        self._crews: dict[str, _Crew] = {}
+        self._agents_of: dict[str, _BehaviorAgents] = {}
         self._samplers: dict[str, UnitySampler] = {}
         self._values: dict[str, NDArray[np.float32]] = {}
         self._refused: set[str] = set()
         self._agents = 0
 
-    def reset(self, side_channel: bytes) -> Heard:
+    def reset(self, side_channel: bytes) -> StepResult:
         """The first stream is the seed's own; those after it differ."""
-        self._listen(side_channel)
+        self._read_side_channel(side_channel)
         seed, self._seed = self._seed, int(self._random.integers(1 << 31))
         return self._play(lambda: self._env.reset(seed & 0x7FFFFFFF))
 
-    def step(self, actions: Mapping[str, ActionTuple], side_channel: bytes) -> Heard:
+    def step(self, actions: Mapping[str, ActionTuple], side_channel: bytes) -> StepResult:
         """Numbers beyond -1..1 are cut off there. Raises UnityActionException for a choice that its branch does not have."""
-        self._listen(side_channel)
-        told = {name: crew.action(actions) for name, crew in self._crews.items()}
-        return self._play(lambda: self._env.step(told))
+        self._read_side_channel(side_channel)
+        env_actions = {name: agents.action(actions) for name, agents in self._agents_of.items()}
+        return self._play(lambda: self._env.step(env_actions))
 
     def close(self) -> None:
         """Frees what the environment holds."""
         self._env.close()
 
-    def _play(self, tick: Callable[[], dict[str, TimeStep]]) -> Heard:
+    def _play(self, tick: Callable[[], dict[str, TimeStep]]) -> StepResult:
         try:
-            shown = tick()
+            tables = tick()
         except NotFinite as error:
             raise UnityNotFiniteException(str(error)) from error
         except EnvError as error:
             raise UnityEnvironmentException(str(error)) from error
         steps: dict[str, Steps] = {}
-        for name, step in shown.items():
-            if name not in self._crews:
-                self._crews[name] = _Crew(name, self._env.behaviors[name], self._env.device, self._new_ids)
-            steps |= self._crews[name].read(step)
-            self._draw_again(step)
-        self.specs.update({key: self._crews[key.partition("?")[0]].spec for key in steps if key not in self.specs})
-        return Heard(steps, self._measured())
+        for name, step in tables.items():
+            if name not in self._agents_of:
+                self._agents_of[name] = _BehaviorAgents(name, self._env.behaviors[name], self._env.device, self._new_ids)
+            steps |= self._agents_of[name].read(step)
+            self._resample(step)
+        self.specs.update({key: self._agents_of[key.partition("?")[0]].spec for key in steps if key not in self.specs})
+        return StepResult(steps, self._measured())
 
     def _new_ids(self, count: int) -> NDArray[np.int32]:
         first, self._agents = self._agents, self._agents + count
@@ -93,15 +93,15 @@ class World:
 
     # Side channels
 
-    def _listen(self, side_channel: bytes) -> None:
+    def _read_side_channel(self, side_channel: bytes) -> None:
         """Parameters of the environment; all else is for Unity's engine or a game's own code."""
         for id, payload in unpack(side_channel):
             if id == PARAMETERS:
                 name, sampler = read_parameter(IncomingMessage(payload))
                 self._samplers[name], self._values[name] = sampler, sampler.draw(self._env.num_areas)
-                self._tell(name)
+                self._send_parameter(name)
 
-    def _draw_again(self, step: TimeStep) -> None:
+    def _resample(self, step: TimeStep) -> None:
         """Areas in which an episode ended draw anew from distributions, for the one after the next."""
         if varied := [name for name, sampler in self._samplers.items() if sampler.varies and name not in self._refused]:
             areas = torch.unique(step.area[step.terminated | step.truncated]).cpu().numpy()
@@ -109,9 +109,9 @@ class World:
                 values = self._values[name].copy()
                 values[areas] = self._samplers[name].draw(len(areas))
                 self._values[name] = values
-                self._tell(name)
+                self._send_parameter(name)
 
-    def _tell(self, name: str) -> None:
+    def _send_parameter(self, name: str) -> None:
         if name in self._refused:
             return
         try:
@@ -133,7 +133,7 @@ class World:
         return pack(records)
 
 
-class _Crew:
+class _BehaviorAgents:
     """The agents of one behavior: their ids, and the rows of the table that they asked from."""
 
     def __init__(self, name: str, spec: specs.BehaviorSpec, device: torch.device, new_ids: Callable[[int], NDArray[np.int32]]) -> None:
@@ -148,7 +148,7 @@ class _Crew:
         )
         self._name, self._device, self._new_ids = name, device, new_ids
         self._ids = np.zeros(0, np.int32)
-        self._asked: dict[str, NDArray[np.int64]] = {}  # by key: the slots of its DecisionSteps
+        self._waiting_slots: dict[str, NDArray[np.int64]] = {}  # by key: the slots of its DecisionSteps
         self._keys: set[str] = set()
 
     def read(self, step: TimeStep) -> dict[str, Steps]:
@@ -159,14 +159,14 @@ class _Crew:
         if step.lost is not None and (lost := _array(step.lost)).any():
             self._ids = self._ids.copy()
             self._ids[lost] = self._new_ids(int(lost.sum()))
-        view = _View(step, ended, self._ids, self.spec.action_spec.discrete_branches)
+        arrays = _StepArrays(step, ended, self._ids, self.spec.action_spec.discrete_branches)
         teams = _array(step.team)
         self._keys |= {f"{self._name}?team={team}" for team in np.unique(teams[acting | ended]).tolist()}
         steps = {}
         for key in sorted(self._keys):
             of_team = teams == int(key.rpartition("=")[2])
-            self._asked[key] = np.flatnonzero(acting & of_team)
-            steps[key] = view.decisions(self._asked[key]), view.terminals(of_team)
+            self._waiting_slots[key] = np.flatnonzero(acting & of_team)
+            steps[key] = arrays.decisions(self._waiting_slots[key]), arrays.terminals(of_team)
         return steps
 
     def action(self, actions: Mapping[str, ActionTuple]) -> Action:
@@ -174,7 +174,7 @@ class _Crew:
         spec = self.spec.action_spec
         rows = spec.empty_action(len(self._ids))
         continuous, discrete = rows.continuous, rows.discrete.astype(np.int64)
-        for key, slots in self._asked.items():
+        for key, slots in self._waiting_slots.items():
             if key in actions:
                 continuous[slots] = actions[key].continuous.clip(-1, 1)
                 discrete[slots] = actions[key].discrete
@@ -188,13 +188,13 @@ class _Crew:
         return Action(torch.from_numpy(continuous).to(self._device), torch.from_numpy(discrete).to(self._device))
 
 
-class _View:
+class _StepArrays:
     """One table as arrays. `ended` and `ids` have a row a slot."""
 
     def __init__(self, step: TimeStep, ended: NDArray[np.bool_], ids: NDArray[np.int32], branches: tuple[int, ...]) -> None:
         self._obs = [_array(column) for column in step.obs]
         self._reward, self._group_reward, self._ended, self._ids = _array(step.reward), _array(step.group_reward), ended, ids
-        self._cut = _array(step.truncated)
+        self._truncated = _array(step.truncated)
         self._group = _array(step.group) + 1  # -1: on its own
         self._mask = None if step.action_mask is None else _array(step.action_mask)
         self._branches = branches
@@ -216,7 +216,7 @@ class _View:
         slots = self._end_slots[rows]
         obs = [column[rows] for column in self._last]
         group = self._group[slots].tolist()
-        return TerminalSteps(obs, self._reward[slots], self._cut[slots], self._ids[slots], group, self._group_reward[slots])
+        return TerminalSteps(obs, self._reward[slots], self._truncated[slots], self._ids[slots], group, self._group_reward[slots])
 
     def _masks(self, slots: NDArray[np.int64]) -> list[NDArray[np.bool_]] | None:
         if not self._branches or not len(slots):
@@ -257,13 +257,13 @@ def read_parameter(message: IncomingMessage) -> tuple[str, UnitySampler]:
         mean, deviation = message.read_float32(), message.read_float32()
         return name, UnitySampler(lambda count: random.normal(mean, deviation, count), varies=True)
     if kind == _Kind.MULTIRANGEUNIFORM:
-        return name, UnitySampler(_of_ranges(np.reshape(message.read_float32_list(), (-1, 2)), random), varies=True)
+        return name, UnitySampler(_multirange_sampler(np.reshape(message.read_float32_list(), (-1, 2)), random), varies=True)
     raise UnitySideChannelException(
         f"environment parameter '{name}': there is no distribution of kind {kind} (there are 0 to {max(_Kind)})"
     )
 
 
-def _of_ranges(ranges: NDArray, random: np.random.Generator) -> Callable[[int], NDArray]:
+def _multirange_sampler(ranges: NDArray, random: np.random.Generator) -> Callable[[int], NDArray]:
     """Any number of several ranges, the wider the likelier."""
     widths = ranges[:, 1] - ranges[:, 0]
 

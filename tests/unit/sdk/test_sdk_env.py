@@ -274,9 +274,9 @@ def test_a_game_cannot_be_saved():
 
 
 def test_numbers_of_agents_are_unique_over_areas():
-    stage = lost.stage(areas=3, agents=2)
-    assert sorted(row[0] for row in rows(stage.advance())) == [0, 1, 2, 3, 4, 5]
-    assert [agent.id for agent in stage.academies[1].agents] == [0, 1]
+    areas = lost.make_areas(areas=3, agents=2)
+    assert sorted(row[0] for row in rows(areas.advance())) == [0, 1, 2, 3, 4, 5]
+    assert [agent.id for agent in areas.academies[1].agents] == [0, 1]
 
 
 def test_a_game_as_a_process_needs_no_torch():

@@ -117,10 +117,10 @@ def test_a_heuristic_whose_actions_are_none(continuous: object, discrete: object
         def heuristic(self, actions: sdk.Actions) -> None:
             actions.continuous, actions.discrete = continuous, discrete  # type: ignore[assignment]
 
-    stage = sdk.Areas(lambda academy: academy.add(Bad()))
-    stage.advance()
+    areas = sdk.Areas(lambda academy: academy.add(Bad()))
+    areas.advance()
     with pytest.raises(EnvError, match=f"{WHO}.*{match}"):
-        stage.heuristic("Walker?team=0")
+        areas.heuristic("Walker?team=0")
 
 
 @pytest.mark.parametrize(

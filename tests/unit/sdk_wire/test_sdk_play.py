@@ -29,7 +29,7 @@ def test_alone_agents_play_by_their_heuristic_and_an_episode_is_a_line(capfd: py
     assert run(sdk_games.continuous, ["--episodes", "2", "--time-scale", "0"]) == 0
     lines = capfd.readouterr().out.splitlines()
     assert len(lines) == 2
-    assert re.fullmatch(r"episode 1: Continuous\?team=0, agent 0, was cut after 30 decisions: reward -?\d+\.\d{3}", lines[0])
+    assert re.fullmatch(r"episode 1: Continuous\?team=0, agent 0, was truncated after 30 decisions: reward -?\d+\.\d{3}", lines[0])
 
 
 def test_a_seed_gives_the_same_episodes(capfd: pytest.CaptureFixture[str]):
@@ -158,7 +158,7 @@ def test_a_game_that_is_not_there_is_named(place: str, message: str):
 
 
 def test_no_trainer_is_said_with_what_to_start():
-    connection = TrainerConnection(free_port(), patience=0.3)
+    connection = TrainerConnection(free_port(), connect_seconds=0.3)
     with pytest.raises(EnvError, match=r"no trainer listens on port .* start one first"):
         connection.exchange(b"")
     connection.close()

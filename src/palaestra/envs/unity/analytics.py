@@ -1,4 +1,4 @@
-"""Tells a game's own analytics about the training: the first copy, and only where the game asked for it."""
+"""Sends facts about the training to a game's analytics, in the first copy, if the game asked for them."""
 
 from __future__ import annotations
 
@@ -14,38 +14,38 @@ _PACKAGE = "communicator_objects"
 
 
 class AnalyticsSender(SideChannel):
-    """One message of the run, one of each behavior; all of them again for a game that starts again."""
+    """Side channel that sends one message about the run and one for each behavior, all again after a restart of the game."""
 
     restates = True
 
     def __init__(self) -> None:
         super().__init__(ANALYTICS)
         self.wanted = False
-        """The game has the capability trainingAnalytics; to be set before it counts as connected."""
-        self._said: dict[str, bytes] = {}  # by behavior, '' for the run itself
+        """True if the game has the capability trainingAnalytics; set before it counts as connected."""
+        self._payloads: dict[str, bytes] = {}  # by behavior, '' for the run itself
 
     def training_starts(self, facts: TrainingFacts) -> None:
-        """To be said with the first reset."""
-        self._say("", "TrainingEnvironmentInitialized", facts)
+        """Queues the message about the run, sent with the first reset."""
+        self._announce("", "TrainingEnvironmentInitialized", facts)
 
     def behavior_joins(self, facts: BehaviorFacts) -> None:
-        """To be said with the next actions, once a behavior."""
-        self._say(facts.behavior_name, "TrainingBehaviorInitialized", facts)
+        """Queues the message about a behavior, sent once, with the next actions."""
+        self._announce(facts.behavior_name, "TrainingBehaviorInitialized", facts)
 
     def on_connect(self, copy: int) -> None:
-        """All that was said before."""
+        """Sends all earlier messages to a game that has started."""
         if copy == 0 and self.wanted:
-            for payload in self._said.values():
+            for payload in self._payloads.values():
                 self._send(payload)
 
-    def _say(self, behavior: str, name: str, facts: TrainingFacts | BehaviorFacts) -> None:
-        if behavior in self._said:
+    def _announce(self, behavior: str, name: str, facts: TrainingFacts | BehaviorFacts) -> None:
+        if behavior in self._payloads:
             return
         message = message_class(f"{_PACKAGE}.{name}")(**asdict(facts))
         wrapped = Any_(type_url=f"type.googleapis.com/{_PACKAGE}.{name}", value=message.SerializeToString())
-        self._said[behavior] = wrapped.SerializeToString()
+        self._payloads[behavior] = wrapped.SerializeToString()
         if self.wanted:
-            self._send(self._said[behavior])
+            self._send(self._payloads[behavior])
 
     def _send(self, payload: bytes) -> None:
         message = OutgoingMessage()

@@ -1,4 +1,4 @@
-"""Copies of a Unity game, or the Editor, as one environment: every agent of every copy is a row of its behavior's table."""
+"""Environment of a Unity game's copies, or of the Editor: each agent of each copy has a row in the table of its behavior."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from palaestra.envs.base import BehaviorFacts, Distribution, TrainingFacts
 from palaestra.envs.slots import Ids
 from palaestra.envs.unity import executable
 from palaestra.envs.unity.analytics import AnalyticsSender
-from palaestra.envs.unity.capacity import Room
+from palaestra.envs.unity.capacity import CopyCapacity
 from palaestra.envs.unity.game_instance import GameInstance
 from palaestra.envs.unity.options import UnityOptions
 from palaestra.envs.unity.table import Arrival, BehaviorTable
@@ -38,29 +38,29 @@ from palaestra.wire.server import Call, HungUp, Inbox
 from palaestra.wire.side_channels import SideChannel, SideChannels
 from palaestra.wire.unity_channels import EngineSender, ParametersSender, StatsReceiver
 
-LOOK_EVERY = 0.25
-"""Seconds between two looks at processes and clocks."""
-LAST_TICK = 2.0
-"""Seconds that games have to finish what they are at, as only then can they be told to end."""
-GRACE = 5.0
-"""Seconds that they have for both, that and ending by themselves."""
+CHECK_INTERVAL = 0.25
+"""Seconds between checks of processes and timeouts."""
+LAST_TICK_SECONDS = 2.0
+"""Seconds that games have at the end to finish their tick, after which they can be told to quit."""
+CLOSE_SECONDS = 5.0
+"""Seconds that games have at the end to finish their tick and to quit."""
 
 Tell = Callable[[str, str], None]
-"""Takes a level ('info' or 'warning') and a line for people."""
+"""Takes a level ('info' or 'warning') and a message to the user."""
 
 
 class UnityEnv:
-    """Steps all copies at once; a tick shows those that are ready, and the others' rows do not act.
+    """Steps all copies at once. A tick holds the copies that are ready; rows of the others are inactive.
 
-    Games start at the first `reset`. A copy that crashes is started again while the run makes progress; its open episodes are `lost`.
+    Games start at the first `reset`. A copy that crashes is restarted while the run makes progress; its open episodes are `lost`.
     """
 
     summary = "a Unity game"
     shared_areas = True
-    """A scene of one copy may hold many arenas."""
+    """True: the scene of a copy may hold many arenas."""
 
     def __init__(self, options: UnityOptions, side_channels: Sequence[SideChannel] = (), tell: Tell | None = None) -> None:
-        """Finds the build. Raises EnvError where there is none."""
+        """Finds the build. Raises EnvError if there is none."""
         self.options, self._tell = options, tell or log
         self._executable = None if options.executable is None else executable.find(options.executable)
         if options.executable is not None and self._executable is None:
@@ -70,56 +70,56 @@ class UnityEnv:
         self.device, self.num_areas = torch.device("cpu"), options.copies
         self._specs: dict[str, BehaviorSpec] = {}
         self.behaviors: Mapping[str, BehaviorSpec] = self._specs
-        self.parameters: Mapping[str, float] = MappingProxyType({})  # a game takes any, and keeps its defaults to itself
+        self.parameters: Mapping[str, float] = MappingProxyType({})  # a game accepts any name and does not report its defaults
         self.inbox: Inbox = SimpleQueue()
         self.seed, self.progress = 0, 0
         self._parameters = ParametersSender(options.copies)
-        self._brake = WarningLimiter(lambda text: self.tell("warning", text))
-        self._stats = StatsReceiver(self.complain)
+        self._limiter = WarningLimiter(lambda text: self.tell("warning", text))
+        self._stats = StatsReceiver(self.warn)
         self._analytics = AnalyticsSender()
         own = (EngineSender(options.engine), self._parameters, self._stats, self._analytics)
-        self.channels = SideChannels((*own, *side_channels), options.copies, self.complain)
+        self.channels = SideChannels((*own, *side_channels), options.copies, self.warn)
         self.copies: list[GameInstance] = []
-        """Those that have been started for the first time."""
-        self._room: Room | None = None
+        """Copies started so far; the others wait for memory."""
+        self._capacity: CopyCapacity | None = None
         self._full = False
-        """No memory is left for the copies that have not been started."""
+        """True if no memory is left for the copies that have not been started."""
         self._logs = Path()
         self.entered: Callable[[int, Phase], None] = lambda copy, phase: None
-        """Called when the conversation with a copy gets to another phase, a process's start and end among them."""
+        """Called when a copy enters another phase of its connection, including its process's start and end."""
         self._sources = 0
         self._tables: dict[str, BehaviorTable] = {}
         self._writers: dict[str, ActionWriter] = {}
-        self._asked: dict[str, dict[tuple[int, str], Ids]] = {}
+        self._waiting: dict[str, dict[tuple[int, str], Ids]] = {}
         self._lost: list[int] = []
-        self._looked = 0.0
+        self._checked_at = 0.0
         self._temporary: Path | None = None
         self.seconds = {"waiting": 0.0, "reading": 0.0, "answering": 0.0}
-        """Where the time of `step` went."""
+        """Seconds that `step` spent on each of its parts."""
         self._interrupted = False
         self._begun = False
-        """An agent of any copy has asked for a decision."""
+        """True once an agent of any copy has requested a decision."""
         self._game: GameVersion | None = None
 
     def tell(self, level: str, text: str) -> None:
-        """A line for people."""
+        """Sends a message to the user."""
         self._tell(level, text)
 
-    def complain(self, text: str) -> None:
-        """A warning about what a game sends, of which it may cause any number: those that come too fast are counted instead."""
-        self._brake.warn(text)
+    def warn(self, text: str) -> None:
+        """Warns the user about data of a game; warnings that come too fast are counted instead."""
+        self._limiter.warn(text)
 
     def new_source(self) -> int:
-        """Numbers games, those that take a crashed one's place too."""
+        """Returns a new number for a game; a restarted one gets another number."""
         self._sources += 1
         return self._sources
 
     def lose(self, source: int) -> None:
-        """A game broke off: the next tables say so of its agents."""
+        """Marks the agents of a game that ended as lost in the next tables."""
         self._lost.append(source)
 
-    def admit(self, reader: AgentInfoReader) -> None:
-        """A behavior of some copy and team, to be shown in the table of its name."""
+    def add_behavior(self, reader: AgentInfoReader) -> None:
+        """Adds a behavior of a copy and team to the table of its name. Raises ProtocolError if another spec has the name."""
         known = self.behaviors.get(reader.name)
         if known is None:
             self._specs[reader.name] = reader.spec
@@ -128,9 +128,9 @@ class UnityEnv:
             reader.matches(known)
 
     def reset(self, seed: int) -> dict[str, TimeStep]:
-        """Starts the games, or has them begin all episodes anew; waits until an agent of any copy asks for a decision.
+        """Starts the games, or makes them begin new episodes; waits until an agent of any copy requests a decision.
 
-        A game hears of the seed when it starts, not later.
+        A game receives the seed only when it starts.
         """
         if not self.copies:
             self.seed = seed
@@ -141,10 +141,10 @@ class UnityEnv:
                 if copy.phase not in (Phase.DOWN, Phase.STARTING, Phase.GREETED):
                     copy.reset()
             self._tables = {name: BehaviorTable(spec) for name, spec in self.behaviors.items()}
-            self._lost, self._asked = [], {}
+            self._lost, self._waiting = [], {}
         while True:
             self._gather()
-            steps = self._show()
+            steps = self._tables_of_tick()
             asked = any(step.acting.any() for step in steps.values())
             self._begun = self._begun or asked
             if asked:
@@ -154,14 +154,14 @@ class UnityEnv:
             self.send({})
 
     def step(self, actions: Mapping[str, Action]) -> dict[str, TimeStep]:
-        """Answers the copies that were shown, and waits for any. Raises GameGone where no copy is worth restarting."""
+        """Sends actions to the copies of the last tick and waits for the next. Raises GameGone if no copy is to be restarted."""
         self.send(actions)
         return self.receive()
 
     def receive(self) -> dict[str, TimeStep]:
-        """Waits for a copy that has something to show. Raises GameGone where no copy is worth restarting."""
+        """Waits for the next tick: at least one copy. Raises GameGone if no copy is to be restarted."""
         self._gather()
-        return self._show()
+        return self._tables_of_tick()
 
     def _open(self) -> None:
         logs = self.options.logs
@@ -170,7 +170,7 @@ class UnityEnv:
         logs.mkdir(parents=True, exist_ok=True)
         self._logs = logs.resolve()
         try:
-            self._room = Room(self.options.copies)
+            self._capacity = CopyCapacity(self.options.copies)
             self._add_copy()
             self._add_copies()
         except BaseException:
@@ -189,12 +189,12 @@ class UnityEnv:
             self._failed(copy, error)
 
     def _add_copies(self) -> None:
-        """Starts further copies, as many at once as load well together, once it is known how much memory one takes."""
-        room = self._room
-        if room is None or room.each is None:
+        """Starts more copies, a limited number at a time, once the memory of one is known."""
+        capacity = self._capacity
+        if capacity is None or capacity.bytes_per_copy is None:
             return
-        while len(self.copies) < self.options.copies and (loading := self._loading()) < room.wave:
-            if not room.holds_another(loading):
+        while len(self.copies) < self.options.copies and (loading := self._loading()) < capacity.max_loading:
+            if not capacity.fits_another(loading):
                 if not loading and not self._full:
                     self._full = True
                     number = len(self.copies)
@@ -209,49 +209,49 @@ class UnityEnv:
         return sum(copy.phase is Phase.STARTING for copy in self.copies)
 
     def _measure(self) -> None:
-        """Once the first copy plays, looks whether the others fit beside it. Raises EnvError where they do not."""
+        """Measures the first running copy. Raises EnvError if the others do not fit."""
         process = self.copies[0].process
-        if self._room is not None and len(self.copies) < self.options.copies and process is not None:
-            self._room.measure(process.pid, len(self.copies))
+        if self._capacity is not None and len(self.copies) < self.options.copies and process is not None:
+            self._capacity.measure(process.pid, len(self.copies))
 
     def send(self, actions: Mapping[str, Action]) -> None:
-        """Answers every copy that was shown with what its agents do."""
+        """Sends actions to every copy of the last tick."""
         start = time.perf_counter()
         written: dict[int, dict[str, bytes]] = {}
-        for name, asked in self._asked.items():
-            continuous, discrete = self._given(name, actions.get(name))
-            for (copy, key), slots in asked.items():
+        for name, waiting in self._waiting.items():
+            continuous, discrete = self._actions_of(name, actions.get(name))
+            for (copy, key), slots in waiting.items():
                 if len(slots):
                     written.setdefault(copy, {})[key] = self._writers[name].write(continuous[slots], discrete[slots])
         for copy in self.copies:
             if copy.call is not None and copy.arrivals and not copy.fresh:
                 copy.answer(written.get(copy.index, {}))
-        self._asked = {}
+        self._waiting = {}
         self.seconds["answering"] += time.perf_counter() - start
 
-    def _given(self, name: str, action: Action | None) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-        """What a behavior's agents do; nothing where nothing is said."""
+    def _actions_of(self, name: str, action: Action | None) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        """Returns a behavior's actions as arrays; zeros for None."""
         if action is not None:
             return action.continuous.numpy(), action.discrete.numpy()
         slots, spec = len(self._tables[name]), self.behaviors[name].action
         return np.zeros((slots, spec.continuous), np.float32), np.zeros((slots, len(spec.branches)), np.int64)
 
     def _gather(self) -> None:
-        """Waits until a copy has something to show, and takes all that is there."""
+        """Waits until a copy has new agents' data, and handles all messages that have come."""
         while True:
             start = time.perf_counter()
-            events = self._events(LOOK_EVERY)
+            events = self._events(CHECK_INTERVAL)
             self.seconds["waiting"] += time.perf_counter() - start
             start = time.perf_counter()
             for event in events:
                 self._take(event)
-            self._look()
+            self._check_copies()
             self.seconds["reading"] += time.perf_counter() - start
             if self._lost or self._interrupted or any(copy.fresh for copy in self.copies):
                 return
 
     def _events(self, timeout: float) -> list[Call | HungUp]:
-        """At least one unless the time passes first, and all others that have come."""
+        """Returns all waiting events; waits up to `timeout` for the first."""
         events: list[Call | HungUp] = []
         try:
             if not any(copy.fresh for copy in self.copies):
@@ -271,47 +271,51 @@ class UnityEnv:
                 raise GameGone("play mode was stopped, or the connection broke" if copy.editor else f"it hung up{self._exit_of(copy)}")
         except (ProtocolError, NotFinite, GameGone) as error:
             self._failed(copy, error)
-        except EnvError as error:  # no game of this build could be talked to
+        except EnvError as error:  # a fault that a restart does not mend, such as another version
             raise EnvError(f"{copy.name}: {error}") from error
         finally:
             if isinstance(event, Call) and event is not copy.call:
-                event.answer(goodbye())  # of whatever went wrong; answered ones stay so
+                event.answer(goodbye())  # after any error; an answered call ignores it
 
     def _exit_of(self, copy: GameInstance) -> str:
-        """How its process ended, where it did."""
+        """Returns how the process ended, if it did, and the end of its log."""
         process = copy.process
         deadline = time.monotonic() + 0.5
         while process is not None and process.code() is None and time.monotonic() < deadline:
             time.sleep(0.01)
         over = process is not None and process.code() is not None
-        return (f" and {process.describe_exit()}" if process is not None and over else "") + copy.last_words()
+        return (f" and {process.describe_exit()}" if process is not None and over else "") + copy.log_tail()
 
-    def _look(self) -> None:
-        """Every now and then: at processes, clocks, and what is to be started again."""
+    def _check_copies(self) -> None:
+        """Checks processes and timeouts at intervals, and starts copies that are due."""
         now = time.monotonic()
-        if now - self._looked < LOOK_EVERY:
+        if now - self._checked_at < CHECK_INTERVAL:
             return
-        self._looked = now
+        self._checked_at = now
         self._add_copies()
         for copy in self.copies:
             try:
-                if copy.phase is Phase.DOWN and now >= copy.start_at and (self._room is None or self._loading() < self._room.wave):
+                if (
+                    copy.phase is Phase.DOWN
+                    and now >= copy.start_at
+                    and (self._capacity is None or self._loading() < self._capacity.max_loading)
+                ):
                     copy.start()
                 copy.check()
-                self._cut_logs(copy)
+                self._truncate_logs(copy)
             except GameGone as error:
                 if copy.editor:
                     raise
                 self._failed(copy, error)
 
-    def _cut_logs(self, copy: GameInstance) -> None:
+    def _truncate_logs(self, copy: GameInstance) -> None:
         if copy.process is not None:
             for log in {copy.process.output, copy.process.log}:
                 if size := empty_long_log(log):
-                    self.complain(f"{copy.name}: {log} has grown to {size >> 20} MiB; only what is written from now on is kept")
+                    self.warn(f"{copy.name}: {log} has grown to {size >> 20} MiB; only what is written from now on is kept")
 
     def _failed(self, copy: GameInstance, error: EnvError) -> None:
-        """Gives the copy up, and has it started again if that is worth it. Raises the error where it is not."""
+        """Ends a copy and schedules its restart. Raises the error if the copy is not to be restarted."""
         delivered = copy.delivered
         copy.drop()
         if copy.editor:
@@ -326,8 +330,8 @@ class UnityEnv:
         again = f"it is started again {when} (restart {copy.policy.restarts})"
         self.tell("warning", f"{copy.name}: {error}\n  Its open episodes are left out; {again}")
 
-    def _show(self) -> dict[str, TimeStep]:
-        """The tables of this tick."""
+    def _tables_of_tick(self) -> dict[str, TimeStep]:
+        """Returns the tables of this tick."""
         start = time.perf_counter()
         arrivals: dict[str, list[Arrival]] = {name: [] for name in self._tables}
         for copy in self.copies:
@@ -340,18 +344,18 @@ class UnityEnv:
         steps: dict[str, TimeStep] = {}
         for name, table in self._tables.items():
             if arrivals[name] or len(table):
-                steps[name], self._asked[name] = table.tick(arrivals[name], lost, messages)
+                steps[name], self._waiting[name] = table.tick(arrivals[name], lost, messages)
         self.seconds["reading"] += time.perf_counter() - start
         return steps
 
     def set_parameters(self, values: Mapping[str, Tensor]) -> None:
-        """Sends each copy its values with the next answer; a game takes any name."""
+        """Sets environment parameters: (copies,) values each, sent with the next actions. A game accepts any name."""
         for name, column in values.items():
             for copy, value in enumerate(column.tolist()):
                 self._parameters.set(name, value, copy)
 
     def draw_parameter(self, name: str, kind: Distribution, numbers: Sequence[float], seeds: Sequence[int]) -> None:
-        """Has each copy draw with its own seed; told once, as telling it again would begin its random numbers anew."""
+        """Sets a sampler in each copy with its own seed. Sent once, because sending it again would restart its random numbers."""
         for copy, seed in enumerate(seeds):
             match kind:
                 case "uniform":
@@ -362,15 +366,15 @@ class UnityEnv:
                     self._parameters.set_multirange_uniform(name, [*zip(numbers[::2], numbers[1::2], strict=True)], seed, copy)
 
     def training_starts(self, facts: TrainingFacts) -> None:
-        """Passed on to the first copy, where the game asks for it."""
+        """Sends facts about the run to the first copy, if the game asks for them."""
         self._analytics.training_starts(facts)
 
     def behavior_joins(self, facts: BehaviorFacts) -> None:
-        """Passed on to the first copy, where the game asks for it."""
+        """Sends facts about a behavior to the first copy, if the game asks for them."""
         self._analytics.behavior_joins(facts)
 
-    def greeted(self, copy: int, game: GameVersion) -> None:
-        """A copy introduced itself; the first of all tells people which version they train with."""
+    def connected(self, copy: int, game: GameVersion) -> None:
+        """Handles the connection of a copy; reports the game's version to the user when it changes."""
         if copy == 0:
             self._analytics.wanted = "trainingAnalytics" in game.capabilities
         self.channels.connected(copy)
@@ -379,28 +383,28 @@ class UnityEnv:
             self.tell("info", f"Connected to Unity environment with {game.line()}")
 
     def take_measurements(self) -> list[Measurement]:
-        """What the games' own StatsRecorders have sent since the last call."""
+        """Returns the values that the games' StatsRecorders have sent since the last call."""
         return self._stats.take()
 
     def render(self, area: int) -> NDArray[np.uint8]:
-        """Raises EnvError: a game shows itself."""
+        """Raises EnvError: a Unity game draws in its own window."""
         raise EnvError("a Unity game draws in its own window: run it with --time-scale 1 and without --no-graphics to watch it")
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Empty: a game cannot be saved."""
+        """Returns an empty state: a game cannot be saved."""
         return {}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Takes the empty state only."""
+        """Accepts only the empty state. Raises EnvError for any other."""
         if state:
             raise EnvError(f"a Unity game cannot go back to a saved state (this one holds {', '.join(state)})")
 
     def interrupt(self) -> None:
-        """Has a `step` that waits return soon, with tables in which nobody may act. Safe in a signal handler."""
+        """Makes a waiting `step` return soon, with tables in which no slot is acting. Safe in a signal handler."""
         self._interrupted = True
 
     def abandon(self) -> None:
-        """Ends all games at once, for a process that ends itself. Safe in a signal handler."""
+        """Kills all games, for a process that is about to end. Safe in a signal handler."""
         for copy in self.copies:
             if copy.process is not None:
                 copy.process.kill()
@@ -408,12 +412,12 @@ class UnityEnv:
             shutil.rmtree(self._temporary, ignore_errors=True)
 
     def close(self) -> None:
-        """Tells games to end, ends those that do not, and frees ports and threads."""
+        """Tells the games to quit, kills those that do not, and frees ports and threads."""
         copies, self.copies = self.copies, []
         for copy in copies:
             copy.say_goodbye()
         begin = time.monotonic()
-        while time.monotonic() < begin + LAST_TICK and any(owes_a_request(copy) for copy in copies):
+        while time.monotonic() < begin + LAST_TICK_SECONDS and any(will_send_request(copy) for copy in copies):
             with suppress(Empty):
                 event = self.inbox.get(timeout=0.02)
                 if isinstance(event, Call):
@@ -421,8 +425,8 @@ class UnityEnv:
                     copies[event.copy].phase = Phase.DOWN
         for copy in copies:
             if copy.process is not None:
-                grace = begin + GRACE - time.monotonic()
-                if grace < 0 or copy.phase is Phase.STARTING or owes_a_request(copy):
+                grace = begin + CLOSE_SECONDS - time.monotonic()
+                if grace < 0 or copy.phase is Phase.STARTING or will_send_request(copy):
                     copy.process.kill()
                 copy.process.stop(max(0.0, grace))
         with suppress(Empty):
@@ -437,12 +441,12 @@ class UnityEnv:
             self._temporary = None
 
 
-def owes_a_request(copy: GameInstance) -> bool:
-    """Whether a game is about to speak once more, and can then be told to end."""
+def will_send_request(copy: GameInstance) -> bool:
+    """Whether a game is going to send another request, in answer to which it can be told to quit."""
     alive = copy.process.code() is None if copy.process is not None else copy.editor
     return alive and copy.phase not in (Phase.DOWN, Phase.STARTING) and copy.call is None
 
 
 def log(level: str, text: str) -> None:
-    """Where nobody listens, to Python's own log."""
+    """Writes a message to Python's log; the default of `tell`."""
     logging.getLogger("palaestra.unity").log(logging.getLevelName(level.upper()), text)

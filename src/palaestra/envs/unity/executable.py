@@ -1,4 +1,4 @@
-"""Builds on disk: which file is meant by what was typed, and what to say where there is none."""
+"""Finds builds of Unity games on disk, and explains why one was not found."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from pathlib import Path
 
 SUFFIXES = (".x86_64", ".x86", ".app", ".exe")
 SCRIPT = ".py"
-"""Of a game written in Python (palaestra.sdk), which is started with the interpreter that runs here."""
+"""Suffix of a game written in Python (palaestra.sdk), which is started with the interpreter of this process."""
 _PROGRAMS = (b"\x7fELF", b"#!", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe")  # ELF, a script, Mach-O, Mach-O for several processors
 _GYM_NAME = re.compile(r"([\w.]+:)*[\w.-]+/[\w.-]+-v\d+")
 
 
 def find(name: str, platform: str = sys.platform) -> Path | None:
-    """The file to start for a build as typed: its name with or without the suffix, or its folder; None: there is none.
+    """Returns the file to start for a build's name, with or without the suffix, or for its folder; None if there is none.
 
-    The path is absolute. It may lack the permission to be run, which shows when it is started.
+    The path is absolute. Permission to run it is checked only at the start.
     """
     if not name.strip():
         return None
@@ -41,19 +41,19 @@ def find(name: str, platform: str = sys.platform) -> Path | None:
 
 
 def is_script(file: Path | str) -> bool:
-    """Whether that file's name is that of a Python program."""
+    """Whether a file name is that of a Python program."""
     return str(file).strip().lower().endswith(SCRIPT)
 
 
 def command(file: Path) -> list[str]:
-    """What starts a build that `find` found; the build's arguments follow it."""
+    """Returns the command line that starts a build, without the build's arguments."""
     return [sys.executable, str(file)] if is_script(file) else [str(file)]
 
 
 def looks_like_build(name: str) -> bool:
-    """Whether this can only be a file: it has the suffix of a build or a Python program, or is a path.
+    """Whether a name can only be a file: it has the suffix of a build or a Python program, or is a path.
 
-    A name such as 'ALE/Pong-v5' is Gymnasium's spelling as well, so it is not certain.
+    Names such as 'ALE/Pong-v5' are excluded, since Gymnasium's environments are written so.
     """
     name = name.strip()
     is_path = name.startswith("~") or "/" in name or "\\" in name
@@ -61,7 +61,7 @@ def looks_like_build(name: str) -> bool:
 
 
 def explain_missing(name: str, platform: str = sys.platform) -> str:
-    """Why `find` gave None: where it looked, what lies there instead, and what to do."""
+    """Explains why `find` returned None: where it looked, what is there instead, and what to do."""
     if not name.strip():
         return "the name of the build is empty"
     path, system = _path(name), _system(platform)
@@ -90,7 +90,7 @@ def _path(name: str) -> Path:
 
 
 def _stem(path: Path) -> Path:
-    """The path less a build's suffix at its very end; folders further up keep theirs."""
+    """Returns the path without a build's suffix; parent folders keep theirs."""
     for suffix in SUFFIXES:
         if path.name.lower().endswith(suffix) and len(path.name) > len(suffix):
             return path.with_name(path.name[: -len(suffix)])
@@ -105,14 +105,14 @@ def _entries(folder: Path) -> list[Path]:
 
 
 def _likeliest(builds: list[Path], folder: Path) -> Path | None:
-    """The only build, or else the only one that has Unity's data folder beside it, or the one named like the folder."""
+    """Returns the only build, or the only one with Unity's data folder beside it, or the one named like the folder."""
     with_data = [build for build in builds if os.path.isdir(build.with_name(f"{_stem(build).name}_Data"))]
     namesakes = [build for build in builds if _stem(build).name == folder.name]
     return next((some[0] for some in (builds, with_data, namesakes) if len(some) == 1), None)
 
 
 def _foreign(path: Path, here: _System) -> tuple[str, Path] | None:
-    """A build of another system where one of this was looked for: the system's name, and the file or bundle."""
+    """Returns a build for another system at the path: the system's name, and the file or bundle."""
     for other in (system for system in _SYSTEMS.values() if system is not here):
         found = [path, *other.named(_stem(path)), *other.inside(path), *other.inside(_stem(path))]
         for build in found:
@@ -124,13 +124,13 @@ def _foreign(path: Path, here: _System) -> tuple[str, Path] | None:
 
 @dataclass(frozen=True, slots=True)
 class _System:
-    """What builds look like on one operating system."""
+    """Form of builds on one operating system."""
 
     title: str
     suffixes: tuple[str, ...]
-    named: Callable[[Path], list[Path]]  # where the builds of that name would be, best first
-    inside: Callable[[Path], list[Path]]  # the builds that lie in that folder
-    runs: Callable[[Path], bool]  # whether that file, whatever its name, is a program
+    named: Callable[[Path], list[Path]]  # candidate files for a name, best first
+    inside: Callable[[Path], list[Path]]  # builds in a folder
+    runs: Callable[[Path], bool]  # whether a file is a program, whatever its name
 
 
 def _named_linux(stem: Path) -> list[Path]:

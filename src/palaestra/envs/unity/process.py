@@ -1,4 +1,4 @@
-"""One game as a process of the operating system: its command line, start, exit, last words and end."""
+"""Process of a game: its command line, start, exit, logs and end."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from palaestra.envs.unity.options import UnityOptions
 
 TERMINATE_GRACE = 2.0  # seconds between asking a game to end and ending it
 _TAIL_BYTES, _TAIL_LINES, _LINE_LENGTH = 256 * 1024, 200, 400
-_TROUBLE = re.compile(r"(?!\s*at |\S+:\w+ ?\().*(Exception|Error|Crash|Segmentation)")  # in a message, not in a frame of its stack
+_ERROR_LINE = re.compile(r"(?!\s*at |\S+:\w+ ?\().*(Exception|Error|Crash|Segmentation)")  # in a message, not in a frame of its stack
 _BAD_PROCESSOR = 86  # macOS's EBADARCH, which errno does not name
 _MACHINES = {3: "x86", 40: "ARM", 62: "x86-64", 183: "ARM64"}  # e_machine of ELF
 _CRASHES = {0xC0000005: "access violation", 0xC00000FD: "stack overflow", 0xC0000135: "a DLL is missing", 0xC000013A: "Ctrl-C"}
 
 
 def arguments(options: UnityOptions, copy: int, port: int, log: Path | None) -> list[str]:
-    """What a build is started with, in the order that the original toolkit uses. Without `log` it logs where it always does."""
+    """Returns a build's arguments in the order of the original toolkit. Without `log` the build uses its default log file."""
     blind = options.no_graphics or (options.no_graphics_monitor and copy != 0)
     display = ["-nographics", "-batchmode"] if blind else []
     logged = any(arg.lower() == "-logfile" for arg in options.args)
@@ -36,14 +36,14 @@ def arguments(options: UnityOptions, copy: int, port: int, log: Path | None) -> 
 
 
 def player_log(options: UnityOptions, log: Path) -> Path:
-    """Where Unity writes: `log`, or the file that the build's own arguments name."""
+    """Returns the file of Unity's log: `log`, or the one that the build's arguments name."""
     args = list(options.args)
     named = [value for arg, value in pairwise(args) if arg.lower() == "-logfile" and value != "-"]
     return Path(named[-1]) if named else log
 
 
 def needs_display(options: UnityOptions, environ: Mapping[str, str], platform: str = sys.platform) -> bool:
-    """Whether the first copy opens a window where there is no display to open it on."""
+    """Whether the first copy needs a display and there is none."""
     if options.executable is None or is_script(options.executable):
         return False
     if options.no_graphics or "-nographics" in (arg.lower() for arg in options.args):
@@ -52,17 +52,16 @@ def needs_display(options: UnityOptions, environ: Mapping[str, str], platform: s
 
 
 class GameProcess:
-    """A started game, with all that it starts itself.
+    """A running game, with all its child processes.
 
-    It lives in a session of its own, so that Ctrl-C reaches only us, and its group dies as one: with
-    `stop` and `kill`, as soon as `code` sees that the first process has exited, and with this process,
-    however that ends (not on Windows, where a game ends by itself when its connection breaks).
+    It has its own session, so that Ctrl-C reaches only us. Its process group is killed by `stop` and `kill`, when `code` sees that the
+    first process has exited, and when this process ends in any way (not on Windows, where a game quits when its connection breaks).
     """
 
     def __init__(self, command: list[str], log: Path, output: Path, show_output: bool) -> None:
-        """Starts `command`; what it prints goes to `output`, anew, or to our terminal.
+        """Starts `command` with its output in a new file `output`, or on our terminal.
 
-        Raises EnvError where the file cannot be run at all, GameGone where the system would not start it now.
+        Raises EnvError if the file cannot be run, GameGone if the system cannot start it now.
         """
         self.command, self.log, self.output = command, log, output
         self._former_log = _stamp(log)
@@ -78,7 +77,9 @@ class GameProcess:
                 self.output.parent.mkdir(parents=True, exist_ok=True)
                 if not self._show_output:
                     self.output.write_bytes(b"")
-                output = None if self._show_output else stack.enter_context(open(self.output, "ab"))  # one that is cut goes on at its start
+                output = (
+                    None if self._show_output else stack.enter_context(open(self.output, "ab"))
+                )  # appending, since the file may be truncated meanwhile
             except OSError as error:
                 raise EnvError(f"cannot write {error.filename}, a log of the game: {error.strerror}") from error
             try:
@@ -87,27 +88,27 @@ class GameProcess:
                 raise _launch_error(self.command[0], error) from error
 
     def code(self) -> int | None:
-        """How the first process exited, negative for a signal; None: it runs. Once it has, its children are ended."""
+        """Returns the exit code of the first process, negative for a signal; None: it runs. Kills its children after it has exited."""
         code = self._process.poll()
         if code is not None:
             self._sweep()
         return code
 
     def describe_exit(self) -> str:
-        """How it exited, to follow a word like 'the game'."""
+        """Returns how the process exited, as a predicate for 'the game'."""
         code = self.code()
         return "is still running" if code is None else describe(code)
 
     def tail(self, lines: int = 15) -> str:
-        """Its last words: the end of the Player log, or where this start has written none, of what it printed.
+        """Returns the last lines of the Player log, or of the printed output if this start wrote no log.
 
-        An exception or a crash among the last lines is preferred, with what follows it. Empty where nothing was written.
+        Starts at an exception or a crash if there is one among the last lines. Empty if nothing was written.
         """
         words = _last_lines(self.log, lines) if _stamp(self.log) != self._former_log else ""
         return words or ("" if self._show_output else _last_lines(self.output, lines))
 
     def stop(self, grace: float) -> None:
-        """Waits up to `grace` seconds for it to exit, then ends it. Nothing of it is left afterwards."""
+        """Waits up to `grace` seconds for the process to exit, then kills what is left of it and its children."""
         try:
             if not self._exits_within(grace) and sys.platform != "win32":
                 self._signal(signal.SIGTERM)
@@ -118,7 +119,7 @@ class GameProcess:
             self.code()
 
     def kill(self) -> None:
-        """Ends it with all its children, at once. Waits for nothing, so a signal handler may call it; `stop` reaps."""
+        """Kills the process and all its children without waiting, so a signal handler may call it; `stop` reaps."""
         if self._swept:
             return
         if sys.platform == "win32":
@@ -136,7 +137,7 @@ class GameProcess:
         return False
 
     def _sweep(self) -> None:
-        """Ends what an exited game has left. Only once: its number may be given to a stranger's group from now on."""
+        """Kills the children of a game that has exited. Only once, since another process group may get its number later."""
         if self._swept:
             return
         if sys.platform != "win32":
@@ -153,7 +154,7 @@ class GameProcess:
 
 
 def describe(code: int, platform: str = sys.platform) -> str:
-    """An exit code in words; 128 + N is how a shell reports that a program it ran was killed by signal N."""
+    """Describes an exit code; a shell reports a program killed by signal N as 128 + N."""
     if platform == "win32":
         number = code & 0xFFFFFFFF
         known = f" ({_CRASHES[number]})" if number in _CRASHES else ""
@@ -172,8 +173,8 @@ def _signal_name(number: int) -> str:
     return f"{name}, as the system does when memory runs out" if name == "signal SIGKILL" else name
 
 
-def _launch(command: list[str], output: BinaryIO | None, patience: float = 0.5) -> subprocess.Popen[bytes]:
-    """Starts it in a group of its own. A file that is being written, such as a build that is still copied, is tried once more."""
+def _launch(command: list[str], output: BinaryIO | None, retry_after: float = 0.5) -> subprocess.Popen[bytes]:
+    """Starts a process in its own group. Retries once if the file is being written, such as a build that is still copied."""
     try:
         return subprocess.Popen(
             command,
@@ -184,17 +185,17 @@ def _launch(command: list[str], output: BinaryIO | None, patience: float = 0.5) 
             creationflags=subprocess.CREATE_NEW_PROCESS_GROUP if sys.platform == "win32" else 0,
         )
     except OSError as error:
-        if error.errno != errno.ETXTBSY or not patience:
+        if error.errno != errno.ETXTBSY or not retry_after:
             raise
-    time.sleep(patience)
-    return _launch(command, output, patience=0.0)
+    time.sleep(retry_after)
+    return _launch(command, output, retry_after=0.0)
 
 
 def _guard(group: int) -> subprocess.Popen[bytes] | None:
-    """A shell that ends the group when our end of its pipe closes, which no kind of death of ours can prevent.
+    """Starts a shell that kills the process group when our end of its pipe closes, however this process ends.
 
-    A game that is connected notices and quits by itself, but one that is still loading finds no trainer and plays on
-    for ever. PR_SET_PDEATHSIG would need preexec_fn, which is unsafe with gRPC's threads, and fires when a thread ends.
+    A connected game quits by itself, but one that is still loading finds no trainer and plays on forever. PR_SET_PDEATHSIG would need
+    preexec_fn, which is unsafe with gRPC's threads, and is sent when a thread ends.
     """
     if sys.platform == "win32":
         return None
@@ -206,11 +207,11 @@ def _guard(group: int) -> subprocess.Popen[bytes] | None:
         return None  # a system without a shell: its games go unguarded
 
 
-# What went wrong at a start
+# Errors at the start
 
 
 def _launch_error(file: str, error: OSError) -> EnvError:
-    """What to do about a file that does not start."""
+    """Explains why a file does not start and what to do."""
     if isinstance(error, PermissionError):
         if not os.access(file, os.X_OK):
             return EnvError(f"{file} is not marked as a program; run: chmod +x '{file}'")
@@ -241,7 +242,7 @@ def _interpreter(head: bytes) -> str:
 
 
 def _nature(head: bytes) -> str:
-    """What kind of file begins so, and what would be needed."""
+    """Describes a file by its first bytes, and what is needed instead."""
     if not head:
         return "the file is empty"
     if head.startswith(b"MZ"):
@@ -256,11 +257,11 @@ def _nature(head: bytes) -> str:
     return "build the game for this system in Unity"
 
 
-# Its last words
+# Logs
 
 
 def _stamp(file: Path) -> tuple[int, int, int] | None:
-    """Changes whenever the file does; None: it is not there, or empty."""
+    """Returns a value that changes with the file; None: it is missing or empty."""
     try:
         stat = file.stat()
     except OSError:
@@ -276,7 +277,7 @@ def _last_lines(file: Path, count: int) -> str:
     except OSError:
         return ""
     rows = [row.rstrip() for row in text.rstrip().splitlines()[-_TAIL_LINES:]]
-    trouble = [index for index, row in enumerate(rows) if _TROUBLE.match(row)]
+    trouble = [index for index, row in enumerate(rows) if _ERROR_LINE.match(row)]
     first = max(0, len(rows) - count)
     if trouble:
         first = min(first, trouble[-1])

@@ -1,4 +1,4 @@
-"""The table of one behavior: agents of every copy and team in slots of their own."""
+"""Table of one behavior: assigns the agents of all copies and teams to slots."""
 
 from __future__ import annotations
 
@@ -17,37 +17,37 @@ from palaestra.core.timestep import FinalObs, TimeStep
 from palaestra.envs.slots import Ids, Slots
 from palaestra.wire.decode import AgentInfos
 
-SILENT = 1000
-"""Messages of its game after which an agent that was never heard of again gives up its seat to a newcomer."""
+FORGET_AFTER = 1000
+"""Messages of its game after which an agent that no longer appears may lose its slot to a new agent."""
 NO_GROUP = -1
 _ID = (1 << 32) - 1
-"""The part of a number unique over all games and teams that is the agent's id."""
+"""Bits of an agent's global number that are its id in the game."""
 
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """Agents of one behavior key in one message, read."""
+    """Agents of one behavior key in one message, decoded."""
 
     name: str  # the behavior
-    key: str  # and with its team, as the game names it
+    key: str  # behavior and team, as in the protocol
     copy: int
-    source: int  # the copy's present game; a game that took its place has another number
+    source: int  # number of the copy's current game; a restarted game has another
     team: int
     infos: AgentInfos
     obs: tuple[NDArray[np.float32], ...]  # each (N, *shape)
     mask: NDArray[np.bool_] | None  # (N, choices) True: allowed; None: nothing is forbidden
-    areas: NDArray[np.int64] | None = None  # (N,) of a game that has several; None: the copy is one
+    areas: NDArray[np.int64] | None = None  # (N,) in a game with several areas; None: the copy is one area
 
 
-class _Side:
-    """Those agents of one game and behavior key that hold seats."""
+class _GameAgents:
+    """Agents of one game and behavior key that have slots."""
 
     def __init__(self) -> None:
-        self._id, self._group, self._slots = _NOBODY, _NOBODY, _NOBODY  # rising ids
-        self._last = _NOBODY, _NOBODY, _NOBODY  # of the last message, in its order: mostly the next one speaks of the same
+        self._id, self._group, self._slots = _NO_SLOTS, _NO_SLOTS, _NO_SLOTS  # sorted by id
+        self._last = _NO_SLOTS, _NO_SLOTS, _NO_SLOTS  # of the last message, in its order; the next one usually has the same agents
 
     def find(self, infos: AgentInfos) -> Ids | None:
-        """The slot of each row, (N,). None where someone is new, or has changed its group."""
+        """Returns the slot of each row, (N,); None if an agent is new or has changed its group."""
         id, group, slots = self._last
         if len(id) == len(infos.id) and bool((id == infos.id).all()) and bool((group == infos.group).all()):
             return slots
@@ -61,8 +61,8 @@ class _Side:
         return self._last[2]
 
     def seat(self, infos: AgentInfos, slots: Ids) -> None:
-        """From now on these sit there; one that ends and asks stands in its new episode's group."""
-        rows = np.argsort(infos.done, kind="stable")  # those that ask first, as np.unique takes the first of equals
+        """Assigns slots to agents; an agent that ended and requests a decision has the group of its new episode."""
+        rows = np.argsort(infos.done, kind="stable")  # decision requests first, since np.unique keeps the first of equals
         id, first = np.unique(infos.id[rows], return_index=True)
         rows, others = rows[first], ~np.isin(self._id, id)
         id = np.concatenate([self._id[others], id])
@@ -73,136 +73,138 @@ class _Side:
         self._last = infos.id, infos.group, slots
 
     def leave(self, ids: Ids) -> None:
-        """These gave up their seats."""
+        """Removes agents from their slots."""
         stay = ~np.isin(self._id, ids)
         self._id, self._group, self._slots = self._id[stay], self._group[stay], self._slots[stay]
-        self._last = _NOBODY, _NOBODY, _NOBODY
+        self._last = _NO_SLOTS, _NO_SLOTS, _NO_SLOTS
 
 
-_NOBODY: Ids = np.zeros(0, np.int64)
+_NO_SLOTS: Ids = np.zeros(0, np.int64)
 
 
 class BehaviorTable:
-    """Turns what arrives on a tick into a TimeStep. Agents are told apart by their game, their team and their id."""
+    """Turns the arrivals of a tick into a TimeStep. An agent is identified by its game, team and id."""
 
     def __init__(self, spec: BehaviorSpec) -> None:
         self.spec = spec
         self._no_ends = FinalObs(torch.zeros(0, dtype=torch.int64), tuple(torch.zeros(0, *obs.shape) for obs in spec.obs))
-        self._seats = Slots()
-        self._seen = np.zeros(0, np.int64)  # (S,) messages of its game that had come when the slot's agent was last heard of
-        self._places = _places(0)
-        self._seated: defaultdict[int, _Side] = defaultdict(_Side)
-        self._sides: dict[tuple[int, str], int] = {}  # a number for each source and key, with which its agents' ids are made unique
+        self._slots = Slots()
+        self._last_messages = np.zeros(0, np.int64)  # (S,) number of the game's message in which the slot's agent last appeared
+        self._membership = _membership(0)
+        self._agents: defaultdict[int, _GameAgents] = defaultdict(_GameAgents)
+        self._key_numbers: dict[tuple[int, str], int] = {}  # for each source and key, the high bits of its agents' global numbers
         self._numbers = count()
         self._idle: TimeStep | None = None
 
     def __len__(self) -> int:
-        """S."""
-        return len(self._seats)
+        """Number of slots, S."""
+        return len(self._slots)
 
     def tick(
         self, arrivals: Sequence[Arrival], lost_sources: Sequence[int], messages: NDArray[np.int64]
     ) -> tuple[TimeStep, dict[tuple[int, str], Ids]]:
-        """The table, and by copy and key the slots that wait for an action, in the order in which they asked.
+        """Returns the TimeStep, and by copy and key the slots that wait for an action, in the order of their requests.
 
-        `messages` (copies,): how many have come of each copy's present game. Agents of `lost_sources` broke off.
+        `messages` (copies,) counts the messages of each copy's current game. Episodes of agents of `lost_sources` are lost.
         """
         if not arrivals and not lost_sources:
-            return self._nothing(), {}
-        found, lost, strangers = [self._find(arrival) for arrival in arrivals], list[Ids](), list[Arrival]()
+            return self._idle_step(), {}
+        found, lost, new_arrivals = [self._find(arrival) for arrival in arrivals], list[Ids](), list[Arrival]()
         if any(slots is None for slots in found):
-            lost = self._make_room([arrival for arrival, slots in zip(arrivals, found, strict=True) if slots is None], messages)
-            strangers = [arrival for arrival in arrivals if self._find(arrival) is None]  # of some, a seat may have been given up
-            for arrival in strangers:
-                self._seat(arrival)
+            lost = self._free_silent([arrival for arrival, slots in zip(arrivals, found, strict=True) if slots is None], messages)
+            new_arrivals = [
+                arrival for arrival in arrivals if self._find(arrival) is None
+            ]  # again: agents of others may have lost their slots
+            for arrival in new_arrivals:
+                self._add_agents(arrival)
             found = [self._find(arrival) for arrival in arrivals]
-        rows, asked = _Rows(self.spec, len(self), self._no_ends), dict[tuple[int, str], Ids]()
+        rows, waiting = _TickColumns(self.spec, len(self), self._no_ends), dict[tuple[int, str], Ids]()
         for arrival, slots in zip(arrivals, found, strict=True):
             assert slots is not None
-            asked[arrival.copy, arrival.key] = rows.add(arrival, slots)
-            self._seen[slots] = messages[arrival.copy]
-        if strangers:
-            self._note_places(strangers)
+            waiting[arrival.copy, arrival.key] = rows.add(arrival, slots)
+            self._last_messages[slots] = messages[arrival.copy]
+        if new_arrivals:
+            self._update_membership(new_arrivals)
         if lost_sources:
-            lost.append(self._broken_off(lost_sources))
+            lost.append(self._lost_slots(lost_sources))
         gone = rows.gone()
-        step = rows.step(self._places, lost)
-        self._dismiss(gone, lost_sources)
-        return step, asked
+        step = rows.step(self._membership, lost)
+        self._free(gone, lost_sources)
+        return step, waiting
 
-    def _nothing(self) -> TimeStep:
-        """The table where nothing came for this behavior."""
-        if self._idle is None or self._idle.area is not self._places[0]:
-            self._idle = _Rows(self.spec, len(self), self._no_ends).step(self._places, [])
+    def _idle_step(self) -> TimeStep:
+        """Returns the TimeStep of a tick without arrivals."""
+        if self._idle is None or self._idle.area is not self._membership[0]:
+            self._idle = _TickColumns(self.spec, len(self), self._no_ends).step(self._membership, [])
         return self._idle
 
     def _find(self, arrival: Arrival) -> Ids | None:
-        return self._seated[self._side(arrival)].find(arrival.infos)
+        return self._agents[self._key_number(arrival)].find(arrival.infos)
 
-    def _side(self, arrival: Arrival) -> int:
-        """The number of a source and key."""
+    def _key_number(self, arrival: Arrival) -> int:
+        """Returns the number of a source and key."""
         at = arrival.source, arrival.key
-        if at not in self._sides:
-            self._sides[at] = next(self._numbers)
-        return self._sides[at]
+        if at not in self._key_numbers:
+            self._key_numbers[at] = next(self._numbers)
+        return self._key_numbers[at]
 
     def _ids(self, arrival: Arrival) -> Ids:
-        """(N,) unique over all games and teams."""
-        return (self._side(arrival) << 32) | arrival.infos.id
+        """Returns global numbers of the agents, (N,), unique over all games and teams."""
+        return (self._key_number(arrival) << 32) | arrival.infos.id
 
-    def _seat(self, arrival: Arrival) -> None:
-        slots = self._seats.seat(self._ids(arrival))
-        more = len(self._seats) - len(self._seen)
+    def _add_agents(self, arrival: Arrival) -> None:
+        slots = self._slots.seat(self._ids(arrival))
+        more = len(self._slots) - len(self._last_messages)
         if more > 0:
-            self._seen = np.pad(self._seen, (0, more))
-            self._places = tuple(torch.cat([x, new]) for x, new in zip(self._places, _places(more), strict=True))
-        self._seated[self._side(arrival)].seat(arrival.infos, slots)
+            self._last_messages = np.pad(self._last_messages, (0, more))
+            self._membership = tuple(torch.cat([x, new]) for x, new in zip(self._membership, _membership(more), strict=True))
+        self._agents[self._key_number(arrival)].seat(arrival.infos, slots)
 
-    def _make_room(self, strangers: Sequence[Arrival], messages: NDArray[np.int64]) -> list[Ids]:
-        """Before the table grows, the seats of agents that vanished without a word are given up. Their slots."""
-        ids = np.unique(np.concatenate([self._ids(arrival) for arrival in strangers]))
-        newcomers = len(ids) - int(np.isin(self._seats.agent, ids).sum())
-        taken = self._seats.taken
-        if newcomers <= len(self) - int(taken.sum()):
+    def _free_silent(self, new_arrivals: Sequence[Arrival], messages: NDArray[np.int64]) -> list[Ids]:
+        """Frees slots of agents that have not appeared for long, if the table would have to grow. Returns these slots."""
+        ids = np.unique(np.concatenate([self._ids(arrival) for arrival in new_arrivals]))
+        num_new = len(ids) - int(np.isin(self._slots.agent, ids).sum())
+        taken = self._slots.taken
+        if num_new <= len(self) - int(taken.sum()):
             return []
-        silent = taken & (messages[self._places[0].numpy()] - self._seen > SILENT) & ~np.isin(self._seats.agent, ids)
+        silent = taken & (messages[self._membership[0].numpy()] - self._last_messages > FORGET_AFTER) & ~np.isin(self._slots.agent, ids)
         slots = silent.nonzero()[0]
-        self._leave(self._seats.agent[slots])
+        self._leave(self._slots.agent[slots])
         return [slots]
 
-    def _note_places(self, strangers: Sequence[Arrival]) -> None:
-        """Copy, team and group of each slot; the columns are made anew, since the former may be in someone's hands."""
-        area, team, group = (column.numpy().copy() for column in self._places)
-        for arrival in strangers:
+    def _update_membership(self, new_arrivals: Sequence[Arrival]) -> None:
+        """Updates area, team and group of slots in new columns, since earlier TimeSteps hold the old ones."""
+        area, team, group = (column.numpy().copy() for column in self._membership)
+        for arrival in new_arrivals:
             infos, slots = arrival.infos, self._find(arrival)
             assert slots is not None
             area[slots], team[slots] = arrival.copy if arrival.areas is None else arrival.areas, arrival.team
             groups = np.where(infos.group > 0, (arrival.source << 32) | infos.group, NO_GROUP)
             group[slots[infos.done]] = groups[infos.done]
-            group[slots[~infos.done]] = groups[~infos.done]  # one that ends and asks stands in its new episode's group
-        self._places = torch.from_numpy(area), torch.from_numpy(team), torch.from_numpy(group)
+            group[slots[~infos.done]] = groups[~infos.done]  # an agent that ended and requests a decision has its new episode's group
+        self._membership = torch.from_numpy(area), torch.from_numpy(team), torch.from_numpy(group)
 
-    def _broken_off(self, sources: Sequence[int]) -> Ids:
-        """Slots of agents of games that are gone."""
-        sides = [side for (source, _), side in self._sides.items() if source in sources]
-        return (self._seats.taken & np.isin(self._seats.agent >> 32, sides)).nonzero()[0]
+    def _lost_slots(self, sources: Sequence[int]) -> Ids:
+        """Returns the slots of agents of games that ended."""
+        numbers = [number for (source, _), number in self._key_numbers.items() if source in sources]
+        return (self._slots.taken & np.isin(self._slots.agent >> 32, numbers)).nonzero()[0]
 
-    def _dismiss(self, gone: Ids, lost_sources: Sequence[int]) -> None:
-        """The slots of those that ended and do not go on are free again, and those of agents that broke off."""
-        self._leave(self._seats.agent[gone])
+    def _free(self, gone: Ids, lost_sources: Sequence[int]) -> None:
+        """Frees the slots of agents whose last episode ended, and of lost agents."""
+        self._leave(self._slots.agent[gone])
         if lost_sources:
-            self._leave(self._seats.agent[self._broken_off(lost_sources)])
-            self._sides = {at: side for at, side in self._sides.items() if at[0] not in lost_sources}
+            self._leave(self._slots.agent[self._lost_slots(lost_sources)])
+            self._key_numbers = {at: number for at, number in self._key_numbers.items() if at[0] not in lost_sources}
 
     def _leave(self, ids: Ids) -> None:
         if len(ids):
-            self._seats.leave(ids)
-            for side in np.unique(ids >> 32).tolist():
-                self._seated[side].leave(ids[ids >> 32 == side] & _ID)
+            self._slots.leave(ids)
+            for number in np.unique(ids >> 32).tolist():
+                self._agents[number].leave(ids[ids >> 32 == number] & _ID)
 
 
-class _Rows:
-    """The columns of one tick while they are filled."""
+class _TickColumns:
+    """Columns of one tick while they are filled."""
 
     def __init__(self, spec: BehaviorSpec, slots: int, no_ends: FinalObs) -> None:
         self._spec, self._no_ends = spec, no_ends
@@ -216,7 +218,10 @@ class _Rows:
         self._last: list[tuple[NDArray[np.float32], ...]] = []
 
     def add(self, arrival: Arrival, slots: Ids) -> Ids:
-        """The slots that ask, in order. An ended episode's reward stands before that which its successor begins with."""
+        """Adds agents and returns the slots that request decisions, in order.
+
+        If an agent's episode ends and a new one begins, its row has the reward of the ended episode.
+        """
         infos, ended = arrival.infos, arrival.infos.done
         ends = bool(ended.any())
         asks = slice(None) if not ends else ~ended
@@ -235,30 +240,30 @@ class _Rows:
         return asking
 
     def gone(self) -> Ids:
-        """The slots whose agents ended and do not go on."""
-        ended = np.concatenate(self._ended) if self._ended else _NOBODY
+        """Returns the slots whose agents ended an episode and did not begin another."""
+        ended = np.concatenate(self._ended) if self._ended else _NO_SLOTS
         return ended[~self._acting[ended]]
 
-    def _write(self, slots: Ids, views: list[NDArray[np.float32]]) -> None:
+    def _write(self, slots: Ids, obs: list[NDArray[np.float32]]) -> None:
         if not self._obs and len(slots) == self._slots and (slots == np.arange(self._slots)).all():
-            self._obs = views  # the whole table at once: its own arrays will do
+            self._obs = obs  # one message holds the whole table: its arrays are used as they are
             return
         if not self._obs:
             self._obs = self._blank()
-        for column, values in zip(self._obs, views, strict=True):
+        for column, values in zip(self._obs, obs, strict=True):
             column[slots] = values
 
     def _blank(self) -> list[NDArray[np.float32]]:
         return [np.zeros((self._slots, *obs.shape), np.float32) for obs in self._spec.obs]
 
-    def step(self, places: Sequence[Tensor], lost: Sequence[Ids]) -> TimeStep:
-        """The table. An end in a slot of `lost` is that of an agent never seen, who took the seat on this very tick: it is left out."""
+    def step(self, membership: Sequence[Tensor], lost: Sequence[Ids]) -> TimeStep:
+        """Returns the TimeStep. An end in a slot of `lost` belongs to an agent that got the slot on this tick, and is left out."""
         marks = None
         if lost:
             marks = np.zeros(self._slots, np.bool_)
             marks[np.concatenate(lost)] = True
             self.terminated[marks] = self.truncated[marks] = False
-        area, team, group = places
+        area, team, group = membership
         return TimeStep(
             obs=tuple(torch.from_numpy(x) for x in self._obs or self._blank()),
             acting=torch.from_numpy(self._acting),
@@ -280,10 +285,10 @@ class _Rows:
         slots = np.concatenate(self._ended)
         shown = (self.terminated | self.truncated)[slots].nonzero()[0]
         order = shown[np.argsort(slots[shown])]
-        views = (np.concatenate(column)[order] for column in zip(*self._last, strict=True))
-        return FinalObs(torch.from_numpy(slots[order]), tuple(torch.from_numpy(x) for x in views))
+        obs = (np.concatenate(column)[order] for column in zip(*self._last, strict=True))
+        return FinalObs(torch.from_numpy(slots[order]), tuple(torch.from_numpy(x) for x in obs))
 
 
-def _places(slots: int) -> tuple[Tensor, ...]:
-    """Area, team and group of slots in which nobody has sat."""
+def _membership(slots: int) -> tuple[Tensor, ...]:
+    """Returns area, team and group of unused slots."""
     return torch.zeros(slots, dtype=torch.int64), torch.zeros(slots, dtype=torch.int64), torch.full((slots,), NO_GROUP)

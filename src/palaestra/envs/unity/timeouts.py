@@ -1,4 +1,4 @@
-"""Why a game says nothing: each phase of a conversation has its own explanation and its own advice."""
+"""Explanations of timeouts: each phase of a connection has its own cause and advice."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ DECISIONS = (
 )
 
 
-FIRST_WORD = 20.0
-"""Seconds of silence after which people are told of it, while it is no error yet."""
+FIRST_NOTICE = 20.0
+"""Seconds of silence after which the user is told of it."""
 
 
 class Phase(Enum):
-    """How far the conversation with a game is; the values are what is waited for."""
+    """Phase of a game's connection; the value says what is awaited, for messages."""
 
     DOWN = "for it to be started again"
     STARTING = "for it to connect"
@@ -52,7 +52,7 @@ EDITOR = {
 
 
 def explain(phase: Phase, seconds: float, *, editor: bool, needs_display: bool = False) -> str:
-    """One sentence on what is missing, and what to do."""
+    """Returns a sentence on what is missing and what to do."""
     advice = (EDITOR if editor else ADVICE)[phase]
     if needs_display and phase is Phase.STARTING:
         advice += "; there is no display here: add --no-graphics, or run under xvfb-run where cameras are observed"

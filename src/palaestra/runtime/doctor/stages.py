@@ -124,9 +124,9 @@ class GameWalk:
             return
         copy = self._copy()
         ended = copy.editor and awaited is None and copy.phase in (Phase.STARTING, Phase.DOWN)
-        if ended or (copy.reminded and not copy.editor):
-            raise EnvError(text + copy.last_words())
-        if copy.editor and (copy.reminded or awaited is not None):
+        if ended or (copy.reminders and not copy.editor):
+            raise EnvError(text + copy.log_tail())
+        if copy.editor and (copy.reminders or awaited is not None):
             self._visitor.says(text)
         else:
             self.warnings.append(text)

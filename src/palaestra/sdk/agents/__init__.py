@@ -1,1 +1,1 @@
-"""What a game's author writes, and what is kept of it: agents, sensors, actions, groups."""
+"""Agents, their sensors, actions and groups, and the registry that holds them."""

@@ -1,4 +1,4 @@
-"""What an agent is told to do, and what it may not."""
+"""Actions of one agent, and its action mask."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from palaestra.core.specs import ActionSpec
 
 
 class Actions:
-    """One agent's actions: plain lists, which Python reads faster than rows of arrays."""
+    """Actions of one agent, as lists, which Python reads faster than rows of arrays."""
 
     __slots__ = ("continuous", "discrete")
 
     def __init__(self, spec: ActionSpec) -> None:
         self.continuous: list[float] = [0.0] * spec.continuous
-        """Each within -1..1."""
+        """Continuous actions, each within -1..1."""
         self.discrete: list[int] = [0] * len(spec.branches)
-        """The choice of each branch, from 0."""
+        """Choice of each branch, counted from 0."""
 
     def __repr__(self) -> str:
         return f"Actions(continuous={self.continuous}, discrete={self.discrete})"
 
 
 class ActionMask:
-    """Choices that an agent forbids itself at one decision."""
+    """Discrete actions that are forbidden at one decision of an agent."""
 
     def __init__(self, spec: ActionSpec) -> None:
         self._branches = spec.branches
@@ -31,7 +31,7 @@ class ActionMask:
         self._allowed: bytearray | None = None
 
     def set_action_enabled(self, branch: int, action: int, enabled: bool) -> None:
-        """Forbids or allows a choice of a branch, both counted from 0. At each decision all are allowed at first."""
+        """Allows or forbids a choice of a branch, both counted from 0. All are allowed at the start of each decision."""
         if not 0 <= branch < len(self._branches):
             have = f"branches 0 to {len(self._branches) - 1}" if self._branches else "no discrete branches"
             raise EnvError(f"write_action_mask names branch {branch}; its behavior has {have} (branches={self._branches})")
@@ -45,9 +45,9 @@ class ActionMask:
         self._allowed[self._begins[branch] + action] = bool(enabled)
 
     def take(self) -> bytearray | None:
-        """A byte a choice, 1: allowed; None: nothing was written. Then all are allowed again.
+        """Returns a byte for each choice, 1: allowed, or None if nothing was forbidden. Then allows all choices again.
 
-        Raises EnvError where a branch has none left.
+        Raises EnvError if a branch has no allowed choice.
         """
         allowed, self._allowed = self._allowed, None
         if allowed is not None:

@@ -1,4 +1,4 @@
-"""What a game's author writes: something that sees, is told what to do, and is rewarded."""
+"""Agents of a game: the class that a game's author derives from, and the state kept for each agent."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from palaestra.sdk.protocol.game_channels import EnvironmentParameters, StatsRec
 from palaestra.sdk.protocol.game_side_channels import SideChannel
 from palaestra.wire.unity_channels import Engine
 
-SomeAgent = TypeVar("SomeAgent", bound="Agent")
-SomeCall = TypeVar("SomeCall", bound=Callable[[], object])
-SomeSensor = TypeVar("SomeSensor", bound=Sensor)
+AgentT = TypeVar("AgentT", bound="Agent")
+CallT = TypeVar("CallT", bound=Callable[[], object])
+SensorT = TypeVar("SensorT", bound=Sensor)
 
 LARGEST = 3.4028234e38
-"""Of float32: what was earned between two decisions goes to trainers as one."""
+"""Largest finite float32, the type in which rewards are sent."""
 
 
-class Blamed(EnvError):
-    """What an author's code did wrong, with whose and where it was: nobody need add to it."""
+class UserCodeError(EnvError):
+    """An error in the author's code, whose message already names the agent and the place."""
 
 
 class AgentAcademy(Protocol):
-    """The Academy of an agent's area, as its agents use it."""
+    """Academy of an area, as its agents use it."""
 
     area: int
     random: Random
@@ -50,24 +50,24 @@ class AgentAcademy(Protocol):
         """The enabled agents of the area."""
         ...
 
-    def add(self, agent: SomeAgent, id: int | None = None) -> SomeAgent:
-        """Adds an agent to the game."""
+    def add(self, agent: AgentT, id: int | None = None) -> AgentT:
+        """Adds an agent to the game and returns it."""
         ...
 
     def remove(self, agent: Agent) -> None:
         """Removes an agent from the game."""
         ...
 
-    def on_step(self, function: SomeCall) -> SomeCall:
-        """Has a function called after each step."""
+    def on_step(self, function: CallT) -> CallT:
+        """Registers a function to call after each step."""
         ...
 
-    def on_reset(self, function: SomeCall) -> SomeCall:
-        """Has a function called at each reset."""
+    def on_reset(self, function: CallT) -> CallT:
+        """Registers a function to call at each reset."""
         ...
 
-    def on_close(self, function: SomeCall) -> SomeCall:
-        """Has a function called when the game is closed."""
+    def on_close(self, function: CallT) -> CallT:
+        """Registers a function to call when the game is closed."""
         ...
 
 
@@ -80,8 +80,8 @@ class AreaRegistry(Protocol):
         ...
 
     @property
-    def place(self) -> str:
-        """Names the area in messages, such as ' of area 3'; empty where there is only one."""
+    def area_label(self) -> str:
+        """Area for messages, such as ' of area 3'; empty if there is only one."""
         ...
 
     def new_group(self) -> int:
@@ -100,8 +100,8 @@ class AreaRegistry(Protocol):
         """Gives an agent another behavior or team."""
         ...
 
-    def end(self, state: AgentState, /, cut: bool, what: str) -> None:
-        """Ends an agent's episode; `cut`: truncated; `what`: the method that asked for it."""
+    def end(self, state: AgentState, /, truncated: bool, what: str) -> None:
+        """Ends an agent's episode; `what` is the method that asked for it."""
         ...
 
 
@@ -111,17 +111,17 @@ class BehaviorQueue(Protocol):
     key: str
     spec: BehaviorSpec
 
-    def ask(self, state: AgentState, seen: Sequence[bytes], allowed: bytearray | None, /) -> None:
-        """Adds an agent that asks for a decision."""
+    def ask(self, state: AgentState, obs_bytes: Sequence[bytes], allowed: bytearray | None, /) -> None:
+        """Adds an agent's decision request."""
         ...
 
-    def end(self, state: AgentState, seen: Sequence[bytes], cut: bool, /) -> None:
-        """Adds an agent whose episode ended."""
+    def end(self, state: AgentState, obs_bytes: Sequence[bytes], truncated: bool, /) -> None:
+        """Adds the end of an agent's episode."""
         ...
 
 
 class AgentGroup(Protocol):
-    """A group of agents, as its members' registry uses it."""
+    """Group of agents, as the registry of its members uses it."""
 
     def unregister_agent(self, agent: Agent) -> None:
         """Removes a member."""
@@ -129,13 +129,13 @@ class AgentGroup(Protocol):
 
 
 class Recorder(Protocol):
-    """Records the decisions of one agent."""
+    """Recorder of one agent's decisions."""
 
-    def asked(self, state: AgentState, seen: Sequence[bytes], allowed: bytearray | None, /) -> None:
-        """Records a decision."""
+    def record_decision(self, state: AgentState, obs_bytes: Sequence[bytes], allowed: bytearray | None, /) -> None:
+        """Records a decision request."""
         ...
 
-    def ended(self, state: AgentState, seen: Sequence[bytes], cut: bool, /) -> None:
+    def record_end(self, state: AgentState, obs_bytes: Sequence[bytes], truncated: bool, /) -> None:
         """Records the end of an episode."""
         ...
 
@@ -146,76 +146,76 @@ class Recorder(Protocol):
 
 @dataclass(slots=True, eq=False)
 class AgentState:
-    """The state of an agent in its area."""
+    """State of an agent in its area."""
 
     agent: Agent
     registry: AreaRegistry
     behavior: Behavior
     actions: Actions
-    vector: VectorSensor  # what collect_observations adds to; of size 0 it is none of the sensors
+    vector: VectorSensor  # filled by collect_observations; not among the sensors if its size is 0
     sensors: list[Sensor]  # sorted by name once the agent was added
-    own: Sensor | None = None  # that of them which shows `vector`
+    own_sensor: Sensor | None = None  # sensor that reads `vector`, stacked or not
     id: int = -1  # unique in its academy
-    number: int = -1  # unique among all areas: what trainers know it by
-    mask: ActionMask | None = None  # None: it never forbids anything
-    crowd: BehaviorQueue = field(init=False)  # those with the same behavior and team
-    plain: bool = False  # `vector` is all it sees, as most do: read without a detour
+    global_id: int = -1  # unique among all areas: the id that trainers see
+    mask: ActionMask | None = None  # None: the agent never forbids an action
+    queue: BehaviorQueue = field(init=False)  # shared by agents of the same behavior and team
+    vector_only: bool = False  # `vector` is the only sensor: the usual case, which has a short way
     enabled: bool = False
-    asks: bool = False  # for a decision, in this step or the next
-    acts: bool = False
-    over: bool = False  # its episode's end was told, and no decision was asked for since
-    beginning: bool = False  # it is inside on_episode_begin
+    decision_requested: bool = False  # in this step or the next
+    action_requested: bool = False
+    episode_ended: bool = False  # the end of the episode was reported, and no decision was requested since
+    in_episode_begin: bool = False  # during on_episode_begin
     steps: int = 0
-    reward: float = 0.0  # since it was last told
+    reward: float = 0.0  # since the last decision
     group_reward: float = 0.0
-    total: float = 0.0  # of this episode
+    cumulative_reward: float = 0.0  # of this episode
     episodes: int = 0
     group: AgentGroup | None = None
     group_id: int = 0  # 0: none
     recorders: list[Recorder] = field(default_factory=list)
 
     def begin(self) -> None:
-        """Forgets the episode that was."""
+        """Begins an episode: clears actions, step count and sensors."""
         self.steps, self.actions = 0, Actions(self.behavior.action)
         for sensor in self.sensors:
             if hasattr(sensor, "reset"):
                 sensor.reset()  # type: ignore[attr-defined]
 
     def forget_rewards(self) -> None:
-        """What was earned was told, or is nobody's."""
-        self.reward = self.group_reward = self.total = 0.0
-        self.asks = self.acts = False
+        """Clears rewards and requests."""
+        self.reward = self.group_reward = self.cumulative_reward = 0.0
+        self.decision_requested = self.action_requested = False
 
     @property
     def name(self) -> str:
-        """For people: its class, and its area where there are several."""
-        return f"{type(self.agent).__name__}{self.registry.place}"
+        """Class of the agent and, if there are several, its area; for messages."""
+        return f"{type(self.agent).__name__}{self.registry.area_label}"
 
     def __str__(self) -> str:
         return f"behavior '{self.behavior.name}', agent {self.id} ({self.name})"
 
 
-def call(life: AgentState | None, method: Callable[..., object], *arguments: Any) -> None:
-    """Calls what an author wrote. Whatever it raises is an EnvError that says whose it is, with the original as its cause."""
+def call_user_code(state: AgentState | None, method: Callable[..., object], *arguments: Any) -> None:
+    """Calls the author's code. Raises any error of it as an EnvError that names the agent, with the original as its cause."""
     try:
         method(*arguments)
     except Exception as error:
-        blame(error, life, getattr(method, "__name__", repr(method)))
+        raise_user_error(error, state, getattr(method, "__name__", repr(method)))
 
 
-def blame(error: Exception, life: AgentState | None, method: str) -> NoReturn:
-    """Raises the same error, with the agent and the method in which it was raised."""
-    where = "the game" if life is None else str(life)
-    if isinstance(error, Blamed):
+def raise_user_error(error: Exception, state: AgentState | None, method: str) -> NoReturn:
+    """Raises an error of the author's code as a UserCodeError that names the agent and the method."""
+    where = "the game" if state is None else str(state)
+    if isinstance(error, UserCodeError):
         raise error
     if isinstance(error, PalaestraError):
         text = f"{error}{user_code_location(error)}"
-        raise Blamed(text if life is None or where in text else f"{where}: {text}") from error
-    raise Blamed(f"{where}: {method} raised {exception_summary(error)}") from error
+        raise UserCodeError(text if state is None or where in text else f"{where}: {text}") from error
+    raise UserCodeError(f"{where}: {method} raised {exception_summary(error)}") from error
 
 
 def reward_of(value: Any, before: float, who: object, method: str) -> float:
-    """A reward as a float. Raises EnvError for what is no number, or more than float32 holds with what was earned before."""
+    """Returns a reward as a float. Raises EnvError if it is not a number, or its sum with `before` exceeds float32."""
     try:
         number = float(0.0 + value)  # a string is no number, even one of digits
     except (TypeError, ValueError):
@@ -226,139 +226,141 @@ def reward_of(value: Any, before: float, who: object, method: str) -> float:
 
 
 class Agent:
-    """Unity's Agent: derive from it, say what its `behavior` is, and write the methods that matter. `Academy.add` brings it to life."""
+    """Base class of agents, as Unity's Agent. Derive from it, set `behavior`, override the methods you need; `Academy.add` adds it."""
 
     behavior: Behavior
     decision_period: int | None = 5
-    """It asks for a decision on each step of the academy that this divides (Unity's DecisionRequester); None: by `request_decision`."""
+    """Steps of the academy between decision requests, as Unity's DecisionRequester; None: only `request_decision` requests them."""
     take_actions_between_decisions: bool = True
-    """Between decisions `on_action_received` is called with the last one's actions."""
+    """True: `on_action_received` is also called between decisions, with the actions of the last one."""
     max_step: int = 0
-    """Steps of the academy after which an episode is cut; 0: never."""
-    _life: AgentState | None = None
+    """Steps of the academy after which an episode is truncated; 0: never."""
+    _agent_state: AgentState | None = None
 
     # What an author writes
 
     def initialize(self) -> None:
-        """Called once, when it is added: the place for `add_sensor`."""
+        """Prepares the agent: called once, when it is added. Call `add_sensor` here."""
 
     def on_episode_begin(self) -> None:
-        """Called where an episode begins, the first one too."""
+        """Prepares an episode: called when each begins, including the first."""
 
     def collect_observations(self, sensor: VectorSensor) -> None:
-        """Called before each decision and at an episode's end: adds as many numbers as the behavior declares."""
+        """Adds as many numbers as the behavior declares: called before each decision and at an episode's end."""
 
     def write_action_mask(self, mask: ActionMask) -> None:
-        """Called before each decision: forbids choices."""
+        """Forbids discrete actions: called before each decision."""
 
     def on_action_received(self, actions: Actions) -> None:
-        """Called on each step on which it acts: does what it is told."""
+        """Applies the actions: called on each step on which the agent acts."""
 
     def heuristic(self, actions: Actions) -> None:
-        """Fills in what a rule of the author's own would do; they are zeros before."""
-        raise EnvError(f"{self._alive('heuristic')} has no heuristic; write 'def heuristic(self, actions)', which fills in its actions")
+        """Fills in actions chosen by a rule; they are zeros before. Raises EnvError unless overridden."""
+        raise EnvError(
+            f"{self._require_state('heuristic')} has no heuristic; write 'def heuristic(self, actions)', which fills in its actions"
+        )
 
     # What an author calls
 
-    def add_sensor(self, sensor: SomeSensor) -> SomeSensor:
-        """Has it see with that too; only in `initialize`. Gives it back."""
-        life = self._alive("add_sensor")
-        if life.enabled:
-            raise EnvError(f"{life} calls add_sensor after it was added; call it in initialize(), so that trainers know what it sees")
+    def add_sensor(self, sensor: SensorT) -> SensorT:
+        """Adds a sensor and returns it. Raises EnvError outside `initialize`."""
+        state = self._require_state("add_sensor")
+        if state.enabled:
+            raise EnvError(f"{state} calls add_sensor after it was added; call it in initialize(), so that trainers know what it sees")
         if not isinstance(sensor, Sensor):
-            raise EnvError(f"{life} adds a sensor of type {type(sensor).__name__}; expected one with name, shape and read()")
-        if any(sensor is other for other in life.sensors):
-            raise EnvError(f"{life} adds sensor '{sensor.name}' twice")
-        life.sensors.append(sensor)
+            raise EnvError(f"{state} adds a sensor of type {type(sensor).__name__}; expected one with name, shape and read()")
+        if any(sensor is other for other in state.sensors):
+            raise EnvError(f"{state} adds sensor '{sensor.name}' twice")
+        state.sensors.append(sensor)
         return sensor
 
     def add_reward(self, reward: float) -> None:
-        """More reward since the last decision."""
-        life = self._life or self._alive("add_reward")
-        reward = reward_of(reward, life.reward, life, "add_reward")
-        life.reward += reward
-        life.total += reward
+        """Adds to the reward since the last decision."""
+        state = self._agent_state or self._require_state("add_reward")
+        reward = reward_of(reward, state.reward, state, "add_reward")
+        state.reward += reward
+        state.cumulative_reward += reward
 
     def set_reward(self, reward: float) -> None:
-        """The reward since the last decision, in place of what it was."""
-        life = self._life or self._alive("set_reward")
-        reward = reward_of(reward, 0.0, life, "set_reward")
-        life.total += reward - life.reward
-        life.reward = reward
+        """Sets the reward since the last decision."""
+        state = self._agent_state or self._require_state("set_reward")
+        reward = reward_of(reward, 0.0, state, "set_reward")
+        state.cumulative_reward += reward - state.reward
+        state.reward = reward
 
     def end_episode(self) -> None:
-        """The episode is over, by what happened in it; the next one begins at once."""
-        life = self._alive("end_episode")
-        life.registry.end(life, cut=False, what="end_episode")
+        """Ends the episode as terminated; the next one begins at once."""
+        state = self._require_state("end_episode")
+        state.registry.end(state, truncated=False, what="end_episode")
 
     def episode_interrupted(self) -> None:
-        """The episode is over, but not by what happened in it: it might have gone on."""
-        life = self._alive("episode_interrupted")
-        life.registry.end(life, cut=True, what="episode_interrupted")
+        """Ends the episode as truncated; the next one begins at once."""
+        state = self._require_state("episode_interrupted")
+        state.registry.end(state, truncated=True, what="episode_interrupted")
 
     def request_decision(self) -> None:
-        """Asks for a decision on the academy's next step."""
-        life = self._alive("request_decision")
-        life.asks = life.acts = life.enabled
+        """Requests a decision on the academy's next step."""
+        state = self._require_state("request_decision")
+        state.decision_requested = state.action_requested = state.enabled
 
     def request_action(self) -> None:
-        """Has `on_action_received` called on the academy's next step, with the last decision's actions."""
-        life = self._alive("request_action")
-        life.acts = life.enabled
+        """Requests a call of `on_action_received` on the academy's next step, with the actions of the last decision."""
+        state = self._require_state("request_action")
+        state.action_requested = state.enabled
 
     def disable(self) -> None:
-        """Takes it out of the game until `enable`; its episode is over, and it leaves its group."""
-        life = self._alive("disable")
-        life.registry.disable(life)
+        """Takes the agent out of the game until `enable`: ends its episode and removes it from its group."""
+        state = self._require_state("disable")
+        state.registry.disable(state)
 
     def enable(self) -> None:
-        """Brings it back, with a new id and a new episode."""
-        life = self._alive("enable")
-        life.registry.enable(life)
+        """Brings a disabled agent back, with a new id and a new episode."""
+        state = self._require_state("enable")
+        state.registry.enable(state)
 
     def set_team(self, team: int) -> None:
-        """Changes sides: the episode is over for its old team."""
-        old = self._alive("set_team").behavior
+        """Moves the agent to another team and ends its episode for the old one."""
+        old = self._require_state("set_team").behavior
         self.change_behavior(Behavior(old.name, old.observations, old.continuous, old.branches, team, old.stacked))
 
     def change_behavior(self, behavior: Behavior) -> None:
-        """Goes on with another behavior or team; its old one hears that the episode is over. It goes on to see with its added sensors."""
-        life = self._alive("change_behavior")
-        life.registry.change(life, behavior)
+        """Gives the agent another behavior or team and ends its episode for the old one. Added sensors stay."""
+        state = self._require_state("change_behavior")
+        state.registry.change(state, behavior)
 
     @property
     def academy(self) -> AgentAcademy:
-        """Where it was added."""
-        return self._alive("academy").registry.academy
+        """Academy to which the agent was added."""
+        return self._require_state("academy").registry.academy
 
     @property
     def id(self) -> int:
-        """Unique in its academy; a new one after `disable` and `enable`."""
-        return self._alive("id").id
+        """Id, unique in its academy; changes after `disable` and `enable`."""
+        return self._require_state("id").id
 
     @property
     def enabled(self) -> bool:
-        """Takes part in the game."""
-        return self._life is not None and self._life.enabled
+        """Whether the agent takes part in the game."""
+        return self._agent_state is not None and self._agent_state.enabled
 
     @property
     def step_count(self) -> int:
-        """Steps of the academy in this episode."""
-        return self._alive("step_count").steps
+        """Number of the academy's steps in this episode."""
+        return self._require_state("step_count").steps
 
     @property
     def cumulative_reward(self) -> float:
-        """Of this episode, without its group's."""
-        return self._alive("cumulative_reward").total
+        """Reward of this episode, without group rewards."""
+        return self._require_state("cumulative_reward").cumulative_reward
 
     @property
     def completed_episodes(self) -> int:
-        """That ended otherwise than by `disable`."""
-        return self._alive("completed_episodes").episodes
+        """Number of episodes that ended, except by `disable`."""
+        return self._require_state("completed_episodes").episodes
 
-    def _alive(self, what: str) -> AgentState:
-        """Raises EnvError where it was never added."""
-        if self._life is None:
+    def _require_state(self, what: str) -> AgentState:
+        """Returns the agent's state. Raises EnvError if it was not added."""
+        if self._agent_state is None:
             name = type(self).__name__
             raise EnvError(f"{name}.{what} is used before the agent was added; call academy.add({name}(...)) first")
-        return self._life
+        return self._agent_state

@@ -1,4 +1,4 @@
-"""What an author declares of agents that share a policy."""
+"""Observations and actions of agents that share a policy."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from palaestra.core.specs import ActionSpec
 
 @dataclass(frozen=True)
 class Behavior:
-    """Unity's BehaviorParameters: agents with the same name share a policy, and must see and do the same.
+    """Behavior parameters, as Unity's BehaviorParameters. Agents with the same name share a policy, so their spaces must be equal.
 
-    Raises EnvError for what no trainer could learn.
+    Raises EnvError for invalid sizes, and if there are no actions.
     """
 
     name: str
     observations: int = 0
-    """Numbers that `collect_observations` adds; 0: the agent has other sensors (`add_sensor` in `initialize`)."""
+    """Number of values that `collect_observations` adds; 0: the agent has only other sensors (`add_sensor` in `initialize`)."""
     continuous: int = 0
-    """Continuous actions, each within -1..1."""
+    """Number of continuous actions, each within -1..1."""
     branches: int | Iterable[int] = ()
-    """Choices of each discrete branch; `branches=4` is one branch."""
+    """Number of choices of each discrete branch; `branches=4` is one branch."""
     team: int = 0
-    """Its side, where agents play against one another."""
+    """Team of the agent in self-play."""
     stacked: int = 1
-    """So many of the last observations' numbers are seen together, the oldest first."""
+    """Number of past vector observations that are stacked, the oldest first."""
 
     def __post_init__(self) -> None:
         branches = tuple(self.branches) if isinstance(self.branches, Iterable) else (self.branches,)
@@ -52,7 +52,7 @@ class Behavior:
             raise EnvError(f"behavior '{self.name}': {error}") from None
 
     def _check_kinds(self, branches: tuple[object, ...]) -> None:
-        """Raises EnvError where text or a fraction stands for a count."""
+        """Raises EnvError for a name that is not text or a count that is not a whole number."""
         if not isinstance(self.name, str):
             raise EnvError(f"a behavior is named {self.name!r}; expected text, such as 'Ball'")
         for what in ("observations", "continuous", "team", "stacked"):
@@ -63,10 +63,10 @@ class Behavior:
 
     @cached_property
     def key(self) -> str:
-        """What the trainer knows it by, such as 'Ball?team=0'."""
+        """Behavior key in the protocol, such as 'Ball?team=0'."""
         return f"{self.name}?team={self.team}"
 
     @cached_property
     def action(self) -> ActionSpec:
-        """The same as a spec."""
+        """Action space as a spec."""
         return ActionSpec(self.continuous, self.branches)  # type: ignore[arg-type]  # a tuple by now

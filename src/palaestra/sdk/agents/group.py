@@ -1,4 +1,4 @@
-"""Agents that win and lose together."""
+"""Groups of cooperating agents."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from palaestra.sdk.agents.agent import Agent, AreaRegistry, reward_of
 
 
 class Group:
-    """Unity's SimpleMultiAgentGroup. One that is disabled leaves it, and must be registered again where it comes back."""
+    """Group of agents with shared rewards, as Unity's SimpleMultiAgentGroup. A disabled agent leaves it and must be registered again."""
 
     def __init__(self) -> None:
         self._agents: list[Agent] = []
@@ -16,52 +16,52 @@ class Group:
 
     @property
     def agents(self) -> tuple[Agent, ...]:
-        """Its members now."""
+        """Members of the group."""
         return tuple(self._agents)
 
     def register_agent(self, agent: Agent) -> None:
-        """One member more. Raises EnvError for an agent of another group or academy, or one that is not in the game."""
-        life = agent._alive("register_agent")
-        if not life.enabled:
-            raise EnvError(f"{life} joins a group while it is disabled; enable it first")
-        if life.group is not None and life.group is not self:
-            raise EnvError(f"{life} joins a group while it is in another one; unregister it there first")
-        if self._registry not in (None, life.registry):
-            raise EnvError(f"{life} joins a group of another area; make one Group an area")
-        if life.group is self:
+        """Adds a member. Raises EnvError for an agent of another group or area, or one that is disabled."""
+        state = agent._require_state("register_agent")
+        if not state.enabled:
+            raise EnvError(f"{state} joins a group while it is disabled; enable it first")
+        if state.group is not None and state.group is not self:
+            raise EnvError(f"{state} joins a group while it is in another one; unregister it there first")
+        if self._registry not in (None, state.registry):
+            raise EnvError(f"{state} joins a group of another area; make one Group an area")
+        if state.group is self:
             return
         if self._registry is None:
-            self._registry, self._id = life.registry, life.registry.new_group()
-        life.group, life.group_id = self, self._id
+            self._registry, self._id = state.registry, state.registry.new_group()
+        state.group, state.group_id = self, self._id
         self._agents.append(agent)
 
     def unregister_agent(self, agent: Agent) -> None:
-        """One member less; nothing where it was none."""
-        life = agent._alive("unregister_agent")
-        if life.group is self:
-            life.group, life.group_id = None, 0
+        """Removes a member; ignores other agents."""
+        state = agent._require_state("unregister_agent")
+        if state.group is self:
+            state.group, state.group_id = None, 0
             self._agents.remove(agent)
 
     def add_group_reward(self, reward: float) -> None:
-        """More reward for every member."""
+        """Adds to the group reward of each member."""
         for agent in self._agents:
-            life = agent._alive("add_group_reward")
-            life.group_reward += reward_of(reward, life.group_reward, self, "add_group_reward")
+            state = agent._require_state("add_group_reward")
+            state.group_reward += reward_of(reward, state.group_reward, self, "add_group_reward")
 
     def set_group_reward(self, reward: float) -> None:
-        """Every member's group reward since its last decision, in place of what it was."""
+        """Sets the group reward of each member since its last decision."""
         for agent in self._agents:
-            agent._alive("set_group_reward").group_reward = reward_of(reward, 0.0, self, "set_group_reward")
+            agent._require_state("set_group_reward").group_reward = reward_of(reward, 0.0, self, "set_group_reward")
 
     def end_group_episode(self) -> None:
-        """The episode is over for all members, by what happened in it."""
+        """Ends the episode of all members as terminated."""
         for agent in self.agents:
             agent.end_episode()
 
     def group_episode_interrupted(self) -> None:
-        """The episode is over for all members, but not by what happened in it."""
+        """Ends the episode of all members as truncated."""
         for agent in self.agents:
             agent.episode_interrupted()
 
     def __str__(self) -> str:
-        return "the group of " + ", ".join(str(agent._alive("register_agent")) for agent in self._agents[:3])
+        return "the group of " + ", ".join(str(agent._require_state("register_agent")) for agent in self._agents[:3])

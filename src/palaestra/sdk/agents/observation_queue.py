@@ -1,4 +1,4 @@
-"""What agents say, gathered until an exchange, and what they are told: columns at the border, lists within."""
+"""Queues the outputs of agents until an exchange, and hands their actions to them."""
 
 from __future__ import annotations
 
@@ -15,77 +15,77 @@ from palaestra.core.errors import EnvError, NotFinite
 from palaestra.core.specs import BehaviorSpec, ObsSpec, describe
 from palaestra.envs.slots import Ids
 from palaestra.sdk.agents.actions import Actions
-from palaestra.sdk.agents.agent import Agent, AgentState, blame
+from palaestra.sdk.agents.agent import Agent, AgentState, raise_user_error
 from palaestra.sdk.protocol.exchange import AgentActions, AgentOutputs
 from palaestra.wire.decode import AgentInfos
 
 _Row: TypeAlias = tuple[
     AgentState, int, float, int, float, Sequence[bytes]
-]  # an agent, its number, reward, group, group's reward, and view
+]  # an agent, its global id, reward, group id, group reward and observations
 LIMIT = 1.0 + 1e-5
-"""Furthest a continuous action may be from 0: rounding beyond 1 is forgiven."""
+"""Largest magnitude of a continuous action; allows for rounding beyond 1."""
 
 
-class Crowd:
-    """Agents of one behavior and team. What they said is in the order in which they did."""
+class AgentQueue:
+    """Outputs of the agents of one behavior and team, in the order in which they came."""
 
     def __init__(self, key: str, spec: BehaviorSpec) -> None:
         self.key, self.spec = key, spec
         self.asking: list[AgentState] = []
         self._rows: list[_Row] = []
-        self._ends: dict[int, bool] = {}  # rows of ends: whether they were cut
+        self._ends: dict[int, bool] = {}  # truncated or not, by row of an episode's end
         self._masks: dict[int, bytearray] = {}
         self._choices = b"\1" * spec.action.choices
         self._sizes = np.array(spec.action.branches, np.int64)
-        self._last: tuple[tuple[int, ...], Ids] = (), np.zeros(0, np.int64)  # mostly the same agents speak as last time
+        self._last: tuple[tuple[int, ...], Ids] = (), np.zeros(0, np.int64)  # reused while the same agents have outputs
         self._last_groups = self._last
 
-    def ask(self, life: AgentState, seen: Sequence[bytes], mask: bytearray | None) -> None:
-        """It awaits an action; its rewards go with that."""
+    def ask(self, state: AgentState, obs_bytes: Sequence[bytes], mask: bytearray | None) -> None:
+        """Adds a decision request, with the agent's rewards."""
         if mask is not None:
             self._masks[len(self._rows)] = mask
-        self._rows.append((life, life.number, life.reward, life.group_id, life.group_reward, seen))
+        self._rows.append((state, state.global_id, state.reward, state.group_id, state.group_reward, obs_bytes))
 
-    def end(self, life: AgentState, seen: Sequence[bytes], cut: bool) -> None:
-        """Its episode is over; its rewards go with that."""
-        self._ends[len(self._rows)] = cut
-        self._rows.append((life, life.number, life.reward, life.group_id, life.group_reward, seen))
+    def end(self, state: AgentState, obs_bytes: Sequence[bytes], truncated: bool) -> None:
+        """Adds the end of an episode, with the agent's rewards."""
+        self._ends[len(self._rows)] = truncated
+        self._rows.append((state, state.global_id, state.reward, state.group_id, state.group_reward, obs_bytes))
 
     def take(self) -> AgentOutputs | None:
-        """All that was said, None where that is nothing; only `asking` stays, for the answer."""
+        """Returns all outputs, or None if there are none. Agents that requested decisions stay in `asking`."""
         if not self._rows:
             return None
-        lives, numbers, rewards, groups, group_rewards, seen = zip(*self._rows, strict=True)
-        done, cut = np.zeros(len(lives), np.bool_), np.zeros(len(lives), np.bool_)
+        states, numbers, rewards, groups, group_rewards, obs_bytes = zip(*self._rows, strict=True)
+        done, truncated = np.zeros(len(states), np.bool_), np.zeros(len(states), np.bool_)
         for row, by_limit in self._ends.items():
-            done[row], cut[row] = True, by_limit
+            done[row], truncated[row] = True, by_limit
         if numbers != self._last[0]:
             self._last = numbers, np.array(numbers, np.int64)
         if groups != self._last_groups[0]:
             self._last_groups = groups, np.array(groups, np.int64)
         rewarded, group_rewarded = np.array(rewards, np.float32), np.array(group_rewards, np.float32)
-        infos = AgentInfos(self._last[1], rewarded, done, cut, self._last_groups[1], group_rewarded, (), ())
-        compressed = tuple([len(sensor.shape) == 3 and bool(getattr(sensor, "compressed", False)) for sensor in lives[0].sensors])
-        columns = zip(*seen, strict=True)
-        obs = tuple([self._column(at, column, lives, compressed[at]) for at, column in enumerate(columns)])
-        said = AgentOutputs(self.key, self.spec, compressed, infos, obs, self._mask(len(lives)))
-        self.asking = [life for row, life in enumerate(lives) if row not in self._ends] if self._ends else list(lives)
+        infos = AgentInfos(self._last[1], rewarded, done, truncated, self._last_groups[1], group_rewarded, (), ())
+        compressed = tuple([len(sensor.shape) == 3 and bool(getattr(sensor, "compressed", False)) for sensor in states[0].sensors])
+        columns = zip(*obs_bytes, strict=True)
+        obs = tuple([self._column(at, column, states, compressed[at]) for at, column in enumerate(columns)])
+        outputs = AgentOutputs(self.key, self.spec, compressed, infos, obs, self._mask(len(states)))
+        self.asking = [state for row, state in enumerate(states) if row not in self._ends] if self._ends else list(states)
         self._clear()
-        return said
+        return outputs
 
-    def _column(self, at: int, views: tuple[bytes, ...], lives: tuple[AgentState, ...], compressed: bool) -> NDArray[np.float32]:
-        """(N, *shape). Raises NotFinite."""
+    def _column(self, at: int, views: tuple[bytes, ...], states: tuple[AgentState, ...], compressed: bool) -> NDArray[np.float32]:
+        """Returns one observation of all rows, (N, *shape). Raises EnvError for a wrong size, NotFinite for NaN or infinity."""
         spec = self.spec.obs[at]
         joined = bytearray().join(views)
-        if len(joined) != 4 * len(lives) * prod(spec.shape):
+        if len(joined) != 4 * len(states) * prod(spec.shape):
             sizes = [len(view) // 4 for view in views]
             row = next(row for row, size in enumerate(sizes) if size != prod(spec.shape))
-            raise EnvError(f"{lives[row]}: sensor '{spec.name}' read {sizes[row]} numbers; its shape is {spec.shape}")
-        column = np.frombuffer(joined, np.float32).reshape(len(lives), *spec.shape)
+            raise EnvError(f"{states[row]}: sensor '{spec.name}' read {sizes[row]} numbers; its shape is {spec.shape}")
+        column = np.frombuffer(joined, np.float32).reshape(len(states), *spec.shape)
         if not compressed and not np.isfinite(column).all():
             row, *place = (int(i) for i in np.argwhere(~np.isfinite(column))[0])
             what = f"observation '{spec.name}'[{', '.join(map(str, place))}]"
-            raise NotFinite(lives[row].behavior.name, lives[row].id, f"({lives[row].name}) {what}", float(column[(row, *place)]))
+            raise NotFinite(states[row].behavior.name, states[row].id, f"({states[row].name}) {what}", float(column[(row, *place)]))
         return column
 
     def _mask(self, rows: int) -> NDArray[np.bool_] | None:
@@ -98,143 +98,146 @@ class Crowd:
         self._rows, self._ends, self._masks = [], {}, {}
 
     def drop(self) -> None:
-        """Nothing was said."""
+        """Discards all outputs."""
         self._clear()
         self.asking = []
 
-    def answer(self, told: AgentActions | None) -> None:
-        """Those that asked have their actions, in their order; zeros for None. Raises EnvError for actions that are none."""
+    def answer(self, actions: AgentActions | None) -> None:
+        """Gives actions to the agents in `asking`, in that order; None: zeros. Raises EnvError for invalid actions."""
         asking, self.asking = self.asking, []
-        if told is None:
-            for life in asking:
-                life.actions = Actions(self.spec.action)
+        if actions is None:
+            for state in asking:
+                state.actions = Actions(self.spec.action)
             return
-        self._check(asking, told)
+        self._check(asking, actions)
         if self.spec.action.continuous:
-            for life, numbers in zip(asking, told.continuous.tolist(), strict=True):
-                life.actions.continuous = numbers
+            for state, numbers in zip(asking, actions.continuous.tolist(), strict=True):
+                state.actions.continuous = numbers
         if self.spec.action.branches:
-            for life, choices in zip(asking, told.discrete.tolist(), strict=True):
-                life.actions.discrete = choices
+            for state, choices in zip(asking, actions.discrete.tolist(), strict=True):
+                state.actions.discrete = choices
 
     def heuristic(self) -> AgentActions | None:
-        """What those that asked would do by a rule of their own; None where nobody has one."""
-        if all(type(life.agent).heuristic is Agent.heuristic for life in self.asking):
+        """Returns the actions that the `heuristic` methods choose for the agents in `asking`; None if none has one."""
+        if all(type(state.agent).heuristic is Agent.heuristic for state in self.asking):
             return None
-        chosen = [self._by_rule(life) for life in self.asking]
+        chosen = [self._by_rule(state) for state in self.asking]
         continuous = np.array([actions.continuous for actions in chosen], np.float32)
-        told = AgentActions(continuous, np.array([actions.discrete for actions in chosen], np.int64))
-        self._check(self.asking, told, "by its heuristic ")
-        return told
+        actions = AgentActions(continuous, np.array([actions.discrete for actions in chosen], np.int64))
+        self._check(self.asking, actions, "by its heuristic ")
+        return actions
 
-    def _by_rule(self, life: AgentState) -> Actions:
+    def _by_rule(self, state: AgentState) -> Actions:
         actions = Actions(self.spec.action)
         try:
-            life.agent.heuristic(actions)
+            state.agent.heuristic(actions)
         except Exception as error:
-            blame(error, life, "heuristic")
+            raise_user_error(error, state, "heuristic")
         try:
             actions.continuous = [float(0.0 + number) for number in actions.continuous]
             actions.discrete = [_whole(choice) for choice in actions.discrete]
         except (TypeError, ValueError, OverflowError):
-            raise EnvError(f"{life}: heuristic filled in {actions}; expected numbers, and whole ones for discrete actions") from None
+            raise EnvError(f"{state}: heuristic filled in {actions}; expected numbers, and whole ones for discrete actions") from None
         came, wanted = (len(actions.continuous), len(actions.discrete)), (self.spec.action.continuous, len(self.spec.action.branches))
         if came != wanted:
             raise EnvError(
-                f"{life}: heuristic filled in {came[0]} continuous and {came[1]} discrete actions; expected {wanted[0]} and {wanted[1]}"
+                f"{state}: heuristic filled in {came[0]} continuous and {came[1]} discrete actions; expected {wanted[0]} and {wanted[1]}"
             )
         return actions
 
-    def _check(self, asking: list[AgentState], told: AgentActions, by: str = "") -> None:
+    def _check(self, asking: list[AgentState], actions: AgentActions, by: str = "") -> None:
         action = self.spec.action
-        came, wanted = (told.continuous.shape, told.discrete.shape), ((len(asking), action.continuous), (len(asking), len(action.branches)))
+        came, wanted = (
+            (actions.continuous.shape, actions.discrete.shape),
+            ((len(asking), action.continuous), (len(asking), len(action.branches))),
+        )
         if came != wanted:
             raise EnvError(f"behavior '{self.key}' was told actions of shapes {came} (continuous, discrete); expected {wanted}")
-        if action.continuous and not (np.abs(told.continuous) <= LIMIT).all():
-            row, at = (int(i) for i in np.argwhere(~(np.abs(told.continuous) <= LIMIT))[0])
-            number = told.continuous[row, at]
+        if action.continuous and not (np.abs(actions.continuous) <= LIMIT).all():
+            row, at = (int(i) for i in np.argwhere(~(np.abs(actions.continuous) <= LIMIT))[0])
+            number = actions.continuous[row, at]
             raise EnvError(f"{asking[row]} was told {by}continuous action {at} = {number}; expected -1 to 1: clip it where it is chosen")
-        if action.branches and ((told.discrete < 0) | (told.discrete >= self._sizes)).any():
-            row, at = (int(i) for i in np.argwhere((told.discrete < 0) | (told.discrete >= self._sizes))[0])
+        if action.branches and ((actions.discrete < 0) | (actions.discrete >= self._sizes)).any():
+            row, at = (int(i) for i in np.argwhere((actions.discrete < 0) | (actions.discrete >= self._sizes))[0])
             most = action.branches[at] - 1
-            raise EnvError(f"{asking[row]} was told {by}choice {told.discrete[row, at]} of branch {at}; expected 0 to {most}")
+            raise EnvError(f"{asking[row]} was told {by}choice {actions.discrete[row, at]} of branch {at}; expected 0 to {most}")
 
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """The first agent of a behavior, which all others must be like."""
+    """Spec of a behavior, and the first agent that had it."""
 
     spec: BehaviorSpec
     first: str
 
 
 class ObservationQueue:
-    """The crowds of a game, all areas of it together."""
+    """Queues of all behaviors of a game, in all its areas."""
 
     def __init__(self, areas: int = 1) -> None:
         self.areas = areas
-        self.crowds: dict[str, Crowd] = {}
+        self.queues: dict[str, AgentQueue] = {}
         self.specs: dict[str, BehaviorSpec] = {}
         self._known: dict[str, _Known] = {}
         self._groups = count(1)
 
     def new_group(self) -> int:
-        """An id, from 1."""
+        """Returns an unused group id, from 1."""
         return next(self._groups)
 
-    def crowd(self, life: AgentState) -> Crowd:
-        """That of its behavior and team. Raises EnvError where it sees or does other things than the behavior's first agent."""
-        name, spec = life.behavior.name, spec_of(life)
-        known = self._known.setdefault(name, _Known(spec, str(life)))
+    def queue_for(self, state: AgentState) -> AgentQueue:
+        """Returns the queue of an agent's behavior and team. Raises EnvError if its spec differs from the behavior's first agent."""
+        name, spec = state.behavior.name, spec_of(state)
+        known = self._known.setdefault(name, _Known(spec, str(state)))
         if known.spec != spec:
             raise EnvError(
-                f"{life} has {describe(spec)}; but {known.first} of the same behavior has {describe(known.spec)}. "
+                f"{state} has {describe(spec)}; but {known.first} of the same behavior has {describe(known.spec)}. "
                 f"Agents that share a behavior must see and do the same: give one of them another behavior name"
             )
         self.specs[name] = known.spec
-        key = life.behavior.key
-        if key not in self.crowds:
-            self.crowds = dict(sorted([*self.crowds.items(), (key, Crowd(key, known.spec))]))  # the order in which a wire's are read
-        return self.crowds[key]
+        key = state.behavior.key
+        if key not in self.queues:
+            self.queues = dict(sorted([*self.queues.items(), (key, AgentQueue(key, known.spec))]))  # the order in which messages are read
+        return self.queues[key]
 
     def take(self) -> dict[str, AgentOutputs]:
-        """What was said since the last exchange, by behavior key."""
-        said = {key: crowd.take() for key, crowd in self.crowds.items()}
-        return {key: one for key, one in said.items() if one is not None}
+        """Returns the outputs since the last exchange, by behavior key."""
+        outputs = {key: queue.take() for key, queue in self.queues.items()}
+        return {key: one for key, one in outputs.items() if one is not None}
 
-    def answer(self, told: Mapping[str, AgentActions]) -> None:
-        """Those that asked have their actions; a crowd that is told nothing does what nothing asks of it: zeros."""
-        for key, crowd in self.crowds.items():
-            if crowd.asking:
-                crowd.answer(told.get(key))
+    def answer(self, actions: Mapping[str, AgentActions]) -> None:
+        """Gives actions to the agents that requested decisions; zeros for a behavior key without actions."""
+        for key, queue in self.queues.items():
+            if queue.asking:
+                queue.answer(actions.get(key))
 
     def drop(self) -> None:
-        """Nothing was said."""
-        for crowd in self.crowds.values():
-            crowd.drop()
+        """Discards all outputs."""
+        for queue in self.queues.values():
+            queue.drop()
 
 
 def _whole(choice: Any) -> int:
-    """Raises ValueError or TypeError where it is no whole number."""
+    """Returns a choice as an int. Raises ValueError or TypeError if it is not a whole number."""
     number = int(0 + choice)
     if number != choice:
         raise ValueError(choice)
     return number
 
 
-def spec_of(life: AgentState) -> BehaviorSpec:
-    """What it sees and does. Raises EnvError where that is nothing, or two sensors share a name."""
-    if not life.sensors:
+def spec_of(state: AgentState) -> BehaviorSpec:
+    """Returns an agent's spec. Raises EnvError if it has no sensors, or two share a name."""
+    if not state.sensors:
         raise EnvError(
-            f"{life} sees nothing; give its Behavior observations=8 (the numbers that collect_observations adds), "
+            f"{state} sees nothing; give its Behavior observations=8 (the numbers that collect_observations adds), "
             f"or call self.add_sensor(...) in initialize()"
         )
-    names = [sensor.name for sensor in life.sensors]
+    names = [sensor.name for sensor in state.sensors]
     for name, next_name in pairwise(names):
         if name == next_name:
-            raise EnvError(f"{life} has two sensors named '{name}'; give each a name of its own (name=...)")
+            raise EnvError(f"{state} has two sensors named '{name}'; give each a name of its own (name=...)")
     try:
-        obs = tuple(ObsSpec(sensor.name, tuple(sensor.shape), goal=getattr(sensor, "goal", False)) for sensor in life.sensors)
+        obs = tuple(ObsSpec(sensor.name, tuple(sensor.shape), goal=getattr(sensor, "goal", False)) for sensor in state.sensors)
     except EnvError as error:
-        raise EnvError(f"{life}: {error}") from None
-    return BehaviorSpec(obs, life.behavior.action)
+        raise EnvError(f"{state}: {error}") from None
+    return BehaviorSpec(obs, state.behavior.action)

@@ -1,4 +1,4 @@
-"""What agents see. A sensor belongs to one agent; what is written to it is read at the agent's next decision or end."""
+"""Sensors of agents. Each belongs to one agent and is read at that agent's decisions and ends of episodes."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ from palaestra.core.errors import EnvError
 
 @runtime_checkable
 class Sensor(Protocol):
-    """What anything that an agent sees with must have; a class of an author's own will do.
+    """Protocol of sensors; any class with these members will do.
 
-    It may also have `goal` (True: it tells what to do rather than what is there), `compressed` (True: its images go over a wire as
-    PNG) and `reset()`, called where an episode begins.
+    A sensor may also have `goal` (True: its observation is a goal signal), `compressed` (True: its images are sent as PNG) and `reset()`,
+    called when an episode begins.
     """
 
     name: str
     shape: tuple[int, ...]  # (n,), (most, size) or (C, H, W) with numbers within 0..1
 
     def read(self) -> ArrayLike | bytes:
-        """What is there to see now, of that shape; bytes are taken for its float32. Called once a decision and at an episode's end."""
+        """Returns the current observation, of `shape`, or its float32 bytes. Called once at each decision and at an episode's end."""
         ...
 
 
 def float_bytes(sensor: Sensor) -> bytes:
-    """What a sensor reads, as the bytes of float32. Raises EnvError for another shape."""
-    seen = sensor.read()
-    return seen if type(seen) is bytes else _as_bytes(sensor, seen)
+    """Reads a sensor as float32 bytes. Raises EnvError for another shape than it declares."""
+    reading = sensor.read()
+    return reading if type(reading) is bytes else _as_bytes(sensor, reading)
 
 
-def _as_bytes(sensor: Sensor, seen: Any) -> bytes:
+def _as_bytes(sensor: Sensor, reading: Any) -> bytes:
     try:
-        array = np.asarray(seen, np.float32)
+        array = np.asarray(reading, np.float32)
     except (TypeError, ValueError) as error:
         raise EnvError(f"sensor '{sensor.name}' read what is no array of numbers ({error}); expected shape {sensor.shape}") from error
     if array.shape != tuple(sensor.shape):
@@ -48,7 +48,7 @@ def _as_bytes(sensor: Sensor, seen: Any) -> bytes:
 
 
 class VectorSensor:
-    """Numbers, in the order in which they are added."""
+    """Sensor of a vector, filled in the order of its `add` calls."""
 
     def __init__(self, size: int, name: str | None = None, *, goal: bool = False) -> None:
         self.name = name or f"VectorSensor_size{size}" + ("_GoalSignal" if goal else "")
@@ -57,11 +57,11 @@ class VectorSensor:
         self._packed = Struct(f"{size}f").pack
 
     def add(self, *values: Any) -> None:
-        """Numbers, bools, and sequences or arrays of them."""
+        """Adds numbers, bools, and sequences or arrays of them."""
         self._values += values
 
     def one_hot(self, index: int, size: int) -> None:
-        """Adds `size` numbers: 1 at `index`, else 0."""
+        """Adds `size` numbers: 1 at `index`, 0 elsewhere."""
         if not 0 <= index < size:
             raise EnvError(f"sensor '{self.name}': one_hot({index}, {size}) has no such place; expected 0 to {size - 1}")
         row = [0.0] * size
@@ -69,7 +69,7 @@ class VectorSensor:
         self._values += row
 
     def read(self) -> bytes:
-        """All that was added since it was last read. Raises EnvError where that is too much or too little."""
+        """Returns all values added since the last read. Raises EnvError for too many or too few."""
         values, self._values = self._values, []
         try:
             return self._packed(*values)
@@ -94,7 +94,7 @@ class VectorSensor:
 
 
 class ImageSensor:
-    """A picture, sent as (C, H, W) within 0..1."""
+    """Sensor of an image, sent as (C, H, W) within 0..1."""
 
     def __init__(
         self,
@@ -107,17 +107,17 @@ class ImageSensor:
         goal: bool = False,
         compressed: bool | None = None,
     ) -> None:
-        """`source` gives the picture when it is read, in place of `write`. `compressed`: goes over a wire as PNG; None: if it is uint8."""
+        """Takes the image from `source` at each read, or from `write`. `compressed`: sent as PNG; None: if the image is uint8."""
         self.name, self.shape, self.source = name, (channels, height, width), source
         self.goal, self.compressed = goal, compressed
         self._given: Any = None
 
     def write(self, image: ArrayLike) -> None:
-        """(H, W, C), (C, H, W), or (H, W) of one channel: floats within 0..1, or uint8. It is copied at the next decision."""
+        """Sets the image: (H, W, C), (C, H, W), or (H, W) of one channel; floats within 0..1, or uint8. Copied at the next decision."""
         self._given = image
 
     def read(self) -> bytes:
-        """The picture that was last written, or the source's. Raises EnvError for another size or type, or none at all."""
+        """Returns the image last written, or that of `source`. Raises EnvError for another size or type, or if there is none."""
         image = np.asarray(self._given if self.source is None else self.source())
         if image.dtype == object:
             raise EnvError(f"sensor '{self.name}' has no picture: call its write(image) in collect_observations, or give it a source=")
@@ -138,7 +138,7 @@ class ImageSensor:
 
 
 class StackedSensor:
-    """The last `count` views of a vector or image sensor, the oldest first (images: channel after channel); at first zeros."""
+    """Stacks the last `count` observations of a vector or image sensor, the oldest first (images: along channels), zeros at first."""
 
     def __init__(self, sensor: Sensor, count: int) -> None:
         if len(sensor.shape) not in (1, 3) or count < 1:
@@ -152,24 +152,24 @@ class StackedSensor:
 
     @property
     def compressed(self) -> bool | None:
-        """As the sensor itself."""
+        """Compression of the stacked sensor."""
         return getattr(self._sensor, "compressed", None)
 
     def reset(self) -> None:
-        """Forgets what was seen."""
+        """Fills the stack with zeros."""
         size = 4 * prod(self._sensor.shape)
         self._frames.extend([bytes(size)] * (self._frames.maxlen or 0))
         if hasattr(self._sensor, "reset"):
             self._sensor.reset()  # type: ignore[attr-defined]
 
     def read(self) -> bytes:
-        """One view more, without the oldest."""
+        """Reads the sensor and returns the stack with that observation last."""
         self._frames.append(float_bytes(self._sensor))
         return b"".join(self._frames)
 
 
 class BufferSensor:
-    """Things of which there are now more, now fewer: a row each, at most `most`; the rest of the rows are zeros."""
+    """Sensor of a varying number of entities: one row each, at most `most`; the other rows are zeros."""
 
     goal = False
 
@@ -178,7 +178,7 @@ class BufferSensor:
         self._rows: list[bytes] = []
 
     def append(self, *values: Any) -> None:
-        """One thing more: `size` numbers. Beyond `most` they are left out, so append the nearest first."""
+        """Adds an entity of `size` numbers. Entities beyond `most` are dropped, so append the nearest first."""
         row = np.concatenate([np.asarray(value, np.float32).ravel() for value in values]) if values else np.zeros(0, np.float32)
         if len(row) != self.shape[1]:
             raise EnvError(f"sensor '{self.name}' was given a row of {len(row)} numbers; its rows have {self.shape[1]}")
@@ -186,13 +186,13 @@ class BufferSensor:
             self._rows.append(row.tobytes())
 
     def read(self) -> bytes:
-        """All rows since it was last read."""
+        """Returns all rows added since the last read."""
         rows, self._rows = b"".join(self._rows), []
         return rows.ljust(4 * prod(self.shape), b"\0")
 
 
 class RaySensor:
-    """What rays hit, laid out as Unity's: of each ray one number a tag, then 1 where it hit nothing, then how far it went (0..1)."""
+    """Sensor of ray casts in Unity's layout. Each ray has a number for each tag, 1 if it hit nothing, and the hit fraction (0..1)."""
 
     goal = False
 
@@ -202,11 +202,11 @@ class RaySensor:
         self._hits: list[tuple[str | None, float] | None] | None = None
 
     def write(self, hits: Iterable[tuple[str | None, float] | None]) -> None:
-        """One a ray: None where it hit nothing, else the tag (None: something without one of these tags) and the fraction of its length."""
+        """Sets the result of each ray: None for no hit, else the tag (None: an object with none of these tags) and the hit fraction."""
         self._hits = list(hits)
 
     def read(self) -> NDArray[np.float32]:
-        """Raises EnvError for another number of rays, or a tag that is not declared."""
+        """Returns all rays. Raises EnvError for another number of rays, or a tag that is not declared."""
         if self._hits is None or len(self._hits) != self.rays:
             given = "none" if self._hits is None else len(self._hits)
             raise EnvError(f"sensor '{self.name}' was given {given} of {self.rays} rays; write all of them in collect_observations")

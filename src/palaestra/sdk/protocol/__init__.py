@@ -1,1 +1,1 @@
-"""A game's side of the wire protocol."""
+"""Game side of ML-Agents' wire protocol."""

@@ -1,4 +1,4 @@
-"""A game's conversation with whoever trains it: it asks, and does what it is told until the trainer has enough."""
+"""Connects a game to a trainer: sends outputs of agents and applies the actions until the trainer ends the game."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from palaestra.wire.messages import EXCHANGE
 
 
 def serve(make: Callable[[int, int], Areas], port: int, tell: Callable[[str], None] | None = None) -> None:
-    """Plays for the trainer on that port until it wants no more, or is gone. `make(areas, seed)` begins the game, as it would have it.
+    """Plays for the trainer on `port` until it ends the game or disconnects. `make(areas, seed)` makes the game as the trainer asks.
 
-    Raises EnvError where there is no trainer, and for what the game does wrong.
+    Raises EnvError if there is no trainer, and for an error in the game.
     """
     connection, tell = TrainerConnection(port), tell or _print
     try:
@@ -29,49 +29,49 @@ def serve(make: Callable[[int, int], Areas], port: int, tell: Callable[[str], No
         tell(f"Connected to a trainer of version {trainer.package or 'unknown'} on port {port}: {trainer.areas} areas, seed {trainer.seed}")
         if "multiAgentGroups" not in trainer.capabilities:
             tell("warning: this trainer knows no groups: it does not see who belongs together, nor group rewards")
-        stage = make(trainer.areas, trainer.seed)
+        areas = make(trainer.areas, trainer.seed)
         try:
-            _Conversation(stage, connection, codec.MessageWriter(trainer.capabilities), tell).go_on()
+            _Conversation(areas, connection, codec.MessageWriter(trainer.capabilities), tell).go_on()
         except TrainerGone as gone:
             tell(f"{gone}; the game ends")
         finally:
-            stage.close()
+            areas.close()
     finally:
         connection.close()
 
 
 class _Conversation:
-    """From the first command on."""
+    """Exchanges with a trainer after the handshake."""
 
-    def __init__(self, stage: Areas, connection: TrainerConnection, writer: codec.MessageWriter, tell: Callable[[str], None]) -> None:
-        self._stage, self._connection, self._writer = stage, connection, writer
-        academies, self._stats = stage.academies, StatsChannel()
+    def __init__(self, areas: Areas, connection: TrainerConnection, writer: codec.MessageWriter, tell: Callable[[str], None]) -> None:
+        self._areas, self._connection, self._writer = areas, connection, writer
+        academies, self._stats = areas.academies, StatsChannel()
         parameters = ParametersChannel([academy.environment_parameters for academy in academies])
         own = (parameters, EngineChannel(academies), self._stats, AnalyticsChannel())
         self._channels = GameSideChannels([*own, *(channel for academy in academies for channel in academy.side_channels)], tell)
 
     def go_on(self) -> None:
-        """Until the trainer wants no more."""
-        said: Mapping[str, AgentOutputs] = {}
+        """Exchanges messages until the trainer ends the game."""
+        outputs: Mapping[str, AgentOutputs] = {}
         reply = codec.read_reply(self._connection.exchange(codec.ready()))
         while not reply.over:
             self._channels.receive(reply.side_channel)
-            if reply.reset or not said:
-                self._stage.reset()
+            if reply.reset or not outputs:
+                self._areas.reset()
             else:
-                self._stage.answer({key: codec.read_actions(one, reply.actions.get(key)) for key, one in said.items()})
-            said = self._stage.advance()
-            for academy in self._stage.academies:
+                self._areas.answer({key: codec.read_actions(one, reply.actions.get(key)) for key, one in outputs.items()})
+            outputs = self._areas.advance()
+            for academy in self._areas.academies:
                 self._stats.tell(academy.stats_recorder.take())
-            reply = codec.read_reply(self._connection.exchange(self._writer.write(said, self._channels.take())))
+            reply = codec.read_reply(self._connection.exchange(self._writer.write(outputs, self._channels.take())))
 
 
 def _print(text: str) -> None:
     print(text, file=sys.stdout, flush=True)
 
 
-PATIENCE = 10.0
-"""Seconds for a trainer to begin listening."""
+CONNECT_SECONDS = 10.0
+"""Seconds to wait for a trainer to listen."""
 _BROKEN = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED, grpc.StatusCode.INTERNAL)
 _OPTIONS = (
     ("grpc.max_receive_message_length", -1),
@@ -83,33 +83,33 @@ _OPTIONS = (
 
 
 class TrainerGone(EnvError):
-    """The connection broke. ML-Agents' trainer may end so: it closes its server at once, and its goodbye may not get through."""
+    """The connection broke. ML-Agents' trainer may end like this: it closes its server at once, so its last message may be lost."""
 
 
 class TrainerConnection:
-    """Asks and waits for the answer, which may take a trainer minutes."""
+    """Connection to a trainer: sends a message and waits for the answer, which may take minutes."""
 
-    def __init__(self, port: int, host: str = "localhost", patience: float = PATIENCE) -> None:
-        """Nothing is sent yet."""
-        self.port, self._patience = port, patience
+    def __init__(self, port: int, host: str = "localhost", connect_seconds: float = CONNECT_SECONDS) -> None:
+        """Prepares the connection without sending anything."""
+        self.port, self._connect_seconds = port, connect_seconds
         self._channel = grpc.insecure_channel(f"{host}:{port}", options=_OPTIONS)
         self._call = self._channel.unary_unary(EXCHANGE)
-        self._spoke = False
+        self._connected = False
 
     def exchange(self, raw: bytes) -> bytes:
-        """The trainer's answer. Raises EnvError where there is no trainer, TrainerGone where there is none any more."""
+        """Sends a message and returns the answer. Raises EnvError if there is no trainer, TrainerGone if it disconnected."""
         try:
-            if self._spoke:
+            if self._connected:
                 return self._call(raw)
             answer = self._first(raw)
         except grpc.RpcError as error:
             raise self._explain(error, len(raw)) from None
-        self._spoke = True
+        self._connected = True
         return answer
 
     def _first(self, raw: bytes) -> bytes:
         try:
-            grpc.channel_ready_future(self._channel).result(timeout=self._patience)
+            grpc.channel_ready_future(self._channel).result(timeout=self._connect_seconds)
         except grpc.FutureTimeoutError:
             raise EnvError(
                 f"no trainer listens on port {self.port} of this machine; start one first, such as "
@@ -126,10 +126,10 @@ class TrainerConnection:
             )
         if code is grpc.StatusCode.UNIMPLEMENTED:
             return EnvError(f"what listens on port {self.port} is no trainer ({details})")
-        if code in _BROKEN and self._spoke:
+        if code in _BROKEN and self._connected:
             return TrainerGone(f"the trainer on port {self.port} is gone: its connection broke without a goodbye ({details})")
         return EnvError(f"the trainer on port {self.port} did not answer: {code.name}, {details}")
 
     def close(self) -> None:
-        """Ends what still waits."""
+        """Closes the connection; a waiting exchange fails."""
         self._channel.close()

@@ -1,4 +1,4 @@
-"""The bytes that a game and its trainer exchange, as ML-Agents' protocol has them: what agents said, and what they are told."""
+"""Encodes outputs of agents and decodes their actions in ML-Agents' protocol."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from palaestra.wire.messages import DecodeError, Observation, ShallowMessage, Un
 from palaestra.wire.observations import GOAL, NONE, PNG, TRANSLATIONAL, VARIABLE
 
 PACKAGE = "3.0.0"
-"""The release of Unity's package that trainers may take us for: its images are (C, H, W)."""
+"""Release of Unity's package that a game reports to trainers; since it, images are (C, H, W)."""
 Brain = message_class("communicator_objects.BrainParametersProto")
 Actions = message_class("communicator_objects.UnityRLInputProto.ListAgentActionProto")
 _CONTINUOUS = 1  # vector_action_space_type_deprecated
 _DIMENSIONS = {1: (NONE,), 2: (VARIABLE, NONE), 3: (NONE, TRANSLATIONAL, TRANSLATIONAL)}
 _HEADER = UnityMessage(header={"status": OK}).SerializeToString()
 _SCALARS = np.frombuffer(bytes.fromhex("3d00000000 4000 4800 508080808000 708080808000 7d00000000"), np.uint8)
-"""An agent's reward, done, max_step_reached, id, group_id and group_reward; numbers at a fixed width, which protobuf reads as well."""
+"""Fields reward, done, max_step_reached, id, group_id and group_reward of an agent, at fixed widths, which protobuf reads as well."""
 
-_Blobs = NDArray[np.uint8] | list[bytes]  # a row an agent: a matrix where all are equally long
+_Blobs = NDArray[np.uint8] | list[bytes]  # one row for each agent: a matrix if all are equally long
 
 
 @dataclass(frozen=True, slots=True)
 class TrainerGreeting:
-    """What a trainer says of itself."""
+    """First answer of a trainer: its version, seed and capabilities."""
 
     seed: int
     areas: int  # at least 1
@@ -46,9 +46,9 @@ class TrainerGreeting:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A trainer's answer to a message of a game."""
+    """Answer of a trainer to a game's message."""
 
-    over: bool  # it wants no more; nothing else counts
+    over: bool  # the trainer ends the game; the other fields mean nothing
     reset: bool  # all episodes begin anew; there are no actions
     side_channel: bytes
     actions: Mapping[str, bytes]  # by behavior key, each a ListAgentActionProto
@@ -58,7 +58,7 @@ class Reply:
 
 
 def hello() -> bytes:
-    """The first message: who we are."""
+    """Returns the first message, which introduces the game."""
     message = UnityMessage(header={"status": OK})
     start = message.unity_output.rl_initialization_output
     start.name, start.communication_version, start.package_version = "AcademySingleton", COMMUNICATION, PACKAGE
@@ -68,22 +68,22 @@ def hello() -> bytes:
 
 
 def ready() -> bytes:
-    """The second one: a header alone, which asks for the first command."""
+    """Returns the second message, a header only, which asks for the first command."""
     return _HEADER
 
 
 class MessageWriter:
-    """Writes what agents said, for a trainer that can do what `capabilities` name. Behaviors are introduced where they first appear."""
+    """Writes outputs of agents for a trainer with `capabilities`. Sends a behavior's spec with its first outputs."""
 
     def __init__(self, capabilities: Iterable[str]) -> None:
         self._capabilities = frozenset(capabilities)
         self._known: dict[str, _Infos] = {}
 
-    def write(self, said: Mapping[str, AgentOutputs], side_channel: bytes = b"") -> bytes:
-        """One message. Raises EnvError for a behavior that the trainer cannot take."""
-        brains = b"".join(self._introduce(key, one) for key, one in said.items() if key not in self._known)
+    def write(self, outputs: Mapping[str, AgentOutputs], side_channel: bytes = b"") -> bytes:
+        """Returns one message. Raises EnvError for a behavior that the trainer does not support."""
+        brains = b"".join(self._introduce(key, one) for key, one in outputs.items() if key not in self._known)
         entries = []
-        for key, one in said.items():
+        for key, one in outputs.items():
             name, agents = key.encode(), self._known[key].write(one)
             entry = field(1, len(name)) + name + field(2, len(agents)) + agents
             entries.append(field(2, len(entry)) + entry)
@@ -91,16 +91,16 @@ class MessageWriter:
         whole = field(1, len(output)) + output + (field(2, len(brains)) + brains if brains else b"")
         return _HEADER + field(2, len(whole)) + whole
 
-    def _introduce(self, key: str, said: AgentOutputs) -> bytes:
-        for obs in said.spec.obs:
+    def _introduce(self, key: str, outputs: AgentOutputs) -> bytes:
+        for obs in outputs.spec.obs:
             if obs.is_entities and "variableLengthObservation" not in self._capabilities:
                 raise EnvError(
                     f"behavior '{key}': its observation '{obs.name}' has a variable length, which this trainer does not know; "
                     f"use a newer one (ML-Agents 0.26 or later), or a vector of fixed length"
                 )
-        brain = _brain(key, said.spec.action, "hybridActions" in self._capabilities).SerializeToString()
-        as_png = [flag and obs.is_visual and self._takes_png(obs) for flag, obs in zip(said.compressed, said.spec.obs, strict=True)]
-        self._known[key] = _Infos(said.spec, as_png)
+        brain = _brain(key, outputs.spec.action, "hybridActions" in self._capabilities).SerializeToString()
+        as_png = [flag and obs.is_visual and self._takes_png(obs) for flag, obs in zip(outputs.compressed, outputs.spec.obs, strict=True)]
+        self._known[key] = _Infos(outputs.spec, as_png)
         return field(5, len(brain)) + brain
 
     def _takes_png(self, obs: ObsSpec) -> bool:
@@ -110,7 +110,7 @@ class MessageWriter:
 
 
 def _brain(key: str, action: ActionSpec, hybrid: bool) -> Any:
-    """BrainParametersProto; a trainer that knows no hybrid actions reads the fields of old."""
+    """Returns a BrainParametersProto; with the deprecated fields for a trainer without hybrid actions."""
     brain = Brain(brain_name=key, is_training=True)
     if hybrid:
         brain.action_spec.num_continuous_actions = action.continuous
@@ -130,22 +130,22 @@ def _brain(key: str, action: ActionSpec, hybrid: bool) -> Any:
 
 
 class _Infos:
-    """Writes the agents of one behavior key as a ListAgentInfoProto, many at once."""
+    """Writes the agents of one behavior key as a ListAgentInfoProto, all at once."""
 
     def __init__(self, spec: BehaviorSpec, as_png: Sequence[bool]) -> None:
         self._mask_head = field(11, spec.action.choices)
         self._observations = [_Observations(obs, png) for obs, png in zip(spec.obs, as_png, strict=True)]
 
-    def write(self, said: AgentOutputs) -> bytes:
-        parts: list[_Blobs] = [_scalars(said)]
-        if said.mask is not None:
-            parts += [_repeated(self._mask_head, len(said.mask)), (~said.mask).view(np.uint8)]
-        parts += [writer.write(column) for writer, column in zip(self._observations, said.obs, strict=True)]
+    def write(self, outputs: AgentOutputs) -> bytes:
+        parts: list[_Blobs] = [_scalars(outputs)]
+        if outputs.mask is not None:
+            parts += [_repeated(self._mask_head, len(outputs.mask)), (~outputs.mask).view(np.uint8)]
+        parts += [writer.write(column) for writer, column in zip(self._observations, outputs.obs, strict=True)]
         if any(isinstance(part, list) for part in parts):
             rows = map(b"".join, zip(*(map(bytes, part) for part in parts), strict=True))
             return b"".join(field(1, len(row)) + row for row in rows)
         widths = sum(part.shape[1] for part in parts if isinstance(part, np.ndarray))
-        return np.concatenate([_repeated(field(1, widths), len(said.infos.id)), *parts], axis=1).tobytes()
+        return np.concatenate([_repeated(field(1, widths), len(outputs.infos.id)), *parts], axis=1).tobytes()
 
 
 class _Observations:
@@ -175,9 +175,9 @@ class _Observations:
         return field(13, len(whole)) + whole
 
 
-def _scalars(said: AgentOutputs) -> NDArray[np.uint8]:
-    """(N, width): see _SCALARS."""
-    infos = said.infos
+def _scalars(outputs: AgentOutputs) -> NDArray[np.uint8]:
+    """Returns the scalar fields of N agents, (N, width); see _SCALARS."""
+    infos = outputs.infos
     rows = _repeated(_SCALARS, len(infos.id))
     for at, values in ((1, infos.reward), (22, infos.group_reward)):
         rows[:, at : at + 4] = np.ascontiguousarray(values, "<f4").view(np.uint8).reshape(-1, 4)
@@ -197,7 +197,7 @@ def _repeated(head: bytes | NDArray[np.uint8], times: int) -> NDArray[np.uint8]:
 
 
 def read_greeting(raw: bytes) -> TrainerGreeting | None:
-    """The answer to `hello`; None: the trainer wants no game. Raises ProtocolError where it is none, or of another protocol."""
+    """Reads the answer to `hello`; None: the trainer refuses the game. Raises ProtocolError for another message or version."""
     message = _parsed(raw)
     if message.header.status != OK:
         return None
@@ -216,43 +216,43 @@ def read_greeting(raw: bytes) -> TrainerGreeting | None:
 
 
 def read_reply(raw: bytes) -> Reply:
-    """The answer to any other message. Raises ProtocolError for what is none."""
+    """Reads the answer to any other message. Raises ProtocolError for invalid bytes."""
     message = _parsed(raw)
     answer = message.unity_input.rl_input
     over = message.header.status != OK or not message.HasField("unity_input")
     return Reply(over, answer.command == RESET, answer.side_channel, dict(answer.agent_actions))
 
 
-def read_actions(said: AgentOutputs, raw: bytes | None) -> AgentActions:
-    """What those that asked are told, out of a reply's bytes for their key. Raises ProtocolError for actions that are not theirs."""
-    action, agents = said.spec.action, int((~said.infos.done).sum())
+def read_actions(outputs: AgentOutputs, raw: bytes | None) -> AgentActions:
+    """Reads the actions for `outputs` from a reply's bytes for their behavior key. Raises ProtocolError if they do not fit."""
+    action, agents = outputs.spec.action, int((~outputs.infos.done).sum())
     rows = Actions.FromString(raw or b"").value
     if len(rows) != agents:
-        raise ProtocolError(f"behavior '{said.key}': {agents} agents asked what to do, and the trainer answered {len(rows)}")
-    if rows and not rows[0].continuous_actions and not rows[0].discrete_actions:  # a trainer of before hybrid actions
-        numbers = _table(said, [row.vector_actions_deprecated for row in rows], action.continuous + len(action.branches))
+        raise ProtocolError(f"behavior '{outputs.key}': {agents} agents asked what to do, and the trainer answered {len(rows)}")
+    if rows and not rows[0].continuous_actions and not rows[0].discrete_actions:  # a trainer older than hybrid actions
+        numbers = _table(outputs, [row.vector_actions_deprecated for row in rows], action.continuous + len(action.branches))
         continuous, discrete = numbers[:, : action.continuous], numbers[:, action.continuous :]
     else:
-        continuous = _table(said, [row.continuous_actions for row in rows], action.continuous)
-        discrete = _table(said, [row.discrete_actions for row in rows], len(action.branches))
+        continuous = _table(outputs, [row.continuous_actions for row in rows], action.continuous)
+        discrete = _table(outputs, [row.discrete_actions for row in rows], len(action.branches))
     continuous, discrete = continuous.astype(np.float32), np.rint(discrete).astype(np.int64)
     outside = (discrete < 0) | (discrete >= np.array(action.branches, np.int64))
     if outside.any():
         row, branch = (int(i) for i in np.argwhere(outside)[0])
         raise ProtocolError(
-            f"behavior '{said.key}', agent {said.infos.id[~said.infos.done][row]}: the trainer chose {discrete[row, branch]} "
+            f"behavior '{outputs.key}', agent {outputs.infos.id[~outputs.infos.done][row]}: the trainer chose {discrete[row, branch]} "
             f"of branch {branch}; expected 0 to {action.branches[branch] - 1}"
         )
     return AgentActions(continuous, discrete)
 
 
-def _table(said: AgentOutputs, rows: Sequence[Sequence[float]], width: int) -> NDArray[np.float64]:
-    """(rows, width). Raises ProtocolError where one is longer or shorter."""
+def _table(outputs: AgentOutputs, rows: Sequence[Sequence[float]], width: int) -> NDArray[np.float64]:
+    """Returns rows of numbers as (rows, width). Raises ProtocolError for a row of another width."""
     other = next((row for row in rows if len(row) != width), None)
     if other is not None:
-        action = said.spec.action
+        action = outputs.spec.action
         raise ProtocolError(
-            f"behavior '{said.key}': the trainer's actions do not fit; expected {action.continuous} continuous numbers and "
+            f"behavior '{outputs.key}': the trainer's actions do not fit; expected {action.continuous} continuous numbers and "
             f"{len(action.branches)} discrete ones an agent, and {len(other)} came for {width}"
         )
     return np.array(list(chain.from_iterable(rows)), np.float64).reshape(len(rows), width)
@@ -266,20 +266,20 @@ def _parsed(raw: bytes) -> Any:
 
 
 COLORS = 3
-"""Channels of a PNG: trainers read RGB."""
+"""Channels of a PNG; trainers read RGB."""
 DROPPED = -1
-"""Where a channel that only fills up its file is mapped to."""
+"""Target of a channel that only pads its file."""
 
 
 def mapping(channels: int) -> tuple[int, ...]:
-    """Which of the image's channels each channel of its files is; empty where a trainer knows that without being told."""
+    """Returns the image channel of each channel in its PNG files; empty for the cases that trainers assume."""
     if channels == 1 or channels % COLORS == 0:
         return ()
     return (*range(channels), *[DROPPED] * (-channels % COLORS))
 
 
 def encode(column: NDArray[np.float32]) -> list[bytes]:
-    """The files of each row of (N, C, H, W), its numbers within 0..1 rounded to 255ths. A single channel is grey: red, green and blue."""
+    """Returns the PNG files of each image in (N, C, H, W), values within 0..1 rounded to 255ths. A single channel becomes grey RGB."""
     pixels = np.rint(np.clip(column, 0, 1) * 255).astype(np.uint8)
     channels = pixels.shape[1]
     if channels == 1:
@@ -292,5 +292,5 @@ def encode(column: NDArray[np.float32]) -> list[bytes]:
 
 def _png(pixels: NDArray[np.uint8]) -> bytes:
     file = io.BytesIO()
-    Image.fromarray(pixels).save(file, "png", compress_level=1)  # what speed loses to a higher level, a loopback does not give back
+    Image.fromarray(pixels).save(file, "png", compress_level=1)  # higher levels cost more time than a loopback connection saves
     return file.getvalue()

@@ -1,4 +1,4 @@
-"""What goes between a game and whoever decides for its agents, whether that is this process or a trainer at the end of a wire."""
+"""Data that a game exchanges with the trainer, in the same process or over the wire."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from palaestra.wire.decode import AgentInfos
 
 @dataclass(frozen=True, slots=True)
 class AgentOutputs:
-    """What the agents of one behavior key said in one exchange: N of them, those that ask and those that ended."""
+    """Outputs of N agents of one behavior key in one exchange: decision requests and ends of episodes."""
 
     key: str  # such as 'Ball?team=0'
     spec: BehaviorSpec
     compressed: tuple[bool, ...]  # of each observation: goes over a wire as PNG
-    infos: AgentInfos  # ids, rewards, ends; its fields `mask` and `obs`, which hold bytes of a wire, are empty
+    infos: AgentInfos  # ids, rewards, ends; its fields `mask` and `obs`, for encoded messages, are empty
     obs: tuple[NDArray[np.float32], ...]  # each (N, *shape)
     mask: NDArray[np.bool_] | None  # (N, choices) True: allowed; None: nothing is forbidden
 
 
 @dataclass(frozen=True, slots=True)
 class AgentActions:
-    """What those that asked are to do, in the order in which they did: M rows."""
+    """Actions of the M agents that requested decisions, in the order of their requests."""
 
     continuous: NDArray[np.float32]  # (M, numbers)
     discrete: NDArray[np.int64]  # (M, branches)

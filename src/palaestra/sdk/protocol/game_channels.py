@@ -1,4 +1,4 @@
-"""The channels that every game has, and the two that an author may take as they are: float properties and raw bytes."""
+"""Side channels that every game has, and two for authors to use: float properties and raw bytes."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ _ENGINE_FIELDS = ("quality_level", "time_scale", "target_frame_rate", "capture_f
 
 
 class HasEngine(Protocol):
-    """An area that keeps what a trainer asks of the engine."""
+    """Area that keeps the engine settings of the trainer."""
 
     engine: Engine
 
 
 class ParametersChannel(SideChannel):
-    """Environment parameters, the same ones in every area; each area draws from a sampler for itself."""
+    """Sets environment parameters in all areas; each area samples on its own."""
 
     def __init__(self, areas: Sequence[EnvironmentParameters]) -> None:
         super().__init__(PARAMETERS)
         self._areas = areas
 
     def on_message_received(self, message: IncomingMessage) -> None:
-        """A number, or how to draw one. Raises ProtocolError for a kind that is not known."""
+        """Sets a value or a sampler. Raises ProtocolError for an unknown kind."""
         name, kind = message.read_string(), message.read_int32()
         if kind == 0:
             value = message.read_float32()
@@ -58,14 +58,14 @@ class ParametersChannel(SideChannel):
 
 
 class EngineChannel(SideChannel):
-    """Unity's engine settings. A game in Python has no engine to set; areas keep them for a game that wants to know."""
+    """Receives Unity's engine settings, which areas keep for games that use them."""
 
     def __init__(self, areas: Sequence[HasEngine]) -> None:
         super().__init__(ENGINE)
         self._areas = areas
 
     def on_message_received(self, message: IncomingMessage) -> None:
-        """One setting; kinds that are not known are passed over, as by Unity."""
+        """Keeps one setting; ignores unknown kinds, as Unity does."""
         kind = message.read_int32()
         if kind == 0:
             change: dict[str, float] = {"width": message.read_int32(), "height": message.read_int32()}
@@ -79,13 +79,13 @@ class EngineChannel(SideChannel):
 
 
 class StatsChannel(SideChannel):
-    """What a game measures itself."""
+    """Sends the values of a game's StatsRecorders."""
 
     def __init__(self) -> None:
         super().__init__(STATS)
 
     def tell(self, stats: Sequence[Stat]) -> None:
-        """One message a value."""
+        """Sends one message for each value."""
         for stat in stats:
             message = OutgoingMessage()
             message.write_string(stat.key)
@@ -95,33 +95,33 @@ class StatsChannel(SideChannel):
 
 
 class AnalyticsChannel(SideChannel):
-    """What trainers say of themselves to Unity's statistics: of no use here."""
+    """Receives the analytics that trainers send to Unity, and ignores them."""
 
     def __init__(self) -> None:
         super().__init__(ANALYTICS)
 
     def on_message_received(self, message: IncomingMessage) -> None:
-        """Is not looked at."""
+        """Ignores the message."""
 
 
 class FloatProperties(SideChannel):
-    """Named numbers that both sides set and read."""
+    """Side channel of named numbers that both sides set and read."""
 
     def __init__(self, channel_id: UUID | str = FLOAT_PROPERTIES) -> None:
         super().__init__(channel_id)
         self._values: dict[str, float] = {}
-        self._heeding: defaultdict[str, list[Callable[[float], None]]] = defaultdict(list)
+        self._callbacks: defaultdict[str, list[Callable[[float], None]]] = defaultdict(list)
 
     def get(self, name: str, default: float = 0.0) -> float:
-        """What was said last, on either side."""
+        """Returns the value last set by either side, or `default`."""
         return self._values.get(name, default)
 
     def names(self) -> list[str]:
-        """Those that have a value."""
+        """Returns the names that have a value."""
         return list(self._values)
 
     def set(self, name: str, value: float) -> None:
-        """The trainer is told."""
+        """Sets a value and sends it to the trainer."""
         message = OutgoingMessage()
         message.write_string(name)
         message.write_float32(value)
@@ -129,42 +129,42 @@ class FloatProperties(SideChannel):
         self.send(message)
 
     def on_change(self, name: str, act: Callable[[float], None]) -> None:
-        """`act` is called with each value that the trainer sets."""
-        self._heeding[name].append(act)
+        """Registers `act` to be called with each value that the trainer sets."""
+        self._callbacks[name].append(act)
 
     def on_message_received(self, message: IncomingMessage) -> None:
-        """A number that the trainer sets."""
+        """Stores a value from the trainer and calls its functions."""
         name, value = message.read_string(), message.read_float32()
         self._values[name] = value
-        for act in self._heeding.get(name, ()):
+        for act in self._callbacks.get(name, ()):
             act(value)
 
 
 class RawBytes(SideChannel):
-    """Bytes as they are, in both directions."""
+    """Side channel of raw bytes in both directions."""
 
     def __init__(self, channel_id: UUID | str) -> None:
         super().__init__(channel_id)
         self._received: list[bytes] = []
 
     def send_raw_data(self, data: bytes | bytearray) -> None:
-        """To the trainer."""
+        """Sends bytes to the trainer."""
         message = OutgoingMessage()
         message.set_raw_bytes(data)
         self.send(message)
 
     def take(self) -> list[bytes]:
-        """What the trainer sent since the last call."""
+        """Returns the messages received since the last call."""
         received, self._received = self._received, []
         return received
 
     def on_message_received(self, message: IncomingMessage) -> None:
-        """Keeps it for `take`."""
+        """Keeps a message for `take`."""
         self._received.append(message.get_raw_bytes())
 
 
 class EnvironmentParameters:
-    """Unity's: a game asks for them, mostly in `on_episode_begin`, and says what holds where nobody has set one."""
+    """Environment parameters, as in Unity: a game reads them, usually in `on_episode_begin`, with a default for those not set."""
 
     def __init__(self, values: Mapping[str, float] | None = None) -> None:
         self._draws: dict[str, Callable[[], float]] = {}
@@ -173,44 +173,44 @@ class EnvironmentParameters:
             self.set(key, value)
 
     def get_with_default(self, key: str, default: float) -> float:
-        """Its value now; a sampler draws anew at each call."""
+        """Returns the value, or `default` if it is not set; a sampler draws at each call."""
         draw = self._draws.get(key)
         return default if draw is None else draw()
 
     def keys(self) -> list[str]:
-        """Those that somebody has set."""
+        """Returns the names that are set."""
         return list(self._draws)
 
     def register_callback(self, key: str, callback: Callable[[float], object]) -> None:
-        """Has it called with each value that is set (not with a sampler's draws)."""
+        """Registers a function to call with each value that is set; a sampler's draws do not call it."""
         self._callbacks.setdefault(key, []).append(callback)
 
     def set(self, key: str, value: float) -> None:
-        """A number, from now on."""
+        """Sets a value and calls the functions registered for it."""
         number = float(value)
         self._draws[key] = lambda: number
         for callback in self._callbacks.get(key, ()):
             callback(number)
 
     def set_uniform(self, key: str, low: float, high: float, seed: int) -> None:
-        """Draws evenly within low..high."""
+        """Sets a uniform sampler within low..high."""
         random = Random(seed)
         self._draws[key] = lambda: random.uniform(low, high)
 
     def set_gaussian(self, key: str, mean: float, deviation: float, seed: int) -> None:
-        """Draws from a normal distribution."""
+        """Sets a sampler of a normal distribution."""
         random = Random(seed)
         self._draws[key] = lambda: random.gauss(mean, deviation)
 
     def set_multirange_uniform(self, key: str, intervals: Sequence[tuple[float, float]], seed: int) -> None:
-        """Draws an interval, the wider the likelier, then evenly within it."""
+        """Sets a sampler that is uniform over several intervals."""
         random, ranges = Random(seed), tuple(intervals)
         weights = [high - low for low, high in ranges]
         self._draws[key] = lambda: random.uniform(*random.choices(ranges, weights if sum(weights) else None)[0])
 
 
 class StatAggregationMethod(IntEnum):
-    """What a curve shows of the values of a summary period. The numbers are those on the wire."""
+    """Aggregation of a curve's values in a summary period, with the numbers of the protocol."""
 
     AVERAGE = 0
     MOST_RECENT = 1
@@ -219,7 +219,7 @@ class StatAggregationMethod(IntEnum):
 
 
 class Stat(NamedTuple):
-    """One value."""
+    """One value of a curve."""
 
     key: str
     value: float
@@ -227,18 +227,18 @@ class Stat(NamedTuple):
 
 
 class StatsRecorder:
-    """Unity's: what is added goes to the trainer with the next exchange."""
+    """Records values for the trainer's curves, as in Unity; they are sent with the next exchange."""
 
     def __init__(self) -> None:
         self._stats: list[Stat] = []
 
     def add(self, key: str, value: float, method: StatAggregationMethod = StatAggregationMethod.AVERAGE) -> None:
-        """A value of the curve named `key`, such as 'Game/Score'. Raises EnvError for NaN and infinity."""
+        """Adds a value to the curve named `key`, such as 'Game/Score'. Raises EnvError for NaN and infinity."""
         if not isfinite(value):
             raise EnvError(f"stat '{key}' is {value}; expected a finite number")
         self._stats.append(Stat(key, float(value), StatAggregationMethod(method)))
 
     def take(self) -> list[Stat]:
-        """All since the last call."""
+        """Returns all values since the last call."""
         stats, self._stats = self._stats, []
         return stats

@@ -49,7 +49,7 @@ class UnityAECEnv(UnityPettingzooBaseEnv, AECEnv):
             raise error.Error(f"agent {agent} ended its episode and takes no action but None; {action!r} was given")
         self._turns.popleft()
         self._rewards = dict.fromkeys(self._rewards, 0.0)
-        if self._dones[agent] and agent in self._reborn:
+        if self._dones[agent] and agent in self._new_episodes:
             self._begin_anew(agent)
         elif self._dones[agent]:
             self._forget(agent)
@@ -62,8 +62,8 @@ class UnityAECEnv(UnityPettingzooBaseEnv, AECEnv):
 
     def last(self, observe: bool = True) -> tuple[Any, Any, bool, dict[str, Any]]:
         """The same of `agent_selection`; without `observe` it sees None."""
-        view, reward, done, info = self.observe(self.agent_selection)
-        return view if observe else None, reward, done, info
+        obs, reward, done, info = self.observe(self.agent_selection)
+        return obs if observe else None, reward, done, info
 
     @property
     def agent_selection(self) -> str:
@@ -82,11 +82,11 @@ class UnityAECEnv(UnityPettingzooBaseEnv, AECEnv):
                 self._tick()
             yield self.agent_selection
 
-    def _see(self) -> None:
-        super()._see()
+    def _read_steps(self) -> None:
+        super()._read_steps()
         self._turns = deque(self._agents)
 
     def _begin_anew(self, agent: str) -> None:
-        self._observations[agent], self._infos[agent] = self._reborn.pop(agent)
+        self._observations[agent], self._infos[agent] = self._new_episodes.pop(agent)
         self._rewards[agent], self._earned[agent], self._dones[agent] = 0.0, 0.0, False
         self._turns.append(agent)

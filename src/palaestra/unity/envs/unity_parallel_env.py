@@ -37,15 +37,15 @@ class UnityParallelEnv(UnityPettingzooBaseEnv, ParallelEnv):
         """
         self._check_begun()
         for agent, action in actions.items():
-            if agent in self._reborn or not self._dones.get(agent, True):
+            if agent in self._new_episodes or not self._dones.get(agent, True):
                 self._act(agent, action)
         self._tick()
         shown = self._show()
-        self._agents = [agent for agent in self._agents if agent in self._reborn or not self._dones[agent]]
+        self._agents = [agent for agent in self._agents if agent in self._new_episodes or not self._dones[agent]]
         return shown, self._rewards, self._dones, self._infos
 
     def _show(self) -> dict[str, Any]:
-        for agent, (view, _) in self._reborn.items():
+        for agent, (obs, _) in self._new_episodes.items():
             self._infos[agent]["final_observation"] = self._observations[agent]
-            self._observations[agent] = view
+            self._observations[agent] = obs
         return self._observations

@@ -34,7 +34,7 @@ class UnityPettingzooBaseEnv:
         """As rewards, but not zeroed after a turn."""
         self._dones: dict[str, bool] = {}
         self._infos: dict[str, dict[str, Any]] = {}
-        self._reborn: dict[str, tuple[Any, dict[str, Any]]] = {}
+        self._new_episodes: dict[str, tuple[Any, dict[str, Any]]] = {}
         """Agents that ended and ask again at once: the first view and the info of their new episode."""
         self._rows: dict[str, int] = {}
         """Of each agent that asks, its row among those of its behavior."""
@@ -44,7 +44,7 @@ class UnityPettingzooBaseEnv:
         """Steps of a first episode have been seen. An environment that knows its behaviors by itself has none before `reset`."""
         if self._begun:
             env.step()
-            self._see()
+            self._read_steps()
         for behavior in env.behavior_specs:
             self._make_spaces(behavior)
 
@@ -122,7 +122,7 @@ class UnityPettingzooBaseEnv:
         self._loaded().reset()
         self._begun = True
         self._possible = {}
-        self._see()
+        self._read_steps()
 
     def seed(self, seed: int | None = None) -> None:
         """Cannot be set here: environments take their seed where they are made."""
@@ -156,12 +156,12 @@ class UnityPettingzooBaseEnv:
         for behavior, actions in self._actions.items():
             env.set_actions(behavior, actions)
         env.step()
-        self._see()
+        self._read_steps()
 
-    def _see(self) -> None:
+    def _read_steps(self) -> None:
         """Takes this tick's steps. Of one that ended and asks at once the end is shown, and the new episode's first view is kept."""
         env = self._loaded()
-        self._agents, self._reborn, self._rows, self._actions = [], {}, {}, {}
+        self._agents, self._new_episodes, self._rows, self._actions = [], {}, {}, {}
         self._observations, self._rewards, self._dones, self._infos = {}, {}, {}, {}
         for behavior in env.behavior_specs:
             self._make_spaces(behavior)
@@ -169,11 +169,11 @@ class UnityPettingzooBaseEnv:
             self._actions[behavior] = env.behavior_specs[behavior].action_spec.empty_action(len(decisions))
             self._rows.update({agent_name(behavior, int(agent)): row for agent, row in decisions.agent_id_to_index.items()})
             ended, asking = turns(terminals, behavior), turns(decisions, behavior)
-            self._reborn.update({agent: (asking[agent][0], asking[agent][3]) for agent in asking if agent in ended})
-            for agent, (view, reward, done, info) in {**asking, **ended}.items():
+            self._new_episodes.update({agent: (asking[agent][0], asking[agent][3]) for agent in asking if agent in ended})
+            for agent, (obs, reward, done, info) in {**asking, **ended}.items():
                 self._possible[agent] = None
                 self._agents.append(agent)
-                self._observations[agent], self._rewards[agent], self._dones[agent], self._infos[agent] = view, reward, done, info
+                self._observations[agent], self._rewards[agent], self._dones[agent], self._infos[agent] = obs, reward, done, info
         self._earned = dict(self._rewards)
 
     def _make_spaces(self, behavior: str) -> None:
@@ -181,11 +181,11 @@ class UnityPettingzooBaseEnv:
             return
         spec = self._loaded().behavior_specs[behavior]
         boxes = [_observation_box(each.shape) for each in spec.observation_specs]
-        view: Any = boxes[0] if len(boxes) == 1 else spaces.Tuple(boxes)
+        obs: Any = boxes[0] if len(boxes) == 1 else spaces.Tuple(boxes)
         if spec.action_spec.discrete_size:
             masks = [spaces.MultiBinary(size) for size in spec.action_spec.discrete_branches]
-            view = spaces.Dict({"observation": spaces.Tuple(boxes), "action_mask": spaces.Tuple(masks)})
-        self._observation_spaces[behavior] = view
+            obs = spaces.Dict({"observation": spaces.Tuple(boxes), "action_mask": spaces.Tuple(masks)})
+        self._observation_spaces[behavior] = obs
         self._action_spaces[behavior] = _action_space(spec.action_spec)
         if self._seed is not None:
             self._action_spaces[behavior].seed(self._seed)

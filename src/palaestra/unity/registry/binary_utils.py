@@ -18,7 +18,7 @@ from palaestra.unity.exception import UnityEnvironmentException
 from palaestra.unity.logging_util import get_logger
 
 ATTEMPTS = 5
-PATIENCE = 30.0
+DOWNLOAD_TIMEOUT = 30.0
 """Seconds without a byte after which an attempt is given up."""
 
 
@@ -46,7 +46,7 @@ def load_manifest(place: str) -> dict[str, Any]:
     """A YAML file, or what a http address gives. Raises UnityEnvironmentException for one that cannot be read."""
     try:
         if place.startswith(("http://", "https://")):
-            with urllib.request.urlopen(place, timeout=PATIENCE) as answer:
+            with urllib.request.urlopen(place, timeout=DOWNLOAD_TIMEOUT) as answer:
                 content = yaml.safe_load(answer.read())
         else:
             content = yaml.safe_load(Path(place).read_bytes())
@@ -63,7 +63,7 @@ def _fetch(url: str, folder: Path) -> None:
     with tempfile.TemporaryDirectory(dir=folder.parent) as unfinished:
         archive, content = Path(unfinished, "archive.zip"), Path(unfinished, "content")
         get_logger(__name__).info(f"downloading {url}")
-        with urllib.request.urlopen(url, timeout=PATIENCE) as answer, archive.open("wb") as file:
+        with urllib.request.urlopen(url, timeout=DOWNLOAD_TIMEOUT) as answer, archive.open("wb") as file:
             shutil.copyfileobj(answer, file)
         with zipfile.ZipFile(archive) as opened:
             opened.extractall(content)

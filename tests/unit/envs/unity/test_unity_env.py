@@ -22,7 +22,7 @@ from unity_play import Direct, Play, RandomPolicy, Run, Told, free_port, in_thre
 from palaestra.core.errors import EnvError, GameGone
 from palaestra.envs.unity.env import UnityEnv
 from palaestra.envs.unity.options import Restarts, UnityOptions
-from palaestra.envs.unity.timeouts import FIRST_WORD
+from palaestra.envs.unity.timeouts import FIRST_NOTICE
 
 STOPPED = "play mode was stopped. Its open episodes are left out; press Play to go on"
 ANEW = "the Editor connected anew without saying goodbye. Its open episodes are left out"
@@ -198,10 +198,10 @@ def test_an_editor_port_that_is_taken_is_an_error() -> None:
 
 
 def test_a_silent_game_is_named_long_before_it_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert FIRST_WORD == 20
-    monkeypatch.setattr("palaestra.envs.unity.game_instance.FIRST_WORD", 0.3)
+    assert FIRST_NOTICE == 20
+    monkeypatch.setattr("palaestra.envs.unity.game_instance.FIRST_NOTICE", 0.3)
     told = Told()
-    with opened(told, executable=str(silent(tmp_path)), patience=1.5) as env, pytest.raises(GameGone, match="waited 2 s"):
+    with opened(told, executable=str(silent(tmp_path)), timeout_wait=1.5) as env, pytest.raises(GameGone, match="waited 2 s"):
         env.reset(1)
     assert len(told.lines) == 1
     assert told.lines[0][1] == "info"
@@ -226,7 +226,7 @@ def silent(tmp_path: Path) -> Path:
 
 
 def test_nothing_is_left_of_a_game_that_never_connects(tmp_path: Path) -> None:
-    with opened(executable=str(silent(tmp_path)), patience=0.5, copies=2) as env, pytest.raises(GameGone, match="has not connected"):
+    with opened(executable=str(silent(tmp_path)), timeout_wait=0.5, copies=2) as env, pytest.raises(GameGone, match="has not connected"):
         env.reset(1)
 
 
@@ -234,7 +234,7 @@ def test_nothing_is_left_of_a_game_that_never_connects(tmp_path: Path) -> None:
 def test_nothing_is_left_of_games_that_hang(at: int, tmp_path: Path) -> None:
     """Before they connect, introduce themselves, ask for a command, show agents, or later."""
     build = str(make_build(tmp_path, "Ball", die_at=at, die_how="hang", stubborn=at == 20))
-    with opened(executable=build, patience=1.5, restarts=Restarts(lifetime=0)) as env:
+    with opened(executable=build, timeout_wait=1.5, restarts=Restarts(lifetime=0)) as env:
         with pytest.raises(GameGone, match=r"waited \d s"):
             Play(env, Run(env, RandomPolicy)).until(lambda: False, 20)
         start = time.monotonic()

@@ -130,7 +130,7 @@ def vandalize(count: int, seed: int, connect: Callable[[UnityEnv], Client]) -> t
     """How damaged messages were answered, and what people were told of them."""
     told, raised = Told(), list[str]()
     vandal = Vandal(Random(seed), count)
-    with opened(told, patience=600) as env:
+    with opened(told, timeout_wait=600) as env:
         alarm = threading.Timer(60 + count / 20, env.interrupt)
         alarm.start()
         over = threading.Event()

@@ -13,7 +13,7 @@ from unity_games import make_build
 from unity_play import Play, RandomPolicy, Run, Told, opened
 
 from palaestra.core.errors import EnvError, GameGone
-from palaestra.envs.unity.options import IN_VAIN, LONGEST, PROGRESS, RestartPolicy, Restarts
+from palaestra.envs.unity.options import MAX_FRUITLESS_FAILURES, MAX_RESTART_DELAY, PROGRESS, RestartPolicy, Restarts
 
 CRASH = GameGone("it was killed")
 
@@ -56,19 +56,21 @@ def test_restarts_before_the_period_do_not_count() -> None:
 
 def test_failures_in_a_row_wait_longer_each_time() -> None:
     policy = RestartPolicy(0, Restarts())
-    assert failures(policy, 9, delivered=PROGRESS - 1) == [0, 0.5, 1, 2, 4, 8, 16, LONGEST, LONGEST]
+    assert failures(policy, 9, delivered=PROGRESS - 1) == [0, 0.5, 1, 2, 4, 8, 16, MAX_RESTART_DELAY, MAX_RESTART_DELAY]
     assert failures(policy, 2) == [0, 0]
     assert failures(policy, 2, delivered=0) == [0.5, 1]
 
 
 def test_a_run_that_gets_nowhere_ends() -> None:
     policy = RestartPolicy(1, Restarts())
-    for _ in range(IN_VAIN - 1):
+    for _ in range(MAX_FRUITLESS_FAILURES - 1):
         policy.failed(CRASH, 7, 0)
     policy.failed(CRASH, 8, 0)
-    for _ in range(IN_VAIN - 2):
+    for _ in range(MAX_FRUITLESS_FAILURES - 2):
         policy.failed(CRASH, 8, 0)
-    with pytest.raises(GameGone, match=rf"copy 1 of the game failed {IN_VAIN} times in a row without getting anywhere; it was killed"):
+    with pytest.raises(
+        GameGone, match=rf"copy 1 of the game failed {MAX_FRUITLESS_FAILURES} times in a row without getting anywhere; it was killed"
+    ):
         policy.failed(CRASH, 8, 0)
 
 

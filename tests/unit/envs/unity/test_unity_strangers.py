@@ -165,7 +165,7 @@ def test_a_build_whose_greeting_is_damaged_is_still_an_error_at_once(tmp_path: P
 
 
 def test_what_spoke_instead_of_a_game_is_in_the_error_of_its_silence(tmp_path: Path) -> None:
-    with opened(executable=str(make_build(tmp_path, "Ball", die_at=0)), patience=1.0) as env:
+    with opened(executable=str(make_build(tmp_path, "Ball", die_at=0)), timeout_wait=1.0) as env:
 
         def knock() -> None:
             wait_until(lambda: bool(env.copies))

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import TimeStep
-from palaestra.envs.unity.table import SILENT, Arrival, BehaviorTable
+from palaestra.envs.unity.table import FORGET_AFTER, Arrival, BehaviorTable
 from palaestra.wire.decode import AgentInfos
 
 SPEC = BehaviorSpec((ObsSpec("a", (2,)), ObsSpec("b", (1,))), ActionSpec(1))
@@ -220,7 +220,7 @@ def test_a_game_without_agents_here_can_be_lost() -> None:
 def test_the_silent_keep_their_seats_while_there_is_room() -> None:
     play = Play()
     play.tick(arrival(Said(0), Said(1)))
-    for _ in range(SILENT + 2):
+    for _ in range(FORGET_AFTER + 2):
         play.tick(arrival(Said(0)))
     step = play.tick(arrival(Said(0), Said(1, 2.0)))
     assert (where(step.acting), where(step.lost), step.reward[1]) == ([0, 1], [], 2)
@@ -229,7 +229,7 @@ def test_the_silent_keep_their_seats_while_there_is_room() -> None:
 def test_the_silent_give_up_their_seats_before_the_table_grows() -> None:
     play = Play()
     play.tick(arrival(Said(0), Said(1)), arrival(Said(0), Said(1), copy=1))
-    for _ in range(SILENT + 1):
+    for _ in range(FORGET_AFTER + 1):
         play.tick(arrival(Said(0)))
     step = play.tick(arrival(Said(0), Said(2, seen=2)))  # copy 1 said nothing at all: its agents are not silent, their game is slow
     assert (len(step.acting), where(step.acting), where(step.lost)) == (4, [0, 1], [1])
@@ -241,7 +241,7 @@ def test_the_silent_give_up_their_seats_before_the_table_grows() -> None:
 def test_a_stranger_does_not_end_the_episode_of_the_silent_whose_seat_it_takes() -> None:
     play = Play()
     play.tick(arrival(Said(0), Said(1)))
-    for _ in range(SILENT + 1):
+    for _ in range(FORGET_AFTER + 1):
         play.tick(arrival(Said(0)))
     step = play.tick(arrival(end(0, 1.0), end(9, 3.0)))
     assert (where(step.lost), where(step.terminated), step.ends.slots.tolist(), step.ends.obs[0].tolist()) == ([1], [0], [0], [[0, 0]])
@@ -250,7 +250,7 @@ def test_a_stranger_does_not_end_the_episode_of_the_silent_whose_seat_it_takes()
 def test_a_team_goes_on_when_one_of_it_gives_up_its_seat() -> None:
     play = Play()
     play.tick(arrival(Said(0), Said(1)), arrival(Said(2), Said(3), team=1))
-    for _ in range(SILENT + 1):
+    for _ in range(FORGET_AFTER + 1):
         play.tick(arrival(Said(0)), arrival(Said(2), Said(3), team=1))
     step = play.tick(arrival(Said(0)), arrival(Said(2), Said(3), Said(4), team=1))
     assert (where(step.acting), where(step.lost)) == ([0, 1, 2, 3], [1])
@@ -260,7 +260,7 @@ def test_a_team_goes_on_when_one_of_it_gives_up_its_seat() -> None:
 def test_those_silent_for_a_while_do_not_give_up_their_seats() -> None:
     play = Play()
     play.tick(arrival(Said(0), Said(1)))
-    for _ in range(SILENT - 1):
+    for _ in range(FORGET_AFTER - 1):
         play.tick(arrival(Said(0)))
     step = play.tick(arrival(Said(0), Said(2)))
     assert (len(step.acting), where(step.acting), where(step.lost)) == (4, [0, 2], [])

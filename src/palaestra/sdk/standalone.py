@@ -1,4 +1,4 @@
-"""A game without a trainer: its agents do what their heuristic says, or a model, at the pace of the clock."""
+"""Plays a game without a trainer: agents follow their heuristic or a model, in real time."""
 
 from __future__ import annotations
 
@@ -18,46 +18,46 @@ if TYPE_CHECKING:
     from palaestra.brains.trained import ModelBrain
 
 
-class Alone:
-    """Plays a stage, and prints a line an episode."""
+class StandalonePlayer:
+    """Plays a game's areas and prints a line for each episode."""
 
-    def __init__(self, stage: Areas, models: Sequence[str], time_scale: float, seed: int) -> None:
-        """`models`: each 'BEHAVIOR=FILE.onnx'. Raises EnvError for another form, or a file that is not there."""
+    def __init__(self, areas: Areas, models: Sequence[str], time_scale: float, seed: int) -> None:
+        """Takes `models` in the form 'BEHAVIOR=FILE.onnx'. Raises EnvError for another form or a missing file."""
         if time_scale < 0:
             raise EnvError(f"--time-scale is {time_scale}; expected 0 (no waiting) or more")
-        self._stage, self._seed = stage, seed
+        self._areas, self._seed = areas, seed
         self._seconds = STEP_SECONDS / time_scale if time_scale else 0.0
         self._files = dict(_named(model) for model in models)
-        if unknown := [name for name in self._files if name not in stage.behaviors]:
-            raise EnvError(f"--model names behavior '{unknown[0]}'; this game has {', '.join(stage.behaviors) or 'none'}")
+        if unknown := [name for name in self._files if name not in areas.behaviors]:
+            raise EnvError(f"--model names behavior '{unknown[0]}'; this game has {', '.join(areas.behaviors) or 'none'}")
         self._brains: dict[str, ModelBrain] = {}
         self._returns: defaultdict[tuple[str, int], list[float]] = defaultdict(lambda: [0.0, 0.0])  # and the group's, of open episodes
         self._lengths: defaultdict[tuple[str, int], int] = defaultdict(int)  # decisions
         self.episodes = 0
 
     def play(self, episodes: int | None) -> None:
-        """Until so many episodes have ended; None: for ever. Raises EnvError where nobody knows what to do."""
+        """Plays until `episodes` have ended; None: forever. Raises EnvError if a behavior has neither a model nor a heuristic."""
         try:
-            self._stage.reset()
+            self._areas.reset()
             begin = time.perf_counter()
             while episodes is None or self.episodes < episodes:
-                said = self._stage.advance()
+                outputs = self._areas.advance()
                 self._wait(begin)
-                for one in said.values():
+                for one in outputs.values():
                     self._count(one)
-                self._stage.answer({key: self._decide(one) for key, one in said.items()})
-                for academy in self._stage.academies:
+                self._areas.answer({key: self._decide(one) for key, one in outputs.items()})
+                for academy in self._areas.academies:
                     academy.stats_recorder.take()  # nobody draws curves of them
         finally:
-            self._stage.close()
+            self._areas.close()
 
     def _wait(self, begin: float) -> None:
-        steps = self._stage.academies[0].total_step_count
+        steps = self._areas.academies[0].total_step_count
         time.sleep(max(0.0, begin + steps * self._seconds - time.perf_counter()))
 
     def _count(self, one: AgentOutputs) -> None:
         infos = one.infos
-        for id, reward, group_reward, done, cut in zip(
+        for id, reward, group_reward, done, truncated in zip(
             infos.id.tolist(),
             infos.reward.tolist(),
             infos.group_reward.tolist(),
@@ -74,7 +74,7 @@ class Alone:
             self.episodes += 1
             own, shared = self._returns.pop(at)
             group = f" and its group's {shared:.3f}" if infos.group.any() else ""
-            how = "was cut" if cut else "ended"
+            how = "was truncated" if truncated else "ended"
             print(
                 f"episode {self.episodes}: {one.key}, agent {id}, {how} after {self._lengths.pop(at, 0)} decisions: "
                 f"reward {own:.3f}{group}",
@@ -82,17 +82,17 @@ class Alone:
             )
 
     def _decide(self, one: AgentOutputs) -> AgentActions:
-        """Raises EnvError where there is neither a model nor a heuristic."""
+        """Returns the actions of a model or of a heuristic. Raises EnvError if there is neither."""
         name = one.key.partition("?")[0]
         if name in self._files:
             return self._by_model(name, one)
-        told = self._stage.heuristic(one.key)
-        if told is None:
+        actions = self._areas.heuristic(one.key)
+        if actions is None:
             raise EnvError(
                 f"nobody decides for '{name}': write 'def heuristic(self, actions)' in its agents' class, give it a model "
                 f"(--model {name}=results/first/{name}.onnx), or train it (palaestra learn SETTINGS --env GAME.py)"
             )
-        return told
+        return actions
 
     def _by_model(self, name: str, one: AgentOutputs) -> AgentActions:
         from palaestra.brains.base import Seen
@@ -101,12 +101,12 @@ class Alone:
 
         if name not in self._brains:
             self._brains[name] = ModelBrain(load_policy(self._files[name], seed=self._seed), name, one.spec, deterministic=False)
-        brain, asks = self._brains[name], ~one.infos.done
+        brain, decision_requested = self._brains[name], ~one.infos.done
         brain.begin(one.infos.id[one.infos.done])
-        mask = None if one.mask is None else one.mask[asks]
+        mask = None if one.mask is None else one.mask[decision_requested]
         team = int(one.key.rpartition("=")[2])
-        ids = one.infos.id[asks]
-        choice = brain.decide(Seen(ids, tuple(column[asks] for column in one.obs), mask, np.full(len(ids), team)))
+        ids = one.infos.id[decision_requested]
+        choice = brain.decide(Seen(ids, tuple(column[decision_requested] for column in one.obs), mask, np.full(len(ids), team)))
         return AgentActions(choice.continuous, choice.discrete)
 
 
