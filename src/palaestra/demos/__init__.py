@@ -1,4 +1,4 @@
-"""Demonstration files: what a person, a rule or a model did, recorded for others to learn from."""
+"""Demonstration files: recorded observations and actions of a person, a heuristic or a model, to learn from."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""What a demonstration file (`.demo`) is made of: metadata, a behavior, and records one after another.
+"""Format of demonstration files (`.demo`): metadata, a behavior, and a sequence of records.
 
 byte 0    length (varint), metadata; zeros up to byte 33
 byte 33   length, the behavior's parameters
 then      length, record; as many as the metadata says
-tail      the metadata once more, without a length; nobody reads it
+tail      the metadata once more, without a length; ML-Agents never reads it
 """
 
 from __future__ import annotations
@@ -26,61 +26,61 @@ Pair = message_class("palaestra.columns.Pair")
 HEADER = 33
 """Bytes before the behavior's parameters."""
 VERSIONS = (0, 1)
-"""Of the format; those of version 0 have their actions in the old fields, which are read in any version."""
+"""Supported versions of the format. Version 0 stores actions in deprecated fields, which are read in any version."""
 LONGEST_NAME = 16
-"""Letters of a demonstration's name: its metadata must fit into the header."""
+"""Most characters of a demonstration's name: its metadata must fit into the header."""
 LONGEST_RECORD = 1 << 30
-"""Bytes beyond which a length is damaged rather than a record large."""
+"""Most bytes of a record; a greater length is taken to be damaged."""
 
 
 @dataclass(frozen=True, slots=True)
 class DemoRecord:
-    """One record: an agent at a decision or at its episode's end.
+    """One record: an agent at a decision or at the end of its episode.
 
-    `continuous` and `discrete` are what Unity stores there: the action of the decision *before*, zeros in an episode's first record.
+    `continuous` and `discrete` are the action of the *previous* decision, as Unity stores it; zeros in an episode's first record.
     """
 
     obs: tuple[NDArray[np.float32], ...]  # each (*shape), as in the behavior's spec
-    reward: float  # since the record before
+    reward: float  # since the previous record
     group_reward: float
     done: bool  # the episode ended here
-    truncated: bool  # it ended by a limit (max_step_reached)
+    truncated: bool  # the episode ended by a limit (max_step_reached)
     id: int
     group: int  # 0: none
-    mask: NDArray[np.bool_] | None  # (choices,) True: allowed; None: nothing is forbidden
-    continuous: NDArray[np.float32]  # (numbers,); a record of an old file may have none
+    mask: NDArray[np.bool_] | None  # (choices,) True: allowed; None: all are allowed
+    continuous: NDArray[np.float32]  # (numbers,); empty in some records of old files
     discrete: NDArray[np.int64]  # (branches,)
 
 
 @dataclass(frozen=True, slots=True)
 class DemoMeta:
-    """What a demonstration file says of itself."""
+    """Metadata of a demonstration file."""
 
     api_version: int
     name: str
-    steps: int  # records
-    episodes: int  # ends, and one more
-    mean_reward: float  # of all records, over `episodes`
+    steps: int  # number of records
+    episodes: int  # number of episode ends, plus one
+    mean_reward: float  # sum over all records, divided by `episodes`
 
     def to_bytes(self) -> bytes:
-        """The message, without its length."""
+        """Encodes the metadata as a message, without its length."""
         meta = Meta(api_version=self.api_version, demonstration_name=self.name, number_steps=self.steps, number_episodes=self.episodes)
         meta.mean_reward = self.mean_reward
         return meta.SerializeToString()
 
     def header(self) -> bytes:
-        """The first 33 bytes of a file."""
+        """Returns the first 33 bytes of a file."""
         message = self.to_bytes()
         return (varint(len(message)) + message).ljust(HEADER, b"\0")
 
 
 def clean_name(name: str) -> str:
-    """The name as Unity writes it: letters, digits, blanks and hyphens, 16 of them at most."""
+    """Returns the name as Unity writes it: at most 16 letters, digits, spaces and hyphens."""
     return re.sub(r"[^a-zA-Z0-9 -]", "", name)[:LONGEST_NAME]
 
 
 def read_varint(data: bytes, at: int, limit: bool = True) -> tuple[int, int]:
-    """A number and where what follows begins; -1 where the bytes are none, and with `limit` where it is too large for a length."""
+    """Decodes a varint at `at`; returns it and the offset after it. The number is -1 if damaged or, with `limit`, too large as a length."""
     if len(data) > at + 1 and data[at] > 0x7F > data[at + 1]:  # most lengths
         return data[at] & 0x7F | data[at + 1] << 7, at + 2
     value = 0
@@ -92,11 +92,11 @@ def read_varint(data: bytes, at: int, limit: bool = True) -> tuple[int, int]:
 
 
 def spans(data: bytes, most: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Where the complete messages among `data` begin and end, `most` of them at most. The first begins with its length at byte 0."""
+    """Returns the begins and ends of at most `most` complete messages in `data`, each preceded by its length; the first length is at 0."""
     begins: list[int] = []
     ends: list[int] = []
     begin_at, end_at, size, at = begins.append, ends.append, len(data), 0
-    while at < size:  # the one loop over all records: kept lean
+    while at < size:  # the only loop over all records: kept short for speed
         length = data[at]
         begin = at + 1
         if length > 0x7F:
@@ -112,14 +112,14 @@ def spans(data: bytes, most: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
 class ReadTiming(Enum):
-    """Which action answers what a record shows, and what a record with an end shows. It depends on who wrote the file."""
+    """Which record stores the action for an observation, and what an episode's last record observes. Depends on the file's writer."""
 
     NEXT = "next"
-    """Unity since ML-Agents 0.15, and Palaestra: the next record stores the action; a record with an end shows the episode's last view."""
+    """Unity since ML-Agents 0.15, and Palaestra: the next record stores the action; an end has the episode's final observation."""
     NEXT_RESTARTED = "next, ends show the next episode"
-    """Before 0.15: the next record stores the action; a record with an end already shows the next episode's first view."""
+    """Before 0.15: the next record stores the action; an end already has the next episode's first observation."""
     OWN_RESTARTED = "own, ends show the next episode"
-    """Files of older versions that were converted: the record stores its own action, the last one none; ends as in NEXT_RESTARTED."""
+    """Files converted from older versions: each record stores its own action, the last one none; ends as in NEXT_RESTARTED."""
 
 
 LONGEST_BRAIN = 1 << 20
@@ -133,7 +133,7 @@ _FOREIGN = {
 
 
 def read_meta(path: Path, head: bytes) -> DemoMeta:
-    """The metadata out of a file's first bytes. Raises DemoError where they are of another kind of file."""
+    """Reads the metadata from a file's first bytes. Raises DemoError for another kind of file."""
     if not head:
         raise DemoError(f"{path} is empty: 0 bytes; expected a demonstration file")
     kind = next((name for magic, name in _FOREIGN.items() if head.startswith(magic)), None)
@@ -159,7 +159,7 @@ def read_meta(path: Path, head: bytes) -> DemoMeta:
 
 
 def read_brain(path: Path, head: bytes) -> tuple[bytes, int]:
-    """The behavior's parameters, and where the records begin. Raises DemoError where they are none."""
+    """Returns the behavior's parameters and the offset of the records. Raises DemoError if there are no valid parameters."""
     length, begin = read_varint(head, HEADER)
     if not 0 < length <= LONGEST_BRAIN:
         raise DemoError(

@@ -1,7 +1,7 @@
-"""Records of a demonstration file to columns, thousands at once.
+"""Decodes thousands of records of a demonstration file at once.
 
-Most records of a file have their fields in the same places and differ in the numbers only. Such places are a frame, taken from one
-record; whatever fits it is read without looking at its fields again.
+Most records of a file have the same fields at the same offsets and differ only in their numbers. These offsets form a frame, which is
+derived from one record; every record that fits it is read without parsing its fields again.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from palaestra.wire.messages import DecodeError, Observation
 from palaestra.wire.observations import ObservationDecoder
 
 _VARINT, _LENGTH, _FLOAT = 0, 2, 5  # wire types
-_ALL, _NONE, _NUMBER, _FLAG = 0xFF, 0x00, 0x80, 0xFE  # bits of a byte that a frame prescribes
+_ALL, _NONE, _NUMBER, _FLAG = 0xFF, 0x00, 0x80, 0xFE  # bits of a byte that a frame fixes
 REWARD, DONE, MAX_STEP_REACHED, ID, MASK, OBSERVATION, GROUP, GROUP_REWARD = 7, 8, 9, 10, 11, 13, 14, 15  # fields of AgentInfoProto
 OLD, VALUE, CONTINUOUS, DISCRETE = 1, 4, 6, 7  # fields of AgentActionProto
 
 
 class IrregularRecord(Exception):
-    """A record whose fields do not lie as usual; it is read by itself."""
+    """A record with an unusual layout, which is parsed on its own."""
 
 
 @dataclass(slots=True)
 class Frame:
-    """Where records of one length have which field; an (begin, end) each, none where the field is absent."""
+    """Offsets (begin, end) of the fields in records of one length; absent fields have none."""
 
-    bits: NDArray[np.uint8]  # (length,) those that must be as in `bytes`
+    bits: NDArray[np.uint8]  # (length,) bits that must be equal to those in `bytes`
     bytes: NDArray[np.uint8]  # (length,)
     info: dict[int, tuple[int, int]] = field(default_factory=dict)
     action: dict[int, tuple[int, int]] = field(default_factory=dict)
@@ -39,23 +39,23 @@ class Frame:
     discrete: list[tuple[int, int]] = field(default_factory=list)
 
     def fits(self, table: NDArray[np.uint8]) -> NDArray[np.bool_]:
-        """Which rows of a table of records have this frame."""
+        """Returns which rows of a table of records have this frame, (N,)."""
         return np.logical_not(((table ^ self.bytes) & self.bits).any(axis=1))
 
     def obs_places(self, sensors: Sequence[ObservationDecoder | None]) -> list[tuple[int, int]]:
-        """Where the numbers of those observations lie that are not left out."""
+        """Returns the offsets of the floats of each observation that is not skipped."""
         return [place for place, sensor in zip(self.obs, sensors, strict=True) if sensor is not None]
 
     def permit(self, begin: int, end: int, bits: int) -> tuple[int, int]:
-        """Lets bytes vary, but for these bits of each."""
+        """Lets these bytes vary except for the given bits of each."""
         self.bits[begin:end] = bits
         return begin, end
 
 
 def frame_of(record: bytes, sensors: Sequence[ObservationDecoder | None]) -> Frame | None:
-    """The frame of a record; None where it has none: pictures, fields that are twice there, numbers not in one piece.
+    """Returns the frame of a record; None if it has PNGs, repeated fields, or floats that are not contiguous.
 
-    `sensors` are those of the behavior, None for an observation that is left out.
+    `sensors` are the behavior's decoders, None for an observation that is skipped.
     """
     template = np.frombuffer(record, np.uint8)
     frame = Frame(np.full(len(record), _ALL, np.uint8), template)
@@ -132,7 +132,7 @@ def _frame_observation(frame: Frame, record: bytes, begin: int, end: int, sensor
 
 
 def fields(data: bytes, begin: int, end: int) -> Iterator[tuple[int, int, int, int]]:
-    """Number, wire type, begin and end of each field of a message. Raises Odd where it is damaged."""
+    """Yields the number, wire type, begin and end of each field of a message. Raises IrregularRecord if it is damaged."""
     at = begin
     while at < end:
         tag, at = read_varint(data, at)
@@ -159,12 +159,12 @@ def fields(data: bytes, begin: int, end: int) -> Iterator[tuple[int, int, int, i
 
 
 def floats(table: NDArray[np.uint8], place: tuple[int, int]) -> NDArray[np.float32]:
-    """(N, numbers) out of the bytes of N records."""
+    """Reads floats, (N, numbers), at the same place of N records."""
     return np.ascontiguousarray(table[:, place[0] : place[1]]).view("<f4").astype(np.float32, copy=False)
 
 
 def numbers(table: NDArray[np.uint8], place: tuple[int, int]) -> NDArray[np.int64]:
-    """(N,) out of a varint of one width in N records."""
+    """Reads varints, (N,), at the same place of N records."""
     value = np.zeros(len(table), np.uint64)
     for i, at in enumerate(range(*place)):
         value |= (table[:, at] & np.uint8(0x7F)).astype(np.uint64) << np.uint64(7 * i)

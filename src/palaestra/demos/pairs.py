@@ -1,4 +1,4 @@
-"""Records to experience: what was seen, what was done about it, and what came of it."""
+"""Converts records to transitions: observation, the action taken, and the reward and episode end that followed."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from palaestra.demos.record_columns import DemoColumns, join, join_masks
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """Decisions of a demonstration in a row, N of them, whatever the file's age."""
+    """N consecutive decisions of a demonstration, in the same form for all versions of files."""
 
     obs: tuple[NDArray[np.float32], ...]  # each (N, *shape)
-    mask: NDArray[np.bool_] | None  # (N, choices) True: allowed; None: nothing was forbidden
-    continuous: NDArray[np.float32]  # (N, numbers) that answered what was seen
+    mask: NDArray[np.bool_] | None  # (N, choices) True: allowed; None: all were allowed
+    continuous: NDArray[np.float32]  # (N, numbers) the action taken for the observation
     discrete: NDArray[np.int64]  # (N, branches)
-    reward: NDArray[np.float32]  # (N,) earned by it
+    reward: NDArray[np.float32]  # (N,) that followed the action
     group_reward: NDArray[np.float32]  # (N,)
-    terminated: NDArray[np.bool_]  # (N,) the episode ended with it
-    truncated: NDArray[np.bool_]  # (N,) the episode was cut after it
-    episode: NDArray[np.int64]  # (N,) which one of the file, from 0 on
+    terminated: NDArray[np.bool_]  # (N,) the episode ended after it
+    truncated: NDArray[np.bool_]  # (N,) the episode ended by a limit after it
+    episode: NDArray[np.int64]  # (N,) number of the episode in the file, from 0 on
     id: NDArray[np.int64]  # (N,)
 
     def __len__(self) -> int:
         return len(self.reward)
 
     def rows(self, begin: int, end: int) -> Pairs:
-        """Some of them."""
+        """Returns a slice of the decisions."""
         columns: dict[str, Any] = {f.name: getattr(self, f.name)[begin:end] for f in fields(self)[2:]}
         return Pairs(tuple(column[begin:end] for column in self.obs), None if self.mask is None else self.mask[begin:end], **columns)
 
@@ -43,19 +43,19 @@ class Episode:
     """One episode of a demonstration."""
 
     pairs: Pairs
-    final_obs: tuple[NDArray[np.float32], ...] | None  # each (*shape), after the last decision; None: an old file does not have it
-    ended: bool  # False: the recording stopped before it did
+    final_obs: tuple[NDArray[np.float32], ...] | None  # each (*shape), after the last decision; None: not stored by old versions
+    ended: bool  # False: the recording stopped before the episode ended
 
 
 def pairs_of(chunks: Iterable[DemoColumns], timing: ReadTiming, where: str) -> Iterator[Pairs]:
-    """Records as pairs. Raises DemoError for a number that is NaN or infinite."""
+    """Converts records to pairs. Raises DemoError for a number that is NaN or infinite."""
     for pairs, _, _ in paired(_finite(chunks, where), timing):
         if len(pairs):
             yield pairs
 
 
 def episodes_of(chunks: Iterable[DemoColumns], timing: ReadTiming, where: str) -> Iterator[Episode]:
-    """Records as episodes. Raises DemoError for a number that is NaN or infinite."""
+    """Converts records to episodes. Raises DemoError for a number that is NaN or infinite."""
     parts: list[Pairs] = []
     final: tuple[NDArray[np.float32], ...] | None = None
     for pairs, columns, rows in paired(_finite(chunks, where), timing):
@@ -75,7 +75,7 @@ def episodes_of(chunks: Iterable[DemoColumns], timing: ReadTiming, where: str) -
 
 
 def check_finite(columns: DemoColumns, where: str) -> None:
-    """Raises DemoError for a number that is NaN or infinite, with its place."""
+    """Raises DemoError for a number that is NaN or infinite, and names its place."""
     named = [("reward", columns.reward), ("group reward", columns.group_reward), ("continuous action", columns.continuous)]
     for name, values in [*((f"observation {i}", column) for i, column in enumerate(columns.obs)), *named]:
         if not np.isfinite(values).all():
@@ -90,12 +90,12 @@ def _episode(parts: list[Pairs], final: tuple[NDArray[np.float32], ...] | None) 
 
 
 def paired(chunks: Iterable[DemoColumns], timing: ReadTiming) -> Iterator[tuple[Pairs, DemoColumns, NDArray[np.int64]]]:
-    """Each chunk with the last record before it: its pairs, these records, and which of them each pair was seen in, (N,)."""
+    """Yields for each chunk its pairs, its records with the last one before it, and the record of each pair's observation, (N,)."""
     before, episode = None, 0
     for chunk in chunks:
         columns = chunk if before is None else join([before, chunk])
         before = chunk.rows(slice(len(chunk) - 1, None))
-        number = episode + np.cumsum(ends(columns))  # of the record after
+        number = episode + np.cumsum(ends(columns))  # episode of the next record
         pairs, rows = _pairs(columns, timing, number)
         episode = int(number[-1]) if len(number) else episode
         yield pairs, columns, rows
@@ -108,7 +108,7 @@ def _finite(chunks: Iterable[DemoColumns], where: str) -> Iterator[DemoColumns]:
 
 
 def ends(columns: DemoColumns) -> NDArray[np.bool_]:
-    """(N - 1,) the next record is of another episode."""
+    """Returns whether the next record belongs to another episode, (N - 1,)."""
     return columns.done[:-1] | (columns.id[:-1] != columns.id[1:])
 
 
@@ -135,7 +135,7 @@ def _pairs(columns: DemoColumns, timing: ReadTiming, episode: NDArray[np.int64])
 
 
 def _join(parts: Sequence[Pairs]) -> Pairs:
-    """Pairs that follow one another, as one."""
+    """Joins consecutive pairs into one table."""
     if len(parts) == 1:
         return parts[0]
     columns: dict[str, Any] = {f.name: np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(Pairs)[2:]}

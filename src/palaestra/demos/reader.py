@@ -1,4 +1,4 @@
-"""Reads demonstration files of every age, as columns, with memory that does not grow with the file."""
+"""Reads demonstration files of all versions into arrays, with memory use independent of the file's size."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ from palaestra.wire.readers import AgentInfoReader
 
 LONGEST_TAIL = 1 << 20
 BLOCK = 1 << 20
-"""Bytes of the file that are read at a time."""
+"""Bytes of the file read at once."""
 DECODED = 32 << 20
-"""Bytes of observations that these may become: small PNGs may hold large pictures."""
+"""Most bytes of decoded observations at once: small PNGs may contain large images."""
 _OLD_PACKAGE = "1.0.0"
-_MOST_CHOICES = 0x7FFFFFFF  # that fit into a message; the reader refuses as many
+_MAX_CHOICES = 0x7FFFFFFF  # largest number of the message's field; the reader refuses as many
 
 
 @dataclass(frozen=True)
 class Demo:
-    """An open book: what a demonstration file says of itself, and its records in passes that each read the file anew.
+    """An open demonstration file. Each iteration over its records reads the file again.
 
     Raises:
-        DemoError: in every pass; a record is damaged, or the file is gone.
+        DemoError: in every iteration; a record is damaged, or the file is gone.
     """
 
     path: Path
@@ -58,14 +58,14 @@ class Demo:
     spec: BehaviorSpec
     timing: ReadTiming
     records: int
-    """How many are read: those that the metadata count, or of a file that is cut off or was never closed all that are complete."""
+    """Number of records to read: as the metadata says, or all complete records of a file that is cut off or was never closed."""
     warnings: tuple[str, ...]
-    """What is odd but can be read, a line each."""
+    """Messages about unusual but readable content."""
     brain: bytes
     """The behavior's parameters, a BrainParametersProto."""
     sensors: tuple[ObservationDecoder | None, ...]
     tail: bytes
-    """What follows the last record."""
+    """The bytes after the last record."""
 
     @property
     def key(self) -> str:
@@ -76,7 +76,7 @@ class Demo:
         return self.records
 
     def chunks(self) -> Iterator[DemoColumns]:
-        """All records in order, a megabyte of the file at a time, or less where that would be much more as numbers."""
+        """Yields all records in order, a megabyte of the file at a time, or less if it decodes to much more."""
         decoder = RecordDecoder(str(self.path), self.spec, self.sensors)
         step = max(1, DECODED // (4 * sum(prod(obs.shape) for obs in self.spec.obs) + 1))
         first = 0
@@ -88,13 +88,13 @@ class Demo:
             raise DemoError(f"{self.path} is damaged: {first} records can be read; expected {self.records}")
 
     def raw(self) -> Iterator[bytes]:
-        """All records in order as they are, each an AgentInfoActionPairProto."""
+        """Yields all records in order and undecoded, each an AgentInfoActionPairProto."""
         for data, begins, ends in _blocks(self.path, self._start, self.records):
             for begin, end in zip(begins.tolist(), ends.tolist(), strict=True):
                 yield data[begin:end]
 
     def __iter__(self) -> Iterator[DemoRecord]:
-        """All records in order, one by one."""
+        """Yields all records in order, one by one."""
         for chunk in self.chunks():
             for row in range(len(chunk)):
                 yield DemoRecord(
@@ -111,18 +111,18 @@ class Demo:
                 )
 
     def pairs(self) -> Iterator[Pairs]:
-        """What was seen with what was done about it and what came of it, a chunk at a time. Never across an episode's end.
+        """Yields observations with the actions taken and the rewards that followed, a chunk at a time, within episodes only.
 
         Raises DemoError also for a number that is NaN or infinite.
         """
         return pairs_of(self.chunks(), self.timing, str(self.path))
 
     def episodes(self) -> Iterator[Episode]:
-        """The same, an episode at a time, without those of no decision; the last may be open. Holds one episode in memory."""
+        """Yields the pairs episode by episode, without episodes of no decisions; the last may be unfinished. Holds one episode in memory."""
         return episodes_of(self.chunks(), self.timing, str(self.path))
 
     def columns(self) -> DemoColumns:
-        """All records at once: for files that fit into memory."""
+        """Returns all records at once, for files that fit into memory."""
         return join(list(self.chunks()))
 
     @property
@@ -131,16 +131,16 @@ class Demo:
 
 
 def read_demo(path: Path | str) -> Demo:
-    """Opens a demonstration file: reads what stands before its records and the first of them.
+    """Opens a demonstration file: reads its header and first record.
 
     Raises:
-        EmptyDemo: nothing was recorded.
-        DemoError: no demonstration file, or one that cannot be read.
+        EmptyDemo: the file has no records.
+        DemoError: the file is no demonstration file, or cannot be read.
     """
     path = Path(path)
     try:
         with path.open("rb") as file:
-            return _read(path, file)
+            return _open(path, file)
     except IsADirectoryError:
         raise DemoError(f"{path} is a folder; expected a demonstration file (.demo)") from None
     except OSError as error:
@@ -148,13 +148,13 @@ def read_demo(path: Path | str) -> Demo:
 
 
 def rewrite(demo: Demo, path: Path | str) -> None:
-    """Writes a demonstration anew, its records as they are: the same bytes, or of a file that was never closed a closed one."""
+    """Copies a demonstration with its records unchanged: the same bytes, except that a file that was never closed becomes a closed one."""
     path = Path(path)
     if path.exists() and path.samefile(demo.path):
         raise DemoError(f"{path} cannot be written onto itself")
     try:
         with path.open("wb") as file:
-            meta = demo.meta if demo.records == demo.meta.steps else _counted(demo)
+            meta = demo.meta if demo.records == demo.meta.steps else _recount(demo)
             file.write(meta.header() + varint(len(demo.brain)) + demo.brain)
             for record in demo.raw():
                 file.write(varint(len(record)) + record)
@@ -163,15 +163,15 @@ def rewrite(demo: Demo, path: Path | str) -> None:
         raise DemoError(f"{path} cannot be written: {error.strerror or error}") from error
 
 
-def _counted(demo: Demo) -> DemoMeta:
-    """Metadata of what is read."""
+def _recount(demo: Demo) -> DemoMeta:
+    """Computes the metadata of the records that are read."""
     total, episodes = 0.0, 1
     for chunk in demo.chunks():
         total, episodes = total + float(chunk.reward.sum(dtype=np.float64)), episodes + int(chunk.done.sum())
     return DemoMeta(demo.meta.api_version or 1, demo.meta.name or clean_name(demo.behavior), demo.records, episodes, total / episodes)
 
 
-def _read(path: Path, file: BinaryIO) -> Demo:
+def _open(path: Path, file: BinaryIO) -> Demo:
     size = os.fstat(file.fileno()).st_size
     head = file.read(HEADER + 10 + LONGEST_BRAIN)
     meta = read_meta(path, head)
@@ -184,7 +184,7 @@ def _read(path: Path, file: BinaryIO) -> Demo:
         raise EmptyDemo(f"{path} is an empty recording: it holds no records of '{parsed.brain_name}'{cut}")
     info = read_pair(f"{path}, record 0", raw).agent_info
     warnings: list[str] = []
-    records, tail = (meta.steps, meta.to_bytes()) if complete else _looked_through(path, start, meta, len(info.observations), warnings)
+    records, tail = (meta.steps, meta.to_bytes()) if complete else _scan_unclosed(path, start, meta, len(info.observations), warnings)
     timing = _timing(brain, parsed)
     kept = [_size(blob) > 0 for blob in info.observations]
     if not all(kept):
@@ -196,26 +196,26 @@ def _read(path: Path, file: BinaryIO) -> Demo:
     except EnvError as error:
         raise DemoError(f"{path}: {error}") from error
     sensors = iter(reader.sensors)
-    seated = tuple(next(sensors) if keep else None for keep in kept)
-    return Demo(path, meta, reader.name, reader.team, reader.spec, timing, records, tuple(warnings), brain, seated, tail)
+    kept_sensors = tuple(next(sensors) if keep else None for keep in kept)
+    return Demo(path, meta, reader.name, reader.team, reader.spec, timing, records, tuple(warnings), brain, kept_sensors, tail)
 
 
-def _looked_through(path: Path, start: int, meta: DemoMeta, observations: int, warnings: list[str]) -> tuple[int, bytes]:
-    """How many records to read of a file that does not end as Unity ends it, and the bytes after them.
+def _scan_unclosed(path: Path, start: int, meta: DemoMeta, observations: int, warnings: list[str]) -> tuple[int, bytes]:
+    """Returns the number of records to read, and the bytes after them, for a file that does not end with its metadata.
 
-    A recording that was never closed, as when its game is killed, has all of its complete records: its metadata counts none of them,
-    those of an earlier moment, or more than were written.
+    A recording that was never closed, for example because its game was killed, keeps all complete records: its metadata may count none,
+    fewer, or more than were written.
     """
     size = path.stat().st_size
     places = [(int(ends[-1]), len(begins)) for _, begins, ends in _blocks(path, start, None)]
-    found, at = sum(count for _, count in places), start + sum(end for end, _ in places)  # what a block leaves over begins the next
+    found, at = sum(count for _, count in places), start + sum(end for end, _ in places)  # a block's rest begins the next block
     counted_end = start + sum(int(ends[-1]) for _, _, ends in _blocks(path, start, meta.steps))
     tail = _bytes_at(path, counted_end) if 0 < meta.steps <= found else b""
     if 0 < meta.steps <= found and (not tail or tail.startswith(b"\x08")):
-        return meta.steps, tail  # closed: the metadata's copy at the end is another or missing
+        return meta.steps, tail  # closed: the metadata's copy at the end differs or is missing
     used = 0
     for number, raw in enumerate(_first(path, start, found), 1):
-        used = number if _observations(raw) == observations else used  # a disk that was full may leave zeros, which look like records
+        used = number if _observations(raw) == observations else used  # a full disk may leave zeros, which look like records
     if used == meta.steps:
         warnings.append(
             f"{path}: {size - counted_end} bytes follow its {meta.steps} records, from byte {counted_end} on; they are not read"
@@ -229,21 +229,21 @@ def _looked_through(path: Path, start: int, meta: DemoMeta, observations: int, w
 
 
 def _bytes_at(path: Path, at: int) -> bytes:
-    """What lies there, LONGEST_TAIL bytes at most."""
+    """Reads at most LONGEST_TAIL bytes at an offset."""
     with path.open("rb") as file:
         file.seek(at)
         return file.read(LONGEST_TAIL)
 
 
 def _ends_with(file: BinaryIO, size: int, meta: DemoMeta) -> bool:
-    """Whether the file ends with its metadata, as a recorder that was stopped properly leaves it."""
+    """Whether the file ends with its metadata, as it does if the recording was closed."""
     message = meta.to_bytes()
     file.seek(max(0, size - len(message)))
     return bool(message) and file.read() == message
 
 
 def _observations(raw: bytes) -> int:
-    """How many a record has; -1 for bytes that are none."""
+    """Returns the number of observations in a record; -1 if the bytes are no record."""
     try:
         return len(Pair.FromString(raw).agent_info.observations)
     except DecodeError:
@@ -251,14 +251,14 @@ def _observations(raw: bytes) -> int:
 
 
 def _timing(brain: bytes, parsed: Any) -> ReadTiming:
-    """Only old files lack the team and the new description of actions; only those that were converted have the two oldest fields."""
+    """Only old files lack both the team and the `action_spec`; only converted ones have the two oldest fields."""
     if "?" in parsed.brain_name or parsed.HasField("action_spec"):
         return ReadTiming.NEXT
     return ReadTiming.OWN_RESTARTED if brain[:1] in (b"\x08", b"\x10") else ReadTiming.NEXT_RESTARTED
 
 
 def _infer_action(path: Path, start: int, brain: Any, records: int, warnings: list[str]) -> None:
-    """Fills in what a behavior does where its parameters do not say, as those of Unity's Match-3 actuator."""
+    """Infers a missing action spec, as in files of Unity's Match-3 actuator, from the records."""
     spec = brain.action_spec
     if spec.num_continuous_actions or spec.num_discrete_actions or brain.vector_action_size_deprecated:
         return
@@ -269,7 +269,7 @@ def _infer_action(path: Path, start: int, brain: Any, records: int, warnings: li
         masks.add(len(pair.agent_info.action_mask))
         discrete = np.array(pair.action_info.discrete_actions, np.int64)
         most = np.maximum(most, discrete) if len(discrete) == len(most) else discrete if len(most) == 0 else most
-    branches = np.clip(most + 1, 1, _MOST_CHOICES).tolist()
+    branches = np.clip(most + 1, 1, _MAX_CHOICES).tolist()
     if len(branches) == 1 and max(masks, default=0) >= branches[0]:
         branches = [max(masks)]
     spec.num_continuous_actions, spec.num_discrete_actions = actions, len(branches)
@@ -280,7 +280,7 @@ def _infer_action(path: Path, start: int, brain: Any, records: int, warnings: li
 
 
 def _infos(info: Any, kept: Sequence[bool]) -> AgentInfos:
-    """The first record as a tick of one agent."""
+    """Returns the first record as the agent infos of one tick."""
     obs = tuple((blob,) for blob, keep in zip(info.observations, kept, strict=True) if keep)
     number, flag = np.zeros(1, np.float32), np.zeros(1, np.bool_)
     return AgentInfos(np.array([info.id]), number, flag, flag, np.zeros(1, np.int64), number, (b"",), obs)
@@ -290,19 +290,19 @@ def _size(blob: bytes) -> int:
     try:
         shape = Observation.FromString(blob).shape
     except DecodeError:
-        return 1  # left to the reader, which says what is wrong
+        return 1  # the AgentInfoReader reports the error
     return 0 if 0 in shape else 1
 
 
 def _first(path: Path, start: int, most: int) -> Iterator[bytes]:
-    """The first records that are complete."""
+    """Yields at most `most` complete records, undecoded."""
     for data, begins, ends in _blocks(path, start, most):
         for begin, end in zip(begins.tolist(), ends.tolist(), strict=True):
             yield data[begin:end]
 
 
 def _blocks(path: Path, start: int, most: int | None) -> Iterator[tuple[bytes, NDArray[np.int64], NDArray[np.int64]]]:
-    """Pieces of the file that begin with a record and where the complete records in each lie; ends where no more are complete."""
+    """Yields pieces of the file that begin with a record, with the begins and ends of their complete records."""
     left = most if most is not None else 1 << 62
     rest, wanted = b"", BLOCK
     with path.open("rb") as file:

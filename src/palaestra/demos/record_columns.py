@@ -1,4 +1,4 @@
-"""Columns of a demonstration's records, and how raw records become them."""
+"""Decodes records of a demonstration into columns."""
 
 from __future__ import annotations
 
@@ -11,51 +11,51 @@ from numpy.typing import NDArray
 
 from palaestra.core.errors import DemoError, EnvError
 from palaestra.core.specs import ActionSpec, BehaviorSpec
-from palaestra.demos import frames as frames
+from palaestra.demos import frames
 from palaestra.demos.format import Pair
 from palaestra.wire.messages import DecodeError
 from palaestra.wire.observations import ObservationDecoder
 
-_MOST_CHOICES = 1 << 31
-_MOST_FRAMES = 32
-"""Frames a length of records may have; those that fit none are read one by one."""
+_MAX_CHOICES = 1 << 31
+_MAX_FRAMES = 32
+"""Most frames for records of one length; records that fit none are read one by one."""
 
 
 @dataclass(frozen=True, slots=True)
 class DemoColumns:
-    """Records of a demonstration in a row, N of them. Numbers may be NaN or infinite, as the file has them."""
+    """N consecutive records of a demonstration. Numbers may be NaN or infinite, as in the file."""
 
-    first: int  # number of the first of them in the file
+    first: int  # number of the first record in the file
     obs: tuple[NDArray[np.float32], ...]  # each (N, *shape); images (C, H, W) within 0..1
-    reward: NDArray[np.float32]  # (N,) since the record before
+    reward: NDArray[np.float32]  # (N,) since the previous record
     group_reward: NDArray[np.float32]  # (N,)
-    done: NDArray[np.bool_]  # (N,) an episode ended
-    truncated: NDArray[np.bool_]  # (N,) it ended by a limit
+    done: NDArray[np.bool_]  # (N,) the episode ended
+    truncated: NDArray[np.bool_]  # (N,) the episode ended by a limit
     id: NDArray[np.int64]  # (N,)
     group: NDArray[np.int64]  # (N,) 0: none
-    mask: NDArray[np.bool_] | None  # (N, choices) True: allowed; None: nothing is forbidden
-    continuous: NDArray[np.float32]  # (N, numbers) as stored: the action of the decision before
+    mask: NDArray[np.bool_] | None  # (N, choices) True: allowed; None: all are allowed
+    continuous: NDArray[np.float32]  # (N, numbers) as stored: the action of the previous decision
     discrete: NDArray[np.int64]  # (N, branches)
-    acted: NDArray[np.bool_]  # (N,) an action is stored; False: none is, as in the last records of old files
+    acted: NDArray[np.bool_]  # (N,) whether an action is stored; the last records of old files have none
 
     def __len__(self) -> int:
         return len(self.reward)
 
     def rows(self, rows: slice) -> DemoColumns:
-        """Some of them."""
+        """Returns a slice of the records."""
         cut = {f.name: value[rows] for f in fields(self) if isinstance(value := getattr(self, f.name), np.ndarray)}
         return replace(self, first=self.first + rows.indices(len(self))[0], obs=tuple(column[rows] for column in self.obs), **cut)
 
 
 class RecordDecoder:
-    """Reads raw records of one behavior. `sensors` has a None for each observation that is left out; `where` begins messages."""
+    """Decodes records of one behavior. `sensors` has None for each observation that is skipped; `where` begins error messages."""
 
     def __init__(self, where: str, spec: BehaviorSpec, sensors: Sequence[ObservationDecoder | None]) -> None:
         self._where, self.spec, self._sensors = where, spec, sensors
         self._frames: dict[int, list[frames.Frame]] = {}
 
     def read(self, first: int, data: bytes, begins: NDArray[np.int64], ends: NDArray[np.int64]) -> DemoColumns:
-        """The records that lie at these places of `data`. Raises DemoError for one that is damaged or does not fit the behavior."""
+        """Decodes the records at these offsets of `data`. Raises DemoError for one that is damaged or does not fit the behavior."""
         columns = empty_columns(self.spec, first, len(begins))
         lengths, everything = ends - begins, np.frombuffer(data, np.uint8)
         masked = False
@@ -65,7 +65,7 @@ class RecordDecoder:
             tried = 0
             while len(rows):
                 if tried == len(known) and not self._learn(known, data[begins[rows[0]] : ends[rows[0]]]):
-                    masked |= self._one(columns, int(rows[0]), data[begins[rows[0]] : ends[rows[0]]])
+                    masked |= self._read_row(columns, int(rows[0]), data[begins[rows[0]] : ends[rows[0]]])
                     rows = rows[1:]
                     continue
                 frame, tried = known[tried], tried + 1
@@ -73,20 +73,20 @@ class RecordDecoder:
                 fit = frame.fits(table)
                 if fit.any():
                     every = fit.all()
-                    masked |= self._many(columns, rows if every else rows[fit], table if every else table[fit], frame)
+                    masked |= self._read_rows(columns, rows if every else rows[fit], table if every else table[fit], frame)
                     rows = rows[~fit]
         return columns if masked else replace(columns, mask=None)
 
     def _learn(self, known: list[frames.Frame], record: bytes) -> bool:
-        """Whether a frame that the record fits is now the last of `known`."""
-        frame = frames.frame_of(record, self._sensors) if len(known) < _MOST_FRAMES else None
+        """Tries to add the record's frame to `known`; returns whether it did."""
+        frame = frames.frame_of(record, self._sensors) if len(known) < _MAX_FRAMES else None
         if frame is None or not self._sizes_fit(frame):
             return False
         known.append(frame)
         return True
 
     def _sizes_fit(self, frame: frames.Frame) -> bool:
-        """Whether actions and mask are what the spec says; if not, reading it alone says so in words."""
+        """Whether actions and mask have the sizes of the spec; if not, parsing the record on its own raises the error."""
         action, size = self.spec.action, lambda place: (place[1] - place[0]) // 4
         given = {number: place for number, place in frame.action.items() if place[0] < place[1] and number != frames.VALUE}
         new = {number for number in given if number != frames.OLD}
@@ -97,8 +97,8 @@ class RecordDecoder:
         mask = frame.info.get(frames.MASK)
         return right and (mask is None or mask[1] - mask[0] == action.choices)
 
-    def _many(self, columns: DemoColumns, rows: NDArray[np.int64], table: NDArray[np.uint8], frame: frames.Frame) -> bool:
-        """Fills in these rows; whether they have masks."""
+    def _read_rows(self, columns: DemoColumns, rows: NDArray[np.int64], table: NDArray[np.uint8], frame: frames.Frame) -> bool:
+        """Fills in these rows; returns whether they have masks."""
         info: list[tuple[int, NDArray[Any], Callable[..., Any]]] = [
             (frames.REWARD, columns.reward, lambda place: frames.floats(table, place)[:, 0]),
             (frames.GROUP_REWARD, columns.group_reward, lambda place: frames.floats(table, place)[:, 0]),
@@ -110,17 +110,17 @@ class RecordDecoder:
         for number, column, read in info:
             if number in frame.info:
                 column[rows] = read(frame.info[number])
-        for column, place, sensor in zip(columns.obs, frame.obs_places(self._sensors), _there(self._sensors), strict=True):
+        for column, place, sensor in zip(columns.obs, frame.obs_places(self._sensors), _kept(self._sensors), strict=True):
             values = frames.floats(table, place).reshape(len(rows), *sensor.sent)
             column[rows] = values.transpose(0, 3, 1, 2) if sensor.channels_last else values
-        self._actions(columns, rows, table, frame)
+        self._read_actions(columns, rows, table, frame)
         mask = frame.info.get(frames.MASK)
         if mask is None or columns.mask is None:
             return False
         columns.mask[rows] = table[:, mask[0] : mask[1]] == 0
         return True
 
-    def _actions(self, columns: DemoColumns, rows: NDArray[np.int64], table: NDArray[np.uint8], frame: frames.Frame) -> None:
+    def _read_actions(self, columns: DemoColumns, rows: NDArray[np.int64], table: NDArray[np.uint8], frame: frames.Frame) -> None:
         old = frame.action.get(frames.OLD, (0, 0))
         new = [place for number, place in frame.action.items() if number in (frames.CONTINUOUS, frames.DISCRETE) and place[0] < place[1]]
         columns.acted[rows] = bool(new) or old[0] < old[1]
@@ -134,8 +134,8 @@ class RecordDecoder:
             columns.continuous[rows] = both[:, : self.spec.action.continuous]
             columns.discrete[rows] = _whole(both[:, self.spec.action.continuous :])
 
-    def _one(self, columns: DemoColumns, row: int, record: bytes) -> bool:
-        """Fills in one row; whether it has a mask."""
+    def _read_row(self, columns: DemoColumns, row: int, record: bytes) -> bool:
+        """Fills in one row; returns whether it has a mask."""
         where = f"{self._where}, record {columns.first + row}"
         pair = read_pair(where, record)
         info = pair.agent_info
@@ -154,13 +154,13 @@ class RecordDecoder:
                 column[row] = sensor.read([blob], columns.id[row : row + 1])[0]
             except EnvError as error:
                 raise DemoError(f"{where}: {error}") from error
-        self._one_action(columns, row, pair.action_info, where)
+        self._read_action(columns, row, pair.action_info, where)
         if columns.mask is None or len(info.action_mask) != columns.mask.shape[1]:
             return False
         columns.mask[row] = np.frombuffer(info.action_mask, np.uint8) == 0
         return True
 
-    def _one_action(self, columns: DemoColumns, row: int, sent: Any, where: str) -> None:
+    def _read_action(self, columns: DemoColumns, row: int, sent: Any, where: str) -> None:
         wanted = self.spec.action
         continuous, discrete = np.array(sent.continuous_actions, np.float32), np.array(sent.discrete_actions, np.int64)
         if not len(continuous) and not len(discrete):
@@ -178,7 +178,7 @@ class RecordDecoder:
 
 
 def read_pair(where: str, record: bytes) -> Any:
-    """A record's message. Raises DemoError, which begins with `where`."""
+    """Parses a record's message. Raises DemoError; `where` begins its message."""
     try:
         return Pair.FromString(record)
     except DecodeError:
@@ -186,7 +186,7 @@ def read_pair(where: str, record: bytes) -> Any:
 
 
 def empty_columns(spec: BehaviorSpec, first: int, count: int) -> DemoColumns:
-    """Columns of zeros, everything allowed."""
+    """Returns columns of zeros in which every choice is allowed."""
     action: ActionSpec = spec.action
     return DemoColumns(
         first,
@@ -205,7 +205,7 @@ def empty_columns(spec: BehaviorSpec, first: int, count: int) -> DemoColumns:
 
 
 def join(parts: Sequence[DemoColumns]) -> DemoColumns:
-    """Columns that follow one another, as one."""
+    """Joins consecutive columns into one table."""
     if len(parts) == 1:
         return parts[0]
     names = [f.name for f in fields(DemoColumns) if f.name not in ("first", "obs", "mask")]
@@ -215,24 +215,24 @@ def join(parts: Sequence[DemoColumns]) -> DemoColumns:
 
 
 def join_masks(masks: Sequence[tuple[NDArray[np.bool_] | None, int]]) -> NDArray[np.bool_] | None:
-    """Masks with how many rows each is for, as one; None forbids nothing."""
+    """Joins masks, each given with its number of rows; None: all choices are allowed."""
     choices = next((mask.shape[1] for mask, _ in masks if mask is not None), None)
     if choices is None:
         return None
     return np.concatenate([np.ones((rows, choices), np.bool_) if mask is None else mask for mask, rows in masks])
 
 
-def _there(sensors: Sequence[ObservationDecoder | None]) -> list[ObservationDecoder]:
+def _kept(sensors: Sequence[ObservationDecoder | None]) -> list[ObservationDecoder]:
     return [sensor for sensor in sensors if sensor is not None]
 
 
 def _whole(values: NDArray[np.float32]) -> NDArray[np.int64]:
-    """Choices that an old file has as floats; what is no number is 0, what no branch has stays so."""
-    return np.rint(np.clip(np.nan_to_num(values, posinf=0, neginf=0), -_MOST_CHOICES, _MOST_CHOICES)).astype(np.int64)
+    """Converts choices that old files store as floats; NaN and infinity become 0, out-of-range choices stay so."""
+    return np.rint(np.clip(np.nan_to_num(values, posinf=0, neginf=0), -_MAX_CHOICES, _MAX_CHOICES)).astype(np.int64)
 
 
 def _table(data: NDArray[np.uint8], begins: NDArray[np.int64], length: int) -> NDArray[np.uint8]:
-    """(N, length): the records that begin there; no copy is made where they lie at equal distances."""
+    """Returns the records at these offsets as (N, length), without a copy if they are equally spaced."""
     steps = np.diff(begins)
     strided = np.lib.stride_tricks.as_strided
     if len(steps) and (steps == steps[0]).all() and steps[0] >= length:

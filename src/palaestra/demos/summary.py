@@ -1,4 +1,4 @@
-"""What is in a demonstration file: episodes, rewards, actions, ranges, and what is odd about it. One pass, flat memory."""
+"""Summarizes a demonstration file: episodes, rewards, actions, ranges and problems, in one pass with constant memory."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from palaestra.demos import Demo, DemoColumns, Pairs, ReadTiming
 from palaestra.demos.pairs import ends, paired
 
 BINS = 40
-"""Bars of a continuous action's histogram, from -1 to 1."""
-_NAMED = 8  # places that a message lists
+"""Number of bins in a continuous action's histogram, from -1 to 1."""
+_LISTED = 8  # most indices that a message lists
 
 
 @dataclass
 class Range:
-    """Least, greatest, mean and spread of each number of a column; what is not finite is left out."""
+    """Running minimum, maximum, mean and standard deviation of each number of a column, without NaN and infinity."""
 
     least: NDArray[np.float64]
     greatest: NDArray[np.float64]
     total: NDArray[np.float64]
     squares: NDArray[np.float64]
     count: NDArray[np.int64]
-    broken: int = 0  # numbers that are NaN or infinite
+    broken: int = 0  # count of numbers that are NaN or infinite
 
     @classmethod
     def of(cls, size: int) -> Range:
-        """Of nothing yet."""
+        """Returns an empty Range for `size` numbers."""
         return cls(np.full(size, np.inf), np.full(size, -np.inf), np.zeros(size), np.zeros(size), np.zeros(size, np.int64))
 
     def add(self, values: NDArray[np.float32]) -> None:
-        """Takes in rows, (N, size)."""
+        """Includes rows, (N, size)."""
         finite = np.isfinite(values)
         whole = bool(finite.all())
         self.broken += 0 if whole else int((~finite).sum())
@@ -46,47 +46,47 @@ class Range:
 
     @property
     def mean(self) -> NDArray[np.float64]:
-        """(size,)."""
+        """Mean of each number, (size,)."""
         return self.total / np.maximum(self.count, 1)
 
     @property
     def std(self) -> NDArray[np.float64]:
-        """(size,)."""
+        """Standard deviation of each number, (size,)."""
         return np.sqrt(np.maximum(self.squares / np.maximum(self.count, 1) - self.mean**2, 0))
 
     @property
     def constant(self) -> NDArray[np.int64]:
-        """Which numbers never change."""
+        """Indices of the numbers that never change."""
         return np.flatnonzero(self.least == self.greatest)
 
 
 @dataclass
 class DemoSummary:
-    """A demonstration in numbers."""
+    """Counts and statistics of a demonstration."""
 
     demo: Demo
     records: int = 0
     pairs: int = 0
     returns: list[float] = field(default_factory=list)
-    """Of each episode that ended; where none did, of the open one."""
-    lengths: list[int] = field(default_factory=list)  # decisions
+    """Return of each finished episode; if there is none, of the unfinished one."""
+    lengths: list[int] = field(default_factory=list)  # decisions of the same episodes
     ended: int = 0
     truncated: int = 0  # ended by a limit
-    open: int = 0  # without an end: the last, and those broken off
-    broken_off: int = 0  # episodes after which another agent goes on without an end
-    reward: float = 0.0  # of all records
+    open: int = 0  # without an end: the last one, and interrupted ones
+    interrupted: int = 0  # followed by another agent's records without an end
+    reward: float = 0.0  # sum over all records
     group_reward: float = 0.0
-    masked: int = 0  # records in which something is forbidden
-    forbidden: int = 0  # actions that their masks forbid
+    masked: int = 0  # records in which some choice is not allowed
+    forbidden: int = 0  # actions that their masks do not allow
     obs: list[Range] = field(default_factory=list)
     continuous: Range = field(default_factory=lambda: Range.of(0))
     histogram: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, BINS), np.int64))  # (numbers, BINS)
-    choices: list[NDArray[np.int64]] = field(default_factory=list)  # how often each choice of each branch
+    choices: list[NDArray[np.int64]] = field(default_factory=list)  # for each branch, counts of its choices
     broken_rewards: int = 0
 
 
 def summarize(demo: Demo) -> DemoSummary:
-    """Reads a demonstration through. Raises DemoError for a damaged record."""
+    """Reads a whole demonstration and summarizes it. Raises DemoError for a damaged record."""
     summary = DemoSummary(demo)
     spec = demo.spec
     summary.obs = [Range.of(int(np.prod(obs.shape))) for obs in spec.obs]
@@ -105,29 +105,31 @@ def summarize(demo: Demo) -> DemoSummary:
         finished.add(numbers[fresh], columns.done[fresh].astype(np.float64))
         lengths.add(pairs.episode, np.ones(len(pairs)))
         _add_pairs(summary, pairs, spec)
-    began = (records.upto(episode + 1) > 0) & ((lengths.upto(episode + 1) > 0) | (finished.upto(episode + 1) > 0))
-    counted = began & (finished.upto(episode + 1) > 0)
+    began = (records.first(episode + 1) > 0) & ((lengths.first(episode + 1) > 0) | (finished.first(episode + 1) > 0))
+    counted = began & (finished.first(episode + 1) > 0)
     summary.open = int(began.sum() - counted.sum())
     counted = counted if counted.any() else began
-    summary.returns = returns.upto(episode + 1)[counted].tolist()
-    summary.lengths = lengths.upto(episode + 1)[counted].astype(np.int64).tolist()
+    summary.returns = returns.first(episode + 1)[counted].tolist()
+    summary.lengths = lengths.first(episode + 1)[counted].astype(np.int64).tolist()
     return summary
 
 
 class _Sums:
-    """Sums by number, for numbers that rise."""
+    """Sums by episode number, for numbers that rise."""
 
     def __init__(self) -> None:
         self.values = np.zeros(64)
 
     def add(self, numbers: NDArray[np.int64], values: NDArray[np.float64]) -> None:
+        """Adds each value to the sum of its number."""
         if len(numbers):
             first, most = int(numbers[0]), int(numbers[-1]) + 1
             if most > len(self.values):
                 self.values = np.pad(self.values, (0, max(most, 2 * len(self.values)) - len(self.values)))
             self.values[first:most] += np.bincount(numbers - first, values, most - first)
 
-    def upto(self, count: int) -> NDArray[np.float64]:
+    def first(self, count: int) -> NDArray[np.float64]:
+        """Returns the sums of the numbers below `count`."""
         return np.pad(self.values, (0, max(0, count - len(self.values))))[:count]
 
 
@@ -135,7 +137,7 @@ def _add_records(summary: DemoSummary, fresh: DemoColumns, columns: DemoColumns)
     summary.records += len(fresh)
     summary.ended += int((fresh.done & ~fresh.truncated).sum())
     summary.truncated += int((fresh.done & fresh.truncated).sum())
-    summary.broken_off += int((ends(columns) & ~columns.done[:-1]).sum())
+    summary.interrupted += int((ends(columns) & ~columns.done[:-1]).sum())
     for values in (fresh.reward, fresh.group_reward):
         summary.broken_rewards += int((~np.isfinite(values)).sum())
     with np.errstate(invalid="ignore"):  # infinities of both signs
@@ -169,7 +171,7 @@ def _add_pairs(summary: DemoSummary, pairs: Pairs, spec: BehaviorSpec) -> None:
 
 
 def find_problems(summary: DemoSummary) -> list[str]:
-    """What is worth a look before one learns from it, a line each; what the reader warned of is not repeated."""
+    """Returns a line for each problem to check before learning from the file, without the reader's own warnings."""
     return [*_counts(summary), *_numbers(summary), *_actions(summary)]
 
 
@@ -184,8 +186,10 @@ def _counts(summary: DemoSummary) -> list[str]:
         lines.append(f"its metadata gives a mean reward of {meta.mean_reward:.6g}; its records give {mean:.6g}")
     if not done:
         lines.append("no episode in it ends")
-    if summary.broken_off:
-        lines.append(f"{summary.broken_off} times another agent goes on where no episode ended; a file should hold one agent after another")
+    if summary.interrupted:
+        lines.append(
+            f"{summary.interrupted} times another agent goes on where no episode ended; a file should hold one agent after another"
+        )
     if summary.demo.timing is not ReadTiming.NEXT and done:
         lines.append(
             "it is of a version before ML-Agents 0.15: records with an end show the next episode's first view, so that an episode's last "
@@ -205,7 +209,7 @@ def _numbers(summary: DemoSummary) -> list[str]:
             lines.append(f"observation '{spec.name}': {seen.broken} numbers are NaN or infinite")
         still = seen.constant
         if spec.is_vector and len(still) and summary.records > 1:
-            which = ", ".join(map(str, still[:_NAMED])) + (", ..." if len(still) > _NAMED else "")
+            which = ", ".join(map(str, still[:_LISTED])) + (", ..." if len(still) > _LISTED else "")
             lines.append(f"observation '{spec.name}': {len(still)} of {len(seen.least)} numbers never change ({which})")
     return lines
 

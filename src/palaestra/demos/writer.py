@@ -1,4 +1,4 @@
-"""Writes demonstration files, byte for byte as Unity's own recorder does."""
+"""Writes demonstration files, byte for byte as Unity's recorder does."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _CONTINUOUS = 1  # vector_action_space_type_deprecated
 
 
 def free_path(folder: Path, name: str) -> Path:
-    """Where a demonstration of this name may lie and overwrites none: `<name>.demo`, else as Unity numbers them, `<name>_0.demo` and on."""
+    """Returns a path that overwrites no demonstration: `<name>.demo`, or `<name>_0.demo` and so on, as Unity numbers them."""
     path, number = folder / f"{name}.demo", 0
     while path.exists() or _part(path).exists():
         path, number = folder / f"{name}_{number}.demo", number + 1
@@ -37,14 +37,14 @@ def _part(path: Path) -> Path:
 
 
 class DemoWriter:
-    """One demonstration file in the making, for one behavior; a context manager.
+    """Writes one demonstration file for one behavior; a context manager.
 
-    Records go to `<path>.part` and get their name at `close`; what an interrupted process leaves there can be read as it is.
+    Records go to `<path>.part`, which `close` renames; a file left there by an interrupted process is readable.
     `key` is the behavior with its team, such as 'Ball?team=0'; `compressed` names the images to write as PNGs.
 
     Raises:
-        DemoError: also in its methods; the file cannot be written, or a record does not fit the spec.
-        ProtocolError: for a `key` that is none.
+        DemoError: here and in the methods; the file cannot be written, or a record does not fit the spec.
+        ProtocolError: for an invalid `key`.
     """
 
     def __init__(self, path: Path | str, name: str, key: str, spec: BehaviorSpec, compressed: Collection[str] = ()) -> None:
@@ -53,7 +53,7 @@ class DemoWriter:
         behavior, team = split_key(key)
         self.key = f"{behavior}?team={team}"
         self.records, self.ends = 0, 0
-        self._total = np.float32(0)  # Unity sums with as many digits
+        self._total = np.float32(0)  # Unity's precision
         self._compressed = frozenset(compressed)
         if unknown := self._compressed - {obs.name for obs in spec.obs if obs.is_visual}:
             raise DemoError(f"{self.path}: {', '.join(sorted(unknown))} cannot be PNGs; behavior '{behavior}' has no images of such a name")
@@ -68,18 +68,18 @@ class DemoWriter:
 
     @property
     def meta(self) -> DemoMeta:
-        """As of now."""
+        """Metadata of the records so far."""
         episodes = self.ends + 1
         return DemoMeta(1, self.name, self.records, episodes, float(self._total / np.float32(episodes)))
 
     @property
     def reward(self) -> float:
-        """Of all records so far."""
+        """Sum of the rewards of all records so far."""
         return float(self._total)
 
     @property
     def closed(self) -> bool:
-        """Nothing more can be written."""
+        """Whether the file is closed or discarded."""
         return self._file.closed
 
     def write(self, record: DemoRecord) -> None:
@@ -87,7 +87,7 @@ class DemoWriter:
         self.write_raw(self.encode(record), record.reward, record.done)
 
     def write_raw(self, record: bytes, reward: float, done: bool) -> None:
-        """Appends a record that is already a message (AgentInfoActionPairProto), with its reward and end for the metadata."""
+        """Appends an encoded record (AgentInfoActionPairProto); `reward` and `done` are for the metadata."""
         if self.closed:
             raise DemoError(f"{self.path} is closed; nothing more can be recorded into it")
         self._put(varint(len(record)) + record)
@@ -98,7 +98,7 @@ class DemoWriter:
             self._put_header()
 
     def close(self) -> None:
-        """Writes what is left and gives the file its name. May be called again."""
+        """Finishes the file and renames it to its path. May be called again."""
         if self.closed:
             return
         self._put(self.meta.to_bytes())
@@ -110,7 +110,7 @@ class DemoWriter:
             raise self._failed(error) from error
 
     def discard(self) -> None:
-        """Leaves nothing behind, unless it is closed."""
+        """Deletes the unfinished file; does nothing if it is closed."""
         if not self.closed:
             with suppress(OSError):
                 self._file.close()
@@ -123,7 +123,7 @@ class DemoWriter:
         if kind is not None and not self.records:
             self.discard()
         elif isinstance(error, DemoError):
-            with suppress(DemoError):  # the first error says it all
+            with suppress(DemoError):  # the first error is enough
                 self.close()
         else:
             self.close()
@@ -135,7 +135,7 @@ class DemoWriter:
             raise self._failed(error) from error
 
     def _put_header(self) -> None:
-        """Counts that hold for what is there, so that a killed process leaves a file that can be read."""
+        """Updates the counts in the header, so that a killed process leaves a readable file."""
         try:
             self._file.seek(0)
             self._file.write(self.meta.header())
@@ -152,7 +152,7 @@ class DemoWriter:
         return DemoError(f"{self.path} cannot be written: {error.strerror or error}{kept}")
 
     def encode(self, record: DemoRecord) -> bytes:
-        """The record as a message, for `write_raw`."""
+        """Encodes a record for `write_raw`."""
         if len(record.obs) != len(self.spec.obs):
             raise DemoError(f"{self._where(record)}: {len(record.obs)} observations came; expected {len(self.spec.obs)}")
         pair = Pair()
@@ -194,7 +194,7 @@ class DemoWriter:
 
 
 def brain_parameters(key: str, continuous: int, branches: tuple[int, ...]) -> bytes:
-    """The behavior's parameters; the old fields cannot say what has both kinds of actions."""
+    """Encodes a behavior's parameters (BrainParametersProto); its deprecated fields cannot describe hybrid actions and stay empty then."""
     brain: Any = Brain(brain_name=key)
     spec = brain.action_spec
     spec.num_continuous_actions, spec.num_discrete_actions = continuous, len(branches)
@@ -208,9 +208,9 @@ def brain_parameters(key: str, continuous: int, branches: tuple[int, ...]) -> by
 
 
 def pngs(image: NDArray[np.float32]) -> tuple[bytes, list[int]]:
-    """An image (C, H, W) within 0..1 as PNGs of three channels back to back, and which channel each of theirs is (-1: none).
+    """Encodes an image (C, H, W) within 0..1 as PNGs of three channels back to back; also returns their channel mapping (-1: unused).
 
-    One channel is one color PNG whose three channels are averaged, as Unity's grey images are.
+    A single channel becomes one color PNG whose three channels are averaged, as in Unity's grayscale images.
     """
     channels = len(image)
     levels = np.rint(np.clip(image, 0, 1) * 255).astype(np.uint8)

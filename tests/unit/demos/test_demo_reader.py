@@ -65,7 +65,7 @@ def test_what_was_written_comes_back(tmp_path):
 def test_frames_read_what_reading_one_by_one_does(tmp_path, monkeypatch, small_blocks):
     demo = read_demo(write(tmp_path / "x.demo", demo_files.episodes(*[40] * 5, mask=True)))
     fast = list(demo.chunks())
-    monkeypatch.setattr(record_columns, "_MOST_FRAMES", 0)
+    monkeypatch.setattr(record_columns, "_MAX_FRAMES", 0)
     slow = list(demo.chunks())
     assert len(fast) > 3
     assert all(same(one, other) for one, other in zip(fast, slow, strict=True))
