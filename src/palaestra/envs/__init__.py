@@ -1,1 +1,1 @@
-"""Environments: `base` is the contract, `builtin` has ours, `gymnasium` takes any of Gymnasium's, `slots` seats agents that come and go."""
+"""Environments: `base` defines the interface, `builtin` has our games, `unity` runs Unity games, `gymnasium` wraps Gymnasium's."""

@@ -1,4 +1,4 @@
-"""The contract of an environment. `palaestra.testing.check_env` tests it."""
+"""The environment interface, and optional interfaces beside it. `palaestra.testing.check_env` tests them."""
 
 from __future__ import annotations
 
@@ -19,105 +19,105 @@ if TYPE_CHECKING:
     from palaestra.core.timestep import Action, TimeStep
 
 Distribution = Literal["uniform", "gaussian", "multirangeuniform"]
-"""Kinds of distributions that parameters are drawn from, by their names in settings."""
+"""Distributions for sampled parameters, by their names in settings."""
 
 
 @runtime_checkable
 class Env(Protocol):
-    """Steps many agents at once and shows each behavior as one table.
+    """An environment that steps many agents at once and returns one table for each behavior.
 
-    An episode restarts on the tick it ends (Gymnasium's SAME_STEP): `obs` is already the new
-    one's first view. A returned TimeStep is never written to again.
+    An episode restarts on the tick on which it ends (Gymnasium's SAME_STEP): `obs` is already the first observation of the new one.
+    A returned TimeStep is never modified.
     """
 
     device: torch.device
     num_areas: int
-    behaviors: Mapping[str, BehaviorSpec]  # may gain names between ticks; never loses one
-    parameters: Mapping[str, float]  # what `set_parameters` takes, with the defaults
+    behaviors: Mapping[str, BehaviorSpec]  # may gain names between ticks, but never loses one
+    parameters: Mapping[str, float]  # defaults of the parameters that `set_parameters` accepts
 
     def reset(self, seed: int) -> dict[str, TimeStep]:
-        """Starts every area anew. The same seed and actions give the same stream."""
+        """Resets every area. The same seed and actions give the same results."""
         ...
 
     def step(self, actions: Mapping[str, Action]) -> dict[str, TimeStep]:
-        """One tick. Rows that were not acting are ignored; a behavior without actions is one in which nobody was.
+        """Simulates one tick. Rows of inactive slots are ignored; a behavior without active slots needs no actions.
 
-        Raises EnvError when the far side is gone.
+        Raises EnvError if the environment's process has stopped.
         """
         ...
 
     def set_parameters(self, values: Mapping[str, Tensor]) -> None:
-        """One value an area, (num_areas,); each takes hold at that area's next episode. Raises EnvError for an unknown name."""
+        """Sets a value for each area, (num_areas,), from its next episode on. Raises EnvError for an unknown name."""
         ...
 
     def render(self, area: int) -> np.ndarray:
-        """A picture of one area, (H, W, 3) uint8. Raises EnvError where the environment has none."""
+        """Returns an image of one area, (H, W, 3) uint8. Raises EnvError if the environment cannot draw."""
         ...
 
     def state_dict(self) -> dict[str, Tensor]:
-        """All that decides what comes next; empty where it cannot be saved, and a resumed run starts new episodes."""
+        """Returns the complete state; empty if the environment cannot be saved, so that a resumed run starts new episodes."""
         ...
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Goes back to a saved state: the same actions give the same stream from there."""
+        """Restores a saved state, from which the same actions give the same results."""
         ...
 
     def close(self) -> None:
-        """Frees what it holds; may be called again."""
+        """Frees resources; may be called again."""
         ...
 
 
 @runtime_checkable
 class Measures(Protocol):
-    """What an environment may do besides: measure numbers of its own, such as a game's score."""
+    """An environment that reports measurements, such as a game's score."""
 
     def take_measurements(self) -> list[Measurement]:
-        """All since the last call, in the order in which they came."""
+        """Returns the measurements since the last call, in order."""
         ...
 
 
 @runtime_checkable
 class StaggersEpisodes(Protocol):
-    """What an environment may do besides: have episodes that are cut after some time end at different times in different areas."""
+    """An environment that can spread the ends of time-limited episodes over its areas."""
 
     def stagger(self, seed: int) -> None:
-        """Right after `reset`: has each area's episode go on as if a part of its time, drawn for each, had passed already.
+        """Advances the clock of each area's episode by a random part of its time limit. Call it right after `reset`.
 
-        Raises EnvError where episodes are not cut.
+        Raises EnvError if episodes have no time limit.
         """
         ...
 
 
 @runtime_checkable
 class QueuesParameters(Protocol):
-    """What an environment may do besides: take parameters of many episodes at once, so that nobody has to watch for where one begins."""
+    """An environment that accepts parameters for several episodes in advance, so that callers need not watch for new episodes."""
 
     @property
     def queue_length(self) -> int:
-        """For how many, at least 2."""
+        """Number of episodes for which it accepts parameters, at least 2."""
         ...
 
     @property
     def episodes(self) -> Tensor:
-        """(areas,) int64: how many each area has begun."""
+        """Number of episodes that each area has begun, (areas,) int64."""
         ...
 
     def queue_parameters(self, values: Mapping[str, Tensor]) -> None:
-        """(areas, queue_length) each: an area's next episode gets the first, the one after it the second. Raises as `set_parameters` does.
+        """Sets values (areas, queue_length): an area's next episode uses the first, the one after it the second, and so on.
 
-        Holds until set anew, by whichever of the two.
+        They remain until this method or `set_parameters` is called again. Raises EnvError for an unknown name.
         """
         ...
 
 
 @runtime_checkable
 class SamplesParameters(Protocol):
-    """What an environment may do besides: draw parameters by itself, a number whenever it reads one, as games do."""
+    """An environment that samples parameters itself, each time it reads one, as Unity games do."""
 
     def draw_parameter(self, name: str, kind: Distribution, numbers: Sequence[float], seeds: Sequence[int]) -> None:
-        """From now on. Seeds of 31 bits, one an area; an area that is several within draws with those that follow its own.
+        """Sets the distribution of a parameter. `seeds` has a 31-bit seed for each area; one with several parts uses the seeds that follow.
 
-        `numbers`: least and greatest; mean and standard deviation; of several ranges both ends of each. Raises EnvError for an unknown
+        `numbers`: minimum and maximum; mean and standard deviation; or both ends of each of several ranges. Raises EnvError for an unknown
         name.
         """
         ...
@@ -125,70 +125,70 @@ class SamplesParameters(Protocol):
 
 @runtime_checkable
 class SharesAreas(Protocol):
-    """What an environment may say besides: that several games, which nobody tells apart, may go on in one of its areas."""
+    """An environment that declares whether one of its areas may hold several games that are not told apart."""
 
     shared_areas: bool
 
 
 @runtime_checkable
 class RunAware(Protocol):
-    """What an environment may do besides: hear of the run that it is in."""
+    """An environment that receives facts about the training run, for analytics."""
 
     def training_starts(self, facts: TrainingFacts) -> None:
         """Called once, before the first `reset`."""
         ...
 
     def behavior_joins(self, facts: BehaviorFacts) -> None:
-        """Called once a behavior, when it is first seen."""
+        """Called once for each behavior, when it first appears."""
         ...
 
 
 @runtime_checkable
 class AsyncEnv(Protocol):
-    """What an environment may do besides: work on a tick by itself, while its caller does something else.
+    """An environment that simulates a tick in the background.
 
-    `receive` after `send` is `step`. Between the two nothing else may be called.
+    `send` followed by `receive` is equivalent to `step`. No other method may be called between the two.
     """
 
     def send(self, actions: Mapping[str, Action]) -> None:
-        """Begins a tick."""
+        """Starts a tick."""
         ...
 
     def receive(self) -> dict[str, TimeStep]:
-        """What came of it; waits for it. Raises EnvError when the far side is gone."""
+        """Waits for the tick and returns its tables. Raises EnvError if the environment's process has stopped."""
         ...
 
 
 @runtime_checkable
 class Heuristic(Protocol):
-    """What an environment may do besides: know a rule of its own by which agents of some of its behaviors play."""
+    """An environment with a rule-based policy for some of its behaviors."""
 
     def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
-        """What the rule would do in the state now shown, a row a slot. None: it has no rule.
+        """Returns the rule's actions for the current state, one row for each slot; None: the behavior has no rule.
 
-        `slots` (R,) are those that are asked about, None all that act; other rows mean nothing.
+        Only the rows of `slots` (R,) are valid, or of all active slots if it is None.
         """
         ...
 
 
 @runtime_checkable
 class Timed(Protocol):
-    """What an environment may do besides: say how long a tick lasts in the world that it shows, so that it can be watched as it is."""
+    """An environment that knows the simulated time of a tick, so that it can be shown at real speed."""
 
     tick_seconds: float | None
-    """From what is shown now to the next tick, in seconds; it may change from tick to tick. None: it does not know."""
+    """Simulated seconds from the current state to the next tick; may change from tick to tick. None: unknown."""
 
 
 @runtime_checkable
 class Interruptible(Protocol):
-    """What an environment that waits for processes of its own must do besides. Both are called by signal handlers."""
+    """An environment that waits for its own processes. Signal handlers call both methods."""
 
     def interrupt(self) -> None:
-        """Has a `step` that waits return soon, with tables in which nobody need act."""
+        """Makes a waiting `step` return soon, with tables in which no agent has to act."""
         ...
 
     def abandon(self) -> None:
-        """Ends its processes at once: this one ends itself."""
+        """Ends its processes at once, because this process is about to exit."""
         ...
 
 
@@ -197,7 +197,7 @@ _KEY = b"unity.ml-agents"
 
 @dataclass(frozen=True, slots=True)
 class TrainingFacts:
-    """A run that begins. Names and fields are those of the message TrainingEnvironmentInitialized."""
+    """Facts about a run at its start. Names and fields are those of the message TrainingEnvironmentInitialized."""
 
     mlagents_version: str
     mlagents_envs_version: str
@@ -206,12 +206,12 @@ class TrainingFacts:
     torch_device_type: str
     num_envs: int
     num_environment_parameters: int
-    run_options: str  # JSON; what a user named or where it lies only as `hashed`
+    run_options: str  # JSON; users' names and paths are `hashed`
 
 
 @dataclass(frozen=True, slots=True)
 class BehaviorFacts:
-    """A behavior that begins to learn. Names and fields are those of the message TrainingBehaviorInitialized."""
+    """Facts about a behavior when it starts to train. Names and fields are those of the message TrainingBehaviorInitialized."""
 
     behavior_name: str  # hashed
     trainer_type: str
@@ -227,9 +227,9 @@ class BehaviorFacts:
     trainer_threaded: bool
     self_play_enabled: bool
     curriculum_enabled: bool
-    config: str  # JSON, as run_options
+    config: str  # JSON, hashed like run_options
 
 
 def hashed(text: str) -> str:
-    """HMAC-SHA256 under ML-Agents' key, in hexadecimal: the same name is recognized again, and cannot be read."""
+    """Returns the HMAC-SHA256 of a text under ML-Agents' key, in hexadecimal: equal names stay equal, but cannot be read."""
     return hmac.new(_KEY, text.encode(), hashlib.sha256).hexdigest()

@@ -1,6 +1,6 @@
-"""Any Gymnasium environment, one agent an area: by its id, or one that is made already.
+"""Wraps any Gymnasium environment, by id or as an object, with one agent in each area.
 
-What Gymnasium steps one by one is adapted by `gymnasium_copies`, its vector environments by `gymnasium_vectors`.
+`gymnasium_copies` adapts single environments, `gymnasium_vectors` adapts vector environments.
 """
 
 from __future__ import annotations
@@ -33,24 +33,24 @@ DEFAULT_AREAS = 16
 
 
 class GymnasiumEnv:
-    """A Gymnasium environment as an `Env`. Its only behavior carries the id's name; it has no parameters and cannot be saved."""
+    """A Gymnasium environment as an `Env`. Its only behavior is named after the id; it has no parameters and cannot be saved."""
 
     def __init__(self, id: str, areas: int | None = None, **options: Any) -> None:
-        """`options` go to the environment's constructor; with `render=True` its areas can be drawn.
+        """`options` go to the environment's constructor; `render=True` enables `render`.
 
-        Raises EnvError for an unknown id, one that cannot be built, or spaces that have no columns.
+        Raises EnvError for an unknown id, an environment that cannot be built, or unsupported spaces.
         """
         count = DEFAULT_AREAS if areas is None else areas
         if count < 1:
             raise EnvError(f"gymnasium:{id} was asked for {areas} areas; expected at least 1")
         registered = _spec(id)
-        self._open(_build(registered, count, options), f"gymnasium:{id}", id, registered)
+        self._adapt(_build(registered, count, options), f"gymnasium:{id}", id, registered)
 
     @classmethod
-    def around(cls, made: gymnasium.Env | VectorEnv | Sequence[gymnasium.Env]) -> GymnasiumEnv:
-        """One that is made already: a single environment is one area, a vector environment or a sequence an area for each of theirs.
+    def wrap(cls, made: gymnasium.Env | VectorEnv | Sequence[gymnasium.Env]) -> GymnasiumEnv:
+        """Wraps existing environments: a single one becomes one area, a vector environment or a sequence one area for each environment.
 
-        The behavior carries the id that it was registered with, else its class's name. Raises EnvError for spaces without columns.
+        The behavior is named after the registered id, or else the class. Raises EnvError for unsupported spaces.
         """
         one = made if isinstance(made, gymnasium.Env | VectorEnv) else made[0]
         registered = one.spec
@@ -62,12 +62,12 @@ class GymnasiumEnv:
             if registered is None and copies:
                 registered = copies[0].spec
                 name = type(copies[0].unwrapped).__name__ if registered is None else registered.id
-            env._open(adapted(made, title), title, name, registered)
+            env._adapt(adapted(made, title), title, name, registered)
         else:
-            env._open(SingleEnvs([made] if isinstance(made, gymnasium.Env) else made, title), title, name, registered)
+            env._adapt(SingleEnvs([made] if isinstance(made, gymnasium.Env) else made, title), title, name, registered)
         return env
 
-    def _open(self, envs: SingleEnvs | VectorEnvs, name: str, id: str, registered: EnvSpec | None) -> None:
+    def _adapt(self, envs: SingleEnvs | VectorEnvs, name: str, id: str, registered: EnvSpec | None) -> None:
         self._envs, self.name = envs, name
         self.device, self.num_areas = torch.device("cpu"), envs.count
         self.parameters: Mapping[str, float] = {}
@@ -80,46 +80,46 @@ class GymnasiumEnv:
         spec = BehaviorSpec(tuple(leaf.spec for leaf in self._leaves), self._actions.spec, steady=envs.steady)
         self.behaviors: Mapping[str, BehaviorSpec] = {self.behavior: spec}
         n = self.num_areas
-        self._never, self._always = torch.zeros(n, dtype=torch.bool), torch.ones(n, dtype=torch.bool)
-        self._nothing, self._zeros = torch.zeros(n), torch.zeros(n, dtype=torch.int64)
-        self._area, self._alone = torch.arange(n), torch.full((n,), -1)
+        self._all_false, self._all_true = torch.zeros(n, dtype=torch.bool), torch.ones(n, dtype=torch.bool)
+        self._zero_rewards, self._teams = torch.zeros(n), torch.zeros(n, dtype=torch.int64)
+        self._areas, self._no_group = torch.arange(n), torch.full((n,), -1)
         self._no_ends = FinalObs(torch.zeros(0, dtype=torch.int64), tuple(torch.zeros(0, *leaf.spec.shape) for leaf in self._leaves))
         action = spec.action
         self._no_action = Action(torch.zeros(n, action.continuous), torch.zeros(n, len(action.branches), dtype=torch.int64))
-        self._shown: tuple[Tensor, ...] = ()
-        self._acting = self._always
-        self._suspicion = SelfResetDetector()
+        self._last_obs: tuple[Tensor, ...] = ()
+        self._acting = self._all_true
+        self._self_resets = SelfResetDetector()
 
     def reset(self, seed: int) -> dict[str, TimeStep]:
-        """Starts every copy anew."""
-        obs = self._columns(self._envs.reset(seed), self._area)
-        self._suspicion.first(obs)
-        self._shown, self._acting = obs, self._always
-        return self._step(obs, self._nothing, self._never, self._never, self._no_ends)
+        """Resets every environment."""
+        obs = self._columns(self._envs.reset(seed), self._areas)
+        self._self_resets.add_first(obs)
+        self._last_obs, self._acting = obs, self._all_true
+        return self._step(obs, self._zero_rewards, self._all_false, self._all_false, self._no_ends)
 
     def step(self, actions: Mapping[str, Action]) -> dict[str, TimeStep]:
-        """One tick. Raises NotFinite for an observation or a reward that is no number, EnvError where last observations are lost."""
+        """Simulates one tick. Raises NotFinite for a number that is NaN or infinite, EnvError if final observations are lost."""
         tick = self._envs.step(self._actions.batch(actions.get(self.behavior, self._no_action)))
-        obs, reward = self._columns(tick.obs, self._area), torch.from_numpy(tick.reward.astype(np.float32))
+        obs, reward = self._columns(tick.obs, self._areas), torch.from_numpy(tick.reward.astype(np.float32))
         if not math.isfinite(reward.sum()):
-            self._refuse("reward", reward, self._area)
-        ends, terminated, truncated, success = self._no_ends, self._never, self._never, None
+            self._refuse("reward", reward, self._areas)
+        ends, terminated, truncated, success = self._no_ends, self._all_false, self._all_false, None
         if len(tick.ended):
             slots = torch.from_numpy(tick.ended)
             terminated, truncated = torch.from_numpy(tick.terminated), torch.from_numpy(tick.truncated & ~tick.terminated)
             ends = FinalObs(slots, self._columns(tick.last, slots))
             success = None if tick.success is None else torch.from_numpy(tick.success)
-        acting = self._always if tick.acting is None else torch.from_numpy(tick.acting)
-        if self._suspicion.open:
-            self._look_for_own_resets(obs, acting, ends)
-        self._shown, self._acting = obs, acting
+        acting = self._all_true if tick.acting is None else torch.from_numpy(tick.acting)
+        if self._self_resets.undecided:
+            self._warn_of_self_resets(obs, acting, ends)
+        self._last_obs, self._acting = obs, acting
         return self._step(obs, reward, terminated, truncated, ends, success)
 
-    def _look_for_own_resets(self, obs: tuple[Tensor, ...], acting: Tensor, ends: FinalObs) -> None:
-        """Warns, once, where last observations look as if episodes had begun anew within `step`."""
+    def _warn_of_self_resets(self, obs: tuple[Tensor, ...], acting: Tensor, ends: FinalObs) -> None:
+        """Warns once if final observations look as if the environment resets itself within `step`."""
         begun = ~self._acting & acting
         if len(ends.slots):
-            if self._suspicion.ended(ends.obs, tuple(column[ends.slots] for column in self._shown)):
+            if self._self_resets.add_ended(ends.obs, tuple(column[ends.slots] for column in self._last_obs)):
                 warnings.warn(
                     f"{self.name} seems to reset itself inside `step`: at each end of an episode so far it showed what a first observation "
                     f"looks like, and not just before. If so, the last observation, which learning needs, is lost: return it, and leave "
@@ -128,28 +128,28 @@ class GymnasiumEnv:
                 )
             begun[ends.slots] = acting[ends.slots]
         if begun.any():
-            self._suspicion.first(tuple(column[begun] for column in obs))
+            self._self_resets.add_first(tuple(column[begun] for column in obs))
 
     def set_parameters(self, values: Mapping[str, Tensor]) -> None:
-        """Takes none."""
+        """Raises EnvError for any parameter, because there are none."""
         if values:
             raise EnvError(f"{self.name} has no parameters; '{next(iter(values))}' cannot be set")
 
     def render(self, area: int) -> np.ndarray:
-        """Raises EnvError unless made with `render=True`, or where a package that draws is missing."""
+        """Returns an image of an area. Raises EnvError unless made with `render=True`, or if a package for drawing is missing."""
         return self._envs.render(area)
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Empty: a Gymnasium environment cannot be saved."""
+        """Returns an empty state: a Gymnasium environment cannot be saved."""
         return {}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Takes the empty state only."""
+        """Raises EnvError for any state but the empty one."""
         if state:
             raise EnvError(f"{self.name} cannot go back to a saved state (it has none; this one holds {', '.join(state)})")
 
     def close(self) -> None:
-        """Closes every copy."""
+        """Closes every environment."""
         self._envs.close()
 
     def _step(
@@ -165,28 +165,28 @@ class GymnasiumEnv:
             obs=obs,
             acting=self._acting,
             reward=reward,
-            group_reward=self._nothing,
+            group_reward=self._zero_rewards,
             terminated=terminated,
             truncated=truncated,
             ends=ends,
             action_mask=None,
-            area=self._area,
-            team=self._zeros,
-            group=self._alone,
+            area=self._areas,
+            team=self._teams,
+            group=self._no_group,
             success=success,
         )
         return {self.behavior: step}
 
-    def _columns(self, views: BatchedObs, agents: Tensor) -> tuple[Tensor, ...]:
-        columns = tuple([leaf.column(view) for leaf, view in zip(self._leaves, views, strict=True)])
-        for leaf, view, column in zip(self._leaves, views, columns, strict=True):
-            # A sum is cheap and misses no such number; finite ones that are very large may get here too.
-            if view.dtype.kind == "f" and not math.isfinite(column.sum()):
+    def _columns(self, observations: BatchedObs, agents: Tensor) -> tuple[Tensor, ...]:
+        columns = tuple([leaf.column(observation) for leaf, observation in zip(self._leaves, observations, strict=True)])
+        for leaf, observation, column in zip(self._leaves, observations, columns, strict=True):
+            # A sum is cheap and detects every NaN and infinity; very large finite numbers may overflow it too.
+            if observation.dtype.kind == "f" and not math.isfinite(column.sum()):
                 self._refuse(f"observation '{leaf.spec.name}'", column, agents)
         return columns
 
     def _refuse(self, what: str, column: Tensor, agents: Tensor) -> None:
-        """Raises NotFinite for the first number that is not; does nothing where all are and only their sum was not."""
+        """Raises NotFinite for the first number that is NaN or infinite; does nothing if only the sum overflowed."""
         bad = (~column.isfinite()).nonzero()
         if len(bad):
             agent, *index = bad[0].tolist()
@@ -196,11 +196,11 @@ class GymnasiumEnv:
 
 def _build(spec: EnvSpec, count: int, options: dict[str, Any]) -> SingleEnvs | VectorEnvs:
     options, name = dict(options), f"gymnasium:{spec.id}"
-    drawn = options.pop("render", False)
+    rendered = options.pop("render", False)
     try:
-        if (not drawn or spec.entry_point is None) and (native := _native(spec, count, options, drawn)):
+        if (not rendered or spec.entry_point is None) and (native := _native(spec, count, options, rendered)):
             return native
-        if drawn:
+        if rendered:
             modes = _render_modes(_creator(spec))
             if modes is not None and "rgb_array" not in modes:
                 has = ", ".join(modes) or "none"
@@ -211,12 +211,12 @@ def _build(spec: EnvSpec, count: int, options: dict[str, Any]) -> SingleEnvs | V
         raise
     except (gymnasium.error.Error, ImportError, TypeError) as error:
         raise EnvError(f"{name} cannot be made: {error}") from error
-    except Exception as error:  # whatever a user's environment does
+    except Exception as error:  # a user's environment may raise anything
         raise EnvError(f"{name} cannot be made: {exception_summary(error)}") from error
 
 
 def drawn_by(id: str) -> str | None:
-    """The module of the environment's class where it declares that it draws pictures, else None. Makes no environment."""
+    """Returns the module of the environment's class if it declares the render mode rgb_array, else None. Makes no environment."""
     try:
         creator = _creator(_spec(id))
     except (EnvError, gymnasium.error.Error, ImportError, AttributeError):
@@ -225,7 +225,7 @@ def drawn_by(id: str) -> str | None:
 
 
 def _render_modes(creator: Any) -> Sequence[str] | None:
-    """Those that an environment's class declares; None where nothing is known, as of a function that makes one."""
+    """Returns the render modes that an environment's class declares; None if unknown, for example for a factory function."""
     return getattr(creator, "metadata", {}).get("render_modes")
 
 
@@ -247,8 +247,8 @@ def _spec(id: str) -> EnvSpec:
         raise EnvError(f"Gymnasium knows no '{name}'{hint} (one of another package needs its module: gymnasium:module:Id-v0)") from error
 
 
-def _native(spec: EnvSpec, count: int, options: dict[str, Any], drawn: bool) -> SingleEnvs | VectorEnvs | None:
-    """The environment's own vector version where it is the only one, or acts in every area on every tick."""
+def _native(spec: EnvSpec, count: int, options: dict[str, Any], rendered: bool) -> SingleEnvs | VectorEnvs | None:
+    """Makes the environment's own vector version if it is the only version, or acts in every area on every tick; else returns None."""
     if spec.vector_entry_point is None or (spec.additional_wrappers and spec.entry_point is not None):
         return None
     creator = spec.vector_entry_point
@@ -257,7 +257,7 @@ def _native(spec: EnvSpec, count: int, options: dict[str, Any], drawn: bool) -> 
         options = {"autoreset_mode": AutoresetMode.SAME_STEP, **options}
     elif spec.entry_point is not None and creator is not CartPoleVectorEnv and _mode(creator) is not AutoresetMode.SAME_STEP:
         return None
-    if drawn:
+    if rendered:
         options = {**options, "render_mode": "rgb_array"}
     envs = gymnasium.make_vec(spec, count, vectorization_mode="vector_entry_point", **options)
     return adapted(envs, f"gymnasium:{spec.id}")

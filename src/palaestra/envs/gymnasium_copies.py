@@ -1,4 +1,4 @@
-"""Single Gymnasium environments, stepped one after the other, an area each."""
+"""Steps single Gymnasium environments one after the other, one for each area."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ from palaestra.envs.self_resets import ResetWatch, final_observation
 from palaestra.envs.spaces import observation_leaves, pick
 
 SUCCESS = "is_success"
-"""The key of an info that says whether an episode reached its aim, as robotics environments give it."""
+"""Info key for the success of an episode, as in robotics environments."""
 
-BatchedObs = tuple[np.ndarray, ...]  # one array a leaf, (N, ...), as the environment gives them
+BatchedObs = tuple[np.ndarray, ...]  # an array (N, ...) for each leaf, in the environment's own form
 
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """What happened to all copies; N of them, E ended."""
+    """Results of one tick of N environments, of which E ended an episode."""
 
     obs: BatchedObs
     reward: np.ndarray  # (N,)
     terminated: np.ndarray  # (N,) bool
     truncated: np.ndarray  # (N,) bool
     ended: np.ndarray  # (E,) int64, rising
-    last: BatchedObs  # (E, ...) last observations of the ended episodes; () where none ended
+    last: BatchedObs  # (E, ...) final observations of the ended episodes; () if none ended
     acting: np.ndarray | None = None  # (N,) bool: awaits an action; None: all do
-    success: np.ndarray | None = None  # (N,) float32: 1 or 0 where an episode ended and said so, else NaN; None: nothing was said
+    success: np.ndarray | None = None  # (N,) float32: 1 or 0 where an ended episode reports it, else NaN; None: nothing reported
 
 
 class SingleEnvs:
-    """Single environments. Gymnasium's own SyncVectorEnv also gathers every info, of which only those of ends are read here."""
+    """Steps a list of single environments. Faster than Gymnasium's SyncVectorEnv, because infos are read only at episode ends."""
 
     steady = True
 
     def __init__(self, envs: Sequence[gymnasium.Env], name: str) -> None:
-        """`name` is for messages."""
+        """`name` is for error messages."""
         self._envs, self._name = list(envs), name
         self.action_space, self.metadata = envs[0].action_space, envs[0].metadata
         self.leaves = observation_leaves(envs[0].observation_space)
@@ -47,21 +47,21 @@ class SingleEnvs:
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """Number of environments."""
         return len(self._envs)
 
     def reset(self, seed: int) -> BatchedObs:
-        """Starts every copy anew, each with a seed of its own."""
+        """Resets every environment, each with its own seed."""
         seeds = np.random.SeedSequence(seed).generate_state(len(self._envs)).tolist()
         return self._gather([env.reset(seed=seed)[0] for env, seed in zip(self._envs, seeds, strict=True)])
 
     def step(self, actions: np.ndarray) -> Tick:
-        """Steps every copy and resets those whose episode ended.
+        """Steps every environment and resets those whose episode ended.
 
-        Raises EnvError for one that resets itself and hides the last observation.
+        Raises EnvError for one that resets itself and hides its final observation.
         """
         for watch in self._watches:
-            watch.look_away()
+            watch.clear()
         steps = [env.step(action) for env, action in zip(self._envs, actions, strict=True)]
         obs, reward, terminated, truncated, infos = (list(column) for column in zip(*steps, strict=True))
         terminated, truncated = np.array(terminated, np.bool_).reshape(-1), np.array(truncated, np.bool_).reshape(-1)
@@ -75,7 +75,7 @@ class SingleEnvs:
         return Tick(self._gather(obs), rewards(reward, len(self._envs)), terminated, truncated, ended, last, success=success)
 
     def render(self, area: int) -> np.ndarray:
-        """A picture of one copy. Raises EnvError."""
+        """Returns an image of one environment. Raises EnvError if it cannot draw."""
         env = self._envs[area]
         if env.render_mode is None:
             raise EnvError("this environment draws nothing unless it is made with the option render=True")
@@ -85,15 +85,15 @@ class SingleEnvs:
             raise EnvError(f"area {area} cannot be drawn: {error}") from error
 
     def close(self) -> None:
-        """Closes every copy."""
+        """Closes every environment."""
         for env in self._envs:
             env.close()
 
     def _last(self, i: int, obs: Any, info: Any) -> Any:
-        """The last observation of copy `i`, whose `step` returned `obs` at an end.
+        """Returns the final observation of environment `i`, whose `step` returned `obs` at the end of an episode.
 
-        Where the info gives a last observation, `obs` may be the next episode's first. The copy is reset once more in any case: that also
-        starts the clocks of its wrappers anew.
+        If the info has a final observation, `obs` may be the next episode's first. The caller resets the environment in any case, which
+        also resets the clocks of its wrappers.
         """
         given = final_observation(info)
         if given is not None:
@@ -115,7 +115,7 @@ class SingleEnvs:
 
 
 def rewards(given: Any, count: int) -> np.ndarray:
-    """(N,) float32, also from rewards that are arrays of one number. Raises EnvError for other shapes."""
+    """Converts rewards to (N,) float32, also from arrays of one number each. Raises EnvError for other shapes."""
     array = np.array(given, np.float32)
     if array.size != count:
         raise EnvError(f"the environment gave rewards of shape {array.shape}; expected one number for each of {count} areas")
@@ -123,7 +123,7 @@ def rewards(given: Any, count: int) -> np.ndarray:
 
 
 def successes(ended: np.ndarray, infos: Sequence[Any], count: int) -> np.ndarray | None:
-    """`Tick.success` from the info of each ended episode."""
+    """Returns `Tick.success` from the info of each ended episode."""
     told = {i: info[SUCCESS] for i, info in zip(ended, infos, strict=True) if isinstance(info, dict) and info.get(SUCCESS) is not None}
     if not told:
         return None

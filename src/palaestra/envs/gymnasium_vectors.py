@@ -1,7 +1,7 @@
-"""Gymnasium's vector environments, an area for each of their environments.
+"""Adapts Gymnasium's vector environments, with an area for each of their environments.
 
-They restart an episode in one of three ways, which `metadata["autoreset_mode"]` names: on the tick that it ends
-(SAME_STEP), on the next tick, whose action is then ignored (NEXT_STEP), or when they are told to (DISABLED).
+`metadata["autoreset_mode"]` names when they restart an episode: on the tick on which it ends (SAME_STEP), on the next tick, whose
+action is then ignored (NEXT_STEP), or when the caller resets it (DISABLED).
 """
 
 from __future__ import annotations
@@ -19,39 +19,39 @@ from palaestra.envs.spaces import observation_leaves, pick
 
 
 class VectorEnvs:
-    """What the three ways have in common."""
+    """Base class of the adapters for the three autoreset modes."""
 
     steady = True
-    """Every area acts on every tick."""
+    """Whether every area acts on every tick."""
 
     def __init__(self, envs: VectorEnv, name: str) -> None:
-        """`name` is for messages."""
+        """`name` is for error messages."""
         self._envs, self._name = envs, name
         self.action_space, self.metadata = envs.single_action_space, envs.metadata
         self.leaves = observation_leaves(envs.single_observation_space)
 
     @property
     def count(self) -> int:
-        """How many environments there are."""
+        """Number of environments."""
         return self._envs.num_envs
 
     def reset(self, seed: int) -> BatchedObs:
-        """Starts every environment anew."""
+        """Resets every environment."""
         return self._split(self._envs.reset(seed=seed)[0])
 
     def step(self, actions: np.ndarray) -> Tick:
-        """One tick. Raises EnvError for one that does not restart episodes in the way it names."""
+        """Simulates one tick. Raises EnvError if the environment does not follow its autoreset mode."""
         raise NotImplementedError
 
     def render(self, area: int) -> np.ndarray:
-        """A picture of one environment. Raises EnvError."""
+        """Returns an image of one environment. Raises EnvError if it cannot draw."""
         frames = None if self._envs.render_mode is None else self._envs.render()
         if frames is None:
             raise EnvError("this environment draws nothing unless it is made with the option render=True")
         return np.array(frames[area], np.uint8)
 
     def close(self) -> None:
-        """Closes it."""
+        """Closes the vector environment."""
         self._envs.close()
 
     def _step(self, actions: np.ndarray) -> tuple[BatchedObs, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
@@ -64,10 +64,10 @@ class VectorEnvs:
 
 
 class SameStep(VectorEnvs):
-    """Restarts an episode on the tick it ends, and gives the last observation in its infos."""
+    """Adapts environments that restart an episode on the tick on which it ends and return its final observation in the infos."""
 
     def step(self, actions: np.ndarray) -> Tick:
-        """One tick."""
+        """Simulates one tick."""
         obs, reward, terminated, truncated, infos = self._step(actions)
         ended = np.flatnonzero(terminated | truncated)
         last, success = (), None
@@ -77,7 +77,7 @@ class SameStep(VectorEnvs):
         return Tick(obs, reward, terminated, truncated, ended, last, success=success)
 
     def _last(self, infos: dict[str, Any], ended: np.ndarray) -> BatchedObs:
-        """Infos have an object an environment, or are batched as observations are."""
+        """Returns the final observations, which infos hold as an array of objects or batched like observations."""
         final = next((infos[key] for key in FINAL_KEYS if key in infos), None)
         if final is None:
             raise EnvError(
@@ -91,7 +91,7 @@ class SameStep(VectorEnvs):
 
 
 class NextStep(VectorEnvs):
-    """Restarts an episode on the tick after it ends. Its area does not act on the tick of the end: its action would be ignored."""
+    """Adapts environments that restart an episode on the next tick. The area does not act until then: its action would be ignored."""
 
     steady = False
 
@@ -100,12 +100,12 @@ class NextStep(VectorEnvs):
         self._ended = np.zeros(envs.num_envs, np.bool_)
 
     def reset(self, seed: int) -> BatchedObs:
-        """Starts every environment anew."""
+        """Resets every environment."""
         self._ended[:] = False
         return super().reset(seed)
 
     def step(self, actions: np.ndarray) -> Tick:
-        """One tick."""
+        """Simulates one tick."""
         obs, reward, terminated, truncated, infos = self._step(actions)
         now = terminated | truncated
         wrong = np.flatnonzero(now & self._ended)
@@ -119,39 +119,39 @@ class NextStep(VectorEnvs):
                 f"{self._name} names NEXT_STEP as its autoreset mode, but its infos have '{given[0]}', as of mode SAME_STEP. "
                 f"Name the mode that it has in metadata['autoreset_mode']"
             )
-        reward[self._ended] = 0  # belongs to no decision
+        reward[self._ended] = 0  # the reward of a reset belongs to no decision
         self._ended = now
         ended = np.flatnonzero(now)
         if not len(ended):
             return Tick(obs, reward, terminated, truncated, ended, ())
-        last = tuple([view[ended] for view in obs])
+        last = tuple([column[ended] for column in obs])
         return Tick(obs, reward, terminated, truncated, ended, last, ~now, _success(infos, ended, self.count))
 
 
 class Disabled(VectorEnvs):
-    """Restarts episodes when it is told to, by `reset(options={"reset_mask": mask})`."""
+    """Adapts environments that the caller restarts, with `reset(options={"reset_mask": mask})`."""
 
     def __init__(self, envs: VectorEnv, name: str) -> None:
         super().__init__(envs, name)
-        self._trusted = False
+        self._mask_checked = False
 
     def step(self, actions: np.ndarray) -> Tick:
-        """One tick, and a reset of the environments whose episodes ended."""
+        """Simulates one tick and resets the environments whose episodes ended."""
         obs, reward, terminated, truncated, infos = self._step(actions)
         mask = terminated | truncated
         ended = np.flatnonzero(mask)
         if not len(ended):
             return Tick(obs, reward, terminated, truncated, ended, ())
-        last, success = tuple([view[ended] for view in obs]), _success(infos, ended, self.count)
-        others = None if self._trusted or mask.all() else tuple([view[~mask] for view in obs])
+        last, success = tuple([column[ended] for column in obs]), _success(infos, ended, self.count)
+        others = None if self._mask_checked or mask.all() else tuple([column[~mask] for column in obs])
         obs = self._split(self._envs.reset(options={"reset_mask": mask.copy()})[0])
         if others is not None:
-            self._check(others, tuple([view[~mask] for view in obs]))
+            self._check(others, tuple([column[~mask] for column in obs]))
         return Tick(obs, reward, terminated, truncated, ended, last, success=success)
 
     def _check(self, before: BatchedObs, after: BatchedObs) -> None:
-        """Once: a `reset` that does not know masks would break off the episodes of all areas."""
-        self._trusted = True
+        """Checks once that `reset` supports masks: otherwise it would interrupt the episodes of all areas."""
+        self._mask_checked = True
         if not all(np.array_equal(one, other) for one, other in zip(before, after, strict=True)):
             raise EnvError(
                 f"{self._name} names DISABLED as its autoreset mode, but reset(options={{'reset_mask': mask}}) also changed environments "
@@ -160,12 +160,12 @@ class Disabled(VectorEnvs):
 
 
 class CartPole(VectorEnvs):
-    """Gymnasium's own restarts on the tick after the end, swallowing an action; here it is told that nothing ended."""
+    """Adapts Gymnasium's vectorized CartPole, which restarts on the next tick: resets its state directly, so that every tick acts."""
 
     _envs: CartPoleVectorEnv
 
     def step(self, actions: np.ndarray) -> Tick:
-        """One tick."""
+        """Simulates one tick."""
         envs = self._envs
         obs, reward, terminated, truncated, _ = envs.step(actions)
         ended = np.flatnonzero(envs.prev_done)
@@ -181,8 +181,8 @@ class CartPole(VectorEnvs):
 
 
 def adapted(envs: VectorEnv, name: str) -> VectorEnvs | SingleEnvs:
-    """The adapter for the way in which a vector environment restarts episodes. Raises EnvError where it does not name one."""
-    if type(envs) is SyncVectorEnv:  # its environments one by one: nothing is waited for, and ones that reset themselves are noticed
+    """Returns the adapter for a vector environment's autoreset mode. Raises EnvError if its metadata names none."""
+    if type(envs) is SyncVectorEnv:  # stepped one by one: as fast, and environments that reset themselves are detected
         return SingleEnvs(envs.envs, name)
     if type(envs) is CartPoleVectorEnv:
         return CartPole(envs, name)
@@ -199,7 +199,7 @@ def adapted(envs: VectorEnv, name: str) -> VectorEnvs | SingleEnvs:
 
 
 def _success(infos: Any, ended: np.ndarray, count: int) -> np.ndarray | None:
-    """From infos that are batched, or hold a dictionary an environment."""
+    """Returns `Tick.success` from batched infos, or from an array with a dictionary for each environment."""
     if isinstance(infos, np.ndarray):
         return successes(ended, [infos[i] for i in ended], count)
     values = infos.get(SUCCESS) if isinstance(infos, dict) else None

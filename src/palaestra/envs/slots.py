@@ -1,4 +1,4 @@
-"""Agents that come and go: their ids become rows of a table that stays."""
+"""Assigns agents that come and go to the rows of a table."""
 
 from __future__ import annotations
 
@@ -15,30 +15,28 @@ FREE = -1
 
 
 class Slots:
-    """Agent ids in, row numbers out, a whole tick at a time.
+    """Maps agent ids to row numbers, for all agents of a tick at once.
 
-    On each tick first `seat` every id that the tick speaks of, those that end and those that
-    decide together, then let those `leave` that ended and do not decide as well. A newcomer is
-    so never seated in a slot whose episode closes on the same tick.
+    On each tick, first `assign` the ids of all agents that ended or ask for an action, then `release` those that ended without asking.
+    A new agent is thus never assigned to a slot whose episode ends on the same tick.
     """
 
     def __init__(self, size: int = 0) -> None:
         self.agent: Ids = np.full(size, FREE, np.int64)  # (S,) the id in each slot; -1: free
 
     def __len__(self) -> int:
-        """S, free slots included; never shrinks."""
+        """Returns S, the number of slots including free ones, which never shrinks."""
         return len(self.agent)
 
     @property
     def taken(self) -> NDArray[np.bool_]:
-        """(S,) whether an agent sits there."""
+        """Whether each slot has an agent, (S,)."""
         return self.agent != FREE
 
-    def seat(self, ids: Ids) -> Ids:
-        """The slot of each id, (N,). Newcomers take the lowest free slots, in the order of their ids.
+    def assign(self, ids: Ids) -> Ids:
+        """Returns the slot of each id, (N,). New agents get the lowest free slots, in the order of their ids.
 
-        Where too few are free, slots double. An id that stands there twice (an end and a decision) has one slot.
-        Raises EnvError for a negative id.
+        If too few are free, the number of slots doubles. An id may occur twice (an end and a decision). Raises EnvError for a negative id.
         """
         if len(ids) == 0:
             return np.zeros(0, np.int64)
@@ -52,13 +50,13 @@ class Slots:
             self.agent[slots] = unique
         return slots[back]
 
-    def leave(self, ids: Ids) -> None:
-        """Frees the slots of these agents; an id without one is passed over."""
+    def release(self, ids: Ids) -> None:
+        """Frees the slots of these agents; ids without a slot are ignored."""
         slots = self._find(np.asarray(ids, np.int64))
         self.agent[slots[slots != FREE]] = FREE
 
     def _find(self, ids: Ids) -> Ids:
-        """The slot of each id, -1 where it has none."""
+        """Returns the slot of each id, -1 if it has none."""
         if len(self) == 0:
             return np.full(len(ids), FREE, np.int64)
         order = np.argsort(self.agent)
@@ -67,7 +65,7 @@ class Slots:
         return slots
 
     def _free(self, count: int) -> Ids:
-        """The lowest free slots, after making more where there are too few."""
+        """Returns the lowest free slots, after adding slots if there are too few."""
         missing = count - int((self.agent == FREE).sum())
         if missing > 0:
             size = max(1, len(self))

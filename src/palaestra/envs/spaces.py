@@ -1,8 +1,7 @@
-"""Gymnasium's spaces as our specs, and their arrays as our columns.
+"""Converts Gymnasium's spaces to specs, and their arrays to columns.
 
-An observation space has leaves (a plain space has one, a Dict or Tuple one for each
-entry), each of which becomes one observation; an action space becomes continuous
-numbers or discrete branches.
+Each leaf of an observation space becomes one observation: a plain space has one leaf, a Dict or Tuple one for each entry. An action
+space becomes continuous actions or discrete branches.
 """
 
 from __future__ import annotations
@@ -22,62 +21,62 @@ from palaestra.core.errors import EnvError
 from palaestra.core.specs import ActionSpec, ObsSpec, RawObs
 from palaestra.core.timestep import Action
 
-MAX_CHANNELS = 4  # a uint8 array with a last axis longer than this may have its channels first
+MAX_CHANNELS = 4  # an image with a longer last axis may have its channels first
 
 
 @dataclass(frozen=True)
 class Vector:
-    """Numbers of any shape, flattened."""
+    """An array of numbers, flattened."""
 
     path: tuple[Hashable, ...]
     spec: ObsSpec
 
     def column(self, values: np.ndarray) -> Tensor:
-        """(N, *spec.shape) float32 in memory of its own, from N batched values."""
+        """Converts N batched values to a new tensor (N, *spec.shape) float32."""
         return torch.from_numpy(np.array(values, np.float32, order="C").reshape(len(values), -1))
 
 
 @dataclass(frozen=True)
 class OneHot:
-    """Integers, each as a one-hot; they stand one after the other."""
+    """Integers, converted to concatenated one-hots."""
 
     path: tuple[Hashable, ...]
     spec: ObsSpec
-    offset: np.ndarray  # what turns each integer into its place in the row
+    offset: np.ndarray  # added to each integer to give its index in the row
 
     def column(self, values: np.ndarray) -> Tensor:
-        """(N, sum of sizes) of zeros and ones."""
+        """Converts N batched values to zeros and ones, (N, sum of sizes)."""
         places = np.reshape(values, (len(values), -1)).astype(np.int64) + self.offset
         return torch.zeros(len(values), *self.spec.shape).scatter_(1, torch.from_numpy(places), 1.0)
 
 
 @dataclass(frozen=True)
 class Image:
-    """A picture, as channels, height, width within 0..1."""
+    """An image, converted to (C, H, W) within 0..1."""
 
     path: tuple[Hashable, ...]
     spec: ObsSpec
-    channels: int | None  # axis of the channels in one picture, or None where it is gray
+    channels: int | None  # channel axis of one image, or None if it has none
     scale: float
 
     def column(self, values: np.ndarray) -> Tensor:
-        """(N, C, H, W) in memory of its own."""
+        """Converts N batched images to a new tensor (N, C, H, W)."""
         image = torch.from_numpy(np.require(values, requirements="W"))
         image = image.unsqueeze(1) if self.channels is None else image.movedim(self.channels + 1, 1)
         return image.to(torch.float32, copy=True, memory_format=torch.contiguous_format).mul_(self.scale)
 
 
 Leaf: TypeAlias = Vector | OneHot | Image
-"""One array of an observation: the `path` of keys that leads to it, and how it becomes a column."""
+"""One array of an observation: the `path` of keys to it, and its conversion to a column."""
 
 
 def pick(leaf: Leaf, observation: Any) -> Any:
-    """The leaf's part of an observation, batched or single."""
+    """Returns the leaf's part of an observation, batched or single."""
     return reduce(getitem, leaf.path, observation)
 
 
 def observation_leaves(space: spaces.Space, path: tuple[Hashable, ...] = ()) -> list[Leaf]:
-    """Raises EnvError for a space that has no column."""
+    """Returns the leaves of an observation space. Raises EnvError for an unsupported space."""
     if isinstance(space, spaces.Dict):
         return _leaves_of(space.spaces.items(), path)
     if isinstance(space, spaces.Tuple):
@@ -109,7 +108,7 @@ def _one_hot(path: tuple[Hashable, ...], name: str, sizes: np.ndarray, start: np
 
 
 def _image(path: tuple[Hashable, ...], name: str, space: spaces.Box) -> Image | None:
-    """None where the box is no picture."""
+    """Returns an Image leaf, or None if the box is no image."""
     is_uint8 = space.dtype == np.uint8
     if len(space.shape) == 2 and is_uint8:
         return Image(path, ObsSpec(name, (1, *space.shape), raw=RawObs(space.shape, scale=1 / 255)), None, 1 / 255)
@@ -125,7 +124,7 @@ def _image(path: tuple[Hashable, ...], name: str, space: spaces.Box) -> Image | 
 
 
 class Continuous:
-    """A Box: our -1..1 is its low..high; numbers beyond are clipped."""
+    """Converts actions within -1..1 to the low..high of a Box; larger ones are clipped."""
 
     def __init__(self, space: spaces.Box) -> None:
         low, high = space.low.astype(np.float64), space.high.astype(np.float64)
@@ -136,14 +135,14 @@ class Continuous:
         self._middle, self._half = low / 2 + high / 2, high / 2 - low / 2
 
     def batch(self, action: Action) -> np.ndarray:
-        """(N, *shape) in the space's dtype, from N rows."""
+        """Converts N rows to an array (N, *shape) in the space's dtype."""
         values = action.continuous.cpu().numpy()
         values = self._middle + self._half * values.reshape(len(values), *self._shape)
         return np.clip(values, self._low, self._high).astype(self._dtype, copy=False)
 
 
 class Branches:
-    """Integers of one shape; each is a branch."""
+    """Converts discrete branches to integers of a shape."""
 
     def __init__(self, sizes: np.ndarray, start: np.ndarray | int, dtype: Any) -> None:
         starts = tuple(np.broadcast_to(start, sizes.shape).ravel().tolist())
@@ -151,13 +150,13 @@ class Branches:
         self._shape, self._start, self._dtype = sizes.shape, start, dtype
 
     def batch(self, action: Action) -> np.ndarray:
-        """(N, *shape) in the space's dtype, from N rows."""
+        """Converts N rows to an array (N, *shape) in the space's dtype."""
         values = action.discrete.cpu().numpy()
         return (values.reshape(len(values), *self._shape) + self._start).astype(self._dtype, copy=False)
 
 
 def actions_of(space: spaces.Space) -> Continuous | Branches:
-    """Raises EnvError for a space that no policy of ours answers."""
+    """Returns the conversion for an action space. Raises EnvError for an unsupported space."""
     if isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating):
         if not space.is_bounded():
             raise EnvError(

@@ -1,4 +1,4 @@
-"""An environment on the CPU for a policy on an accelerator."""
+"""Connects an environment on the CPU to a policy on an accelerator."""
 
 from __future__ import annotations
 
@@ -16,83 +16,83 @@ from palaestra.envs.base import BehaviorFacts, Env, Interruptible, Measures, Run
 
 
 class Transfer:
-    """Shows an environment's tables on another device, and takes actions from there; each tick waits for it once."""
+    """Wraps an environment: moves its tables to another device and actions back. Each tick waits for that device once."""
 
     def __init__(self, env: Env, device: torch.device) -> None:
         self._env, self.device = env, device
-        self.behind = env
-        """The environment."""
+        self.wrapped = env
+        """The wrapped environment."""
         self.num_areas: int = env.num_areas
         self.parameters: Mapping[str, float] = env.parameters
 
     @property
     def behaviors(self) -> Mapping[str, BehaviorSpec]:
-        """Those of the environment, which may gain names."""
+        """The environment's behaviors, which may gain names."""
         return self._env.behaviors
 
     def reset(self, seed: int) -> dict[str, TimeStep]:
-        """As the environment."""
+        """Resets the environment."""
         return {name: to_device(step, self.device) for name, step in self._env.reset(seed).items()}
 
     def step(self, actions: Mapping[str, Action]) -> dict[str, TimeStep]:
-        """As the environment."""
+        """Steps the environment."""
         there = self._env.device
         on_its_device = {name: Action(a.continuous.to(there), a.discrete.to(there)) for name, a in actions.items()}
         return {name: to_device(step, self.device) for name, step in self._env.step(on_its_device).items()}
 
     def set_parameters(self, values: Mapping[str, Tensor]) -> None:
-        """As the environment."""
+        """Sets the environment's parameters."""
         there = self._env.device
         self._env.set_parameters({name: value.to(there) for name, value in values.items()})
 
     def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
-        """As the environment, on its own device; None where it has no rule."""
+        """Returns the actions of the environment's heuristic, on its own device; None if it has none."""
         ask = getattr(self._env, "heuristic", None)
         return None if ask is None else ask(behavior, slots)
 
     def render(self, area: int) -> np.ndarray:
-        """As the environment."""
+        """Returns an image of one area."""
         return self._env.render(area)
 
     def state_dict(self) -> dict[str, Tensor]:
-        """As the environment."""
+        """Returns the environment's state."""
         return self._env.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """As the environment."""
+        """Restores the environment's state."""
         self._env.load_state_dict(state)
 
     def take_measurements(self) -> list[Measurement]:
-        """As the environment; none where it measures nothing."""
+        """Returns the environment's measurements, if it has any."""
         return self._env.take_measurements() if isinstance(self._env, Measures) else []
 
     def training_starts(self, facts: TrainingFacts) -> None:
-        """Passed on to an environment that listens."""
+        """Passes the facts to an environment that accepts them."""
         if isinstance(self._env, RunAware):
             self._env.training_starts(facts)
 
     def behavior_joins(self, facts: BehaviorFacts) -> None:
-        """Passed on to an environment that listens."""
+        """Passes the facts to an environment that accepts them."""
         if isinstance(self._env, RunAware):
             self._env.behavior_joins(facts)
 
     def interrupt(self) -> None:
-        """As the environment, where it waits."""
+        """Interrupts the environment, if it supports that."""
         if isinstance(self._env, Interruptible):
             self._env.interrupt()
 
     def abandon(self) -> None:
-        """As the environment, where it waits."""
+        """Ends the environment's processes, if it has any."""
         if isinstance(self._env, Interruptible):
             self._env.abandon()
 
     def close(self) -> None:
-        """As the environment."""
+        """Closes the environment."""
         self._env.close()
 
 
 def to_device(step: TimeStep, device: torch.device) -> TimeStep:
-    """The table on a device, with a row for every slot among its ends, as accelerators have them."""
+    """Moves a table to a device. Its final observations get a row for every slot, as on accelerators."""
     finals = tuple(now.index_copy(0, step.ends.slots, last) for now, last in zip(step.obs, step.ends.obs, strict=True))
     slots = torch.arange(len(step.reward), device=device)
     return TimeStep(

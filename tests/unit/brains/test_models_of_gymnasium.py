@@ -99,7 +99,7 @@ NESTED = spaces.Dict(arm=spaces.Tuple((spaces.Discrete(3, start=1), VECTOR)), ey
     ids=str,
 )
 def test_an_exported_model_earns_by_hand_what_evaluate_says(seen: spaces.Space, done: spaces.Space, tmp_path: Path):
-    env = GymnasiumEnv.around(Acts(seen, done))
+    env = GymnasiumEnv.wrap(Acts(seen, done))
     policy = exported(env.behaviors["Acts"], tmp_path)
     said = evaluate(env, {"Acts": policy}, 3, deterministic=True, seed=7)["Acts"].returns
     seed = int(np.random.SeedSequence(7).generate_state(1)[0])
@@ -108,7 +108,7 @@ def test_an_exported_model_earns_by_hand_what_evaluate_says(seen: spaces.Space, 
 
 def test_unity_gets_numbers_within_minus_1_and_1_and_choices_from_0(tmp_path: Path):
     box = spaces.Box(np.array([100, -7], np.float32), np.array([200, 9], np.float32))
-    policy = exported(GymnasiumEnv.around(Acts(VECTOR, box)).behaviors["Acts"], tmp_path)
+    policy = exported(GymnasiumEnv.wrap(Acts(VECTOR, box)).behaviors["Acts"], tmp_path)
     session = onnxruntime.InferenceSession(tmp_path / "model.onnx")
     for name in ("continuous_actions", "deterministic_continuous_actions"):
         assert np.abs(session.run([name], {"obs_0": np.ones((50, 3), np.float32)})[0]).max() <= 1
@@ -123,13 +123,13 @@ def test_unity_gets_numbers_within_minus_1_and_1_and_choices_from_0(tmp_path: Pa
 
 
 def test_a_box_of_minus_1_to_1_needs_no_bounds(tmp_path: Path):
-    policy = exported(GymnasiumEnv.around(Acts(VECTOR, spaces.Box(-1, 1, (2,)))).behaviors["Acts"], tmp_path)
+    policy = exported(GymnasiumEnv.wrap(Acts(VECTOR, spaces.Box(-1, 1, (2,)))).behaviors["Acts"], tmp_path)
     assert policy.action_bounds is None
 
 
 @pytest.fixture(scope="module")
 def nested(tmp_path_factory: pytest.TempPathFactory) -> Policy:
-    return exported(GymnasiumEnv.around(Acts(NESTED, spaces.Discrete(2))).behaviors["Acts"], tmp_path_factory.mktemp("nested"))
+    return exported(GymnasiumEnv.wrap(Acts(NESTED, spaces.Discrete(2))).behaviors["Acts"], tmp_path_factory.mktemp("nested"))
 
 
 def test_observations_may_be_given_by_name(nested: Policy):
@@ -169,7 +169,7 @@ def test_observations_that_do_not_fit_are_named_as_the_environment_names_them(ne
     "notes", ["{", "[]", '{"observations": [{}]}', '{"actions": {"low": 3}}', '{"actions": {"low": [0, 0], "high": [1]}}']
 )
 def test_notes_that_are_damaged_do_not_hinder_playing(notes: str, tmp_path: Path):
-    env = GymnasiumEnv.around(Acts(VECTOR, spaces.Box(0, 5, (2,), np.float32)))
+    env = GymnasiumEnv.wrap(Acts(VECTOR, spaces.Box(0, 5, (2,), np.float32)))
     exported(env.behaviors["Acts"], tmp_path)
     model = onnx.load(str(tmp_path / "model.onnx"))
     onnx.helper.set_model_props(model, {"palaestra": notes})

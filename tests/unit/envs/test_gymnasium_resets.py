@@ -120,7 +120,7 @@ def ticks_shown(steps: list[TimeStep]) -> list[float]:
 
 @pytest.mark.parametrize("make", [ResetsItself, lambda: ResetsWhatItWraps(Counts())])
 def test_an_environment_that_resets_itself_in_step_is_refused_at_its_first_end(make):
-    env = GymnasiumEnv.around([make(), make()])
+    env = GymnasiumEnv.wrap([make(), make()])
     play(env, LENGTH - 1)
     with pytest.raises(EnvError, match=r"resets itself inside `step`.*the last one.*is lost.*Leave out the call of `reset`.*final_obs"):
         act(env)
@@ -128,38 +128,38 @@ def test_an_environment_that_resets_itself_in_step_is_refused_at_its_first_end(m
 
 def test_one_that_resets_itself_is_refused_behind_a_wrapper_that_changes_observations():
     made = TransformObservation(ResetsItself(), lambda view: -view, Counts.observation_space)
-    env = GymnasiumEnv.around(made)
+    env = GymnasiumEnv.wrap(made)
     with pytest.raises(EnvError, match="resets itself inside `step`"):
         play(env, LENGTH)
 
 
 def test_environments_of_a_vector_environment_that_reset_themselves_are_refused():
-    env = GymnasiumEnv.around(SyncVectorEnv([ResetsItself] * 2))
+    env = GymnasiumEnv.wrap(SyncVectorEnv([ResetsItself] * 2))
     with pytest.raises(EnvError, match="resets itself inside `step`"):
         play(env, LENGTH)
 
 
 @pytest.mark.parametrize("key", ["final_obs", "final_observation", "terminal_observation"])
 def test_the_last_observation_is_taken_from_the_info_where_it_is_there(key: str):
-    steps = play(GymnasiumEnv.around(ResetsItselfAndSaysWhatWasLast(key)), 2 * LENGTH)
+    steps = play(GymnasiumEnv.wrap(ResetsItselfAndSaysWhatWasLast(key)), 2 * LENGTH)
     assert [step.ends.obs[0][0, 0].item() for step in steps if len(step.ends.slots)] == [LENGTH, LENGTH]
     assert ticks_shown(steps) == [0, 1, 2, 0, 1, 2, 0]
 
 
 def test_an_environment_that_resets_itself_but_returns_the_last_observation_is_welcome():
-    steps = play(GymnasiumEnv.around(ResetsItselfButReturnsTheLast()), LENGTH)
+    steps = play(GymnasiumEnv.wrap(ResetsItselfButReturnsTheLast()), LENGTH)
     assert steps[-1].ends.obs[0][0, 0] == LENGTH
 
 
 def test_gymnasiums_autoreset_wrapper_changes_nothing():
-    wrapped, plain = (play(GymnasiumEnv.around(made), 2 * LENGTH) for made in (Autoreset(Counts()), Counts()))
+    wrapped, plain = (play(GymnasiumEnv.wrap(made), 2 * LENGTH) for made in (Autoreset(Counts()), Counts()))
     for one, other in zip(wrapped, plain, strict=True):
         assert torch.equal(one.obs[0], other.obs[0])
         assert torch.equal(one.ends.obs[0], other.ends.obs[0])
 
 
 def test_one_that_begins_anew_without_reset_is_warned_of_once():
-    env = GymnasiumEnv.around([BeginsAnewByOtherMeans() for _ in range(4)])
+    env = GymnasiumEnv.wrap([BeginsAnewByOtherMeans() for _ in range(4)])
     with pytest.warns(UserWarning, match=r"environment BeginsAnewByOtherMeans seems to reset itself inside `step`") as told:
         play(env, 20 * LENGTH)
     assert len(told) == 1
@@ -181,7 +181,7 @@ def test_gymnasiums_own_environments_are_not_suspected(name: str):
 
 def test_a_copy_of_a_watched_environment_resets_itself_and_not_the_original():
     made = Counts()
-    GymnasiumEnv.around(made).reset(0)
+    GymnasiumEnv.wrap(made).reset(0)
     made.step(0)
     copy.deepcopy(made).reset()
     assert made.tick == 1
@@ -189,7 +189,7 @@ def test_a_copy_of_a_watched_environment_resets_itself_and_not_the_original():
 
 @pytest.mark.parametrize("mode", list(AutoresetMode))
 def test_every_autoreset_mode_shows_the_same_episodes(mode: AutoresetMode):
-    env = GymnasiumEnv.around(Vectors(2, mode))
+    env = GymnasiumEnv.wrap(Vectors(2, mode))
     steps = play(env, 9)
     asked = [step for step in steps if bool(step.acting[0])]
     assert [tuple(step.obs[0][0].tolist()) for step in asked][:7] == [(0, 0), (1, 0), (2, 0), (0, 1), (1, 1), (2, 1), (0, 2)]
@@ -201,11 +201,11 @@ def test_every_autoreset_mode_shows_the_same_episodes(mode: AutoresetMode):
 
 @pytest.mark.parametrize("mode", list(AutoresetMode))
 def test_every_autoreset_mode_keeps_the_contract_of_environments(mode: AutoresetMode):
-    check_env(GymnasiumEnv.around(Vectors(3, mode)), ticks=30)
+    check_env(GymnasiumEnv.wrap(Vectors(3, mode)), ticks=30)
 
 
 def test_a_restarting_tick_earns_nothing():
-    env = GymnasiumEnv.around(Vectors(1, AutoresetMode.NEXT_STEP))
+    env = GymnasiumEnv.wrap(Vectors(1, AutoresetMode.NEXT_STEP))
     assert [step.reward.item() for step in play(env, 4)] == [0, 1, 1, 1, 0]
 
 
@@ -248,11 +248,11 @@ class ResetsAll(Mislabeled):
 @pytest.mark.parametrize("says", [None, "Sometimes"])
 def test_a_vector_environment_that_does_not_name_its_mode_is_refused_with_the_modes(says):
     with pytest.raises(EnvError, match=r"metadata\['autoreset_mode'\].*SAME_STEP"):
-        GymnasiumEnv.around(Mislabeled(says))
+        GymnasiumEnv.wrap(Mislabeled(says))
 
 
 def test_a_mode_may_be_named_by_its_value():
-    assert GymnasiumEnv.around(Mislabeled("SameStep")).num_areas == 2
+    assert GymnasiumEnv.wrap(Mislabeled("SameStep")).num_areas == 2
 
 
 @pytest.mark.parametrize(
@@ -266,12 +266,12 @@ def test_a_mode_may_be_named_by_its_value():
 )
 def test_a_vector_environment_that_does_otherwise_than_it_says_is_refused_with_the_reason(made: VectorEnv, reason: str):
     with pytest.raises(EnvError, match=reason):
-        play(GymnasiumEnv.around(made), 2 * LENGTH)
+        play(GymnasiumEnv.wrap(made), 2 * LENGTH)
 
 
 @pytest.mark.parametrize("made", [*(Vectors(2, mode) for mode in AutoresetMode), [Counts(), Counts()]])
 def test_whether_an_episode_was_successful_is_told_at_its_end(made):
-    steps = play(GymnasiumEnv.around(made), 8)
+    steps = play(GymnasiumEnv.wrap(made), 8)
     assert all(step.success is None for step in steps if not len(step.ends.slots))
     assert [step.success.tolist() for step in steps if step.success is not None] == [[1, 1], [0, 0]]
 
@@ -285,7 +285,7 @@ class OddNumbers(Counts):
 
 
 def test_rewards_and_flags_may_be_arrays_of_one_number():
-    step = play(GymnasiumEnv.around([OddNumbers(), OddNumbers()]), LENGTH)[-1]
+    step = play(GymnasiumEnv.wrap([OddNumbers(), OddNumbers()]), LENGTH)[-1]
     assert step.reward.tolist() == [1, 1]
     assert step.terminated.tolist() == [True, True]
 
@@ -298,4 +298,4 @@ class ManyRewards(Counts):
 
 def test_several_rewards_for_one_agent_are_refused():
     with pytest.raises(EnvError, match=r"rewards of shape \(2, 3\); expected one number for each of 2 areas"):
-        play(GymnasiumEnv.around([ManyRewards(), ManyRewards()]), 1)
+        play(GymnasiumEnv.wrap([ManyRewards(), ManyRewards()]), 1)

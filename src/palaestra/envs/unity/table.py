@@ -153,7 +153,7 @@ class BehaviorTable:
         return (self._key_number(arrival) << 32) | arrival.infos.id
 
     def _add_agents(self, arrival: Arrival) -> None:
-        slots = self._slots.seat(self._ids(arrival))
+        slots = self._slots.assign(self._ids(arrival))
         more = len(self._slots) - len(self._last_messages)
         if more > 0:
             self._last_messages = np.pad(self._last_messages, (0, more))
@@ -198,7 +198,7 @@ class BehaviorTable:
 
     def _leave(self, ids: Ids) -> None:
         if len(ids):
-            self._slots.leave(ids)
+            self._slots.release(ids)
             for number in np.unique(ids >> 32).tolist():
                 self._agents[number].leave(ids[ids >> 32 == number] & _ID)
 

@@ -43,7 +43,7 @@ class Parameters:
         """
         self._env, self._forms = env, dict(forms or {})
         self._seed, self._games_seed = seed, seed if games_seed is None else games_seed
-        behind = env.behind if isinstance(env, Transfer) else env
+        behind = env.wrapped if isinstance(env, Transfer) else env
         self._draws = behind if isinstance(behind, SamplesParameters) else None
         self._queue: QueuesParameters = behind if isinstance(behind, QueuesParameters) else Queue(env)
         self._streams: dict[str, Stream] = {}
@@ -143,7 +143,7 @@ class Parameters:
 
 def misfits(env: Env, forms: Mapping[str, Parameter] | None) -> Iterator[tuple[tuple[str | int, ...], str]]:
     """Path in the settings, and a sentence, of each value that an environment does not take. Games take anything."""
-    if isinstance(env.behind if isinstance(env, Transfer) else env, SamplesParameters):
+    if isinstance(env.wrapped if isinstance(env, Transfer) else env, SamplesParameters):
         return
     for name, form in (forms or {}).items():
         for lesson in range(lessons_of(form)):

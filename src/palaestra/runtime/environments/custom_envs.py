@@ -99,7 +99,7 @@ def _around(given: Any) -> Env:
     from palaestra.envs.gymnasium import GymnasiumEnv
     from palaestra.runtime.collect.env_checks import guarded
 
-    env = GymnasiumEnv.around(given)
+    env = GymnasiumEnv.wrap(given)
     return guarded(cast(Env, env), env.name)
 
 

@@ -411,7 +411,7 @@ def staggering(env: Env, settings: RunSettings) -> StaggersEpisodes | None:
     """The environment, where its first episodes are to end at different times. Raises ConfigError where it cannot have them so."""
     if not settings.env_settings.stagger_episodes:
         return None
-    behind = env.behind if isinstance(env, Transfer) else env
+    behind = env.wrapped if isinstance(env, Transfer) else env
     if not isinstance(behind, StaggersEpisodes):
         raise ConfigError(
             "env_settings.stagger_episodes: this environment cannot have its first episodes end at different times; "
