@@ -26,9 +26,9 @@ HEAD = """\
 
 *Made from the settings classes by `docs/make_settings.py`; edit the sentences there.*
 
-Settings are ML-Agents' YAML. What is not given has its default; the command line's flags win over the file, and `--set PATH=VALUE` over
-both: `--set behaviors.3DBall.hyperparameters.batch_size=256`, where `behaviors.*` means every behavior.
-`palaestra config FILE` prints what a file comes to, and `palaestra schema` writes a JSON schema for editors.
+Settings are ML-Agents' YAML. Omitted keys have their defaults. Flags of the command line override the file, and `--set PATH=VALUE` overrides
+both: `--set behaviors.3DBall.hyperparameters.batch_size=256`. `behaviors.*` means every behavior.
+`palaestra config FILE` prints a file with every default, and `palaestra schema` writes a JSON schema for editors.
 
 """
 
@@ -53,31 +53,31 @@ SECTIONS: list[tuple[str, type[Settings]]] = [
 
 
 def page() -> str:
-    """The whole page."""
+    """Returns the whole page."""
     return HEAD + not_yet() + "\n".join(section(title, settings) for title, settings in SECTIONS)
 
 
 def not_yet() -> str:
-    """What is refused."""
+    """Returns the list of settings that are refused."""
     lines = [f"- `{pattern.replace('BEHAVIOR', 'behaviors.NAME')}`: {sentence.format(value='…')}" for pattern, _, sentence in NOT_YET]
-    return "Asked for, these are refused, so that nothing is set in vain:\n\n" + "\n".join(lines) + "\n\n"
+    return "These settings are refused, so that no setting is without effect:\n\n" + "\n".join(lines) + "\n\n"
 
 
 def section(title: str, settings: type[Settings]) -> str:
-    """A heading, the sentence of the class, and its fields."""
+    """Returns a heading, the sentence of the class, and its fields."""
     sentence = " ".join((settings.__doc__ or "").split())
     return "\n".join([f"## {title}", sentence, "", "| key | type | default | |", "|---|---|---|---|", *rows(settings), ""])
 
 
 def rows(settings: type[Settings]) -> Iterator[str]:
-    """A row for each field."""
+    """Yields a row for each field."""
     for name, field in settings.model_fields.items():
         cells = (f"`{name}`", kind(field), default(field), " ".join((field.description or "").split()))
         yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
 def kind(field: FieldInfo) -> str:
-    """Its type and range in words."""
+    """Returns a field's type and range in words."""
     words = " or ".join(dict.fromkeys(_kinds(field.annotation)))
     signs = {"gt": ">", "ge": "≥", "lt": "<", "le": "≤"}
     bounds = [f"{sign} {getattr(rule, key)}" for rule in field.metadata for key, sign in signs.items() if hasattr(rule, key)]
@@ -85,7 +85,7 @@ def kind(field: FieldInfo) -> str:
 
 
 def _kinds(annotation: Any) -> Iterator[str]:
-    words = {bool: "switch", int: "whole number", float: "number", str: "text", NoneType: "null"}
+    words = {bool: "bool", int: "integer", float: "number", str: "string", NoneType: "null"}
     origin = get_origin(annotation)
     if annotation in words:
         yield words[annotation]
@@ -103,7 +103,7 @@ def _kinds(annotation: Any) -> Iterator[str]:
 
 
 def default(field: FieldInfo) -> str:
-    """As YAML says it; sections have defaults of their own."""
+    """Returns a field's default as YAML; '' for sections, whose keys have their own."""
     value = field.get_default(call_default_factory=True)
     if field.is_required():
         return "*required*"
