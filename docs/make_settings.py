@@ -26,7 +26,7 @@ HEAD = """\
 
 *Made from the settings classes by `docs/make_settings.py`; edit the sentences there.*
 
-Settings are ML-Agents' YAML. Omitted keys have their defaults. Flags of the command line override the file, and `--set PATH=VALUE` overrides
+Settings are ML-Agents' YAML. Omitted keys have their defaults. Flags override the file, and `--set PATH=VALUE` overrides
 both: `--set behaviors.3DBall.hyperparameters.batch_size=256`. `behaviors.*` means every behavior.
 `palaestra config FILE` prints a file with every default, and `palaestra schema` writes a JSON schema for editors.
 
