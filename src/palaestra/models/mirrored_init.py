@@ -17,6 +17,8 @@ from palaestra.models.bodies import ConditionedMLP, StackedMLP
 from palaestra.models.custom import OwnModule
 from palaestra.models.lstm import LSTMLayer, weights
 
+GAIN = 2.0
+"""Times Xavier's weights: a unit and its twin start out as one unit of half the effect."""
 ROWS = 8
 """Random inputs on which a user's body is asked whether its halves are alike."""
 
@@ -35,7 +37,7 @@ def mirrored_heads(last: nn.Module, width: int, outputs: Sequence[int]) -> Tenso
     for head, mirrored in zip(heads, made, strict=True):
         if mirrored:
             first = torch.cat([nn.init.xavier_uniform_(torch.empty(count, width)) for count in outputs]).t()[:half]
-            head[:half], head[half : 2 * half] = first, -first
+            head[:half], head[half : 2 * half] = GAIN * first, -GAIN * first
     return heads
 
 

@@ -172,7 +172,7 @@ def test_a_replay_that_cannot_fit_is_refused_with_sizes():
 
 
 def test_sizes_are_written_for_people():
-    assert [sac.size_of(n) for n in (512, 3 << 20, 5 << 30)] == ["0.5 KiB", "3.0 MiB", "5.0 GiB"]
+    assert [sac.format_bytes(n) for n in (512, 3 << 20, 5 << 30)] == ["0.5 KiB", "3.0 MiB", "5.0 GiB"]
 
 
 @pytest.mark.parametrize(("asked", "saved"), [(None, True), (True, True), (False, False)])
