@@ -13,7 +13,7 @@ import warp as wp
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.envs.builtin.base.env import Program, WarpEnv
-from palaestra.envs.builtin.base.world_columns import pending
+from palaestra.envs.builtin.base.world_columns import next_parameter
 
 wp.set_module_options({"enable_backward": False})
 
@@ -54,7 +54,7 @@ def begin(world: World):
     """All agents but each area's last play the first behavior."""
     area = wp.tid()
     world.age[area] = 0
-    world.length[area] = pending(world, area, 0)
+    world.length[area] = next_parameter(world, area, 0)
     world.episodes[area] += 1
     for j in range(AGENTS):
         slot = area * AGENTS + j
@@ -86,7 +86,7 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
     if ended:
         report[0] = 1
         world.age[area] = 0
-        world.length[area] = pending(world, area, 0)
+        world.length[area] = next_parameter(world, area, 0)
         world.episodes[area] += 1
         for j in range(AGENTS):
             show(world, area, area * AGENTS + j)

@@ -17,8 +17,8 @@ import warp as wp
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
 from palaestra.envs.builtin.base.env import Program, WarpEnv
-from palaestra.envs.builtin.base.world_columns import pending, set_aside
-from palaestra.envs.builtin.drawing.scenes import ball_on_block
+from palaestra.envs.builtin.base.world_columns import next_parameter, save_final_obs
+from palaestra.envs.builtin.drawing.scenes import draw_ball_on_block
 
 if TYPE_CHECKING:
     import numpy as np
@@ -60,7 +60,7 @@ class World:
 
 
 @wp.func
-def see(world: World, i: int):
+def observe(world: World, i: int):
     """Writes what the agent sees now, after moving older frames back by one."""
     tilt = world.tilt[i]
     position = world.position[i]
@@ -88,7 +88,7 @@ def see(world: World, i: int):
 def start(world: World, i: int):
     """A block tilted by up to 10 degrees about x, then z; the ball above it, near the middle."""
     for k in range(3):
-        world.parameters[i, k] = pending(world, i, k)
+        world.parameters[i, k] = next_parameter(world, i, k)
     state = world.rng[i]
     about_x = wp.randf(state, -10.0, 10.0) * DEGREE
     about_z = wp.randf(state, -10.0, 10.0) * DEGREE
@@ -103,7 +103,7 @@ def start(world: World, i: int):
     world.episodes[i] += 1
     for k in range(world.obs.shape[1]):
         world.obs[i, k] = 0.0
-    see(world, i)
+    observe(world, i)
 
 
 @wp.struct
@@ -161,7 +161,7 @@ def step_ball(ball: Sphere, tilt: wp.quat, radius: float, gravity: float, kept: 
 
 
 @wp.func
-def is_off(position: wp.vec3):
+def has_fallen(position: wp.vec3):
     """Whether the ball has fallen."""
     return position[1] < -2.0 or wp.abs(position[0]) > 3.0 or wp.abs(position[2]) > 3.0
 
@@ -190,7 +190,7 @@ def simulate(world: World, i: int, action: wp.vec2):
     while left > 0 and not fallen:
         tilt = tilt_block(tilt, about_z, about_x)
         ball = step_ball(ball, tilt, 0.5 * scale, gravity, kept)
-        fallen = is_off(ball.position)
+        fallen = has_fallen(ball.position)
         left -= 1
     world.tilt[i] = wp.normalize(tilt)
     world.position[i] = ball.position
@@ -208,7 +208,7 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
         report[1] = i + 1
         action = wp.vec2(0.0, 0.0)
     fallen = simulate(world, i, wp.vec2(wp.clamp(action[0], -1.0, 1.0), wp.clamp(action[1], -1.0, 1.0)))
-    see(world, i)
+    observe(world, i)
     age = world.age[i] + 1
     world.age[i] = age
     world.reward[i] = wp.where(fallen, -1.0, 0.1)
@@ -216,7 +216,7 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
     world.truncated[i] = age >= MOST_DECISIONS and not fallen
     if fallen or age >= MOST_DECISIONS:
         report[0] = 1
-        set_aside(world.obs, world.final_obs, i)
+        save_final_obs(world.obs, world.final_obs, i)
         start(world, i)
 
 
@@ -254,7 +254,7 @@ class Ball(WarpEnv):
         return balance(self._columns) if behavior == self.behavior else None
 
     def _picture(self, row: dict[str, np.ndarray]) -> np.ndarray:
-        return ball_on_block(row["tilt"], row["position"], float(row["parameters"][0]) / 2)
+        return draw_ball_on_block(row["tilt"], row["position"], float(row["parameters"][0]) / 2)
 
 
 class BallHard(WarpEnv):
@@ -279,4 +279,4 @@ class BallHard(WarpEnv):
         return balance(self._columns) if behavior == self.behavior else None
 
     def _picture(self, row: dict[str, np.ndarray]) -> np.ndarray:
-        return ball_on_block(row["tilt"], row["position"], float(row["parameters"][0]) / 2)
+        return draw_ball_on_block(row["tilt"], row["position"], float(row["parameters"][0]) / 2)

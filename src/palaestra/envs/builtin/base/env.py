@@ -13,7 +13,7 @@ from palaestra.core.errors import EnvError
 from palaestra.core.plugins import nearest
 from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.builtin.base.tables import Tables, rows_of_roles
-from palaestra.envs.builtin.base.world_columns import allocate, quiet, resolve, seed_streams
+from palaestra.envs.builtin.base.world_columns import allocate, quiet_warp, resolve, seed_streams
 
 if TYPE_CHECKING:
     import numpy as np
@@ -118,7 +118,7 @@ class WarpEnv:
         self._report = torch.zeros(2, dtype=torch.int32, device=self.device)
         self._seen = self._report.numpy() if self.device.type == "cpu" else None  # None: reading it would wait
         self._streams: dict[int, wp.Stream] = {}
-        with quiet():  # the first launch compiles the kernels, unless Warp finds them in its cache
+        with quiet_warp():  # the first launch compiles the kernels, unless Warp finds them in its cache
             self._seed = self._record(seed_streams, len(self._columns["rng"]), self._world.rng, 0) if "rng" in self._columns else None
             self._begin = self._record(program.begin, self.num_areas, self._world)
             self._tick = [self._record(program.tick, self.num_areas, self._world, wp.from_torch(self._report))]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -13,16 +12,48 @@ from torch import Tensor
 
 from palaestra.core.timestep import FinalObs, TimeStep
 
+WORTH_KEEPING = 1 << 20  # bytes; smaller ones come from the allocator's own store
+MOST_KEPT = 4  # copies of a column that a reader may hold before further ones cost fresh memory
 
-def prefix(role: str) -> str:
+
+def column_prefix(role: str) -> str:
     """What the names of columns begin with that have a row for each agent of one behavior alone."""
     return f"{role.lower()}_"
 
 
 def rows_of_roles(names: Iterable[str], roles: Sequence[str], areas: int) -> dict[str, int]:
     """How many rows those of the named columns have that show what the agents of one role see."""
-    seen = {(f"{prefix(role)}obs", f"{prefix(role)}final_obs"): areas * roles.count(role) for role in roles}
+    seen = {(f"{column_prefix(role)}obs", f"{column_prefix(role)}final_obs"): areas * roles.count(role) for role in roles}
     return {name: rows for name in names for starts, rows in seen.items() if name.startswith(starts)}
+
+
+class PooledCopies:
+    """Copies one column again and again, into memory of earlier copies that nobody holds any more.
+
+    Fresh memory on the host costs a page fault every 4 KiB: of an image batch six times as much as the copying.
+    Accelerators have an allocator that keeps memory; there this is `clone`.
+    """
+
+    def __init__(self, column: Tensor) -> None:
+        self._column = column
+        self._kept: list[np.ndarray] = []
+        self._keeps = column.device.type == "cpu" and column.numel() * column.element_size() >= WORTH_KEEPING
+
+    def take(self) -> Tensor:
+        """The column as it is now, never written to again while anything holds it or a view of it."""
+        if not self._keeps:
+            return self._column.clone()
+        for k in range(len(self._kept)):
+            if sys.getrefcount(self._kept[k]) == 2:  # our list's and the call's: no tensor is left over this memory
+                return self._filled(self._kept[k])
+        if len(self._kept) == MOST_KEPT:
+            return self._column.clone()
+        self._kept.append(np.empty_like(self._column.numpy()))
+        return self._filled(self._kept[-1])
+
+    def _filled(self, memory: np.ndarray) -> Tensor:
+        np.copyto(memory, self._column.numpy())
+        return torch.from_numpy(memory)
 
 
 class Table:
@@ -33,7 +64,7 @@ class Table:
     """
 
     def __init__(self, columns: Mapping[str, Tensor], teams: Sequence[int], agents: Sequence[int], prefix: str = "") -> None:
-        """`teams` are those of all of an area's agents; `prefix` is that of the names of the columns `obs...` and `final_obs...`."""
+        """`teams` are those of all of an area's agents; `column_prefix` is that of the names of the columns `obs...` and `final_obs...`."""
         device, areas = columns["reward"].device, len(columns["reward"]) // len(teams)
         self._columns, self._on_host = columns, device.type == "cpu"
         obs = tuple(column for name, column in columns.items() if name.startswith(f"{prefix}obs") and column.shape[1])
@@ -86,7 +117,7 @@ class Tables:
         self._tables: dict[str, Table] = {}
         for name in self._names if roles else self._names[:1]:
             agents = [agent for agent in range(len(teams)) if not roles or roles[agent] == name]
-            self._tables[name] = Table(columns, teams, agents, prefix(name) if roles else "")
+            self._tables[name] = Table(columns, teams, agents, column_prefix(name) if roles else "")
         self._on_host = columns["reward"].device.type == "cpu"
 
     def make(self, ended: bool) -> dict[str, TimeStep]:
@@ -117,39 +148,3 @@ class Tables:
             truncated=whole.truncated & played,
             ends=ends,
         )
-
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-WORTH_KEEPING = 1 << 20  # bytes; smaller ones come from the allocator's own store
-MOST_KEPT = 4  # copies of a column that a reader may hold before further ones cost fresh memory
-
-
-class PooledCopies:
-    """Copies one column again and again, into memory of earlier copies that nobody holds any more.
-
-    Fresh memory on the host costs a page fault every 4 KiB: of an image batch six times as much as the copying.
-    Accelerators have an allocator that keeps memory; there this is `clone`.
-    """
-
-    def __init__(self, column: Tensor) -> None:
-        self._column = column
-        self._kept: list[np.ndarray] = []
-        self._keeps = column.device.type == "cpu" and column.numel() * column.element_size() >= WORTH_KEEPING
-
-    def take(self) -> Tensor:
-        """The column as it is now, never written to again while anything holds it or a view of it."""
-        if not self._keeps:
-            return self._column.clone()
-        for k in range(len(self._kept)):
-            if sys.getrefcount(self._kept[k]) == 2:  # our list's and the call's: no tensor is left over this memory
-                return self._filled(self._kept[k])
-        if len(self._kept) == MOST_KEPT:
-            return self._column.clone()
-        self._kept.append(np.empty_like(self._column.numpy()))
-        return self._filled(self._kept[-1])
-
-    def _filled(self, memory: np.ndarray) -> Tensor:
-        np.copyto(memory, self._column.numpy())
-        return torch.from_numpy(memory)

@@ -41,7 +41,7 @@ def resolve(device: str | torch.device) -> torch.device:
         if not torch.cuda.is_available():
             raise EnvError(f"device '{device}': torch sees no CUDA GPU here; use cpu")
         where = torch.device("cuda", torch.cuda.current_device() if where.index is None else where.index)
-    with quiet():
+    with quiet_warp():
         start_warp()
     tell_kernel_cache()
     return where
@@ -54,8 +54,43 @@ def tell_kernel_cache() -> None:
         logging.getLogger("palaestra").warning(sentence)
 
 
+@cache
+def start_warp() -> str:
+    """Starts Warp. Where its folder for compiled kernels cannot be written, as with a home folder that is read-only or missing, another
+    one is chosen. Returns a sentence about that, or nothing."""
+    try:
+        wp.init()
+        folder = Path(wp.config.kernel_cache_dir or "")
+        with tempfile.TemporaryFile(dir=folder):
+            return ""
+    except OSError as error:
+        problem = error
+    elsewhere = _private_folder()
+    wp.config.kernel_cache_dir = str(elsewhere)
+    wp.init()
+    where = getattr(problem, "filename", None) or "its usual folder"
+    why = problem.strerror or problem
+    return f"Compiled environments cannot be kept in {where} ({why}); they are kept in {elsewhere}. WARP_CACHE_PATH names another folder."
+
+
+def _private_folder() -> Path:
+    """A folder for temporary files that is this user's alone, since what lies in it is executed; the same one each time if possible."""
+    user = os.getuid() if hasattr(os, "getuid") else 0
+    folder = Path(tempfile.gettempdir(), f"palaestra-kernels-{user}")
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        found = folder.lstat()
+        private = os.name == "nt" or (found.st_uid == user and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
+        if stat.S_ISDIR(found.st_mode) and private:
+            with tempfile.TemporaryFile(dir=folder):
+                return folder
+    except OSError:
+        pass
+    return Path(tempfile.mkdtemp(prefix="palaestra-kernels-"))
+
+
 @contextmanager
-def quiet() -> Iterator[None]:
+def quiet_warp() -> Iterator[None]:
     """Keeps Warp's start-up and compiler lines off the terminal."""
     name, value = ("log_level", 30) if hasattr(wp.config, "log_level") else ("quiet", True)
     before = getattr(wp.config, name)
@@ -113,48 +148,13 @@ def seed_streams(streams: wp.array(dtype=wp.uint32), seed: int):
 
 
 @wp.func
-def set_aside(seen: wp.array2d(dtype=wp.float32), last: wp.array2d(dtype=wp.float32), i: int):
+def save_final_obs(seen: wp.array2d(dtype=wp.float32), last: wp.array2d(dtype=wp.float32), i: int):
     """Copies a row of an observation to that of last views, as an episode ends."""
     for k in range(seen.shape[1]):
         last[i, k] = seen[i, k]
 
 
 @wp.func
-def pending(world: Any, i: int, k: int):
+def next_parameter(world: Any, i: int, k: int):
     """What the area's k-th parameter is in the episode that begins now."""
     return world.pending[i, world.episodes[i] % world.pending.shape[1], k]
-
-
-@cache
-def start_warp() -> str:
-    """Starts Warp. Where its folder for compiled kernels cannot be written, as with a home folder that is read-only or missing, another
-    one is chosen. Returns a sentence about that, or nothing."""
-    try:
-        wp.init()
-        folder = Path(wp.config.kernel_cache_dir or "")
-        with tempfile.TemporaryFile(dir=folder):
-            return ""
-    except OSError as error:
-        problem = error
-    elsewhere = _private_folder()
-    wp.config.kernel_cache_dir = str(elsewhere)
-    wp.init()
-    where = getattr(problem, "filename", None) or "its usual folder"
-    why = problem.strerror or problem
-    return f"Compiled environments cannot be kept in {where} ({why}); they are kept in {elsewhere}. WARP_CACHE_PATH names another folder."
-
-
-def _private_folder() -> Path:
-    """A folder for temporary files that is this user's alone, since what lies in it is executed; the same one each time if possible."""
-    user = os.getuid() if hasattr(os, "getuid") else 0
-    folder = Path(tempfile.gettempdir(), f"palaestra-kernels-{user}")
-    try:
-        folder.mkdir(mode=0o700, exist_ok=True)
-        found = folder.lstat()
-        private = os.name == "nt" or (found.st_uid == user and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
-        if stat.S_ISDIR(found.st_mode) and private:
-            with tempfile.TemporaryFile(dir=folder):
-                return folder
-    except OSError:
-        pass
-    return Path(tempfile.mkdtemp(prefix="palaestra-kernels-"))

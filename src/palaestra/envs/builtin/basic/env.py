@@ -10,8 +10,8 @@ import warp as wp
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
 from palaestra.envs.builtin.base.env import Program, WarpEnv
-from palaestra.envs.builtin.base.world_columns import set_aside
-from palaestra.envs.builtin.drawing.scenes import line
+from palaestra.envs.builtin.base.world_columns import save_final_obs
+from palaestra.envs.builtin.drawing.scenes import draw_line
 
 if TYPE_CHECKING:
     import numpy as np
@@ -80,7 +80,7 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
     world.truncated[i] = age >= MOST_DECISIONS and not arrived
     if arrived or age >= MOST_DECISIONS:
         report[0] = 1
-        set_aside(world.obs, world.final_obs, i)
+        save_final_obs(world.obs, world.final_obs, i)
         start(world, i)
 
 
@@ -112,4 +112,4 @@ class Basic(WarpEnv):
         return Action(torch.zeros(self.num_areas, 0, device=self.device), right)
 
     def _picture(self, row: dict[str, np.ndarray]) -> np.ndarray:
-        return line(int(row["position"]), int(PLACES), ((int(SMALL_GOAL), 0.4), (int(LARGE_GOAL), 0.95)))
+        return draw_line(int(row["position"]), int(PLACES), ((int(SMALL_GOAL), 0.4), (int(LARGE_GOAL), 0.95)))

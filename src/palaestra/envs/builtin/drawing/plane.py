@@ -4,7 +4,7 @@ picture = Plane(13.0, 13.0)
 picture.floor((0, 0), (12.5, 12.5))
 picture.box(block, (1, 1), angle, GOLD)
 picture.agent(position, angle, 0.5)
-return picture.shown()
+return picture.to_array()
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ FINE = 3  # pixels drawn for each that is shown, along an edge
 PAPER, FLOOR, INK, GRAY = (246, 245, 240), (228, 230, 228), (52, 58, 70), (176, 180, 178)
 BLUE, GREEN, RED, GOLD, VIOLET = (66, 122, 196), (62, 160, 98), (208, 80, 70), (238, 176, 60), (138, 104, 186)
 RAY = (206, 208, 206)
+SWITCH_COLORS = (RED, GREEN)  # before and after the switch is pressed
 
 
 class Plane:
@@ -65,7 +66,7 @@ class Plane:
         self._draw.line([self._at(start), self._at(end)], fill=color, width=FINE)
         self.circle(end, 1.5 * FINE / self._scale, color)
 
-    def shown(self) -> np.ndarray:
+    def to_array(self) -> np.ndarray:
         """The picture, (H, W, 3) uint8."""
         size = self._image.width // FINE, self._image.height // FINE
         return np.asarray(self._image.resize(size, Image.Resampling.LANCZOS)).copy()
@@ -76,11 +77,7 @@ class Plane:
         return float(x), float(y)
 
 
-if TYPE_CHECKING:
-    pass
-
-
-def marked(picture: Plane, center: Place, half: Place, mark: int, color: Color) -> None:
+def draw_marked_box(picture: Plane, center: Place, half: Place, mark: int, color: Color) -> None:
     """A box that bears an X (0) or an O (1)."""
     picture.box(center, half, 0.0, color)
     size = 0.8 * float(np.min(half))
@@ -92,7 +89,7 @@ def marked(picture: Plane, center: Place, half: Place, mark: int, color: Color) 
         picture.circle(center, 0.55 * size, color)
 
 
-def heap(picture: Plane, center: Place, sides: tuple[float, ...], top: Color = GRAY) -> None:
+def draw_heap(picture: Plane, center: Place, sides: tuple[float, ...], top: Color = GRAY) -> None:
     """Layers of bricks, each with this half side, the lowest first."""
     for level, side in enumerate(sides):
         picture.box(center, (side, side), 0.0, INK)
@@ -100,7 +97,7 @@ def heap(picture: Plane, center: Place, sides: tuple[float, ...], top: Color = G
         picture.box(center, (side - 0.12, side - 0.12), 0.0, color)
 
 
-def rooms(picture: Plane, edge: int, half: float, door: float) -> None:
+def draw_rooms(picture: Plane, edge: int, half: float, door: float) -> None:
     """A square of rooms with doors in the middle of the walls between them; all lengths are halves."""
     whole = edge * half
     picture.floor((0, 0), (whole, whole))
@@ -114,7 +111,3 @@ def rooms(picture: Plane, edge: int, half: float, door: float) -> None:
             middle = 2 * half * other - whole + half
             picture.box((at, middle), (0.3, door), 0.0, FLOOR)
             picture.box((middle, at), (door, 0.3), 0.0, FLOOR)
-
-
-SWITCH_COLORS = (RED, GREEN)
-"""Of the switch, before and after it is pressed."""

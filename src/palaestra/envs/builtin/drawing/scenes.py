@@ -23,7 +23,7 @@ def _canvas(width: int, height: int, paper: Color = _PAPER) -> tuple[Image.Image
     return image, ImageDraw.Draw(image)
 
 
-def _shown(image: Image.Image) -> np.ndarray:
+def _downscale(image: Image.Image) -> np.ndarray:
     return np.asarray(image.resize((image.width // _FINE, image.height // _FINE), Image.Resampling.LANCZOS)).copy()
 
 
@@ -50,7 +50,7 @@ class _Camera:
         return length * self.focus / float((point - self.eye) @ self._axes[2])
 
 
-def _turned(tilt: np.ndarray, points: np.ndarray) -> np.ndarray:
+def _rotate(tilt: np.ndarray, points: np.ndarray) -> np.ndarray:
     """Points turned by a quaternion (x, y, z, w)."""
     axis, w = tilt[:3].astype(np.float64), float(tilt[3])
     return points + 2 * np.cross(axis, np.cross(axis, points) + w * points)
@@ -66,18 +66,18 @@ _FACES = [
 ]
 
 
-def ball_on_block(tilt: np.ndarray, position: np.ndarray, radius: float, half_edge: float = 2.5) -> np.ndarray:
+def draw_ball_on_block(tilt: np.ndarray, position: np.ndarray, radius: float, half_edge: float = 2.5) -> np.ndarray:
     """A cube turned by the quaternion `tilt` (x, y, z, w) and a ball at `position` from its center."""
     image, draw = _canvas(320, 240)
     camera, position = _Camera(320, 240), position.astype(np.float64)
-    local = _turned(tilt * [-1, -1, -1, 1], position)
+    local = _rotate(tilt * [-1, -1, -1, 1], position)
     on_top = local[1] > half_edge
     behind = not on_top and float(np.linalg.norm(position - camera.eye)) > float(np.linalg.norm(camera.eye))
     if behind:
         _ball(image, camera, position, radius)
     for corners in _FACES:
-        outward = _turned(tilt, corners.mean(axis=0))
-        face = _turned(tilt, corners * half_edge)
+        outward = _rotate(tilt, corners.mean(axis=0))
+        face = _rotate(tilt, corners * half_edge)
         if (camera.eye - face.mean(axis=0)) @ outward > 0:
             light = 0.52 + 0.48 * max(float(outward @ _LIGHT), 0.0)
             draw.polygon(camera.at(face), fill=_shade(_BLUE, light))
@@ -86,10 +86,10 @@ def ball_on_block(tilt: np.ndarray, position: np.ndarray, radius: float, half_ed
         around = np.linspace(0, 2 * np.pi, 48, endpoint=False)
         rim = np.stack([local[0] + radius * np.cos(around), np.full(48, half_edge), local[2] + radius * np.sin(around)], axis=1)
         rim[:, [0, 2]] = rim[:, [0, 2]].clip(-half_edge, half_edge)
-        draw.polygon(camera.at(_turned(tilt, rim)), fill=_shade(_BLUE, 0.62))
+        draw.polygon(camera.at(_rotate(tilt, rim)), fill=_shade(_BLUE, 0.62))
     if not behind:
         _ball(image, camera, position, radius)
-    return _shown(image)
+    return _downscale(image)
 
 
 def _shade(color: Color, light: float) -> Color:
@@ -123,7 +123,7 @@ def _goal(draw: ImageDraw.ImageDraw, middle: tuple[float, float], half: float, k
         draw.line([((x + a) * _FINE, (y + b) * _FINE), ((x + c) * _FINE, (y + d) * _FINE)], fill=_GREEN if kind == 1 else _RED, width=width)
 
 
-def board(cells: np.ndarray, wanted: int) -> np.ndarray:
+def draw_board(cells: np.ndarray, wanted: int) -> np.ndarray:
     """A board of cells (n, n): 0 empty, 1 a green goal, 2 a red one, 3 the agent; `wanted` is the right goal's number."""
     edge, margin, top = 240, 14, 40
     side = (edge - 2 * margin) / len(cells)
@@ -139,10 +139,10 @@ def board(cells: np.ndarray, wanted: int) -> np.ndarray:
     draw.rounded_rectangle(_box((edge / 2 - 16, 18), 12), radius=4 * _FINE, fill=_BLUE)
     draw.line([((edge / 2 + 1) * _FINE, 18 * _FINE), ((edge / 2 + 9) * _FINE, 18 * _FINE)], fill=_INK, width=2 * _FINE)
     _goal(draw, (edge / 2 + 24, 18), 13, wanted)
-    return _shown(image)
+    return _downscale(image)
 
 
-def line(position: int, places: int, goals: Sequence[tuple[int, float]]) -> np.ndarray:
+def draw_line(position: int, places: int, goals: Sequence[tuple[int, float]]) -> np.ndarray:
     """A line of places with the agent at one and balls at the goals, each (place, radius as a share of the spacing)."""
     width, height, margin = 480, 200, 24
     image, draw = _canvas(width, height)
@@ -158,4 +158,4 @@ def line(position: int, places: int, goals: Sequence[tuple[int, float]]) -> np.n
         draw.ellipse(_box((margin + (place + 0.5) * spacing, ground - radius), radius), fill=_GREEN)
     half = 0.46 * spacing
     draw.rounded_rectangle(_box((margin + (position + 0.5) * spacing, ground - half), half), radius=4 * _FINE, fill=_BLUE)
-    return _shown(image)
+    return _downscale(image)

@@ -44,7 +44,7 @@ from palaestra.envs.builtin.dungeon.rules import (
     TAGS,
     TICKS,
 )
-from palaestra.envs.builtin.physics.driving import steered
+from palaestra.envs.builtin.physics.driving import steer
 from palaestra.envs.builtin.physics.rigid_bodies import SECONDS
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def escape(columns: Mapping[str, torch.Tensor]) -> Action:
     far = (place.view(-1, agents, 2) - goal[:, None]).norm(dim=2).masked_fill(~lives, torch.inf)
     far = torch.where(is_held & ~holds, torch.inf, far)
     goes = torch.nn.functional.one_hot(far.argmin(1), agents).view(-1, 1)
-    choice = steered(place, columns["angle"], goal.repeat_interleave(agents, 0), 0.2) + 1  # PushBlock counts from nothing
+    choice = steer(place, columns["angle"], goal.repeat_interleave(agents, 0), 0.2) + 1  # PushBlock counts from nothing
     return Action(torch.zeros(len(place), 0, device=place.device), choice * goes)
 
 
@@ -107,4 +107,4 @@ class DungeonEscape(WarpEnv):
         for slot in mates:
             color = GOLD if row["holds_key"][slot] else BLUE
             picture.agent(row["position"][slot], float(row["angle"][slot]), float(AGENT_RADIUS), color)
-        return picture.shown()
+        return picture.to_array()

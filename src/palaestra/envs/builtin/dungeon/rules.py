@@ -5,13 +5,20 @@ from __future__ import annotations
 import warp as wp
 
 from palaestra.envs.builtin.base.env import Program
-from palaestra.envs.builtin.base.world_columns import set_aside
-from palaestra.envs.builtin.physics.rigid_bodies import SECONDS, advanced, circle_body, circle_within, dragged, driven
-from palaestra.envs.builtin.pushblock.env import AGENT_DRAG, SPEED, TURN, way
+from palaestra.envs.builtin.base.world_columns import save_final_obs
+from palaestra.envs.builtin.physics.rigid_bodies import SECONDS, add_speed, advance, apply_drag, circle_body, keep_circle_within
+from palaestra.envs.builtin.pushblock.env import AGENT_DRAG, SPEED, TURN, move_direction
 from palaestra.envs.builtin.sensors.rays import heading, ray_angle, ray_circle, ray_room, write_ray
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 1})
 
+TICKS = wp.constant(5)  # physics ticks a decision
+MOST_DECISIONS = wp.constant(300)
+PACE = wp.constant(1.8)  # of the dragon, m/s
+BERTH = wp.constant(3.0)  # least distance of an agent from the dragon at the start
+APART = wp.constant(1.5)  # least distance between agents at the start
+TOUCH = wp.constant(0.01)  # a smaller gap counts as touching
+GOES_ON, OPENED, ESCAPED = (wp.constant(case) for case in range(3))
 AGENTS = wp.constant(3)
 ROOM = wp.constant(6.0)  # half its side
 DOOR_HALF = wp.constant(2.0)  # of its width
@@ -74,7 +81,7 @@ def nearer(far: float, tag: int, distance: float, other: int):
 
 
 @wp.func
-def see(world: World, i: int, slot: int):
+def observe(world: World, i: int, slot: int):
     """Writes an agent's rays, and whether it holds the key."""
     eye = world.position[slot]
     for k in range(RAYS):
@@ -93,21 +100,10 @@ def see(world: World, i: int, slot: int):
 
 
 @wp.func
-def see_nothing(world: World, slot: int):
+def clear_observation(world: World, slot: int):
     """Wipes the view of an agent that is dead."""
     for k in range(OBS):
         world.obs[slot, k] = 0.0
-
-
-wp.set_module_options({"enable_backward": False, "max_unroll": 1})
-
-TICKS = wp.constant(5)  # physics ticks a decision
-MOST_DECISIONS = wp.constant(300)
-PACE = wp.constant(1.8)  # m/s, of the dragon
-BERTH = wp.constant(3.0)  # from the dragon, at least, at the start
-APART = wp.constant(1.5)  # agents from one another at the start
-TOUCH = wp.constant(0.01)  # as near counts as touching
-GOES_ON, OPENED, ESCAPED = (wp.constant(case) for case in range(3))
 
 
 @wp.func
@@ -147,19 +143,19 @@ def start(world: World, i: int):
     world.rng[i] = state
     world.age[i] = 0
     for slot in range(i * AGENTS, (i + 1) * AGENTS):
-        see(world, i, slot)
+        observe(world, i, slot)
 
 
 @wp.func
-def move(world: World, slot: int):
+def move_agent(world: World, slot: int):
     """An agent after one physics tick of what it wants."""
     choice = int(world.action[slot, 0])
     turn = wp.where(choice == 4, TURN, 0.0) - wp.where(choice == 3, TURN, 0.0)
     angle = world.angle[slot] + turn
     angle -= 2.0 * wp.pi * wp.round(angle / (2.0 * wp.pi))
     body = circle_body(world.position[slot], world.velocity[slot], AGENT_RADIUS, 1.0)
-    body = advanced(dragged(driven(body, way(angle, choice), SPEED), AGENT_DRAG, 0.0))
-    body = circle_within(body, wp.vec2(ROOM, ROOM))
+    body = advance(apply_drag(add_speed(body, move_direction(angle, choice), SPEED), AGENT_DRAG, 0.0))
+    body = keep_circle_within(body, wp.vec2(ROOM, ROOM))
     world.position[slot] = body.position
     world.velocity[slot] = body.velocity
     world.angle[slot] = angle
@@ -185,7 +181,7 @@ def touch(world: World, i: int, slot: int):
 
 
 @wp.func
-def walk(world: World, i: int):
+def walk_dragon(world: World, i: int):
     """Takes the dragon a physics tick on its way; whether it has reached its portal."""
     to = world.portal[i] - world.dragon[i]
     world.dragon[i] += PACE * SECONDS * wp.normalize(to)
@@ -193,7 +189,7 @@ def walk(world: World, i: int):
 
 
 @wp.func
-def live(world: World, i: int):
+def simulate(world: World, i: int):
     """Runs the physics of one decision, until the episode ends."""
     first = i * AGENTS
     last = first + AGENTS
@@ -202,11 +198,11 @@ def live(world: World, i: int):
     while left > 0 and outcome == GOES_ON:
         for slot in range(first, last):
             if world.acting[slot]:
-                move(world, slot)
+                move_agent(world, slot)
         for slot in range(first, last):
             if world.acting[slot] and outcome == GOES_ON:
                 outcome = touch(world, i, slot)
-        if world.dragon_lives[i] and walk(world, i):
+        if world.dragon_lives[i] and walk_dragon(world, i):
             outcome = ESCAPED
         left -= 1
     return outcome
@@ -219,21 +215,21 @@ def begin(world: World):
 
 
 @wp.func
-def show(world: World, i: int, outcome: int, cut: bool):
+def write_results(world: World, i: int, outcome: int, cut: bool):
     """Tells every agent what came of its decision; the dead see nothing more."""
     for slot in range(i * AGENTS, (i + 1) * AGENTS):
         died = world.terminated[slot]
         lives = world.acting[slot]
         if lives or died:
-            see(world, i, slot)
+            observe(world, i, slot)
         if lives:
             world.group_reward[slot] = wp.where(outcome == OPENED, 1.0, 0.0)
             world.terminated[slot] = outcome != GOES_ON
             world.truncated[slot] = cut
         if world.terminated[slot] or cut:
-            set_aside(world.obs, world.final_obs, slot)
+            save_final_obs(world.obs, world.final_obs, slot)
         if died:
-            see_nothing(world, slot)
+            clear_observation(world, slot)
 
 
 @wp.kernel
@@ -248,11 +244,11 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
         world.terminated[slot] = False
         world.truncated[slot] = False
     lived = world.dragon_lives[i]
-    outcome = live(world, i)
+    outcome = simulate(world, i)
     age = world.age[i] + 1
     world.age[i] = age
     cut = age >= MOST_DECISIONS and outcome == GOES_ON
-    show(world, i, outcome, cut)
+    write_results(world, i, outcome, cut)
     over = cut or outcome != GOES_ON
     if over or lived != world.dragon_lives[i]:  # who slew the dragon has ended
         report[0] = 1

@@ -59,7 +59,7 @@ def gather(columns: Mapping[str, Tensor]) -> Action:
     return Action(torch.cat([local, turn[:, None]], 1), torch.zeros(len(angle), 1, dtype=torch.int64, device=angle.device))
 
 
-def picture(row: dict[str, np.ndarray]) -> np.ndarray:
+def draw_floor(row: dict[str, np.ndarray]) -> np.ndarray:
     """An area from above."""
     plane = Plane(float(HALF) + 2, float(HALF) + 2)
     plane.floor((0, 0), (float(HALF), float(HALF)))
@@ -71,7 +71,22 @@ def picture(row: dict[str, np.ndarray]) -> np.ndarray:
         if row["firing"][slot]:
             plane.ray(place, angle, float(BEAM * reach), GOLD)
         plane.agent(place, angle, float(radius), GRAY if row["frozen"][slot] else BLUE)
-    return plane.shown()
+    return plane.to_array()
+
+
+def _sizes(image: ObsSpec) -> dict[str, int | tuple[int, ...]]:
+    """Of the columns that both have alike."""
+    vector = VECTOR.shape[0]
+    return {
+        "food": int(GREENS) + int(REDS),
+        "parameters": 2,
+        "obs_image": image.shape,
+        "final_obs_image": image.shape,
+        "obs_vector": vector,
+        "final_obs_vector": vector,
+        "action_continuous": ACTION.continuous,
+        "action_discrete": len(ACTION.branches),
+    }
 
 
 class FoodCollector(WarpEnv):
@@ -106,7 +121,7 @@ class FoodCollector(WarpEnv):
         return gather(self._columns) if behavior == self.behavior else None
 
     def _picture(self, row: dict[str, np.ndarray]) -> np.ndarray:
-        return picture(row)
+        return draw_floor(row)
 
 
 class VisualFoodCollector(WarpEnv):
@@ -143,19 +158,4 @@ class VisualFoodCollector(WarpEnv):
         return gather(self._columns) if behavior == self.behavior else None
 
     def _picture(self, row: dict[str, np.ndarray]) -> np.ndarray:
-        return picture(row)
-
-
-def _sizes(image: ObsSpec) -> dict[str, int | tuple[int, ...]]:
-    """Of the columns that both have alike."""
-    vector = VECTOR.shape[0]
-    return {
-        "food": int(GREENS) + int(REDS),
-        "parameters": 2,
-        "obs_image": image.shape,
-        "final_obs_image": image.shape,
-        "obs_vector": vector,
-        "final_obs_vector": vector,
-        "action_continuous": ACTION.continuous,
-        "action_discrete": len(ACTION.branches),
-    }
+        return draw_floor(row)

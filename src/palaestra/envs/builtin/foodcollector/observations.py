@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import warp as wp
 
-from palaestra.envs.builtin.sensors.camera import see_circle, see_room, sight_of
-from palaestra.envs.builtin.sensors.grid import grid_around, mark_box, mark_circle, wipe
+from palaestra.envs.builtin.sensors.camera import add_circle, add_room, make_sight
+from palaestra.envs.builtin.sensors.grid import clear_grid, grid_around, mark_box, mark_circle
 from palaestra.envs.builtin.sensors.rays import heading
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 1})
@@ -64,10 +64,10 @@ def tag_of(world: World, slot: int):
 
 
 @wp.func
-def mark(world: World, i: int, slot: int):
+def observe_grid(world: World, i: int, slot: int):
     """Lays all that is near over an agent's grid."""
     grid = grid_around(world.obs_image, world.written, slot, world.position[slot], world.angle[slot], 1.0)
-    wipe(grid)
+    clear_grid(grid)
     for k in range(world.food.shape[1]):
         mark_circle(grid, wp.where(k < GREENS, GREEN_TAG, RED_TAG), world.food[i, k], FOOD_RADIUS)
     radius = AGENT_RADIUS * world.parameters[i, 1]
@@ -81,22 +81,22 @@ def mark(world: World, i: int, slot: int):
 
 
 @wp.func
-def look(world: World, i: int, slot: int):
+def observe_camera(world: World, i: int, slot: int):
     """Stands all that is ahead in an agent's strips."""
-    sight = sight_of(world.strips, slot, world.position[slot], world.angle[slot], EYE)
-    see_room(sight, wp.vec2(HALF, HALF), 4.0, GRAY)
+    sight = make_sight(world.strips, slot, world.position[slot], world.angle[slot], EYE)
+    add_room(sight, wp.vec2(HALF, HALF), 4.0, GRAY)
     for k in range(world.food.shape[1]):
-        see_circle(sight, world.food[i, k], FOOD_RADIUS, 1.0, wp.where(k < GREENS, LIME, ROSE))
+        add_circle(sight, world.food[i, k], FOOD_RADIUS, 1.0, wp.where(k < GREENS, LIME, ROSE))
     radius = AGENT_RADIUS * world.parameters[i, 1]
     for other in range(i * AGENTS, (i + 1) * AGENTS):
         if other != slot:
             tag = tag_of(world, other)
             color = wp.where(tag == FROZEN_TAG, ICE, wp.where(tag == FIRING_TAG, GOLD, BLUE))
-            see_circle(sight, world.position[other], radius, 2.0 * radius, color)
+            add_circle(sight, world.position[other], radius, 2.0 * radius, color)
 
 
 @wp.func
-def show(world: World, i: int):
+def observe(world: World, i: int):
     """Writes what each agent of an area is shown; `draw` paints the images."""
     for slot in range(i * AGENTS, (i + 1) * AGENTS):
         ahead = heading(world.angle[slot])
@@ -106,6 +106,6 @@ def show(world: World, i: int):
         world.obs_vector[slot, 2] = wp.where(world.frozen[slot] > 0, 1.0, 0.0)
         world.obs_vector[slot, 3] = wp.where(world.firing[slot], 1.0, 0.0)
         if world.is_visual == 1:
-            look(world, i, slot)
+            observe_camera(world, i, slot)
         else:
-            mark(world, i, slot)
+            observe_grid(world, i, slot)

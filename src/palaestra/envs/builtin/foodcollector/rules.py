@@ -13,10 +13,18 @@ from __future__ import annotations
 import warp as wp
 
 from palaestra.envs.builtin.base.env import Program
-from palaestra.envs.builtin.base.world_columns import pending, set_aside
-from palaestra.envs.builtin.foodcollector.observations import AGENT_RADIUS, AGENTS, FOOD_RADIUS, GREENS, HALF, World, show
-from palaestra.envs.builtin.physics.rigid_bodies import advanced, circle_body, circle_circle, circle_within, dragged, driven, parted
-from palaestra.envs.builtin.sensors.camera import is_bare, paint_sight
+from palaestra.envs.builtin.base.world_columns import next_parameter, save_final_obs
+from palaestra.envs.builtin.foodcollector.observations import AGENT_RADIUS, AGENTS, FOOD_RADIUS, GREENS, HALF, World, observe
+from palaestra.envs.builtin.physics.rigid_bodies import (
+    add_speed,
+    advance,
+    apply_drag,
+    circle_body,
+    circle_circle,
+    keep_circle_within,
+    resolve_contact,
+)
+from palaestra.envs.builtin.sensors.camera import is_bare, paint_row
 from palaestra.envs.builtin.sensors.rays import heading, ray_circle
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 1})
@@ -33,7 +41,7 @@ SKY, SAND = wp.vec3(0.05, 0.05, 0.15), wp.vec3(0.35, 0.3, 0.2)
 
 
 @wp.func
-def somewhere(state: wp.uint32, margin: float):
+def random_place(state: wp.uint32, margin: float):
     """A place on the floor, this far from its walls."""
     x = wp.randf(state, margin - HALF, HALF - margin)
     y = wp.randf(state, margin - HALF, HALF - margin)
@@ -41,7 +49,7 @@ def somewhere(state: wp.uint32, margin: float):
 
 
 @wp.func
-def forget(world: World, i: int):
+def reset_scouts(world: World, i: int):
     """Has every agent of an area look for food around it anew."""
     for slot in range(i * AGENTS, (i + 1) * AGENTS):
         world.scout[slot] = wp.vec3(0.0, 0.0, 0.0)
@@ -51,26 +59,26 @@ def forget(world: World, i: int):
 def start(world: World, i: int):
     """Food and agents anywhere."""
     for k in range(2):
-        world.parameters[i, k] = pending(world, i, k)
+        world.parameters[i, k] = next_parameter(world, i, k)
     state = world.rng[i]
     for k in range(world.food.shape[1]):
-        state, place = somewhere(state, 1.0)
+        state, place = random_place(state, 1.0)
         world.food[i, k] = place
     for slot in range(i * AGENTS, (i + 1) * AGENTS):
-        state, place = somewhere(state, AGENT_RADIUS * world.parameters[i, 1])
+        state, place = random_place(state, AGENT_RADIUS * world.parameters[i, 1])
         world.position[slot] = place
         world.velocity[slot] = wp.vec2(0.0, 0.0)
         world.angle[slot] = wp.randf(state, -wp.pi, wp.pi)
         world.frozen[slot] = 0
         world.firing[slot] = False
-    forget(world, i)
+    reset_scouts(world, i)
     world.rng[i] = state
     world.age[i] = 0
     world.episodes[i] += 1
 
 
 @wp.func
-def moved(world: World, slot: int, radius: float):
+def move_agent(world: World, slot: int, radius: float):
     """An agent after one physics tick of what it wants."""
     body = circle_body(world.position[slot], world.velocity[slot], radius, 1.0)
     frozen = world.frozen[slot] > 0
@@ -87,10 +95,10 @@ def moved(world: World, slot: int, radius: float):
             way *= 0.5
         if fast:
             body.velocity *= 0.95
-        body = driven(body, way, PUSH)
+        body = add_speed(body, way, PUSH)
         angle = world.angle[slot] + TURN * wp.clamp(world.action_continuous[slot, 2], -1.0, 1.0)
         world.angle[slot] = angle - 2.0 * wp.pi * wp.round(angle / (2.0 * wp.pi))
-    body = advanced(dragged(body, DRAG, 0.0))
+    body = advance(apply_drag(body, DRAG, 0.0))
     world.position[slot] = body.position
     world.velocity[slot] = body.velocity
 
@@ -103,10 +111,10 @@ def collide(world: World, slot: int, last: int, radius: float):
         mate = circle_body(world.position[other], world.velocity[other], radius, 1.0)
         contact = circle_circle(body, mate)
         if contact.count > 0:
-            body, mate = parted(body, mate, contact, 0.0)
+            body, mate = resolve_contact(body, mate, contact, 0.0)
             world.position[other] = mate.position
             world.velocity[other] = mate.velocity
-    body = circle_within(body, wp.vec2(HALF, HALF))
+    body = keep_circle_within(body, wp.vec2(HALF, HALF))
     world.position[slot] = body.position
     world.velocity[slot] = body.velocity
 
@@ -125,12 +133,12 @@ def eat(world: World, i: int, slot: int, radius: float):
         nearest = wp.min(nearest, distance)
         if distance < reach * reach:
             world.reward[slot] += wp.where(k < GREENS, 1.0, -1.0)
-            state, place = somewhere(world.rng[i], 1.0)
+            state, place = random_place(world.rng[i], 1.0)
             world.rng[i] = state
             world.food[i, k] = place
     world.scout[slot] = wp.vec3(position[0], position[1], wp.sqrt(nearest) - reach - 0.01)
     if nearest < reach * reach:  # what has come up may lie beside any agent
-        forget(world, i)
+        reset_scouts(world, i)
 
 
 @wp.func
@@ -149,7 +157,7 @@ def fire(world: World, slot: int, first: int, last: int, beam: wp.vec2):
 
 
 @wp.func
-def live(world: World, i: int):
+def simulate(world: World, i: int):
     """Runs the physics of one decision."""
     first = i * AGENTS
     last = first + AGENTS
@@ -158,7 +166,7 @@ def live(world: World, i: int):
         world.reward[slot] = 0.0
     for _ in range(TICKS):
         for slot in range(first, last):
-            moved(world, slot, radius)
+            move_agent(world, slot, radius)
         for slot in range(first, last):
             collide(world, slot, last, radius)
             eat(world, i, slot, radius)
@@ -168,9 +176,9 @@ def live(world: World, i: int):
 
 
 @wp.func
-def keep_last_view(world: World, slot: int):
+def keep_final_view(world: World, slot: int):
     """Sets aside what an agent saw at the end of its episode."""
-    set_aside(world.obs_vector, world.final_obs_vector, slot)
+    save_final_obs(world.obs_vector, world.final_obs_vector, slot)
     if world.is_visual == 1:
         for x in range(world.strips.shape[1]):
             for k in range(world.strips.shape[2]):
@@ -187,11 +195,11 @@ def begin(world: World):
     """Starts every area anew."""
     i = wp.tid()
     start(world, i)
-    show(world, i)
+    observe(world, i)
 
 
 @wp.func
-def fits(world: World, slot: int):
+def check_action(world: World, slot: int):
     """Whether an agent's action is finite numbers and a choice; one that is not becomes nothing."""
     numbers = wp.vec3(world.action_continuous[slot, 0], world.action_continuous[slot, 1], world.action_continuous[slot, 2])
     choice = world.action_discrete[slot, 0]
@@ -208,21 +216,21 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
     """One decision of every area's agents."""
     i = wp.tid()
     for slot in range(i * AGENTS, (i + 1) * AGENTS):
-        if not fits(world, slot):
+        if not check_action(world, slot):
             report[1] = slot + 1
-    live(world, i)
+    simulate(world, i)
     age = world.age[i] + 1
     over = age >= MOST_DECISIONS
     world.age[i] = age
     for slot in range(i * AGENTS, (i + 1) * AGENTS):
         world.truncated[slot] = over
-    show(world, i)
+    observe(world, i)
     if over:
         report[0] = 1
         for slot in range(i * AGENTS, (i + 1) * AGENTS):
-            keep_last_view(world, slot)
+            keep_final_view(world, slot)
         start(world, i)
-        show(world, i)
+        observe(world, i)
 
 
 @wp.kernel
@@ -231,10 +239,10 @@ def draw(world: World):
     slot, y = wp.tid()
     bare = is_bare(world.strips, world.obs_image, slot, y)
     if not (bare and world.bare[slot, y]):
-        paint_sight(world.strips, world.obs_image, slot, y, SKY, SAND)
+        paint_row(world.strips, world.obs_image, slot, y, SKY, SAND)
     world.bare[slot, y] = bare
     if world.truncated[slot]:
-        paint_sight(world.final_strips, world.final_obs_image, slot, y, SKY, SAND)
+        paint_row(world.final_strips, world.final_obs_image, slot, y, SKY, SAND)
 
 
 BY_AREA = ("rng", "age", "food", "parameters")

@@ -16,8 +16,8 @@ from palaestra.core.errors import EnvError
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
 from palaestra.envs.builtin.base.env import Program, WarpEnv
-from palaestra.envs.builtin.base.world_columns import pending, set_aside
-from palaestra.envs.builtin.drawing.scenes import board
+from palaestra.envs.builtin.base.world_columns import next_parameter, save_final_obs
+from palaestra.envs.builtin.drawing.scenes import draw_board
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,6 +33,7 @@ GREEN = wp.constant(1)
 RED = wp.constant(2)
 AGENT = wp.constant(3)
 MARGIN = wp.constant(0.25)  # brightness of the image beside a board that does not fill it
+LONGEST_WAY = 2 * int(LONGEST) + 8  # cells to a goal, around the four of the other color that may be in the way
 
 
 @wp.struct
@@ -62,7 +63,7 @@ class World:
 
 
 @wp.func
-def moved(cell: int, action: int, edge: int):
+def next_cell(cell: int, action: int, edge: int):
     """The cell that an action leads to; the same one at a wall."""
     row = cell // edge
     column = cell % edge
@@ -78,22 +79,22 @@ def moved(cell: int, action: int, edge: int):
 
 
 @wp.func
-def show(world: World, i: int):
+def observe(world: World, i: int):
     """The signal and the mask; `draw` paints the image."""
     world.obs_goal[i, 0] = wp.where(world.wanted[i] == GREEN, 1.0, 0.0)
     world.obs_goal[i, 1] = wp.where(world.wanted[i] == RED, 1.0, 0.0)
     cell = world.agent[i]
     world.mask[i, 0] = True
     for action in range(1, 5):
-        world.mask[i, action] = moved(cell, action, world.edge[i]) != cell
+        world.mask[i, action] = next_cell(cell, action, world.edge[i]) != cell
 
 
 @wp.func
 def start(world: World, i: int):
     """The agent and the goals in cells of their own, and one of the two colors to go for."""
-    edge = int(pending(world, i, 0))
-    greens = int(pending(world, i, 1))
-    reds = int(pending(world, i, 2))
+    edge = int(next_parameter(world, i, 0))
+    greens = int(next_parameter(world, i, 1))
+    reds = int(next_parameter(world, i, 2))
     world.edge[i] = edge
     world.age[i] = 0
     world.episodes[i] += 1
@@ -114,7 +115,7 @@ def start(world: World, i: int):
             left -= 1
     world.wanted[i] = wp.where(wp.randf(state) < 0.5, GREEN, RED)
     world.rng[i] = state
-    show(world, i)
+    observe(world, i)
 
 
 @wp.kernel
@@ -132,7 +133,7 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
         report[1] = i + 1
         action = 0
     cell = world.agent[i]
-    to = moved(cell, action, world.edge[i])
+    to = next_cell(cell, action, world.edge[i])
     met = world.board[i, to]
     reached = met != 0 and met != AGENT
     world.board[i, cell] = 0
@@ -145,18 +146,18 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
     world.reward[i] = wp.where(reached, wp.where(met == world.wanted[i], 1.0, -1.0), -0.01)
     world.terminated[i] = reached
     world.truncated[i] = age >= MOST_DECISIONS and not reached
-    show(world, i)
+    observe(world, i)
     if reached or age >= MOST_DECISIONS:
         report[0] = 1
         world.final_edge[i] = world.edge[i]
         for k in range(LONGEST * LONGEST):
             world.final_board[i, k] = world.board[i, k]
-        set_aside(world.obs_goal, world.final_obs_goal, i)
+        save_final_obs(world.obs_goal, world.final_obs_goal, i)
         start(world, i)
 
 
 @wp.func
-def is_inked(thing: int, u: float, v: float):
+def is_figure(thing: int, u: float, v: float):
     """Whether a point of a cell, -1..1 each way, belongs to the figure there: a plus, a cross or a square."""
     au = wp.abs(u)
     av = wp.abs(v)
@@ -190,7 +191,7 @@ def paint(image: wp.array4d(dtype=wp.float32), i: int, y: int, cells: wp.array2d
         if thing != 0:
             for x in range((column * side + edge - 1) // edge, ((column + 1) * side + edge - 1) // edge):
                 u = 2.0 * ((float(x) + 0.5) / size - float(column)) - 1.0
-                if is_inked(thing, u, v):
+                if is_figure(thing, u, v):
                     image[i, wp.where(thing == RED, 0, thing - wp.where(thing == AGENT, 1, 0)), y, left + x] = 1.0
 
 
@@ -217,11 +218,9 @@ def draw(world: World):
 
 
 PROGRAM = Program(World, begin, tick, draw)
-LONGEST_WAY = 2 * int(LONGEST) + 8
-"""Cells to a goal and around the four of the other color that may stand in the way."""
 
 
-def way(columns: Mapping[str, torch.Tensor]) -> Action:
+def follow_shortest_path(columns: Mapping[str, torch.Tensor]) -> Action:
     """The first move of a shortest way to a goal of the wanted color that meets none of the other; none where there is no way."""
     edge, size = columns["edge"].long()[:, None, None], int(LONGEST)
     row, column = torch.meshgrid(*[torch.arange(size, device=edge.device)] * 2, indexing="ij")
@@ -231,15 +230,15 @@ def way(columns: Mapping[str, torch.Tensor]) -> Action:
     closed = (cell < 0) | ((thing != wanted) & (thing != 0) & (thing != int(AGENT)))
     far = torch.where((thing == wanted) & (cell >= 0), 0.0, torch.inf).view(-1, size, size)
     for _ in range(LONGEST_WAY):
-        nearer = torch.minimum(far, 1 + around(far).amin(1))
+        nearer = torch.minimum(far, 1 + neighbors(far).amin(1))
         far = torch.where(closed.view_as(far), torch.inf, nearer)
     here = (cell == columns["agent"].long()[:, None]).float().argmax(1)
-    step, move = around(far).flatten(2).gather(2, here[:, None, None].expand(-1, 4, 1))[:, :, 0].min(1)
+    step, move = neighbors(far).flatten(2).gather(2, here[:, None, None].expand(-1, 4, 1))[:, :, 0].min(1)
     discrete = torch.where(step.isfinite(), move + 1, 0)[:, None]
     return Action(torch.zeros(len(discrete), 0, device=discrete.device), discrete)
 
 
-def around(grid: torch.Tensor) -> torch.Tensor:
+def neighbors(grid: torch.Tensor) -> torch.Tensor:
     """What lies up, down, left and right of each cell, (S, 4, rows, columns); infinity beyond the edge."""
     up, down = pad(grid, (0, 0, 1, 0), value=torch.inf)[:, :-1], pad(grid, (0, 0, 0, 1), value=torch.inf)[:, 1:]
     left, right = pad(grid, (1, 0), value=torch.inf)[:, :, :-1], pad(grid, (0, 1), value=torch.inf)[:, :, 1:]
@@ -271,9 +270,9 @@ class GridWorld(WarpEnv):
         super().__init__(PROGRAM, spec, areas, device, **sizes, final_obs_image=image.shape, final_obs_goal=2, action=1, mask=5)
 
     def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
-        """`way`; None for another behavior than its own."""
-        return way(self._columns) if behavior == self.behavior else None
+        """`follow_shortest_path`; None for another behavior than its own."""
+        return follow_shortest_path(self._columns) if behavior == self.behavior else None
 
     def _picture(self, row: dict[str, np.ndarray]) -> np.ndarray:
         edge = int(row["edge"])
-        return board(row["board"][: edge * edge].reshape(edge, edge), int(row["wanted"]))
+        return draw_board(row["board"][: edge * edge].reshape(edge, edge), int(row["wanted"]))

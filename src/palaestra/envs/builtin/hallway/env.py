@@ -29,10 +29,10 @@ import warp as wp
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
 from palaestra.envs.builtin.base.env import Program, WarpEnv
-from palaestra.envs.builtin.base.world_columns import set_aside
-from palaestra.envs.builtin.drawing.plane import GREEN, RED, VIOLET, Plane, marked
-from palaestra.envs.builtin.physics.driving import CHOICES, detour, moved, steered
-from palaestra.envs.builtin.physics.rigid_bodies import Body, box_body, circle_body, circle_box, circle_off, circle_within
+from palaestra.envs.builtin.base.world_columns import save_final_obs
+from palaestra.envs.builtin.drawing.plane import GREEN, RED, VIOLET, Plane, draw_marked_box
+from palaestra.envs.builtin.physics.driving import CHOICES, detour, drive, steer
+from palaestra.envs.builtin.physics.rigid_bodies import Body, box_body, circle_body, circle_box, keep_circle_out, keep_circle_within
 from palaestra.envs.builtin.sensors.rays import heading, ray_angle, ray_box, ray_room, write_ray
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def goal_place(world: World, side: int):
 
 
 @wp.func
-def cast(world: World, i: int, ray: int, at: int):
+def observe_ray(world: World, i: int, ray: int, at: int):
     """Writes what one ray meets, from column `at` on."""
     place = world.place[i]
     direction = heading(world.angle[i] + ray_angle(ray, BETWEEN))
@@ -115,14 +115,14 @@ def cast(world: World, i: int, ray: int, at: int):
 
 
 @wp.func
-def see(world: World, i: int):
+def observe(world: World, i: int):
     """Writes what the agent sees now, after moving older views back by one."""
     width = world.tags + 2
     last = (world.frames - 1) * RAYS * width
     for k in range(last):
         world.obs[i, k] = world.obs[i, k + RAYS * width]
     for ray in range(RAYS):
-        cast(world, i, ray, last + ray * width)
+        observe_ray(world, i, ray, last + ray * width)
     times = world.obs_time.shape[1]
     if times > 0:
         for k in range(times - 1):
@@ -146,7 +146,7 @@ def start(world: World, i: int):
         world.obs[i, k] = 0.0
     for k in range(world.obs_time.shape[1]):
         world.obs_time[i, k] = 0.0
-    see(world, i)
+    observe(world, i)
 
 
 @wp.kernel
@@ -156,7 +156,7 @@ def begin(world: World):
 
 
 @wp.func
-def met_goal(world: World, i: int, body: Body):
+def touched_goal(world: World, i: int, body: Body):
     """The mark of the goal that the agent touches, 0: X, 1: O; -1: it touches none."""
     for side in range(2):
         goal = box_body(goal_place(world, side), wp.vec2(0.0, 0.0), 0.0, 0.0, GOAL, 0.0)
@@ -167,17 +167,17 @@ def met_goal(world: World, i: int, body: Body):
 
 
 @wp.func
-def drive(world: World, i: int, choice: int):
+def simulate(world: World, i: int, choice: int):
     """A decision's physics ticks, up to the goal that is touched: its mark, or -1."""
     body = circle_body(world.place[i], world.velocity[i], RADIUS, 1.0)
     body.angle = world.angle[i]
     met = wp.int32(-1)  # a variable, which a literal would not be
     for _ in range(TICKS):
         if met < 0:
-            body = moved(body, choice, TURN, PUSH, DRAG)
-            body = circle_off(body, world.symbol_place[i], SYMBOL, 0.0)
-            body = circle_within(body, HALL)
-            met = met_goal(world, i, body)
+            body = drive(body, choice, TURN, PUSH, DRAG)
+            body = keep_circle_out(body, world.symbol_place[i], SYMBOL, 0.0)
+            body = keep_circle_within(body, HALL)
+            met = touched_goal(world, i, body)
     world.place[i] = body.position
     world.velocity[i] = body.velocity
     world.angle[i] = body.angle
@@ -192,45 +192,45 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
     if world.action[i, 0] < wp.int64(0) or world.action[i, 0] > wp.int64(3 + world.idle):
         report[1] = i + 1
         choice = -1
-    met = drive(world, i, choice)
+    met = simulate(world, i, choice)
     age = world.age[i] + 1
     world.age[i] = age
     # a goal's reward stands in place of the cost of a decision
     world.reward[i] = wp.where(met < 0, -COST, wp.where(met == world.symbol[i], 1.0, -0.1))
     world.terminated[i] = met >= 0
     world.truncated[i] = age >= MOST_DECISIONS and met < 0
-    see(world, i)
+    observe(world, i)
     if met >= 0 or age >= MOST_DECISIONS:
         report[0] = 1
-        set_aside(world.obs, world.final_obs, i)
-        set_aside(world.obs_time, world.final_obs_time, i)
+        save_final_obs(world.obs, world.final_obs, i)
+        save_final_obs(world.obs_time, world.final_obs_time, i)
         start(world, i)
 
 
 PROGRAM = Program(World, begin, tick)
 
 
-def way(columns: Mapping[str, torch.Tensor], goal_x: float, idle: int) -> Action:
+def go_to_matching_goal(columns: Mapping[str, torch.Tensor], goal_x: float, idle: int) -> Action:
     """Around the symbol, then to the goal of its mark: a rule that knows what an agent must remember. `idle` choices come first."""
     place, symbol = columns["place"], columns["symbol_place"]
     on_left = columns["left_goal"] == columns["symbol"]
     goal = torch.stack([torch.where(on_left, -goal_x, goal_x), torch.full_like(place[:, 0], float(GOAL_Y))], 1)
     target = detour(place, goal, symbol, torch.full_like(place[:, :1], 2.45))
-    discrete = steered(place, columns["angle"], target, 0.14) + idle
+    discrete = steer(place, columns["angle"], target, 0.14) + idle
     return Action(torch.zeros(len(discrete), 0, device=discrete.device), discrete)
 
 
-def picture(row: dict[str, np.ndarray], goal_x: float) -> np.ndarray:
+def draw_hall(row: dict[str, np.ndarray], goal_x: float) -> np.ndarray:
     """The hall from above; the right goal is green."""
     plane = Plane(11.0, 26.0, 480)
     plane.floor((0, 0), tuple(HALL))
     left = int(row["left_goal"])
     for side, mark in ((-1, left), (1, 1 - left)):
         color = GREEN if mark == int(row["symbol"]) else RED
-        marked(plane, (side * goal_x, float(GOAL_Y)), tuple(GOAL), mark, color)
-    marked(plane, row["symbol_place"], tuple(SYMBOL), int(row["symbol"]), VIOLET)
+        draw_marked_box(plane, (side * goal_x, float(GOAL_Y)), tuple(GOAL), mark, color)
+    draw_marked_box(plane, row["symbol_place"], tuple(SYMBOL), int(row["symbol"]), VIOLET)
     plane.agent(row["place"], float(row["angle"]), 1.5 * float(RADIUS))
-    return plane.shown()
+    return plane.to_array()
 
 
 class Hallway(WarpEnv):
@@ -252,11 +252,11 @@ class Hallway(WarpEnv):
         super().__init__(PROGRAM, spec, areas, device, tags=4, frames=1, idle=0, goal_x=5, start_x=8, action=1, **views)
 
     def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
-        """`way`; None for another behavior than its own."""
-        return way(self._columns, 5.0, 0) if behavior == self.behavior else None
+        """`go_to_matching_goal`; None for another behavior than its own."""
+        return go_to_matching_goal(self._columns, 5.0, 0) if behavior == self.behavior else None
 
     def _picture(self, row: dict[str, np.ndarray]) -> np.ndarray:
-        return picture(row, 5.0)
+        return draw_hall(row, 5.0)
 
 
 class HallwayUnity(WarpEnv):
@@ -278,8 +278,8 @@ class HallwayUnity(WarpEnv):
         super().__init__(PROGRAM, spec, areas, device, tags=5, frames=3, idle=1, goal_x=7, start_x=3, action=1, **views)
 
     def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
-        """`way`; None for another behavior than its own."""
-        return way(self._columns, 7.0, 1) if behavior == self.behavior else None
+        """`go_to_matching_goal`; None for another behavior than its own."""
+        return go_to_matching_goal(self._columns, 7.0, 1) if behavior == self.behavior else None
 
     def _picture(self, row: dict[str, np.ndarray]) -> np.ndarray:
-        return picture(row, 7.0)
+        return draw_hall(row, 7.0)

@@ -21,7 +21,7 @@ from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
 from palaestra.envs.builtin.base.env import Program, WarpEnv
 from palaestra.envs.builtin.base.tables import Tables
-from palaestra.envs.builtin.base.world_columns import set_aside
+from palaestra.envs.builtin.base.world_columns import save_final_obs
 from palaestra.envs.builtin.drawing.plane import BLUE, GOLD, GREEN, PAPER, RED, VIOLET, Plane
 from palaestra.envs.builtin.match3 import rules as rules
 from palaestra.envs.builtin.match3.rules import CELLS, COLUMNS, KINDS, MOVES, ROWS, WORTHS, World
@@ -33,10 +33,22 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
+    from palaestra.envs.builtin.drawing.plane import Color
+
 wp.set_module_options({"enable_backward": False})
 
 MOST_DECISIONS = wp.constant(500)
 A_POINT = wp.constant(0.01)
+TEAL: Color = (72, 170, 178)
+COLORS = (RED, GREEN, BLUE, GOLD, VIOLET, TEAL)
+MOVE = ActionSpec(branches=(int(MOVES),))
+SIZES = {
+    **{name: int(CELLS) for name in ("kind", "worth", "marked")},
+    **{name: int(CELLS * KINDS) for name in ("obs_cells", "final_obs_cells")},
+    **{name: int(CELLS * WORTHS) for name in ("obs_special", "final_obs_special")},
+    "action": 1,
+    "mask": int(MOVES),
+}
 
 
 @wp.func
@@ -44,7 +56,7 @@ def start(world: World, i: int):
     """A new board."""
     world.age[i] = 0
     rules.deal(world, i)
-    rules.see(world, i)
+    rules.observe(world, i)
 
 
 @wp.kernel
@@ -54,13 +66,13 @@ def begin(world: World):
 
 
 @wp.func
-def played(world: World, i: int, move: int):
+def play_move(world: World, i: int, move: int):
     """What a move scores, once nothing falls any more. One that makes no line is not made."""
     if not world.mask[i, move]:
         return 0
     rules.exchange(world, i, move)
     points = rules.settle(world, i)
-    if not rules.allow(world, i):
+    if not rules.update_mask(world, i):
         rules.deal(world, i)
     return points
 
@@ -73,16 +85,16 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
     if world.action[i, 0] < wp.int64(0) or world.action[i, 0] >= wp.int64(MOVES):
         report[1] = i + 1
     else:
-        points = played(world, i, int(world.action[i, 0]))
-    rules.see(world, i)
+        points = play_move(world, i, int(world.action[i, 0]))
+    rules.observe(world, i)
     age = world.age[i] + 1
     world.age[i] = age
     world.reward[i] = float(points) * A_POINT
     world.truncated[i] = age >= MOST_DECISIONS
     if age >= MOST_DECISIONS:
         report[0] = 1
-        set_aside(world.obs_cells, world.final_obs_cells, i)
-        set_aside(world.obs_special, world.final_obs_special, i)
+        save_final_obs(world.obs_cells, world.final_obs_cells, i)
+        save_final_obs(world.obs_special, world.final_obs_special, i)
         start(world, i)
 
 
@@ -105,7 +117,7 @@ def points_of_moves(kind: Tensor, worth: Tensor, move: Tensor) -> Tensor:
     return (marked.flatten(1) * (1 + worth.gather(1, after))).sum(1)
 
 
-def scatter_of_moves(rng: Tensor) -> Tensor:
+def random_tie_breaks(rng: Tensor) -> Tensor:
     """Numbers within 0..1 for each move, (S, MOVES), as if drawn, but told from the state of each row alone."""
     number = rng.long()[:, None] * 0x9E3779B1 + torch.arange(int(MOVES), device=rng.device) * 0x85EBCA77
     for factor in (0x7FEB352D, 0x846CA68B):
@@ -117,21 +129,25 @@ def scatter_of_moves(rng: Tensor) -> Tensor:
 def best_move(columns: Mapping[str, Tensor], greedy: bool) -> Action:
     """One of the moves that score most at once, ties by lot; any of those that are allowed, where it is not greedy."""
     mask = columns["mask"]
-    score = torch.where(mask, 0.9 * scatter_of_moves(columns["rng"]), -1.0)
+    score = torch.where(mask, 0.9 * random_tie_breaks(columns["rng"]), -1.0)
     if greedy:
         row, move = mask.nonzero(as_tuple=True)
         score[row, move] += points_of_moves(columns["kind"][row], columns["worth"][row], move)
     return Action(torch.zeros(len(score), 0, device=score.device), score.argmax(1, keepdim=True))
 
 
-MOVE = ActionSpec(branches=(int(MOVES),))
-SIZES = {
-    **{name: int(CELLS) for name in ("kind", "worth", "marked")},
-    **{name: int(CELLS * KINDS) for name in ("obs_cells", "final_obs_cells")},
-    **{name: int(CELLS * WORTHS) for name in ("obs_special", "final_obs_special")},
-    "action": 1,
-    "mask": int(MOVES),
-}
+def draw_gems(kind: np.ndarray, worth: np.ndarray) -> np.ndarray:
+    """A board of colors (rows, columns), row 0 at the bottom, with one or two dots on pieces that are worth more."""
+    rows, columns = kind.shape
+    picture = Plane(columns / 2 + 0.3, rows / 2 + 0.3)
+    picture.floor((0, 0), (columns / 2, rows / 2))
+    for (row, column), color in np.ndenumerate(kind):
+        center = np.array([column - (columns - 1) / 2, row - (rows - 1) / 2])
+        picture.circle(center, 0.4, COLORS[color])
+        for dot in range(int(worth[row, column])):
+            aside = 0.0 if worth[row, column] == 1 else (-0.14, 0.14)[dot]
+            picture.circle(center + np.array([aside, 0.0]), 0.1, PAPER)
+    return picture.to_array()
 
 
 class Match3(WarpEnv):
@@ -158,7 +174,7 @@ class Match3(WarpEnv):
         return best_move(self._columns, self._greedy) if behavior == self.behavior else None
 
     def _picture(self, row: dict[str, np.ndarray]) -> np.ndarray:
-        return gems(row["kind"].reshape(int(ROWS), -1), row["worth"].reshape(int(ROWS), -1))
+        return draw_gems(row["kind"].reshape(int(ROWS), -1), row["worth"].reshape(int(ROWS), -1))
 
 
 class Match3Visual(WarpEnv):
@@ -190,25 +206,4 @@ class Match3Visual(WarpEnv):
         return best_move(self._columns, self._greedy) if behavior == self.behavior else None
 
     def _picture(self, row: dict[str, np.ndarray]) -> np.ndarray:
-        return gems(row["kind"].reshape(int(ROWS), -1), row["worth"].reshape(int(ROWS), -1))
-
-
-if TYPE_CHECKING:
-    from palaestra.envs.builtin.drawing.plane import Color
-
-TEAL: Color = (72, 170, 178)
-COLORS = (RED, GREEN, BLUE, GOLD, VIOLET, TEAL)
-
-
-def gems(kind: np.ndarray, worth: np.ndarray) -> np.ndarray:
-    """A board of colors (rows, columns), row 0 at the bottom, with one or two dots on pieces that are worth more."""
-    rows, columns = kind.shape
-    picture = Plane(columns / 2 + 0.3, rows / 2 + 0.3)
-    picture.floor((0, 0), (columns / 2, rows / 2))
-    for (row, column), color in np.ndenumerate(kind):
-        center = np.array([column - (columns - 1) / 2, row - (rows - 1) / 2])
-        picture.circle(center, 0.4, COLORS[color])
-        for dot in range(int(worth[row, column])):
-            aside = 0.0 if worth[row, column] == 1 else (-0.14, 0.14)[dot]
-            picture.circle(center + np.array([aside, 0.0]), 0.1, PAPER)
-    return picture.shown()
+        return draw_gems(row["kind"].reshape(int(ROWS), -1), row["worth"].reshape(int(ROWS), -1))

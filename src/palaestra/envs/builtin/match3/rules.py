@@ -57,7 +57,7 @@ def far_cell(move: int):
 
 
 @wp.func
-def color(world: World, i: int, row: int, column: int):
+def color_at(world: World, i: int, row: int, column: int):
     """Of the piece there; OUTSIDE beyond the edges."""
     if row < 0 or row >= ROWS or column < 0 or column >= COLUMNS:
         return int(OUTSIDE)
@@ -65,7 +65,7 @@ def color(world: World, i: int, row: int, column: int):
 
 
 @wp.func
-def shared(a: int, b: int):
+def common_color(a: int, b: int):
     """The color that two pieces have in common, which a third may join; NONE where they differ."""
     return wp.where(a == b, a, NONE)
 
@@ -77,21 +77,21 @@ def joins(kind: int, a: int, b: int, c: int, d: int):
 
 
 @wp.func
-def allow_into(world: World, i: int, row: int, column: int):
+def allow_moves_into(world: World, i: int, row: int, column: int):
     """Allows the moves that bring a piece to this cell where it makes a line; whether there are any.
 
     A piece makes one with the two next to the cell on any side but its own, or with the two on either side of it.
     """
-    left = color(world, i, row, column - 1)
-    right = color(world, i, row, column + 1)
-    down = color(world, i, row - 1, column)
-    up = color(world, i, row + 1, column)
-    lefts = shared(left, color(world, i, row, column - 2))
-    rights = shared(right, color(world, i, row, column + 2))
-    downs = shared(down, color(world, i, row - 2, column))
-    ups = shared(up, color(world, i, row + 2, column))
-    across = shared(left, right)
-    along = shared(down, up)
+    left = color_at(world, i, row, column - 1)
+    right = color_at(world, i, row, column + 1)
+    down = color_at(world, i, row - 1, column)
+    up = color_at(world, i, row + 1, column)
+    lefts = common_color(left, color_at(world, i, row, column - 2))
+    rights = common_color(right, color_at(world, i, row, column + 2))
+    downs = common_color(down, color_at(world, i, row - 2, column))
+    ups = common_color(up, color_at(world, i, row + 2, column))
+    across = common_color(left, right)
+    along = common_color(down, up)
     to_right = row * (COLUMNS - 1) + column
     to_up = RIGHT_MOVES + row * COLUMNS + column
     before = joins(left, rights, downs, ups, along)
@@ -110,13 +110,13 @@ def allow_into(world: World, i: int, row: int, column: int):
 
 
 @wp.func
-def allow(world: World, i: int):
+def update_mask(world: World, i: int):
     """Writes which moves are allowed on a settled board; False where none is."""
     for move in range(MOVES):
         world.mask[i, move] = False
     found = bool(False)  # noqa: UP018  Warp takes a literal for a constant
     for cell in range(CELLS):
-        if allow_into(world, i, cell // COLUMNS, cell % COLUMNS):
+        if allow_moves_into(world, i, cell // COLUMNS, cell % COLUMNS):
             found = True
     return found
 
@@ -208,11 +208,11 @@ def deal(world: World, i: int):
         for cell in range(CELLS):
             put_new(world, i, cell)
         settle(world, i)
-        stuck = not allow(world, i)
+        stuck = not update_mask(world, i)
 
 
 @wp.func
-def place(world: World, cell: int, which: int, types: int):
+def flag_index(world: World, cell: int, which: int, types: int):
     """Where in an observation the flag stands that a cell holds a type."""
     if world.planes:
         return which * CELLS + cell
@@ -220,12 +220,12 @@ def place(world: World, cell: int, which: int, types: int):
 
 
 @wp.func
-def see(world: World, i: int):
+def observe(world: World, i: int):
     """Writes the board as the agent sees it."""
     for k in range(world.obs_cells.shape[1]):
         world.obs_cells[i, k] = 0.0
     for k in range(world.obs_special.shape[1]):
         world.obs_special[i, k] = 0.0
     for cell in range(CELLS):
-        world.obs_cells[i, place(world, cell, world.kind[i, cell], KINDS)] = 1.0
-        world.obs_special[i, place(world, cell, world.worth[i, cell], WORTHS)] = 1.0
+        world.obs_cells[i, flag_index(world, cell, world.kind[i, cell], KINDS)] = 1.0
+        world.obs_special[i, flag_index(world, cell, world.worth[i, cell], WORTHS)] = 1.0

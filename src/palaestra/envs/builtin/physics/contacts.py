@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warp as wp
 
-from palaestra.envs.builtin.sensors.rays import turned
+from palaestra.envs.builtin.sensors.rays import rotate
 
 
 @wp.struct
@@ -58,7 +58,7 @@ def circle_box(a: Body, b: Body):
     """The contact of a circle and a box; a circle whose center is inside leaves by the nearest side."""
     contact = Contact()
     radius = a.half[0]
-    local = turned(a.position - b.position, -b.angle)
+    local = rotate(a.position - b.position, -b.angle)
     if wp.abs(local[0]) > b.half[0] + radius or wp.abs(local[1]) > b.half[1] + radius:
         return contact
     nearest = wp.min(wp.max(local, -b.half), b.half)
@@ -76,9 +76,9 @@ def circle_box(a: Body, b: Body):
         away[k] = wp.where(local[k] < 0.0, -1.0, 1.0)
         nearest -= distance * away
     contact.count = 1
-    contact.normal = -turned(away, b.angle)
+    contact.normal = -rotate(away, b.angle)
     contact.depth = radius - distance
-    contact.first = b.position + turned(nearest, b.angle)
+    contact.first = b.position + rotate(nearest, b.angle)
     contact.second = contact.first
     return contact
 
@@ -103,13 +103,13 @@ def points_below(normal: wp.vec2, level: float, first: wp.vec2, second: wp.vec2)
 @wp.func
 def facing_edge(box: Body, normal: wp.vec2):
     """The ends of the box's side that faces against the normal most."""
-    local = turned(normal, -box.angle)
+    local = rotate(normal, -box.angle)
     k = wp.where(wp.abs(local[0]) > wp.abs(local[1]), 0, 1)
     corner = wp.vec2(box.half[0], box.half[1])
     corner[k] = -wp.sign(local[k]) * box.half[k]
     other = wp.vec2(corner[0], corner[1])
     other[1 - k] = -corner[1 - k]
-    return box.position + turned(corner, box.angle), box.position + turned(other, box.angle)
+    return box.position + rotate(corner, box.angle), box.position + rotate(other, box.angle)
 
 
 @wp.func
@@ -117,7 +117,7 @@ def face_contact(a: Body, b: Body, to: wp.vec2, side: int):
     """The contact of box b with that face of box a which looks along axis `side` of a; `to` leads to b in a's frame."""
     local = wp.vec2(0.0, 0.0)
     local[side] = wp.where(to[side] < 0.0, -1.0, 1.0)
-    n = turned(local, a.angle)
+    n = rotate(local, a.angle)
     along = wp.vec2(-n[1], n[0])
     half = a.half[1 - side]
     first, second = facing_edge(b, n)
@@ -149,8 +149,8 @@ def box_box(a: Body, b: Body):
         return contact
     c = wp.abs(wp.cos(b.angle - a.angle))
     s = wp.abs(wp.sin(b.angle - a.angle))
-    to_b = turned(to, -a.angle)
-    to_a = turned(-to, -b.angle)
+    to_b = rotate(to, -a.angle)
+    to_a = rotate(-to, -b.angle)
     by_a = overlaps(to_b, a.half, b.half, c, s)
     by_b = overlaps(to_a, b.half, a.half, c, s)
     if wp.min(wp.min(by_a), wp.min(by_b)) < 0.0:

@@ -3,14 +3,14 @@
 Blocks to build an environment's own kernel of. A body is a value: functions take it and give it
 back changed. Angles are in radians, counterclockwise from the x axis. A tick of 0.02 s is, in order,
 
-    agent = driven(agent, heading(angle), SPEED)              # as Unity's agents: AddForce(..., VelocityChange)
-    agent = dragged(agent, 4.0, 0.0)
-    agent, block = parted(agent, block, circle_box(agent, block), FRICTION)
-    agent = advanced(agent)
-    block = advanced(block)
-    agent = circle_off(agent, wall_center, wall_half, 0.0)    # static walls last, so that nothing ends inside one
-    agent = circle_within(agent, ROOM)
-    block = box_within(block, ROOM, FRICTION)
+    agent = add_speed(agent, heading(angle), SPEED)              # as Unity's agents: AddForce(..., VelocityChange)
+    agent = apply_drag(agent, 4.0, 0.0)
+    agent, block = resolve_contact(agent, block, circle_box(agent, block), FRICTION)
+    agent = advance(agent)
+    block = advance(block)
+    agent = keep_circle_out(agent, wall_center, wall_half, 0.0)    # static walls last, so that nothing ends inside one
+    agent = keep_circle_within(agent, ROOM)
+    block = keep_box_within(block, ROOM, FRICTION)
 
 Contacts are inelastic (restitution 0). A contact parts the bodies at once, each by its share of the masses;
 where three or more press on one another, a second round of the same contacts makes it firmer.
@@ -27,20 +27,20 @@ __all__ = [
     "SECONDS",
     "Body",
     "Contact",
-    "advanced",
+    "add_speed",
+    "advance",
+    "apply_drag",
+    "apply_ground_friction",
     "box_body",
     "box_box",
-    "box_within",
     "circle_body",
     "circle_box",
     "circle_circle",
-    "circle_off",
-    "circle_within",
-    "dragged",
-    "driven",
-    "grounded",
     "is_still",
-    "parted",
+    "keep_box_within",
+    "keep_circle_out",
+    "keep_circle_within",
+    "resolve_contact",
 ]
 
 SECONDS = wp.constant(0.02)  # a physics tick
@@ -74,14 +74,14 @@ def box_body(position: wp.vec2, velocity: wp.vec2, angle: float, spin: float, ha
 
 
 @wp.func
-def driven(body: Body, direction: wp.vec2, speed: float):
+def add_speed(body: Body, direction: wp.vec2, speed: float):
     """The body with this speed added at once, whatever its mass."""
     body.velocity += speed * direction
     return body
 
 
 @wp.func
-def dragged(body: Body, drag: float, angular_drag: float):
+def apply_drag(body: Body, drag: float, angular_drag: float):
     """The body after one tick of drag, in 1/s as PhysX takes it: velocity *= 1 - drag * 0.02."""
     body.velocity *= wp.max(1.0 - drag * SECONDS, 0.0)
     body.spin *= wp.max(1.0 - angular_drag * SECONDS, 0.0)
@@ -89,7 +89,7 @@ def dragged(body: Body, drag: float, angular_drag: float):
 
 
 @wp.func
-def grounded(body: Body, rested: bool, sticking: float, sliding: float):
+def apply_ground_friction(body: Body, rested: bool, sticking: float, sliding: float):
     """The body after one tick of friction with the ground that it stands on: call it after the contacts of a tick.
 
     `rested`: whether it lay still before the tick (`is_still`); then what moves it must overcome the coefficient
@@ -117,7 +117,7 @@ def is_still(body: Body):
 
 
 @wp.func
-def advanced(body: Body):
+def advance(body: Body):
     """The body after one tick of moving on."""
     body.position += body.velocity * SECONDS
     body.angle += body.spin * SECONDS
@@ -131,7 +131,7 @@ def cross(a: wp.vec2, b: wp.vec2):
 
 
 @wp.func
-def approach(a: Body, b: Body, point: wp.vec2):
+def relative_velocity(a: Body, b: Body, point: wp.vec2):
     """How the point of b moves as seen from that of a."""
     to_a = point - a.position
     to_b = point - b.position
@@ -139,7 +139,7 @@ def approach(a: Body, b: Body, point: wp.vec2):
 
 
 @wp.func
-def yielding(a: Body, b: Body, first: wp.vec2, second: wp.vec2, way: wp.vec2):
+def inverse_mass_along(a: Body, b: Body, first: wp.vec2, second: wp.vec2, way: wp.vec2):
     """How much speed along `way` an impulse of 1 at the second point gives at the first: the inverse of a mass."""
     turning = a.inverse_inertia * cross(first - a.position, way) * cross(second - a.position, way)
     turning += b.inverse_inertia * cross(first - b.position, way) * cross(second - b.position, way)
@@ -150,15 +150,15 @@ def yielding(a: Body, b: Body, first: wp.vec2, second: wp.vec2, way: wp.vec2):
 def normal_impulses(a: Body, b: Body, contact: Contact):
     """The impulses along the normal, none below 0, after which neither point of the contact approaches."""
     n = contact.normal
-    k11 = yielding(a, b, contact.first, contact.first, n)
-    v1 = wp.dot(approach(a, b, contact.first), n)
+    k11 = inverse_mass_along(a, b, contact.first, contact.first, n)
+    v1 = wp.dot(relative_velocity(a, b, contact.first), n)
     if k11 <= 0.0:
         return wp.vec2(0.0, 0.0)
     if contact.count == 1:
         return wp.vec2(wp.max(-v1 / k11, 0.0), 0.0)
-    k12 = yielding(a, b, contact.first, contact.second, n)
-    k22 = yielding(a, b, contact.second, contact.second, n)
-    v2 = wp.dot(approach(a, b, contact.second), n)
+    k12 = inverse_mass_along(a, b, contact.first, contact.second, n)
+    k22 = inverse_mass_along(a, b, contact.second, contact.second, n)
+    v2 = wp.dot(relative_velocity(a, b, contact.second), n)
     whole = k11 * k22 - k12 * k12
     if whole > 1.0e-4 * k11 * k22:
         first = (k12 * v2 - k22 * v1) / whole
@@ -176,7 +176,7 @@ def normal_impulses(a: Body, b: Body, contact: Contact):
 
 
 @wp.func
-def struck(a: Body, b: Body, point: wp.vec2, impulse: wp.vec2):
+def apply_impulse(a: Body, b: Body, point: wp.vec2, impulse: wp.vec2):
     """Both bodies after an impulse on b at the point, and its counterpart on a."""
     a.velocity -= a.inverse_mass * impulse
     a.spin -= a.inverse_inertia * cross(point - a.position, impulse)
@@ -186,28 +186,28 @@ def struck(a: Body, b: Body, point: wp.vec2, impulse: wp.vec2):
 
 
 @wp.func
-def rubbed(a: Body, b: Body, point: wp.vec2, along: wp.vec2, most: float):
+def apply_friction(a: Body, b: Body, point: wp.vec2, along: wp.vec2, most: float):
     """Both bodies after an impulse along the contact, up to `most`, that stops them slipping there."""
-    soft = yielding(a, b, point, point, along)
+    soft = inverse_mass_along(a, b, point, point, along)
     if soft <= 0.0 or most <= 0.0:
         return a, b
-    pull = wp.clamp(-wp.dot(approach(a, b, point), along) / soft, -most, most)
-    a, b = struck(a, b, point, pull * along)
+    pull = wp.clamp(-wp.dot(relative_velocity(a, b, point), along) / soft, -most, most)
+    a, b = apply_impulse(a, b, point, pull * along)
     return a, b
 
 
 @wp.func
-def parted(a: Body, b: Body, contact: Contact, friction: float):
+def resolve_contact(a: Body, b: Body, contact: Contact, friction: float):
     """Both bodies after their contact: they approach no more and overlap no more; `friction` is the coefficient between them."""
     if contact.count == 0:
         return a, b
     n = contact.normal
     along = wp.vec2(-n[1], n[0])
     push = normal_impulses(a, b, contact)
-    a, b = struck(a, b, contact.first, push[0] * n)
-    a, b = struck(a, b, contact.second, push[1] * n)
-    a, b = rubbed(a, b, contact.first, along, friction * push[0])
-    a, b = rubbed(a, b, contact.second, along, friction * push[1])
+    a, b = apply_impulse(a, b, contact.first, push[0] * n)
+    a, b = apply_impulse(a, b, contact.second, push[1] * n)
+    a, b = apply_friction(a, b, contact.first, along, friction * push[0])
+    a, b = apply_friction(a, b, contact.second, along, friction * push[1])
     soft = a.inverse_mass + b.inverse_mass
     if soft > 0.0:
         a.position -= (contact.depth * a.inverse_mass / soft) * n
@@ -216,7 +216,7 @@ def parted(a: Body, b: Body, contact: Contact, friction: float):
 
 
 @wp.func
-def circle_off(body: Body, center: wp.vec2, half: wp.vec2, angle: float):
+def keep_circle_out(body: Body, center: wp.vec2, half: wp.vec2, angle: float):
     """A circle kept out of a static box, sliding along it without friction."""
     wall = Body()
     wall.position = center
@@ -230,7 +230,7 @@ def circle_off(body: Body, center: wp.vec2, half: wp.vec2, angle: float):
 
 
 @wp.func
-def circle_within(body: Body, room: wp.vec2):
+def keep_circle_within(body: Body, room: wp.vec2):
     """A circle kept within a room about the origin with these half sides, sliding along its walls without friction."""
     inner = room - body.half
     position = wp.min(wp.max(body.position, -inner), inner)
@@ -242,7 +242,7 @@ def circle_within(body: Body, room: wp.vec2):
 
 
 @wp.func
-def box_within(body: Body, room: wp.vec2, friction: float):
+def keep_box_within(body: Body, room: wp.vec2, friction: float):
     """A box kept within a room about the origin with these half sides; `friction` is the coefficient of its walls."""
     c = wp.abs(wp.cos(body.angle))
     s = wp.abs(wp.sin(body.angle))
@@ -253,5 +253,5 @@ def box_within(body: Body, room: wp.vec2, friction: float):
             n = wp.vec2(0.0, 0.0)
             n[k] = -wp.sign(body.position[k])
             first, second = facing_edge(body, n)
-            wall, body = parted(wall, body, points_below(n, -room[k], first, second), friction)
+            wall, body = resolve_contact(wall, body, points_below(n, -room[k], first, second), friction)
     return body

@@ -19,19 +19,19 @@ import warp as wp
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
 from palaestra.envs.builtin.base.env import Program, WarpEnv
-from palaestra.envs.builtin.base.world_columns import pending, set_aside
+from palaestra.envs.builtin.base.world_columns import next_parameter, save_final_obs
 from palaestra.envs.builtin.drawing.plane import BLUE, GOLD, GREEN, PAPER, Plane
 from palaestra.envs.builtin.physics.rigid_bodies import (
     Body,
-    advanced,
+    add_speed,
+    advance,
+    apply_drag,
+    apply_ground_friction,
     box_body,
     box_box,
-    box_within,
-    dragged,
-    driven,
-    grounded,
     is_still,
-    parted,
+    keep_box_within,
+    resolve_contact,
 )
 from palaestra.envs.builtin.sensors.rays import heading, ray_angle, ray_box, ray_room, write_ray
 
@@ -103,7 +103,7 @@ def agent_body(world: World, i: int):
 
 
 @wp.func
-def see(world: World, i: int):
+def observe(world: World, i: int):
     """Writes the rays of both sensors."""
     eye = world.agent_position[i]
     block = world.block_position[i]
@@ -133,7 +133,7 @@ def see(world: World, i: int):
 def start(world: World, i: int):
     """Agent and block apart from one another, each within half the room's sides, turned as chance has it."""
     for k in range(4):
-        world.parameters[i, k] = pending(world, i, k)
+        world.parameters[i, k] = next_parameter(world, i, k)
     state = world.rng[i]
     reach = 0.5 * ROOM
     apart = 0.75 * world.parameters[i, 0] + 1.0  # more than the half diagonals
@@ -151,11 +151,11 @@ def start(world: World, i: int):
     world.block_spin[i] = 0.0
     world.age[i] = 0
     world.episodes[i] += 1
-    see(world, i)
+    observe(world, i)
 
 
 @wp.func
-def way(angle: float, action: int):
+def move_direction(angle: float, action: int):
     """The direction that an action moves in, as long as its share of the speed."""
     ahead = heading(angle)
     if action == 1:
@@ -177,7 +177,7 @@ def is_in_goal(block: Body):
 
 
 @wp.func
-def lived(world: World, i: int, action: int):
+def simulate(world: World, i: int, action: int):
     """Runs the physics of one decision; True where the block is in the goal, which ends it early."""
     agent = agent_body(world, i)
     block = block_body(world, i)
@@ -188,12 +188,12 @@ def lived(world: World, i: int, action: int):
     while left > 0 and not scored:
         rested = is_still(block)
         agent.angle += turn
-        agent = dragged(driven(agent, way(agent.angle, action), SPEED), AGENT_DRAG, 0.0)
-        block = dragged(block, world.parameters[i, 3], SPIN_DRAG)
-        agent, block = parted(agent, block, box_box(agent, block), FRICTION)
-        block = grounded(block, rested, world.parameters[i, 2], world.parameters[i, 1])
-        agent = box_within(advanced(agent), room, 0.0)
-        block = box_within(advanced(block), room, FRICTION)
+        agent = apply_drag(add_speed(agent, move_direction(agent.angle, action), SPEED), AGENT_DRAG, 0.0)
+        block = apply_drag(block, world.parameters[i, 3], SPIN_DRAG)
+        agent, block = resolve_contact(agent, block, box_box(agent, block), FRICTION)
+        block = apply_ground_friction(block, rested, world.parameters[i, 2], world.parameters[i, 1])
+        agent = keep_box_within(advance(agent), room, 0.0)
+        block = keep_box_within(advance(block), room, FRICTION)
         scored = is_in_goal(block)
         left -= 1
     world.agent_position[i] = agent.position
@@ -220,16 +220,16 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
     if world.action[i, 0] < wp.int64(0) or world.action[i, 0] > wp.int64(6):
         report[1] = i + 1
         action = 0
-    scored = lived(world, i, action)
+    scored = simulate(world, i, action)
     age = world.age[i] + 1
     world.age[i] = age
     world.reward[i] = wp.where(scored, 5.0, 0.0) - 0.0025
     world.terminated[i] = scored
     world.truncated[i] = age >= MOST_DECISIONS and not scored
-    see(world, i)
+    observe(world, i)
     if scored or age >= MOST_DECISIONS:
         report[0] = 1
-        set_aside(world.obs, world.final_obs, i)
+        save_final_obs(world.obs, world.final_obs, i)
         start(world, i)
 
 
@@ -290,4 +290,4 @@ class PushBlock(WarpEnv):
         picture.box(row["block_position"], (side, side), float(row["block_angle"]), GOLD)
         picture.box(eye, (float(AGENT_HALF),) * 2, angle, BLUE)
         picture.circle(eye + 0.28 * np.array([np.cos(angle), np.sin(angle)]), 0.14, PAPER)
-        return picture.shown()
+        return picture.to_array()

@@ -113,4 +113,4 @@ class CooperativePushBlock(WarpEnv):
                 plane.box(place, (half, half), 0.0, (GOLD, RED, VIOLET)[size - 1])
         for place, angle in zip(row["position"], row["angle"], strict=True):
             plane.agent(place, float(angle), float(RADIUS))
-        return plane.shown()
+        return plane.to_array()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import warp as wp
 
-from palaestra.envs.builtin.base.world_columns import pending
-from palaestra.envs.builtin.sensors.grid import grid_around, mark_box, mark_circle, wipe
+from palaestra.envs.builtin.base.world_columns import next_parameter
+from palaestra.envs.builtin.sensors.grid import clear_grid, grid_around, mark_box, mark_circle
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 1})
 
@@ -76,13 +76,13 @@ def is_near(to: wp.vec2, reach: float):
 
 
 @wp.func
-def show(world: World, i: int):
+def observe(world: World, i: int):
     """Lays all that lies ahead over each agent's grid."""
     for slot in range(i * AGENTS, (i + 1) * AGENTS):
         angle = world.angle[slot]
         middle = world.position[slot] + AHEAD * wp.vec2(wp.cos(angle), wp.sin(angle))
         grid = grid_around(world.obs_grid, world.written, slot, middle, angle, CELL)
-        wipe(grid)
+        clear_grid(grid)
         for k in range(BLOCKS):
             if not world.block_gone[i, k]:
                 half = half_of(k)
@@ -107,7 +107,7 @@ def is_free(world: World, i: int, place: wp.vec2, reach: float, first: int):
 
 
 @wp.func
-def put_blocks(world: World, i: int):
+def place_blocks(world: World, i: int):
     """Lays the blocks out, the largest first, each as near to the goal as its size asks; where no free place is found there, anywhere."""
     state = world.rng[i]
     for n in range(BLOCKS):
@@ -131,9 +131,9 @@ def put_blocks(world: World, i: int):
 @wp.func
 def start(world: World, i: int):
     """Blocks and agents as chance has it, and the parameters that wait for this episode."""
-    world.most_pushers[i] = pending(world, i, 0)
+    world.most_pushers[i] = next_parameter(world, i, 0)
     world.episodes[i] += 1
-    put_blocks(world, i)
+    place_blocks(world, i)
     state = world.rng[i]
     for slot in range(i * AGENTS, (i + 1) * AGENTS):
         place = wp.vec2(0.0, 0.0)
@@ -152,7 +152,7 @@ def start(world: World, i: int):
 
 
 @wp.func
-def keep_last_view(world: World, slot: int):
+def keep_final_view(world: World, slot: int):
     """Sets aside what an agent saw at the end of its episode."""
     for tag in range(world.obs_grid.shape[1]):
         for y in range(world.obs_grid.shape[2]):

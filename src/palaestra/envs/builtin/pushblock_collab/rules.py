@@ -21,17 +21,17 @@ import warp as wp
 from palaestra.envs.builtin.base.env import Program
 from palaestra.envs.builtin.physics.rigid_bodies import (
     SECONDS,
-    advanced,
+    add_speed,
+    advance,
+    apply_drag,
     box_body,
     circle_body,
     circle_box,
     circle_circle,
-    circle_within,
-    dragged,
-    driven,
-    parted,
+    keep_circle_within,
+    resolve_contact,
 )
-from palaestra.envs.builtin.pushblock.env import AGENT_DRAG, TICKS, TURN, way
+from palaestra.envs.builtin.pushblock.env import AGENT_DRAG, TICKS, TURN, move_direction
 from palaestra.envs.builtin.pushblock_collab.observations import (
     AGENTS,
     BLOCKS,
@@ -43,9 +43,9 @@ from palaestra.envs.builtin.pushblock_collab.observations import (
     World,
     half_of,
     is_near,
-    keep_last_view,
+    keep_final_view,
     mass_of,
-    show,
+    observe,
     size_of,
     start,
 )
@@ -74,17 +74,17 @@ def agent_body(world: World, slot: int):
 
 
 @wp.func
-def move(world: World, slot: int, last: int):
+def move_agent(world: World, slot: int, last: int):
     """An agent's own will, and its contacts with the mates that come after it."""
     action = int(world.action[slot, 0])
     turn = wp.where(action == 4, TURN, 0.0) - wp.where(action == 3, TURN, 0.0)
     angle = world.angle[slot] + turn
     world.angle[slot] = angle - 2.0 * wp.pi * wp.round(angle / (2.0 * wp.pi))
-    agent = dragged(driven(agent_body(world, slot), way(angle, action), SPEED), AGENT_DRAG, 0.0)
+    agent = apply_drag(add_speed(agent_body(world, slot), move_direction(angle, action), SPEED), AGENT_DRAG, 0.0)
     for other in range(slot + 1, last):
         if is_near(world.position[other] - agent.position, 2.0 * RADIUS):
             mate = agent_body(world, other)
-            agent, mate = parted(agent, mate, circle_circle(agent, mate), 0.0)
+            agent, mate = resolve_contact(agent, mate, circle_circle(agent, mate), 0.0)
             world.position[other] = mate.position
             world.velocity[other] = mate.velocity
     world.position[slot] = agent.position
@@ -92,7 +92,7 @@ def move(world: World, slot: int, last: int):
 
 
 @wp.func
-def lean(world: World, i: int, slot: int):
+def push_blocks(world: World, i: int, slot: int):
     """An agent's contacts with blocks, which give way to its push alone, never to where it is; then it moves on."""
     agent = agent_body(world, slot)
     for k in range(BLOCKS):
@@ -101,15 +101,15 @@ def lean(world: World, i: int, slot: int):
             contact = circle_box(agent, block)
             agent.position -= contact.depth * contact.normal
             contact.depth = 0.0
-            agent, block = parted(agent, block, contact, 0.0)
+            agent, block = resolve_contact(agent, block, contact, 0.0)
             world.block_velocity[i, k] = block.velocity
-    agent = circle_within(advanced(agent), wp.vec2(WIDE, DEEP))
+    agent = keep_circle_within(advance(agent), wp.vec2(WIDE, DEEP))
     world.position[slot] = agent.position
     world.velocity[slot] = agent.velocity
 
 
 @wp.func
-def meet(world: World, i: int, k: int):
+def collide_block(world: World, i: int, k: int):
     """A moving block's contacts with others: it hands its momentum on, and gives way where they overlap."""
     half = half_of(k)
     for other in range(BLOCKS):
@@ -127,7 +127,7 @@ def meet(world: World, i: int, k: int):
 
 
 @wp.func
-def slide(world: World, i: int, k: int):
+def slide_block(world: World, i: int, k: int):
     """A block after the friction of the ground and a tick of moving on."""
     pushers = wp.min(float(size_of(k)), world.most_pushers[i])
     speed = wp.length(world.block_velocity[i, k])
@@ -144,22 +144,22 @@ def slide(world: World, i: int, k: int):
 
 
 @wp.func
-def lived(world: World, i: int):
+def simulate(world: World, i: int):
     """Runs the physics of one decision; the worth of the blocks that came into the goal."""
     first = i * AGENTS
     last = first + AGENTS
     earned = int(0)  # noqa: UP018, RUF046  Warp takes a literal for a constant
     for _ in range(TICKS):
         for slot in range(first, last):
-            move(world, slot, last)
+            move_agent(world, slot, last)
         for slot in range(first, last):
-            lean(world, i, slot)
+            push_blocks(world, i, slot)
         for k in range(BLOCKS):
             if not world.block_gone[i, k] and wp.length_sq(world.block_velocity[i, k]) > 0.0:
-                meet(world, i, k)
+                collide_block(world, i, k)
         for k in range(BLOCKS):
             if not world.block_gone[i, k] and wp.length_sq(world.block_velocity[i, k]) > 0.0:
-                slide(world, i, k)
+                slide_block(world, i, k)
                 if world.block_position[i, k][1] + half_of(k) > GOAL_EDGE:
                     world.block_gone[i, k] = True
                     earned += size_of(k)
@@ -180,7 +180,7 @@ def begin(world: World):
     """Starts every area anew."""
     i = wp.tid()
     start(world, i)
-    show(world, i)
+    observe(world, i)
 
 
 @wp.kernel
@@ -191,7 +191,7 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
         if world.action[slot, 0] < wp.int64(0) or world.action[slot, 0] > wp.int64(6):
             report[1] = slot + 1
             world.action[slot, 0] = wp.int64(0)
-    earned = float(lived(world, i)) - 0.0001
+    earned = float(simulate(world, i)) - 0.0001
     age = world.age[i] + 1
     world.age[i] = age
     done = all_gone(world, i)
@@ -200,13 +200,13 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
         world.group_reward[slot] = earned
         world.terminated[slot] = done
         world.truncated[slot] = over and not done
-    show(world, i)
+    observe(world, i)
     if over:
         report[0] = 1
         for slot in range(i * AGENTS, (i + 1) * AGENTS):
-            keep_last_view(world, slot)
+            keep_final_view(world, slot)
         start(world, i)
-        show(world, i)
+        observe(world, i)
 
 
 PROGRAM = Program(World, begin, tick, area_columns=("rng", "age", "most_pushers", "block_position", "block_velocity", "block_gone"))

@@ -18,15 +18,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
+import torch
 import warp as wp
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
+from palaestra.core.timestep import Action
 from palaestra.envs.builtin.base.env import Program, WarpEnv
-from palaestra.envs.builtin.base.world_columns import set_aside
-from palaestra.envs.builtin.drawing.plane import GOLD, GRAY, SWITCH_COLORS, Plane, heap, rooms
-from palaestra.envs.builtin.physics.driving import CHOICES, moved
-from palaestra.envs.builtin.physics.rigid_bodies import Body, circle_body, circle_off
-from palaestra.envs.builtin.pyramids.heuristic import way
+from palaestra.envs.builtin.base.world_columns import save_final_obs
+from palaestra.envs.builtin.drawing.plane import GOLD, GRAY, SWITCH_COLORS, Plane, draw_heap, draw_rooms
+from palaestra.envs.builtin.physics.driving import CHOICES, detour, drive, steer
+from palaestra.envs.builtin.physics.rigid_bodies import Body, circle_body, keep_circle_out
 from palaestra.envs.builtin.pyramids.observations import (
     ASTRAY,
     BRICK,
@@ -45,18 +46,18 @@ from palaestra.envs.builtin.pyramids.observations import (
     TAGS,
     World,
     half_side,
-    middle,
+    observe,
+    room_center,
     row_of,
-    see,
 )
 from palaestra.envs.builtin.sensors.rays import heading
 
 if TYPE_CHECKING:
-    import numpy as np
-    import torch
-    from numpy.typing import NDArray
+    from collections.abc import Mapping
 
-    from palaestra.core.timestep import Action
+    import numpy as np
+    from numpy.typing import NDArray
+    from torch import Tensor
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 1})
 
@@ -68,6 +69,8 @@ PUSH = wp.constant(2.0)  # m/s a tick
 DRAG = wp.constant(8.0)  # 1/s
 TURN = wp.constant(0.06981317007977318)  # radians a tick
 RADIUS = wp.constant(0.5)  # of the agent
+CLEAR_OF_HEAP, CLEAR_OF_SWITCH = 2.05, 1.05  # half of a thing's side and the agent's radius, a little less
+SIZE = int(FANS) * int(RAYS) * (int(TAGS) + 2) + 1
 
 
 @wp.func
@@ -77,7 +80,7 @@ def start(world: World, i: int):
     for room in range(ROOMS):
         world.thing[i, room] = BRICKS
         astray = wp.vec2(wp.randf(state, -ASTRAY, ASTRAY), wp.randf(state, -ASTRAY, ASTRAY))
-        world.thing_place[i, room] = middle(room % EDGE, room // EDGE) + astray
+        world.thing_place[i, room] = room_center(room % EDGE, room // EDGE) + astray
     home = wp.randi(state, 0, ROOMS)
     switch = (home + wp.randi(state, 1, ROOMS)) % ROOMS
     prize = home
@@ -94,7 +97,7 @@ def start(world: World, i: int):
     world.golden[i] = wp.vec2(0.0, 0.0)
     world.rng[i] = state
     world.age[i] = 0
-    see(world, i)
+    observe(world, i)
 
 
 @wp.kernel
@@ -104,9 +107,9 @@ def begin(world: World):
 
 
 @wp.func
-def off_walls(body: Body, column: int, row: int):
+def keep_off_walls(body: Body, column: int, row: int):
     """The agent kept out of those pieces of its room's walls that are next to it."""
-    center = middle(column, row)
+    center = room_center(column, row)
     local = body.position - center
     if wp.max(wp.abs(local[0]), wp.abs(local[1])) < HALF - 1.01 * RADIUS:
         return body
@@ -119,7 +122,7 @@ def off_walls(body: Body, column: int, row: int):
         at[k] = float(side) * HALF
         at[1 - k] = wp.where(local[1 - k] < 0.0, -0.5, 0.5) * (begins + HALF)
         half[1 - k] = 0.5 * (HALF - begins)
-        body = circle_off(body, center + at, half, 0.0)
+        body = keep_circle_out(body, center + at, half, 0.0)
     return body
 
 
@@ -142,7 +145,7 @@ def topple(world: World, i: int, room: int, way: wp.vec2):
 
 
 @wp.func
-def meet(world: World, i: int, room: int, body: Body):
+def touch_thing(world: World, i: int, room: int, body: Body):
     """What touching a room's thing brings about: a pressed switch, a fallen pyramid. True: the golden brick was."""
     thing = world.thing[i, room]
     if thing == RUBBLE and touches(body, world.golden[i], BRICK):
@@ -158,22 +161,22 @@ def meet(world: World, i: int, room: int, body: Body):
 
 
 @wp.func
-def drive(world: World, i: int, choice: int):
+def simulate(world: World, i: int, choice: int):
     """A decision's physics ticks, up to the one that touches the golden brick: whether one did."""
     body = circle_body(world.place[i], world.velocity[i], RADIUS, 1.0)
     body.angle = world.angle[i]
     won = wp.bool(False)
     for _ in range(TICKS):
         if not won:
-            body = moved(body, choice, TURN, PUSH, DRAG)
+            body = drive(body, choice, TURN, PUSH, DRAG)
             column = row_of(body.position[0])
             row = row_of(body.position[1])
             room = row * EDGE + column
-            won = meet(world, i, room, body)
+            won = touch_thing(world, i, room, body)
             side = half_side(world.thing[i, room], 0)
             if side > 0.0 and touches(body, world.thing_place[i, room], 1.01 * side):
-                body = circle_off(body, world.thing_place[i, room], wp.vec2(side, side), 0.0)
-            body = off_walls(body, column, row)
+                body = keep_circle_out(body, world.thing_place[i, room], wp.vec2(side, side), 0.0)
+            body = keep_off_walls(body, column, row)
     world.place[i] = body.position
     world.velocity[i] = body.velocity
     world.angle[i] = body.angle
@@ -188,7 +191,7 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
     if world.action[i, 0] < wp.int64(0) or world.action[i, 0] > wp.int64(3):
         report[1] = i + 1
         choice = -1
-    won = drive(world, i, choice)
+    won = simulate(world, i, choice)
     age = world.age[i] + 1
     world.age[i] = age
     world.reward[i] = wp.where(won, PRIZE, -COST)  # the prize stands in place of the cost of a decision
@@ -196,15 +199,53 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
     world.truncated[i] = age >= MOST_DECISIONS and not won
     if won or age >= MOST_DECISIONS:
         report[0] = 1
-        see(world, i)
-        set_aside(world.obs, world.final_obs, i)
+        observe(world, i)
+        save_final_obs(world.obs, world.final_obs, i)
         start(world, i)
     else:
-        see(world, i)
+        observe(world, i)
 
 
 PROGRAM = Program(World, begin, tick)
-SIZE = int(FANS) * int(RAYS) * (int(TAGS) + 2) + 1
+
+
+def fetch_golden_brick(columns: Mapping[str, Tensor]) -> Action:
+    """From room to room, sideways first, around what stands in the one that the agent is in."""
+    place = columns["place"]
+    target, room = next_target(columns)
+    here = (place / (2 * float(HALF)) + int(EDGE) / 2).floor().clamp(0, int(EDGE) - 1)  # (S, 2): column and row
+    there = torch.stack([room % int(EDGE), room // int(EDGE)], 1)
+    is_here = (here == there).all(1, keepdim=True)
+    number = (here[:, 1] * int(EDGE) + here[:, 0]).long()
+    block, thing = pick_room(columns["thing_place"], number), pick_room(columns["thing"], number)
+    half = torch.where(thing == int(SWITCH), CLEAR_OF_SWITCH, CLEAR_OF_HEAP)[:, None]
+    is_in_the_way = (thing > 0) & ((target - block).norm(dim=1) > 0.1)
+    target = torch.where(is_here, target, door_waypoint(place, here, there))
+    target = torch.where(is_in_the_way[:, None], detour(place, target, block, half), target)
+    discrete = steer(place, columns["angle"], target, 0.18)
+    return Action(torch.zeros(len(discrete), 0, device=discrete.device), discrete)
+
+
+def next_target(columns: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
+    """What to touch next, (S, 2), and the room that it is in, (S,)."""
+    thing, pressed, prize = columns["thing"], columns["pressed"] > 0, columns["prize_room"].long()
+    room = torch.where(pressed, prize, (thing == int(SWITCH)).float().argmax(1))
+    has_fallen = pick_room(thing, prize) == int(RUBBLE)
+    return torch.where(has_fallen[:, None], columns["golden"], pick_room(columns["thing_place"], room)), room
+
+
+def door_waypoint(place: Tensor, here: Tensor, there: Tensor) -> Tensor:
+    """Where to head for so as to pass the next door, (S, 2): through it from in front of it, else to that place."""
+    center = 2 * float(HALF) * (here - (int(EDGE) - 1) / 2)
+    way = (there - here).sign()
+    way[:, 1] *= way[:, 0] == 0
+    aside = ((place - center) * (way == 0)).abs().sum(1, keepdim=True)
+    return center + way * (float(HALF) + torch.where(aside < 1.2, 1.5, -1.5))
+
+
+def pick_room(table: Tensor, room: Tensor) -> Tensor:
+    """Each row's entry of one room: of (S, rooms, ...) by (S,)."""
+    return table[torch.arange(len(room), device=room.device), room]
 
 
 class Pyramids(WarpEnv):
@@ -226,20 +267,20 @@ class Pyramids(WarpEnv):
         super().__init__(PROGRAM, spec, areas, device, obs=SIZE, final_obs=SIZE, action=1, thing=rooms, thing_place=rooms)
 
     def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
-        """`way`; None for another behavior than its own."""
-        return way(self._columns) if behavior == self.behavior else None
+        """`fetch_golden_brick`; None for another behavior than its own."""
+        return fetch_golden_brick(self._columns) if behavior == self.behavior else None
 
     def _picture(self, row: dict[str, np.ndarray]) -> np.ndarray:
         edge, half = int(EDGE), float(HALF)
         picture = Plane(edge * half + 1, edge * half + 1, 480)
-        rooms(picture, edge, half, float(DOOR))
+        draw_rooms(picture, edge, half, float(DOOR))
         for thing, place in zip(row["thing"].tolist(), row["thing_place"], strict=True):
             if thing == int(SWITCH):
-                heap(picture, place, (0.6,), SWITCH_COLORS[int(row["pressed"])])
+                draw_heap(picture, place, (0.6,), SWITCH_COLORS[int(row["pressed"])])
             elif thing == int(RUBBLE):
-                heap(picture, place, (1.6,))
-                heap(picture, row["golden"], (float(BRICK),), GOLD)
+                draw_heap(picture, place, (1.6,))
+                draw_heap(picture, row["golden"], (float(BRICK),), GOLD)
             elif thing:
-                heap(picture, place, (1.6, 1.2, 0.8), GOLD if thing == int(PYRAMID) else GRAY)
+                draw_heap(picture, place, (1.6, 1.2, 0.8), GOLD if thing == int(PYRAMID) else GRAY)
         picture.agent(row["place"], float(row["angle"]), 1.5 * float(RADIUS))
-        return picture.shown()
+        return picture.to_array()

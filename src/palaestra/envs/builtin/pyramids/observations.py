@@ -64,7 +64,7 @@ def row_of(y: float):
 
 
 @wp.func
-def middle(column: int, row: int):
+def room_center(column: int, row: int):
     """Of a room."""
     return 2.0 * HALF * wp.vec2(float(column) - 0.5 * float(EDGE - 1), float(row) - 0.5 * float(EDGE - 1))
 
@@ -104,14 +104,14 @@ class RaySight:
 
 
 @wp.func
-def passes(to: wp.vec2, direction: wp.vec2, side: float):
+def surely_misses(to: wp.vec2, direction: wp.vec2, side: float):
     """Whether a ray surely misses a box along the axes, this far off: cheaper than where it would meet it."""
     aside = wp.abs(to[0] * direction[1] - to[1] * direction[0])
     return aside > 1.001 * side * (wp.abs(direction[0]) + wp.abs(direction[1])) or wp.dot(to, direction) < -1.5 * side
 
 
 @wp.func
-def look(world: World, i: int, room: int, fan: int, eye: Ray):
+def cast_in_room(world: World, i: int, room: int, fan: int, eye: Ray):
     """What a ray meets of what a room holds."""
     sight = RaySight()
     sight.tag = -1
@@ -119,7 +119,7 @@ def look(world: World, i: int, room: int, fan: int, eye: Ray):
     thing = world.thing[i, room]
     side = half_side(thing, fan)
     to = world.thing_place[i, room] - eye.origin
-    if side > 0.0 and not passes(to, eye.direction, side):
+    if side > 0.0 and not surely_misses(to, eye.direction, side):
         sight.distance = ray_slabs(-to, eye.direction, wp.vec2(side, side))
         if sight.distance < MISS:
             sight.tag = tag_of(thing, fan, world.pressed[i])
@@ -140,14 +140,14 @@ def wall_ahead(position: float, direction: float, center: float):
 
 
 @wp.func
-def cast(world: World, i: int, fan: int, ray: Ray, center: wp.vec2, room: int):
+def cast_ray(world: World, i: int, fan: int, ray: Ray, center: wp.vec2, room: int):
     """What a ray meets on its way through one room after another, from that with this number and middle on."""
     x = center[0]
     y = center[1]
     sight = RaySight()
     open = wp.bool(True)
     while open:
-        sight = look(world, i, room, fan, ray)
+        sight = cast_in_room(world, i, room, fan, ray)
         open = sight.tag < 0  # what stands in a room is nearer than its walls
         if open:
             beside = wall_ahead(ray.origin[0], ray.direction[0], x)
@@ -166,7 +166,7 @@ def cast(world: World, i: int, fan: int, ray: Ray, center: wp.vec2, room: int):
 
 
 @wp.func
-def tell(line: wp.array(dtype=wp.float32), at: int, sight: RaySight):
+def write_sight(line: wp.array(dtype=wp.float32), at: int, sight: RaySight):
     """Writes a ray's numbers into an observation: `write_ray` without its loop, which costs more than the numbers."""
     misses = sight.distance >= LENGTH
     tag = wp.where(misses, TAGS, sight.tag)
@@ -180,7 +180,7 @@ def tell(line: wp.array(dtype=wp.float32), at: int, sight: RaySight):
 
 
 @wp.func
-def see(world: World, i: int):
+def observe(world: World, i: int):
     """Writes what the agent sees now, each fan's rays from the rightmost on: turning a direction costs less than making one anew."""
     ray = Ray()
     ray.origin = world.place[i]
@@ -193,8 +193,8 @@ def see(world: World, i: int):
         direction = heading(angle + lean - float(RAYS // 2) * BETWEEN)
         for k in range(RAYS):
             ray.direction = direction
-            sight = cast(world, i, fan, ray, middle(column, row), row * EDGE + column)
+            sight = cast_ray(world, i, fan, ray, room_center(column, row), row * EDGE + column)
             steps = k - RAYS // 2
-            tell(line, (fan * RAYS + wp.where(steps < 0, -2 * steps - 1, 2 * steps)) * (TAGS + 2), sight)
+            write_sight(line, (fan * RAYS + wp.where(steps < 0, -2 * steps - 1, 2 * steps)) * (TAGS + 2), sight)
             direction = wp.vec2(COS * direction[0] - SIN * direction[1], SIN * direction[0] + COS * direction[1])
     line[FANS * RAYS * (TAGS + 2)] = float(world.pressed[i])

@@ -1,20 +1,17 @@
 """RingOut: three agents push one another off a ring that shrinks; the last one in wins.
 
-`ringout_rules` says how it is played. An agent sees, in its own frame and in ring radii (a second): its place and velocity, whether it is
-in, the ring's radius, and of both others, the next one counterclockwise first, the place and velocity from its own, and whether it is in.
-
-The rules of RingOut: how three discs push one another off a ring that shrinks.
-
 Sizes and speeds are ours: a ring of radius 5, discs of radius 0.5 and equal mass that are pushed at 10 m/s^2 against a
-drag of 1.5/s (6.7 m/s at most), physics ticks of 0.02 s. Discs that meet bounce, as curling stones do: who rams another
-hands it its speed. The ring keeps its size for 50 decisions and is gone after 200 further ones, so that somebody always
-wins. An agent whose middle is past the rim is out, and lies there, in nobody's way, until the episode ends, as it does
-when one alone is in.
+drag of 1.5/s (6.7 m/s at most), physics ticks of 0.02 s. Discs that meet bounce like curling stones: an agent that rams another
+passes its speed on. The ring keeps its size for 50 decisions and is gone after 200 more, so somebody always
+wins. An agent whose center is past the rim is out: it stays there, without colliding, until the episode ends, which
+happens when only one agent is in.
 
-All is paid then: the first earns 1, the second 0, the last -1; who fall on the same physics tick get the mean of their places.
+All rewards are paid then: the first earns 1, the second 0, the last -1; agents that fall on the same physics tick share the mean of
+their places.
 
-In an agent's frame the middle is the origin and it starts at about (-3, 0): the frames of the second and third agent are
-turned by 120 and 240 degrees.
+An agent observes, in its own frame and in ring radii (per second): its position and velocity, whether it is in, the ring's radius, and for
+both others, the next one counterclockwise first, relative position, relative velocity and whether it is in. In an agent's frame the ring's
+center is the origin and the agent starts near (-3, 0): the frames of the second and third agent are turned by 120 and 240 degrees.
 """
 
 from __future__ import annotations
@@ -27,10 +24,17 @@ import warp as wp
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
 from palaestra.envs.builtin.base.env import Program, WarpEnv
-from palaestra.envs.builtin.base.world_columns import pending, set_aside
+from palaestra.envs.builtin.base.world_columns import next_parameter, save_final_obs
 from palaestra.envs.builtin.drawing.plane import BLUE, GOLD, GRAY, GREEN, INK, RED, Plane
-from palaestra.envs.builtin.physics.rigid_bodies import SECONDS, advanced, circle_body, circle_circle, dragged, driven
-from palaestra.envs.builtin.sensors.rays import heading, turned
+from palaestra.envs.builtin.physics.rigid_bodies import SECONDS, add_speed, advance, apply_drag, circle_body, circle_circle
+from palaestra.envs.builtin.sensors.rays import heading, rotate
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy as np
+    from numpy.typing import NDArray
+    from torch import Tensor
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 1})
 
@@ -77,33 +81,33 @@ AREA_COLUMNS = ("rng", "age", "parameters")
 
 
 @wp.func
-def rim(age: int):
+def ring_radius(age: int):
     """The ring's radius after this many decisions."""
     return RING * wp.clamp(1.0 - float(age - WHOLE) / float(SHRINKING), 0.0, 1.0)
 
 
 @wp.func
-def see_vector(world: World, slot: int, at: int, v: wp.vec2):
+def write_vector(world: World, slot: int, at: int, v: wp.vec2):
     """Writes a vector, in ring radii or those a second, in the agent's frame."""
-    seen = turned(v, -BETWEEN_AGENTS * float(slot % AGENTS)) / RING
+    seen = rotate(v, -BETWEEN_AGENTS * float(slot % AGENTS)) / RING
     world.obs[slot, at] = seen[0]
     world.obs[slot, at + 1] = seen[1]
 
 
 @wp.func
-def see(world: World, i: int, slot: int):
+def observe(world: World, i: int, slot: int):
     """Writes what an agent sees now: itself, the ring, and the others from the next one on, as nothing where they are out."""
     position, velocity = world.position[slot], world.velocity[slot]
-    see_vector(world, slot, 0, position)
-    see_vector(world, slot, 2, velocity)
+    write_vector(world, slot, 0, position)
+    write_vector(world, slot, 2, velocity)
     world.obs[slot, 4] = wp.where(world.inside[slot], 1.0, 0.0)
-    world.obs[slot, 5] = rim(world.age[i]) / RING
+    world.obs[slot, 5] = ring_radius(world.age[i]) / RING
     for k in range(AGENTS - 1):
         other = i * AGENTS + (slot + 1 + k) % AGENTS
         at = OWN + k * OF_EACH
         there = wp.where(world.inside[other], 1.0, 0.0)
-        see_vector(world, slot, at, there * (world.position[other] - position))
-        see_vector(world, slot, at + 2, there * (world.velocity[other] - velocity))
+        write_vector(world, slot, at, there * (world.position[other] - position))
+        write_vector(world, slot, at + 2, there * (world.velocity[other] - velocity))
         world.obs[slot, at + 4] = there
 
 
@@ -111,7 +115,7 @@ def see(world: World, i: int, slot: int):
 def start(world: World, i: int):
     """All in the ring, far from one another and at rest."""
     for k in range(2):
-        world.parameters[i, k] = pending(world, i, k)
+        world.parameters[i, k] = next_parameter(world, i, k)
     world.age[i] = 0
     world.episodes[i] += 1
     state = world.rng[i]
@@ -119,29 +123,29 @@ def start(world: World, i: int):
         slot = i * AGENTS + j
         x = wp.randf(state, -SCATTER, SCATTER) - START
         y = wp.randf(state, -SCATTER, SCATTER)
-        world.position[slot] = turned(wp.vec2(x, y), BETWEEN_AGENTS * float(j))
+        world.position[slot] = rotate(wp.vec2(x, y), BETWEEN_AGENTS * float(j))
         world.velocity[slot] = wp.vec2(0.0, 0.0)
         world.inside[slot] = True
         world.earned[slot] = 0.0
     world.rng[i] = state
     for slot in range(i * AGENTS, (i + 1) * AGENTS):
-        see(world, i, slot)
+        observe(world, i, slot)
 
 
 @wp.func
-def moved(world: World, i: int, slot: int):
+def move_agent(world: World, i: int, slot: int):
     """An agent after one physics tick of what it wants."""
     body = circle_body(world.position[slot], world.velocity[slot], RADIUS, 1.0)
     way = int(world.action[slot, 0])
     if way > 0 and way <= WAYS:
-        body = driven(body, heading(BETWEEN_WAYS * float(way - 1) + BETWEEN_AGENTS * float(slot % AGENTS)), PUSH)
-    body = advanced(dragged(body, world.parameters[i, 1], 0.0))
+        body = add_speed(body, heading(BETWEEN_WAYS * float(way - 1) + BETWEEN_AGENTS * float(slot % AGENTS)), PUSH)
+    body = advance(apply_drag(body, world.parameters[i, 1], 0.0))
     world.position[slot] = body.position
     world.velocity[slot] = body.velocity
 
 
 @wp.func
-def bump(world: World, i: int, slot: int):
+def collide(world: World, i: int, slot: int):
     """Notes what the others do to an agent that they touch, from where all are by now: so it matters not who comes first."""
     body = circle_body(world.position[slot], world.velocity[slot], RADIUS, 1.0)
     shift, kick = wp.vec2(0.0, 0.0), wp.vec2(0.0, 0.0)
@@ -158,21 +162,21 @@ def bump(world: World, i: int, slot: int):
 
 
 @wp.func
-def is_past(world: World, slot: int, ring: float):
+def is_over_rim(world: World, slot: int, ring: float):
     """Whether an agent that was in is out."""
     return world.inside[slot] and wp.length_sq(world.position[slot]) >= ring * ring
 
 
 @wp.func
-def fall(world: World, i: int, left: int):
+def eliminate(world: World, i: int, left: int):
     """Lays down who is past the rim, of `left` that were in, with their places' points; how many still are in."""
-    ring = rim(world.age[i])
+    ring = ring_radius(world.age[i])
     fallen = int(0)  # noqa: RUF046, UP018  Warp takes a literal for a constant
     for slot in range(i * AGENTS, (i + 1) * AGENTS):
-        if is_past(world, slot, ring):
+        if is_over_rim(world, slot, ring):
             fallen += 1
     for slot in range(i * AGENTS, (i + 1) * AGENTS):
-        if is_past(world, slot, ring):
+        if is_over_rim(world, slot, ring):
             world.inside[slot] = False
             world.velocity[slot] = wp.vec2(0.0, 0.0)
             world.earned[slot] = 2.0 - float(left) + 0.5 * float(fallen - 1)  # the mean of places `left` and upward
@@ -180,7 +184,7 @@ def fall(world: World, i: int, left: int):
 
 
 @wp.func
-def live(world: World, i: int):
+def simulate(world: World, i: int):
     """Runs the physics of one decision; how many are in by then. Where that is one or none, it ends early."""
     left = int(0)  # noqa: RUF046, UP018  Warp takes a literal for a constant
     for slot in range(i * AGENTS, (i + 1) * AGENTS):
@@ -190,15 +194,15 @@ def live(world: World, i: int):
         if left > 1:
             for slot in range(i * AGENTS, (i + 1) * AGENTS):
                 if world.inside[slot]:
-                    moved(world, i, slot)
+                    move_agent(world, i, slot)
             for slot in range(i * AGENTS, (i + 1) * AGENTS):
                 if world.inside[slot]:
-                    bump(world, i, slot)
+                    collide(world, i, slot)
             for slot in range(i * AGENTS, (i + 1) * AGENTS):
                 if world.inside[slot]:
                     world.position[slot] += world.shift[slot]
                     world.velocity[slot] += world.kick[slot]
-            left = fall(world, i, left)
+            left = eliminate(world, i, left)
     return left
 
 
@@ -217,31 +221,23 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
         if way < wp.int64(0) or way > wp.int64(WAYS):
             report[1] = slot + 1
     world.age[i] += 1
-    over = live(world, i) < 2
+    over = simulate(world, i) < 2
     for slot in range(i * AGENTS, (i + 1) * AGENTS):
-        see(world, i, slot)
+        observe(world, i, slot)
         points = wp.where(world.inside[slot], 1.0, world.earned[slot])
         world.reward[slot] = wp.where(over, points, 0.0)
         world.terminated[slot] = over
     if over:
         report[0] = 1
         for slot in range(i * AGENTS, (i + 1) * AGENTS):
-            set_aside(world.obs, world.final_obs, slot)
+            save_final_obs(world.obs, world.final_obs, slot)
         start(world, i)
 
 
 PROGRAM = Program(World, begin, tick, area_columns=AREA_COLUMNS)
 
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    import numpy as np
-    from numpy.typing import NDArray
-    from torch import Tensor
-
-
-def hold(columns: Mapping[str, Tensor]) -> Action:
+def hold_center(columns: Mapping[str, Tensor]) -> Action:
     """Makes for the middle, slows down before it, and pushes back into it whenever it is driven off."""
     wish = -columns["position"] - 0.4 * columns["velocity"]
     frame = float(BETWEEN_AGENTS) * (torch.arange(len(wish), device=wish.device) % int(AGENTS))
@@ -269,8 +265,8 @@ class RingOut(WarpEnv):
         super().__init__(PROGRAM, spec, areas, device, obs=OBS, final_obs=OBS, action=1, parameters=2)
 
     def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
-        """`hold`; None for another behavior than its own."""
-        return hold(self._columns) if behavior == self.behavior else None
+        """`hold_center`; None for another behavior than its own."""
+        return hold_center(self._columns) if behavior == self.behavior else None
 
     def _picture(self, row: dict[str, np.ndarray]) -> np.ndarray:
         ring = float(RING) * min(max(1 - (int(row["age"]) - int(WHOLE)) / int(SHRINKING), 0.0), 1.0)
@@ -280,4 +276,4 @@ class RingOut(WarpEnv):
         picture.circle((0, 0), ring, GREEN)
         for place, inside, color in zip(row["position"], row["inside"], (BLUE, RED, GOLD), strict=True):
             picture.circle(place, float(RADIUS) if inside else float(RADIUS) / 2, color)
-        return picture.shown()
+        return picture.to_array()

@@ -7,13 +7,13 @@ Angles are in radians, counterclockwise from the x axis.
 room's wall, and the nearest thing before it, as high as it stands on the ground and darker the further away it is; the
 last one keeps how low and high any of them reach. `draw` paints them:
 
-    sight = sight_of(world.strips, row, position, angle, EYE)   # in tick
-    see_room(sight, HALF, HEIGHT, GRAY)
-    see_circle(sight, food, RADIUS, HEIGHT, LIME)
+    sight = make_sight(world.strips, row, position, angle, EYE)   # in tick
+    add_room(sight, HALF, HEIGHT, GRAY)
+    add_circle(sight, food, RADIUS, HEIGHT, LIME)
 
     bare = is_bare(world.strips, world.obs_image, row, y)   # in draw
     if not (bare and world.bare[row, y]):                   # what was bare and still is need not be painted again
-        paint_sight(world.strips, world.obs_image, row, y, SKY, GROUND)
+        paint_row(world.strips, world.obs_image, row, y, SKY, GROUND)
     world.bare[row, y] = bare
 """
 
@@ -45,8 +45,8 @@ class Sight:
 
 
 @wp.func
-def sight_of(strips: wp.array3d(dtype=wp.float32), row: int, eye: wp.vec2, angle: float, height: float):
-    """The sight of the agent in this row; `see_room` comes first, things after it in any order."""
+def make_sight(strips: wp.array3d(dtype=wp.float32), row: int, eye: wp.vec2, angle: float, height: float):
+    """The sight of the agent in this row; `add_room` comes first, things after it in any order."""
     sight = Sight()
     sight.strips = strips
     sight.width = strips.shape[1] - 1
@@ -66,7 +66,7 @@ def ray_of(sight: Sight, x: int):
 
 
 @wp.func
-def stand(sight: Sight, x: int, layer: int, depth: float, height: float, color: wp.vec3):
+def add_to_strip(sight: Sight, x: int, layer: int, depth: float, height: float, color: wp.vec3):
     """Puts a thing into a strip."""
     sight.strips[sight.row, x, layer] = depth
     sight.strips[sight.row, x, layer + 1] = -sight.height / depth
@@ -77,14 +77,14 @@ def stand(sight: Sight, x: int, layer: int, depth: float, height: float, color: 
 
 
 @wp.func
-def reach(sight: Sight, nearest: float, height: float):
+def widen_reach(sight: Sight, nearest: float, height: float):
     """Keeps how low and high a thing reaches that is this near at its nearest."""
     sight.strips[sight.row, sight.width, 0] = wp.min(sight.strips[sight.row, sight.width, 0], -sight.height / nearest)
     sight.strips[sight.row, sight.width, 1] = wp.max(sight.strips[sight.row, sight.width, 1], (height - sight.height) / nearest)
 
 
 @wp.func
-def see_room(sight: Sight, half: wp.vec2, height: float, color: wp.vec3):
+def add_room(sight: Sight, half: wp.vec2, height: float, color: wp.vec3):
     """The walls of a room about the origin with these half sides, in which the agent is; clears what was seen before."""
     sight.strips[sight.row, sight.width, 0] = 0.0
     sight.strips[sight.row, sight.width, 1] = 0.0
@@ -93,11 +93,11 @@ def see_room(sight: Sight, half: wp.vec2, height: float, color: wp.vec3):
         ray = ray_of(sight, x)
         far = wp.length(ray)
         depth = wp.max(ray_room(sight.eye, ray / far, half) / far, 1.0e-3)
-        stand(sight, x, 0, depth, height, color)
+        add_to_strip(sight, x, 0, depth, height, color)
         nearest = wp.min(nearest, depth)
         sight.strips[sight.row, x, THING] = MISS
         sight.strips[sight.row, x, THING + 1] = MISS  # no slope is as steep
-    reach(sight, nearest, height)
+    widen_reach(sight, nearest, height)
 
 
 @wp.func
@@ -123,7 +123,7 @@ def columns_of(sight: Sight, center: wp.vec2, radius: float):
 
 
 @wp.func
-def see_circle(sight: Sight, center: wp.vec2, radius: float, height: float, color: wp.vec3):
+def add_circle(sight: Sight, center: wp.vec2, radius: float, height: float, color: wp.vec3):
     """An upright cylinder, where nothing nearer stands before it."""
     first, last = columns_of(sight, center, radius)
     nearest = float(MISS)
@@ -132,14 +132,14 @@ def see_circle(sight: Sight, center: wp.vec2, radius: float, height: float, colo
         far = wp.length(ray)
         depth = ray_circle(sight.eye, ray / far, center, radius) / far
         if depth < wp.min(sight.strips[sight.row, x, THING], sight.strips[sight.row, x, 0]):
-            stand(sight, x, THING, depth, height, color)
+            add_to_strip(sight, x, THING, depth, height, color)
             nearest = wp.min(nearest, depth)
     if nearest < MISS:
-        reach(sight, nearest, height)
+        widen_reach(sight, nearest, height)
 
 
 @wp.func
-def see_box(sight: Sight, center: wp.vec2, half: wp.vec2, angle: float, height: float, color: wp.vec3):
+def add_box(sight: Sight, center: wp.vec2, half: wp.vec2, angle: float, height: float, color: wp.vec3):
     """An upright box with these half sides, turned by the angle, where nothing nearer stands before it."""
     first, last = columns_of(sight, center, wp.length(half))
     nearest = float(MISS)
@@ -148,10 +148,10 @@ def see_box(sight: Sight, center: wp.vec2, half: wp.vec2, angle: float, height: 
         far = wp.length(ray)
         depth = ray_box(sight.eye, ray / far, center, half, angle) / far
         if depth < wp.min(sight.strips[sight.row, x, THING], sight.strips[sight.row, x, 0]):
-            stand(sight, x, THING, depth, height, color)
+            add_to_strip(sight, x, THING, depth, height, color)
             nearest = wp.min(nearest, depth)
     if nearest < MISS:
-        reach(sight, nearest, height)
+        widen_reach(sight, nearest, height)
 
 
 @wp.func
@@ -168,7 +168,7 @@ def is_bare(strips: wp.array3d(dtype=wp.float32), image: wp.array4d(dtype=wp.flo
 
 
 @wp.func
-def paint_sight(strips: wp.array3d(dtype=wp.float32), image: wp.array4d(dtype=wp.float32), row: int, y: int, sky: wp.vec3, ground: wp.vec3):
+def paint_row(strips: wp.array3d(dtype=wp.float32), image: wp.array4d(dtype=wp.float32), row: int, y: int, sky: wp.vec3, ground: wp.vec3):
     """Row y of the pixels through an agent's eyes."""
     slope = slope_of(image, y)
     color = wp.where(slope > 0.0, sky, ground)

@@ -8,7 +8,7 @@ The work is done by things, not by cells: each is laid over the rows that it rea
 noted down, so that the next tick wipes those alone. A kernel writes
 
     grid = grid_around(world.obs_grid, world.written, row, position, angle, CELL)
-    wipe(grid)
+    clear_grid(grid)
     mark_circle(grid, GREEN, food, RADIUS)
     mark_box(grid, WALL, center, half, 0.0)
 """
@@ -50,7 +50,7 @@ def grid_around(
 
 
 @wp.func
-def in_cells(grid: Grid, point: wp.vec2):
+def to_cells(grid: Grid, point: wp.vec2):
     """Where a point lies: columns from the left edge, rows from the far one."""
     to = point - grid.eye
     right = grid.ahead[1] * to[0] - grid.ahead[0] * to[1]
@@ -58,7 +58,7 @@ def in_cells(grid: Grid, point: wp.vec2):
 
 
 @wp.func
-def wipe(grid: Grid):
+def clear_grid(grid: Grid):
     """Takes back all that was marked since the last wipe."""
     count = grid.written[0]
     grid.written[0] = 0
@@ -90,7 +90,7 @@ def mark_span(grid: Grid, tag: int, y: int, left: float, right: float):
 @wp.func
 def mark_point(grid: Grid, tag: int, point: wp.vec2):
     """Marks the cell that a point lies in, if that is within the grid."""
-    at = in_cells(grid, point)
+    at = to_cells(grid, point)
     y = int(wp.floor(at[1]))
     if y >= 0 and y < grid.marks.shape[1]:
         mark_span(grid, tag, y, at[0], at[0])
@@ -99,7 +99,7 @@ def mark_point(grid: Grid, tag: int, point: wp.vec2):
 @wp.func
 def mark_circle(grid: Grid, tag: int, center: wp.vec2, radius: float):
     """Marks the cells that a circle overlaps."""
-    at = in_cells(grid, center)
+    at = to_cells(grid, center)
     reach = radius * grid.fineness
     if at[0] + reach < 0.0 or at[0] - reach > float(grid.marks.shape[2]):
         return
@@ -116,7 +116,7 @@ def mark_circle(grid: Grid, tag: int, center: wp.vec2, radius: float):
 
 
 @wp.func
-def widened(span: wp.vec2, a: wp.vec2, b: wp.vec2, top: float):
+def widen_span(span: wp.vec2, a: wp.vec2, b: wp.vec2, top: float):
     """A span along a row, widened by the part of an edge from a to b that lies within the row."""
     first = wp.max(wp.min(a[1], b[1]), top)
     last = wp.min(wp.max(a[1], b[1]), top + 1.0)
@@ -138,10 +138,10 @@ def mark_box(grid: Grid, tag: int, center: wp.vec2, half: wp.vec2, angle: float)
     along = wp.vec2(wp.cos(angle), wp.sin(angle))
     out = half[0] * along
     up = half[1] * wp.vec2(-along[1], along[0])
-    a = in_cells(grid, center - out - up)
-    b = in_cells(grid, center + out - up)
-    c = in_cells(grid, center + out + up)
-    d = in_cells(grid, center - out + up)
+    a = to_cells(grid, center - out - up)
+    b = to_cells(grid, center + out - up)
+    c = to_cells(grid, center + out + up)
+    d = to_cells(grid, center - out + up)
     low = wp.min(wp.min(a, b), wp.min(c, d))
     high = wp.max(wp.max(a, b), wp.max(c, d))
     if high[0] < 0.0 or low[0] > float(grid.marks.shape[2]):
@@ -151,8 +151,8 @@ def mark_box(grid: Grid, tag: int, center: wp.vec2, half: wp.vec2, angle: float)
     for y in range(first, last + 1):
         top = float(y)
         span = wp.vec2(1.0e9, -1.0e9)
-        span = widened(span, a, b, top)
-        span = widened(span, b, c, top)
-        span = widened(span, c, d, top)
-        span = widened(span, d, a, top)
+        span = widen_span(span, a, b, top)
+        span = widen_span(span, b, c, top)
+        span = widen_span(span, c, d, top)
+        span = widen_span(span, d, a, top)
         mark_span(grid, tag, y, span[0], span[1])

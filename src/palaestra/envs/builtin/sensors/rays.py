@@ -23,7 +23,7 @@ MISS = wp.constant(1.0e9)
 
 
 @wp.func
-def turned(vector: wp.vec2, angle: float):
+def rotate(vector: wp.vec2, angle: float):
     """The vector turned counterclockwise."""
     c = wp.cos(angle)
     s = wp.sin(angle)
@@ -87,7 +87,7 @@ def ray_box(origin: wp.vec2, direction: wp.vec2, center: wp.vec2, half: wp.vec2,
         return MISS  # behind
     if wp.length_sq(to) - along * along > 1.001 * wp.length_sq(half):
         return MISS  # beside
-    return ray_slabs(turned(to, -angle), turned(direction, -angle), half)
+    return ray_slabs(rotate(to, -angle), rotate(direction, -angle), half)
 
 
 @wp.func

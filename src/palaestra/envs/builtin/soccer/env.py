@@ -19,12 +19,24 @@ import warp as wp
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.envs.builtin.base.env import Program, WarpEnv
-from palaestra.envs.builtin.base.world_columns import set_aside
+from palaestra.envs.builtin.base.world_columns import save_final_obs
 from palaestra.envs.builtin.physics.rigid_bodies import SECONDS
 from palaestra.envs.builtin.sensors.rays import write_ray
-from palaestra.envs.builtin.soccer.field import AREA_COLUMNS, PARAMETER_RANGES, TICKS, is_choice, kick_off, line_up, play
-from palaestra.envs.builtin.soccer.heuristic import chase, drawn
-from palaestra.envs.builtin.soccer.observations import AHEAD, BALL, BEHIND, FRAMES, LEFT_GOAL, LENGTH, WALL, look, set_back, two_ways, wipe
+from palaestra.envs.builtin.soccer.field import AREA_COLUMNS, PARAMETER_RANGES, TICKS, is_choice, kick_off, line_up, simulate
+from palaestra.envs.builtin.soccer.heuristic import chase, draw_field
+from palaestra.envs.builtin.soccer.observations import (
+    AHEAD,
+    BALL,
+    BEHIND,
+    FRAMES,
+    LEFT_GOAL,
+    LENGTH,
+    WALL,
+    cast_ray,
+    clear_frames,
+    ray_offset,
+    shift_frames,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -82,13 +94,13 @@ def tag_of(what: int, team: int):
 
 
 @wp.func
-def see(world: World, i: int):
+def observe(world: World, i: int):
     """Writes what each player sees now, after moving older views back."""
     for k in range(PLAYERS):
         slot = i * PLAYERS + k
-        at = set_back(world.obs, slot, VIEW)
+        at = shift_frames(world.obs, slot, VIEW)
         for ray in range(RAYS):
-            far, what = look(world, i, PLAYERS, slot, two_ways(ray))
+            far, what = cast_ray(world, i, PLAYERS, slot, ray_offset(ray))
             write_ray(world.obs, slot, at + ray * (TAGS + 2), TAGS, tag_of(what, k // MATES), far / LENGTH)
 
 
@@ -103,8 +115,8 @@ def start(world: World, i: int):
             line_up(world, i, slot, -4.8, -1.5, lane, 0.0)
         else:
             line_up(world, i, slot, 1.5, 4.8, -lane, wp.pi)
-        wipe(world.obs, slot)
-    see(world, i)
+        clear_frames(world.obs, slot)
+    observe(world, i)
 
 
 @wp.kernel
@@ -120,11 +132,11 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
     for slot in range(i * PLAYERS, (i + 1) * PLAYERS):
         if not is_choice(world.action, slot):
             report[1] = slot + 1
-    end, passed = play(world, i, PLAYERS, -1)
+    end, passed = simulate(world, i, PLAYERS, -1)
     played = float(world.age[i] * TICKS + passed) / float(MOST_DECISIONS * TICKS)
     age = world.age[i] + 1
     world.age[i] = age
-    see(world, i)
+    observe(world, i)
     over = end != 0 or age >= MOST_DECISIONS
     for k in range(PLAYERS):
         slot = i * PLAYERS + k
@@ -133,7 +145,7 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
         world.terminated[slot] = end != 0
         world.truncated[slot] = over and end == 0
         if over:
-            set_aside(world.obs, world.final_obs, slot)
+            save_final_obs(world.obs, world.final_obs, slot)
     if over:
         report[0] = 1
         start(world, i)
@@ -169,4 +181,4 @@ class SoccerTwos(WarpEnv):
         return chase(self._columns, self.teams) if behavior == self.behavior else None
 
     def _picture(self, row: dict[str, np.ndarray]) -> np.ndarray:
-        return drawn(row, self.teams, (-1, 1))
+        return draw_field(row, self.teams, (-1, 1))

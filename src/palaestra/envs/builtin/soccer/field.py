@@ -12,8 +12,8 @@ from typing import Any
 
 import warp as wp
 
-from palaestra.envs.builtin.base.world_columns import pending
-from palaestra.envs.builtin.physics.rigid_bodies import SECONDS, advanced, circle_body, circle_circle, dragged, driven, parted
+from palaestra.envs.builtin.base.world_columns import next_parameter
+from palaestra.envs.builtin.physics.rigid_bodies import SECONDS, add_speed, advance, apply_drag, circle_body, circle_circle, resolve_contact
 from palaestra.envs.builtin.sensors.rays import MISS, heading
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 1})
@@ -38,7 +38,7 @@ KICK = wp.constant(6.0)  # m/s by which a kicked ball leaves a player who runs a
 
 
 @wp.func
-def one_way(choice: wp.int64):
+def direction_of(choice: wp.int64):
     """Of three choices: 0 nothing, 1 one way, 2 the other; what is no choice is nothing."""
     return wp.where(choice == wp.int64(1), 1.0, wp.where(choice == wp.int64(2), -1.0, 0.0))
 
@@ -53,7 +53,7 @@ def is_choice(action: wp.array2d(dtype=wp.int64), slot: int):
 
 
 @wp.func
-def kept_off(place: wp.vec2, velocity: wp.vec2, normal: wp.vec2, most: float, bounce: float):
+def keep_off_wall(place: wp.vec2, velocity: wp.vec2, normal: wp.vec2, most: float, bounce: float):
     """Place and velocity of what must not pass a wall with this normal, a distance of `most` from the middle."""
     beyond = wp.dot(place, normal) - most
     if beyond <= 0.0:
@@ -62,13 +62,13 @@ def kept_off(place: wp.vec2, velocity: wp.vec2, normal: wp.vec2, most: float, bo
 
 
 @wp.func
-def kept_in(place: wp.vec2, velocity: wp.vec2, radius: float, bounce: float):
+def keep_on_field(place: wp.vec2, velocity: wp.vec2, radius: float, bounce: float):
     """Place and velocity of a circle on the field."""
     x = wp.sign(place[0])
     y = wp.sign(place[1])
-    place, velocity = kept_off(place, velocity, wp.vec2(x, y) * 0.7071067811865476, SLANT - radius, bounce)
-    place, velocity = kept_off(place, velocity, wp.vec2(x, 0.0), HALF[0] - radius, bounce)
-    place, velocity = kept_off(place, velocity, wp.vec2(0.0, y), HALF[1] - radius, bounce)
+    place, velocity = keep_off_wall(place, velocity, wp.vec2(x, y) * 0.7071067811865476, SLANT - radius, bounce)
+    place, velocity = keep_off_wall(place, velocity, wp.vec2(x, 0.0), HALF[0] - radius, bounce)
+    place, velocity = keep_off_wall(place, velocity, wp.vec2(0.0, y), HALF[1] - radius, bounce)
     return place, velocity
 
 
@@ -86,27 +86,27 @@ def wall_ahead(eye: wp.vec2, way: wp.vec2):
 
 
 @wp.func
-def run(world: Any, slot: int):
+def move_player(world: Any, slot: int):
     """A player after a physics tick of what it wants, before it meets anybody."""
-    angle = world.angle[slot] + TURN * one_way(world.action[slot, 2])
+    angle = world.angle[slot] + TURN * direction_of(world.action[slot, 2])
     angle -= 2.0 * wp.pi * wp.round(angle / (2.0 * wp.pi))
     front = heading(angle)
     body = circle_body(world.position[slot], world.velocity[slot], PLAYER_RADIUS, 1.0)
-    body = driven(body, front, PUSH * one_way(world.action[slot, 0]))
-    body = driven(body, wp.vec2(front[1], -front[0]), PUSH * ASIDE * one_way(world.action[slot, 1]))
-    body = advanced(dragged(body, DRAG, 0.0))
+    body = add_speed(body, front, PUSH * direction_of(world.action[slot, 0]))
+    body = add_speed(body, wp.vec2(front[1], -front[0]), PUSH * ASIDE * direction_of(world.action[slot, 1]))
+    body = advance(apply_drag(body, DRAG, 0.0))
     world.angle[slot] = angle
     world.position[slot] = body.position
     world.velocity[slot] = body.velocity
 
 
 @wp.func
-def jostle(world: Any, one: int, other: int):
+def separate_players(world: Any, one: int, other: int):
     """Parts two players who run into each other."""
     if wp.length_sq(world.position[one] - world.position[other]) < 4.0 * PLAYER_RADIUS * PLAYER_RADIUS:
         a = circle_body(world.position[one], world.velocity[one], PLAYER_RADIUS, 1.0)
         b = circle_body(world.position[other], world.velocity[other], PLAYER_RADIUS, 1.0)
-        a, b = parted(a, b, circle_circle(a, b), 0.0)
+        a, b = resolve_contact(a, b, circle_circle(a, b), 0.0)
         world.position[one] = a.position
         world.velocity[one] = a.velocity
         world.position[other] = b.position
@@ -114,7 +114,7 @@ def jostle(world: Any, one: int, other: int):
 
 
 @wp.func
-def touch(world: Any, i: int, slot: int):
+def touch_ball(world: Any, i: int, slot: int):
     """Has a player who reaches the ball push it on, and kick it where the player runs ahead."""
     radius = world.ball_radius[i]
     reach = PLAYER_RADIUS + radius
@@ -123,7 +123,7 @@ def touch(world: Any, i: int, slot: int):
     player = circle_body(world.position[slot], world.velocity[slot], PLAYER_RADIUS, 1.0)
     ball = circle_body(world.ball[i], world.ball_velocity[i], radius, BALL_MASS)
     contact = circle_circle(player, ball)
-    player, ball = parted(player, ball, contact, 0.0)
+    player, ball = resolve_contact(player, ball, contact, 0.0)
     if world.action[slot, 0] == wp.int64(1):
         ball.velocity += KICK * wp.max(wp.dot(heading(world.angle[slot]), contact.normal), 0.0) * contact.normal
     world.position[slot] = player.position
@@ -133,18 +133,18 @@ def touch(world: Any, i: int, slot: int):
 
 
 @wp.func
-def roll(world: Any, i: int):
+def roll_ball(world: Any, i: int):
     """Takes the ball a physics tick on."""
     velocity = world.ball_velocity[i]
     lost = ROLL * world.gravity[i] * SECONDS
     velocity *= wp.max(1.0 - lost / wp.max(wp.length(velocity), 1.0e-6), 0.0)
-    place, velocity = kept_in(world.ball[i] + velocity * SECONDS, velocity, world.ball_radius[i], BOUNCE)
+    place, velocity = keep_on_field(world.ball[i] + velocity * SECONDS, velocity, world.ball_radius[i], BOUNCE)
     world.ball[i] = place
     world.ball_velocity[i] = velocity
 
 
 @wp.func
-def goal_met(world: Any, i: int):
+def goal_touched(world: Any, i: int):
     """The end whose goal the ball touches: 1 right, -1 left, 0 neither."""
     ball = world.ball[i]
     if wp.abs(ball[0]) >= HALF[0] - world.ball_radius[i] - 1.0e-3 and wp.abs(ball[1]) < GOAL_HALF:
@@ -153,25 +153,25 @@ def goal_met(world: Any, i: int):
 
 
 @wp.func
-def pass_tick(world: Any, i: int, players: int, backward: bool):
+def simulate_tick(world: Any, i: int, players: int, backward: bool):
     """One physics tick of an area. The order in which players come is turned around where it is `backward`, so as to favor none."""
     first = i * players
     for k in range(players):
-        run(world, first + k)
+        move_player(world, first + k)
     for k in range(players):
         for other in range(k):
-            jostle(world, first + other, first + k)
+            separate_players(world, first + other, first + k)
     for k in range(players):
-        touch(world, i, first + wp.where(backward, players - 1 - k, k))
-    roll(world, i)
+        touch_ball(world, i, first + wp.where(backward, players - 1 - k, k))
+    roll_ball(world, i)
     for k in range(players):
-        place, velocity = kept_in(world.position[first + k], world.velocity[first + k], PLAYER_RADIUS, 0.0)
+        place, velocity = keep_on_field(world.position[first + k], world.velocity[first + k], PLAYER_RADIUS, 0.0)
         world.position[first + k] = place
         world.velocity[first + k] = velocity
 
 
 @wp.func
-def play(world: Any, i: int, players: int, least: int):
+def simulate(world: Any, i: int, players: int, least: int):
     """A decision's physics ticks, up to a goal: its end (1 right, -1 left, 0 none), and how many passed before that one.
 
     `least`: the first end that has a goal, -1 or 1.
@@ -179,8 +179,8 @@ def play(world: Any, i: int, players: int, least: int):
     passed = wp.int32(0)  # a variable, which a literal would not be
     end = wp.int32(0)
     while passed < TICKS and end == 0:
-        pass_tick(world, i, players, (world.age[i] * TICKS + passed) % 2 == 1)
-        end = goal_met(world, i)
+        simulate_tick(world, i, players, (world.age[i] * TICKS + passed) % 2 == 1)
+        end = goal_touched(world, i)
         if end < least:
             end = 0
         if end == 0:
@@ -195,8 +195,8 @@ def kick_off(world: Any, i: int):
     world.ball[i] = wp.vec2(wp.randf(state, -0.5, 0.5), wp.randf(state, -2.5, 2.5))
     world.rng[i] = state
     world.ball_velocity[i] = wp.vec2(0.0, 0.0)
-    world.ball_radius[i] = SCALE * pending(world, i, 0)
-    world.gravity[i] = pending(world, i, 1)
+    world.ball_radius[i] = SCALE * next_parameter(world, i, 0)
+    world.gravity[i] = next_parameter(world, i, 1)
     world.age[i] = 0
     world.episodes[i] += 1
 

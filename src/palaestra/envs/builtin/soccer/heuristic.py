@@ -30,19 +30,19 @@ def chase(columns: Mapping[str, Tensor], teams: Sequence[int]) -> Action:
     mates = team[:, None] == team
     is_next = (far[:, :, None] <= far[:, None] + 1e9 * ~mates).all(2)
     is_free = (mates.sum(1) > 1) | ((ball - own).norm(dim=2) < (place - own).norm(dim=2) + 1.0)
-    behind = _behind(place, ball, other, columns["ball_radius"])
+    behind = _approach_point(place, ball, other, columns["ball_radius"])
     kept = own + 1.6 * torch.nn.functional.normalize(ball - own, dim=2)
     waits = torch.where((mates.sum(1) > 1)[:, None], (ball + 1.5 * own) / 2.5, kept)
-    target = torch.where((is_next & is_free & (far < _reach(mates)))[..., None], behind, waits)
-    return _headed(place, columns["angle"].view(-1, len(teams)), target, ball)
+    target = torch.where((is_next & is_free & (far < _chase_range(mates)))[..., None], behind, waits)
+    return _move_to(place, columns["angle"].view(-1, len(teams)), target, ball)
 
 
-def _reach(mates: Tensor) -> Tensor:
+def _chase_range(mates: Tensor) -> Tensor:
     """How far from the ball a player may be and still go for it: a keeper must not leave the goal."""
     return torch.where(mates.sum(1) > 1, 1e9, 2.5)
 
 
-def _behind(place: Tensor, ball: Tensor, goal: Tensor, radius: Tensor) -> Tensor:
+def _approach_point(place: Tensor, ball: Tensor, goal: Tensor, radius: Tensor) -> Tensor:
     """Where to run for: through the ball from behind it, and around it where the player is in front; all (areas, agents, 2)."""
     onward = torch.nn.functional.normalize(goal - ball, dim=2)
     across = torch.stack([-onward[..., 1], onward[..., 0]], 2)
@@ -53,7 +53,7 @@ def _behind(place: Tensor, ball: Tensor, goal: Tensor, radius: Tensor) -> Tensor
     return torch.where(along < -0.3 * room, torch.where(beside.abs() < 0.5 * room, ball, ball - room * onward), around - onward)
 
 
-def _headed(place: Tensor, angle: Tensor, target: Tensor, ball: Tensor) -> Action:
+def _move_to(place: Tensor, angle: Tensor, target: Tensor, ball: Tensor) -> Action:
     """Faces the target, or near it the ball, and runs and sidesteps where that leads to it; all (areas, agents, ...)."""
     to = target - place
     is_there = to.norm(dim=2, keepdim=True) < 1.0
@@ -61,16 +61,16 @@ def _headed(place: Tensor, angle: Tensor, target: Tensor, ball: Tensor) -> Actio
     off = torch.remainder(torch.atan2(watched[..., 1], watched[..., 0]) - angle + torch.pi, 2 * torch.pi) - torch.pi
     ahead = to[..., 0] * angle.cos() + to[..., 1] * angle.sin()
     right = to[..., 0] * angle.sin() - to[..., 1] * angle.cos()
-    choice = torch.stack([_one_way(ahead, 0.2), _one_way(right, 0.2), _one_way(off, 0.14)], 2).flatten(0, 1)
+    choice = torch.stack([_direction_choice(ahead, 0.2), _direction_choice(right, 0.2), _direction_choice(off, 0.14)], 2).flatten(0, 1)
     return Action(torch.zeros(len(choice), 0, device=choice.device), choice)
 
 
-def _one_way(wish: Tensor, least: float) -> Tensor:
+def _direction_choice(wish: Tensor, least: float) -> Tensor:
     """Of three choices: 0 nothing where the wish is less, 1 where it is positive, 2 where it is negative."""
     return torch.where(wish > least, 1, torch.where(wish < -least, 2, 0))
 
 
-def drawn(row: Mapping[str, np.ndarray], teams: Sequence[int], goals: Sequence[int]) -> np.ndarray:
+def draw_field(row: Mapping[str, np.ndarray], teams: Sequence[int], goals: Sequence[int]) -> np.ndarray:
     """The field from above, with a goal at these ends (-1 left, 1 right); team 0 is blue."""
     plane = Plane(LENGTH + 1, WIDTH + 0.5, 480)
     plane.floor((0, 0), (LENGTH, WIDTH), FLOOR)
@@ -84,4 +84,4 @@ def drawn(row: Mapping[str, np.ndarray], teams: Sequence[int], goals: Sequence[i
         plane.agent(place, float(angle), RADIUS, VIOLET if team else BLUE)
     plane.circle(row["ball"], float(row["ball_radius"]), GOLD)
     plane.circle(row["ball"], 0.4 * float(row["ball_radius"]), PAPER)
-    return plane.shown()
+    return plane.to_array()

@@ -27,7 +27,7 @@ BALL, WALL, LEFT_GOAL, RIGHT_GOAL = (wp.constant(-case) for case in range(1, 5))
 
 
 @wp.func
-def two_ways(ray: int):
+def ray_offset(ray: int):
     """The angle of a ray from straight ahead: those ahead in Unity's order, then likewise those behind."""
     if ray < AHEAD:
         return ray_angle(ray, AHEAD_STEP)
@@ -35,7 +35,7 @@ def two_ways(ray: int):
 
 
 @wp.func
-def look(world: Any, i: int, players: int, slot: int, angle: float):
+def cast_ray(world: Any, i: int, players: int, slot: int, angle: float):
     """The distance to what a player's ray meets, and what that is: a player by its number in the area, or one of the cases above."""
     eye = world.position[slot]
     way = heading(world.angle[slot] + angle)
@@ -59,7 +59,7 @@ def look(world: Any, i: int, players: int, slot: int, angle: float):
 
 
 @wp.func
-def set_back(obs: wp.array2d(dtype=wp.float32), row: int, view: int):
+def shift_frames(obs: wp.array2d(dtype=wp.float32), row: int, view: int):
     """Moves older views of this width back by one, and gives the column at which the newest begins."""
     last = (FRAMES - 1) * view
     for k in range(last):
@@ -68,7 +68,7 @@ def set_back(obs: wp.array2d(dtype=wp.float32), row: int, view: int):
 
 
 @wp.func
-def wipe(obs: wp.array2d(dtype=wp.float32), row: int):
+def clear_frames(obs: wp.array2d(dtype=wp.float32), row: int):
     """Nothing was seen yet."""
     for k in range(obs.shape[1]):
         obs[row, k] = 0.0

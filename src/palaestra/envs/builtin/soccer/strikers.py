@@ -20,12 +20,23 @@ import warp as wp
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
 from palaestra.envs.builtin.base.env import Program, WarpEnv
-from palaestra.envs.builtin.base.world_columns import set_aside
+from palaestra.envs.builtin.base.world_columns import save_final_obs
 from palaestra.envs.builtin.physics.rigid_bodies import SECONDS
 from palaestra.envs.builtin.sensors.rays import ray_angle, write_ray
-from palaestra.envs.builtin.soccer.field import AREA_COLUMNS, PARAMETER_RANGES, TICKS, is_choice, kick_off, line_up, play
-from palaestra.envs.builtin.soccer.heuristic import chase, drawn
-from palaestra.envs.builtin.soccer.observations import AHEAD, BALL, BEHIND, FRAMES, LENGTH, RIGHT_GOAL, look, set_back, two_ways, wipe
+from palaestra.envs.builtin.soccer.field import AREA_COLUMNS, PARAMETER_RANGES, TICKS, is_choice, kick_off, line_up, simulate
+from palaestra.envs.builtin.soccer.heuristic import chase, draw_field
+from palaestra.envs.builtin.soccer.observations import (
+    AHEAD,
+    BALL,
+    BEHIND,
+    FRAMES,
+    LENGTH,
+    RIGHT_GOAL,
+    cast_ray,
+    clear_frames,
+    ray_offset,
+    shift_frames,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -88,17 +99,17 @@ def tag_of(what: int):
 
 
 @wp.func
-def see(world: World, i: int):
+def observe(world: World, i: int):
     """Writes what each player sees now, after moving older views back."""
     for k in range(STRIKERS):
         row = i * STRIKERS + k
-        at = set_back(world.striker_obs, row, STRIKER_VIEW)
+        at = shift_frames(world.striker_obs, row, STRIKER_VIEW)
         for ray in range(STRIKER_RAYS):
-            far, what = look(world, i, PLAYERS, i * PLAYERS + k, two_ways(ray))
+            far, what = cast_ray(world, i, PLAYERS, i * PLAYERS + k, ray_offset(ray))
             write_ray(world.striker_obs, row, at + ray * (STRIKER_TAGS + 2), STRIKER_TAGS, tag_of(what), far / LENGTH)
-    at = set_back(world.goalie_obs, i, GOALIE_VIEW)
+    at = shift_frames(world.goalie_obs, i, GOALIE_VIEW)
     for ray in range(GOALIE_RAYS):
-        far, what = look(world, i, PLAYERS, i * PLAYERS + STRIKERS, ray_angle(ray, GOALIE_STEP))
+        far, what = cast_ray(world, i, PLAYERS, i * PLAYERS + STRIKERS, ray_angle(ray, GOALIE_STEP))
         write_ray(world.goalie_obs, i, at + ray * (GOALIE_TAGS + 2), GOALIE_TAGS, tag_of(what), far / LENGTH)
 
 
@@ -108,10 +119,10 @@ def start(world: World, i: int):
     kick_off(world, i)
     for k in range(STRIKERS):
         line_up(world, i, i * PLAYERS + k, -4.8, -1.5, 5.0 * float(k) - 2.5, 0.0)
-        wipe(world.striker_obs, i * STRIKERS + k)
+        clear_frames(world.striker_obs, i * STRIKERS + k)
     line_up(world, i, i * PLAYERS + STRIKERS, 4.5, 6.0, 0.0, wp.pi)
-    wipe(world.goalie_obs, i)
-    see(world, i)
+    clear_frames(world.goalie_obs, i)
+    observe(world, i)
 
 
 @wp.kernel
@@ -121,11 +132,11 @@ def begin(world: World):
 
 
 @wp.func
-def keep_last(world: World, i: int):
+def save_final_observations(world: World, i: int):
     """Sets the last views of an episode aside."""
     for k in range(STRIKERS):
-        set_aside(world.striker_obs, world.striker_final_obs, i * STRIKERS + k)
-    set_aside(world.goalie_obs, world.goalie_final_obs, i)
+        save_final_obs(world.striker_obs, world.striker_final_obs, i * STRIKERS + k)
+    save_final_obs(world.goalie_obs, world.goalie_final_obs, i)
 
 
 @wp.kernel
@@ -135,10 +146,10 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
     for slot in range(i * PLAYERS, (i + 1) * PLAYERS):
         if not is_choice(world.action, slot):
             report[1] = slot + 1
-    end, _ = play(world, i, PLAYERS, 1)
+    end, _ = simulate(world, i, PLAYERS, 1)
     age = world.age[i] + 1
     world.age[i] = age
-    see(world, i)
+    observe(world, i)
     over = end != 0 or age >= MOST_DECISIONS
     for k in range(PLAYERS):
         slot = i * PLAYERS + k
@@ -147,7 +158,7 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
         world.terminated[slot] = over
     if over:
         report[0] = 1
-        keep_last(world, i)
+        save_final_observations(world, i)
         start(world, i)
 
 
@@ -185,4 +196,4 @@ class StrikersVsGoalie(WarpEnv):
         return Action(whole.continuous[rows], whole.discrete[rows])
 
     def _picture(self, row: dict[str, np.ndarray]) -> np.ndarray:
-        return drawn(row, self.teams, (1,))
+        return draw_field(row, self.teams, (1,))

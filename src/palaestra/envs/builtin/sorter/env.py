@@ -13,22 +13,23 @@ a model trained here reads what Unity's agent sends. Rows of tiles are in rising
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
+import torch
 import warp as wp
 from PIL import Image, ImageDraw, ImageFont
+from torch import Tensor
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
+from palaestra.core.timestep import Action
 from palaestra.envs.builtin.base.env import Program, WarpEnv
-from palaestra.envs.builtin.base.world_columns import pending, set_aside
-from palaestra.envs.builtin.sorter.heuristic import walk
+from palaestra.envs.builtin.base.world_columns import next_parameter, save_final_obs
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
-
-    from palaestra.core.timestep import Action
 
 wp.set_module_options({"enable_backward": False})
 
@@ -46,6 +47,11 @@ DRAG = wp.constant(4.0)  # 1/s: 23 m/s at most
 TURN = wp.constant(4.0 * 0.017453292519943295)  # a physics tick: 200 degrees a second
 COST = wp.constant(0.0002)
 NONE = wp.constant(-1)
+INNER = 10.0  # radius of a circle on which no tile is in the way
+ALIGNED = math.radians(8)  # this close to a tile's direction, walking outward touches that tile alone
+EDGE, FINE = 320, 3  # pixels along a picture's edge, and pixels drawn for each of them
+PAPER, FLOOR, INK = (246, 245, 240), (228, 230, 228), (52, 58, 70)
+BLUE, GREEN, GOLD = (66, 122, 196), (62, 160, 98), (238, 176, 60)
 
 
 @wp.struct
@@ -74,14 +80,14 @@ class World:
 
 
 @wp.func
-def spot(place: int):
+def tile_position(place: int):
     """Where a place's middle lies."""
     angle = float(place) * (2.0 * wp.PI / float(NUMBERS))
     return wp.vec2(RING * wp.sin(angle), RING * wp.cos(angle))
 
 
 @wp.func
-def see(world: World, i: int):
+def observe(world: World, i: int):
     """Writes what changes within an episode."""
     position = world.position[i]
     heading = world.heading[i]
@@ -91,14 +97,14 @@ def see(world: World, i: int):
     world.obs_vector[i, 3] = wp.cos(heading)
     touched = world.touched[i]
     for tile in range(world.tiles[i]):
-        away = (spot(world.place[i, tile]) - position) / SCALE
+        away = (tile_position(world.place[i, tile]) - position) / SCALE
         world.obs_tiles[i, tile, NUMBERS] = away[0]
         world.obs_tiles[i, tile, NUMBERS + 1] = away[1]
         world.obs_tiles[i, tile, NUMBERS + 2] = wp.where(tile < touched, 1.0, 0.0)
 
 
 @wp.func
-def lay(world: World, i: int, tiles: int):
+def deal_tiles(world: World, i: int, tiles: int):
     """Draws numbers, in rising order, and a place of its own for each; clears the rows of the last episode's tiles."""
     state = world.rng[i]
     for tile in range(world.tiles[i]):
@@ -125,7 +131,7 @@ def lay(world: World, i: int, tiles: int):
 @wp.func
 def start(world: World, i: int):
     """New tiles; the agent in the middle, looking anywhere."""
-    lay(world, i, int(pending(world, i, 0)))
+    deal_tiles(world, i, int(next_parameter(world, i, 0)))
     state = world.rng[i]
     world.heading[i] = wp.randf(state, 0.0, 2.0 * wp.PI)
     world.rng[i] = state
@@ -133,7 +139,7 @@ def start(world: World, i: int):
     world.velocity[i] = wp.vec2(0.0, 0.0)
     world.age[i] = 0
     world.episodes[i] += 1
-    see(world, i)
+    observe(world, i)
 
 
 @wp.kernel
@@ -143,7 +149,7 @@ def begin(world: World):
 
 
 @wp.func
-def signed(choice: int):
+def direction_of(choice: int):
     """+1, -1 or 0 for the choices 1, 2 and 0."""
     return float(choice & 1) - float(choice >> 1)
 
@@ -167,24 +173,24 @@ def move(world: World, i: int, forward: float, right: float, turn: float):
 
 
 @wp.func
-def met(world: World, i: int):
+def touched_tile(world: World, i: int):
     """The untouched tile that the agent is on, or NONE; never two, so far do they lie apart."""
     found = int(NONE)
     for tile in range(world.touched[i], world.tiles[i]):
-        if wp.length_sq(spot(world.place[i, tile]) - world.position[i]) < TOUCH * TOUCH:
+        if wp.length_sq(tile_position(world.place[i, tile]) - world.position[i]) < TOUCH * TOUCH:
             found = tile
     return found
 
 
 @wp.func
-def lived(world: World, i: int, forward: float, right: float, turn: float):
+def simulate(world: World, i: int, forward: float, right: float, turn: float):
     """Runs one decision and gives its reward; True where it ended the episode: all touched, or a wrong one."""
     reward = float(-COST)
     over = bool(False)  # noqa: UP018
     left = int(TICKS)
     while left > 0 and not over:
         move(world, i, forward, right, turn)
-        tile = met(world, i)
+        tile = touched_tile(world, i)
         if tile == world.touched[i]:
             reward += 1.0
             world.touched[i] = tile + 1
@@ -208,15 +214,15 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
             report[1] = i + 1
         else:
             choice[branch] = int(taken)
-    over = lived(world, i, signed(choice[0]), signed(choice[1]), -signed(choice[2]))
-    see(world, i)
+    over = simulate(world, i, direction_of(choice[0]), direction_of(choice[1]), -direction_of(choice[2]))
+    observe(world, i)
     age = world.age[i] + 1
     world.age[i] = age
     world.terminated[i] = over
     world.truncated[i] = age >= MOST_DECISIONS and not over
     if over or age >= MOST_DECISIONS:
         report[0] = 1
-        set_aside(world.obs_vector, world.final_obs_vector, i)
+        save_final_obs(world.obs_vector, world.final_obs_vector, i)
         for tile in range(world.obs_tiles.shape[1]):
             for k in range(world.obs_tiles.shape[2]):
                 world.final_obs_tiles[i, tile, k] = world.obs_tiles[i, tile, k]
@@ -224,6 +230,56 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
 
 
 PROGRAM = Program(World, begin, tick)
+
+
+def touch_in_order(columns: Mapping[str, Tensor]) -> Action:
+    """Goes inward first, until the next tile lies straight outward; looks where it goes."""
+    position, velocity, heading = columns["position"], columns["velocity"], columns["heading"]
+    row = columns["touched"].long()[:, None].clamp(max=columns["place"].shape[1] - 1)
+    angle = columns["place"].gather(1, row)[:, 0] * (2 * math.pi / columns["place"].shape[1])
+    beside = _wrap_angle(torch.atan2(position[:, 0], position[:, 1]) - angle).abs()
+    at_rim = position.norm(dim=1) > INNER
+    radius = torch.where(at_rim & (beside > ALIGNED), INNER - 2, float(RING))
+    away = torch.stack([radius * angle.sin(), radius * angle.cos()], 1) - position
+    push = 3 * away - velocity  # the faster, the sooner it brakes
+    forward = push[:, 0] * heading.sin() + push[:, 1] * heading.cos()
+    right = push[:, 0] * heading.cos() - push[:, 1] * heading.sin()
+    turn = _wrap_angle(heading - torch.atan2(away[:, 0], away[:, 1]))
+    discrete = torch.stack([_choice(forward, 2.0), _choice(right, 2.0), _choice(turn, math.radians(15))], 1)
+    return Action(torch.zeros(len(discrete), 0, device=discrete.device), discrete)
+
+
+def _wrap_angle(angle: Tensor) -> Tensor:
+    """The same angle within -pi..pi."""
+    return torch.atan2(angle.sin(), angle.cos())
+
+
+def _choice(value: Tensor, least: float) -> Tensor:
+    """1 for a positive number, 2 for a negative one, 0 for a small one."""
+    return (value > least).long() + 2 * (value < -least).long()
+
+
+def draw_room(numbers: np.ndarray, angles: np.ndarray, touched: int, position: np.ndarray, heading: float) -> np.ndarray:
+    """A round room with numbered tiles on a circle, the first `touched` of them green, and the agent, (H, W, 3) uint8.
+
+    Angles count from the north (up) through the east; lengths are those of the environment.
+    """
+    image = Image.new("RGB", (EDGE * FINE, EDGE * FINE), PAPER)
+    draw, unit = ImageDraw.Draw(image), EDGE * FINE / 38
+
+    def at(east: float, north: float) -> tuple[float, float]:
+        return EDGE * FINE / 2 + east * unit, EDGE * FINE / 2 - north * unit
+
+    draw.circle(at(0, 0), 17.75 * unit, fill=FLOOR, outline=INK, width=2 * FINE)
+    font = ImageFont.load_default(size=1.5 * unit)
+    for row, (number, angle) in enumerate(zip(numbers, angles, strict=True)):
+        middle = at(16 * np.sin(angle), 16 * np.cos(angle))
+        draw.circle(middle, 1.25 * unit, fill=GREEN if row < touched else GOLD)
+        draw.text(middle, str(number), fill=INK, font=font, anchor="mm")
+    x, y = float(position[0]), float(position[1])
+    draw.circle(at(x, y), 0.75 * unit, fill=BLUE)
+    draw.line([at(x, y), at(x + 1.3 * np.sin(heading), y + 1.3 * np.cos(heading))], fill=INK, width=2 * FINE)
+    return np.asarray(image.resize((EDGE, EDGE), Image.Resampling.LANCZOS)).copy()
 
 
 class Sorter(WarpEnv):
@@ -250,39 +306,10 @@ class Sorter(WarpEnv):
         super().__init__(PROGRAM, spec, areas, device, **sizes, obs_vector=4, final_obs_vector=4, action=3)
 
     def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
-        """`walk`; None for another behavior than its own."""
-        return walk(self._columns) if behavior == self.behavior else None
+        """`touch_in_order`; None for another behavior than its own."""
+        return touch_in_order(self._columns) if behavior == self.behavior else None
 
     def _picture(self, row: dict[str, np.ndarray]) -> np.ndarray:
         tiles, touched = int(row["tiles"]), int(row["touched"])
         angles = row["place"][:tiles] * (2 * 3.141592653589793 / int(NUMBERS))
-        return numbered_room(row["number"][:tiles] + 1, angles, touched, row["position"], float(row["heading"]))
-
-
-EDGE, FINE = 320, 3
-"""Pixels along an edge, and pixels drawn for each along it."""
-PAPER, FLOOR, INK = (246, 245, 240), (228, 230, 228), (52, 58, 70)
-BLUE, GREEN, GOLD = (66, 122, 196), (62, 160, 98), (238, 176, 60)
-
-
-def numbered_room(numbers: np.ndarray, angles: np.ndarray, touched: int, position: np.ndarray, heading: float) -> np.ndarray:
-    """A round room with numbered tiles on a circle, the first `touched` of them green, and the agent, (H, W, 3) uint8.
-
-    Angles count from the north (up) through the east; lengths are those of the environment.
-    """
-    image = Image.new("RGB", (EDGE * FINE, EDGE * FINE), PAPER)
-    draw, unit = ImageDraw.Draw(image), EDGE * FINE / 38
-
-    def at(east: float, north: float) -> tuple[float, float]:
-        return EDGE * FINE / 2 + east * unit, EDGE * FINE / 2 - north * unit
-
-    draw.circle(at(0, 0), 17.75 * unit, fill=FLOOR, outline=INK, width=2 * FINE)
-    font = ImageFont.load_default(size=1.5 * unit)
-    for row, (number, angle) in enumerate(zip(numbers, angles, strict=True)):
-        middle = at(16 * np.sin(angle), 16 * np.cos(angle))
-        draw.circle(middle, 1.25 * unit, fill=GREEN if row < touched else GOLD)
-        draw.text(middle, str(number), fill=INK, font=font, anchor="mm")
-    x, y = float(position[0]), float(position[1])
-    draw.circle(at(x, y), 0.75 * unit, fill=BLUE)
-    draw.line([at(x, y), at(x + 1.3 * np.sin(heading), y + 1.3 * np.cos(heading))], fill=INK, width=2 * FINE)
-    return np.asarray(image.resize((EDGE, EDGE), Image.Resampling.LANCZOS)).copy()
+        return draw_room(row["number"][:tiles] + 1, angles, touched, row["position"], float(row["heading"]))

@@ -1,12 +1,10 @@
 """Tennis: two agents keep a ball in play over a net; the first that fails loses.
 
-`tennis_motion` says how it is played. An agent sees its racket's place and velocity, the ball's, and its racket's tilt in radians, all in
-its own frame (meters, the net at 0, its own side below), and the last three of these views, oldest first.
+A rally begins with the ball falling onto a side drawn at random, as though the other side had played it there. Both agents'
+episodes end with the rally, or as a draw after MOST_DECISIONS. `motion` holds the physics and decides who loses.
 
-The rules of Tennis: how a rally begins, what is seen of it, and what it earns; `tennis_motion` says who loses it.
-
-A rally begins with the ball falling onto a side drawn at random, as though the other had played it there. Both agents'
-episodes end with it, or as a draw after MOST_DECISIONS.
+An agent observes its racket's position and velocity, the ball's, and its racket's tilt in radians, all in its own frame
+(meters, the net at 0, its own side negative), and the last three of these frames, oldest first.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ import warp as wp
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
 from palaestra.envs.builtin.base.env import Program, WarpEnv
-from palaestra.envs.builtin.base.world_columns import pending, set_aside
+from palaestra.envs.builtin.base.world_columns import next_parameter, save_final_obs
 from palaestra.envs.builtin.drawing.plane import BLUE, GOLD, INK, RED, Plane
 from palaestra.envs.builtin.physics.rigid_bodies import SECONDS
 from palaestra.envs.builtin.tennis.motion import (
@@ -35,10 +33,17 @@ from palaestra.envs.builtin.tennis.motion import (
     THICKNESS,
     Racket,
     Rally,
-    flown,
-    mirrored,
-    moved,
+    mirror,
+    move_racket,
+    step_ball,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy as np
+    from numpy.typing import NDArray
+    from torch import Tensor
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 1})
 
@@ -47,6 +52,10 @@ TICKS = wp.constant(5)  # physics ticks a decision
 MOST_DECISIONS = wp.constant(500)
 VIEW, VIEWS = wp.constant(9), wp.constant(3)
 SERVE_HEIGHT = wp.constant(4.0)
+OBS = int(VIEW) * int(VIEWS)
+READY = -5.0  # x at which the heuristic waits
+DASH = float(SPEED) * float(SECONDS) * float(TICKS)  # how far a decision can carry a racket
+LEAN = 0.9  # radians of the face that sends balls over the net
 
 
 @wp.struct
@@ -78,14 +87,14 @@ AREA_COLUMNS = ("rng", "age", "ball", "ball_velocity", "striker", "bounces", "st
 
 
 @wp.func
-def see(world: World, i: int, side: int):
+def observe(world: World, i: int, side: int):
     """Writes what an agent sees now, after moving older views back by one."""
     slot = i * AGENTS + side
     old = (VIEWS - 1) * VIEW
     for k in range(old):
         world.obs[slot, k] = world.obs[slot, k + VIEW]
-    ball = mirrored(world.ball[i], side)
-    ball_velocity = mirrored(world.ball_velocity[i], side)
+    ball = mirror(world.ball[i], side)
+    ball_velocity = mirror(world.ball_velocity[i], side)
     for k in range(2):
         world.obs[slot, old + k] = world.position[slot][k]
         world.obs[slot, old + 2 + k] = world.velocity[slot][k]
@@ -98,10 +107,10 @@ def see(world: World, i: int, side: int):
 def start(world: World, i: int):
     """Both somewhere in the middle of their sides; the ball above one of these."""
     for k in range(world.parameters.shape[1]):
-        world.parameters[i, k] = pending(world, i, k)
+        world.parameters[i, k] = next_parameter(world, i, k)
     state = world.rng[i]
     receiver = wp.where(wp.randf(state) < 0.5, 0, 1)
-    world.ball[i] = mirrored(wp.vec2(wp.randf(state, -7.0, -3.0), SERVE_HEIGHT), receiver)
+    world.ball[i] = mirror(wp.vec2(wp.randf(state, -7.0, -3.0), SERVE_HEIGHT), receiver)
     world.ball_velocity[i] = wp.vec2(0.0, 0.0)
     world.striker[i] = 1 - receiver
     world.bounces[i] = 0
@@ -115,12 +124,12 @@ def start(world: World, i: int):
         world.tilt[slot] = MIDDLE_TILT
         for k in range(world.obs.shape[1]):
             world.obs[slot, k] = 0.0
-        see(world, i, side)
+        observe(world, i, side)
     world.rng[i] = state
 
 
 @wp.func
-def ordered(world: World, slot: int, report: wp.array(dtype=wp.int32)):
+def read_action(world: World, slot: int, report: wp.array(dtype=wp.int32)):
     """An agent's action, within -1 and 1."""
     order = wp.vec3(world.action[slot, 0], world.action[slot, 1], world.action[slot, 2])
     if not wp.isfinite(order):
@@ -131,7 +140,7 @@ def ordered(world: World, slot: int, report: wp.array(dtype=wp.int32)):
 
 
 @wp.func
-def held(world: World, slot: int):
+def load_racket(world: World, slot: int):
     """An agent's racket."""
     racket = Racket()
     racket.position = world.position[slot]
@@ -141,7 +150,7 @@ def held(world: World, slot: int):
 
 
 @wp.func
-def put(world: World, slot: int, racket: Racket):
+def store_racket(world: World, slot: int, racket: Racket):
     """Keeps an agent's racket."""
     world.position[slot] = racket.position
     world.velocity[slot] = racket.velocity
@@ -149,11 +158,11 @@ def put(world: World, slot: int, racket: Racket):
 
 
 @wp.func
-def played(world: World, i: int, report: wp.array(dtype=wp.int32)):
+def simulate(world: World, i: int, report: wp.array(dtype=wp.int32)):
     """Runs the physics of one decision; who has lost by then, which ends it early, or NOBODY."""
     first = i * AGENTS
-    left, right = held(world, first), held(world, first + 1)
-    left_order, right_order = ordered(world, first, report), ordered(world, first + 1, report)
+    left, right = load_racket(world, first), load_racket(world, first + 1)
+    left_order, right_order = read_action(world, first, report), read_action(world, first + 1, report)
     gravity, half_length = world.parameters[i, 0], HALF_LENGTH * world.parameters[i, 1]
     rally = Rally()
     rally.position = world.ball[i]
@@ -164,11 +173,11 @@ def played(world: World, i: int, report: wp.array(dtype=wp.int32)):
     rally.loser = NOBODY
     for _ in range(TICKS):
         if rally.loser == NOBODY:
-            left = moved(left, left_order, gravity)
-            right = moved(right, right_order, gravity)
-            rally = flown(rally, left, right, gravity, half_length)
-    put(world, first, left)
-    put(world, first + 1, right)
+            left = move_racket(left, left_order, gravity)
+            right = move_racket(right, right_order, gravity)
+            rally = step_ball(rally, left, right, gravity, half_length)
+    store_racket(world, first, left)
+    store_racket(world, first + 1, right)
     world.ball[i] = rally.position
     world.ball_velocity[i] = rally.velocity
     world.striker[i] = rally.striker
@@ -188,7 +197,7 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
     """One decision of both agents of every area."""
     i = wp.tid()
     strokes = world.strokes[i]
-    loser = played(world, i, report)
+    loser = simulate(world, i, report)
     touch = wp.where(world.strokes[i] > strokes, world.parameters[i, 2], 0.0)
     age = world.age[i] + 1
     world.age[i] = age
@@ -196,7 +205,7 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
     cut = age >= MOST_DECISIONS and not lost
     for side in range(AGENTS):
         slot = i * AGENTS + side
-        see(world, i, side)
+        observe(world, i, side)
         result = wp.where(lost, wp.where(side == loser, -1.0, 1.0), 0.0)
         world.reward[slot] = result + wp.where(side == world.striker[i], touch, 0.0)
         world.terminated[slot] = lost
@@ -204,27 +213,14 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
     if lost or cut:
         report[0] = 1
         for slot in range(i * AGENTS, i * AGENTS + AGENTS):
-            set_aside(world.obs, world.final_obs, slot)
+            save_final_obs(world.obs, world.final_obs, slot)
         start(world, i)
 
 
 PROGRAM = Program(World, begin, tick, area_columns=AREA_COLUMNS)
 
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    import numpy as np
-    from numpy.typing import NDArray
-    from torch import Tensor
-
-OBS = int(VIEW) * int(VIEWS)
-READY = -5.0  # where it waits
-DASH = float(SPEED) * float(SECONDS) * float(TICKS)  # how far a decision can carry it
-LEAN = 0.9  # radians of the face that sends balls over the net
-
-
-def rally(columns: Mapping[str, Tensor]) -> Action:
+def return_ball(columns: Mapping[str, Tensor]) -> Action:
     """Goes to where the ball comes down to its racket and sends it back, its face always leaning alike; never jumps."""
     mirror = torch.tensor([[[1.0, 1.0]], [[-1.0, 1.0]]], device=columns["ball"].device)
     ball = (columns["ball"] * mirror).transpose(0, 1).reshape(-1, 2)  # a row a slot, in its frame
@@ -260,8 +256,8 @@ class Tennis(WarpEnv):
         super().__init__(PROGRAM, spec, areas, device, obs=OBS, final_obs=OBS, action=3, parameters=3)
 
     def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
-        """`rally`; None for another behavior than its own."""
-        return rally(self._columns) if behavior == self.behavior else None
+        """`return_ball`; None for another behavior than its own."""
+        return return_ball(self._columns) if behavior == self.behavior else None
 
     def _picture(self, row: dict[str, np.ndarray]) -> np.ndarray:
         court, half_length = float(COURT), float(HALF_LENGTH) * float(row["parameters"][1])
@@ -272,4 +268,4 @@ class Tennis(WarpEnv):
             (x, y), tilt, sign = row["position"][side], float(row["tilt"][side]), 1 - 2 * side
             picture.box((sign * x, y - 3.25), (float(THICKNESS), half_length), sign * tilt, color)
         picture.circle(row["ball"] - [0, 3.25], float(BALL_RADIUS), GOLD)
-        return picture.shown()
+        return picture.to_array()

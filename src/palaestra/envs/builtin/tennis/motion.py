@@ -71,13 +71,13 @@ class Racket:
 
 
 @wp.func
-def mirrored(v: wp.vec2, side: int):
+def mirror(v: wp.vec2, side: int):
     """A vector of the area in the frame of a side, or back."""
     return wp.vec2(wp.where(side == 0, v[0], -v[0]), v[1])
 
 
 @wp.func
-def moved(racket: Racket, order: wp.vec3, gravity: float):
+def move_racket(racket: Racket, order: wp.vec3, gravity: float):
     """A racket after one physics tick of an action."""
     gained = wp.clamp(SPEED * order[0] - racket.velocity[0], -RUSH, RUSH)
     across = racket.velocity[0] + gained
@@ -94,7 +94,7 @@ def moved(racket: Racket, order: wp.vec3, gravity: float):
 
 
 @wp.func
-def struck(rally: Rally, racket: Racket, side: int, half_length: float):
+def hit_ball(rally: Rally, racket: Racket, side: int, half_length: float):
     """The ball, in the frame of the side that it is over, after its racket where that meets it."""
     to = rally.position - racket.position
     reach = half_length + BALL_RADIUS + THICKNESS
@@ -118,7 +118,7 @@ def struck(rally: Rally, racket: Racket, side: int, half_length: float):
 
 
 @wp.func
-def judged(rally: Rally, side: int):
+def judge_rally(rally: Rally, side: int):
     """The ball, in the frame of the side that it is over, off the floor; or the rally lost by one of them."""
     own = rally.striker == side
     x = rally.position[0]
@@ -136,7 +136,7 @@ def judged(rally: Rally, side: int):
 
 
 @wp.func
-def flown(rally: Rally, left: Racket, right: Racket, gravity: float, half_length: float):
+def step_ball(rally: Rally, left: Racket, right: Racket, gravity: float, half_length: float):
     """The ball after one physics tick."""
     rally.velocity -= wp.vec2(0.0, gravity * SECONDS)
     rally.position += rally.velocity * SECONDS
@@ -144,9 +144,9 @@ def flown(rally: Rally, left: Racket, right: Racket, gravity: float, half_length
     racket = left
     if side == 1:
         racket = right
-    rally.position = mirrored(rally.position, side)
-    rally.velocity = mirrored(rally.velocity, side)
-    rally = judged(struck(rally, racket, side, half_length), side)
-    rally.position = mirrored(rally.position, side)
-    rally.velocity = mirrored(rally.velocity, side)
+    rally.position = mirror(rally.position, side)
+    rally.velocity = mirror(rally.velocity, side)
+    rally = judge_rally(hit_ball(rally, racket, side, half_length), side)
+    rally.position = mirror(rally.position, side)
+    rally.velocity = mirror(rally.velocity, side)
     return rally

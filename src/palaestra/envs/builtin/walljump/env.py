@@ -30,10 +30,10 @@ import warp as wp
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
 from palaestra.envs.builtin.base.env import Program, WarpEnv
-from palaestra.envs.builtin.base.world_columns import pending, set_aside
+from palaestra.envs.builtin.base.world_columns import next_parameter, save_final_obs
 from palaestra.envs.builtin.sensors.rays import heading, ray_angle, ray_slabs, write_ray
 from palaestra.envs.builtin.walljump import motion as motion
-from palaestra.envs.builtin.walljump.heuristic import from_above, over_the_wall
+from palaestra.envs.builtin.walljump.heuristic import draw_scene, over_the_wall
 
 if TYPE_CHECKING:
     import numpy as np
@@ -88,7 +88,7 @@ class World:
 
 
 @wp.func
-def see(world: World, i: int):
+def observe(world: World, i: int):
     """Writes what the agent sees now."""
     place = world.agent[i]
     eye = world.height[i] + EYE
@@ -121,15 +121,15 @@ def see(world: World, i: int):
 
 
 @wp.func
-def wall_of(world: World, i: int, kind: int, share: float):
+def wall_height(world: World, i: int, kind: int, share: float):
     """How far the wall of a new episode reaches above the ground."""
-    height = pending(world, i, 0) + share * (pending(world, i, 1) - pending(world, i, 0))
-    if pending(world, i, 2) > 0.0:
-        height = pending(world, i, 2)
+    height = next_parameter(world, i, 0) + share * (next_parameter(world, i, 1) - next_parameter(world, i, 0))
+    if next_parameter(world, i, 2) > 0.0:
+        height = next_parameter(world, i, 2)
     if kind == 0:
         height = 0.0
     if kind == 1:
-        height = pending(world, i, 3)
+        height = next_parameter(world, i, 3)
     return 0.5 * height
 
 
@@ -139,7 +139,7 @@ def start(world: World, i: int):
     state = world.rng[i]
     kind = wp.randi(state, 0, 5)
     world.plays[i] = wp.where(kind < 2, SMALL, BIG)
-    world.wall[i] = wall_of(world, i, kind, wp.randf(state))
+    world.wall[i] = wall_height(world, i, kind, wp.randf(state))
     world.agent[i] = wp.vec2(wp.randf(state, -8.0, 8.0), wp.randf(state, -10.0, -8.0))
     world.block[i] = wp.vec2(wp.randf(state, -6.0, 6.0), wp.randf(state, -5.0, -3.0))
     world.angle[i] = wp.randf(state, 0.25 * wp.PI, 0.75 * wp.PI)
@@ -152,7 +152,7 @@ def start(world: World, i: int):
     world.grounded[i] = True
     world.age[i] = 0
     world.episodes[i] += 1
-    see(world, i)
+    observe(world, i)
 
 
 @wp.kernel
@@ -164,7 +164,7 @@ def begin(world: World):
 
 
 @wp.func
-def loaded(world: World, i: int):
+def load_scene(world: World, i: int):
     """The scene of an area."""
     scene = motion.Scene()
     scene.agent = motion.agent_body(world.agent[i], world.agent_speed[i], world.angle[i])
@@ -179,7 +179,7 @@ def loaded(world: World, i: int):
 
 
 @wp.func
-def store(world: World, i: int, scene: motion.Scene):
+def store_scene(world: World, i: int, scene: motion.Scene):
     """Writes the scene back."""
     world.agent[i] = scene.agent.position
     world.agent_speed[i] = scene.agent.velocity
@@ -194,7 +194,7 @@ def store(world: World, i: int, scene: motion.Scene):
 
 
 @wp.func
-def one_way(choice: wp.int64):
+def direction_of(choice: wp.int64):
     """Of three choices: 0 nothing, 1 one way, 2 the other."""
     return wp.where(choice == wp.int64(1), 1.0, wp.where(choice == wp.int64(2), -1.0, 0.0))
 
@@ -209,14 +209,14 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
             world.action[i, branch] = wp.int64(0)
     world.played[i] = world.plays[i]
     order = motion.Order()
-    order.ahead = one_way(world.action[i, 0])
-    order.turn = one_way(world.action[i, 1])
-    order.aside = -one_way(world.action[i, 2])
+    order.ahead = direction_of(world.action[i, 0])
+    order.turn = direction_of(world.action[i, 1])
+    order.aside = -direction_of(world.action[i, 2])
     order.jump = world.action[i, 3] == wp.int64(1)
     ticks = int(TICKS)
-    scene, outcome = motion.ordered(loaded(world, i), order, ticks)
-    store(world, i, scene)
-    see(world, i)
+    scene, outcome = motion.simulate(load_scene(world, i), order, ticks)
+    store_scene(world, i, scene)
+    observe(world, i)
     age = world.age[i] + 1
     world.age[i] = age
     world.reward[i] = float(outcome) - 0.0005
@@ -224,7 +224,7 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
     world.truncated[i] = age >= MOST_DECISIONS and outcome == 0
     if outcome != 0 or age >= MOST_DECISIONS:
         report[0] = 1
-        set_aside(world.obs, world.final_obs, i)
+        save_final_obs(world.obs, world.final_obs, i)
         start(world, i)
 
 
@@ -259,4 +259,4 @@ class WallJump(WarpEnv):
         return over_the_wall(self._columns) if behavior in self.behaviors else None
 
     def _picture(self, row: dict[str, np.ndarray]) -> np.ndarray:
-        return from_above(row)
+        return draw_scene(row)

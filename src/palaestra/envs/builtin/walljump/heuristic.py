@@ -1,4 +1,4 @@
-"""A rule that plays WallJump: it faces the wall, gets behind the block, pushes it there and jumps."""
+"""A heuristic that plays WallJump (it faces the wall, pushes the block there and jumps), and the picture of an area."""
 
 from __future__ import annotations
 
@@ -13,9 +13,12 @@ from palaestra.envs.builtin.drawing.plane import GOLD, GRAY, GREEN, INK, Plane
 from palaestra.envs.builtin.walljump.motion import BLOCK_TOP, FAR_END, GOAL, HALF_BLOCK, HALF_WALL, HALF_WIDTH, NEAR_END, RADIUS, TURN
 
 NEAR_JUMP = -5.5
-"""From here on it jumps: touching the block that touches the wall, an agent is at -4."""
+"""The agent jumps from here on; an agent that touches the block at the wall is at -4."""
 SAFE = 6.0
-"""Further from the middle it keeps toward it, away from the sides."""
+"""Further than this from the middle the agent turns back to it, away from the sides."""
+HALF_LENGTH = (FAR_END - NEAR_END) / 2
+MIDDLE = np.array([0.0, (FAR_END + NEAR_END) / 2])
+HIGHEST_WALL = 5.0  # above the ground
 
 
 def over_the_wall(columns: Mapping[str, Tensor]) -> Action:
@@ -61,22 +64,17 @@ def plan(columns: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
     return way, (y > NEAR_JUMP) & (y < 0) & (ready | ~needs_block)
 
 
-HALF_LENGTH = (FAR_END - NEAR_END) / 2
-MIDDLE = np.array([0.0, (FAR_END + NEAR_END) / 2])
-MOST = 5.0  # how far the highest wall reaches above the ground
-
-
-def from_above(row: dict[str, np.ndarray]) -> np.ndarray:
+def draw_scene(row: dict[str, np.ndarray]) -> np.ndarray:
     """The scene of one area, (H, W, 3) uint8; the goal is at the top."""
     picture = Plane(HALF_WIDTH + 1, HALF_LENGTH + 1)
     picture.floor((0, 0), (HALF_WIDTH, HALF_LENGTH))
     picture.box(np.array([0, (GOAL + FAR_END) / 2]) - MIDDLE, (HALF_WIDTH, (FAR_END - GOAL) / 2), 0.0, GREEN)
     wall, height = float(row["wall"]), float(row["height"])
     if wall > 0:
-        shade = np.array(GRAY) + (np.array(INK) - GRAY) * wall / MOST
+        shade = np.array(GRAY) + (np.array(INK) - GRAY) * wall / HIGHEST_WALL
         picture.box(-MIDDLE, (HALF_WIDTH, HALF_WALL), 0.0, (int(shade[0]), int(shade[1]), int(shade[2])))
     picture.box(row["block"] - MIDDLE, (HALF_BLOCK, HALF_BLOCK), 0.0, GOLD)
     if height > 0:
         picture.circle(row["agent"] - MIDDLE + np.array([0.1, -0.1]) * height, RADIUS, GRAY)  # its shadow
     picture.agent(row["agent"] - MIDDLE, float(row["angle"]), RADIUS * (1 + 0.15 * height))
-    return picture.shown()
+    return picture.to_array()

@@ -12,16 +12,16 @@ from palaestra.envs.builtin.physics.rigid_bodies import (
     GRAVITY,
     SECONDS,
     Body,
-    advanced,
+    add_speed,
+    advance,
+    apply_drag,
     box_body,
     circle_body,
     circle_box,
-    circle_off,
-    dragged,
-    driven,
-    parted,
+    keep_circle_out,
+    resolve_contact,
 )
-from palaestra.envs.builtin.sensors.rays import turned
+from palaestra.envs.builtin.sensors.rays import rotate
 
 HALF_WIDTH = wp.constant(15.0)  # of the ground, which has no rim
 NEAR_END = wp.constant(-18.0)
@@ -105,7 +105,7 @@ def floor_below(scene: Scene):
 
 
 @wp.func
-def risen(scene: Scene, jump: bool):
+def step_height(scene: Scene, jump: bool):
     """One tick of the height: a jump is pulled toward a height above its start, and then falls."""
     floor = floor_below(scene)
     if jump and scene.grounded and scene.jump == 0:
@@ -125,44 +125,44 @@ def risen(scene: Scene, jump: bool):
 
 
 @wp.func
-def moved(scene: Scene, order: Order):
+def step_scene(scene: Scene, order: Order):
     """One physics tick. In the air an agent runs at half its strength."""
     agent = scene.agent
     block = scene.block
     agent.angle += TURN * order.turn
-    way = turned(wp.vec2(order.ahead, -SIDEWAYS * order.aside), agent.angle)
-    agent = dragged(driven(agent, way, wp.where(scene.grounded, SPEED, 0.5 * SPEED)), DRAG, 0.0)
-    agent = advanced(agent)
+    way = rotate(wp.vec2(order.ahead, -SIDEWAYS * order.aside), agent.angle)
+    agent = apply_drag(add_speed(agent, way, wp.where(scene.grounded, SPEED, 0.5 * SPEED)), DRAG, 0.0)
+    agent = advance(agent)
     is_low = scene.height < BLOCK_TOP - STEP
     if is_low:
-        agent, block = parted(agent, block, circle_box(agent, block), 0.0)
-    block = advanced(dragged(block, DRAG, 0.0))
+        agent, block = resolve_contact(agent, block, circle_box(agent, block), 0.0)
+    block = advance(apply_drag(block, DRAG, 0.0))
     if scene.wall > 0.0:
         if wp.abs(block.position[1]) < HALF_WALL + HALF_BLOCK:
             block.position[1] = wp.sign(block.position[1]) * (HALF_WALL + HALF_BLOCK)
             block.velocity[1] = 0.0
         if is_low:  # a block that the wall holds is a wall itself
-            agent = circle_off(agent, block.position, block.half, 0.0)
+            agent = keep_circle_out(agent, block.position, block.half, 0.0)
     if scene.height < scene.wall - STEP:
-        agent = circle_off(agent, wp.vec2(0.0, 0.0), wp.vec2(HALF_WIDTH, HALF_WALL), 0.0)
+        agent = keep_circle_out(agent, wp.vec2(0.0, 0.0), wp.vec2(HALF_WIDTH, HALF_WALL), 0.0)
     scene.agent = agent
     scene.block = block
-    return risen(scene, order.jump)
+    return step_height(scene, order.jump)
 
 
 @wp.func
-def is_off(place: wp.vec2):
+def is_off_ground(place: wp.vec2):
     """Whether there is no ground below."""
     return wp.abs(place[0]) > HALF_WIDTH or place[1] < NEAR_END or place[1] > FAR_END
 
 
 @wp.func
-def ordered(scene: Scene, order: Order, ticks: int):
+def simulate(scene: Scene, order: Order, ticks: int):
     """The scene after a decision, and what came of it: 1 in the goal, -1 where the agent or its block is off the ground."""
     outcome = int(0)  # noqa: UP018, RUF046
     while ticks > 0 and outcome == 0:
-        scene = moved(scene, order)
-        if is_off(scene.agent.position) or is_off(scene.block.position):
+        scene = step_scene(scene, order)
+        if is_off_ground(scene.agent.position) or is_off_ground(scene.block.position):
             outcome = -1
         elif scene.grounded and scene.agent.position[1] > GOAL:
             outcome = 1

@@ -9,7 +9,7 @@ from palaestra.envs.builtin.drawing.plane import BLUE, FLOOR, GOLD, GREEN, INK, 
 
 def color(plane: Plane, x: float, y: float) -> tuple[int, ...]:
     """Of the pixel that shows a place; the plane is 100 x 50 pixels, ten a meter."""
-    return tuple(int(value) for value in plane.shown()[round(25 - 10 * y), round(50 + 10 * x)])
+    return tuple(int(value) for value in plane.to_array()[round(25 - 10 * y), round(50 + 10 * x)])
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def plane() -> Plane:
 
 
 def test_the_picture_is_as_wide_and_high_as_the_plane(plane: Plane):
-    assert plane.shown().shape == (50, 100, 3)
+    assert plane.to_array().shape == (50, 100, 3)
     assert color(plane, 3, 1) == PAPER
 
 

@@ -10,18 +10,18 @@ import warp as wp
 
 from palaestra.envs.builtin.physics.rigid_bodies import (
     Body,
-    advanced,
+    add_speed,
+    advance,
+    apply_drag,
+    apply_ground_friction,
     box_box,
-    box_within,
     circle_box,
     circle_circle,
-    circle_off,
-    circle_within,
-    dragged,
-    driven,
-    grounded,
     is_still,
-    parted,
+    keep_box_within,
+    keep_circle_out,
+    keep_circle_within,
+    resolve_contact,
 )
 
 wp.set_module_options({"enable_backward": False})
@@ -41,13 +41,13 @@ def collide(bodies: wp.array2d(dtype=Body), kinds: wp.vec2i, friction: float, ti
     a, b = copied(bodies[i, 0]), copied(bodies[i, 1])
     for _ in range(ticks):
         if kinds[0] == DISC and kinds[1] == DISC:
-            a, b = parted(a, b, circle_circle(a, b), friction)
+            a, b = resolve_contact(a, b, circle_circle(a, b), friction)
         elif kinds[0] == DISC:
-            a, b = parted(a, b, circle_box(a, b), friction)
+            a, b = resolve_contact(a, b, circle_box(a, b), friction)
         else:
-            a, b = parted(a, b, box_box(a, b), friction)
-        a = advanced(a)
-        b = advanced(b)
+            a, b = resolve_contact(a, b, box_box(a, b), friction)
+        a = advance(a)
+        b = advance(b)
     bodies[i, 0] = a
     bodies[i, 1] = b
 
@@ -59,9 +59,9 @@ def slide(bodies: wp.array2d(dtype=Body), sticking: float, sliding: float, push:
     body = copied(bodies[i, 0])
     for _ in range(ticks):
         rested = is_still(body)
-        body = driven(body, wp.vec2(1.0, 0.0), push)
-        body = grounded(body, rested, sticking, sliding)
-        body = advanced(body)
+        body = add_speed(body, wp.vec2(1.0, 0.0), push)
+        body = apply_ground_friction(body, rested, sticking, sliding)
+        body = advance(body)
     bodies[i, 0] = body
 
 
@@ -75,13 +75,13 @@ def roam(bodies: wp.array2d(dtype=Body), seed: int, ticks: int):
     for k in range(ticks):
         if k % 20 == 0:
             way = wp.sample_unit_ring(state)
-        agent = driven(dragged(agent, 5.0, 0.0), way, 1.0)
-        agent, block = parted(agent, block, circle_box(agent, block), 0.3)
-        agent = advanced(agent)
-        block = advanced(dragged(block, 0.5, 0.5))
-        block = box_within(block, wp.vec2(ROOM, ROOM), 0.3)
-        agent = circle_off(agent, wp.vec2(1.0, 1.0), wp.vec2(2.0, 0.5), 0.5)
-        agent = circle_within(agent, wp.vec2(ROOM, ROOM))
+        agent = add_speed(apply_drag(agent, 5.0, 0.0), way, 1.0)
+        agent, block = resolve_contact(agent, block, circle_box(agent, block), 0.3)
+        agent = advance(agent)
+        block = advance(apply_drag(block, 0.5, 0.5))
+        block = keep_box_within(block, wp.vec2(ROOM, ROOM), 0.3)
+        agent = keep_circle_out(agent, wp.vec2(1.0, 1.0), wp.vec2(2.0, 0.5), 0.5)
+        agent = keep_circle_within(agent, wp.vec2(ROOM, ROOM))
     bodies[i, 0] = agent
     bodies[i, 1] = block
 
@@ -210,7 +210,7 @@ def test_a_circle_never_ends_inside_a_wall_and_a_box_never_leaves_the_room():
 def test_drag_takes_the_share_that_physx_takes():
     @wp.kernel(module="unique")
     def drag(bodies: wp.array2d(dtype=Body), rate: float):
-        bodies[0, 0] = dragged(bodies[0, 0], rate, 2.0 * rate)
+        bodies[0, 0] = apply_drag(bodies[0, 0], rate, 2.0 * rate)
 
     found = run(drag, [(body(velocity=(1, 2), spin=3.0),)], 5.0)[0, 0]
     np.testing.assert_allclose([*found["velocity"], found["spin"]], [0.9, 1.8, 2.4], rtol=1e-6)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import warp as wp
 
-from palaestra.envs.builtin.sensors.camera import STRIPS, is_bare, paint_sight, see_box, see_circle, see_room, sight_of
+from palaestra.envs.builtin.sensors.camera import STRIPS, add_box, add_circle, add_room, is_bare, make_sight, paint_row
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 1})
 
@@ -21,10 +21,10 @@ BLACK, RED, GREEN, BLUE = (0.0, 0.0, 0.0), (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.
 @wp.kernel
 def by_eye(strips: wp.array3d(dtype=wp.float32), pose: wp.vec3, circle: wp.vec3, box: wp.vec4, turn: float):
     """A blue room, half sides 30 and 20, walls 2 high; a red box and a green circle, as high as the eye."""
-    sight = sight_of(strips, 0, wp.vec2(pose[0], pose[1]), pose[2], 1.0)
-    see_room(sight, wp.vec2(30.0, 20.0), 2.0, wp.vec3(0.0, 0.0, 1.0))
-    see_circle(sight, wp.vec2(circle[0], circle[1]), circle[2], 1.0, wp.vec3(0.0, 1.0, 0.0))
-    see_box(sight, wp.vec2(box[0], box[1]), wp.vec2(box[2], box[3]), turn, 1.0, wp.vec3(1.0, 0.0, 0.0))
+    sight = make_sight(strips, 0, wp.vec2(pose[0], pose[1]), pose[2], 1.0)
+    add_room(sight, wp.vec2(30.0, 20.0), 2.0, wp.vec3(0.0, 0.0, 1.0))
+    add_circle(sight, wp.vec2(circle[0], circle[1]), circle[2], 1.0, wp.vec3(0.0, 1.0, 0.0))
+    add_box(sight, wp.vec2(box[0], box[1]), wp.vec2(box[2], box[3]), turn, 1.0, wp.vec3(1.0, 0.0, 0.0))
 
 
 @wp.kernel
@@ -32,7 +32,7 @@ def developed(strips: wp.array3d(dtype=wp.float32), image: wp.array4d(dtype=wp.f
     """Sky of 0.25 gray, ground of 0.5."""
     y = wp.tid()
     bare[y] = is_bare(strips, image, 0, y)
-    paint_sight(strips, image, 0, y, wp.vec3(0.25, 0.25, 0.25), wp.vec3(0.5, 0.5, 0.5))
+    paint_row(strips, image, 0, y, wp.vec3(0.25, 0.25, 0.25), wp.vec3(0.5, 0.5, 0.5))
 
 
 NOWHERE = (500.0, 500.0, 1.0)

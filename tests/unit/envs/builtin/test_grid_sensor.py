@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import warp as wp
 
-from palaestra.envs.builtin.sensors.grid import grid_around, mark_box, mark_circle, mark_point, wipe
+from palaestra.envs.builtin.sensors.grid import clear_grid, grid_around, mark_box, mark_circle, mark_point
 
 wp.set_module_options({"enable_backward": False})
 
@@ -22,7 +22,7 @@ def lay(
 ):
     """Wipes the grid of an agent at `pose` (x, y, angle) and lays one thing over it: x, y, half sides, angle."""
     grid = grid_around(marks, written, 0, wp.vec2(pose[0], pose[1]), pose[2], 0.5)
-    wipe(grid)
+    clear_grid(grid)
     center = wp.vec2(thing[0], thing[1])
     if kind == 0:
         mark_point(grid, 1, center)
