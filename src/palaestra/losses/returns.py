@@ -7,11 +7,11 @@ from torch import Tensor
 
 
 def gae(reward: Tensor, value: Tensor, next_value: Tensor, cut: Tensor, *, gamma: float, gae_lambda: float) -> Tensor:
-    """Advantage of each decision, (T, S). Schulman et al. 2015, https://arxiv.org/abs/1506.02438, eq. 16.
+    """Returns the advantage of each decision, (T, S). Schulman et al. 2015, https://arxiv.org/abs/1506.02438, eq. 16.
 
-    `next_value` (T, S) is the value of what followed each decision: 0 where nothing did (terminated), that
-    of the last view where the episode was truncated. `cut` (T, S) is True at the last decision of a stream,
-    where the next row belongs to another: the sum of deltas stops there.
+    `next_value` (T, S) is the value of what followed each decision: 0 where the episode terminated, that of the final observation where
+    it was truncated. `cut` (T, S) is True at the last decision of a stream, where the next row belongs to another: the sum of deltas
+    stops there.
     """
     delta = torch.addcmul(reward - value, next_value, torch.full_like(value, gamma))
     decay = (~cut).to(value.dtype) * (gamma * gae_lambda)
@@ -23,10 +23,10 @@ def gae(reward: Tensor, value: Tensor, next_value: Tensor, cut: Tensor, *, gamma
 
 
 def horizon_cuts(ended: Tensor, horizon: int) -> Tensor:
-    """Where a stream is cut because it is `horizon` decisions long, (T, S) bool.
+    """Returns where a stream is cut because it is `horizon` decisions long, (T, S) bool.
 
-    A stream starts at the first row and after each end. Its decisions number 1, 2, ...; every
-    `horizon`th closes a piece (ML-Agents' `time_horizon`), which bootstraps from the view that follows.
+    A stream starts at the first row and after each end of an episode. Its decisions number 1, 2, ...; every `horizon`th closes a
+    piece (ML-Agents' `time_horizon`), which bootstraps from the observation that follows.
     """
     ticks = torch.arange(1, ended.shape[0] + 1, device=ended.device).unsqueeze(1)
     ends = torch.where(ended, ticks, torch.zeros_like(ticks))
@@ -35,12 +35,12 @@ def horizon_cuts(ended: Tensor, horizon: int) -> Tensor:
 
 
 def normalized(advantage: Tensor) -> Tensor:
-    """Zero mean and unit standard deviation over all rows."""
+    """Returns advantages with zero mean and unit standard deviation over all rows."""
     return (advantage - advantage.mean()) / (advantage.std(correction=0) + 1e-10)
 
 
 def group_returns(reward: Tensor, next_value: Tensor, successor: Tensor, *, gamma: float, gae_lambda: float) -> Tensor:
-    """Lambda-returns of N decisions, (N,): G = r + gamma ((1 - lambda) V' + lambda G').
+    """Returns lambda-returns of N decisions, (N,): G = r + gamma ((1 - lambda) V' + lambda G').
 
     Cohen et al. 2022, https://arxiv.org/abs/2111.05992, TD(lambda) on the group's value. `next_value` (N,) is V', the
     value of the group at the next decision, 0 where the group's episode ended. `successor` (N,) is the index of the

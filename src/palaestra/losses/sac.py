@@ -14,11 +14,11 @@ import torch
 from torch import Tensor
 
 TARGET_SHARE = 0.2
-"""Of the greatest entropy that a branch can have, how much it is held at. ML-Agents' figure; the paper has no branches."""
+"""Target entropy of a branch, as a share of the greatest that it can have. ML-Agents' figure; the paper has no branches."""
 
 
 def value_of_taken(values: Tensor, discrete: Tensor, branches: Sequence[int]) -> Tensor:
-    """What the action that was taken is worth, (..., N, K). `discrete` (N, B)."""
+    """Returns the value of the action that was taken, (..., N, K). `discrete` (N, B)."""
     if not branches:
         return values[..., 0]
     parts = values.split(list(branches), -1)
@@ -28,7 +28,7 @@ def value_of_taken(values: Tensor, discrete: Tensor, branches: Sequence[int]) ->
 
 
 def soft_value(values: Tensor, log_prob: Tensor, branches: Sequence[Tensor], temperature: Tensor) -> Tensor:
-    """What a view is worth under the policy, its entropy included, (N, K): eq. 3, over choices in expectation.
+    """Returns the value of an observation under the policy, its entropy included, (N, K): eq. 3, in expectation over choices.
 
     `values` (N, K, outputs) of numbers that the policy drew, whose log-density is `log_prob` (N, continuous);
     `branches`: log-probabilities (N, branch) of each; `temperature`: that of the numbers, where there are any, then the branches'.
@@ -50,7 +50,7 @@ def soft_value(values: Tensor, log_prob: Tensor, branches: Sequence[Tensor], tem
 
 
 def backup(reward: Tensor, next_value: Tensor, terminated: Tensor, gamma: Tensor, ignores_ends: Tensor) -> Tensor:
-    """The critics' target (N, K), eq. 5 and 6: a terminated episode is worth nothing more, but to signals that ignore ends.
+    """Returns the critics' target (N, K), eq. 5 and 6: terminated episodes have no value, but for signals that ignore ends.
 
     `reward` and `next_value` (N, K), `terminated` (N,), `gamma` and `ignores_ends` (K,). `next_value` of a truncated episode is that
     of its last view.
@@ -60,7 +60,7 @@ def backup(reward: Tensor, next_value: Tensor, terminated: Tensor, gamma: Tensor
 
 
 def temperature_loss(log_temperature: Tensor, excess: Tensor, counts: Tensor) -> Tensor:
-    """(), eq. 18: falls where the policy has more entropy than its target, rises where it has less.
+    """Returns the temperature's loss, (), eq. 18: it falls where the policy has more entropy than its target, and rises where less.
 
     `excess` (N, 1 + B or as many as there are): entropy less its target, detached; `counts` the same: rows that have a say. The factor is
     the temperature, as in the paper; in ML-Agents it is its logarithm.
@@ -70,7 +70,7 @@ def temperature_loss(log_temperature: Tensor, excess: Tensor, counts: Tensor) ->
 
 
 def entropy_excess(log_prob: Tensor, branches: Sequence[Tensor], mask: Tensor | None) -> tuple[Tensor, Tensor]:
-    """How much entropy lies above its target, and which rows have a say, each (N, temperatures).
+    """Returns the entropy above its target, and 1 for each row that counts, both (N, temperatures).
 
     Targets: -1 a continuous number; of each branch a share of the greatest entropy that the choices allowed in the row can have. A row with
     one allowed choice has none to ask for: it has no say, or its temperature would rise without end.

@@ -9,6 +9,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+FEW_GOALS = 4
+"""Rows to a goal from which on it pays to make each goal's weights once and apply them to all rows.
+
+Goals are mostly one of a few. Looking for the different ones is only done on the CPU: an accelerator would have to be
+waited for."""
+
+
 Trace = list[tuple[Tensor, Tensor]]
 """What a backward pass needs of each layer: its input (k, N, in) and its sum before Swish (k, N, out)."""
 
@@ -77,13 +84,6 @@ class StackedMLP(nn.Module):
 def kaiming(networks: int, inputs: int, outputs: int, gain: float = 1.0) -> Tensor:
     """Normal weights (networks, in, out) with std gain / sqrt(in). He et al. 2015, https://arxiv.org/abs/1502.01852, section 2.2."""
     return torch.randn(networks, inputs, outputs) * (gain / math.sqrt(inputs))
-
-
-FEW_GOALS = 4
-"""Rows to a goal from which on it pays to make each goal's weights once and apply them to all rows.
-
-Goals are mostly one of a few. Looking for the different ones is only done on the CPU: an accelerator would have to be
-waited for."""
 
 
 class HyperLinear(nn.Module):

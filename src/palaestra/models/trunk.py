@@ -14,6 +14,10 @@ from palaestra.models.entity_attention import EntityAttention, is_nothing
 from palaestra.models.lstm import LSTMLayer
 from palaestra.models.settings import NetworkSettings
 
+LIMIT = 5.0
+"""Normalized observations are clipped to ±LIMIT, as in ML-Agents."""
+
+
 Inputs = tuple[Tensor, ...]
 """Prepared observations: all vectors normalized and joined, (N, V), each image, (N, C, H, W), each kind of entity, (N, most, size)."""
 
@@ -164,10 +168,6 @@ def goal_columns(spec: BehaviorSpec, hidden: int) -> list[int]:
             columns += range(at, at + size)
         at += size
     return columns
-
-
-LIMIT = 5.0
-"""Normalized observations are clipped to ±LIMIT, as in ML-Agents."""
 
 
 class Normalizer(nn.Module):

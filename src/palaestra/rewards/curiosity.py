@@ -1,4 +1,4 @@
-"""Curiosity: what a forward model fails to predict is worth seeing. Pathak et al. 2017, https://arxiv.org/abs/1705.05363."""
+"""Curiosity: rewards what a forward model fails to predict. Pathak et al. 2017, https://arxiv.org/abs/1705.05363."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from palaestra.rewards.settings import CuriositySettings
 from palaestra.rewards.signal_optimizer import SignalOptimizer, flat, of_signal
 
 HIDDEN = 256
-"""Width of the one layer of the forward and the inverse model."""
+"""Width of the hidden layer of the forward and the inverse model."""
 FORWARD_SHARE, LOSS_SCALE = 0.2, 10.0
 """beta of eq. 7, and the factor on both losses: those of the paper, and of ML-Agents."""
 
 
 class CuriosityModel(nn.Module):
-    """Features phi of an observation, which the inverse model shapes: what tells one action from another, and little else."""
+    """Features phi of an observation, trained by the inverse model: they hold what tells one action from another, and little else."""
 
     def __init__(self, spec: BehaviorSpec, settings: NetworkSettings) -> None:
         super().__init__()
@@ -35,18 +35,18 @@ class CuriosityModel(nn.Module):
         self.forward_model = nn.Sequential(nn.Linear(width + numbers, HIDDEN), nn.SiLU(), nn.Linear(HIDDEN, width))
 
     def features(self, batch: Transitions) -> tuple[Tensor, Tensor]:
-        """phi of what was seen and of what was seen next, each (N, width), from one pass."""
+        """Returns phi of the observations before and after, each (N, width), from one pass."""
         views = tuple(torch.cat(pair) for pair in zip(batch.obs, batch.next_obs, strict=True))
         now, after = self.trunk.features(0, self.trunk.prepare(views)).chunk(2)
         return now, after
 
     def surprise(self, now: Tensor, after: Tensor, action: Action) -> Tensor:
-        """Half the squared distance (N,) from where the forward model expected the next features, eq. 5."""
+        """Returns half the squared distance (N,) between the next features and those that the forward model predicted, eq. 5."""
         expected = self.forward_model(torch.cat([now, flat(action, self.action)], 1))
         return 0.5 * (after - expected).square().sum(1)
 
     def inverse_loss(self, now: Tensor, after: Tensor, action: Action) -> Tensor:
-        """How badly (N,) the action is guessed from both views: the squared error of its numbers, the cross-entropy of its branches."""
+        """Returns the loss (N,) of guessing the action from both observations: squared error, and cross-entropy of branches."""
         guess = self.inverse(torch.cat([now, after], 1))
         n = self.action.continuous
         loss = (guess[:, :n] - action.continuous).square().sum(1)
@@ -56,7 +56,7 @@ class CuriosityModel(nn.Module):
 
 
 class Curiosity:
-    """Pays for surprise, at most 1 a decision after `strength`; nothing before it has learned anything."""
+    """Rewards surprise, with at most 1 a decision after `strength`, and nothing before its first gradient step."""
 
     Settings = CuriositySettings
     ignores_ends = True
@@ -68,13 +68,13 @@ class Curiosity:
         self._has_learned = False
 
     def reward(self, batch: Transitions) -> Tensor:
-        """The surprise (N,), at most 1 / strength."""
+        """Returns the surprise (N,), at most 1 / strength."""
         if not self._has_learned:
             return torch.zeros_like(batch.reward)
         return self.model.surprise(*self.model.features(batch), batch.action).clamp(max=self.limit)
 
     def learn(self, batch: Transitions) -> dict[str, Tensor]:
-        """A step of features and both models; their losses."""
+        """Takes a gradient step on features and both models; returns their losses."""
         now, after = self.model.features(batch)
         forward = self.model.surprise(now, after, batch.action).mean()
         inverse = self.model.inverse_loss(now, after, batch.action).mean()
@@ -87,10 +87,10 @@ class Curiosity:
         self.model.trunk.learn_statistics(tuple(obs[i] for i in self.model.trunk.vectors))
 
     def state_dict(self) -> dict[str, Any]:
-        """Weights, optimizer, statistics, and whether it pays yet."""
+        """Returns weights, optimizer, statistics, and whether it pays yet."""
         return {**self.descent.state_dict(), "has_learned": self._has_learned}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on from there."""
+        """Restores a saved state."""
         self.descent.load_state_dict(state)
         self._has_learned = state["has_learned"]

@@ -1,4 +1,4 @@
-"""Demonstrations: the decisions of any number of files, for whatever imitates them."""
+"""Demonstrations: the decisions of any number of files, for imitation."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from palaestra.demos import Demo, Pairs, read_demo
 from palaestra.rewards.expert_decisions import Decisions, FileWriter, MemoryWriter, StoredDecisions, row_of
 
 HELD_AT_MOST = 64 << 20
-"""Bytes of decisions that are held in memory; larger ones are put on disk."""
+"""Largest size, in bytes, of decisions held in memory; larger ones are put on disk."""
 LEFT_ON_DISK = 256 << 20
-"""Bytes that decisions leave free on a disk: checkpoints and logs go there too."""
+"""Bytes of a disk that decisions leave free: checkpoints and logs go there too."""
 BESIDE = 24
-"""Bytes of memory that each decision on disk takes all the same: in what order they are drawn, and which ends an episode."""
+"""Bytes of memory that each decision on disk still takes: its place in the drawing order, and flags of episode ends."""
 LEAST_RECORD = 4
-"""Bytes of a file that a record takes: metadata may count more of them than there can be."""
+"""Smallest size of a record in a file, in bytes: metadata may count more records than there can be."""
 
 
 @dataclass(frozen=True)
@@ -39,22 +39,22 @@ class Demonstrations:
     last: Tensor  # (N,) bool: the next decision is of another episode
     ended: Tensor  # (N,) bool: the episode ended with it; False at the last of an episode whose recording stopped
     oddities: tuple[str, ...] = ()
-    """What is odd about files that were read all the same, such as records that are lost: a line each, with the file."""
+    """Remarks on files that were read all the same, such as lost records: a line each, with the file."""
 
     def __len__(self) -> int:
         return len(self.ended)
 
 
 _loaded: WeakValueDictionary[object, Demonstrations] = WeakValueDictionary()
-"""Those that somebody holds: GAIL and cloning of one behavior often learn from the same files, which are read once."""
+"""Demonstrations in use: GAIL and cloning of one behavior often learn from the same files, which are read once."""
 
 
 def load_demonstrations(demo_path: str | Sequence[str], spec: BehaviorSpec, device: torch.device) -> Demonstrations:
-    """All decisions of a file, of the .demo files in a folder, or of several of both, as a list or with commas between.
+    """Returns all decisions of a file, of the .demo files in a folder, or of several of both, as a list or with commas between.
 
-    They are read in one pass with flat memory. Those that would take more than HELD_AT_MOST of it lie in a scratch file. Empty recordings
-    are passed over where others are not (`oddities`). Raises DemoError where there is nothing to read, where a file is of other agents than
-    those that `spec` describes, or where there is room for the decisions neither on disk nor in memory.
+    They are read in one pass with constant memory. Those that take more than HELD_AT_MOST are put in a scratch file. Empty recordings are
+    skipped where others are not (`oddities`). Raises DemoError where there is nothing to read, where a file is of other agents than
+    `spec` describes, or where the decisions fit neither on disk nor in memory.
     """
     files = demo_files(demo_path)
     key = (tuple(map(_identity, files)), spec, device)
@@ -95,7 +95,7 @@ def _load(files: Sequence[Path], spec: BehaviorSpec, device: torch.device, typed
 
 
 def _read_into(writer: MemoryWriter | FileWriter, demos: Sequence[Demo], action: ActionSpec) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Which decisions begin an episode, and which end one, (N,) each."""
+    """Returns which decisions begin an episode, and which end one, (N,) each."""
     firsts, ends = [np.zeros(0, np.bool_)], [np.zeros(0, np.bool_)]
     for demo in demos:
         before = -1
@@ -109,7 +109,7 @@ def _read_into(writer: MemoryWriter | FileWriter, demos: Sequence[Demo], action:
 
 
 def _writer(spec: BehaviorSpec, most: int, typed: str) -> MemoryWriter | FileWriter:
-    """Where `most` decisions go. Raises DemoError where there is no room."""
+    """Returns a writer for `most` decisions. Raises DemoError where there is no room."""
     held, stored = (most * row_of(spec, images_as_bytes=as_bytes).itemsize for as_bytes in (False, True))
     memory = free_memory()
     if held <= min(HELD_AT_MOST, memory):
@@ -128,7 +128,7 @@ def _writer(spec: BehaviorSpec, most: int, typed: str) -> MemoryWriter | FileWri
 
 
 def _free_on_disk(folder: Path) -> int:
-    """Bytes; 0 where that cannot be told."""
+    """Returns free bytes; 0 where that cannot be told."""
     for place in (folder, *folder.absolute().parents):
         with suppress(OSError):
             return shutil.disk_usage(place).free
@@ -136,7 +136,7 @@ def _free_on_disk(folder: Path) -> int:
 
 
 def _identity(path: Path) -> tuple[object, ...]:
-    """What changes when a file is another or has other contents."""
+    """Returns what changes when a file is another or has other contents."""
     try:
         found = path.stat()
     except OSError as error:
@@ -145,7 +145,7 @@ def _identity(path: Path) -> tuple[object, ...]:
 
 
 def demo_files(demo_path: str | Sequence[str]) -> list[Path]:
-    """The files that are meant, each once, those of a folder in the order of their names. Raises DemoError where one is missing."""
+    """Returns the files that are meant, each once, those of a folder sorted by name. Raises DemoError where one is missing."""
     files: list[Path] = []
     for path in _paths(demo_path):
         if path.is_dir():
@@ -163,7 +163,7 @@ def demo_files(demo_path: str | Sequence[str]) -> list[Path]:
 
 
 def must_fit(demo: Demo, spec: BehaviorSpec) -> None:
-    """Raises DemoError, with both side by side, where a demonstration's agents see or do something else. Names may differ."""
+    """Raises DemoError, with both specs side by side, where a demonstration's agents observe or do something else. Names may differ."""
     if table := differences(demo.spec, spec, ("the file", "the behavior")):
         raise DemoError(f"{demo.path} was recorded from other agents ('{demo.behavior}') than those that are to learn from it:\n{table}")
 
@@ -188,7 +188,7 @@ def _paths(demo_path: str | Sequence[str]) -> Iterator[Path]:
 
 
 def _hint(path: Path) -> str:
-    """What may have been meant, or from where it was looked for."""
+    """Returns the path that may have been meant, or the folder it was looked for in."""
     if (named := path.with_name(f"{path.name}.demo")).is_file():
         return f"; did you mean {named}?"
     return "" if path.is_absolute() else f" in {Path.cwd()}; a path is relative to the folder in which palaestra is started"

@@ -20,7 +20,7 @@ from palaestra.core.timestep import Action
 from palaestra.demos import Pairs
 
 PART = 4 << 20
-"""Bytes that are read or written anew at once."""
+"""Bytes that are read or written at once."""
 WHITE = np.float32(255)
 
 
@@ -36,21 +36,21 @@ class Decisions:
         return len(self.action.continuous)
 
     def take(self, rows: Tensor) -> Decisions:
-        """Those of these rows, (n,)."""
+        """Returns the decisions of these rows, (n,)."""
         action = Action(self.action.continuous.index_select(0, rows), self.action.discrete.index_select(0, rows))
         mask = None if self.mask is None else self.mask.index_select(0, rows)
         return Decisions(tuple(view.index_select(0, rows) for view in self.obs), action, mask)
 
     def parts(self) -> Iterator[Decisions]:
-        """All of them in order: here in one piece."""
+        """Yields all decisions in order: here in one piece."""
         yield self
 
 
 class StoredDecisions:
-    """N decisions in a file, a row each. Memory holds none but those that are taken."""
+    """N decisions in a file, a row each. Memory holds only those that are taken."""
 
     def __init__(self, file: IO[bytes], row: np.dtype[Any], count: int, masked: bool, device: torch.device) -> None:
-        """Closes the file with itself."""
+        """Owns the file, which is closed with this object."""
         self._file, self.row, self._count, self._masked, self._device = file, row, count, masked, device
         self._end = weakref.finalize(self, file.close)
 
@@ -58,11 +58,11 @@ class StoredDecisions:
         return self._count
 
     def take(self, rows: Tensor) -> Decisions:
-        """Those of these rows, (n,), read from the file and moved to the device. Raises DemoError."""
+        """Returns the decisions of these rows, (n,), read from the file and moved to the device. Raises DemoError."""
         return self._decisions(read_rows(self._file, self.row, rows.cpu().numpy()))
 
     def parts(self) -> Iterator[Decisions]:
-        """All of them in order, in pieces of a bounded size."""
+        """Yields all decisions in order, in pieces of a bounded size."""
         step = max(1, PART // self.row.itemsize)
         for begin in range(0, self._count, step):
             yield self._decisions(read_span(self._file, self.row, begin, min(begin + step, self._count)))
@@ -83,16 +83,16 @@ class DecisionWriter(Protocol):
     """Takes in decisions, some at a time."""
 
     def add(self, pairs: Pairs) -> None:
-        """The next of them. Raises DemoError."""
+        """Adds decisions. Raises DemoError."""
         ...
 
     def finish(self, device: torch.device) -> Decisions | StoredDecisions:
-        """All that came."""
+        """Returns all decisions that were added."""
         ...
 
 
 class MemoryWriter:
-    """Decisions as tensors, for `most` of them at most."""
+    """Collects decisions as tensors, `most` of them at most."""
 
     def __init__(self, spec: BehaviorSpec, most: int) -> None:
         row = row_of(spec, images_as_bytes=False)
@@ -100,7 +100,7 @@ class MemoryWriter:
         self._columns = {name: np.empty((most, *row[name].shape), row[name].base) for name in row.names or ()}
 
     def add(self, pairs: Pairs) -> None:
-        """The next of them."""
+        """Adds decisions."""
         rows = slice(self._count, self._count + len(pairs))
         for name, values in _columns(pairs, self._spec).items():
             self._columns[name][rows] = values
@@ -108,14 +108,14 @@ class MemoryWriter:
         self._count += len(pairs)
 
     def finish(self, device: torch.device) -> Decisions:
-        """All that came."""
+        """Returns all decisions that were added."""
         columns = {name: torch.from_numpy(values[: self._count]).to(device) for name, values in self._columns.items()}
         obs = tuple(columns[f"obs{i}"] for i in range(len(self._spec.obs)))
         return Decisions(obs, Action(columns["continuous"], columns["discrete"]), columns["mask"] if self._masked else None)
 
 
 class FileWriter:
-    """Decisions in a scratch file. Images take a byte a number as long as all of them are multiples of 1 / 255, as those of PNGs are.
+    """Collects decisions in a scratch file. Images take a byte a number while all are multiples of 1 / 255, as those of PNGs are.
 
     Raises DemoError, also in its methods, where the file cannot be written.
     """
@@ -126,7 +126,7 @@ class FileWriter:
         self._file = _opened()
 
     def add(self, pairs: Pairs) -> None:
-        """The next of them."""
+        """Adds decisions."""
         columns = _columns(pairs, self._spec)
         if any(self._row[name].base == np.uint8 and not _in_bytes(values) for name, values in columns.items() if name != "mask"):
             self._widen()
@@ -135,7 +135,7 @@ class FileWriter:
         self._count += len(pairs)
 
     def finish(self, device: torch.device) -> StoredDecisions:
-        """All that came."""
+        """Returns all decisions that were added."""
         try:
             self._file.flush()
         except OSError as error:
@@ -143,7 +143,7 @@ class FileWriter:
         return StoredDecisions(self._file, self._row, self._count, self._masked, device)
 
     def close(self) -> None:
-        """Gives it up."""
+        """Closes and drops the file."""
         self._file.close()
 
     def _write(self, table: NDArray[Any]) -> None:
@@ -153,7 +153,7 @@ class FileWriter:
             raise _unwritten(error) from error
 
     def _widen(self) -> None:
-        """Writes what there is anew, with images as float32."""
+        """Rewrites the file with images as float32."""
         self._file.flush()
         old, narrow = self._file, self._row
         self._file, self._row = _opened(), row_of(self._spec, images_as_bytes=False)
@@ -167,7 +167,7 @@ class FileWriter:
 
 
 def row_of(spec: BehaviorSpec, *, images_as_bytes: bool) -> np.dtype[Any]:
-    """A decision's columns side by side, without gaps."""
+    """Returns the type of a row: a decision's columns side by side, without gaps."""
     obs = [(f"obs{i}", np.uint8 if images_as_bytes and one.is_visual else np.float32, one.shape) for i, one in enumerate(spec.obs)]
     action = spec.action
     numbers = [("continuous", np.float32, (action.continuous,)), ("discrete", np.int64, (len(action.branches),))]
@@ -175,7 +175,7 @@ def row_of(spec: BehaviorSpec, *, images_as_bytes: bool) -> np.dtype[Any]:
 
 
 def read_rows(file: IO[bytes], row: np.dtype[Any], rows: NDArray[np.int64]) -> NDArray[Any]:
-    """(n,) of `row`: those at these places, in this order."""
+    """Returns the rows at these places, in this order, (n,) of `row`."""
     size = row.itemsize
     places = (rows * size).tolist()
     if hasattr(os, "pread"):
@@ -187,7 +187,7 @@ def read_rows(file: IO[bytes], row: np.dtype[Any], rows: NDArray[np.int64]) -> N
 
 
 def read_span(file: IO[bytes], row: np.dtype[Any], begin: int, end: int) -> NDArray[Any]:
-    """(end - begin,) of `row`: those that lie there side by side."""
+    """Returns the rows from `begin` to before `end`, (end - begin,) of `row`."""
     return _rows(_read_at(file, (end - begin) * row.itemsize, begin * row.itemsize), row, end - begin)
 
 
@@ -224,14 +224,14 @@ def _table(row: np.dtype[Any], columns: dict[str, NDArray[Any]]) -> NDArray[Any]
 
 
 def _in_bytes(values: NDArray[np.float32]) -> bool:
-    """Whether nothing is lost with a byte a number."""
+    """Whether a byte a number loses nothing."""
     if not ((values >= 0) & (values <= 1)).all():
         return False
     return bool((np.rint(values * WHITE).astype(np.uint8).astype(np.float32) / WHITE == values).all())
 
 
 def _columns(pairs: Pairs, spec: BehaviorSpec) -> dict[str, NDArray[Any]]:
-    """By name, each (N, ...)."""
+    """Returns the columns by name, each (N, ...)."""
     columns: dict[str, NDArray[Any]] = {f"obs{i}": view for i, view in enumerate(pairs.obs)}
     return columns | {
         "continuous": pairs.continuous.clip(-1, 1),
@@ -241,7 +241,7 @@ def _columns(pairs: Pairs, spec: BehaviorSpec) -> dict[str, NDArray[Any]]:
 
 
 def _mask(pairs: Pairs, branches: Sequence[int]) -> NDArray[np.bool_]:
-    """What was allowed. A person or a rule may do what a mask forbids, which no policy could be taught: it counts as allowed."""
+    """Returns allowed choices. A choice that was made counts as allowed even where a mask forbids it, or no policy could learn it."""
     if pairs.mask is None or not branches:
         return np.ones((len(pairs), sum(branches)), np.bool_)
     mask = pairs.mask.copy()

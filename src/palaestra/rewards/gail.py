@@ -1,4 +1,4 @@
-"""Adversarial imitation: what a discriminator takes for the demonstrator's is worth doing. Ho and Ermon 2016, https://arxiv.org/abs/1606.03476."""
+"""Adversarial imitation (GAIL): rewards what a discriminator takes for the demonstrator's. Ho and Ermon 2016, https://arxiv.org/abs/1606.03476."""
 
 from __future__ import annotations
 
@@ -20,16 +20,19 @@ from palaestra.rewards.demonstrations import load_demonstrations
 from palaestra.rewards.settings import GAILSettings
 from palaestra.rewards.signal_optimizer import SignalOptimizer, flat, of_signal
 
+CODE = 128
+"""Width of the bottleneck's code."""
+VERDICT_GAIN, CODE_GAIN = 0.2, 0.1
 PENALTY = 10.0
 """Weight of the penalty on D's slope. Gulrajani et al. 2017."""
 MOST_NATS, BETA_STEP = 0.5, 5e-4
-"""What a bottleneck may let through, and how fast its weight beta follows: those of ML-Agents."""
+"""Information that the bottleneck may let through, in nats, and the step of its weight beta: those of ML-Agents."""
 MOST = -math.log(1e-7)
-"""The largest reward: D = 1 would be infinitely good."""
+"""Largest reward: with D = 1 it would be infinite."""
 
 
 class GAIL:
-    """Pays -ln(1 - D), ln 2 where nothing tells the policy from the demonstrations."""
+    """Rewards -ln(1 - D): ln 2 where nothing tells the policy from the demonstrations."""
 
     Settings = GAILSettings
     ignores_ends = False
@@ -45,12 +48,12 @@ class GAIL:
         """Weight of the bottleneck's divergence."""
 
     def reward(self, batch: Transitions) -> Tensor:
-        """-ln(1 - D), (N,)."""
+        """Returns -ln(1 - D), (N,)."""
         evidence = self.model.evidence(batch.obs, batch.action, batch.ended)
         return functional.softplus(self.model.logit(self.model.features(evidence))).clamp(max=MOST)
 
     def learn(self, batch: Transitions) -> dict[str, Tensor]:
-        """A step of the discriminator, on these decisions and as many drawn from the demonstrations."""
+        """Takes a gradient step with the discriminator, on these decisions and as many drawn from the demonstrations."""
         model, both = self.model, self._with_theirs(batch)
         features = model.features(both)
         ours, theirs = model.logit(features, self.drawing).chunk(2)
@@ -73,7 +76,7 @@ class GAIL:
         return {tag: value.detach() for tag, value in measured.items()}
 
     def _with_theirs(self, batch: Transitions) -> Inputs:
-        """What these decisions are judged by, and then as many of the demonstrations', drawn with replacement."""
+        """Returns the discriminator's inputs for these decisions, then for as many of the demonstrations', drawn with replacement."""
         demos, n = self.demonstrations, len(batch)
         rows = torch.randint(len(demos), (n,), generator=self.drawing, device=self.drawing.device)
         theirs = demos.decisions.take(rows)
@@ -93,23 +96,18 @@ class GAIL:
         self.model.trunk.learn_statistics(tuple(obs[i] for i in self.model.trunk.vectors))
 
     def state_dict(self) -> dict[str, Any]:
-        """Weights, optimizer, statistics, beta, and the stream that demonstrations are drawn with."""
+        """Returns weights, optimizer, statistics, beta, and the stream that demonstrations are drawn with."""
         return {**self.descent.state_dict(), "beta": self.beta, "drawing": self.drawing.get_state()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on from there."""
+        """Restores a saved state."""
         self.descent.load_state_dict(state)
         self.beta = state["beta"].to(self.beta.device)
         self.drawing.set_state(state["drawing"].cpu())
 
 
-CODE = 128
-"""Numbers that a bottleneck lets through."""
-VERDICT_GAIN, CODE_GAIN = 0.2, 0.1
-
-
 class Discriminator(nn.Module):
-    """Observations, with actions or without, to a logit: above 0, D > 1/2, where it takes a decision for the demonstrator's."""
+    """Maps observations, with actions or without, to a logit: above 0, D > 1/2, for decisions taken for the demonstrator's."""
 
     def __init__(self, spec: BehaviorSpec, settings: NetworkSettings, actions: bool, bottleneck: bool) -> None:
         """`actions`: it sees the action too, and whether the episode ended with it. `bottleneck`: see `Bottleneck`."""
@@ -121,27 +119,27 @@ class Discriminator(nn.Module):
         self.verdict = _linear(CODE if bottleneck else self.trunk.width, 1, VERDICT_GAIN)
 
     def evidence(self, obs: tuple[Tensor, ...], action: Action, ended: Tensor) -> Inputs:
-        """All that it judges N decisions by: prepared observations, and last the action's numbers (N, numbers) if it sees them."""
+        """Returns the inputs for N decisions: prepared observations, and last the action (N, numbers) if it sees actions."""
         inputs = self.trunk.prepare(obs)
         return (*inputs, torch.cat([flat(action, self.action), ended.unsqueeze(1)], 1)) if self.actions else inputs
 
     def features(self, evidence: Inputs) -> Tensor:
-        """What the verdict rests on, (N, width); with a bottleneck the mean of its code, (N, 128)."""
+        """Returns the features of the verdict, (N, width); with a bottleneck the mean of its code, (N, 128)."""
         *inputs, extra = evidence if self.actions else (*evidence, None)
         features = self.trunk.features(0, tuple(inputs), extra)  # pyright: ignore[reportArgumentType]
         return features if self.bottleneck is None else self.bottleneck.mean(features)
 
     def logit(self, features: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """(N,). With a bottleneck `generator` draws the code around its mean; without one it is the mean."""
+        """Returns the logit, (N,). With a bottleneck `generator` draws the code around its mean; without a generator it is the mean."""
         if self.bottleneck is not None and generator is not None:
             features = self.bottleneck.drawn(features, generator)
         return self.verdict(features).squeeze(1)
 
 
 class Bottleneck(nn.Module):
-    """Lets through no more than a few nats about what is judged. Peng et al. 2018, https://arxiv.org/abs/1810.00821, section 4.
+    """Variational bottleneck that lets only a few nats through. Peng et al. 2018, https://arxiv.org/abs/1810.00821, section 4.
 
-    The code is normal: its mean depends on what is judged, its deviation is learned but the same for all.
+    The code is Gaussian: its mean depends on the input, its standard deviation is learned but the same for all.
     """
 
     def __init__(self, width: int) -> None:
@@ -150,20 +148,20 @@ class Bottleneck(nn.Module):
         self.log_deviation = nn.Parameter(torch.zeros(CODE))
 
     def drawn(self, mean: Tensor, generator: torch.Generator) -> Tensor:
-        """A code (N, 128) around each mean."""
+        """Draws a code (N, 128) around each mean."""
         return mean + self.log_deviation.exp() * torch.empty_like(mean).normal_(generator=generator)
 
     def nats(self, mean: Tensor) -> Tensor:
-        """How far the codes are from a standard normal, on average, (): their Kullback-Leibler divergence."""
+        """Returns the mean Kullback-Leibler divergence of the codes from a standard Gaussian, ()."""
         return 0.5 * (mean.square() + (2 * self.log_deviation).exp() - 2 * self.log_deviation - 1).sum(1).mean()
 
 
 def steepness(model: Discriminator, ours: Inputs, theirs: Inputs, generator: torch.Generator) -> Tensor:
-    """How much faster than 1 a unit D changes, squared, on average, (): a penalty on the slope of D.
+    """Returns the gradient penalty: the square of the amount by which the slope of D exceeds 1, on average, ().
 
     Gulrajani et al. 2017, https://arxiv.org/abs/1704.00028, section 4: at points between pairs of the policy's decisions and the
-    demonstrator's, and here over everything that is judged at once. One-sided: slopes below 1 cost nothing. Two-sided, as
-    in eq. 3, D could not settle at 1/2 where both are one.
+    demonstrator's, and here over all inputs at once. One-sided: slopes below 1 cost nothing. Two-sided, as in eq. 3, D could not
+    settle at 1/2 where both are one.
     """
     share = torch.rand(len(ours[0]), generator=generator, device=generator.device)
     between = tuple(torch.lerp(a, b, share.view(-1, *[1] * (a.dim() - 1))).requires_grad_() for a, b in zip(ours, theirs, strict=True))
@@ -176,7 +174,7 @@ def steepness(model: Discriminator, ours: Inputs, theirs: Inputs, generator: tor
 
 
 def _linear(inputs: int, outputs: int, gain: float) -> nn.Linear:
-    """Normal weights of deviation gain / sqrt(inputs), no bias to start with."""
+    """Returns a layer with normal weights of deviation gain / sqrt(inputs) and no bias to start with."""
     layer = nn.Linear(inputs, outputs)
     nn.init.normal_(layer.weight, std=gain / math.sqrt(inputs))
     nn.init.zeros_(layer.bias)

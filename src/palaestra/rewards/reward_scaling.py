@@ -1,4 +1,4 @@
-"""Sums of rewards over episodes: for normalizing them, and for people to read."""
+"""Sums of rewards over episodes: to normalize rewards, and for metrics."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from torch import Tensor
 from palaestra.data.rollout import Rollout
 
 LEAST_SPREAD = 0.01
-"""Of the returns' root mean square: below it, a deviation says nothing."""
+"""Smallest standard deviation, as a share of the returns' root mean square, that is used."""
 
 
 class ReturnScale:
     """Divides rewards by the standard deviation of discounted returns so far.
 
-    Engstrom et al. 2020, https://arxiv.org/abs/2005.12729, section 3 (reward scaling). The mean
-    is kept: subtracting it would change which episode length is best. While returns have hardly differed, their own size
-    stands for their deviation: where everybody fails in the same way at first, nothing is blown up.
+    Engstrom et al. 2020, https://arxiv.org/abs/2005.12729, section 3 (reward scaling). The mean is kept: subtracting it would change
+    which episode length is best. While returns hardly differ, their own size is used in place of their deviation: where all episodes
+    fail in the same way at first, rewards do not blow up.
     """
 
     def __init__(self, gamma: float) -> None:
@@ -41,13 +41,13 @@ class ReturnScale:
 
     @property
     def deviation(self) -> float:
-        """What rewards are divided by."""
+        """Number that rewards are divided by."""
         deviation = (self._m2 / max(self._count, 1.0)) ** 0.5
         size = (deviation * deviation + self._mean * self._mean) ** 0.5
         return deviation if deviation > LEAST_SPREAD * size else size or 1.0
 
     def _open_returns(self, reward: Tensor) -> Tensor:
-        """Returns so far of the episodes that go on, (S,): 0 in slots that are new."""
+        """Returns the returns so far of the episodes that go on, (S,): 0 in new slots."""
         running, slots = self._running.to(reward), reward.shape[1]
         if len(running) > slots:  # other areas than before
             return torch.zeros_like(reward[0])
@@ -61,11 +61,11 @@ class ReturnScale:
         self._count = total
 
     def state_dict(self) -> dict[str, Any]:
-        """Sums and open returns."""
+        """Returns sums and open returns."""
         return {"running": self._running, "count": self._count, "mean": self._mean, "m2": self._m2}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Sums and open returns as they were."""
+        """Restores a saved state."""
         self._running, self._count, self._mean, self._m2 = state["running"].clone(), state["count"], state["mean"], state["m2"]
 
 
@@ -77,7 +77,7 @@ class EpisodeSums:
         self._total, self._episodes = torch.zeros(()), torch.zeros((), dtype=torch.int64)
 
     def add(self, reward: Tensor, rollout: Rollout) -> None:
-        """Rewards (T, S) of the next rollout; rows that hold no decision must be 0."""
+        """Takes in rewards (T, S) of the next rollout; rows without a decision must be 0."""
         time, slots = reward.shape
         ended = rollout.terminated | rollout.truncated
         if rollout.lengths is not None:
@@ -94,15 +94,15 @@ class EpisodeSums:
         self._open = after[-1] - closed + torch.where(any_ended, 0.0, still)
 
     def take(self) -> float | None:
-        """The mean sum of the episodes that ended since the last call; None where none did."""
+        """Returns the mean sum of the episodes that ended since the last call; None where none did."""
         episodes, total = int(self._episodes), float(self._total)
         self._total, self._episodes = torch.zeros(()), torch.zeros((), dtype=torch.int64)
         return total / episodes if episodes else None
 
     def state_dict(self) -> dict[str, Any]:
-        """Open sums."""
+        """Returns open sums."""
         return {"open": self._open, "total": self._total, "episodes": self._episodes}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Open sums as they were."""
+        """Restores a saved state."""
         self._open, self._total, self._episodes = (state[name].clone() for name in ("open", "total", "episodes"))

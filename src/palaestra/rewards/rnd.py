@@ -1,4 +1,4 @@
-"""Random network distillation: what was rarely seen is worth seeing. Burda et al. 2018, https://arxiv.org/abs/1810.12894."""
+"""Random network distillation: rewards what was rarely seen. Burda et al. 2018, https://arxiv.org/abs/1810.12894."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from palaestra.rewards.signal_optimizer import SignalOptimizer, of_signal, seede
 
 
 class RND:
-    """Pays the error of a network that learns what a fixed random one says of the same observation.
+    """Rewards the error of a network that learns the output of a fixed random one for the same observation.
 
-    The error falls where the network is asked often. The paper scales vector observations to unit variance, within
-    ±5, before either network sees them, as numbers of large range would drown the others: `network_settings.normalize`
-    does. It scales the reward by its returns' deviation: the signal's own `normalize` does. Like ML-Agents,
-    and unlike the paper, what is judged is the view an action was taken in, not the one it led to.
+    The error falls for observations that come often. The paper scales vector observations to unit variance, within ±5, before either
+    network sees them, as numbers of large range would drown the others: `network_settings.normalize` does. It scales the reward by the
+    deviation of its returns: the signal's own `normalize` does. Like ML-Agents, and unlike the paper, the error is that of the
+    observation an action was taken in, not of the one it led to.
     """
 
     Settings = RNDSettings
@@ -35,12 +35,12 @@ class RND:
         self.target = seeded(lambda: Trunk(spec, without, 1), seed + 1).to(device).requires_grad_(False)
 
     def reward(self, batch: Transitions) -> Tensor:
-        """The squared error (N,), summed over the features."""
+        """Returns the squared error (N,), summed over the features."""
         inputs = self.predictor.prepare(batch.obs)
         return (self.predictor.features(0, inputs) - self.target.features(0, inputs)).square().sum(1)
 
     def learn(self, batch: Transitions) -> dict[str, Tensor]:
-        """A step of the predictor; the mean error."""
+        """Takes a gradient step with the predictor; returns the mean error."""
         loss = self.reward(batch).mean()
         self.descent.step(loss)
         return {"Losses/RND Loss": loss.detach()}
@@ -50,10 +50,10 @@ class RND:
         self.predictor.learn_statistics(tuple(obs[i] for i in self.predictor.vectors))
 
     def state_dict(self) -> dict[str, Any]:
-        """Both networks' weights, the optimizer and the statistics."""
+        """Returns both networks' weights, the optimizer and the statistics."""
         return {**self.descent.state_dict(), "target": dict(self.target.state_dict())}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on from there."""
+        """Restores a saved state."""
         self.descent.load_state_dict(state)
         self.target.load_state_dict(state["target"])

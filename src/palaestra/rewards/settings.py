@@ -16,7 +16,7 @@ from palaestra.models.settings import NetworkSettings
 
 
 def must_be_paths(value: Any) -> Any:
-    """The value. Raises ValueError with one sentence, not one for each type that it might have had."""
+    """Returns the value. Raises ValueError with one sentence, not one for each type that it might have had."""
     for path in value if isinstance(value, tuple) else (value,):
         if not isinstance(path, str):
             raise ValueError("expected a demonstration file, a folder of them, or a list of both")

@@ -1,4 +1,4 @@
-"""What every learned signal holds: a network, and the optimizer that moves it."""
+"""A learned signal's network, and the optimizer that moves it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Network = TypeVar("Network", bound=nn.Module)
 
 
 class SignalOptimizer(Generic[Network]):
-    """A network whose weights are one tensor, which Adam moves down a loss."""
+    """A network whose weights are one tensor, and Adam."""
 
     def __init__(self, make: Callable[[], Network], device: torch.device, learning_rate: float, seed: int) -> None:
         self.network = seeded(make, seed).to(device)
@@ -25,36 +25,36 @@ class SignalOptimizer(Generic[Network]):
         self._optimizer = Adam([self._weights], learning_rate)
 
     def step(self, loss: Tensor) -> None:
-        """One step against the gradient of `loss`, ()."""
+        """Takes one step against the gradient of `loss`, ()."""
         assert self._weights.grad is not None
         self._weights.grad.zero_()
         loss.backward()
         self._optimizer.step()
 
     def state_dict(self) -> dict[str, Any]:
-        """Weights, statistics and optimizer."""
+        """Returns weights, statistics and optimizer."""
         return {"weights": dict(self.network.state_dict()), "optimizer": self._optimizer.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on from there."""
+        """Restores a saved state."""
         self.network.load_state_dict(state["weights"])
         self._optimizer.load_state_dict(state["optimizer"])
 
 
 def seeded(make: Callable[[], Network], seed: int) -> Network:
-    """What `make` gives with the weights of this seed, whatever was drawn before; torch's own stream stays where it is."""
+    """Returns what `make` makes, with weights of this seed whatever was drawn before; torch's own stream stays where it is."""
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         return make()
 
 
 def of_signal(settings: NetworkSettings) -> NetworkSettings:
-    """The settings without memory: transitions are judged one by one."""
+    """Returns the settings without memory: a signal sees transitions one by one."""
     return settings.model_copy(update={"memory": None})
 
 
 def flat(action: Action, spec: ActionSpec) -> Tensor:
-    """An action as numbers, (N, continuous + choices): its branches one-hot."""
+    """Returns an action as numbers, (N, continuous + choices): its branches one-hot."""
     device, kind = action.continuous.device, action.continuous.dtype
     one_hot = (
         (action.discrete[:, i : i + 1] == torch.arange(size, device=device)).to(kind)  # functional.one_hot waits for the device

@@ -85,7 +85,7 @@ class RewardSignals:
 
     @property
     def keeps(self) -> RolloutNeeds:
-        """What the signals need rollouts to have."""
+        """Additional parts that rollouts must have for the signals."""
         return RolloutNeeds(terminal_views=self.learned)
 
     @property

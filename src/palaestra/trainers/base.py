@@ -28,42 +28,42 @@ class Trainer(Protocol):
     `adds_group_rewards = True` where a group's reward is added to that of each agent."""
 
     network: Trunk
-    """What acts, and whatever else of it is learned: `--initialize-from` copies it, a model file is written from it."""
+    """The network that acts, with whatever else is learned: `--initialize-from` copies it, a model file is written from it."""
     policy: NetworkPolicy
     """Acts with the network."""
     rollout_size: int
     """Decisions that a rollout has when `update` is due."""
     keeps: RolloutNeeds
-    """What else its rollouts must have."""
+    """Anything else that its rollouts must have."""
 
     def __init__(self, spec: BehaviorSpec, settings: BehaviorSettings, device: torch.device, seed: int) -> None:
-        """On a device, with all chance from the seed. Raises ConfigError for what it cannot do (`refuse`)."""
+        """Places everything on a device; all random numbers come from the seed. Raises ConfigError for what it cannot do (`refuse`)."""
         ...
 
     @staticmethod
     def make_network(spec: BehaviorSpec, settings: BehaviorSettings) -> Trunk:
-        """A fresh network of the shape that `network` has, on the CPU: what a checkpoint's weights are loaded into for export."""
+        """Returns a fresh network of the shape of `network`, on the CPU, into which a checkpoint's weights are loaded for export."""
         ...
 
     def update(self, rollout: Rollout, step: int) -> Metrics:
-        """Learns from a rollout; `step` counts the behavior's decisions so far, for schedules. Metrics bear TensorBoard tags."""
+        """Learns from a rollout; `step` counts the behavior's decisions so far, for schedules. Metrics have TensorBoard tags."""
         ...
 
     def state_dict(self) -> dict[str, Any]:
-        """Weights (under `network`), optimizer, statistics, random streams: all that the next update depends on."""
+        """Returns weights (under `network`), optimizer, statistics, random streams: everything that the next update depends on."""
         ...
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on from a saved state."""
+        """Restores a saved state, so that training goes on with the same digits."""
         ...
 
 
 @runtime_checkable
 class Remarks(Protocol):
-    """A trainer that has something to say to whoever started the run."""
+    """A trainer that has something to say to the person who started the run."""
 
     def remarks(self) -> list[str]:
-        """What is worth knowing, a sentence each: asked before it learns, after a state was loaded, and at each summary.
+        """Returns sentences worth knowing: called before it learns, after a state was loaded, and at each summary.
 
         Raises ConfigError where what it will need while learning cannot be had, such as memory.
         """
@@ -75,29 +75,29 @@ class Warns(Protocol):
     """A trainer that may find something wrong."""
 
     def warnings(self) -> list[str]:
-        """What a user should look at, a sentence each, told once: asked when `remarks` would be, and after each update."""
+        """Returns problems that a user should look at, a sentence each, once: called when `remarks` is, and after each update."""
         ...
 
 
 @runtime_checkable
 class Progresses(Protocol):
-    """A trainer that knows how far an update is, so that whoever stops a run can be told how long it will take."""
+    """A trainer that knows how far an update is, so that a person who stops a run is told how long it will take."""
 
     @property
     def progress(self) -> float:
-        """Share of the update under way that is done, 0 to 1. Read in a signal handler: it must be there at once."""
+        """Share of the current update that is done, 0 to 1. Read in a signal handler: it must return at once."""
         ...
 
 
 def make_trainer(spec: BehaviorSpec, settings: BehaviorSettings, device: torch.device, seed: int) -> Trainer:
-    """The trainer of a behavior. Raises PluginError where it lacks a member, ConfigError where it refuses spec or settings."""
+    """Returns the trainer of a behavior. Raises PluginError where it lacks a member, ConfigError where it refuses spec or settings."""
     trainer = trainer_class(settings.trainer_type)(spec, settings, device, seed)
     check_members(trainer, f"trainer '{settings.trainer_type}'")
     return trainer
 
 
 def check_members(trainer: Trainer, title: str) -> None:
-    """Raises PluginError, which `title` begins, for what a trainer lacks."""
+    """Raises PluginError, whose message `title` begins, where a trainer lacks a member."""
     must_have(trainer, OF_A_CLASS + OF_AN_INSTANCE, title)
     size: object = trainer.rollout_size
     if isinstance(size, bool) or not isinstance(size, int) or size < 1:

@@ -1,5 +1,8 @@
-"""Imitation alone: behavioral cloning. From a teacher that labels what the student meets, Ross et al. 2011,
-https://arxiv.org/abs/1011.0686 (DAgger, of which only the newest rollout is kept)."""
+"""Behavioral cloning alone: supervised learning from demonstration files or from a teacher in the same environment.
+
+A teacher that labels the student's own decisions: Ross et al. 2011, https://arxiv.org/abs/1011.0686 (DAgger, of which only the newest
+rollout is kept).
+"""
 
 from __future__ import annotations
 
@@ -28,14 +31,14 @@ from palaestra.trainers.imitation import Imitation, ImitationBatches, imitation_
 from palaestra.trainers.settings import LAST_LEARNING_RATE, BCSettings, scheduled
 
 LEAST_DEVIATION = 0.02
-"""Of the actions drawn, as the environment gets them: a teacher without noise would leave none to explore with afterwards."""
+"""Smallest standard deviation of actions, as the environment gets them: a teacher without noise would leave none to explore with."""
 
 MANY_PASSES = 40
-"""Over demonstrations. From 100 episodes of PushBlock's rule (4.92) clones earned 4.84 after 22, 4.78 after 43 and 4.58 after 87."""
+"""Passes over demonstrations. From 100 episodes of PushBlock's rule (4.92) clones earned 4.84 after 22, 4.78 after 43 and 4.58 after 87."""
 
 
 class BC:
-    """Learns from demonstrations where it has some, whatever its rollouts hold; else from rollouts, whose samples are a teacher's."""
+    """Learns from demonstrations where it has some, whatever its rollouts hold; else from rollouts, whose actions are a teacher's."""
 
     Settings = BCSettings
 
@@ -65,41 +68,41 @@ class BC:
             self._demonstrated = imitation_batches(
                 load_demonstrations(self.hyper.demo_path, spec, device), self.network, self._sequence_length
             )
-            self._look_at(self._demonstrated)
-        self._told = False
+            self._learn_statistics(self._demonstrated)
+        self._reported = False
 
     @staticmethod
     def make_network(spec: BehaviorSpec, settings: BehaviorSettings) -> ActorCritic:
-        """The network of PPO, which may be started from it; its critic is left as it was born."""
+        """Returns the network of PPO, which may be started from it; its critic keeps its initial weights."""
         return ActorCritic(spec, settings.network_settings)
 
     def remarks(self) -> list[str]:
-        """How often it will see each demonstration, once."""
-        if self._told or self._demonstrated is None:
+        """Returns how often it will see each demonstration, once."""
+        if self._reported or self._demonstrated is None:
             return []
-        self._told, decisions = True, len(self._demonstrated)
+        self._reported, decisions = True, len(self._demonstrated)
         passes = max(1, round(self.settings.max_steps * self.hyper.num_epoch / decisions))
         remark = f"It learns from {decisions:,} demonstrated decisions, in some {passes:,} passes until max_steps"
-        by_heart = "; a clone that knows single decisions by heart may get stuck: record more, or lower max_steps"
-        return [remark + by_heart if passes > MANY_PASSES else remark]
+        memorized = "; a clone that knows single decisions by heart may get stuck: record more, or lower max_steps"
+        return [remark + memorized if passes > MANY_PASSES else remark]
 
     def update(self, rollout: Rollout, step: int) -> Metrics:
-        """`num_epoch` passes over the rollout, or as many gradient steps on the demonstrations."""
+        """Makes `num_epoch` passes over the rollout, or as many gradient steps on the demonstrations."""
         hyper = self.hyper
-        rate = scheduled(hyper.learning_rate_schedule, hyper.learning_rate, LAST_LEARNING_RATE, step, self.settings.max_steps)
-        shown = self._demonstrated
-        if shown is None:
-            shown = self._lessons(rollout)
-            self._look_at(shown)
+        learning_rate = scheduled(hyper.learning_rate_schedule, hyper.learning_rate, LAST_LEARNING_RATE, step, self.settings.max_steps)
+        demonstrated = self._demonstrated
+        if demonstrated is None:
+            demonstrated = self._batches(rollout)
+            self._learn_statistics(demonstrated)
         decisions = rollout.reward.numel() if rollout.lengths is None else int(rollout.lengths.sum())
         count = hyper.num_epoch * max(1, decisions // hyper.batch_size)
-        loss, errors = self.imitation.learn(shown, size=hyper.batch_size, count=count, rate=rate)
-        self._spread(errors)
+        loss, errors = self.imitation.learn(demonstrated, size=hyper.batch_size, count=count, learning_rate=learning_rate)
+        self._set_log_std(errors)
         metrics = Metrics()
-        metrics.add({"Losses/Cloning Loss": loss, "Policy/Learning Rate": rate})
+        metrics.add({"Losses/Cloning Loss": loss, "Policy/Learning Rate": learning_rate})
         return metrics
 
-    def _lessons(self, rollout: Rollout) -> ImitationBatches:
+    def _batches(self, rollout: Rollout) -> ImitationBatches:
         columns = (*rollout.obs, rollout.sample.continuous, rollout.sample.discrete, rollout.memory)
         *obs, continuous, discrete, memory = completed(rollout, columns)
         mask = None if rollout.action_mask is None else completed(rollout, (rollout.action_mask,))[0]
@@ -108,18 +111,18 @@ class BC:
             memory = memory.new_zeros((1, self.network.memory_size)).expand(len(memory), -1)
         return ImitationBatches(Decisions(tuple(obs), Action(continuous, discrete), mask), memory, table)
 
-    def _look_at(self, lessons: ImitationBatches) -> None:
-        """What teachers see is what the normalizer is to know."""
-        for part in lessons.decisions.parts():
+    def _learn_statistics(self, batches: ImitationBatches) -> None:
+        """Takes the teachers' observations into the normalizer."""
+        for part in batches.decisions.parts():
             self.network.learn_statistics(tuple(part.obs[i] for i in self.network.vectors))
 
     @torch.no_grad()
-    def _spread(self, errors: Tensor) -> None:
-        """The standard deviation that makes what was done the most likely: the root of the mean squared error, but not too little."""
+    def _set_log_std(self, errors: Tensor) -> None:
+        """Sets the standard deviation that makes the shown actions most likely: the root of the mean squared error, but not too small."""
         self.network.log_std.copy_((errors.sqrt().clamp(min=LEAST_DEVIATION) * RANGE).log())
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything the next decision and update depend on; demonstrations stay in their files."""
+        """Returns everything that the next decision and update depend on; demonstrations stay in their files."""
         return {
             "network": dict(self.network.state_dict()),
             "optimizer": self.imitation.optimizer.state_dict(),
@@ -128,7 +131,7 @@ class BC:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on as if it had never stopped."""
+        """Restores a saved state, so that training goes on with the same digits."""
         self.network.load_state_dict(state["network"])
         self.imitation.optimizer.load_state_dict(state["optimizer"])
         self.action_rng.set_state(state["acting"].cpu())

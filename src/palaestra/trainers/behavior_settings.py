@@ -1,4 +1,4 @@
-"""Settings of one behavior: its trainer's, with those of the network and the rewards."""
+"""Settings of one behavior: those of its trainer, its network and its reward signals."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from palaestra.trainers.settings import TRAINERS, BCSettings, BehavioralCloningS
 
 
 class UnreadHyperparameters(Settings):
-    """Hyperparameters of a user's own trainer as they were given: which it takes is only known once its module is imported."""
+    """Hyperparameters of a user's own trainer as they were given: its keys are only known once its module is imported."""
 
     model_config = ConfigDict(extra="allow")
 
 
 class BehaviorSettings(Settings):
-    """How the agents that share a policy learn."""
+    """Settings of one behavior: how the agents that share its policy learn."""
 
     trainer_type: str = "ppo"
     """The algorithm: ppo, sac, poca, bc, one of your own as `package.module:Class`, or the name of a plug-in."""
@@ -145,7 +145,7 @@ def _imports_nothing(info: ValidationInfo) -> bool:
 
 
 def hyperparameters_class(trainer_type: str, own_code: bool = True) -> type[Settings]:
-    """The class of a trainer's hyperparameters. Raises PluginError where it is not known what they are.
+    """Returns the class of a trainer's hyperparameters. Raises PluginError where there is no such trainer.
 
     `own_code`: modules of users are imported; if not, their trainers take anything.
     """
@@ -160,7 +160,7 @@ OF_AN_INSTANCE = ("network", "policy", "rollout_size", "keeps")
 
 
 def trainer_class(name: str) -> type[Any]:
-    """The class that a `trainer_type` names. Raises PluginError where there is none, or where it is no trainer."""
+    """Returns the class that a `trainer_type` names. Raises PluginError where there is none, or where it is no trainer."""
     title = f"trainer '{name}'"
     found = find_plugin("trainers", title, name)
     if not isinstance(found, type):
@@ -173,6 +173,6 @@ def trainer_class(name: str) -> type[Any]:
 
 
 def must_have(found: Any, members: tuple[str, ...], title: str) -> None:
-    """Raises PluginError, which `title` begins, where a trainer or its class lacks a member."""
+    """Raises PluginError, whose message `title` begins, where a trainer or its class lacks a member."""
     if missing := [name for name in members if not hasattr(found, name)]:
         raise PluginError(f"{title} lacks {', '.join(missing)}; {GUIDE}")

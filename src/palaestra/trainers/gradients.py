@@ -1,4 +1,7 @@
-"""The gradient of PPO's loss: two ways to the same numbers."""
+"""The gradients of PPO's and MA-POCA's losses over one minibatch.
+
+PPO's comes in two ways to the same numbers: by torch's autograd for any network, in closed form for plain ones.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +23,15 @@ from palaestra.models.encoders import NatureEncoder, ResNetEncoder
 from palaestra.models.group_critic import GroupCritic
 from palaestra.models.trunk import Inputs, Trunk
 
+LARGE = (NatureEncoder, ResNetEncoder)
+"""Encoders whose convolutions take most of an update: there bfloat16 was measured to take 0.57 of float32's time."""
+BASELINE_SHARE = 0.5
+"""Weight of the baseline's loss, as a share of the value loss's. ML-Agents'."""
+
 
 @dataclass(frozen=True, slots=True)
 class Coefficients:
-    """What weighs and bounds the parts of the loss in one update."""
+    """Coefficients of the loss in one update."""
 
     clip_range: float
     entropy_coef: float
@@ -42,7 +50,7 @@ class Losses:
     log_ratio: Tensor
     """(N, A) change of each action component's log-probability since it was drawn."""
     baseline: Tensor | None = None
-    """MA-POCA's."""
+    """Loss of MA-POCA's counterfactual baseline."""
 
     def tagged(self) -> dict[str, Tensor]:
         """Returns the losses by their TensorBoard tags."""
@@ -54,43 +62,20 @@ class Gradient(Protocol):
     """Fills every parameter's `.grad` with the gradient over one minibatch."""
 
     def __call__(self, rows: Minibatch, c: Coefficients) -> Losses:
-        """The losses over the minibatch, before the step."""
+        """Returns the losses over the minibatch, before the optimizer's step."""
         ...
 
 
-class Forward:
-    """A pass through a network, in bfloat16 or compiled where that is asked for; what it gives is as precise as the weights."""
-
-    def __init__(self, forward: Callable[[Inputs, Sequences | None], tuple[Tensor, Tensor]], *, bfloat16: bool, compiled: bool) -> None:
-        """`bfloat16`: the pass is worked out in it; weights, losses and the optimizer stay in float32."""
-        self._forward = torch.compile(forward, dynamic=True) if compiled else forward
-        self._compiles, self._bfloat16 = compiled, bfloat16
-
-    def __call__(self, inputs: Inputs, sequences: Sequences | None) -> tuple[Tensor, Tensor]:
-        """As the function it was made of. Raises ConfigError where the network cannot be compiled here."""
-        try:
-            with torch.autocast(inputs[0].device.type, torch.bfloat16, enabled=self._bfloat16):
-                first, second = self._forward(inputs, sequences)
-        except RuntimeError as error:
-            if not self._compiles:
-                raise
-            raise ConfigError(
-                f"network_settings.compile: torch.compile cannot compile this network here ({str(error).strip().splitlines()[0]}); "
-                f"it needs a C++ compiler on the machine; or set compile: false"
-            ) from error
-        return first.to(inputs[0].dtype), second.to(inputs[0].dtype)
-
-
 class Autograd:
-    """For any network."""
+    """Computes the gradient by autograd, for any network."""
 
     def __init__(self, network: ActorCritic, *, bfloat16: bool = False, compiled: bool = False) -> None:
-        """As `Forward`."""
+        """`bfloat16` and `compiled` as in `Forward`."""
         self.network, self.bfloat16 = network, bfloat16
         self._forward = Forward(network.forward, bfloat16=bfloat16, compiled=compiled)
 
     def __call__(self, rows: Minibatch, c: Coefficients) -> Losses:
-        """Policy loss + value_coef * value loss - entropy_coef * entropy, differentiated by torch."""
+        """Differentiates policy loss + value_coef * value loss - entropy_coef * entropy; returns these losses."""
         output, value = self._forward(rows.inputs, rows.sequences)
         policy_loss, entropy, log_ratio = policy_loss_and_entropy(self.network, output, rows, c)
         if c.clip_value:
@@ -102,17 +87,8 @@ class Autograd:
         return Losses(policy_loss.detach(), value_loss.detach(), entropy.detach(), log_ratio)
 
 
-def policy_loss_and_entropy(network: ActorCritic, output: Tensor, rows: Minibatch, c: Coefficients) -> tuple[Tensor, Tensor, Tensor]:
-    """Means over rows of the packed actor output (N, ...), each (), and the change of log-probabilities, (N, A), without gradient."""
-    sample = Action(rows.continuous, rows.discrete)
-    log_prob, entropy = log_prob_and_entropy(output, network.log_std, rows.mask, sample, network.spec.action)
-    log_ratio = log_prob - rows.log_prob
-    surrogate = clipped_surrogate(log_ratio, rows.advantage, clip_range=c.clip_range, joint=c.joint_ratio)
-    return surrogate.mean(), entropy.mean(), log_ratio.detach()
-
-
 class ClosedForm:
-    """For plain networks (`ActorCritic.plain`): the chain rule written out, at half the time of a small minibatch.
+    """Computes the gradient in closed form, for plain networks (`ActorCritic.plain`): a small minibatch takes half the time.
 
     Only for a policy ratio of each component.
     """
@@ -122,7 +98,7 @@ class ClosedForm:
 
     @torch.no_grad()
     def __call__(self, rows: Minibatch, c: Coefficients) -> Losses:
-        """The same loss as `Autograd`."""
+        """Writes the gradient of the same loss as `Autograd`; returns its parts."""
         network = self.network
         features, trace = network.body.trace(network.stacked(rows.inputs))
         actor, critic = network.action_head, network.value_head
@@ -148,7 +124,7 @@ class ClosedForm:
         return Losses(policy.loss, value_loss, policy.entropy, policy.log_ratio)
 
     def _policy_parts(self, output: Tensor, rows: Minibatch, c: Coefficients) -> HeadGradient:
-        """All action components together; the gradient is that of the packed output."""
+        """Computes all action components; the gradient is that of the packed output."""
         action, log_std = self.network.spec.action, self.network.log_std
         parts = []
         shared = {"clip_range": c.clip_range, "entropy_coef": c.entropy_coef, "components": action.components}
@@ -166,30 +142,9 @@ class ClosedForm:
         return HeadGradient(loss, entropy, torch.cat([part.grad for part in parts], 1), torch.cat([part.log_ratio for part in parts], 1))
 
 
-LARGE = (NatureEncoder, ResNetEncoder)
-"""Encoders whose convolutions take most of an update: measured, bfloat16 takes 0.57 of float32's time there."""
-
-
-def has_bfloat16(device: torch.device) -> bool:
-    """Whether the processor has units for it. Without them it is emulated, which is slower than float32."""
-    if device.type == "cuda":
-        return torch.cuda.is_bf16_supported(including_emulation=False)
-    checks = (getattr(torch.cpu, name, None) for name in ("_is_amx_tile_supported", "_is_avx512_bf16_supported"))
-    return device.type == "cpu" and any(check is not None and check() for check in checks)
-
-
-def bfloat16_pays(network: Trunk, device: torch.device) -> bool:
-    """Whether gradients in bfloat16 were measured to be faster for a network like this one, on a processor like this one."""
-    return has_bfloat16(device) and any(isinstance(module, LARGE) for module in network.modules())
-
-
-BASELINE_SHARE = 0.5
-"""Of the value loss's weight: the baseline's. ML-Agents'."""
-
-
 @dataclass(frozen=True, slots=True)
 class GroupRows:
-    """R decisions of whole moments, and the U views that are there."""
+    """Minibatch of MA-POCA: R decisions of whole group steps, and the U observations that are there."""
 
     rows: Minibatch  # their `inputs` and `sequences` are the views', (U, ...); all else (R, ...)
     action: Action  # (U, ...) as the environment got it
@@ -199,10 +154,10 @@ class GroupRows:
 
 
 class GroupGradient:
-    """Fills every parameter's `.grad` with the gradient over one minibatch."""
+    """Computes MA-POCA's gradient by autograd."""
 
     def __init__(self, network: ActorCritic, *, bfloat16: bool, compiled: bool) -> None:
-        """`network` has a `GroupCritic` for a value head; as `Forward`, but that head is never compiled."""
+        """`network` has a `GroupCritic` for a value head, which is never compiled; `bfloat16` and `compiled` as in `Forward`."""
         self.network, self.bfloat16 = network, bfloat16
         self._forward = Forward(network.output_and_features, bfloat16=bfloat16, compiled=compiled)
 
@@ -226,3 +181,48 @@ class GroupGradient:
         critic_loss = own_loss + value_loss + BASELINE_SHARE * baseline_loss
         (policy_loss + c.value_coef * critic_loss - c.entropy_coef * entropy).backward()
         return Losses(policy_loss.detach(), value_loss.detach(), entropy.detach(), log_ratio, baseline_loss.detach())
+
+
+def policy_loss_and_entropy(network: ActorCritic, output: Tensor, rows: Minibatch, c: Coefficients) -> tuple[Tensor, Tensor, Tensor]:
+    """Returns means over rows of the packed actor output (N, ...), each (), and log-ratios, (N, A), without gradient."""
+    sample = Action(rows.continuous, rows.discrete)
+    log_prob, entropy = log_prob_and_entropy(output, network.log_std, rows.mask, sample, network.spec.action)
+    log_ratio = log_prob - rows.log_prob
+    surrogate = clipped_surrogate(log_ratio, rows.advantage, clip_range=c.clip_range, joint=c.joint_ratio)
+    return surrogate.mean(), entropy.mean(), log_ratio.detach()
+
+
+class Forward:
+    """A forward pass, in bfloat16 or compiled where that is asked for; its result is as precise as the weights."""
+
+    def __init__(self, forward: Callable[[Inputs, Sequences | None], tuple[Tensor, Tensor]], *, bfloat16: bool, compiled: bool) -> None:
+        """`bfloat16`: the pass is computed in it; weights, losses and the optimizer stay in float32."""
+        self._forward = torch.compile(forward, dynamic=True) if compiled else forward
+        self._compiles, self._bfloat16 = compiled, bfloat16
+
+    def __call__(self, inputs: Inputs, sequences: Sequences | None) -> tuple[Tensor, Tensor]:
+        """Returns what the wrapped function returns. Raises ConfigError where the network cannot be compiled here."""
+        try:
+            with torch.autocast(inputs[0].device.type, torch.bfloat16, enabled=self._bfloat16):
+                first, second = self._forward(inputs, sequences)
+        except RuntimeError as error:
+            if not self._compiles:
+                raise
+            raise ConfigError(
+                f"network_settings.compile: torch.compile cannot compile this network here ({str(error).strip().splitlines()[0]}); "
+                f"it needs a C++ compiler on the machine; or set compile: false"
+            ) from error
+        return first.to(inputs[0].dtype), second.to(inputs[0].dtype)
+
+
+def bfloat16_pays(network: Trunk, device: torch.device) -> bool:
+    """Whether gradients in bfloat16 were measured to be faster for such a network on such a processor."""
+    return has_bfloat16(device) and any(isinstance(module, LARGE) for module in network.modules())
+
+
+def has_bfloat16(device: torch.device) -> bool:
+    """Whether the processor has units for bfloat16. Without them it is emulated, which is slower than float32."""
+    if device.type == "cuda":
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+    checks = (getattr(torch.cpu, name, None) for name in ("_is_amx_tile_supported", "_is_avx512_bf16_supported"))
+    return device.type == "cpu" and any(check is not None and check() for check in checks)

@@ -51,7 +51,7 @@ class GroupValues:
     """
 
     def __init__(self, network: ActorCritic, rollout: Rollout, batches: GroupMinibatches) -> None:
-        """`batches` of the rollout's table; the network has a `GroupCritic` for a value head."""
+        """`batches` are those of the rollout's table; the network has a `GroupCritic` for a value head."""
         when, critic = rollout.moments, network.value_head
         assert when is not None
         assert isinstance(critic, GroupCritic)
@@ -64,15 +64,15 @@ class GroupValues:
         if (batches.table.members >= len(batches.table.moment)).any():  # some mates wait for what comes of a decision
             obs = tuple(map(torch.cat, zip(obs, rollout.last_obs, strict=True)))
         self.inputs = network.prepare(obs)
-        """Prepared observations of the views that are there at decisions: of all before decisions, (V, ...), or only (N, ...)."""
+        """Prepared observations that are there at decisions: all before decisions, (V, ...), or only the decisions' own, (N, ...)."""
         done = Action(torch.cat([sample[0], last.continuous]), torch.cat([sample[1], last.discrete]))
         self.action = network.for_environment(done)
-        """(V, ...) what was done about each view."""
+        """Action at each observation, (V, ...)."""
         self.memory = torch.cat([sample[2], when.last_memory])
-        """(V, L) with what memory."""
+        """Memory before each observation, (V, L)."""
 
     def __call__(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Values, baselines, next values and endless next values of all decisions, each (N, K).
+        """Returns values, baselines, next values and endless next values of all decisions, each (N, K).
 
         The next value is that of the agents of the group that are still there, 0 once the group's episode ended. The endless one,
         for reward signals that ignore ends, counts agents whose episode ended with their final observations. With individual values
@@ -92,7 +92,7 @@ class GroupValues:
         return value, baseline, torch.where(goes_on, own, known[following]), torch.where(goes_on, own, known[endless])
 
     def _of_decisions(self, features: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Own values and values (N, K) of all decisions, values (M, K) of the groups at all moments, and baselines (N, K)."""
+        """Returns own values and values (N, K) of decisions, values (M, K) of groups at all group steps, and baselines (N, K)."""
         table, signals = self.batches.table, self.network.signals
         own, value, baseline = features.new_zeros((3, len(table.moment), signals)).unbind()
         together = features.new_zeros((len(table), signals))
@@ -107,7 +107,7 @@ class GroupValues:
         return own, value, together, baseline
 
     def _features(self) -> Tensor:
-        """Of all views, (V + E, width)."""
+        """Returns features of all observations, (V + E, width)."""
         if not self.network.memory_size:
             last = [self._last] if len(self.inputs[0]) == len(self.batches.table.moment) else []
             return torch.cat([self._alone(inputs) for inputs in (self.inputs, *last, self._final)])
@@ -122,12 +122,12 @@ class GroupValues:
         return torch.cat([own, last, final])
 
     def _alone(self, inputs: Inputs) -> Tensor:
-        """(X, width), each view on its own."""
+        """Returns features (X, width), each observation on its own."""
         parts = zip(*(x.split(VALUE_ROWS) for x in inputs), strict=True)
         return torch.cat([self.network.features(CRITIC, part) for part in parts])
 
     def _last_memory(self) -> Tensor:
-        """(S, L) with which each slot sees `last_obs`: nothing is left of an episode that ended."""
+        """Returns the memory (S, L) with which each slot sees `last_obs`: zeros where an episode ended."""
         rollout, memory = self.rollout, self.when.last_memory
         time, slots = rollout.shape
         lengths = torch.full_like(rollout.area, time) if rollout.lengths is None else rollout.lengths
@@ -137,6 +137,6 @@ class GroupValues:
         return torch.where(self.when.last_decided.unsqueeze(1), memory, after)
 
     def _memory_after(self, rows: Tensor) -> Tensor:
-        """(R, L) after the decisions of these rows, in T * S counting."""
+        """Returns the memory (R, L) after the decisions of these rows, which are counted in T * S."""
         inputs = self.network.prepare(tuple(obs.flatten(0, 1).index_select(0, rows) for obs in self.rollout.obs))
         return self.network.decide(inputs, self.rollout.memory.flatten(0, 1).index_select(0, rows))[1]

@@ -26,13 +26,13 @@ from palaestra.trainers.settings import LAST_LEARNING_RATE, STEPS_BESIDE, SACSet
 from palaestra.trainers.update_metrics import at_bounds, explained_tag
 
 SAVED_AT_MOST = 1 << 30
-"""Bytes of a replay that is kept in checkpoints unless told otherwise."""
+"""Largest replay, in bytes, that is kept in checkpoints unless told otherwise."""
 MOST_COLLECTED = 1024
-"""Decisions that wait for the replay; the gradient steps that are due are counted beyond them."""
+"""Most decisions that wait for the replay; the gradient steps that are due are counted beyond them."""
 
 
 class SAC:
-    """Learns from decisions drawn out of a replay, one gradient step every `steps_per_update` of them.
+    """Learns from decisions drawn from a replay, with one gradient step every `steps_per_update` decisions.
 
     Until `buffer_init_steps` decisions are there the policy acts as it is: a new one draws nearly evenly from all actions.
     """
@@ -67,7 +67,7 @@ class SAC:
 
     @staticmethod
     def make_network(spec: BehaviorSpec, settings: BehaviorSettings) -> SoftActorCritic:
-        """Actor, critics with a value for each reward signal, and their slow copies."""
+        """Returns actor, critics with a value for each reward signal, and target critics."""
         assert isinstance(settings.hyperparameters, SACSettings)
         return SoftActorCritic(spec, settings.network_settings, len(settings.reward_signals), settings.hyperparameters.init_entcoef)
 
@@ -78,12 +78,12 @@ class SAC:
 
     @property
     def saves_replay(self) -> bool:
-        """Checkpoints have it."""
+        """Whether checkpoints hold the replay."""
         saved = self.hyper.save_replay_buffer
         return self.replay.bytes_needed <= SAVED_AT_MOST if saved is None else saved
 
     def remarks(self) -> list[str]:
-        """What people should know now. Raises ConfigError where the replay cannot fit."""
+        """Returns the replay's size and whether it is saved, once. Raises ConfigError where it does not fit into memory."""
         if self._told:
             return []
         check_room(self.replay)
@@ -101,14 +101,14 @@ class SAC:
         ]
 
     def warnings(self) -> list[str]:
-        """That a run goes on without the experience it had."""
+        """Returns a warning where a run goes on without its earlier experience."""
         lacking, self._lacks_replay = self._lacks_replay, False
         keep = "" if self.saves_replay else ", since its settings keep none there (save_replay_buffer: true does)"
         again = f"{self._to_collect:,} decisions are collected anew before it learns again"
         return [f"It goes on without its replay: the checkpoint has none that fits{keep}; {again}"] if lacking else []
 
     def update(self, rollout: Rollout, step: int) -> Metrics:
-        """Pours the rollout into the replay, then makes the gradient steps that are due."""
+        """Adds the rollout to the replay, then takes the gradient steps that are due."""
         metrics = Metrics()
         reward = rollout.reward + rollout.group_reward
         action = self.network.for_environment(rollout.sample)
@@ -127,7 +127,7 @@ class SAC:
         return metrics
 
     def _learn(self, decisions: int, step: int, metrics: Metrics) -> None:
-        """The gradient steps that so many new decisions make due."""
+        """Takes the gradient steps that so many new decisions make due."""
         early = min(decisions, self._to_collect)
         self._to_collect -= early
         self._owed += (decisions - early) / self.hyper.steps_per_update
@@ -151,13 +151,13 @@ class SAC:
             metrics.add(self._temperatures() | {"Policy/Learning Rate": rate})
 
     def _temperatures(self) -> dict[str, torch.Tensor]:
-        """By tag: that of continuous numbers, and the mean of the branches'."""
+        """Returns the temperature of continuous actions, and the mean of the branches', by tag."""
         temperature, numbers = self.network.log_temperature.detach().exp(), bool(self.network.spec.action.continuous)
         measured = {"Policy/Continuous Entropy Coeff": temperature[0]} if numbers else {}
         return measured if len(temperature) == numbers else measured | {"Policy/Discrete Entropy Coeff": temperature[numbers:].mean()}
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything the next decision and update depend on; the replay where it is to be saved."""
+        """Returns everything that the next decision and update depend on; the replay where it is to be saved."""
         return {
             "network": dict(self.network.state_dict()),
             "optimizer": self.gradient.optimizer.state_dict(),
@@ -172,7 +172,7 @@ class SAC:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on as if it had never stopped; without a replay, it collects `buffer_init_steps` decisions anew first."""
+        """Restores a saved state; without a replay, `buffer_init_steps` decisions are collected anew first."""
         self.network.load_state_dict(state["network"])
         self.gradient.optimizer.load_state_dict(state["optimizer"])
         self.gradient.tempering.load_state_dict(state["tempering"])
@@ -188,11 +188,11 @@ class SAC:
 
 
 _admitted: WeakSet[Replay] = WeakSet()
-"""Replays of this process, which take what they need little by little."""
+"""Replays of this process, which take their memory little by little."""
 
 
 def check_room(replay: Replay) -> None:
-    """Raises ConfigError where a replay's tables, which are filled later, cannot fit into what is free and promised to no other."""
+    """Raises ConfigError where a replay's tables, which fill up later, exceed the memory that is free and not promised to others."""
     needed = _still_to_take(replay)
     free, promised = _free(replay)
     if needed > free:
@@ -211,14 +211,14 @@ def check_room(replay: Replay) -> None:
 
 
 def _free(replay: Replay) -> tuple[int, int]:
-    """Bytes where its tables go that are free and promised to no other, and how many are promised."""
+    """Returns bytes of memory that are free and promised to no other replay, and bytes that are promised."""
     free = torch.cuda.mem_get_info(replay.device)[0] if replay.device.type == "cuda" else free_memory()
     promised = sum(_still_to_take(other) for other in _admitted if other is not replay and other.device == replay.device)
     return max(0, free - promised), promised
 
 
 def _still_to_take(replay: Replay) -> int:
-    """Bytes of its tables that nothing was written to yet; a GPU gives all of them at once."""
+    """Returns the bytes of its tables that are not yet written to; on a GPU all are taken at once."""
     if replay.device.type == "cuda":
         return 0 if len(replay) else replay.bytes_needed
     return round(replay.bytes_needed * (1 - len(replay) / replay.size))

@@ -1,4 +1,4 @@
-"""One gradient step of soft actor-critic: actor, twin critics and temperatures, then the critics' slow copies."""
+"""One gradient step of soft actor-critic: actor, twin critics and temperatures, then the target critics."""
 
 from __future__ import annotations
 
@@ -18,17 +18,18 @@ from palaestra.trainers.update_metrics import GRADIENT_NORM
 
 Measured = dict[str, Tensor]
 VALUES, EXPLAINED = "values", "explained"
-"""Among what is measured: what a view is worth, (K,), and how much of their targets' variance the critics explain, (K,)."""
+"""Keys of two measurements: values of observations, (K,), and the share of the targets' variance that the critics explain, (K,)."""
 HEAT_MEMORY = 0.99
-"""beta2 of Adam for temperatures: their gradient is as large as they are, and as they fall, Adam's usual memory of 1,000 steps
-takes it for smaller than it is: none would fall faster than by 0.05 % a step, whatever the learning rate."""
+"""beta2 of Adam for temperatures. Their gradient is proportional to them; as they fall, Adam's usual average over 1,000 steps still
+remembers larger gradients, and none would fall faster than by 0.05 % a step, whatever the learning rate.
+"""
 
 
 class SoftGradient:
-    """Learns from drawn decisions. All losses are of the same weights; then all weights move."""
+    """Takes gradient steps on drawn decisions. All losses are of the same weights; then all weights move."""
 
     def __init__(self, network: SoftActorCritic, learning_rate: float, tau: float, generator: torch.Generator, *, bfloat16: bool) -> None:
-        """`generator`: of the actions that the policy would take. `bfloat16`: passes through networks are worked out in it."""
+        """`generator` draws the policy's actions. `bfloat16`: forward passes are computed in it."""
         self.network, self.tau, self.generator, self.bfloat16 = network, tau, generator, bfloat16
         parts = network.actor_parameters(), list(network.critics.parameters()), list(network.targets.parameters())
         # many small tensors are one call when they are one tensor; those of encoders and memory are left as they are
@@ -36,7 +37,7 @@ class SoftGradient:
         # the policy's loss goes through the critics, but moves the actor alone: one backward pass does for all losses
         self._held_critics = held(network.critics)
         self.deciding = actor
-        """What an optimizer of the actor moves."""
+        """Parameters of the actor, for other optimizers."""
         self._critics, self._targets = critics, targets
         self._parameters = [*actor, *critics, network.log_temperature]
         self.optimizer, self.tempering = (
@@ -45,11 +46,11 @@ class SoftGradient:
         )
 
     def set_learning_rate(self, learning_rate: float) -> None:
-        """Of all that learns, from the next step on."""
+        """Sets the learning rate of everything that learns, from the next step on."""
         self.optimizer.learning_rate = self.tempering.learning_rate = learning_rate
 
     def __call__(self, batch: ReplayBatch, reward: Tensor, gamma: Tensor, ignores_ends: Tensor) -> Measured:
-        """A step along the gradient over these decisions, whose rewards are (N, K). What was measured before it, each (), by tag."""
+        """Takes a gradient step on these decisions, whose rewards are (N, K). Returns measurements before it, each (), by tag."""
         for parameter in self._parameters:
             if parameter.grad is not None:
                 parameter.grad.zero_()
@@ -65,7 +66,7 @@ class SoftGradient:
         return measured
 
     def _losses(self, batch: ReplayBatch, reward: Tensor, gamma: Tensor, ignores_ends: Tensor) -> tuple[Tensor, Measured]:
-        """Of critics, actor and temperatures, summed: no weight has a part in two of them."""
+        """Returns the sum of the losses of critics, actor and temperatures: no weight has a part in two of them."""
         network, temperature = self.network, self.network.log_temperature.detach().exp()
         (output, encoding), (next_output, next_encoding) = self._passes(batch)
         now, after = (None if batch.masks is None else batch.masks[at] for at in (batch.now, batch.after))
@@ -90,7 +91,7 @@ class SoftGradient:
         return twins.sum() + policy + heat, self._measure(twins, policy, value, (log_prob, branches)) | {EXPLAINED: explained}
 
     def _passes(self, batch: ReplayBatch) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
-        """The actor's output and the critics' encoding at each decision, and without gradients output and targets' encoding after it."""
+        """Returns actor's output and critics' encoding at each decision, and, without gradients, output and targets' encoding after it."""
         network, inputs = self.network, self.network.prepare(batch.views)
         if batch.sequences is not None:
             output = network.outputs(inputs, batch.sequences).float()
@@ -105,7 +106,7 @@ class SoftGradient:
         return (network.outputs(here).float(), network.critics.encoding(here)), following
 
     def _act(self, output: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor, list[Tensor]]:
-        """Numbers that the policy would take and their log-density, each (N, continuous), and log-probabilities of each branch."""
+        """Returns actions that the policy would take, their log-density, each (N, continuous), and log-probabilities of each branch."""
         spec = self.network.spec.action
         numbers, log_prob = tanh_gaussian.reparametrized(output, spec, self.generator)
         return numbers, log_prob, tanh_gaussian.branch_log_probs(output, mask, spec)
@@ -120,7 +121,7 @@ class SoftGradient:
 
 
 def held(critics: SoftCritics) -> SoftCritics:
-    """The same critics, whose weights move with these, but let gradients through only."""
+    """Returns the same critics, whose weights move with these but get no gradients."""
     same = copy.deepcopy(critics).requires_grad_(False)
     for copied, weight in zip(same.parameters(), critics.parameters(), strict=True):
         copied.data = weight.data

@@ -9,11 +9,15 @@ from pydantic import BeforeValidator, Field, model_validator
 from palaestra.core.settings import Settings, field_error
 from palaestra.rewards.settings import DemoPath, must_be_paths
 
+LAST_LEARNING_RATE, LAST_EPSILON, LAST_BETA = 1e-10, 0.1, 1e-5
+"""Values at which linear schedules end, as in ML-Agents."""
+
+
 Schedule = Literal["constant", "linear"]
 MOST = 10**15
 """Decisions: more is a slip of the pen."""
 PASSES = 3
-"""Of cloning beside a trainer, over demonstrations, unless told otherwise."""
+"""Passes over demonstrations of cloning beside a trainer, unless told otherwise."""
 STEPS_BESIDE = 4
 """Gradient steps of cloning beside each gradient step of SAC, unless told otherwise: they clone as well as whole passes do, whose cost
 grows with the demonstrations."""
@@ -145,9 +149,9 @@ class BCSettings(Settings):
     learning_rate_schedule: Schedule = "linear"
     """How the step size falls until max_steps; `linear` ends near zero."""
     demo_path: Annotated[str | tuple[str, ...] | None, BeforeValidator(lambda it: it if it is None else must_be_paths(it))] = None
-    """What to learn from: a demonstration file, a folder of them, or several of both: a list, or with commas between."""
+    """Demonstrations to learn from: a file, a folder of them, or several of both: a list, or with commas between."""
     teacher: str | None = None
-    """Or whom: `heuristic`, `FILE.onnx`, `model:RUN`, `package.module:Class`, or any other brain of `palaestra run`."""
+    """Or the teacher: `heuristic`, `FILE.onnx`, `model:RUN`, `package.module:Class`, or any other brain of `palaestra run`."""
     teacher_behavior: str | None = None
     """The behavior whose agents the teacher plays (ML-Agents once called it brain_to_imitate); null: the student's own."""
     teacher_plays: bool = True
@@ -201,19 +205,15 @@ TRAINERS: dict[str, type[Settings]] = {"ppo": PPOSettings, "sac": SACSettings, "
 
 
 def _follow_learning_rate(data: Any) -> Any:
-    """Schedules that are not given copy the learning rate's, where that is given."""
+    """Gives schedules that are not set the learning rate's, where that is set."""
     if not isinstance(data, dict) or "learning_rate_schedule" not in data:
         return data
     schedule = data["learning_rate_schedule"]
     return {"beta_schedule": schedule, "epsilon_schedule": schedule, **data}
 
 
-LAST_LEARNING_RATE, LAST_EPSILON, LAST_BETA = 1e-10, 0.1, 1e-5
-"""Where a linear schedule ends, as in ML-Agents."""
-
-
 def scheduled(schedule: Schedule, first: float, last: float, step: int, max_steps: int) -> float:
-    """`first` all along, or on a line from `first` at step 0 to `last` at `max_steps`."""
+    """Returns `first` all along, or a value that falls linearly from `first` at step 0 to `last` at `max_steps`."""
     if schedule == "constant":
         return first
     return (first - last) * (1 - min(step, max_steps) / max_steps) + last

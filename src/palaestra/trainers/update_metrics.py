@@ -1,4 +1,4 @@
-"""What the updates of PPO, MA-POCA and SAC measure besides their losses, by tag."""
+"""Metrics that the updates of PPO, MA-POCA and SAC measure besides their losses, by tag."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ EXPLAINED = "Explained Variance"
 
 
 class PolicyChange:
-    """How far an update has moved the policy, by the last pass over the rollout. Keeps tensors and computes once, at the end."""
+    """Change of the policy by an update, measured over the last pass over the rollout. Keeps tensors and computes once, at the end."""
 
     def __init__(self, rows: int, epochs: int) -> None:
-        """`rows`: decisions of the rollout, of which there are `epochs` passes."""
+        """`rows`: decisions of the rollout, over which `epochs` passes are made."""
         self._rows, self._held, self._added, self._in_all = rows, 0, 0, max(rows * epochs, 1)
         self._log_ratios = deque[Tensor]()
 
     def add(self, log_ratio: Tensor) -> None:
-        """A minibatch's logarithms of ratios of new to old probability, (N, A)."""
+        """Takes in a minibatch's log-ratios of new to old probability, (N, A)."""
         self._log_ratios.append(log_ratio)
         self._held += len(log_ratio)
         self._added += len(log_ratio)
@@ -43,7 +43,7 @@ class PolicyChange:
         return min(1.0, self._added / self._in_all)
 
     def measured(self, clip_range: float) -> dict[str, Tensor]:
-        """Approximate KL divergence and clip fraction; empty where there was no minibatch. Lets go of what was kept."""
+        """Returns approximate KL divergence and clip fraction, empty without minibatches. Frees what was kept."""
         if not self._log_ratios:
             return {}
         log_ratio = torch.cat(tuple(self._log_ratios))
@@ -63,11 +63,11 @@ def value_metrics(names: Sequence[str], found: Advantages, baselines: Tensor | N
 
 
 def explained_tag(name: str) -> str:
-    """The tag of a reward signal's explained variance."""
+    """Returns the tag of a reward signal's explained variance."""
     return f"Policy/{title(name)} {EXPLAINED}"
 
 
 def at_bounds(rollout: Rollout, played: Action) -> dict[str, Tensor]:
-    """Share of continuous actions (T, S, ...), as the environment got them, at -1 or 1; empty for a policy that has none."""
+    """Returns the share of continuous actions (T, S, ...), as the environment got them, at -1 or 1; empty for a policy without any."""
     numbers = completed(rollout, (played.continuous,))[0]
     return {AT_BOUNDS: share_at_bounds(numbers)} if numbers.numel() else {}
