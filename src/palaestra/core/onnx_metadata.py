@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from palaestra.core.specs import BehaviorSpec, RawObs
 
@@ -53,8 +54,9 @@ def read_notes(metadata: Mapping[str, str]) -> ModelNotes:
         return ModelNotes()
 
 
-def raw_obs(saved: Mapping[str, object] | None) -> RawObs | None:
+def raw_obs(saved: Mapping[str, Any] | None) -> RawObs | None:
     """Rebuilds a RawObs from its `dataclasses.asdict` form, also after a round trip through JSON."""
     if saved is None:
         return None
-    return RawObs(**{key: tuple(value) if isinstance(value, list) else value for key, value in saved.items()})  # type: ignore[arg-type]
+    fields: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in saved.items()}
+    return RawObs(**fields)

@@ -28,7 +28,7 @@ def free_processes(cgroups: Path = CGROUPS, membership: Path = MEMBERSHIP) -> in
         import resource
 
         soft, _ = resource.getrlimit(resource.RLIMIT_NPROC)
-        if soft != resource.RLIM_INFINITY and os.getuid() != 0:  # which does not hold for root
+        if soft != resource.RLIM_INFINITY and os.getuid() != 0:  # the limit does not apply to root
             left.append(soft - _threads_of_user(os.getuid()))
     return max(0, min(left)) if left else None
 

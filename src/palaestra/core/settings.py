@@ -85,9 +85,9 @@ def _unusable(value: Any) -> str:
     """Describes what makes a value unusable for any setting; '' if it is usable."""
     texts = value if isinstance(value, list | tuple) else (value,)
     if what := next(filter(None, (unusable_text(text) for text in texts if isinstance(text, str))), ""):
-        return f"a text with {what}, which no name and no path can have"
+        return f"a text with {what}, which names and paths cannot contain"
     if isinstance(value, int) and not -LARGEST <= value <= LARGEST:
-        return f"a number beyond what a computer counts with ({LARGEST})"
+        return f"a number beyond the limit of {LARGEST}"
     return ""
 
 

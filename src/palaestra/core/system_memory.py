@@ -69,7 +69,7 @@ def _read(path: Path) -> str:
 
 
 _MMAP_THRESHOLD, _TRIM_THRESHOLD = -3, -1  # of mallopt, from malloc.h
-KEPT = 1 << 30
+KEPT_BYTES = 1 << 30
 """Bytes of the largest block, and of unused memory, that malloc keeps instead of returning them to the system."""
 OLD_LIMIT = 1 << 25
 """Largest block size that glibc before 2.35 accepts. Without one, it would ask the system for every block from 128 KiB on."""
@@ -85,6 +85,6 @@ def keep_freed_memory() -> None:
         return
     with suppress(OSError, AttributeError):  # a C library without mallopt
         library = ctypes.CDLL(None)
-        if not library.mallopt(_MMAP_THRESHOLD, KEPT):
+        if not library.mallopt(_MMAP_THRESHOLD, KEPT_BYTES):
             library.mallopt(_MMAP_THRESHOLD, OLD_LIMIT)
-        library.mallopt(_TRIM_THRESHOLD, KEPT)
+        library.mallopt(_TRIM_THRESHOLD, KEPT_BYTES)

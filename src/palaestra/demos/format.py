@@ -147,7 +147,7 @@ def read_meta(path: Path, head: bytes) -> DemoMeta:
     if meta is None:
         came = f" ({kind})" if kind else ""
         raise DemoError(
-            f"{path} is no demonstration file: it begins with {head[:8].hex(' ')}{came}; expected metadata in its first 33 bytes"
+            f"{path} is not a demonstration file: it begins with {head[:8].hex(' ')}{came}; expected metadata in its first 33 bytes"
         )
     if len(head) <= HEADER:
         raise DemoError(f"{path} is cut off within its header: {len(head)} bytes came; expected more than {HEADER}")
@@ -163,7 +163,7 @@ def read_brain(path: Path, head: bytes) -> tuple[bytes, int]:
     length, begin = read_varint(head, HEADER)
     if not 0 < length <= LONGEST_BRAIN:
         raise DemoError(
-            f"{path} is no demonstration file: {head[HEADER : HEADER + 8].hex(' ')} at byte {HEADER}; expected a behavior there"
+            f"{path} is not a demonstration file: {head[HEADER : HEADER + 8].hex(' ')} at byte {HEADER}; expected a behavior there"
         )
     if begin + length > len(head):
         raise DemoError(f"{path} is cut off within its header: {len(head)} bytes came; its behavior alone ends at byte {begin + length}")
@@ -173,5 +173,5 @@ def read_brain(path: Path, head: bytes) -> tuple[bytes, int]:
     except DecodeError:
         named = False
     if not named:
-        raise DemoError(f"{path} is no demonstration file: its {length} bytes from byte {begin} on name no behavior")
+        raise DemoError(f"{path} is not a demonstration file: its {length} bytes from byte {begin} on name no behavior")
     return brain, begin + length

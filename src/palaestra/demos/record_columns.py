@@ -182,7 +182,7 @@ def read_pair(where: str, record: bytes) -> Any:
     try:
         return Pair.FromString(record)
     except DecodeError:
-        raise DemoError(f"{where}: its {len(record)} bytes ({record[:16].hex(' ')}) are no record; the file is damaged") from None
+        raise DemoError(f"{where}: its {len(record)} bytes ({record[:16].hex(' ')}) are not a record; the file is damaged") from None
 
 
 def empty_columns(spec: BehaviorSpec, first: int, count: int) -> DemoColumns:

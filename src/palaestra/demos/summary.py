@@ -188,15 +188,16 @@ def _counts(summary: DemoSummary) -> list[str]:
         lines.append("no episode in it ends")
     if summary.interrupted:
         lines.append(
-            f"{summary.interrupted} times another agent goes on where no episode ended; a file should hold one agent after another"
+            f"{summary.interrupted} times another agent's records follow without an episode's end; a file should hold one agent "
+            f"after another"
         )
     if summary.demo.timing is not ReadTiming.NEXT and done:
         lines.append(
-            "it is of a version before ML-Agents 0.15: records with an end show the next episode's first view, so that an episode's last "
-            "view is not known"
+            "it was written before ML-Agents 0.15: records with an end have the next episode's first observation, so final observations "
+            "are missing"
         )
     if summary.records and not summary.pairs:
-        lines.append("nothing can be learned from it: no record has both what was seen and what was done about it")
+        lines.append("nothing can be learned from it: no record has both an observation and the action taken for it")
     return lines
 
 
@@ -229,5 +230,5 @@ def _actions(summary: DemoSummary) -> list[str]:
         if (counts > 0).sum() == 1 and len(counts) > 1:
             lines.append(f"discrete action {branch} is always {int(counts.argmax())}")
     if summary.forbidden:
-        lines.append(f"{summary.forbidden} actions were not allowed by the mask shown before them, or are none of the choices")
+        lines.append(f"{summary.forbidden} actions were not allowed by their masks, or are outside the choices")
     return lines

@@ -121,9 +121,9 @@ class GymnasiumEnv:
         if len(ends.slots):
             if self._self_resets.add_ended(ends.obs, tuple(column[ends.slots] for column in self._last_obs)):
                 warnings.warn(
-                    f"{self.name} seems to reset itself inside `step`: at each end of an episode so far it showed what a first observation "
-                    f"looks like, and not just before. If so, the last observation, which learning needs, is lost: return it, and leave "
-                    f"the reset to the caller",
+                    f"{self.name} seems to reset itself inside `step`: every final observation so far looks like a first one, unlike the "
+                    f"observation before it. If so, the final observation, which learning needs, is lost: return it, and leave the reset "
+                    f"to the caller",
                     stacklevel=3,
                 )
             begun[ends.slots] = acting[ends.slots]

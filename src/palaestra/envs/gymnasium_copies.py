@@ -78,7 +78,7 @@ class SingleEnvs:
         """Returns an image of one environment. Raises EnvError if it cannot draw."""
         env = self._envs[area]
         if env.render_mode is None:
-            raise EnvError("this environment draws nothing unless it is made with the option render=True")
+            raise EnvError("this environment can only be drawn if it is made with the option render=True")
         try:
             return np.array(env.render(), np.uint8)
         except gymnasium.error.DependencyNotInstalled as error:

@@ -47,7 +47,7 @@ class VectorEnvs:
         """Returns an image of one environment. Raises EnvError if it cannot draw."""
         frames = None if self._envs.render_mode is None else self._envs.render()
         if frames is None:
-            raise EnvError("this environment draws nothing unless it is made with the option render=True")
+            raise EnvError("this environment can only be drawn if it is made with the option render=True")
         return np.array(frames[area], np.uint8)
 
     def close(self) -> None:
@@ -194,7 +194,7 @@ def adapted(envs: VectorEnv, name: str) -> VectorEnvs | SingleEnvs:
         modes = ", ".join(f"AutoresetMode.{mode.name}" for mode in AutoresetMode)
         what = "has no metadata['autoreset_mode']" if given is None else f"has metadata['autoreset_mode'] = {given!r}"
         raise EnvError(
-            f"{name} {what}, so that when its episodes restart is not known: set it to {modes} (of gymnasium.vector), whichever it is"
+            f"{name} {what}, so it is unknown when its episodes restart: set it to the one of {modes} (of gymnasium.vector) that applies"
         ) from None
 
 

@@ -92,7 +92,7 @@ def observation_leaves(space: spaces.Space, path: tuple[Hashable, ...] = ()) -> 
         shape = (int(np.prod(space.shape)),)
         return [Vector(path, ObsSpec(name, shape, raw=None if space.shape == shape else RawObs(space.shape)))]
     raise EnvError(
-        f"observation '{name}' is a {space}, which has no column; supported are Box (vectors; images as uint8 or floats within 0..1), "
+        f"observation '{name}' is a {space}; supported are Box (vectors; images as uint8 or floats within 0..1), "
         f"Discrete, MultiDiscrete, MultiBinary, and Dict or Tuple of these; a Gymnasium wrapper can turn it into one of them"
     )
 

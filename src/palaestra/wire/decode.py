@@ -50,7 +50,9 @@ def decode(raw: bytes) -> GameMessage:
     try:
         message = ShallowMessage.FromString(raw)
     except DecodeError as error:
-        raise ProtocolError(f"{_shown(raw)} are no message of ML-Agents' protocol; is it a Unity game that connected here?") from error
+        raise ProtocolError(
+            f"{_shown(raw)} are not a message of ML-Agents' protocol; is the program that connected a Unity game?"
+        ) from error
     if not message.HasField("header"):
         raise ProtocolError(f"{_shown(raw)} are a message without a header; expected one with a status, as every message of a game has")
     if message.HasField("unity_input"):

@@ -188,7 +188,7 @@ def _pixels(png: _Png, where: str) -> NDArray[Any]:
             raise ValueError(f"its decoder takes it for {image.height}x{image.width} pixels, its header says {png.height}x{png.width}")
         plain = _PLAIN.get(image.mode)
         pixels = np.asarray(image.convert(plain) if plain else image)
-    except Exception as error:  # whatever the decoder raises for damaged bytes
+    except Exception as error:  # the decoder may raise anything for damaged bytes
         raise ProtocolError(f"{where}: its PNG is damaged ({type(error).__name__}: {error})") from error
     if pixels.dtype != np.uint8:  # 16-bit grayscale
         pixels = pixels.astype(np.float32) / np.float32(257)

@@ -192,7 +192,7 @@ class ObservationDecoder:
         try:
             return Observation.FromString(blob)
         except DecodeError:
-            raise ProtocolError(f"{self._where(agent)}: its {len(blob)} bytes ({blob[:16].hex(' ')}) are no observation") from None
+            raise ProtocolError(f"{self._where(agent)}: its {len(blob)} bytes ({blob[:16].hex(' ')}) are not an observation") from None
 
     def _where(self, agent: int) -> str:
         return f"behavior '{self.behavior}', agent {agent}: observation '{self.name}'"

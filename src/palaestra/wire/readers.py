@@ -96,7 +96,7 @@ class AgentInfoReader:
                 self._odd_masks = True
                 self.warnings.append(
                     f"behavior '{self.name}', agent {id}: its mask is for {len(mask)} choices, but it has {choices}; "
-                    f"masks of a wrong length are not used"
+                    f"masks of a wrong length are ignored"
                 )
                 return
 

@@ -18,9 +18,9 @@ from palaestra.core.errors import EnvError
 from palaestra.wire.messages import EXCHANGE
 from palaestra.wire.peers import holder_of
 
-CALLS = 4
+MAX_CALLS = 4
 """Number of simultaneous calls: a game has one; others come from a game that has just died, or from another program."""
-ATTEMPTS = 20
+PORT_ATTEMPTS = 20
 LOOPBACK = ("127.0.0.1", "::1")
 CLOSE_GRACE = 1.0
 """Seconds to deliver pending answers when a server closes."""
@@ -64,11 +64,11 @@ class Server:
     def __init__(self, copy: int, inbox: Inbox, port: int | None, *, bind: str | None = None, fixed: bool = False) -> None:
         """`port`: the preferred port; unless `fixed`, the system chooses another one if it is taken. Raises EnvError."""
         self._copy, self._inbox = copy, inbox
-        self._threads = DaemonThreads(CALLS, f"unity-{copy}")
+        self._threads = DaemonThreads(MAX_CALLS, f"unity-{copy}")
         self.port = self._listen(port, LOOPBACK if bind is None else (bind,), fixed)
 
     def _listen(self, port: int | None, hosts: tuple[str, ...], fixed: bool) -> int:
-        for _ in range(ATTEMPTS):
+        for _ in range(PORT_ATTEMPTS):
             free = find_port(hosts, port)
             if free is None and fixed:
                 break

@@ -222,7 +222,7 @@ class SideChannels:
             elif id not in self._unknown and len(self._unknown) < MAX_UNKNOWN:
                 self._unknown.add(id)
                 self._warn(
-                    f"the game sends on side channel {id}, for which there is none here: its messages are passed over "
+                    f"the game sends on side channel {id}, which has no Python class here: its messages are ignored "
                     f"(name the channel's class in env_settings: side_channels to receive them)"
                 )
 

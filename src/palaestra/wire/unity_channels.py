@@ -23,7 +23,7 @@ MAX_STATISTICS = 1000
 """Most different names of statistics; further ones are ignored."""
 LONGEST_NAME = 200
 """Longest name of a statistic in characters; longer ones are shortened."""
-KEPT = 100_000
+MAX_MEASUREMENTS = 100_000
 """Most measurements held until `take`; the oldest are dropped."""
 
 
@@ -121,7 +121,7 @@ class StatsReceiver(SideChannel):
     def __init__(self, warn: Callable[[str], None]) -> None:
         """`warn` is called once for each name with values that are not finite, and once for names that are too long or too many."""
         super().__init__(STATS)
-        self._measured: deque[Measurement] = deque(maxlen=KEPT)
+        self._measured: deque[Measurement] = deque(maxlen=MAX_MEASUREMENTS)
         self._warn, self._warned = warn, set[str]()
         self._names = set[str]()
         self.passed_over = 0
@@ -138,7 +138,7 @@ class StatsReceiver(SideChannel):
         elif not math.isfinite(value):
             if name not in self._warned:
                 self._warned.add(name)
-                self._warn(f"the game's statistic '{name}' is {value} (copy {copy}); such values are passed over")
+                self._warn(f"the game's statistic '{name}' is {value} (copy {copy}); such values are ignored")
         elif KINDS[kind] != "latest" or copy == 0:
             self._measured.append(Measurement(name, value, KINDS[kind]))
 
@@ -152,7 +152,7 @@ class StatsReceiver(SideChannel):
         if name not in self._names and len(self._names) >= MAX_STATISTICS:
             if not self.passed_over:
                 self._warn(
-                    f"the game has sent more than {MAX_STATISTICS:,} different statistics; '{name}' and all further names are passed over "
+                    f"the game has sent more than {MAX_STATISTICS:,} different statistics; '{name}' and all further names are ignored "
                     f"(a name should say what is measured, not which agent or episode it is of)"
                 )
             return None

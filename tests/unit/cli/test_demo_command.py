@@ -91,7 +91,7 @@ def test_what_is_odd_is_told(tmp_path, capsys):
     out = capsys.readouterr().out
     for warning in (
         "its metadata gives a mean reward of 9; its records give 2.25",
-        "1 times another agent goes on where no episode ended",
+        "1 times another agent's records follow without an episode's end",
         "observation 'v': 1 of 3 numbers never change (1)",
         "continuous action 0 is always 3",
         "continuous action 0 goes from 3 to 3; expected -1 to 1",

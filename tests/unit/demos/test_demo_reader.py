@@ -195,7 +195,7 @@ def test_bytes_that_are_no_records_behind_those_that_are_counted_are_not_read(tm
         (b"PK\x03\x04" + bytes(100), "a zip archive"),
         (b"Hello, this is a text that somebody wrote, longer than a header is", "a text file"),
         (b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 3\n", "a Git LFS pointer; fetch the file itself"),
-        (bytes(100), "no demonstration file"),
+        (bytes(100), "not a demonstration file"),
         (struct.pack("<B", 2) + b"\x08\x07" + bytes(100), "version 7 of the format"),
         (b"\x0e\x08\x01\x12\x01d", "cut off within its header: 6 bytes came"),
     ],
@@ -234,7 +234,7 @@ def test_a_damaged_record_is_named(tmp_path):
     at = content.find(raw[3], sum(map(len, raw[:3])))
     content[at : at + len(raw[3])] = b"\xff" * len(raw[3])
     path.write_bytes(content)
-    with pytest.raises(DemoError, match=r"x.demo, record 3: its \d+ bytes \(ff ff .*\) are no record"):
+    with pytest.raises(DemoError, match=r"x.demo, record 3: its \d+ bytes \(ff ff .*\) are not a record"):
         list(read_demo(path).chunks())
 
 
@@ -266,7 +266,7 @@ def test_an_unfinished_choice_is_named_as_damage(tmp_path):
     last = len(content) - len(read_demo(path).tail) - 1
     content[last] |= 0x80  # the last byte of the last record's last choice: no frame may wait for more of it
     path.write_bytes(content)
-    with pytest.raises(DemoError, match=r"record 3: its .* are no record; the file is damaged"):
+    with pytest.raises(DemoError, match=r"record 3: its .* are not a record; the file is damaged"):
         read_demo(path).columns()
 
 
@@ -275,7 +275,7 @@ def test_a_damaged_record_is_named_where_actions_are_inferred(tmp_path):
     content = path.read_bytes()
     at = content.rindex(b"view") - 30
     path.write_bytes(content[:at] + b"\xff" * 12 + content[at + 12 :])
-    with pytest.raises(DemoError, match=r"record \d+: its .* are no record; the file is damaged"):
+    with pytest.raises(DemoError, match=r"record \d+: its .* are not a record; the file is damaged"):
         read_demo(path)
 
 

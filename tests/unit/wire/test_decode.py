@@ -93,8 +93,8 @@ def test_numbers_are_of_the_promised_types() -> None:
 @pytest.mark.parametrize(
     ("raw", "says"),
     [
-        (b"GET / HTTP/1.1\r\n\r\n and so on", r"28 bytes \(47 45 54 .* \.\.\.\) are no message"),
-        (b"\x0a\x05\x08", r"3 bytes \(0a 05 08\) are no message"),
+        (b"GET / HTTP/1.1\r\n\r\n and so on", r"28 bytes \(47 45 54 .* \.\.\.\) are not a message"),
+        (b"\x0a\x05\x08", r"3 bytes \(0a 05 08\) are not a message"),
         (b"", "0 bytes are a message without a header"),
         (UnityMessage(unity_output={}).SerializeToString(), "without a header"),
         (UnityMessage(header={"status": 200}, unity_input={}).SerializeToString(), "message of a trainer"),

@@ -137,11 +137,11 @@ def test_a_statistic_that_is_not_finite_is_passed_over_with_one_warning():
         hub.incoming(1, stat("Ratio", value, 0))
     hub.incoming(1, stat("Ratio", 0.5, 0))
     assert channel.take() == [Measurement("Ratio", 0.5, "mean")]
-    assert warnings == ["the game's statistic 'Ratio' is nan (copy 1); such values are passed over"]
+    assert warnings == ["the game's statistic 'Ratio' is nan (copy 1); such values are ignored"]
 
 
 def test_statistics_that_nobody_takes_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(unity_channels, "KEPT", 3)
+    monkeypatch.setattr(unity_channels, "MAX_MEASUREMENTS", 3)
     channel = StatsReceiver(pytest.fail)
     hub = hub_of(channel)
     for value in range(10):

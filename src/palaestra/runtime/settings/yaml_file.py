@@ -147,7 +147,7 @@ class _Reader:
 
     def _text(self, node: yaml.ScalarNode) -> str:
         if what := unusable_text(node.value):
-            raise self._error(f"a text with {what}, which no name and no path can have", node)
+            raise self._error(f"a text with {what}, which names and paths cannot contain", node)
         return node.value
 
     def _item(self, node: yaml.Node, at: Key) -> Any:

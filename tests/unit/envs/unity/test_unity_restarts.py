@@ -124,7 +124,7 @@ def test_damage_from_one_copy_leaves_the_other_unharmed(tmp_path: Path) -> None:
         play.until(lambda: all(copy.delivered > 200 for copy in env.copies), 30)
         count = play.count("Ball")
     assert len(told.warnings) == 1
-    assert "are no message of ML-Agents' protocol" in told.warnings[0]
+    assert "are not a message of ML-Agents' protocol" in told.warnings[0]
     assert count.length == 10 * count.episodes
 
 

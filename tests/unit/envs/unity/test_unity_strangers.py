@@ -121,7 +121,7 @@ def test_garbage_does_not_disturb_the_wait_for_the_editor() -> None:
             while not work.over:
                 play.for_seconds(0.02)
         assert play.count("Ball").episodes >= 12
-    assert "are no message of ML-Agents' protocol" in told.warnings[0]
+    assert "are not a message of ML-Agents' protocol" in told.warnings[0]
     assert not any("left out; press Play" in text for text in told.warnings[:-1])
 
 
@@ -159,7 +159,7 @@ def test_a_game_that_a_wrapper_has_another_program_start_is_the_game(tmp_path: P
 def test_a_build_whose_greeting_is_damaged_is_still_an_error_at_once(tmp_path: Path) -> None:
     start = time.monotonic()
     build = make_build(tmp_path, "Ball", die_at=1, die_how="corrupt")
-    with opened(executable=str(build)) as env, pytest.raises(ProtocolError, match="no message of ML-Agents' protocol"):
+    with opened(executable=str(build)) as env, pytest.raises(ProtocolError, match="not a message of ML-Agents' protocol"):
         env.reset(1)
     assert time.monotonic() - start < 30
 
