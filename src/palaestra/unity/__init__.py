@@ -1,4 +1,4 @@
-"""The low-level API: the public classes and module paths of ML-Agents' `mlagents_envs`, for Unity games and every other environment.
+"""Low-level API with the public classes and module paths of ML-Agents' `mlagents_envs`, for Unity games and all other environments.
 
-Code that was written for `mlagents_envs` runs once its imports name `palaestra.unity`.
+Code written for `mlagents_envs` runs after its imports are changed to `palaestra.unity`.
 """

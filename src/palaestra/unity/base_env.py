@@ -1,6 +1,6 @@
-"""What an environment shows and takes: steps of agents by their ids, actions by row, specs by behavior name.
+"""Base class of environments, and their data: steps of agents, actions and specs of behaviors.
 
-Letters in shapes: N agents of one behavior.
+In shapes, N is the number of agents of one behavior.
 """
 
 from __future__ import annotations
@@ -29,34 +29,34 @@ class ActionTuple:
 
     @property
     def continuous(self) -> NDArray[np.float32]:
-        """(N, numbers); None until either part was given."""
+        """Continuous actions, (N, numbers); None until either part is set."""
         return self._continuous  # pyright: ignore[reportReturnType]
 
     @property
     def discrete(self) -> NDArray[np.int32]:
-        """(N, branches); None until either part was given."""
+        """Discrete actions, (N, branches); None until either part is set."""
         return self._discrete  # pyright: ignore[reportReturnType]
 
     @property
     def discrete_dtype(self) -> np.dtype[Any]:
-        """What choices are kept as."""
+        """Dtype of discrete actions, int32."""
         return np.dtype(np.int32)
 
     def add_continuous(self, continuous: NDArray[Any]) -> None:
-        """Takes the continuous part."""
+        """Sets the continuous part."""
         self._continuous = np.asarray(continuous, np.float32)
         if self._discrete is None:
             self._discrete = np.zeros((len(continuous), 0), np.int32)
 
     def add_discrete(self, discrete: NDArray[Any]) -> None:
-        """Takes the discrete part."""
+        """Sets the discrete part."""
         self._discrete = np.asarray(discrete).astype(np.int32, copy=False)
         if self._continuous is None:
             self._continuous = np.zeros((len(discrete), 0), np.float32)
 
 
 class ActionSpec(NamedTuple):
-    """Continuous numbers, discrete branches, or both."""
+    """Action space: continuous numbers, discrete branches, or both."""
 
     continuous_size: int
     discrete_branches: tuple[int, ...]  # choices of each
@@ -65,24 +65,24 @@ class ActionSpec(NamedTuple):
         return f"Continuous: {self.continuous_size}, Discrete: {self.discrete_branches}"
 
     def is_discrete(self) -> bool:
-        """Branches only."""
+        """Whether there are only discrete branches."""
         return self.discrete_size > 0 and self.continuous_size == 0
 
     def is_continuous(self) -> bool:
-        """Numbers only."""
+        """Whether there are only continuous numbers."""
         return self.discrete_size == 0 and self.continuous_size > 0
 
     @property
     def discrete_size(self) -> int:
-        """How many branches."""
+        """Number of discrete branches."""
         return len(self.discrete_branches)
 
     def empty_action(self, n_agents: int) -> ActionTuple:
-        """Zeros."""
+        """Returns zeros for all agents."""
         return ActionTuple(np.zeros((n_agents, self.continuous_size), np.float32), np.zeros((n_agents, self.discrete_size), np.int32))
 
     def random_action(self, n_agents: int) -> ActionTuple:
-        """Numbers within -1..1 and choices, all equally likely, out of numpy's global generator."""
+        """Returns uniformly random actions, numbers within -1..1, from NumPy's global generator."""
         continuous = np.random.uniform(low=-1.0, high=1.0, size=(n_agents, self.continuous_size)).astype(np.float32)
         discrete = np.zeros((n_agents, self.discrete_size), np.int32)
         if self.discrete_size:
@@ -92,21 +92,21 @@ class ActionSpec(NamedTuple):
 
     @staticmethod
     def create_continuous(continuous_size: int) -> ActionSpec:
-        """Numbers only."""
+        """Returns a continuous action space."""
         return ActionSpec(continuous_size, ())
 
     @staticmethod
     def create_discrete(discrete_branches: tuple[int, ...]) -> ActionSpec:
-        """Branches only."""
+        """Returns a discrete action space."""
         return ActionSpec(0, discrete_branches)
 
     @staticmethod
     def create_hybrid(continuous_size: int, discrete_branches: tuple[int, ...]) -> ActionSpec:
-        """Both."""
+        """Returns an action space of both kinds."""
         return ActionSpec(continuous_size, discrete_branches)
 
     def check(self, action: ActionTuple, agents: int, behavior: str) -> ActionTuple:
-        """A copy of the action, with the columns of both parts. Raises UnityActionException where it is not for that many agents."""
+        """Returns a copy of the action with both parts. Raises UnityActionException if its shape is not that for `agents` agents."""
         empty = self.empty_action(agents)
         parts = []
         for kind, given, expected in (
@@ -147,10 +147,10 @@ BehaviorName: TypeAlias = str
 
 
 class DecisionStep(NamedTuple):
-    """One agent that asks for an action."""
+    """Decision request of one agent."""
 
     obs: list[NDArray[np.float32]]
-    reward: float  # earned since it last asked
+    reward: float  # since its last decision
     agent_id: AgentId
     action_mask: list[NDArray[np.bool_]] | None  # a list of branches, True: forbidden; None: it has no branches
     group_id: GroupId  # 0: none
@@ -158,18 +158,18 @@ class DecisionStep(NamedTuple):
 
 
 class TerminalStep(NamedTuple):
-    """The last view of an agent whose episode ended."""
+    """End of one agent's episode, with its final observation."""
 
     obs: list[NDArray[np.float32]]
     reward: float
-    interrupted: bool  # by a limit, not by what happened
+    interrupted: bool  # truncated, not terminated
     agent_id: AgentId
     group_id: GroupId
     group_reward: float
 
 
 class _StepRows(Mapping):
-    """Agents of one behavior: columns, and a row of each by its id. Ids may be a list."""
+    """Columns of one behavior's agents, and a mapping from agent ids to rows. Ids may be a list."""
 
     def __init__(self, obs: list[NDArray[np.float32]], reward: NDArray[np.float32], agent_id: NDArray[np.int32]) -> None:
         self.obs, self.reward, self.agent_id = obs, reward, agent_id
@@ -177,7 +177,7 @@ class _StepRows(Mapping):
 
     @property
     def agent_id_to_index(self) -> dict[AgentId, int]:
-        """The row of each agent."""
+        """Row of each agent, by its id."""
         if self._index is None:
             self._index = {agent: row for row, agent in enumerate(np.asarray(self.agent_id).tolist())}
         return self._index
@@ -195,7 +195,7 @@ class _StepRows(Mapping):
 
 
 class DecisionSteps(_StepRows):
-    """The agents of a behavior that ask for actions, which `set_actions` takes in this order."""
+    """Agents of a behavior that request decisions. `set_actions` takes their actions in this order."""
 
     def __init__(
         self,
@@ -206,7 +206,7 @@ class DecisionSteps(_StepRows):
         group_id: Any,
         group_reward: NDArray[np.float32],
     ) -> None:
-        """`obs`: each (N, *shape); `action_mask`: a branch each, (N, choices), True: forbidden; `group_id`: N numbers."""
+        """Takes columns: `obs`, each (N, *shape); `action_mask`, (N, choices) for each branch, True: forbidden; `group_id`, N numbers."""
         super().__init__(obs, reward, agent_id)
         self.action_mask, self.group_id, self.group_reward = action_mask, group_id, group_reward
 
@@ -218,13 +218,13 @@ class DecisionSteps(_StepRows):
 
     @staticmethod
     def empty(spec: BehaviorSpec) -> DecisionSteps:
-        """Nobody."""
+        """Returns steps without agents."""
         obs, numbers, ids = _no_agents(spec)
         return DecisionSteps(obs, numbers, ids, None, ids.copy(), numbers.copy())
 
 
 class TerminalSteps(_StepRows):
-    """The agents of a behavior whose episodes ended."""
+    """Agents of a behavior whose episodes ended."""
 
     def __init__(
         self,
@@ -235,7 +235,7 @@ class TerminalSteps(_StepRows):
         group_id: Any,
         group_reward: NDArray[np.float32],
     ) -> None:
-        """`obs`: each (N, *shape), the last views; `interrupted`: (N,) by a limit; `group_id`: N numbers."""
+        """Takes columns: `obs`, final observations, each (N, *shape); `interrupted`, (N,) truncated; `group_id`, N numbers."""
         super().__init__(obs, reward, agent_id)
         self.interrupted, self.group_id, self.group_reward = interrupted, group_id, group_reward
 
@@ -246,7 +246,7 @@ class TerminalSteps(_StepRows):
 
     @staticmethod
     def empty(spec: BehaviorSpec) -> TerminalSteps:
-        """Nobody."""
+        """Returns steps without agents."""
         obs, numbers, ids = _no_agents(spec)
         return TerminalSteps(obs, numbers, np.zeros(0, np.bool_), ids, ids.copy(), numbers.copy())
 
@@ -257,7 +257,7 @@ def _no_agents(spec: BehaviorSpec) -> tuple[list[NDArray[np.float32]], NDArray[n
 
 
 class DimensionProperty(IntFlag):
-    """What a dimension of an observation means."""
+    """Meaning of a dimension of an observation."""
 
     UNSPECIFIED = 0
     NONE = 1
@@ -266,14 +266,14 @@ class DimensionProperty(IntFlag):
 
 
 class ObservationType(Enum):
-    """What an observation is for."""
+    """Purpose of an observation."""
 
     DEFAULT = 0
     GOAL_SIGNAL = 1
 
 
 class ObservationSpec(NamedTuple):
-    """One observation: an image is (C, H, W)."""
+    """Spec of one observation; an image is (C, H, W)."""
 
     shape: tuple[int, ...]
     dimension_property: tuple[DimensionProperty, ...]
@@ -282,14 +282,14 @@ class ObservationSpec(NamedTuple):
 
 
 class BehaviorSpec(NamedTuple):
-    """What agents of one behavior see and do."""
+    """Observations and actions of one behavior."""
 
     observation_specs: list[ObservationSpec]
     action_spec: ActionSpec
 
 
 class BehaviorMapping(Mapping):
-    """Specs by behavior name, to be read only."""
+    """Read-only mapping from behavior names to specs."""
 
     def __init__(self, specs: dict[BehaviorName, BehaviorSpec]) -> None:
         self._specs = specs
@@ -305,33 +305,33 @@ class BehaviorMapping(Mapping):
 
 
 class BaseEnv(ABC):
-    """What every environment of this API can do."""
+    """Base class of environments in this API."""
 
     @abstractmethod
     def step(self) -> None:
-        """Sends the actions, zeros where none were set, and waits for the next time that agents ask or end."""
+        """Sends the actions, zeros where none were set, and waits for the next decision requests or ends of episodes."""
 
     @abstractmethod
     def reset(self) -> None:
-        """Begins all episodes anew."""
+        """Begins new episodes for all agents."""
 
     @abstractmethod
     def close(self) -> None:
-        """Ends the environment."""
+        """Closes the environment."""
 
     @property
     @abstractmethod
     def behavior_specs(self) -> Mapping[BehaviorName, BehaviorSpec]:
-        """All behaviors so far."""
+        """Specs of the behaviors known so far, by name."""
 
     @abstractmethod
     def set_actions(self, behavior_name: BehaviorName, action: ActionTuple) -> None:
-        """Actions for all agents of a behavior that ask, in the order of its DecisionSteps."""
+        """Sets the actions of all agents of a behavior that request decisions, in the order of its DecisionSteps."""
 
     @abstractmethod
     def set_action_for_agent(self, behavior_name: BehaviorName, agent_id: AgentId, action: ActionTuple) -> None:
-        """One agent's action, of one row."""
+        """Sets the action of one agent, with one row."""
 
     @abstractmethod
     def get_steps(self, behavior_name: BehaviorName) -> tuple[DecisionSteps, TerminalSteps]:
-        """Who asks, and whose episode ended."""
+        """Returns the agents of a behavior that request decisions, and those whose episode ended."""

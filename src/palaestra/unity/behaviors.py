@@ -1,4 +1,4 @@
-"""The behaviors that a game has announced: its messages to steps, and actions to bytes."""
+"""Behaviors of one game: decodes its messages to steps, and encodes actions."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ Steps = tuple[DecisionSteps, TerminalSteps]
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """What came in answer to a command."""
+    """Answer of an environment to a command."""
 
-    steps: Mapping[str, Steps]  # by behavior key; those without agents may be missing
+    steps: Mapping[str, Steps]  # by behavior key; behaviors without agents may be missing
     side_channel: bytes = b""
 
 
 class Behaviors:
-    """Those of one game. `specs` gains names as they are announced."""
+    """Behaviors of one game. `specs` grows as the game announces them."""
 
     def __init__(self) -> None:
         self.specs: dict[str, BehaviorSpec] = {}
@@ -40,7 +40,7 @@ class Behaviors:
         self._package: re.Match[str] | None = None
 
     def greet(self, hello: Any) -> None:
-        """Takes what a game says of itself first. Raises UnityEnvironmentException where it speaks another protocol."""
+        """Handles the first message of a game. Raises UnityEnvironmentException for another protocol version."""
         try:
             game = read_game_version(hello)
         except EnvError as error:
@@ -52,7 +52,7 @@ class Behaviors:
         self._package = re.match(r"\d{1,9}", game.package, re.ASCII)
 
     def read(self, incoming: GameMessage) -> dict[str, Steps]:
-        """Steps of the behaviors whose agents came, by key."""
+        """Decodes the agents of a message to steps, by behavior key."""
         announced = [] if incoming.hello is None else list(incoming.hello.brain_parameters)
         for brain in announced:
             self._brains[brain.brain_name] = brain
@@ -62,7 +62,7 @@ class Behaviors:
             if key in again or key not in self._readers:
                 self._add_reader(key, incoming)
         for key in incoming.infos.keys() - self._brains.keys():
-            get_logger(__name__).warning(f"agents of behavior '{key}' came, which the game never described; they are passed over")
+            get_logger(__name__).warning(f"agents of behavior '{key}' came, which the game never described; they are ignored")
         return {key: self._readers[key].read(incoming.infos[key]) for key in order}
 
     def _add_reader(self, key: str, incoming: GameMessage) -> None:
@@ -73,7 +73,7 @@ class Behaviors:
         get_logger(__name__).info(f"connected a new behavior: {key}")
 
     def write(self, key: str, action: ActionTuple) -> bytes:
-        """The actions of all agents that asked, as the message that the protocol has for them."""
+        """Encodes the actions of all agents of a behavior key that request decisions."""
         spec = self.specs[key].action_spec
         if (spec.continuous_size or spec.discrete_size) and _within(action, spec):
             if key not in self._writers:
@@ -93,5 +93,5 @@ _Actions = message_class("communicator_objects.UnityRLInputProto.ListAgentAction
 
 
 def _within(action: ActionTuple, spec: ActionSpec) -> bool:
-    """Whether each choice is one of its branch's: only then are all as long on the wire."""
+    """Whether all choices are valid; only then are the encoded rows equally long."""
     return bool(((action.discrete >= 0) & (action.discrete < spec.discrete_branches)).all())

@@ -1,4 +1,4 @@
-"""A game behind a communicator of a program's own."""
+"""Plays a game over a communicator that the calling program provides."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from palaestra.wire import encode
 from palaestra.wire.decode import GameMessage, decode
 
 EXIT_SECONDS = 60.0
-"""Seconds that a game which was told to end has for it."""
+"""Seconds that a game has to exit after it was told to quit."""
 
 
 class CommunicatorBackend:
-    """Starts the build, if there is one, and introduces itself to the game through the communicator, which it closes in the end.
+    """Starts the build, if there is one, and connects to the game through the communicator, which `close` closes.
 
-    Raises UnityEnvironmentException, and whatever the communicator raises.
+    Raises UnityEnvironmentException, and any error of the communicator.
     """
 
     def __init__(self, communicator: Communicator, file_name: str | None, args: Sequence[str], seed: int, areas: int) -> None:
-        """`args`: of the build."""
+        """Starts the build with `args` and connects."""
         self._communicator, self._behaviors = communicator, Behaviors()
         self.specs = self._behaviors.specs
         self._process: subprocess.Popen[bytes] | None = None
@@ -45,15 +45,15 @@ class CommunicatorBackend:
         self.capabilities = incoming.hello.capabilities
 
     def reset(self, side_channel: bytes) -> StepResult:
-        """Begins all episodes anew."""
+        """Begins new episodes for all agents."""
         return self._exchange(encode.reset(side_channel))
 
     def step(self, actions: Mapping[str, ActionTuple], side_channel: bytes) -> StepResult:
-        """Sends the actions of those that asked, by behavior key."""
+        """Sends actions by behavior key and returns the next steps."""
         return self._exchange(encode.step({key: self._behaviors.write(key, action) for key, action in actions.items()}, side_channel))
 
     def close(self, grace: float = EXIT_SECONDS) -> None:
-        """Closes the communicator, and ends the process where it does not end by itself."""
+        """Closes the communicator and kills the process if it does not exit within `grace` seconds."""
         self._communicator.close()
         process, self._process = self._process, None
         if process is None:
@@ -67,24 +67,24 @@ class CommunicatorBackend:
     def _exchange(self, raw: bytes) -> StepResult:
         output = self._communicator.exchange(_input(raw), self._poll)
         if output is None:
-            raise UnityCommunicatorStoppedException("the game said goodbye to its communicator")
+            raise UnityCommunicatorStoppedException("the game ended its communication with the communicator")
         incoming = _incoming(output)
         return StepResult(self._behaviors.read(incoming), incoming.side_channel)
 
     def _poll(self) -> None:
-        """Raises UnityEnvironmentException where the process has exited."""
+        """Raises UnityEnvironmentException if the process has exited."""
         code = None if self._process is None else self._process.poll()
         if code is not None:
             raise UnityEnvironmentException(f"the game exited (return code {code})")
 
 
 def _input(raw: bytes) -> Any:
-    """The UnityInputProto of a whole message."""
+    """Returns the UnityInputProto of an encoded message."""
     return UnityMessageProto.FromString(raw).unity_input
 
 
 def _incoming(output: Any) -> GameMessage:
-    """From a UnityOutputProto of ours, or of another package with the same messages."""
+    """Decodes a UnityOutputProto, of this package or of another with the same messages."""
     message = UnityMessageProto()
     message.header.status = encode.OK
     message.unity_output.ParseFromString(output.SerializeToString())

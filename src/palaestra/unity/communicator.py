@@ -1,4 +1,4 @@
-"""What carries messages between this process and a game, for programs that bring a way of their own."""
+"""Contract of communicators, which carry messages between this process and a game."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ UnityInputProto = message_class("communicator_objects.UnityInputProto")
 UnityOutputProto = message_class("communicator_objects.UnityOutputProto")
 
 PollCallback: TypeAlias = Callable[[], None]
-"""Called while a communicator waits; raises where there is nothing to wait for any more."""
+"""Called while a communicator waits; raises to stop waiting."""
 
 
 class Communicator:
-    """The contract, which does nothing by itself. A UnityEnvironment uses the one that its `_get_communicator` gives.
+    """Base class that does nothing. A UnityEnvironment uses the communicator that its `_get_communicator` returns.
 
     Messages are UnityInputProto to the game and UnityOutputProto from it.
     """
 
     def __init__(self, worker_id: int = 0, base_port: int = 5005) -> None:
-        """The port is `base_port` + `worker_id`."""
+        """Takes the port as `base_port` + `worker_id`."""
 
     def initialize(self, inputs: Any, poll_callback: PollCallback | None = None) -> Any:
-        """Waits for what the game says of itself, answers with `inputs`, and returns what it said."""
+        """Waits for the game's first message, answers with `inputs`, and returns the message."""
 
     def exchange(self, inputs: Any, poll_callback: PollCallback | None = None) -> Any:
-        """Sends a command and returns what the game says next; None: it said goodbye."""
+        """Sends a command and returns the game's next message; None: the game quit."""
 
     def close(self) -> None:
-        """Tells the game to end, and closes the connection."""
+        """Tells the game to quit and closes the connection."""

@@ -1,4 +1,4 @@
-"""Finds and starts builds, for programs that do it themselves."""
+"""Functions that find and start builds."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from palaestra.unity.logging_util import get_logger
 
 
 def get_platform() -> str:
-    """Of the operating system: linux, darwin or win32."""
+    """Returns the operating system: linux, darwin or win32."""
     return sys.platform
 
 
 def validate_environment_path(env_path: str) -> str | None:
-    """The file to start for a build's name, with or without its suffix, or its folder; None: there is none."""
+    """Returns the file to start for a build's name, with or without its suffix, or for its folder; None if there is none."""
     found = executable.find(env_path, get_platform())
     return None if found is None else str(found)
 
 
 def launch_executable(file_name: str, args: list[str]) -> subprocess.Popen[bytes]:
-    """Starts a build in a session of its own; what it prints is shown where this module's logger is at DEBUG.
+    """Starts a build in its own session; its output is shown if this module's logger is at DEBUG.
 
-    Raises UnityEnvironmentException where there is no such build, or it cannot be run.
+    Raises UnityEnvironmentException if there is no such build, or it cannot be run.
     """
     launched = validate_environment_path(file_name)
     if launched is None:

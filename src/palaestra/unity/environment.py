@@ -1,4 +1,4 @@
-"""Environments behind the API of ML-Agents: a Unity build, the Editor, or any environment of Palaestra's."""
+"""Environments with the API of ML-Agents: a Unity build, the Editor, or any environment of Palaestra."""
 
 from __future__ import annotations
 
@@ -37,32 +37,32 @@ from palaestra.unity.timers import hierarchical_timer, timed
 from palaestra.wire.encode import COMMUNICATION
 
 IN_PROCESS = ("builtin", "gymnasium", "python")
-"""What names before a colon stand for environments that need no game."""
+"""Prefixes before a colon that name environments without a game process."""
 
 
 class EnvBackend(Protocol):
-    """Whatever is behind a UnityEnvironment."""
+    """Implementation behind a UnityEnvironment: a game or an environment in this process."""
 
     specs: dict[str, BehaviorSpec]
     capabilities: Any
 
     def reset(self, side_channel: bytes) -> StepResult:
-        """Begins all episodes anew."""
+        """Begins new episodes for all agents."""
         ...
 
     def step(self, actions: Mapping[str, ActionTuple], side_channel: bytes) -> StepResult:
-        """Goes on to the next time that agents ask or end."""
+        """Continues to the next decision requests or ends of episodes."""
         ...
 
     def close(self) -> None:
-        """Frees what it holds."""
+        """Releases the game or environment."""
         ...
 
 
 class UnityEnvironment(BaseEnv):
-    """`file_name`: a Unity build; None: the Editor; else what `--env` takes, such as 'builtin:3DBall' or 'gymnasium:CartPole-v1'.
+    """Environment of a Unity build, of the Editor (`file_name` None), or of any `--env` name, such as 'builtin:3DBall'.
 
-    An environment that is no game runs in this process: it has no use for ports, times to wait, graphics and log folders.
+    Environments other than games run in this process and ignore ports, timeouts, graphics options and log folders.
     """
 
     API_VERSION = COMMUNICATION
@@ -83,12 +83,12 @@ class UnityEnvironment(BaseEnv):
         log_folder: str | None = None,
         num_areas: int = 1,
     ) -> None:
-        """Starts the game with `additional_args`, waits for it on the port `base_port` + `worker_id`, and tells it `seed` and `num_areas`.
+        """Starts the game with `additional_args`, waits for it on port `base_port` + `worker_id`, and sends `seed` and `num_areas`.
 
         Raises:
-            UnityEnvironmentException: there is no such game, it did not start, or speaks another protocol.
+            UnityEnvironmentException: the game does not exist, did not start, or has another protocol version.
             UnityWorkerInUseException: the port is taken.
-            UnityTimeOutException: the game said nothing for `timeout_wait` seconds.
+            UnityTimeOutException: the game sent nothing for `timeout_wait` seconds.
         """
         self._loaded = False
         self._steps: dict[BehaviorName, tuple[DecisionSteps, TerminalSteps]] = {}
@@ -125,24 +125,26 @@ class UnityEnvironment(BaseEnv):
             options = replace(options, executable=None if file_name is None else _build(file_name))
             self._backend = UnityGame(options, worker_id, first_port + worker_id, seed)
         self.academy_capabilities: Any = self._backend.capabilities
-        """What the game can do, a UnityRLCapabilitiesProto."""
+        """Capabilities of the game, a UnityRLCapabilitiesProto."""
         self._loaded = True
         atexit.register(self.close)
 
     def reset(self) -> None:
-        """Begins all episodes anew. Raises as `step` does."""
+        """Begins new episodes for all agents. Raises as `step` does."""
         self._check_loaded()
         self._begun = True
         self._store(self._backend.reset(self._side_channel()))
 
     @timed
     def step(self) -> None:
-        """Sends the actions, zeros where none were set, and waits for the next time that agents ask or end; the first call is a `reset`.
+        """Sends the actions, zeros where none were set, and waits for the next decision requests or ends of episodes.
+
+        The first call is a `reset`.
 
         Raises:
             UnityEnvironmentException: the game exited, or the environment is closed.
-            UnityCommunicatorStoppedException: the game said goodbye.
-            UnityTimeOutException: the game said nothing for `timeout_wait` seconds.
+            UnityCommunicatorStoppedException: the game quit.
+            UnityTimeOutException: the game sent nothing for `timeout_wait` seconds.
         """
         if not self._begun:
             self.reset()
@@ -157,7 +159,7 @@ class UnityEnvironment(BaseEnv):
         self._store(result)
 
     def close(self) -> None:
-        """Ends the game. Raises UnityEnvironmentException where it has ended already."""
+        """Closes the environment. Raises UnityEnvironmentException if it is closed."""
         self._check_loaded()
         self._loaded = False
         atexit.unregister(self.close)
@@ -165,22 +167,22 @@ class UnityEnvironment(BaseEnv):
 
     @property
     def behavior_specs(self) -> Mapping[BehaviorName, BehaviorSpec]:
-        """All behaviors so far, by key such as 'Ball?team=0'; none before the first `reset`."""
+        """Specs of the behaviors known so far, by key such as 'Ball?team=0'; empty before the first `reset`."""
         return BehaviorMapping(self._backend.specs)
 
     def get_steps(self, behavior_name: BehaviorName) -> tuple[DecisionSteps, TerminalSteps]:
-        """Who asks, and whose episode ended; an agent may do both. Raises UnityActionException for an unknown behavior."""
+        """Returns decision requests and ends of episodes; an agent may be in both. Raises UnityActionException for an unknown behavior."""
         self._check_known(behavior_name)
         return self._steps[behavior_name]
 
     def set_actions(self, behavior_name: BehaviorName, action: ActionTuple) -> None:
-        """For all agents that ask, in the order of their DecisionSteps. Raises UnityActionException."""
+        """Sets the actions of a behavior's agents, in the order of its DecisionSteps. Raises UnityActionException."""
         self._check_known(behavior_name)
         if behavior_name in self._steps:
             self._actions[behavior_name] = self._checked(behavior_name, action, len(self._steps[behavior_name][0]))
 
     def set_action_for_agent(self, behavior_name: BehaviorName, agent_id: AgentId, action: ActionTuple) -> None:
-        """One agent's, of one row. Raises UnityActionException, and IndexError for an agent that does not ask."""
+        """Sets the action of one agent. Raises UnityActionException, and IndexError for an agent without a decision request."""
         self._check_known(behavior_name)
         if behavior_name not in self._steps:
             return
@@ -219,12 +221,12 @@ class UnityEnvironment(BaseEnv):
 
     @staticmethod
     def _get_communicator(worker_id: int, base_port: int, timeout_wait: int) -> Communicator | None:
-        """What a subclass gives to have messages carried in a way of its own; None: by Palaestra's own server."""
+        """Returns a communicator, for subclasses to override; None: Palaestra's server is used."""
         return None
 
 
 def _in_process(name: str) -> bool:
-    """Names and paths without a prefix mean builds first."""
+    """Whether a name means an environment in this process; names and paths of builds come first."""
     if name.partition(":")[0] in IN_PROCESS:
         return True
     return not executable.looks_like_build(name) and executable.find(name) is None

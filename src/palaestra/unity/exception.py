@@ -1,4 +1,4 @@
-"""What this package raises: each under the original's name, and in Palaestra's own tree of errors."""
+"""Exceptions of this package, with the original's names and Palaestra's base classes."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from palaestra.core.errors import EnvError, GameGone, PalaestraError, PolicyErro
 
 
 class UnityException(PalaestraError):
-    """Root of all that concerns an environment."""
+    """Base class of the exceptions of this package."""
 
 
 class UnityEnvironmentException(UnityException, EnvError):
-    """A game did not start, exited, cannot be talked to, or is used after `close`."""
+    """A game did not start, exited, has another protocol version, or is used after `close`."""
 
 
 class UnityCommunicationException(UnityException, EnvError):
-    """A message came on a side channel that only sends."""
+    """A side channel that only sends received a message."""
 
 
 class UnityCommunicatorStoppedException(UnityException, GameGone):
-    """The game said goodbye."""
+    """The game quit."""
 
 
 class UnityObservationException(UnityException, ProtocolError):
-    """An observation is not what its behavior announced."""
+    """An observation does not fit the spec of its behavior."""
 
 
 class UnityNotFiniteException(UnityException, EnvError, RuntimeError):
@@ -34,11 +34,11 @@ class UnityActionException(UnityException, EnvError):
 
 
 class UnityTimeOutException(UnityException, GameGone):
-    """The game said nothing for `timeout_wait` seconds."""
+    """The game sent nothing for `timeout_wait` seconds."""
 
 
 class UnitySideChannelException(UnityException, EnvError):
-    """A side channel was given what it cannot send."""
+    """A side channel cannot send a value."""
 
 
 class UnityWorkerInUseException(UnityException, EnvError):
@@ -52,4 +52,4 @@ class UnityWorkerInUseException(UnityException, EnvError):
 
 
 class UnityPolicyException(UnityException, PolicyError):
-    """A policy of a kind that cannot be used."""
+    """A policy cannot be used."""

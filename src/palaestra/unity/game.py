@@ -1,4 +1,4 @@
-"""The conversation with one Unity game, a message at a time: each method blocks until the game has said the next thing."""
+"""Connection with one Unity game: each method blocks until the game's next message."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ from palaestra.wire.decode import GameMessage, decode
 from palaestra.wire.server import Call, HungUp, Inbox, Server
 
 CHECK_INTERVAL = 0.25
-"""Seconds between two looks at the game's process, while nothing comes."""
+"""Seconds between checks of the game's process while waiting for a message."""
 EXIT_SECONDS = 2.0
-"""Seconds that a game has to exit once its connection broke, or to come to the end of its tick so that it can be told to end."""
+"""Seconds that a game has to exit after its connection broke, or to finish its tick so that it can be told to quit."""
 
 
 class UnityGame:
-    """Listens on a port of this machine, starts the build, if there is one, and waits until the game asks for its first command.
+    """Listens on a port of this machine, starts the build, if there is one, and waits for the game's request for a command.
 
     Raises UnityWorkerInUseException, UnityTimeOutException and UnityEnvironmentException.
     """
 
     def __init__(self, options: UnityOptions, worker_id: int, port: int, seed: int) -> None:
-        """`options`: of one copy; its `executable` is the file to start."""
+        """Takes the options of one copy; their `executable` is the file to start."""
         self._behaviors = Behaviors()
         self.specs = self._behaviors.specs
         self._options, self._worker_id, self._port = options, worker_id, port
@@ -65,16 +65,16 @@ class UnityGame:
             raise
 
     def reset(self, side_channel: bytes) -> StepResult:
-        """Begins all episodes anew."""
+        """Begins new episodes for all agents."""
         self._phase = Phase.RESET
         return self._exchange(encode.reset(side_channel))
 
     def step(self, actions: Mapping[str, ActionTuple], side_channel: bytes) -> StepResult:
-        """Sends the actions of those that asked, by behavior key."""
+        """Sends actions by behavior key and returns the next steps."""
         return self._exchange(encode.step({key: self._behaviors.write(key, action) for key, action in actions.items()}, side_channel))
 
     def close(self, grace: float | None = None) -> None:
-        """Says goodbye, waits `grace` seconds or as long as for an answer for the process to end, and ends it."""
+        """Tells the game to quit, waits `grace` seconds (default: the timeout) for the process to exit, and kills it."""
         try:
             if grace is None:
                 grace = self._options.wait_for() if self._has_request() else EXIT_SECONDS
@@ -92,7 +92,7 @@ class UnityGame:
                 shutil.rmtree(self._temporary, ignore_errors=True)
 
     def _has_request(self) -> bool:
-        """Whether a request waits for an answer, or comes within a moment: only then can the game be told to end."""
+        """Whether a request waits for an answer, or comes soon; only then can the game be told to quit."""
         gone = self._phase is Phase.DOWN or (self._process is not None and self._process.code() is not None)
         if self._call is None and not gone:
             with suppress(Empty):
@@ -117,7 +117,7 @@ class UnityGame:
             raise UnityEnvironmentException(str(error)) from error
 
     def _greet(self, seed: int) -> Any:
-        """The game's capabilities."""
+        """Completes the handshake and returns the game's capabilities."""
         incoming = self._receive()
         if incoming.hello is None:
             raise UnityEnvironmentException("the first message does not introduce a game: it goes on with another trainer, or is no game")
@@ -146,7 +146,7 @@ class UnityGame:
             self._raise_disconnected()
 
     def _receive(self) -> GameMessage:
-        """The next message. Its call is left to be answered."""
+        """Waits for the next message and keeps its call, to be answered later."""
         timeout_wait = self._options.wait_for()
         deadline = time.monotonic() + timeout_wait
         while True:
@@ -173,7 +173,7 @@ class UnityGame:
                 self._phase = Phase.DOWN
                 raise UnityCommunicatorStoppedException("the game quit by itself (Application.Quit, its window or play mode was closed)")
             if self._phase is not Phase.STARTING and incoming.hello is not None and incoming.hello.communication_version:
-                item.answer(None)  # a stranger, or another game that was started on this port
+                item.answer(None)  # another program, or another game that was started on this port
                 continue
             self._call = item
             if incoming.infos:
@@ -183,12 +183,12 @@ class UnityGame:
     # Endings
 
     def _check_process(self) -> None:
-        """Raises UnityEnvironmentException where the process has exited."""
+        """Raises UnityEnvironmentException if the process has exited."""
         if self._process is not None and (code := self._process.code()) is not None:
             raise UnityEnvironmentException(f"the game {self._process.describe_exit()} (return code {code}){self._tail()}")
 
     def _raise_disconnected(self) -> None:
-        """Raises for a connection that went while the game waited for us."""
+        """Raises the error for a connection that broke while the game waited for an answer."""
         until = time.monotonic() + EXIT_SECONDS
         while self._process is not None and time.monotonic() < until:
             self._check_process()

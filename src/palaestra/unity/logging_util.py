@@ -1,4 +1,4 @@
-"""Loggers whose level is set in one place."""
+"""Loggers with a common level."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _loggers: dict[str, logging.Logger] = {}
 
 
 def get_logger(name: str) -> logging.Logger:
-    """A logger that `set_log_level` also sets."""
+    """Returns a logger whose level `set_log_level` sets."""
     logger = logging.getLogger(name)
     if _ROOT.level and not _is_ours(name):
         logger.setLevel(_ROOT.level)
@@ -22,7 +22,7 @@ def get_logger(name: str) -> logging.Logger:
 
 
 def set_log_level(log_level: int) -> None:
-    """Sets all loggers of `get_logger`, and writes what this package logs to stderr; with file and line from DEBUG on."""
+    """Sets the level of all loggers of `get_logger`, and logs this package to stderr; at DEBUG with file and line."""
     if not _ROOT.handlers:
         _ROOT.addHandler(logging.StreamHandler())
     for handler in _ROOT.handlers:
@@ -34,5 +34,5 @@ def set_log_level(log_level: int) -> None:
 
 
 def _is_ours(name: str) -> bool:
-    """Takes its level from the package's own."""
+    """Whether a logger belongs to this package, whose root logger sets its level."""
     return name == _ROOT.name or name.startswith(f"{_ROOT.name}.")

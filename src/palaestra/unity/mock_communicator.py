@@ -1,4 +1,4 @@
-"""A game that is none, for tests of programs: it answers at once, always with the same."""
+"""Communicator for tests that imitates a game; it answers at once, always with the same data."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from palaestra.wire.encode import COMMUNICATION
 from palaestra.wire.messages import message_class
 
 ENDED = 2
-"""The agent whose episode ends at every message."""
+"""Index of the agent whose episode ends at every message."""
 IMAGE = (3, 30, 40)
 NONE, PNG = 0, 1  # of CompressionTypeProto
 
@@ -21,7 +21,7 @@ _Agent = message_class("communicator_objects.AgentInfoProto")
 
 
 class MockCommunicator(Communicator):
-    """Agents that see 1, 2, 3 ... and black images, and earn 1; the third one's episode ends at every message."""
+    """Imitates agents that observe 1, 2, 3 ... and black images, with reward 1; the third one's episode ends at every message."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class MockCommunicator(Communicator):
         brain_name: str = "RealFakeBrain",
         vec_obs_size: int = 3,
     ) -> None:
-        """Two branches of 3 and 2 choices, or two continuous numbers; `visual_inputs` images, and a vector of `vec_obs_size` numbers."""
+        """Takes two branches of 3 and 2 choices or two continuous actions, `visual_inputs` images, a vector of `vec_obs_size` numbers."""
         super().__init__()
         self.is_discrete, self.visual_inputs, self.num_agents = discrete_action, visual_inputs, num_agents
         self.brain_name, self.vec_obs_size = brain_name, vec_obs_size
@@ -39,7 +39,7 @@ class MockCommunicator(Communicator):
         self.has_been_closed = False
 
     def initialize(self, inputs: Any, poll_callback: PollCallback | None = None) -> Any:
-        """The behavior, and its agents."""
+        """Returns a first message with the behavior and its agents."""
         output = self._output()
         hello = output.rl_initialization_output
         hello.name, hello.communication_version, hello.package_version = "RealFakeAcademy", COMMUNICATION, "mock_package_version"
@@ -52,12 +52,12 @@ class MockCommunicator(Communicator):
         return output
 
     def exchange(self, inputs: Any, poll_callback: PollCallback | None = None) -> Any:
-        """The same agents again."""
+        """Returns the same agents again."""
         self.steps += 1
         return self._output()
 
     def close(self) -> None:
-        """Notes it."""
+        """Sets `has_been_closed`."""
         self.has_been_closed = True
 
     def _output(self) -> Any:
@@ -75,7 +75,7 @@ class MockCommunicator(Communicator):
 
 
 def _black() -> bytes:
-    """An image, as a PNG."""
+    """Returns a black image as a PNG."""
     file = io.BytesIO()
     Image.new("RGB", (IMAGE[2], IMAGE[1])).save(file, "PNG")
     return file.getvalue()

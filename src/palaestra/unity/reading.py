@@ -1,4 +1,4 @@
-"""Agents of one behavior key, as a game sends them, to steps."""
+"""Decodes agents of one behavior key to steps."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ _IMAGE = (DimensionProperty.NONE, DimensionProperty.TRANSLATIONAL_EQUIVARIANCE, 
 
 
 class _Column(Protocol):
-    """Reads one observation of all agents."""
+    """Decoder of one observation of all agents."""
 
     def read(self, blobs: Sequence[bytes], agents: NDArray[np.int64]) -> NDArray[np.float32]:
-        """(N, *shape)."""
+        """Returns the observation, (N, *shape)."""
         ...
 
 
 class TensorReader:
-    """`infos` are the first agents that came of the behavior: they say what its observations are.
+    """Decodes the agents of a behavior; the spec of its observations comes from its first agents, `infos`.
 
-    `package_major` is that of Unity's package, which says how images lie where they do not.
-    Raises UnityObservationException, and UnityNotFiniteException for a number that is none; so does `read`.
+    `package_major`, the major version of Unity's package, decides the layout of images that do not declare theirs.
+    Raises UnityObservationException, and UnityNotFiniteException for NaN and infinity; so does `read`.
     """
 
     def __init__(self, key: str, action: ActionSpec, infos: AgentInfos, package_major: int | None = None) -> None:
@@ -49,7 +49,7 @@ class TensorReader:
         self.spec = BehaviorSpec([spec for _, spec in made], action)
 
     def read(self, infos: AgentInfos) -> tuple[DecisionSteps, TerminalSteps]:
-        """Those that ask, and those that ended, each in the order of the message."""
+        """Returns decision requests and ends of episodes, each in the order of the message."""
         if len(infos.obs) != len(self._columns):
             raise UnityObservationException(
                 f"behavior '{self._key}', agent {infos.id[0]}: {len(infos.obs)} observations came; expected {len(self._columns)}"
@@ -81,7 +81,7 @@ class TensorReader:
         return decisions, terminals
 
     def _masks(self, infos: AgentInfos) -> list[NDArray[np.bool_]] | None:
-        """A branch each, (N, choices) of those that ask. A mask of a wrong length forbids nothing."""
+        """Returns the masks of decision requests, (N, choices) for each branch. A mask of a wrong length forbids nothing."""
         branches = self.spec.action_spec.discrete_branches
         written = [mask for mask, done in zip(infos.mask, infos.done.tolist(), strict=True) if not done]
         if not branches or not written:
@@ -94,7 +94,7 @@ class TensorReader:
 
 
 def action_spec(brain: Any) -> ActionSpec:
-    """Of a BrainParametersProto, also of the kind that games of old send."""
+    """Returns the action space of a BrainParametersProto, including the deprecated fields of old games."""
     spec, legacy = brain.action_spec, tuple(brain.vector_action_size_deprecated)
     if spec.num_continuous_actions or spec.num_discrete_actions:
         return ActionSpec(spec.num_continuous_actions, tuple(spec.discrete_branch_sizes))
@@ -122,13 +122,13 @@ def _column(key: str, index: int, agent: int, first: bytes, package_major: int |
 
 
 class _Numbers:
-    """An observation that is neither a vector, an image nor a list: as many numbers as its shape has."""
+    """Decoder of an observation that is neither a vector, an image nor a list of entities."""
 
     def __init__(self, key: str, index: int, shape: tuple[int, ...]) -> None:
         self._key, self._index, self._shape = key, index, shape
 
     def read(self, blobs: Sequence[bytes], agents: NDArray[np.int64]) -> NDArray[np.float32]:
-        """(N, *shape). Raises ProtocolError, NotFinite."""
+        """Returns the observation, (N, *shape). Raises ProtocolError and NotFinite."""
         rows = []
         for blob, agent in zip(blobs, agents.tolist(), strict=True):
             sent = Observation.FromString(blob)

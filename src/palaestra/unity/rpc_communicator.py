@@ -1,4 +1,4 @@
-"""gRPC, as Unity games speak it: this process is the server, the game its client."""
+"""Communicator over gRPC: this process is the server, the game its client."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from palaestra.wire.messages import EXCHANGE
 from palaestra.wire.server import LOOPBACK, DaemonThreads, bracketed, find_port, has_ipv6
 
 MAX_CALLS = 10
-"""At once, as a game that restarts may leave some open."""
+"""Most calls at the same time; a game that restarts may leave some open."""
 POLLS_PER_WAIT = 10
-"""Times that a wait is interrupted for `poll_callback`."""
+"""Times that `poll_callback` is called in a wait."""
 
 
 class GameConnection:
-    """One end of a conversation between two threads."""
+    """One end of a connection between two threads."""
 
     def __init__(self, received: SimpleQueue[Any], sent: SimpleQueue[Any]) -> None:
         self._received, self._sent = received, sent
         self._next: list[Any] = []
 
     def send(self, message: Any) -> None:
-        """Hands it to the other end."""
+        """Sends a message to the other end."""
         self._sent.put(message)
 
     def recv(self) -> Any:
-        """What the other end sent next; waits for it."""
+        """Waits for the next message of the other end and returns it."""
         return self._next.pop() if self._next else self._received.get()
 
     def poll(self, timeout: float = 0.0) -> bool:
-        """Whether there is something to receive, after that many seconds at most."""
+        """Whether there is a message to receive; waits for one up to `timeout` seconds."""
         if not self._next:
             try:
                 self._next.append(self._received.get(timeout=timeout) if timeout > 0 else self._received.get_nowait())
@@ -45,32 +45,32 @@ class GameConnection:
         return True
 
     def close(self) -> None:
-        """Nothing more is sent."""
+        """Does nothing; exists for compatibility."""
 
 
 class UnityToExternalServicerImplementation:
-    """Answers a game's calls with what `parent_conn` sends; `child_conn` is the server's end."""
+    """Service that answers a game's calls with the messages sent on `parent_conn`; `child_conn` is the server's end."""
 
     def __init__(self) -> None:
         here, there = SimpleQueue[Any](), SimpleQueue[Any]()
         self.parent_conn, self.child_conn = GameConnection(here, there), GameConnection(there, here)
 
     def Initialize(self, request: Any, context: Any) -> Any:  # noqa: N802 - the service's name
-        """The answer to the first message."""
+        """Answers the first message."""
         self.child_conn.send(request)
         return self.child_conn.recv()
 
     def Exchange(self, request: Any, context: Any) -> Any:  # noqa: N802 - the service's name
-        """The answer to any message."""
+        """Answers any message."""
         self.child_conn.send(request)
         return self.child_conn.recv()
 
 
 class RpcCommunicator(Communicator):
-    """Listens on loopback from its construction on. Raises UnityWorkerInUseException where the port is taken."""
+    """Communicator that listens on loopback from its construction. Raises UnityWorkerInUseException if the port is taken."""
 
     def __init__(self, worker_id: int = 0, base_port: int = 5005, timeout_wait: float = 30) -> None:
-        """`timeout_wait`: seconds that a game has for each answer."""
+        """Starts to listen. `timeout_wait`: seconds that a game has for each answer."""
         super().__init__(worker_id, base_port)
         self.port, self.worker_id, self.timeout_wait = base_port + worker_id, worker_id, timeout_wait
         self.server: grpc.Server | None = None
@@ -80,7 +80,7 @@ class RpcCommunicator(Communicator):
         self.create_server()
 
     def create_server(self) -> None:
-        """Begins to listen."""
+        """Starts the server. Raises UnityWorkerInUseException if the port is taken."""
         self.check_port(self.port)
         self.unity_to_external = UnityToExternalServicerImplementation()
         self._threads = DaemonThreads(MAX_CALLS, f"communicator-{self.worker_id}")
@@ -98,12 +98,12 @@ class RpcCommunicator(Communicator):
         self.is_open = True
 
     def check_port(self, port: int) -> None:
-        """Raises UnityWorkerInUseException where it is taken."""
+        """Raises UnityWorkerInUseException if the port is taken."""
         if find_port(LOOPBACK, port) is None:
             raise UnityWorkerInUseException(self.worker_id)
 
     def poll_for_timeout(self, poll_callback: PollCallback | None = None) -> None:
-        """Waits until the game has said something; calls `poll_callback` in between. Raises UnityTimeOutException."""
+        """Waits for a message of the game, calling `poll_callback` in between. Raises UnityTimeOutException."""
         deadline = time.monotonic() + self.timeout_wait
         while True:
             left = deadline - time.monotonic()
@@ -118,7 +118,7 @@ class RpcCommunicator(Communicator):
                 )
 
     def initialize(self, inputs: Any, poll_callback: PollCallback | None = None) -> Any:
-        """What the game says of itself; its second message, which says nothing, is waited for too."""
+        """Exchanges first messages with the game and returns the game's; also waits for its second, empty message."""
         self.poll_for_timeout(poll_callback)
         introduced = self.unity_to_external.parent_conn.recv().unity_output
         self.unity_to_external.parent_conn.send(_message(inputs))
@@ -127,14 +127,14 @@ class RpcCommunicator(Communicator):
         return introduced
 
     def exchange(self, inputs: Any, poll_callback: PollCallback | None = None) -> Any:
-        """Sends a command and returns what the game says next; None: it said goodbye."""
+        """Sends a command and returns the game's next message; None: the game quit."""
         self.unity_to_external.parent_conn.send(_message(inputs))
         self.poll_for_timeout(poll_callback)
         output = self.unity_to_external.parent_conn.recv()
         return output.unity_output if output.header.status == OK else None
 
     def close(self) -> None:
-        """Tells the game to end, and frees the port. May be called again."""
+        """Tells the game to quit and frees the port. May be called again."""
         if not self.is_open:
             return
         self.is_open = False
@@ -162,7 +162,7 @@ def _message(inputs: Any) -> Any:
 
 
 class _Service(grpc.GenericRpcHandler):
-    """The protocol's two methods, of which games call one."""
+    """gRPC handler of the protocol's two methods; games call only Exchange."""
 
     def __init__(self, servicer: UnityToExternalServicerImplementation) -> None:
         def handler(method: Any) -> grpc.RpcMethodHandler:
@@ -172,5 +172,5 @@ class _Service(grpc.GenericRpcHandler):
         self._methods = {EXCHANGE: exchange, EXCHANGE.replace("/Exchange", "/Initialize"): handler(servicer.Initialize)}
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler | None:
-        """None for any other method."""
+        """Returns the handler of a method; None for any other method."""
         return self._methods.get(str(handler_call_details.method))

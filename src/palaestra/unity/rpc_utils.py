@@ -1,4 +1,4 @@
-"""From the wire's messages to specs and steps, for code that has such messages in its hands."""
+"""Functions that convert protocol messages to specs and steps."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ PNG_HEADER = SIGNATURE
 
 
 def behavior_spec_from_proto(brain_param_proto: Any, agent_info: Any) -> BehaviorSpec:
-    """Of a BrainParametersProto and one of its agents' AgentInfoProto. Raises UnityObservationException."""
+    """Returns the spec of a BrainParametersProto and the AgentInfoProto of one agent. Raises UnityObservationException."""
     return TensorReader(brain_param_proto.brain_name, action_spec(brain_param_proto), _infos([agent_info])).spec
 
 
 def steps_from_proto(agent_info_list: Collection[Any], behavior_spec: BehaviorSpec) -> tuple[DecisionSteps, TerminalSteps]:
-    """Of AgentInfoProtos. Raises UnityObservationException where they are not of that spec, UnityNotFiniteException."""
+    """Converts AgentInfoProtos to steps. Raises UnityObservationException if they do not fit the spec, and UnityNotFiniteException."""
     if not agent_info_list:
         return DecisionSteps.empty(behavior_spec), TerminalSteps.empty(behavior_spec)
     infos = _infos(agent_info_list)
@@ -40,7 +40,7 @@ def steps_from_proto(agent_info_list: Collection[Any], behavior_spec: BehaviorSp
 
 
 def process_pixels(image_bytes: bytes, expected_channels: int, mappings: Sequence[int] | None = None) -> NDArray[np.float32]:
-    """PNGs, back to back, as (C, H, W) within 0..1. Raises UnityObservationException for what is no such image."""
+    """Decodes concatenated PNGs to (C, H, W) within 0..1. Raises UnityObservationException for invalid images."""
     picture = Picture(image_bytes, tuple(mappings or ()), "the image")
     try:
         return read_pictures([picture], (expected_channels, *picture_size(picture)))[0]

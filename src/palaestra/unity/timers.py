@@ -1,4 +1,4 @@
-"""Where time goes: a tree of named stretches, and gauges, for each thread its own."""
+"""Hierarchical timers and gauges, separate for each thread."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class TimerNode:
-    """A stretch: how often and how long, and the stretches within it."""
+    """Timer: its number of calls, its total time and its child timers."""
 
     __slots__ = ("children", "count", "is_parallel", "total")
 
@@ -26,11 +26,11 @@ class TimerNode:
         self.total, self.count, self.is_parallel = 0.0, 0, False  # seconds, times
 
     def get_child(self, name: str) -> TimerNode:
-        """The stretch of that name within this one."""
+        """Returns the child timer of a name, and adds it if it is new."""
         return self.children.setdefault(name, TimerNode())
 
     def add_time(self, elapsed: float) -> None:
-        """Once more, that many seconds."""
+        """Adds one call of `elapsed` seconds."""
         self.total += elapsed
         self.count += 1
 
@@ -45,7 +45,7 @@ class TimerNode:
 
 
 class GaugeNode:
-    """A number over time."""
+    """Gauge: the last, least and greatest of a series of values."""
 
     __slots__ = ("count", "max_value", "min_value", "value")
 
@@ -54,24 +54,24 @@ class GaugeNode:
         self.count = 1
 
     def update(self, new_value: float) -> None:
-        """One more value."""
+        """Adds a value."""
         self.min_value, self.max_value = min(self.min_value, new_value), max(self.max_value, new_value)
         self.value = new_value
         self.count += 1
 
     def merge(self, other: GaugeNode) -> None:
-        """Another gauge's values came after this one's."""
+        """Adds the values of another gauge, as later ones."""
         self.min_value, self.max_value = min(self.min_value, other.min_value), max(self.max_value, other.max_value)
         self.value = other.value
         self.count += other.count
 
     def as_dict(self) -> dict[str, float]:
-        """The last, the least and the greatest value, and how many there were."""
+        """Returns the last, least and greatest value, and the number of values."""
         return {"value": self.value, "min": self.min_value, "max": self.max_value, "count": self.count}
 
 
 class TimerStack:
-    """One tree with its gauges, and which stretches are open."""
+    """Tree of timers with its gauges, metadata and stack of running timers."""
 
     __slots__ = ("gauges", "metadata", "root", "stack", "start_time")
 
@@ -79,7 +79,7 @@ class TimerStack:
         self.reset()
 
     def reset(self) -> None:
-        """Forgets all times, gauges and metadata."""
+        """Clears all times, gauges and metadata."""
         self.root, self.start_time = TimerNode(), time.perf_counter()
         self.stack = [self.root]
         self.gauges: dict[str, GaugeNode] = {}
@@ -92,22 +92,22 @@ class TimerStack:
         }
 
     def push(self, name: str) -> TimerNode:
-        """Opens a stretch within the one that is open now."""
+        """Starts a child of the running timer."""
         node = self.stack[-1].get_child(name)
         self.stack.append(node)
         return node
 
     def pop(self) -> None:
-        """Goes back to the stretch around."""
+        """Returns to the parent of the running timer."""
         self.stack.pop()
 
     def get_root(self) -> TimerNode:
-        """The tree, its total brought up to now."""
+        """Returns the root timer, with its total up to now."""
         self.root.total, self.root.count = time.perf_counter() - self.start_time, 1
         return self.root
 
     def get_timing_tree(self, node: TimerNode | None = None) -> dict[str, Any]:
-        """As it stands in timers.json; with gauges and metadata for the whole tree."""
+        """Returns the tree as written to timers.json, with gauges and metadata at the root."""
         tree: dict[str, Any] = {}
         if node is None:
             node = self.get_root()
@@ -120,7 +120,7 @@ class TimerStack:
         return tree | {"self": own} | ({"children": children} if children else {})
 
     def set_gauge(self, name: str, value: float) -> None:
-        """One more value of a gauge. NaN, of which neither least nor greatest could be said, is passed over."""
+        """Adds a value to a gauge; ignores NaN, which has no order."""
         if value != value:
             return
         if name in self.gauges:
@@ -129,7 +129,7 @@ class TimerStack:
             self.gauges[name] = GaugeNode(value)
 
     def add_metadata(self, key: str, value: str) -> None:
-        """Something to know about these times."""
+        """Adds metadata about these times."""
         self.metadata[key] = value
 
 
@@ -144,13 +144,13 @@ def _own_stack() -> TimerStack:
 
 
 def get_timer_stack_for_thread(t: threading.Thread) -> TimerStack | None:
-    """None: that thread has timed nothing."""
+    """Returns the timers of a thread; None if it has none."""
     return _stacks.get(t)
 
 
 @contextmanager
 def hierarchical_timer(name: str, timer_stack: TimerStack | None = None) -> Iterator[TimerNode]:
-    """Times what stands in the block."""
+    """Times the block."""
     stack = timer_stack or _own_stack()
     node = stack.push(name)
     began = time.perf_counter()
@@ -162,7 +162,7 @@ def hierarchical_timer(name: str, timer_stack: TimerStack | None = None) -> Iter
 
 
 def timed(func: F) -> F:
-    """Times each call, under the function's qualified name."""
+    """Decorates a function to time each call, under its qualified name."""
 
     @functools.wraps(func)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -173,12 +173,12 @@ def timed(func: F) -> F:
 
 
 def set_gauge(name: str, value: float, timer_stack: TimerStack | None = None) -> None:
-    """One more value of a gauge."""
+    """Adds a value to a gauge."""
     (timer_stack or _own_stack()).set_gauge(name, value)
 
 
 def merge_gauges(gauges: Mapping[str, GaugeNode], timer_stack: TimerStack | None = None) -> None:
-    """Adds another thread's or process's gauges."""
+    """Merges the gauges of another thread or process."""
     mine = (timer_stack or _own_stack()).gauges
     for name, gauge in gauges.items():
         if name in mine:
@@ -188,20 +188,20 @@ def merge_gauges(gauges: Mapping[str, GaugeNode], timer_stack: TimerStack | None
 
 
 def add_metadata(key: str, value: str, timer_stack: TimerStack | None = None) -> None:
-    """Something to know about these times."""
+    """Adds metadata about these times."""
     (timer_stack or _own_stack()).add_metadata(key, value)
 
 
 def get_timer_tree(timer_stack: TimerStack | None = None) -> dict[str, Any]:
-    """As it stands in timers.json."""
+    """Returns the tree as written to timers.json."""
     return (timer_stack or _own_stack()).get_timing_tree()
 
 
 def get_timer_root(timer_stack: TimerStack | None = None) -> TimerNode:
-    """The tree itself."""
+    """Returns the root timer."""
     return (timer_stack or _own_stack()).get_root()
 
 
 def reset_timers(timer_stack: TimerStack | None = None) -> None:
-    """Begins anew."""
+    """Clears all times, gauges and metadata."""
     (timer_stack or _own_stack()).reset()

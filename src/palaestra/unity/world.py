@@ -1,4 +1,4 @@
-"""An environment of Palaestra's behind the API of ML-Agents: it runs in this process."""
+"""Runs an environment of Palaestra in this process, with the API of ML-Agents."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ _DIMENSIONS = {1: (_NONE,), 2: (_VARIABLE, _NONE), 3: (_NONE, _TE, _TE)}
 
 
 class InProcessBackend:
-    """Each team of a behavior is a behavior key, known once somebody of it was seen. Agents keep their ids from episode to episode."""
+    """Environment in this process. Each team of a behavior is a behavior key once one of its agents appeared; agents keep their ids."""
 
     def __init__(self, name: str, seed: int, areas: int, args: Sequence[str]) -> None:
-        """Raises UnityEnvironmentException where there is no such environment."""
+        """Makes the environment. Raises UnityEnvironmentException if it does not exist."""
         if args:
             raise UnityEnvironmentException(f"{name} is no Unity build, which alone takes additional_args; {list(args)} were given")
         try:
@@ -56,19 +56,19 @@ class InProcessBackend:
         self._agents = 0
 
     def reset(self, side_channel: bytes) -> StepResult:
-        """The first stream is the seed's own; those after it differ."""
+        """Begins new episodes: the first time with the seed, later with seeds drawn from it."""
         self._read_side_channel(side_channel)
         seed, self._seed = self._seed, int(self._random.integers(1 << 31))
         return self._play(lambda: self._env.reset(seed & 0x7FFFFFFF))
 
     def step(self, actions: Mapping[str, ActionTuple], side_channel: bytes) -> StepResult:
-        """Numbers beyond -1..1 are cut off there. Raises UnityActionException for a choice that its branch does not have."""
+        """Steps the environment; continuous actions are clipped to -1..1. Raises UnityActionException for an invalid choice."""
         self._read_side_channel(side_channel)
         env_actions = {name: agents.action(actions) for name, agents in self._agents_of.items()}
         return self._play(lambda: self._env.step(env_actions))
 
     def close(self) -> None:
-        """Frees what the environment holds."""
+        """Closes the environment."""
         self._env.close()
 
     def _play(self, tick: Callable[[], dict[str, TimeStep]]) -> StepResult:
@@ -94,7 +94,7 @@ class InProcessBackend:
     # Side channels
 
     def _read_side_channel(self, side_channel: bytes) -> None:
-        """Parameters of the environment; all else is for Unity's engine or a game's own code."""
+        """Reads environment parameters; other channels are for Unity's engine or a game's code."""
         for id, payload in unpack(side_channel):
             if id == PARAMETERS:
                 name, sampler = read_parameter(IncomingMessage(payload))
@@ -102,7 +102,7 @@ class InProcessBackend:
                 self._send_parameter(name)
 
     def _resample(self, step: TimeStep) -> None:
-        """Areas in which an episode ended draw anew from distributions, for the one after the next."""
+        """Samples parameters again in areas where an episode ended, for the episode after the next."""
         if varied := [name for name, sampler in self._samplers.items() if sampler.varies and name not in self._refused]:
             areas = torch.unique(step.area[step.terminated | step.truncated]).cpu().numpy()
             for name in varied if len(areas) else ():
@@ -118,7 +118,7 @@ class InProcessBackend:
             self._env.set_parameters({name: torch.from_numpy(self._values[name].copy()).to(self._env.device)})
         except EnvError as error:
             self._refused.add(name)
-            get_logger(__name__).warning(f"the environment passes over the parameter '{name}': {error}")
+            get_logger(__name__).warning(f"the environment ignores the parameter '{name}': {error}")
 
     def _measured(self) -> bytes:
         if not isinstance(self._env, Measures):
@@ -134,7 +134,7 @@ class InProcessBackend:
 
 
 class _BehaviorAgents:
-    """The agents of one behavior: their ids, and the rows of the table that they asked from."""
+    """Agents of one behavior: their ids and the slots that wait for actions."""
 
     def __init__(self, name: str, spec: specs.BehaviorSpec, device: torch.device, new_ids: Callable[[int], NDArray[np.int32]]) -> None:
         self.spec = BehaviorSpec(
@@ -152,7 +152,10 @@ class _BehaviorAgents:
         self._keys: set[str] = set()
 
     def read(self, step: TimeStep) -> dict[str, Steps]:
-        """By key, all teams that were ever seen. An end shows the last view, its own reward, and a decision beside it none."""
+        """Returns steps by key, for all teams that ever appeared.
+
+        An end has the final observation and the reward; a decision of the same agent has no reward.
+        """
         acting, ended = _array(step.acting), _array(step.terminated | step.truncated)
         if len(acting) > len(self._ids):
             self._ids = np.concatenate([self._ids, self._new_ids(len(acting) - len(self._ids))])
@@ -170,7 +173,7 @@ class _BehaviorAgents:
         return steps
 
     def action(self, actions: Mapping[str, ActionTuple]) -> Action:
-        """A row a slot; zeros where nobody asked."""
+        """Returns actions of all slots; zeros for slots that do not wait for one."""
         spec = self.spec.action_spec
         rows = spec.empty_action(len(self._ids))
         continuous, discrete = rows.continuous, rows.discrete.astype(np.int64)
@@ -189,21 +192,21 @@ class _BehaviorAgents:
 
 
 class _StepArrays:
-    """One table as arrays. `ended` and `ids` have a row a slot."""
+    """A TimeStep as arrays. `ended` and `ids` have one row for each slot."""
 
     def __init__(self, step: TimeStep, ended: NDArray[np.bool_], ids: NDArray[np.int32], branches: tuple[int, ...]) -> None:
         self._obs = [_array(column) for column in step.obs]
         self._reward, self._group_reward, self._ended, self._ids = _array(step.reward), _array(step.group_reward), ended, ids
         self._truncated = _array(step.truncated)
-        self._group = _array(step.group) + 1  # -1: on its own
+        self._group = _array(step.group) + 1  # 0: no group
         self._mask = None if step.action_mask is None else _array(step.action_mask)
         self._branches = branches
         slots = _array(step.ends.slots)
-        rows = ended[slots]  # on an accelerator there is one for every slot
+        rows = ended[slots]  # on an accelerator, final observations have rows for all slots
         self._end_slots, self._last = slots[rows], [_array(column)[rows] for column in step.ends.obs]
 
     def decisions(self, slots: NDArray[np.int64]) -> DecisionSteps:
-        """Of these slots."""
+        """Returns the decision requests of slots."""
         fresh = self._ended[slots]
         reward, group_reward = self._reward[slots], self._group_reward[slots]
         reward[fresh] = group_reward[fresh] = 0.0
@@ -211,7 +214,7 @@ class _StepArrays:
         return DecisionSteps(obs, reward, self._ids[slots], self._masks(slots), self._group[slots].tolist(), group_reward)
 
     def terminals(self, of_team: NDArray[np.bool_]) -> TerminalSteps:
-        """Of the ends in these slots."""
+        """Returns the ends of episodes in a team's slots, a mask (S,)."""
         rows = of_team[self._end_slots]
         slots = self._end_slots[rows]
         obs = [column[rows] for column in self._last]
@@ -233,18 +236,18 @@ _Data, _Kind = EnvironmentParametersChannel.EnvironmentDataTypes, EnvironmentPar
 
 
 class UnitySampler:
-    """Draws an area's values."""
+    """Sampler of a parameter's values for areas."""
 
     def __init__(self, draw: Callable[[int], NDArray], varies: bool) -> None:
         self._draw, self.varies = draw, varies
 
     def draw(self, count: int) -> NDArray[np.float32]:
-        """(count,)."""
+        """Draws values, (count,) float32."""
         return np.asarray(self._draw(count), np.float32)
 
 
 def read_parameter(message: IncomingMessage) -> tuple[str, UnitySampler]:
-    """A message of EnvironmentParametersChannel. Raises UnitySideChannelException for a kind that there is not."""
+    """Reads a message of EnvironmentParametersChannel. Raises UnitySideChannelException for an unknown kind."""
     name, data = message.read_string(), message.read_int32()
     if data == _Data.FLOAT:
         value = message.read_float32()
@@ -264,7 +267,7 @@ def read_parameter(message: IncomingMessage) -> tuple[str, UnitySampler]:
 
 
 def _multirange_sampler(ranges: NDArray, random: np.random.Generator) -> Callable[[int], NDArray]:
-    """Any number of several ranges, the wider the likelier."""
+    """Returns a function that samples uniformly over several ranges."""
     widths = ranges[:, 1] - ranges[:, 0]
 
     def draw(count: int) -> NDArray:

@@ -1,6 +1,6 @@
-"""Environments in other libraries' manners. `palaestra.unity.envs.<Id>.env()` makes a registered one as one of PettingZoo's.
+"""Wrappers with the APIs of Gym and PettingZoo. `palaestra.unity.envs.<Id>.env()` makes a registered environment for PettingZoo.
 
-A leading 3 is spelled out in ids: `palaestra.unity.envs.ThreeDBall`. Nothing is downloaded by an import.
+A leading 3 is spelled out in ids: `palaestra.unity.envs.ThreeDBall`. Imports download nothing.
 """
 
 from __future__ import annotations

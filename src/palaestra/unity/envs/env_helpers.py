@@ -1,4 +1,4 @@
-"""Agents by a text that names their behavior as well, and their columns as dictionaries."""
+"""Functions that name agents with their behavior and convert their steps to dictionaries."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ _ID = "?agent_id="
 
 
 def agent_name(behavior: str, agent: int) -> str:
-    """Such as 'Ball?team=0?agent_id=3'."""
+    """Returns an agent's name, such as 'Ball?team=0?agent_id=3'."""
     return f"{behavior}{_ID}{agent}"
 
 
 def split_agent(name: str) -> tuple[str, int]:
-    """Behavior and id."""
+    """Returns the behavior and id of an agent's name."""
     behavior, _, agent = name.rpartition(_ID)
     return behavior, int(agent)
 
 
 def observation(obs: list[np.ndarray], mask: list[np.ndarray] | None) -> Any:
-    """The view alone, a list of several, or with its action mask (True: forbidden) where there are branches."""
+    """Returns an observation: an array, a list of several, or a dictionary with the action mask (True: forbidden) if there are branches."""
     if mask is not None:
         return {"observation": obs, "action_mask": mask}
     return obs if len(obs) > 1 else obs[0]
 
 
 def turns(steps: DecisionSteps | TerminalSteps, behavior: str) -> dict[str, tuple[Any, float, bool, dict[str, Any]]]:
-    """Of each agent, by its name: what it sees, its reward, whether its episode ended, and its info."""
+    """Returns each agent's observation, reward, done flag and info, by agent name."""
     ended = isinstance(steps, TerminalSteps)
     out = {}
     for agent in steps:

@@ -1,4 +1,4 @@
-"""A registered environment as one of PettingZoo's."""
+"""Makes registered environments with PettingZoo's API."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ ATTEMPTS = 1000
 
 
 class PettingZooEnvFactory:
-    """Makes environments of one id of the default registry."""
+    """Factory of the environments of one id in the default registry."""
 
     def __init__(self, env_id: str) -> None:
         self.env_id = env_id
 
     def env(self, seed: int | None = None, **kwargs: Any) -> UnityAECEnv:
-        """`kwargs`: of UnityEnvironment. Without a base_port the first free one is taken."""
+        """Makes an environment with `kwargs` of UnityEnvironment. Without a base_port it takes the first free one."""
         given = {**({} if seed is None else {"seed": seed}), **kwargs}
         entry = default_registry[self.env_id]
         if "base_port" in given:

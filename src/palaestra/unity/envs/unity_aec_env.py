@@ -1,4 +1,4 @@
-"""One agent after the other, in the manner of PettingZoo before 1.22: `last` tells of the one whose turn it is, `step` acts for it."""
+"""PettingZoo's AEC API (before 1.22), in which agents act one after another."""
 
 from __future__ import annotations
 
@@ -21,22 +21,23 @@ else:
 
 
 class UnityAECEnv(UnityPettingzooBaseEnv, AECEnv):
-    """Each agent of a BaseEnv has a turn in every tick; after the last one's the environment goes on.
+    """AEC environment of a BaseEnv: each agent has a turn in every tick, and after the last turn the environment steps.
 
-    One that ended takes None. If it goes on at once, it has a second turn in the same tick, with the first view of its new episode.
+    An agent that is done takes None as its action. If its next episode begins at once, it has a second turn in the same tick, with the
+    first observation of that episode.
     """
 
     def __init__(self, env: BaseEnv, seed: int | None = None) -> None:
         super().__init__(env, seed)
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
-        """Begins all episodes anew. Neither argument does anything: PettingZoo's own wrappers pass them on."""
+        """Begins new episodes for all agents. The arguments are ignored; PettingZoo's wrappers pass them."""
         super().reset()
 
     def step(self, action: Any) -> None:
         """Acts for `agent_selection`, and zeroes `rewards` until the next tick.
 
-        Raises gymnasium.error.Error for an action outside its space, of one that ended, and before the first `reset`.
+        Raises gymnasium.error.Error for an action outside the agent's space or of an agent that is done, and before the first `reset`.
         """
         self._check_begun()
         if not self._turns:
@@ -57,17 +58,17 @@ class UnityAECEnv(UnityPettingzooBaseEnv, AECEnv):
             self._tick()
 
     def observe(self, agent: str) -> tuple[Any, Any, bool, dict[str, Any]]:
-        """What an agent sees, earned since its last turn, whether it ended, and its info. Raises KeyError."""
+        """Returns an agent's observation, reward since its last turn, done flag and info. Raises KeyError."""
         return self._observations[agent], self._earned[agent], self._dones[agent], self._infos[agent]
 
     def last(self, observe: bool = True) -> tuple[Any, Any, bool, dict[str, Any]]:
-        """The same of `agent_selection`; without `observe` it sees None."""
+        """Returns the same for `agent_selection`; without `observe` the observation is None."""
         obs, reward, done, info = self.observe(self.agent_selection)
         return obs if observe else None, reward, done, info
 
     @property
     def agent_selection(self) -> str:
-        """Whose turn it is. Raises gymnasium.error.Error where nobody is there: `step(None)` goes on."""
+        """Agent whose turn it is. Raises gymnasium.error.Error if there are no agents; `step(None)` continues then."""
         if not self._begun:
             raise error.Error("nobody is there before the first reset()")
         if not self._turns:
@@ -75,7 +76,7 @@ class UnityAECEnv(UnityPettingzooBaseEnv, AECEnv):
         return self._turns[0]
 
     def agent_iter(self, max_iter: int = 2**63) -> Iterator[str]:
-        """Whose turn it is, again and again, at most that many turns."""
+        """Yields the agent whose turn it is, for at most `max_iter` turns."""
         self._check_begun()
         for _ in range(max_iter):
             while not self._turns:

@@ -1,4 +1,4 @@
-"""One agent as an environment in the manner of Gym before 0.26: `step` gives a view, a reward, whether it ended, and more."""
+"""Gym's API (before 0.26) for environments of a single agent."""
 
 from __future__ import annotations
 
@@ -17,27 +17,28 @@ GymStepResult: TypeAlias = tuple[Any, float, bool, dict[str, Any]]
 
 
 class UnityGymException(error.Error, UnityException):
-    """The environment is not one of a single agent, or is used after its end."""
+    """The environment does not have exactly one agent, or is used after its end."""
 
 
 class ActionFlattener:
-    """Several branches as one: the last counts fastest."""
+    """Maps several discrete branches to one, in which the last branch varies fastest."""
 
     def __init__(self, branched_action_space: Any) -> None:
-        """`branched_action_space`: the choices of each branch."""
+        """Takes the number of choices of each branch."""
         choices = itertools.product(*(range(size) for size in branched_action_space))
         self.action_lookup = {i: list(each) for i, each in enumerate(choices)}
         self.action_space = spaces.Discrete(len(self.action_lookup))
 
     def lookup_action(self, action: int) -> list[int]:
-        """The choice of each branch."""
+        """Returns the choice of each branch."""
         return self.action_lookup[int(action)]
 
 
 class UnityToGymWrapper(gymnasium.Env):
-    """Of a BaseEnv with one behavior of at most one agent, whose actions are continuous or discrete, not both.
+    """Gym environment of a BaseEnv with one behavior and at most one agent, with continuous or discrete actions, not both.
 
-    It shows the first image, or else all vectors joined; with `allow_multiple_obs` a list of all images, then the vectors joined.
+    The observation is the first image, or all vectors concatenated if there is none. With `allow_multiple_obs` it is a list of all
+    images, then the concatenated vectors.
     """
 
     metadata: dict[str, Any] = {"render.modes": ["rgb_array"], "render_modes": ["rgb_array"]}  # noqa: RUF012 - as Gymnasium declares it
@@ -50,7 +51,10 @@ class UnityToGymWrapper(gymnasium.Env):
         allow_multiple_obs: bool = False,
         action_space_seed: int | None = None,
     ) -> None:
-        """`uint8_visual`: images are 0..255, not 0..1; `flatten_branched`: several branches are one. Raises UnityGymException."""
+        """Wraps an environment. Raises UnityGymException if it has several behaviors or agents, or both kinds of actions.
+
+        `uint8_visual`: images are 0..255 instead of 0..1; `flatten_branched`: several branches become one.
+        """
         self._env, self._uint8, self._multiple = unity_env, uint8_visual, allow_multiple_obs
         if not unity_env.behavior_specs:
             unity_env.step()
@@ -70,7 +74,7 @@ class UnityToGymWrapper(gymnasium.Env):
         self.observation_space = self._make_observation_space()
 
     def reset(self) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride] - the original's manner
-        """The first view of a new episode."""
+        """Begins a new episode and returns its first observation."""
         self._env.reset()
         decisions, _ = self._env.get_steps(self.name)
         self._check_agents(len(decisions))
@@ -78,7 +82,7 @@ class UnityToGymWrapper(gymnasium.Env):
         return self._single_step(decisions)[0]
 
     def step(self, action: Any) -> GymStepResult:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """A view, a reward, whether the episode ended, and under 'step' all that was reported. Raises UnityGymException after the end."""
+        """Returns the observation, reward, done flag and info, with the step under 'step'. Raises UnityGymException after the end."""
         if self.game_over:
             raise UnityGymException("the episode has ended; call reset() before the next step()")
         spec = self.group_spec.action_spec
@@ -93,20 +97,20 @@ class UnityToGymWrapper(gymnasium.Env):
         return self._single_step(terminals if self.game_over else decisions)
 
     def render(self, mode: str = "rgb_array") -> np.ndarray | None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """The last image that was seen; None: none was."""
+        """Returns the last observed image; None if there is none."""
         return self.visual_obs
 
     def close(self) -> None:
-        """Ends the environment."""
+        """Closes the environment."""
         self._env.close()
 
     def seed(self, seed: Any = None) -> None:
-        """Cannot be set here: environments take their seed where they are made."""
+        """Warns that the seed cannot be set: environments take it when they are made."""
         get_logger(__name__).warning(f"the seed {seed} is not used: give it to UnityEnvironment(seed=...)")
 
     @property
     def reward_range(self) -> tuple[float, float]:
-        """No bounds are known."""
+        """Bounds of rewards: infinite, since none are known."""
         return -float("inf"), float("inf")
 
     def _check_specs(self) -> None:

@@ -1,4 +1,4 @@
-"""All agents at once, in the manner of PettingZoo before 1.22: `step` gives views, rewards, dones and infos."""
+"""PettingZoo's parallel API (before 1.22), in which all agents act at once."""
 
 from __future__ import annotations
 
@@ -18,22 +18,24 @@ else:
 
 
 class UnityParallelEnv(UnityPettingzooBaseEnv, ParallelEnv):
-    """Every agent of a BaseEnv. One that ended and goes on at once is done, and already sees its new episode: `final_observation` in its
-    info is the last view of the old one.
+    """Parallel environment of a BaseEnv.
+
+    An agent whose next episode begins at once is done and has the first observation of that episode; `final_observation` in its info is
+    the last of the old one.
     """
 
     def __init__(self, env: BaseEnv, seed: int | None = None) -> None:
         super().__init__(env, seed)
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> dict[str, Any]:
-        """The first views, by agent. Neither argument does anything: PettingZoo's own wrappers pass them on."""
+        """Begins new episodes and returns the first observations by agent. The arguments are ignored; PettingZoo's wrappers pass them."""
         super().reset()
         return self._show()
 
     def step(self, actions: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any], dict[str, bool], dict[str, dict[str, Any]]]:
-        """An agent that is left out does nothing.
+        """Steps with actions by agent; agents without one get zeros. Returns observations, rewards, dones and infos by agent.
 
-        Raises gymnasium.error.Error for an action outside its space, and before the first `reset`.
+        Raises gymnasium.error.Error for an action outside the agent's space, and before the first `reset`.
         """
         self._check_begun()
         for agent, action in actions.items():

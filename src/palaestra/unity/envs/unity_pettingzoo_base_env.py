@@ -1,4 +1,4 @@
-"""What the wrappers in the manner of PettingZoo before 1.22 have in common: agents by name, their spaces, and one tick."""
+"""Base class of the wrappers with PettingZoo's APIs (before 1.22): agents by name, their spaces, and ticks."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from palaestra.unity.side_channel.side_channel import SideChannel
 
 
 class UnityPettingzooBaseEnv:
-    """Agents are named '<behavior>?agent_id=<id>'; those that end leave, newcomers join."""
+    """Base class of PettingZoo's wrappers. Agents are named '<behavior>?agent_id=<id>'; they join when they appear and leave when done."""
 
     def __init__(self, env: BaseEnv, seed: int | None = None, metadata: dict[str, Any] | None = None) -> None:
-        """`seed`: of the action spaces."""
+        """Wraps an environment; `seed` seeds the action spaces."""
         super().__init__()
         atexit.register(self.close)
         self._env: BaseEnv | None = env
@@ -31,17 +31,17 @@ class UnityPettingzooBaseEnv:
         self._observations: dict[str, Any] = {}
         self._rewards: dict[str, Any] = {}
         self._earned: dict[str, Any] = {}
-        """As rewards, but not zeroed after a turn."""
+        """Rewards that are not zeroed after a turn."""
         self._dones: dict[str, bool] = {}
         self._infos: dict[str, dict[str, Any]] = {}
         self._new_episodes: dict[str, tuple[Any, dict[str, Any]]] = {}
-        """Agents that ended and ask again at once: the first view and the info of their new episode."""
+        """First observation and info of the new episode of agents whose old one ended on this tick."""
         self._rows: dict[str, int] = {}
-        """Of each agent that asks, its row among those of its behavior."""
+        """Row of each agent in the DecisionSteps of its behavior."""
         self._actions: dict[str, ActionTuple] = {}
-        """By behavior: what its agents do in this tick, zeros where nothing was said."""
+        """Actions of this tick by behavior; zeros where none were given."""
         self._begun = not env.behavior_specs
-        """Steps of a first episode have been seen. An environment that knows its behaviors by itself has none before `reset`."""
+        """True once the steps of a first episode have been read."""
         if self._begun:
             env.step()
             self._read_steps()
@@ -50,92 +50,92 @@ class UnityPettingzooBaseEnv:
 
     @property
     def observation_spaces(self) -> dict[str, Any]:
-        """By agent, all that were seen since the last reset."""
+        """Spaces by agent, of all agents since the last reset."""
         return {agent: self.observation_space(agent) for agent in self._possible}
 
     @property
     def action_spaces(self) -> dict[str, Any]:
-        """By agent, all that were seen since the last reset."""
+        """Spaces by agent, of all agents since the last reset."""
         return {agent: self.action_space(agent) for agent in self._possible}
 
     def observation_space(self, agent: str) -> Any:
-        """Agents of one behavior share it, those that have not come yet too. Raises KeyError for an unknown behavior."""
+        """Returns the space of an agent's behavior, also for agents yet to appear. Raises KeyError for an unknown behavior."""
         return self._observation_spaces[split_agent(agent)[0]]
 
     def action_space(self, agent: str) -> Any:
-        """Agents of one behavior share it, those that have not come yet too. Raises KeyError for an unknown behavior."""
+        """Returns the space of an agent's behavior, also for agents yet to appear. Raises KeyError for an unknown behavior."""
         return self._action_spaces[split_agent(agent)[0]]
 
     @property
     def side_channel(self) -> dict[str, SideChannel]:
-        """The environment's channels, by the names of their classes."""
+        """Side channels of the environment, by class name."""
         manager = getattr(self._loaded(), "side_channel_manager", None)
         return {} if manager is None else {type(channel).__name__: channel for channel in manager.channels.values()}
 
     @property
     def possible_agents(self) -> list[str]:
-        """All that were seen since the last reset, sorted: more may come."""
+        """Agents since the last reset, sorted; more may appear."""
         return sorted(self._possible)
 
     @property
     def agents(self) -> list[str]:
-        """Those that are there now, sorted."""
+        """Current agents, sorted."""
         return sorted(self._agents)
 
     @property
     def num_agents(self) -> int:
-        """How many are there now."""
+        """Number of current agents."""
         return len(self._agents)
 
     @property
     def max_num_agents(self) -> int:
-        """How many were seen since the last reset."""
+        """Number of agents since the last reset."""
         return len(self._possible)
 
     @property
     def unwrapped(self) -> UnityPettingzooBaseEnv:
-        """This environment, below any wrapper of PettingZoo's."""
+        """This environment, without PettingZoo's wrappers."""
         return self
 
     @property
     def rewards(self) -> dict[str, Any]:
-        """By agent: of this tick until somebody acts, zeros from then on."""
+        """Rewards of this tick by agent; zeros once an agent has acted."""
         return dict(self._rewards)
 
     @property
     def _cumulative_rewards(self) -> dict[str, Any]:
-        """Where PettingZoo looks for what each agent earned since its last turn."""
+        """Reward of each agent since its last turn, where PettingZoo expects it."""
         return self._earned
 
     @property
     def dones(self) -> dict[str, bool]:
-        """Whether its episode has just ended, by agent."""
+        """Whether the episode ended on this tick, by agent."""
         return dict(self._dones)
 
     @property
     def infos(self) -> dict[str, dict[str, Any]]:
-        """By agent: behavior_name, group_id, group_reward, and `interrupted` of those that ended."""
+        """Infos by agent: behavior_name, group_id, group_reward, and `interrupted` if the episode ended."""
         return dict(self._infos)
 
     def reset(self) -> Any:
-        """Begins all episodes anew."""
+        """Begins new episodes for all agents."""
         self._loaded().reset()
         self._begun = True
         self._possible = {}
         self._read_steps()
 
     def seed(self, seed: int | None = None) -> None:
-        """Cannot be set here: environments take their seed where they are made."""
+        """Warns that the seed cannot be set: environments take it when they are made."""
         get_logger(__name__).warning(f"the seed {seed} is not used: give it to UnityEnvironment, and to this wrapper for its spaces")
 
     def render(self, mode: str = "human") -> None:
-        """Shows nothing: a game has a window of its own."""
+        """Does nothing: a game draws in its own window."""
 
     def state(self) -> None:
-        """There is no view of the whole."""
+        """Returns None: there is no global state."""
 
     def close(self) -> None:
-        """Ends the environment; may be called again."""
+        """Closes the environment; may be called again."""
         atexit.unregister(self.close)
         env, self._env = self._env, None
         if env is not None:
@@ -159,7 +159,7 @@ class UnityPettingzooBaseEnv:
         self._read_steps()
 
     def _read_steps(self) -> None:
-        """Takes this tick's steps. Of one that ended and asks at once the end is shown, and the new episode's first view is kept."""
+        """Reads this tick's steps. For an agent with an end and a decision, stores the end, and the decision in `_new_episodes`."""
         env = self._loaded()
         self._agents, self._new_episodes, self._rows, self._actions = [], {}, {}, {}
         self._observations, self._rewards, self._dones, self._infos = {}, {}, {}, {}
@@ -191,7 +191,7 @@ class UnityPettingzooBaseEnv:
             self._action_spaces[behavior].seed(self._seed)
 
     def _act(self, agent: str, action: Any) -> None:
-        """Raises gymnasium.error.Error for an action outside the agent's space."""
+        """Stores an agent's action. Raises gymnasium.error.Error if it is outside the agent's space."""
         behavior, _ = split_agent(agent)
         spec = self._loaded().behavior_specs[behavior].action_spec
         space = self.action_space(agent)
@@ -205,7 +205,7 @@ class UnityPettingzooBaseEnv:
         actions.continuous[at], actions.discrete[at] = row.continuous[0], row.discrete[0]
 
     def _forget(self, agent: str) -> None:
-        """One that ended and has left."""
+        """Removes an agent that is done."""
         self._agents.remove(agent)
         for kept in (self._observations, self._rewards, self._earned, self._dones, self._infos):
             del kept[agent]
@@ -217,7 +217,7 @@ def _observation_box(shape: tuple[int, ...]) -> spaces.Box:
 
 
 def _action_space(spec: ActionSpec) -> Any:
-    """Continuous numbers are float32: with the original's int32 only -1, 0 and 1 could be done."""
+    """Returns the action space. Continuous actions are float32; the original's int32 would allow only -1, 0 and 1."""
     box = spaces.Box(-1.0, 1.0, (spec.continuous_size,), np.float32)
     if not spec.discrete_size:
         return box
@@ -227,7 +227,7 @@ def _action_space(spec: ActionSpec) -> Any:
 
 
 def _row(action: Any, spec: ActionSpec) -> ActionTuple:
-    """One agent's, from a number, a list, an array, or a pair of both parts; or an ActionTuple itself."""
+    """Converts an agent's action to an ActionTuple: a number, a list, an array, a pair of both parts, or an ActionTuple."""
     if isinstance(action, ActionTuple):
         return action
     continuous, discrete = np.zeros((1, 0)), np.zeros((1, 0))

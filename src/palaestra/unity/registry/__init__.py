@@ -1,4 +1,4 @@
-"""Environments by their ids: built in, builds on this machine, and builds to download."""
+"""Registry of environments by id: built-in ones, builds on this machine, and builds to download."""
 
 from palaestra.unity.registry.base_registry_entry import BaseRegistryEntry
 from palaestra.unity.registry.local_registry_entry import LocalRegistryEntry

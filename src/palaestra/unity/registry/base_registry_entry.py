@@ -1,4 +1,4 @@
-"""What every entry of a registry has."""
+"""Base class of registry entries."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from palaestra.unity.base_env import BaseEnv
 
 
 class BaseRegistryEntry(ABC):
-    """An environment by its id. Subclass it to register one of another kind."""
+    """Registry entry of an environment. Subclass it to register another kind."""
 
     def __init__(self, identifier: str, expected_reward: float | None, description: str | None) -> None:
-        """`expected_reward`: an episode's return once it is solved."""
+        """Takes the id, the episode return at which it counts as solved, and a description."""
         self._identifier, self._expected_reward, self._description = identifier, expected_reward, description
 
     @property
     def identifier(self) -> str:
-        """What it is looked up by."""
+        """Id of the entry."""
         return self._identifier
 
     @property
     def expected_reward(self) -> float | None:
-        """An episode's return once it is solved; None: unknown."""
+        """Episode return at which the environment counts as solved; None: unknown."""
         return self._expected_reward
 
     @property
     def description(self) -> str | None:
-        """For people."""
+        """Description of the environment."""
         return self._description
 
     @abstractmethod
     def make(self, **kwargs: Any) -> BaseEnv:
-        """A new environment; `kwargs` are UnityEnvironment's."""
+        """Makes an environment with `kwargs` of UnityEnvironment."""

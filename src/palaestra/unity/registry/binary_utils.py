@@ -1,4 +1,4 @@
-"""Builds out of zip files: downloaded once, kept in the system's temporary folder."""
+"""Downloads builds as zip files, once, to the system's temporary folder."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from palaestra.unity.logging_util import get_logger
 
 ATTEMPTS = 5
 DOWNLOAD_TIMEOUT = 30.0
-"""Seconds without a byte after which an attempt is given up."""
+"""Seconds without data after which a download attempt fails."""
 
 
 def get_local_binary_path(name: str, url: str, tmp_dir: str | None = None) -> str:
-    """The executable of the build in the zip file at `url`. Raises UnityEnvironmentException where it cannot be had."""
+    """Returns the executable of the build in the zip file at `url`. Raises UnityEnvironmentException if it cannot be downloaded."""
     folder = Path(tmp_dir or tempfile.gettempdir(), "ml-agents-binaries", "binaries", f"{name}-{hashlib.md5(url.encode()).hexdigest()}")
     if found := _executable(folder):
         return found
@@ -43,7 +43,7 @@ def get_local_binary_path(name: str, url: str, tmp_dir: str | None = None) -> st
 
 
 def load_manifest(place: str) -> dict[str, Any]:
-    """A YAML file, or what a http address gives. Raises UnityEnvironmentException for one that cannot be read."""
+    """Loads YAML from a file or an http address. Raises UnityEnvironmentException if it cannot be read."""
     try:
         if place.startswith(("http://", "https://")):
             with urllib.request.urlopen(place, timeout=DOWNLOAD_TIMEOUT) as answer:
@@ -58,7 +58,7 @@ def load_manifest(place: str) -> dict[str, Any]:
 
 
 def _fetch(url: str, folder: Path) -> None:
-    """Whole or not at all: others may want the same at this moment."""
+    """Downloads and unpacks atomically, since other processes may download the same build."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent) as unfinished:
         archive, content = Path(unfinished, "archive.zip"), Path(unfinished, "content")
@@ -78,7 +78,7 @@ def _fetch(url: str, folder: Path) -> None:
 
 
 def _executable(folder: Path) -> str | None:
-    """The build, at most one folder further down."""
+    """Returns the build in a folder or its subfolders."""
     for place in (folder, *sorted(path for path in folder.glob("*") if path.is_dir())):
         if found := executable.find(str(place)):
             return str(found)

@@ -1,4 +1,4 @@
-"""Builds that are on this machine already, and environments that need none."""
+"""Registry entries of builds on this machine and of environments without a build."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from palaestra.unity.registry.base_registry_entry import BaseRegistryEntry
 
 
 class LocalRegistryEntry(BaseRegistryEntry):
-    """Whatever UnityEnvironment takes as its `file_name`."""
+    """Registry entry of any `file_name` that UnityEnvironment takes."""
 
     def __init__(
         self,
@@ -20,11 +20,11 @@ class LocalRegistryEntry(BaseRegistryEntry):
         description: str | None = None,
         additional_args: Sequence[str] | None = None,
     ) -> None:
-        """`additional_args`: for the build, after those that `make` is given."""
+        """Takes `additional_args` for the build, which follow those given to `make`."""
         super().__init__(identifier, expected_reward, description)
         self._file_name, self._args = file_name, list(additional_args or ())
 
     def make(self, **kwargs: Any) -> UnityEnvironment:
-        """A new environment; a `file_name` among `kwargs` is passed over."""
+        """Makes an environment; a `file_name` in `kwargs` is ignored."""
         args = [*(kwargs.pop("additional_args", None) or ()), *self._args]
         return UnityEnvironment(**{**kwargs, "file_name": self._file_name}, additional_args=args)

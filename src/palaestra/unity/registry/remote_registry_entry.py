@@ -1,4 +1,4 @@
-"""Builds that are downloaded when they are first made."""
+"""Registry entries of builds that are downloaded when first made."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from palaestra.unity.registry.binary_utils import get_local_binary_path
 
 
 class RemoteRegistryEntry(BaseRegistryEntry):
-    """A zip file for each operating system."""
+    """Registry entry with a zip file for each operating system."""
 
     def __init__(
         self,
@@ -25,13 +25,13 @@ class RemoteRegistryEntry(BaseRegistryEntry):
         additional_args: Sequence[str] | None = None,
         tmp_dir: str | None = None,
     ) -> None:
-        """`additional_args`: for the build, after those that `make` is given; `tmp_dir`: where builds are kept, None: the system's."""
+        """Takes `additional_args` for the build, which follow those given to `make`; `tmp_dir` keeps builds, None: the system's."""
         super().__init__(identifier, expected_reward, description)
         self._urls = {"linux": linux_url, "darwin": darwin_url, "win32": win_url}
         self._args, self._tmp_dir = list(additional_args or ()), tmp_dir
 
     def make(self, **kwargs: Any) -> UnityEnvironment:
-        """Downloads the build, if it is not here, and starts it. Raises FileNotFoundError where there is none for this system."""
+        """Downloads the build if necessary and starts it. Raises FileNotFoundError if there is none for this system."""
         url = self._urls.get("linux" if sys.platform.startswith("linux") else sys.platform)
         if url is None:
             offered = ", ".join(system for system, url in self._urls.items() if url) or "none"

@@ -1,4 +1,4 @@
-"""Environments by their ids."""
+"""Registry of environments by id, and the default registry."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from palaestra.unity.registry.remote_registry_entry import RemoteRegistryEntry
 
 
 class UnityEnvRegistry(Mapping):
-    """Downloads only a manifest that was registered by its address, when an id is looked up, and a build, when it is made."""
+    """Mapping from ids to entries. A manifest registered by its address is downloaded at the first lookup, a build when it is made."""
 
     def __init__(self) -> None:
         self._entries: dict[str, BaseRegistryEntry] = {}
         self._unread: list[str] = []
 
     def register(self, new_entry: BaseRegistryEntry) -> None:
-        """In place of any of the same id."""
+        """Adds an entry, replacing one with the same id."""
         self._read_manifests()
         self._entries[new_entry.identifier] = new_entry
 
     def register_from_yaml(self, path_to_yaml: str) -> None:
-        """All of a manifest, a file or a http address. Raises UnityEnvironmentException for a file that cannot be read."""
+        """Adds the entries of a manifest, a file or an http address. Raises UnityEnvironmentException if a file cannot be read."""
         if path_to_yaml.startswith(("http://", "https://")):
             self._unread.append(path_to_yaml)
         else:
             self._add(path_to_yaml)
 
     def clear(self) -> None:
-        """Forgets all entries."""
+        """Removes all entries."""
         self._entries, self._unread = {}, []
 
     def __getitem__(self, identifier: str) -> BaseRegistryEntry:
@@ -69,7 +69,7 @@ class UnityEnvRegistry(Mapping):
 
 
 def _entry(identifier: str, facts: Mapping[str, Any]) -> BaseRegistryEntry:
-    """One with a `file_name` is on this machine; else it has an address for each system."""
+    """Makes an entry of a manifest: local if it has a `file_name`, otherwise remote."""
     if "file_name" in facts:
         return LocalRegistryEntry(identifier, **facts)
     missing = dict.fromkeys(("expected_reward", "description", "linux_url", "darwin_url", "win_url"))
@@ -84,4 +84,4 @@ def _built_in() -> UnityEnvRegistry:
 
 
 default_registry = _built_in()
-"""Palaestra's built-in environments; `register_from_yaml` adds Unity's, or one's own."""
+"""Registry of Palaestra's built-in environments; `register_from_yaml` adds others, such as Unity's."""

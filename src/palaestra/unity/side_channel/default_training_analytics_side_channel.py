@@ -1,4 +1,4 @@
-"""Tells the game's analytics that a program of one's own plays it."""
+"""Side channel that tells the game's analytics that it runs with a custom Python program."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MESSAGE = "communicator_objects.TrainingEnvironmentInitialized"
 
 
 class DefaultTrainingAnalyticsSideChannel(SideChannel):
-    """Every UnityEnvironment has one, unless it is given a channel with this id."""
+    """Analytics channel that every UnityEnvironment has, unless it is given a channel with this id."""
 
     CHANNEL_ID = ANALYTICS
 
@@ -23,13 +23,13 @@ class DefaultTrainingAnalyticsSideChannel(SideChannel):
         super().__init__(ANALYTICS)
 
     def on_message_received(self, msg: IncomingMessage) -> None:
-        """Raises UnityCommunicationException: games have nothing to say here."""
+        """Raises UnityCommunicationException: games send nothing on this channel."""
         raise UnityCommunicationException(
             "the game sent on the channel of training analytics, which only sends; do two channels share an id?"
         )
 
     def environment_initialized(self) -> None:
-        """Goes out with the first `reset`: versions, and nothing of what is trained."""
+        """Queues the versions of this program, sent with the first `reset`."""
         facts = message_class(_MESSAGE)(
             mlagents_version="Custom",
             mlagents_envs_version=PACKAGE,

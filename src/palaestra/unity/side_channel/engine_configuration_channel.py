@@ -1,4 +1,4 @@
-"""Settings of Unity's engine."""
+"""Side channel for settings of Unity's engine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from palaestra.wire.unity_channels import ENGINE
 
 
 class EngineConfig(NamedTuple):
-    """All settings; None leaves one as it is."""
+    """Engine settings; None leaves a setting unchanged."""
 
     width: int | None  # of the window, in pixels
     height: int | None
@@ -23,15 +23,15 @@ class EngineConfig(NamedTuple):
 
     @staticmethod
     def default_config() -> EngineConfig:
-        """A small window, twenty times as fast as real time."""
+        """Returns settings for training: a small window, at twenty times real time."""
         return EngineConfig(80, 80, 1, 20.0, -1, 60)
 
 
 class EngineConfigurationChannel(SideChannel):
-    """Sets them; an environment that is no Unity game passes them over."""
+    """Sends engine settings; environments other than Unity games ignore them."""
 
     class ConfigurationType(IntEnum):
-        """The first number of a message."""
+        """Kinds of settings, the first number of a message."""
 
         SCREEN_RESOLUTION = 0
         QUALITY_LEVEL = 1
@@ -43,7 +43,7 @@ class EngineConfigurationChannel(SideChannel):
         super().__init__(ENGINE)
 
     def on_message_received(self, msg: IncomingMessage) -> None:
-        """Raises UnityCommunicationException: games have nothing to say here."""
+        """Raises UnityCommunicationException: games send nothing on this channel."""
         raise UnityCommunicationException("the game sent on the channel of engine settings, which only sends; do two channels share an id?")
 
     def set_configuration_parameters(
@@ -55,7 +55,7 @@ class EngineConfigurationChannel(SideChannel):
         target_frame_rate: int | None = None,
         capture_frame_rate: int | None = None,
     ) -> None:
-        """Those that are given. Raises UnitySideChannelException for a width without a height, or a height without a width."""
+        """Sends the given settings. Raises UnitySideChannelException for a width without a height, or a height without a width."""
         if (width is None) != (height is None):
             raise UnitySideChannelException(f"a window has a width and a height, not one of the two; {width} x {height} was given")
         kinds = self.ConfigurationType
@@ -71,7 +71,7 @@ class EngineConfigurationChannel(SideChannel):
             self._send(kinds.CAPTURE_FRAME_RATE, capture_frame_rate)
 
     def set_configuration(self, config: EngineConfig) -> None:
-        """All that are not None."""
+        """Sends all settings that are not None."""
         self.set_configuration_parameters(**config._asdict())
 
     def _send(self, kind: IntEnum, *numbers: float) -> None:

@@ -1,4 +1,4 @@
-"""Environment parameters: numbers that a game reads by name, or distributions that it draws them from."""
+"""Side channel for environment parameters: values that a game reads by name, or distributions to sample them from."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from palaestra.wire.unity_channels import PARAMETERS
 
 
 class EnvironmentParametersChannel(SideChannel):
-    """Sets them. A distribution is drawn from each time the game reads its parameter; an environment of Palaestra's: at each episode."""
+    """Sends parameters. A Unity game samples a distribution at each read, other environments at each episode."""
 
     class EnvironmentDataTypes(IntEnum):
-        """What follows the name."""
+        """Kinds of data, the number after the name."""
 
         FLOAT = 0
         SAMPLER = 1
 
     class SamplerTypes(IntEnum):
-        """What follows a distribution's seed."""
+        """Kinds of distributions, the number after the seed."""
 
         UNIFORM = 0
         GAUSSIAN = 1
@@ -31,11 +31,11 @@ class EnvironmentParametersChannel(SideChannel):
         super().__init__(PARAMETERS)
 
     def on_message_received(self, msg: IncomingMessage) -> None:
-        """Raises UnityCommunicationException: games have nothing to say here."""
+        """Raises UnityCommunicationException: games send nothing on this channel."""
         raise UnityCommunicationException("the game sent on the channel of its parameters, which only sends; do two channels share an id?")
 
     def set_float_parameter(self, key: str, value: float) -> None:
-        """A number."""
+        """Sets a value."""
         message = OutgoingMessage()
         message.write_string(key)
         message.write_int32(self.EnvironmentDataTypes.FLOAT)
@@ -43,21 +43,21 @@ class EnvironmentParametersChannel(SideChannel):
         self.queue_message_to_send(message)
 
     def set_uniform_sampler_parameters(self, key: str, min_value: float, max_value: float, seed: int) -> None:
-        """Any number of a range."""
+        """Sets a uniform distribution."""
         message = self._sampler(key, seed, self.SamplerTypes.UNIFORM)
         message.write_float32(min_value)
         message.write_float32(max_value)
         self.queue_message_to_send(message)
 
     def set_gaussian_sampler_parameters(self, key: str, mean: float, st_dev: float, seed: int) -> None:
-        """A normal distribution."""
+        """Sets a normal distribution."""
         message = self._sampler(key, seed, self.SamplerTypes.GAUSSIAN)
         message.write_float32(mean)
         message.write_float32(st_dev)
         self.queue_message_to_send(message)
 
     def set_multirangeuniform_sampler_parameters(self, key: str, intervals: Sequence[tuple[float, float]], seed: int) -> None:
-        """Any number of several ranges, the wider the likelier."""
+        """Sets a distribution that is uniform over several ranges."""
         message = self._sampler(key, seed, self.SamplerTypes.MULTIRANGEUNIFORM)
         message.write_float32_list([end for interval in intervals for end in interval])
         self.queue_message_to_send(message)

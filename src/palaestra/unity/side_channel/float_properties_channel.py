@@ -1,4 +1,4 @@
-"""Numbers by name that both sides read and set."""
+"""Side channel of named numbers that both sides read and set."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from palaestra.wire.unity_channels import FLOAT_PROPERTIES
 
 
 class FloatPropertiesChannel(SideChannel):
-    """Keeps what either side set last."""
+    """Named numbers, each with the value last set by either side."""
 
     def __init__(self, channel_id: UUID | None = None) -> None:
-        """Without an id: the one that Unity's own class has."""
+        """Takes an id; None: that of Unity's FloatPropertiesChannel."""
         super().__init__(FLOAT_PROPERTIES if channel_id is None else channel_id)
         self._properties: dict[str, float] = {}
 
     def on_message_received(self, msg: IncomingMessage) -> None:
-        """A property that the game set."""
+        """Stores a value from the game."""
         key = msg.read_string()
         self._properties[key] = msg.read_float32()
 
     def set_property(self, key: str, value: float) -> None:
-        """Here at once, in the game with the next `reset` or `step`."""
+        """Sets a value and sends it with the next `reset` or `step`."""
         self._properties[key] = value
         message = OutgoingMessage()
         message.write_string(key)
@@ -31,13 +31,13 @@ class FloatPropertiesChannel(SideChannel):
         self.queue_message_to_send(message)
 
     def get_property(self, key: str) -> float | None:
-        """None: neither side has set it."""
+        """Returns a value; None if neither side has set it."""
         return self._properties.get(key)
 
     def list_properties(self) -> list[str]:
-        """The names of all."""
+        """Returns the names of all values."""
         return list(self._properties)
 
     def get_property_dict_copy(self) -> dict[str, float]:
-        """All of them."""
+        """Returns all values by name."""
         return dict(self._properties)

@@ -1,4 +1,4 @@
-"""Messages of a game, read value by value."""
+"""Messages from a game, read value by value."""
 
 from palaestra.wire.side_channels import IncomingMessage
 

@@ -1,4 +1,4 @@
-"""Bytes, as they are."""
+"""Side channel of raw bytes."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from palaestra.wire.side_channels import IncomingMessage, OutgoingMessage
 
 
 class RawBytesChannel(SideChannel):
-    """Keeps what came until it is asked for."""
+    """Sends raw bytes and keeps received ones until they are taken."""
 
     def __init__(self, channel_id: UUID) -> None:
         super().__init__(channel_id)
         self._received: list[bytes] = []
 
     def on_message_received(self, msg: IncomingMessage) -> None:
-        """Keeps it."""
+        """Keeps a message."""
         self._received.append(msg.get_raw_bytes())
 
     def get_and_clear_received_messages(self) -> list[bytes]:
-        """All since the last call, in their order."""
+        """Returns all messages since the last call, in order."""
         received, self._received = self._received, []
         return received
 
     def send_raw_data(self, data: bytes | bytearray) -> None:
-        """Goes out with the next `reset` or `step`."""
+        """Sends bytes with the next `reset` or `step`."""
         message = OutgoingMessage()
         message.set_raw_bytes(data)
         self.queue_message_to_send(message)

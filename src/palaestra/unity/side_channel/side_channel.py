@@ -1,4 +1,4 @@
-"""The base of all side channels."""
+"""Base class of side channels."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from palaestra.wire.side_channels import IncomingMessage, OutgoingMessage
 
 
 class SideChannel(ABC):
-    """What a game and code on this side say to each other under one id, beside observations and actions."""
+    """Side channel: messages between a game and Python code under one id."""
 
     def __init__(self, channel_id: UUID) -> None:
-        """`channel_id`: the one that the game's own channel has."""
+        """Takes the id of the game's channel."""
         self._channel_id = channel_id
         self.message_queue: list[bytearray] = []
-        """Goes out with the next `reset` or `step`."""
+        """Messages to send with the next `reset` or `step`."""
 
     @property
     def channel_id(self) -> UUID:
-        """What its messages go under."""
+        """Id of the channel."""
         return self._channel_id
 
     def queue_message_to_send(self, msg: OutgoingMessage) -> None:
-        """Goes out with the next `reset` or `step`, after those queued before."""
+        """Queues a message, sent with the next `reset` or `step`."""
         self.message_queue.append(msg.buffer)
 
     @abstractmethod
     def on_message_received(self, msg: IncomingMessage) -> None:
-        """Called for each message of the game, within `reset` or `step`; what it raises comes out of those."""
+        """Handles a message of the game. Called in `reset` or `step`, which raise its errors."""

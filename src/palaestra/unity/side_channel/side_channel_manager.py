@@ -1,4 +1,4 @@
-"""All side channels of one environment as one field of its messages."""
+"""Encodes and decodes the messages of all side channels of an environment."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from palaestra.wire.side_channels import IncomingMessage, pack, unpack
 
 
 class SideChannelManager:
-    """Hands messages to channels by their id, and collects what they queued."""
+    """Hands received messages to channels by id, and collects queued messages."""
 
     def __init__(self, side_channels: Sequence[SideChannel] | None = None) -> None:
-        """Raises UnityEnvironmentException where two channels have one id."""
+        """Takes the channels. Raises UnityEnvironmentException if two have the same id."""
         self.channels: dict[UUID, SideChannel] = {}
         self._unknown: set[UUID] = set()
         for channel in side_channels or ():
@@ -29,7 +29,7 @@ class SideChannelManager:
             self.channels[channel.channel_id] = channel
 
     def process_side_channel_message(self, data: bytes) -> None:
-        """Passes over messages without a channel, with one warning an id. Raises UnityEnvironmentException for a garbled field."""
+        """Hands messages to their channels; warns once for each id without one. Raises UnityEnvironmentException for invalid data."""
         try:
             messages = unpack(data)
         except ProtocolError as error:
@@ -45,7 +45,7 @@ class SideChannelManager:
                 )
 
     def generate_side_channel_messages(self) -> bytearray:
-        """All that was queued, a channel after the other; the queues are empty then."""
+        """Returns all queued messages, channel by channel, and empties the queues."""
         queued = [(id, bytes(message)) for id, channel in self.channels.items() for message in channel.message_queue]
         for channel in self.channels.values():
             channel.message_queue = []

@@ -1,4 +1,4 @@
-"""Numbers that a game measures."""
+"""Side channel of statistics that a game records."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from palaestra.wire.unity_channels import STATS
 
 
 class StatsAggregationMethod(Enum):
-    """What a summary shows of the values of its period."""
+    """Aggregation of a statistic's values in a summary period."""
 
     AVERAGE = 0
     MOST_RECENT = 1
@@ -26,18 +26,18 @@ EnvironmentStats: TypeAlias = "Mapping[str, StatList]"
 
 
 class StatsSideChannel(SideChannel):
-    """Keeps them until they are asked for."""
+    """Keeps statistics until they are taken."""
 
     def __init__(self) -> None:
         super().__init__(STATS)
         self._stats: defaultdict[str, StatList] = defaultdict(list)
 
     def on_message_received(self, msg: IncomingMessage) -> None:
-        """A number. Raises ValueError for a way to summarize that there is not."""
+        """Stores a value. Raises ValueError for an unknown aggregation."""
         key, value = msg.read_string(), msg.read_float32()
         self._stats[key].append((value, StatsAggregationMethod(msg.read_int32())))
 
     def get_and_reset_stats(self) -> EnvironmentStats:
-        """All since the last call, by name."""
+        """Returns all values since the last call, by name."""
         stats, self._stats = self._stats, defaultdict(list)
         return stats
