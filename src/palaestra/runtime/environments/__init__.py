@@ -1,1 +1,1 @@
-"""What `--env` means: built-in environments, Unity games, and environments of the user's own."""
+"""Opens the environment that `--env` names: built-in, Unity game, or the user's own."""

@@ -1,6 +1,6 @@
-"""Environments of a user's own: objects, and functions or classes that make them.
+"""The user's own environments: objects, and functions or classes that make them.
 
-All of them may be an `Env`, a Gymnasium environment or a Gymnasium vector environment.
+Each may be an `Env`, a Gymnasium environment or a Gymnasium vector environment.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ KINDS = "an Env (palaestra.envs.base), a gymnasium.Env or a gymnasium.vector.Vec
 
 
 def own_env(place: str, areas: int | None, device: str, options: Mapping[str, Any]) -> Env:
-    """The environment that `python:module:factory` makes. Raises EnvError."""
+    """Makes the environment that `python:module:factory` names. Raises EnvError."""
     name = f"python:{place}"
     module_name, _, attribute = place.partition(":")
     if not module_name or not attribute:
@@ -37,7 +37,7 @@ def own_env(place: str, areas: int | None, device: str, options: Mapping[str, An
 
 
 def given_env(given: object, areas: int | None, device: str) -> tuple[Env, bool]:
-    """The `Env` for what a program gives as its environment, and whether it was made here, so that its end is ours to care for.
+    """Turns the environment that a program gives into an `Env`. Returns it, and whether it was made here and must be closed by the caller.
 
     A single Gymnasium environment is one area; a function or class that makes one is called once for each area. Raises EnvError.
     """
@@ -59,7 +59,7 @@ def given_env(given: object, areas: int | None, device: str) -> tuple[Env, bool]
 
 
 def made_by(factory: Callable[..., Any], name: str, areas: int | None, device: str, options: Mapping[str, Any] = NO_OPTIONS) -> Env:
-    """What a function or class makes, with `areas` areas or its own number of them. Raises EnvError."""
+    """Calls a function or class and returns its environment, with `areas` areas or its own number of them. Raises EnvError."""
     made = call(factory, name, areas, device, options)
     gymnasium = sys.modules.get("gymnasium")
     if gymnasium is not None and isinstance(made, gymnasium.Env):
@@ -75,7 +75,7 @@ def made_by(factory: Callable[..., Any], name: str, areas: int | None, device: s
 
 
 def _repeated(first: Any, make: Callable[[], Any], name: str, areas: int | None) -> list[Any]:
-    """A Gymnasium environment for each area."""
+    """Makes one Gymnasium environment for each area."""
     from palaestra.envs.gymnasium import DEFAULT_AREAS
 
     made = [first]
@@ -88,7 +88,7 @@ def _repeated(first: Any, make: Callable[[], Any], name: str, areas: int | None)
 
 
 def _from_gymnasium(given: object) -> Env | None:
-    """An `Env` around a Gymnasium environment or vector environment; None for anything else. Without Gymnasium imported there is none."""
+    """Wraps a Gymnasium environment or vector environment; returns None for anything else."""
     gymnasium = sys.modules.get("gymnasium")
     if gymnasium is None or not isinstance(given, gymnasium.Env | gymnasium.vector.VectorEnv):
         return None
@@ -104,7 +104,7 @@ def _around(given: Any) -> Env:
 
 
 def call(factory: Callable[..., Any], name: str, areas: int | None, device: str, options: Mapping[str, Any]) -> Any:
-    """Calls it with what its signature takes. `areas` and `device` may be left out of it, options may not."""
+    """Calls a factory with the arguments that its signature accepts. It may lack `areas` and `device`, but no option. Raises EnvError."""
     form = signature(factory)
     takes = form.parameters
     takes_all = any(parameter.kind is Parameter.VAR_KEYWORD for parameter in takes.values())
@@ -129,7 +129,7 @@ def call(factory: Callable[..., Any], name: str, areas: int | None, device: str,
 
 
 def _is_gymnasiums(factory: Callable[..., Any]) -> bool:
-    """Whether it is `gymnasium.make` or `make_vec` with arguments bound, or a class of a Gymnasium environment."""
+    """Whether a factory is `gymnasium.make` or `make_vec` with arguments bound, or a Gymnasium class."""
     gymnasium = sys.modules.get("gymnasium")
     inner = factory.func if isinstance(factory, partial) else factory
     if gymnasium is None:
@@ -138,7 +138,7 @@ def _is_gymnasiums(factory: Callable[..., Any]) -> bool:
 
 
 def _missing(env: object) -> list[str]:
-    """Members of an `Env`, methods and values, that it lacks and training needs: pictures are for `record` alone."""
+    """Lists the members of `Env` that it lacks. `render` may be missing: only `record` needs it."""
     members = {**Env.__annotations__, **vars(Env)}
     return [name for name in members if not name.startswith("_") and name != "render" and not hasattr(env, name)]
 

@@ -38,10 +38,10 @@ def make_env(
     options: Mapping[str, Any] = NO_OPTIONS,
     games: GameSettings | None = None,
 ) -> Env:
-    """The environment that `name` stands for (see the top of this module), with `areas` areas or its own number of them.
+    """Opens the environment that `name` means (see the top of this module), with `areas` areas or its own number of them.
 
-    `device` is for those that can run on several; `env.device` says where it is. `games` is for Unity games alone.
-    Raises EnvError with what to do.
+    `device` is for environments that run on several; `env.device` has the one in use. `games` is only used for Unity games. Raises
+    EnvError, which says what to do.
     """
     if not name:
         raise EnvError("no environment given: name one with --env, such as --env=3DBall ('palaestra envs' lists them)")
@@ -65,7 +65,7 @@ def make_env(
 
 
 def is_game(name: str | None) -> bool:
-    """Whether that is a Unity build, or something that can only be meant as one; or the Editor."""
+    """Whether a name means a Unity build, a game in Python, or the Editor."""
     if not name:
         return False
     if name == EDITOR:

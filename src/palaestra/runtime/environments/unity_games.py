@@ -1,4 +1,4 @@
-"""Unity games out of a run's settings, or out of keywords."""
+"""Opens Unity games from a run's settings, or from keywords."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from palaestra.wire.unity_channels import Engine
 
 @dataclass(frozen=True, slots=True)
 class GameSettings:
-    """What a run's settings say of Unity games."""
+    """Settings of Unity games."""
 
     options: UnityOptions = field(default_factory=UnityOptions)
     channels: Sequence[str] = ()  # side channels of the user's own, each as module:Class
@@ -26,12 +26,12 @@ class GameSettings:
 
     @property
     def copies(self) -> int:
-        """Of the build."""
+        """Number of processes of the build."""
         return self.options.copies
 
 
 def game_settings(settings: RunSettings, logs: Path | None, tell: Tell | None = None) -> GameSettings:
-    """`logs`: the folder of the games' own logs; None: a temporary one."""
+    """Reads the settings of Unity games. `logs` is the folder for the games' own logs; None: a temporary one."""
     env, engine = settings.env_settings, settings.engine_settings
     options = UnityOptions(
         copies=env.num_envs,
@@ -52,9 +52,9 @@ def game_settings(settings: RunSettings, logs: Path | None, tell: Tell | None = 
 
 
 def open_games(executable: str | None, areas: int | None, options: Mapping[str, Any], games: GameSettings | None) -> UnityEnv:
-    """A build, or where there is none the Editor. `options` are fields of UnityOptions and Engine, and `side_channels`: a list of them.
+    """Opens a build, or the Editor if `executable` is None.
 
-    Raises EnvError for an unknown option or a build that is not there.
+    `options` are fields of UnityOptions and Engine, and `side_channels`, a list. Raises EnvError for an unknown option or a missing build.
     """
     games = games or GameSettings()
     given = dict(options)
@@ -72,7 +72,7 @@ def open_games(executable: str | None, areas: int | None, options: Mapping[str, 
 
 
 def own_channels(names: Iterable[str]) -> list[SideChannel]:
-    """An instance of each class, imported as `python:` environments are. Raises EnvError with what to do."""
+    """Makes an instance of each class, imported as `python:` environments are. Raises EnvError, which says what to do."""
     return [_own_channel(name) for name in names]
 
 

@@ -1,1 +1,1 @@
-"""What a run measures, and where that goes: TensorBoard, JSONL, the console, pictures."""
+"""Statistics of a run and their trackers, the console, timers and pictures."""

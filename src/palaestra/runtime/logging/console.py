@@ -1,4 +1,4 @@
-"""What a run says while it runs: lines as ML-Agents prints them, and below them, on a terminal, a live one a behavior."""
+"""The console of a run: lines as ML-Agents prints them and, on a terminal, a progress line for each behavior below them."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 REFRESH = 0.25
-"""Seconds between two looks of the live line."""
+"""Seconds between two updates of the progress line."""
 SILENCE = 60.0
-"""Seconds without a line after which one about progress is printed where there is no terminal."""
+"""Seconds without output after which a line about progress is printed where there is no terminal."""
 _WINDOW = 60.0  # seconds that the rate is measured over
 _BARS = (8, 30)  # least and most columns of the bar
 _STYLES = {"WARNING": "yellow", "ERROR": "bold red"}
@@ -30,7 +30,7 @@ _STYLES = {"WARNING": "yellow", "ERROR": "bold red"}
 
 @dataclass(frozen=True, slots=True)
 class ProgressRow:
-    """Where a behavior is."""
+    """Progress of a behavior."""
 
     behavior: str
     step: int  # agent-steps so far
@@ -39,12 +39,13 @@ class ProgressRow:
 
 
 class Console:
-    """Prints a run's lines. A reader that has gone away, or a full disk behind a redirect, silences it and never stops a run.
+    """Prints a run's lines.
 
-    Standard error then says so once, unless the reader went away."""
+    A closed pipe or a full disk behind a redirect silences the console and never stops a run. For a full disk, standard error says so once.
+    """
 
     def __init__(self, debug: bool, stream: TextIO | None = None) -> None:
-        """`debug` shows debug lines too, all with time and origin. `stream` is standard output where none is given."""
+        """Prints to `stream`, by default standard output. `debug` shows debug lines too, and time and source file in each line."""
         self._debug = debug
         self._stream = sys.stdout if stream is None else stream
         self._terminal = _terminal(self._stream)
@@ -55,34 +56,33 @@ class Console:
         self._silent = False
 
     def debug(self, text: str) -> None:
-        """Shown with --debug only."""
+        """Prints a line that is shown with --debug only."""
         if self._debug:
             self._say("DEBUG", text)
 
     def info(self, text: str) -> None:
-        """A plain line."""
+        """Prints a line."""
         self._say("INFO", text)
 
     def tell(self, level: str, text: str) -> None:
-        """A line of someone who knows no console: 'info' or 'warning'."""
+        """Prints a line at a level given as text: 'info' or 'warning'."""
         self._say(level.upper(), text)
 
     def warning(self, text: str) -> None:
-        """What a user should look at."""
+        """Prints a warning."""
         self._say("WARNING", text)
 
     def error(self, text: str) -> None:
-        """What went wrong."""
+        """Prints an error."""
         self._say("ERROR", text)
 
     def due(self) -> bool:
-        """Whether `progress` would do anything now: asking costs far less than making rows."""
+        """Whether `progress` would print now; cheaper to ask than to make the rows."""
         return time.monotonic() >= self._due
 
     def progress(self, rows: Sequence[ProgressRow], shares: Mapping[str, float] | None = None, remarks: Sequence[str] = ()) -> None:
-        """Shows where the run is; `shares` has parts of its time by name, `remarks` are lines below.
-
-        Does nothing within a quarter second of the last time.
+        """Shows progress. `shares` has the share of time by part, `remarks` are lines below. Does nothing within a quarter second of the
+        last call.
         """
         now = time.monotonic()
         if now < self._due or self._silent:
@@ -102,7 +102,7 @@ class Console:
                 self.info(remark)
 
     def close(self) -> None:
-        """Takes the live line away."""
+        """Removes the progress line."""
         if self._live is not None:
             with suppress(OSError):
                 self._live.stop()
@@ -152,25 +152,25 @@ class Console:
 
 
 class Pace:
-    """Steps a second over the last minute."""
+    """Measures steps per second over the last minute."""
 
     def __init__(self) -> None:
         self._seen: deque[tuple[float, int]] = deque()
 
     def add(self, now: float, step: int) -> None:
-        """Notes that `step` was reached at `now`, in seconds of any clock."""
+        """Records that `step` was reached at `now`, in seconds of any clock."""
         self._seen.append((now, step))
         while now - self._seen[0][0] > _WINDOW:
             self._seen.popleft()
 
     def rate(self) -> float | None:
-        """None until there is enough to tell."""
+        """Returns steps per second; None until there are enough measurements."""
         (begin, first), (end, last) = self._seen[0], self._seen[-1]
         return (last - first) / (end - begin) if end - begin >= 2 * REFRESH else None
 
 
 def sentence(row: ProgressRow, rate: float | None) -> str:
-    """Progress in a plain line."""
+    """Returns progress as a line of text."""
     parts = [f"step {row.step:,}"]
     if row.max_steps:
         parts[0] += f" of {row.max_steps:,} ({_share(row):.0%})"
@@ -184,7 +184,7 @@ def sentence(row: ProgressRow, rate: float | None) -> str:
 
 
 def live_line(row: ProgressRow, rate: float | None, shares: Mapping[str, float], room: tuple[int, int], plain: bool) -> Text:
-    """Progress for a terminal of `room` (columns, columns for the name); the least important parts go where it is narrow."""
+    """Returns progress for a terminal of `room` (columns, columns for the name). On a narrow one, the least important parts are left out."""
     from rich.text import Text
 
     columns, name = room
@@ -230,7 +230,7 @@ def _left(row: ProgressRow, rate: float | None) -> str:
 
 
 def _terminal(stream: TextIO) -> Terminal | None:
-    """rich's console where `stream` is one that can move its cursor. rich itself reads NO_COLOR."""
+    """Returns rich's console if `stream` is a terminal that can move its cursor. rich itself reads NO_COLOR."""
     if stream is None or not stream.isatty() or os.environ.get("TERM") == "dumb":
         return None
     from rich.console import Console as Terminal
@@ -244,7 +244,7 @@ def _encodable(line: str, stream: TextIO) -> str:
 
 
 def _origin() -> str:
-    """File and line of whoever asked for the line."""
+    """Returns file and line of the code that printed the line."""
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename == __file__:
         frame = frame.f_back

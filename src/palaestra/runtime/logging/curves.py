@@ -1,4 +1,4 @@
-"""Learning curves, drawn."""
+"""Draws learning curves."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Key = tuple[str, str]
-"""A line: run and behavior."""
+"""Run and behavior of a line."""
 
 SKILL, LEARNING_RATE = "Self-play/Skill", "Policy/Learning Rate"
 RATINGS = {ELO, SKILL}
 OVERVIEW = (REWARD, GROUP_REWARD, ELO, SKILL, LENGTH, "Policy/Entropy", "Losses/Policy Loss", "Losses/Value Loss", LEARNING_RATE)
-"""Panels of the picture that a run ends with, the learning rate only where there is no rating."""
+"""Panels of `curves.png`. The learning rate is left out where there is a rating."""
 COLORS = ("#2f6fd0", "#d1495b", "#2a9d6f", "#e08e1b", "#7b52ab", "#0f9bb0", "#8c6d46", "#c2569b")
 PATTERNS = ("-", (0, (5, 2)), (0, (1.2, 1.6)), (0, (6, 1.5, 1.2, 1.5)))
 """Line styles: solid, dashed, dotted, dash and dot. Beyond as many lines as these and the colors tell apart, lines have marks too."""
@@ -38,10 +38,10 @@ INK, SOFT, GRID = "#22262b", "#6d757e", "#e4e7eb"
 
 
 def learning_curves(runs: Mapping[str, History], metrics: Sequence[str], *, by_time: bool = False, smooth: float = 0.0) -> Figure:
-    """A line a run and behavior, in a panel for each metric. `smooth` is the weight of the past in an exponential mean, 0 to below 1.
+    """Draws a line for each run and behavior, in a panel for each metric.
 
-    A line has the same color and pattern in all panels. Names stand at the ends of the lines; where there are many lines or several
-    panels, in a legend.
+    `smooth` is the weight of the past in an exponential mean, from 0 to below 1. A line has the same color and pattern in all panels. Names
+    stand at the ends of the lines; with many lines or several panels, in a legend.
     """
     keys = [(run, name) for run, history in runs.items() for name, tagged in history.items() if any(tag in tagged for tag in metrics)]
     labels, looks = _labels(keys), dict(zip(keys, _looks(), strict=False))
@@ -73,7 +73,7 @@ def learning_curves(runs: Mapping[str, History], metrics: Sequence[str], *, by_t
 
 
 def overview(history: History) -> Figure:
-    """The most telling metrics of one run in a small grid."""
+    """Draws the most important metrics of one run in a small grid."""
     panels = [tag for tag in OVERVIEW if any(tag in tagged for tagged in history.values())] or tags([history])[:6]
     if GROUP_REWARD in panels:
         panels.remove(REWARD)  # of agents that are rewarded as a group it is 0 all along, or little
@@ -98,7 +98,7 @@ def overview(history: History) -> Figure:
 
 
 def save(figure: Figure, file: Path, *, crop: bool = True) -> None:
-    """Writes a picture; the ending says which kind. `crop` fits its edges to what was drawn, at twice the time. Raises RunError."""
+    """Writes a picture, whose suffix gives the format. `crop` fits its edges to what was drawn, at twice the time. Raises RunError."""
     kinds = figure.canvas.get_supported_filetypes()
     if file.suffix.removeprefix(".").lower() not in kinds:
         raise RunError(f"cannot write a picture named '{file}': the name must end in one of .{', .'.join(sorted(kinds))}")
@@ -112,7 +112,7 @@ def save(figure: Figure, file: Path, *, crop: bool = True) -> None:
 
 
 def save_curves(run: Path) -> Path:
-    """The overview of a run, as `<run>/curves.png`. Raises RunError."""
+    """Draws the overview of a run as `<run>/curves.png`. Raises RunError."""
     file, history = run / "curves.png", read_history(run)
     wide = len(history) > LEGEND_COLUMNS or sum(map(len, history)) > LEGEND_LETTERS
     save(overview(history), file, crop=wide)
@@ -121,25 +121,25 @@ def save_curves(run: Path) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What tells a line from others."""
+    """Color, pattern and mark of a line."""
 
     color: str
     pattern: Any = "-"
     mark: str | None = None
 
     def options(self, size: float) -> dict[str, Any]:
-        """Keywords of matplotlib's lines, of about 12 marks a line."""
+        """Returns keywords of matplotlib's lines, with about 12 marks for a line of `size` points."""
         solid = {"solid_capstyle": "round", "solid_joinstyle": "round"} if self.pattern == "-" else {"dash_capstyle": "butt"}
         return {"color": self.color, "linestyle": self.pattern, "marker": self.mark, "markersize": size, **solid}
 
 
 def _looks() -> Iterator[Look]:
-    """Without end: all colors solid, then all dashed ..."""
+    """Yields endless looks: all colors solid, then all dashed ..."""
     return (Look(color, pattern, mark) for mark, pattern, color in cycle(product(MARKS, PATTERNS, COLORS)))
 
 
 def smoothed(values: np.ndarray, weight: float) -> np.ndarray:
-    """Exponential mean, without the pull of its start toward zero."""
+    """Returns the exponential mean, corrected for its start at zero."""
     total, norm, out = 0.0, 0.0, np.empty_like(values)
     for i, value in enumerate(values):
         total, norm = weight * total + value, weight * norm + 1.0
@@ -157,7 +157,7 @@ def _figure(width: float, height: float) -> Figure:
 
 
 def _draw(axes: Axes, x: np.ndarray, y: np.ndarray, look: Look, smooth: float) -> float:
-    """One line; gives the height it ends at."""
+    """Draws one line and returns the height of its end."""
     if smooth:
         axes.plot(x, y, color=look.color, alpha=0.25, linewidth=1.0)
         y = smoothed(y, smooth)
@@ -167,7 +167,7 @@ def _draw(axes: Axes, x: np.ndarray, y: np.ndarray, look: Look, smooth: float) -
 
 
 def _title(axes: Axes, metric: str, line: str, smooth: float) -> None:
-    """The metric, and below it in small letters its group, the only line's name, and how far it is smoothed."""
+    """Sets the title: the metric, and below it in small letters its group, the name of the only line, and the smoothing."""
     group, _, title = metric.rpartition("/")
     axes.set_title(title, loc="left", fontsize=14, fontweight="bold", color=INK, pad=28, parse_math=False)
     said = "  ·  ".join(part for part in (group, line, f"smoothed {smooth:g}" if smooth else "") if part)
@@ -193,7 +193,7 @@ def _dress(axes: Axes, size: float) -> None:
 
 
 def _label_ends(axes: Axes, ends: Sequence[tuple[str, str, float]]) -> None:
-    """Names beside the lines' ends, moved apart where they would touch."""
+    """Writes names beside the ends of the lines, moved apart where they would overlap."""
     low, high = axes.get_ylim()
     gap = 14.0 / (axes.get_window_extent().height / axes.figure.dpi * 72)  # a line of text, in parts of the height
     order = sorted(ends, key=lambda end: end[2])
@@ -218,7 +218,7 @@ def _label_ends(axes: Axes, ends: Sequence[tuple[str, str, float]]) -> None:
 
 
 def _legend(figure: Figure, looks: Mapping[str, Look]) -> None:
-    """Above all panels."""
+    """Adds a legend above all panels."""
     place = {
         "loc": "lower left",
         "bbox_to_anchor": (figure.subplotpars.left - 0.012, 1 - 0.5 / figure.get_figheight()),
@@ -228,7 +228,7 @@ def _legend(figure: Figure, looks: Mapping[str, Look]) -> None:
 
 
 def _legend_beside(figure: Figure, looks: Mapping[str, Look]) -> None:
-    """To the right of all panels, in as many columns as it takes to be no higher than they are."""
+    """Adds a legend to the right of all panels, with as many columns as keep it no higher than they are."""
     high = max(1, int(figure.get_figheight() * 72 * (figure.subplotpars.top - figure.subplotpars.bottom) / 15))
     place = {"loc": "upper left", "bbox_to_anchor": (figure.subplotpars.right + 0.015, figure.subplotpars.top + 0.02)}
     _entries(figure, looks, fontsize=9.5, handlelength=3.0, ncols=math.ceil(len(looks) / high), columnspacing=1.2, **place)
@@ -245,7 +245,7 @@ def _entries(figure: Figure, looks: Mapping[str, Look], **options: Any) -> None:
 
 
 def _labels(keys: Sequence[Key]) -> dict[Key, str]:
-    """What tells the lines apart: run, behavior, or both."""
+    """Returns labels that tell the lines apart: run, behavior, or both."""
     runs, behaviors = {run for run, _ in keys}, {name for _, name in keys}
     if len(runs) == 1 and len(keys) > 1:
         return {key: key[1] for key in keys}
@@ -255,6 +255,6 @@ def _labels(keys: Sequence[Key]) -> dict[Key, str]:
 
 
 def _unit(curves: Iterable[Points]) -> tuple[float, str]:
-    """Seconds in the unit that fits, and its name."""
+    """Returns the seconds in a unit that fits, and its name."""
     longest = max(float(points.seconds.max()) for points in curves)
     return (1.0, "seconds") if longest < 180 else (60.0, "minutes") if longest < 3 * 3600 else (3600.0, "hours")

@@ -1,4 +1,4 @@
-"""Demonstrations, drawn: rewards by episode, what was done, and what was seen."""
+"""Draws demonstrations: rewards by episode, actions, and observations."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MOST_NUMBERS = 400
-"""Numbers of observations whose ranges are drawn; of more, evenly chosen ones."""
+"""Number of observation values whose ranges are drawn; of more, evenly spaced ones."""
 _SIZE = 8.0  # of labels
 
 
 def demo_figure(summaries: Sequence[DemoSummary]) -> Figure:
-    """A row of three panels a file: rewards, actions, ranges of observations."""
+    """Draws a row of three panels for each file: rewards, actions, ranges of observations."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -46,7 +46,7 @@ def _rewards(axes: Axes, summary: DemoSummary, color: str) -> None:
 
 
 def _actions(axes: Axes, summary: DemoSummary, color: str) -> None:
-    """Continuous ones as outlines, discrete ones as bars, each a share of all decisions."""
+    """Draws continuous actions as outlines and discrete ones as bars, each a share of all decisions."""
     decisions = max(summary.pairs, 1)
     if len(summary.histogram):
         centers = (np.arange(BINS) + 0.5) / (BINS / 2) - 1
@@ -66,7 +66,7 @@ def _actions(axes: Axes, summary: DemoSummary, color: str) -> None:
 
 
 def _ranges(axes: Axes, summary: DemoSummary, color: str) -> None:
-    """Least to greatest of each number, and its mean."""
+    """Draws the range and the mean of each number."""
     at = 0
     for seen, own in zip(summary.obs, cycle((color, *COLORS)), strict=False):
         size = len(seen.least)

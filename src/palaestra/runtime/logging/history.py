@@ -1,4 +1,4 @@
-"""What a run measured, read back from `metrics.jsonl` or from ML-Agents' event files."""
+"""Reads a run's metrics back from `metrics.jsonl` or from ML-Agents' event files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _HEAD = frozenset(("behavior", "step", "time", "elapsed", "training", "episodes"
 
 @dataclass(frozen=True)
 class Points:
-    """One tag of one behavior: three arrays of one length."""
+    """Values of one tag of one behavior, in three arrays of equal length."""
 
     step: np.ndarray
     seconds: np.ndarray  # of training
@@ -30,11 +30,11 @@ class Points:
 
 
 History: TypeAlias = dict[str, dict[str, Points]]
-"""Behavior, then tag."""
+"""Metrics by behavior and tag."""
 
 
 def read_history(run: Path) -> History:
-    """All curves of a run. Raises RunError where there are none."""
+    """Reads all metrics of a run. Raises RunError if there are none."""
     try:
         history = _read_jsonl(run / METRICS) if (run / METRICS).exists() else _read_events(run)
     except OSError as error:
@@ -45,17 +45,19 @@ def read_history(run: Path) -> History:
 
 
 def tags(histories: Iterable[History]) -> list[str]:
-    """Of all the runs together, sorted."""
+    """Returns the tags of all runs together, sorted."""
     return sorted({tag for history in histories for tagged in history.values() for tag in tagged})
 
 
 def has_metrics(run: Path) -> bool:
-    """Whether a folder is a run that has measured something: one of ours, or of ML-Agents."""
+    """Whether a folder is a run with metrics, ours or ML-Agents'."""
     return (run / METRICS).is_file() or next(run.glob("**/events.out.tfevents.*"), None) is not None
 
 
 def find_tags(words: Sequence[str], known: Sequence[str]) -> list[str]:
-    """The tags of names (`find_tag`), of patterns such as 'Losses/*', and of several of either with commas between. Raises RunError."""
+    """Returns the tags that words mean: names (`find_tag`), patterns such as 'Losses/*', and several of either separated by commas. Raises
+    RunError.
+    """
     names = [part.strip() for word in words for part in ([word] if word in known else word.split(",")) if part.strip()]
     found: dict[str, None] = {}
     for name in names:
@@ -70,7 +72,9 @@ def find_tags(words: Sequence[str], known: Sequence[str]) -> list[str]:
 
 
 def find_tag(name: str, known: Sequence[str]) -> str:
-    """The tag of that name; its last part, such as 'entropy', will do where only one ends so. Raises RunError, with the nearest."""
+    """Returns the tag of a name. Its last part, such as 'entropy', is enough if only one tag ends so. Raises RunError, with the nearest
+    tag.
+    """
     if name in known:
         return name
     wanted = name.casefold()

@@ -1,4 +1,4 @@
-"""Signs that a behavior does not learn, found in its summaries. Each is told once a run; docs/guides/it-does-not-learn.md says more."""
+"""Finds signs in the summaries that a behavior does not learn. Each is reported once a run; docs/guides/it-does-not-learn.md explains them."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ from palaestra.trainers.update_metrics import AT_BOUNDS, explained_tag
 GUIDE = "docs/guides/it-does-not-learn.md"
 ENTROPY, LEARNING_RATE, VALUES = "Policy/Entropy", "Policy/Learning Rate", explained_tag(EXTRINSIC)
 LONG, SHORT = 10, 5
-"""Summaries in a row that show a sign before it is told: of rewards and values, which take their time, and of the others."""
+"""Consecutive summaries that must show a sign before it is reported: LONG for rewards and values, which take time, SHORT for the others."""
 LONG_SHARE = 0.3
-"""Of max_steps that must have passed before rewards and values are spoken of."""
+"""Share of max_steps before which rewards and values are not judged."""
 CERTAIN = 3.0
 """Standard errors by which the mean reward must have risen to count as risen."""
 LITTLE_ENTROPY = 0.02
-"""Of the entropy of even choices: less is none."""
+"""Share of the entropy of a uniform choice below which a policy counts as deterministic."""
 LITTLE_NOISE = 0.02
-"""Standard deviation of a number below which a Gaussian policy tries nothing new; it begins at 1, where 3 is full force."""
+"""Standard deviation below which a Gaussian policy explores nothing; it begins at 1, and actions are clipped at 3."""
 LITTLE_SQUASHED = -4.0
-"""Entropy a number of a policy of SAC's, which aims at -1, below which it tries nothing new."""
+"""Entropy per action dimension below which a policy of SAC, which aims at -1, explores nothing."""
 LITTLE_EXPLAINED = 0.05
-"""Explained variance below which values are worth nothing."""
+"""Explained variance below which values are useless."""
 MANY_AT_BOUNDS = 0.5
-"""Share of continuous actions at their bounds from which on it is told."""
+"""Share of continuous actions at their bounds above which it is reported."""
 
 
 @dataclass
 class _Seen:
-    """What is kept of a behavior's summaries; plain types only, so that `state_dict` is JSON."""
+    """What is kept of a behavior's summaries, in plain types, so that `state_dict` is JSON."""
 
     judged: bool = True  # False: it had learned before the first summary, so that rewards need not rise
     first: dict[str, list[float]] = field(default_factory=dict)  # by tag: mean, standard deviation and count of its first episodes
@@ -58,11 +58,11 @@ class Symptoms:
         self._seen: dict[str, _Seen] = {}
 
     def started_trained(self, behavior: str) -> None:
-        """A behavior whose network had learned before: its rewards may be as good as they get."""
+        """Marks a behavior whose network was trained before: its rewards may be as good as they get."""
         self._seen.setdefault(behavior, _Seen()).judged = False
 
     def note(self, summary: Summary, settings: BehaviorSettings, action: ActionSpec) -> list[str]:
-        """Takes in a summary; gives a sentence for each sign that is told now."""
+        """Adds a summary and returns a sentence for each sign to report now."""
         seen = self._seen.setdefault(summary.behavior, _Seen())
         if not summary.training or isinstance(settings.hyperparameters, BCSettings):  # a clone does not learn from rewards
             return []
@@ -75,11 +75,11 @@ class Symptoms:
         return found
 
     def state_dict(self) -> dict[str, Any]:
-        """In plain types."""
+        """Returns the state in plain types."""
         return {name: asdict(seen) for name, seen in self._seen.items()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on from there."""
+        """Restores `state_dict`."""
         self._seen = {name: _Seen(**seen) for name, seen in state.items()}
 
 
@@ -99,7 +99,7 @@ def _keep(seen: _Seen, summary: Summary) -> None:
 
 
 def _signs(seen: _Seen, summary: Summary, settings: BehaviorSettings, action: ActionSpec) -> Iterator[tuple[str, str]]:
-    """Cause and sentence of each sign that shows."""
+    """Returns cause and sentence of each sign that shows."""
     bounds = seen.signs.get(AT_BOUNDS, [])[-SHORT:]
     if len(bounds) == SHORT and min(bounds) > MANY_AT_BOUNDS:
         yield "bounds", _of_bounds(bounds[-1])
@@ -148,18 +148,17 @@ def _of_values(share: float, seen: _Seen) -> str:
 
 
 def _must_rise(seen: _Seen, summary: Summary, settings: BehaviorSettings) -> bool:
-    """Whether a mean reward that does not rise means that nothing is learned.
-
-    Not so in self-play, in later lessons, nor where only other signals are learned from.
+    """Whether a mean reward that does not rise means that nothing is learned. It does not in self-play, in later lessons, or when only
+    other signals are learned from.
     """
     lessons = any(value for tag, value in summary.values.items() if tag.startswith("Environment/Lesson Number/"))
     return seen.judged and EXTRINSIC in settings.reward_signals and ELO not in summary.values and not lessons and bool(seen.first)
 
 
 def _risen(seen: _Seen) -> bool:
-    """Whether the newest episodes earn more than the lowest did, more than by chance.
+    """Whether the newest episodes earn more than the worst period did, by more than chance.
 
-    Not than the first: where success ends an episode, the first to end are those that succeed.
+    The first period is no measure: where success ends an episode, the first to end are those that succeed.
     """
     return any(_rise(seen.lowest[tag], seen.recent[tag]) for tag in seen.lowest)
 
@@ -171,7 +170,7 @@ def _rise(lowest: list[float], recent: list[list[float]]) -> bool:
 
 
 def _pooled(stretches: list[list[float]]) -> tuple[float, float, float]:
-    """Mean, standard deviation and count of all their episodes together."""
+    """Returns mean, standard deviation and count of all episodes together."""
     means, deviations, counts = np.array(stretches).T
     mean = float(np.average(means, weights=counts))
     variance = float(np.average(deviations**2 + (means - mean) ** 2, weights=counts))
@@ -183,7 +182,7 @@ def _constant(seen: _Seen) -> bool:
 
 
 def _judge(seen: _Seen) -> str:
-    """The reward that people look at: a group's where there are groups."""
+    """Returns the reward to judge by: the group reward where there are groups."""
     return GROUP_REWARD if GROUP_REWARD in seen.first else REWARD
 
 
@@ -194,7 +193,7 @@ def _then_and_now(seen: _Seen) -> str:
 
 
 def _little_entropy(settings: BehaviorSettings, action: ActionSpec) -> float:
-    """Entropy, as the trainer measures it, below which a policy tries nothing new."""
+    """Returns the entropy, as the trainer measures it, below which a policy explores nothing."""
     choices = LITTLE_ENTROPY * sum(math.log(branch) for branch in action.branches)
     if not action.continuous:
         return choices

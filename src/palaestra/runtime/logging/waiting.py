@@ -11,14 +11,14 @@ from types import TracebackType
 FIRST = 1.5
 """Seconds until a first word; each further one comes after twice as long a pause."""
 LONGEST = 30.0
-"""Seconds between two words at most."""
+"""Longest pause between two messages, in seconds."""
 
 
 class WaitingNotice:
-    """A context that tells what is being waited for, once it has lasted 1.5 s and then ever less often; nothing where it is short."""
+    """Context manager that reports a long wait, after 1.5 s and then ever less often."""
 
     def __init__(self, what: str, tell: Callable[[str], object]) -> None:
-        """`tell` is called from another thread, with lines such as 'opening 3DBall: 5 s so far'."""
+        """Calls `tell` from another thread, with lines such as 'opening 3DBall: 5 s so far'."""
         self._what, self._tell = what, tell
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="waiting", daemon=True)
@@ -39,7 +39,7 @@ class WaitingNotice:
 
 
 def on_stdout(text: str) -> None:
-    """Tells it as a run tells its own lines."""
+    """Prints as a run prints its own lines."""
     try:
         print(f"[INFO] {text}", flush=True)
     except (OSError, ValueError, AttributeError):  # closed, or none at all
@@ -47,7 +47,7 @@ def on_stdout(text: str) -> None:
 
 
 def on_stderr(text: str) -> None:
-    """Tells it where a command's results are not."""
+    """Prints to standard error, apart from a command's results."""
     try:
         print(f"palaestra: {text}", file=sys.stderr, flush=True)
     except (OSError, ValueError, AttributeError):  # closed, or none at all

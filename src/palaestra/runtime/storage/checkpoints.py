@@ -35,19 +35,19 @@ from palaestra.runtime.storage.shared_tensors import Shared, SharedFiles
 from palaestra.runtime.storage.tensor_files import State, digest_of, flatten, read_tensors, restore, write_tensors
 
 SCHEMA = 2
-"""Grows when a manifest changes its meaning; an older one must still be read."""
+"""Version of the manifest; grows when a manifest changes its meaning. Older ones must still be readable."""
 WITHOUT_SHARED = 1
-"""Of a manifest that refers to no shared file: earlier versions read it."""
+"""Version of a manifest without shared files, which earlier versions of Palaestra can read."""
 MANIFEST = "manifest.json"
 _REMNANT = re.compile(r"\.\d+\.(tmp|old|gone)-\d+")
 _PART = re.compile(r"[^./\\:\x00][^/\\:\x00]*\.safetensors")
 _DAMAGE = (OSError, ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError, struct.error, SafetensorError)
-"""What reading a manifest and its files may raise, whatever someone has written into them."""
+"""Errors that reading a damaged or forged manifest and its files may raise."""
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A state as it was saved; its tensors are on the CPU."""
+    """State of a run at one step; its tensors are on the CPU."""
 
     step: int
     state: dict[str, State]
@@ -56,7 +56,7 @@ class Checkpoint:
 
 
 class Checkpoints:
-    """The checkpoints of one run. One process at a time may write; any number may read."""
+    """Checkpoints of one run. One process at a time may write; any number may read."""
 
     def __init__(self, folder: Path, keep: int) -> None:
         """Keeps the `keep` newest; all of them when it is 0 or less. Nothing is created before the first save."""
@@ -66,13 +66,14 @@ class Checkpoints:
         """Shared files by step, of the checkpoints that this process wrote."""
 
     def steps(self) -> list[int]:
-        """Those there are, rising, whole or not."""
+        """Returns the steps of all checkpoints, in ascending order, damaged ones included."""
         return sorted(self._committed())
 
     def save(self, step: int, state: Mapping[str, State]) -> Path:
-        """Writes every part of `state` and rotates. Checkpoints of later steps are of an abandoned course, and go.
+        """Writes every part of `state` and removes the oldest checkpoints. Those of later steps belong to an abandoned course and are
+        removed too.
 
-        Raises RunError where it cannot be written; then the earlier ones are as they were.
+        Raises RunError if it cannot be written; earlier checkpoints are unchanged then.
         """
         target = self.folder / str(step)
         beside = self._hidden(step, "tmp")
@@ -95,10 +96,9 @@ class Checkpoints:
         return target
 
     def load(self, step: int | None = None, check: Callable[[Mapping[str, State]], None] = lambda state: None) -> Checkpoint:
-        """The one of `step`, or else the newest that is whole, with a warning for each damaged one passed over.
+        """Loads the checkpoint of `step`, or else the newest intact one, with a warning for each damaged one skipped.
 
-        `check` raises ValueError for a state that is none, as of a checkpoint that was forged.
-        Raises CheckpointError when there is none, or none is usable.
+        `check` raises ValueError for an invalid state, such as a forged one. Raises CheckpointError if no checkpoint can be used.
         """
         for _ in range(5):
             found = self._committed()
@@ -127,7 +127,7 @@ class Checkpoints:
         raise CheckpointError(f"no usable checkpoint in {self.folder}; {advice}\n  " + "\n  ".join(damaged))
 
     def clear(self) -> None:
-        """Removes all of them: a run that starts anew in an old folder must not fall back on the old run's."""
+        """Removes all checkpoints: a new run in an old folder must not fall back on the old run's."""
         for step in self.steps():
             self._remove(step)
         self.sweep(alone=False)
@@ -156,7 +156,7 @@ class Checkpoints:
             self._remove(step)
 
     def _remove(self, step: int) -> None:
-        """First out of sight, so that being killed on the way never leaves a half one; one that cannot go now goes at a later save."""
+        """Hides a checkpoint before removing it, so that no half one is ever seen. If it cannot be removed now, a later save does it."""
         gone = self._hidden(step, "gone")
         try:
             os.rename(self.folder / str(step), gone)
@@ -165,7 +165,7 @@ class Checkpoints:
         shutil.rmtree(gone, ignore_errors=True)
 
     def sweep(self, *, alone: bool) -> None:
-        """Clears away what killed writers left; `alone`: no other process can be writing here, whatever process has a writer's id."""
+        """Removes what killed writers left. `alone`: no other process can be writing here, even if one has a writer's id."""
         for step, path in self._committed().items():
             if path.name != str(step) and (alone or not _is_being_written(path)):
                 with suppress(OSError):
@@ -176,7 +176,7 @@ class Checkpoints:
         self._shared.sweep(lambda half: not alone and _is_being_written(half))
 
     def _drop_shared(self) -> None:
-        """Removes shared files that no checkpoint refers to, where all can be asked."""
+        """Removes shared files that no checkpoint refers to, if all checkpoints can be read."""
         if not self._shared.folder.is_dir():
             return
         used: set[str] = set()
@@ -194,7 +194,9 @@ class Checkpoints:
 
 
 def _is_being_written(path: Path) -> bool:
-    """Whether the process that a hidden folder is named after is a Python of this machine that was alive when it was last written to."""
+    """Whether the process that a hidden folder is named after is a Python process of this machine that was alive when it was last written
+    to.
+    """
     pid = int(path.name.rpartition("-")[2])
     try:
         other = psutil.Process(pid)
@@ -207,7 +209,7 @@ def _is_being_written(path: Path) -> bool:
 
 
 def _write(folder: Path, step: int, state: Mapping[str, State], shared: SharedFiles) -> set[str]:
-    """The hashes of the shared files that it refers to."""
+    """Writes a checkpoint and returns the hashes of the shared files that it refers to."""
     parts: dict[str, Any] = {}
     taken: set[str] = set()
     used: set[str] = set()
@@ -262,7 +264,7 @@ def _read(folder: Path, step: int, shared: SharedFiles) -> dict[str, State]:
 
 
 def _finite(text: str) -> float:
-    """A number as `_write` writes it; other floats stand there as their bits."""
+    """Reads a number as `_write` writes it; other floats are stored as their bits."""
     number = float(text)
     if not math.isfinite(number):
         raise ValueError(f"{MANIFEST} has the number {text[:20]}")

@@ -1,4 +1,4 @@
-"""The networks in a run's checkpoint, without putting the run together."""
+"""Loads the networks in a run's checkpoint without putting the run together."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from palaestra.trainers.behavior_settings import trainer_class
 
 
 def load_networks(run: Path, step: int | None = None, trust: bool = False) -> dict[str, tuple[Trunk, BehaviorSpec]]:
-    """Network and spec of each behavior, on the CPU, from the checkpoint of `step` or the newest whole one.
+    """Returns network and spec of each behavior, on the CPU, from the checkpoint of `step` or the newest intact one.
 
-    Raises RunError, also where networks are of code that only a folder of someone else's names, unless `trust` is given.
+    Raises RunError, also if the networks are code named in someone else's folder, unless `trust` is given.
     """
     configuration = run / CONFIGURATION
     if not configuration.is_file():
@@ -47,6 +47,6 @@ def load_networks(run: Path, step: int | None = None, trust: bool = False) -> di
 
 
 def spec_of(saved: Mapping[str, Any]) -> BehaviorSpec:
-    """Back from `dataclasses.asdict`."""
+    """Restores a spec from `dataclasses.asdict`."""
     obs = tuple(ObsSpec(**{**obs, "raw": raw_obs(obs.get("raw"))}) for obs in saved["obs"])
     return BehaviorSpec(obs, ActionSpec(**saved["action"]), saved["steady"])

@@ -15,13 +15,13 @@ from palaestra.runtime.storage.trust import CONFIGURATION as CONFIGURATION
 from palaestra.runtime.storage.writer_lock import LOCK, WRITER, WriterLock
 
 LOOK_EVERY = 1.0
-"""Seconds between two looks at whether the folder is still there."""
+"""Seconds between two checks that the folder still exists."""
 HALF = ".*.tmp-*"
 """Names of files that are written beside their place and then renamed."""
 
 
 def check_run_id(run_id: str) -> None:
-    """Raises ConfigError for a name that is no folder on every system, or that leads out of the results folder."""
+    """Raises ConfigError for a name that cannot be a folder on every system, or that leads out of the results folder."""
     for part in run_id.split("/"):
         if part.startswith(("-", ".")) or file_name(part) != part:
             raise ConfigError(
@@ -31,7 +31,7 @@ def check_run_id(run_id: str) -> None:
 
 
 class RunFolder:
-    """Where a run's files lie, and what may be done with what lies there already."""
+    """Paths of a run's files, and checks of what is there already."""
 
     def __init__(self, results: Path, run_id: str) -> None:
         self.results, self.run_id = results, run_id
@@ -39,16 +39,16 @@ class RunFolder:
         self.checkpoints = self.path / "checkpoints"
         self.logs = self.path / "run_logs"
         self.lock: WriterLock | None = None
-        """That of the process that trains here; None in commands that only read."""
+        """Lock of the process that trains here; None in commands that only read."""
         self._looked = 0.0
 
     @property
     def exists(self) -> bool:
-        """Whether a run of that name was begun."""
+        """Whether the run exists."""
         return self.path.is_dir() and not self._is_bare()
 
     def must_exist(self, purpose: str) -> None:
-        """Raises RunError, with the nearest names, unless there is such a run."""
+        """Raises RunError, with the nearest names, if there is no such run."""
         if self.exists:
             return
         if self.path.is_dir():
@@ -66,7 +66,7 @@ class RunFolder:
         raise RunError(f"cannot {purpose}: there is no run '{self.run_id}' in {self.results}{hint}{there}{anew}")
 
     def must_be_free(self, force: bool) -> None:
-        """Raises RunError where a new run would write over another, unless it is forced to."""
+        """Raises RunError if a new run would overwrite another, unless `force` is set."""
         if self.path.exists() and not force and not self._is_bare():
             raise RunError(
                 f"the run '{self.run_id}' exists already ({self.path}): go on with --resume, begin anew in it with --force, "
@@ -74,7 +74,7 @@ class RunFolder:
             )
 
     def _is_bare(self) -> bool:
-        """Whether it holds nothing but what a start leaves that then did not begin a run: a lock, logs of games, half a first file."""
+        """Whether the folder holds only what a failed start leaves: a lock, logs of games, a half-written file."""
         files = [path for path in self.path.rglob("*") if not path.is_dir() and not path.match(HALF)]
         return self.path.is_dir() and all(
             (path.parent == self.logs and path.name.startswith("Player-")) or (path.parent == self.path and path.name in (LOCK, WRITER))
@@ -82,10 +82,10 @@ class RunFolder:
         )
 
     def create(self, settings: RunSettings) -> None:
-        """Begins a run in the folder: its resolved settings are the first file in it.
+        """Begins a run in the folder by writing its resolved settings.
 
-        Where one is there (`force`), what an earlier run left stays, but for its checkpoints, snapshots and metrics, which
-        would mix with the new ones. Raises RunError.
+        If there was a run (`force`), its files stay except checkpoints, snapshots and metrics, which would mix with the new ones. Raises
+        RunError.
         """
         shutil.rmtree(self.path.with_name(f".{self.path.name}.new"), ignore_errors=True)  # of an earlier version that was killed
         try:
@@ -96,7 +96,7 @@ class RunFolder:
         self.configure(settings)
 
     def trouble(self) -> str | None:
-        """Why the run's files can no longer be written; None where they can."""
+        """Returns why the run's files cannot be written any longer; None if they can."""
         if self.lock is None:
             return None
         found = self.lock.trouble()
@@ -105,9 +105,8 @@ class RunFolder:
         return found
 
     def must_be_writable(self, *, at_once: bool = True) -> None:
-        """Raises FolderLost where the folder was deleted or moved while a run trains, or cannot be written to any more.
-
-        Unless it is to be written to `at_once`, it looks once a second.
+        """Raises FolderLost if the folder was deleted, moved or made read-only while the run trains. Checks once a second, or now if
+        `at_once`.
         """
         now = time.monotonic()
         if not at_once and now - self._looked < LOOK_EVERY:
@@ -123,7 +122,7 @@ class RunFolder:
             (self.path / name).unlink(missing_ok=True)
 
     def sweep(self) -> None:
-        """Clears away the halves of files that a killed run was writing; `Checkpoints` does so for its own."""
+        """Removes half-written files of a killed run; `Checkpoints` does so for its own."""
         for half in self.path.rglob(HALF):
             if half.is_file() and self.checkpoints not in half.parents:
                 half.unlink(missing_ok=True)

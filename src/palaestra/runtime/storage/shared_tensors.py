@@ -23,29 +23,29 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 class Shared:
-    """A table of tensors that nobody writes to any more."""
+    """Table of tensors that are never written to again."""
 
     def __init__(self, tensors: Mapping[str, Tensor]) -> None:
         self.tensors = {name: tensors[name] for name in sorted(tensors)}  # whoever saves them again gets the same file
         self.digest = ""
-        """The SHA-256 of its file, once there is one."""
+        """SHA-256 of its file, once it is written."""
 
 
 class SharedFiles:
-    """Those of one run's checkpoints."""
+    """Shared files of one run's checkpoints."""
 
     def __init__(self, checkpoints: Path) -> None:
-        """Nothing is created before the first is kept."""
+        """Creates nothing before the first `keep`."""
         self.folder = checkpoints / SHARED
         self._whole: dict[str, int] = {}
-        """Sizes by hash of the files that this process has written or verified."""
+        """Sizes, by hash, of the files that this process has written or verified."""
 
     def path(self, digest: str) -> Path:
-        """The file of a hash."""
+        """Returns the path of the file with a hash."""
         return self.folder / f"{digest}{SUFFIX}"
 
     def keep(self, shared: Shared) -> tuple[str, int]:
-        """Writes the file where there is none, or a damaged one; its hash and size. Raises OSError."""
+        """Writes the file if it is missing or damaged; returns its hash and size. Raises OSError."""
         if shared.digest not in self._whole or not self.path(shared.digest).exists():
             self.folder.mkdir(exist_ok=True)
             beside = self.folder / f".new.tmp-{os.getpid()}"
@@ -62,7 +62,7 @@ class SharedFiles:
         return shared.digest, self._whole[shared.digest]
 
     def load(self, digest: object, size: object) -> dict[str, Tensor]:
-        """Its tensors, on the CPU. Raises ValueError or OSError for one that is damaged or missing."""
+        """Loads the tensors of a file, on the CPU. Raises ValueError or OSError if it is damaged or missing."""
         if not isinstance(digest, str) or not _DIGEST.fullmatch(digest):
             raise ValueError(f"{digest!r} names no shared file")
         found, length = digest_of(self.path(digest))
@@ -81,7 +81,7 @@ class SharedFiles:
             self.folder.rmdir()
 
     def sweep(self, is_being_written: Callable[[Path], bool]) -> None:
-        """Clears away what killed writers left."""
+        """Removes what killed writers left."""
         for half in self.folder.glob(".new.tmp-*"):
             if half.name.rpartition("-")[2].isdecimal() and not is_being_written(half):
                 shutil.rmtree(half) if half.is_dir() else half.unlink(missing_ok=True)

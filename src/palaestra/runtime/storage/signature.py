@@ -1,7 +1,7 @@
-"""The signature of a run's folder, by which its user is known.
+"""Signs a run's folder, so that its user is recognized.
 
-It covers everything in the folder's settings that runs code, and is made with a key that lies in the user's configuration folder,
-never in a run's. Copies of a folder keep the signature; nobody can forge it without the key.
+The signature covers everything in the folder's settings that runs code. Its key lies in the user's configuration folder, never in a run's.
+Copies of a folder keep the signature; nobody can forge it without the key.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from palaestra.runtime.settings.yaml_file import Key
 from palaestra.trainers.behavior_settings import BehaviorSettings
 
 SIGNATURE = Path("run_logs", "signature")
-"""In a run's folder."""
+"""Path of the signature in a run's folder."""
 KEY = "signing.key"
 KEY_BYTES = 32
 
 
 def sign(folder: Path, settings: RunSettings) -> None:
-    """Marks a run's folder as the user's own. Without effect where no key can be kept, or the folder cannot be written."""
+    """Marks a run's folder as the user's own. Has no effect if no key can be kept or the folder cannot be written."""
     key = signing_key()
     if key is not None:
         with suppress(OSError):
@@ -55,7 +55,7 @@ def is_own(folder: Path, settings: RunSettings) -> bool:
 
 
 def signing_key() -> bytes | None:
-    """The user's key, made at the first call; None where it cannot be kept anywhere that is the user's alone."""
+    """Returns the user's key, made at the first call; None if there is no place that is the user's alone."""
     with suppress(OSError):  # no folder for temporary files at all
         for folder in _key_folders():
             with suppress(OSError):
@@ -64,7 +64,7 @@ def signing_key() -> bytes | None:
 
 
 def _key_folders() -> Iterator[Path]:
-    """Configuration of this user; where that cannot be written, a folder of the user's own among temporary files."""
+    """Yields the folder of the user's configuration, then a folder of the user's own among temporary files."""
     configuration = platformdirs.user_config_path("palaestra", appauthor=False)
     if configuration.is_absolute():  # else there is no home
         yield configuration
@@ -73,7 +73,7 @@ def _key_folders() -> Iterator[Path]:
 
 
 def _key_in(folder: Path) -> bytes:
-    """Raises OSError where there is none and none can be made, or where others could have read it."""
+    """Reads the key, or makes it. Raises OSError if it cannot be made, or others could have read it."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     _must_be_private(folder, stat.S_IWGRP | stat.S_IWOTH)
     file = folder / KEY
@@ -87,7 +87,7 @@ def _key_in(folder: Path) -> bytes:
 
 
 def _make_key(file: Path) -> None:
-    """In one move, and never in place of one that another process has made meanwhile."""
+    """Makes a key in one step, and never in place of one that another process has made meanwhile."""
     beside = file.with_name(f".{file.name}.{os.getpid()}-{secrets.token_hex(4)}")
     descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
@@ -114,7 +114,7 @@ def _signature(key: bytes, settings: RunSettings) -> str:
 
 
 def _signed(settings: RunSettings) -> dict[str, Any]:
-    """All that says which code runs, and with which arguments."""
+    """Returns the settings that determine which code runs, and with which arguments."""
     place = settings.env_settings
     env = {key: getattr(place, key) for key in ("env_path", "env_args", "env_options", "side_channels")}
     signed = {"env_settings": env, "behaviors": {dotted(at): _named(block) for at, block in blocks_of(settings)}}
@@ -146,7 +146,7 @@ def signal_modules(name: str, signal: RewardSettings) -> list[str | None]:
 
 
 def blocks_of(settings: RunSettings) -> Iterator[tuple[Key, BehaviorSettings]]:
-    """Every behavior's block, and where it stands."""
+    """Yields every behavior's block and its path."""
     for name, block in settings.behaviors.items():
         yield ("behaviors", name), block
     if settings.default_settings:

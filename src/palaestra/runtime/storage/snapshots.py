@@ -13,18 +13,20 @@ from palaestra.core.files import explain, file_name, write_whole
 from palaestra.runtime.storage.shared_tensors import Shared, SharedFiles
 
 MOST = 20
-"""Files of a behavior at most. Beyond, the one whose going leaves the evenest steps goes, never the first or the last."""
+"""Largest number of files of a behavior. When there are more, the one whose removal leaves the most even steps is removed, never the first
+or the last.
+"""
 SUFFIX = ".safetensors"
 
 
 class SnapshotFiles:
-    """Those of a run."""
+    """Snapshot files of a run."""
 
     def __init__(self, run: Path) -> None:
         self._run = run
 
     def add(self, behavior: str, step: int, weights: Shared) -> None:
-        """Writes one, and thins the others out. Takes no room on the disk where a checkpoint has it too. Raises RunError."""
+        """Writes a snapshot and thins the others out. Takes no extra disk space if a checkpoint has it too. Raises RunError."""
         folder = self.folder(behavior)
         file = folder / f"{step}{SUFFIX}"
         try:
@@ -40,18 +42,18 @@ class SnapshotFiles:
             raise RunError(f"cannot write a snapshot to {folder}: {explain(error)}") from error
 
     def drop_after(self, behavior: str, step: int) -> None:
-        """Removes those of an abandoned course."""
+        """Removes the snapshots of an abandoned course."""
         for later in self.steps(behavior):
             if later > step:
                 (self.folder(behavior) / f"{later}{SUFFIX}").unlink(missing_ok=True)
 
     def steps(self, behavior: str) -> list[int]:
-        """At which there are snapshots, rising."""
+        """Returns the steps of the snapshots, in ascending order."""
         folder = self.folder(behavior)
         return sorted(int(file.stem) for file in folder.glob(f"*{SUFFIX}") if file.stem.isdecimal()) if folder.is_dir() else []
 
     def load(self, behavior: str, step: int) -> dict[str, Tensor]:
-        """The weights of one, on the CPU. Raises RunError."""
+        """Loads the weights of a snapshot, on the CPU. Raises RunError."""
         file = self.folder(behavior) / f"{step}{SUFFIX}"
         try:
             return load_file(file)
@@ -59,12 +61,12 @@ class SnapshotFiles:
             raise RunError(f"cannot read the snapshot {file}: {error}") from error
 
     def folder(self, behavior: str) -> Path:
-        """Where a behavior's lie."""
+        """Returns the folder of a behavior's snapshots."""
         return self._run / file_name(behavior) / "snapshots"
 
 
 def too_many(steps: list[int]) -> list[int]:
-    """Which of these rising steps go, so that MOST stay and their gaps grow as little as can be."""
+    """Returns the steps to remove, so that MOST stay and their gaps grow as little as possible."""
     kept, gone = list(steps), list[int]()
     while len(kept) > MOST:
         gaps = [kept[i + 1] - kept[i - 1] for i in range(1, len(kept) - 1)]

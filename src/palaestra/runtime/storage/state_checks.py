@@ -1,6 +1,6 @@
-"""What a checkpoint of a run must look like before anything is done with it.
+"""Checks that a checkpoint's state is one that a run can have written.
 
-The hashes of a checkpoint tell that nothing has changed since it was written, not that a run wrote it.
+The hashes of a checkpoint show that nothing has changed since it was written, not that a run wrote it.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class _Spec(BaseModel):
 
 
 class _Run(BaseModel):
-    """The part `run`; what later versions added may be missing."""
+    """State of the run; later versions may add keys."""
 
     model_config = _SHAPE
     collector: _Collector
@@ -86,7 +86,7 @@ class _Run(BaseModel):
 
 
 class _Learner(BaseModel):
-    """The part of a behavior."""
+    """State of a behavior."""
 
     model_config = _SHAPE
     trainer: dict[str, Any]
@@ -95,7 +95,7 @@ class _Learner(BaseModel):
 
 
 def check_state(state: Mapping[str, Any]) -> None:
-    """Raises ValueError for what no run can have written."""
+    """Raises ValueError for a state that no run can have written."""
     if "run" not in state:
         raise ValueError("it has no part 'run'")
     for name, part in state.items():

@@ -21,7 +21,7 @@ FORMAT = "0.3.0"
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A model file of a run, with the names of the JSON (one of them misspelt there)."""
+    """Model file of a run, with the names of the JSON (one of them misspelt there)."""
 
     steps: int
     file_path: str
@@ -31,7 +31,7 @@ class Model:
 
     @classmethod
     def of(cls, file: Path, step: int, reward: float | None) -> Model:
-        """A model written just now."""
+        """Returns the entry of a model written just now."""
         return cls(step, file.as_posix(), None if reward is None or not math.isfinite(reward) else reward, time.time())
 
 
@@ -39,12 +39,12 @@ class TrainingStatus:
     """Reads and writes the file. Behaviors and environment parameters share one namespace in it, as they always have."""
 
     def __init__(self, file: Path) -> None:
-        """Starts empty; nothing is read before `load`."""
+        """Starts empty; reads nothing before `load`."""
         self.file = file
         self._data: dict[str, Any] = {}
 
     def load(self) -> list[str]:
-        """Goes on from what is there; gives warnings about versions that differ. Raises RunError for a file that is no status."""
+        """Reads the file; returns warnings about versions that differ. Raises RunError for an invalid file."""
         if not self.file.exists():
             return [f"{self.file} is missing: the list of models starts anew; lessons and ratings are those of the checkpoint"]
         try:
@@ -61,21 +61,21 @@ class TrainingStatus:
         return self._warnings()
 
     def models(self, behavior: str) -> list[Model]:
-        """Those listed, oldest first."""
+        """Returns the listed models of a behavior, oldest first."""
         return _models(self._data.get(behavior, {}))
 
     def behaviors(self) -> list[str]:
-        """Those that have models, in the order in which they first had one."""
+        """Returns the behaviors with models, in the order of their first model."""
         return [name for name, section in self._data.items() if isinstance(section, dict) and section.get("checkpoints")]
 
     def final(self, behavior: str) -> Model | None:
-        """The model of the end of training."""
+        """Returns the final model of a behavior."""
         final = self._data.get(behavior, {}).get("final_checkpoint")
         return None if final is None else _model(final)
 
     def add(self, behavior: str, model: Model, keep: int) -> list[Model]:
-        """Lists a model, in place of one of the same step; gives those that drop out: the oldest beyond `keep` (<= 0: none),
-        and those of later steps, which an abandoned course left.
+        """Adds a model, replacing one of the same step. Returns the models to remove: the oldest beyond `keep` (<= 0: none), and those of
+        later steps, from an abandoned course.
         """
         before = self.models(behavior)
         kept = [old for old in before if old.steps < model.steps] + [model]
@@ -84,23 +84,23 @@ class TrainingStatus:
         return [old for old in before if old not in kept]
 
     def set_final(self, behavior: str, model: Model) -> None:
-        """Names the model of the end of training."""
+        """Sets the final model of a behavior."""
         self._section(behavior)["final_checkpoint"] = asdict(model)
 
     def lesson(self, parameter: str) -> int | None:
-        """The lesson an environment parameter has reached."""
+        """Returns the lesson that an environment parameter has reached."""
         return self._data.get(parameter, {}).get("lesson_num")
 
     def set_lesson(self, parameter: str, number: int) -> None:
-        """Notes the lesson an environment parameter has reached."""
+        """Sets the lesson that an environment parameter has reached."""
         self._section(parameter)["lesson_num"] = number
 
     def elo(self, behavior: str) -> float | None:
-        """The rating of a behavior that plays against itself."""
+        """Returns the rating of a behavior in self-play."""
         return self._data.get(behavior, {}).get("elo")
 
     def set_elo(self, behavior: str, rating: float) -> None:
-        """Notes the rating of a behavior that plays against itself."""
+        """Sets the rating of a behavior in self-play."""
         self._section(behavior)["elo"] = rating
 
     def save(self) -> None:

@@ -23,7 +23,7 @@ State: TypeAlias = Any
 """Dicts (keys str or int), lists and tuples of tensors, None, bool, int, float and str."""
 
 Share: TypeAlias = Callable[[State], "tuple[str, int] | None"]
-"""Keeps tensors in a file of their own: its hash and size. None for what it does not keep."""
+"""Keeps tensors in a file of their own and returns its hash and size; returns None for what it does not keep."""
 
 _DTYPES = {
     "float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16", "float8_e4m3fn": "F8_E4M3", "float8_e5m2": "F8_E5M2",
@@ -37,7 +37,7 @@ def _none_shared(digest: object, size: object) -> State:
 
 
 def flatten(value: State, tensors: dict[str, Tensor], share: Share = lambda value: None, path: str = "") -> Any:
-    """`value` as JSON; its tensors go into `tensors` under readable names, but for those that `share` takes. Raises TypeError."""
+    """Returns `value` as JSON. Its tensors go into `tensors` under readable names, except those that `share` takes. Raises TypeError."""
     if (reference := share(value)) is not None:
         return {"$shared": list(reference)}
     match value:
@@ -64,7 +64,7 @@ def flatten(value: State, tensors: dict[str, Tensor], share: Share = lambda valu
 
 
 def restore(value: Any, tensors: Mapping[str, Tensor], shared: Callable[[object, object], State] = _none_shared) -> State:
-    """What `flatten` was given; `shared` has what `share` was given, by what that returned."""
+    """Reverses `flatten`. `shared` maps what `share` returned to what it was given."""
     if isinstance(value, list):
         return [restore(item, tensors, shared) for item in value]
     if not isinstance(value, dict):
@@ -86,7 +86,7 @@ def restore(value: Any, tensors: Mapping[str, Tensor], shared: Callable[[object,
 
 
 def write_tensors(file: Path, tensors: Mapping[str, Tensor]) -> tuple[str, int]:
-    """A safetensors file, synced to disk; its SHA-256 and size in bytes. Raises OSError."""
+    """Writes a safetensors file, synced to disk; returns its SHA-256 and size in bytes. Raises OSError."""
     header, end = {}, 0
     names = sorted(tensors, key=lambda name: -tensors[name].element_size())  # so that every tensor is aligned
     for name in names:
@@ -106,12 +106,12 @@ def write_tensors(file: Path, tensors: Mapping[str, Tensor]) -> tuple[str, int]:
 
 
 def read_tensors(file: Path) -> dict[str, Tensor]:
-    """The tensors of a verified file, on the CPU, each in memory of its own (the reader maps the file, which may be rotated away)."""
+    """Reads the tensors of a verified file, on the CPU, each in memory of its own (the reader maps the file, which may be removed)."""
     return {name: tensor.clone() for name, tensor in load_file(file).items()}
 
 
 def digest_of(file: Path) -> tuple[str, int]:
-    """SHA-256 and size in bytes. Raises OSError."""
+    """Returns SHA-256 and size in bytes. Raises OSError."""
     digest, size = hashlib.sha256(), 0
     with file.open("rb") as source:
         while chunk := source.read(1 << 20):

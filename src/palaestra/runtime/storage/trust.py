@@ -1,4 +1,4 @@
-"""Run folders of other people: their settings start no code and no program unless the user says so with --trust."""
+"""Keeps run folders of other people from running code: their settings start none unless the user passes --trust."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from palaestra.runtime.settings.yaml_file import Key
 from palaestra.runtime.storage.signature import blocks_of, is_own, own_trackers, sign, signal_modules
 
 CONFIGURATION = "configuration.yaml"
-"""The settings of a run, in its folder."""
+"""Name of the settings file in a run's folder."""
 SHOWN = 3
-"""Settings that one message names."""
+"""Number of settings that one message names."""
 
 Code = tuple[Key, str]
-"""Where a setting stands, and the code or program that it names."""
+"""Path of a setting, and the code or program that it names."""
 
 
 def must_be_trusted(folder: Path, settings: RunSettings, code: Sequence[Code], trust: bool) -> None:
@@ -64,12 +64,12 @@ def must_be_trusted_file(
 
 
 def in_run_folder(file: Path) -> bool:
-    """Whether a settings file is the one that a run has written into its folder."""
+    """Whether a settings file was written by a run into its folder."""
     return file.name == CONFIGURATION and any((file.parent / part).exists() for part in ("run_logs", "checkpoints"))
 
 
 def env_code(settings: RunSettings, env: str | None = None) -> list[Code]:
-    """What playing in the run's environment runs; `env` is the one that the user has named in its place."""
+    """Returns what opening the run's environment runs; `env` is the one that the user has named in its place."""
     place = settings.env_settings
     name = env or place.env_path
     found: list[Code] = []
@@ -83,7 +83,7 @@ def env_code(settings: RunSettings, env: str | None = None) -> list[Code]:
 
 
 def network_code(settings: RunSettings) -> list[Code]:
-    """What making the networks of a run runs."""
+    """Returns what making the networks of a run runs."""
     found: list[Code] = []
     for at, block in blocks_of(settings):
         found += [((*at, "trainer_type"), block.trainer_type)] if ":" in block.trainer_type else []
@@ -109,7 +109,7 @@ def agent_code(settings: RunSettings) -> list[Code]:
 
 
 def learning_code(settings: RunSettings) -> list[Code]:
-    """What going on with a run runs: its environment and its agents."""
+    """Returns what resuming a run runs: its environment and its agents."""
     return [*env_code(settings), *agent_code(settings)]
 
 
@@ -122,6 +122,6 @@ def runs_code(env: str) -> bool:
 
 
 def is_own_brain(text: str) -> bool:
-    """Whether a teacher or an opponent of that name is code of someone's rather than a model or an installed plug-in."""
+    """Whether a teacher or opponent of that name is user code rather than a model or an installed plug-in."""
     kind, colon, _ = text.partition(":")
     return bool(colon) and kind not in registry("brains")

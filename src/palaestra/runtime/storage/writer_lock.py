@@ -1,7 +1,7 @@
-"""One writer a run: a file lock that is held for as long as a process writes to a run's folder.
+"""Keeps a run to one writer: a file lock held as long as a process writes to a run's folder.
 
-The operating system drops the lock when the process ends, however it ends. `.writer.json` beside it says who holds it, for the message of
-whoever is refused; on file systems without locks it is all there is.
+The operating system releases the lock when the process ends, however it ends. `.writer.json` beside it says who holds it, for the error
+message of other processes; on file systems without locks it is the only protection.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from palaestra.core.files import explain, write_whole
 LOCK = ".lock"
 WRITER = ".writer.json"
 PATIENCE = 0.4
-"""Seconds to wait for a lock: a process that has just been killed may still be letting go of it."""
+"""Seconds to wait for a lock: a process that was just killed may not have released it yet."""
 FRESH = 120.0
-"""Seconds for which a writer on another machine counts as alive since it last saved; a run is saved at least every minute."""
+"""Seconds after its last save for which a writer on another machine counts as alive; a run is saved at least every minute."""
 _WITHOUT_LOCKS = {errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EINVAL}
 _NETWORK = ("nfs", "cifs", "smb", "afs", "ceph", "lustre", "gluster", "beegfs", "gpfs", "fuse.sshfs", "ncp", "webdav", "davfs")
 
 
 @dataclass(frozen=True, slots=True)
 class LockHolder:
-    """The process that writes to a run."""
+    """Process that writes to a run."""
 
     pid: int
     host: str
@@ -47,12 +47,12 @@ class LockHolder:
 
     @classmethod
     def this(cls) -> LockHolder:
-        """This process, from now on."""
+        """Returns this process as the holder from now on."""
         return cls(os.getpid(), socket.gethostname(), time.time(), psutil.Process().create_time(), uuid.uuid4().hex)
 
     @classmethod
     def read(cls, file: Path) -> LockHolder | None:
-        """The one a file names; None where it names none."""
+        """Reads the holder from a file; None if it names none."""
         with suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
             data = json.loads(file.read_text(encoding="utf-8"))
             pid, host, since, started, token = (data[key] for key in cls.__slots__)
@@ -62,12 +62,12 @@ class LockHolder:
 
     @property
     def here(self) -> bool:
-        """Whether it runs, or ran, on this machine."""
+        """Whether the process runs, or ran, on this machine."""
         return self.host == socket.gethostname()
 
     @property
     def alive(self) -> bool:
-        """Whether its process is one of this machine's."""
+        """Whether the process is alive on this machine."""
         try:
             return self.here and abs(psutil.Process(self.pid).create_time() - self.started) < 2.0
         except psutil.AccessDenied:
@@ -76,7 +76,7 @@ class LockHolder:
             return False
 
     def __str__(self) -> str:
-        """As `process 12 on box (since 2026-01-31 08:00:00)`."""
+        """Returns text such as `process 12 on box (since 2026-01-31 08:00:00)`."""
         own = " (this one)" if self.pid == os.getpid() and self.here else ""
         try:
             since = f" (since {datetime.fromtimestamp(self.since):%Y-%m-%d %H:%M:%S})"
@@ -91,15 +91,15 @@ class WriterLock:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.warnings: list[str] = []
-        """What `acquire` found out about the file system and about other writers."""
+        """Warnings of `acquire` about the file system and other writers."""
         self.locked = False
-        """Whether the operating system keeps others out; it cannot where the file system has no locks."""
+        """Whether the operating system keeps others out; False on file systems without locks."""
         self.writer = LockHolder.this()
         self._lock = FileLock(folder / LOCK, timeout=PATIENCE, mode=0o666, thread_local=False)
         self._made: list[Path] = []
 
     def acquire(self) -> None:
-        """Makes the folder where there is none, and locks it. Raises RunInUse or RunError; then nothing has changed."""
+        """Makes the folder if necessary, and locks it. Raises RunInUse or RunError; then nothing has changed."""
         try:
             self.locked, unlocked = self._settle()
             before = LockHolder.read(self.folder / WRITER)
@@ -118,7 +118,7 @@ class WriterLock:
             )
 
     def release(self) -> None:
-        """Lets others write. A folder that was made here goes again where nothing was written to it."""
+        """Lets others write. Removes the folder if it was made here and nothing was written to it."""
         mine = self.mine()
         if mine:
             with suppress(OSError):
@@ -126,12 +126,12 @@ class WriterLock:
         self._let_go(unlink=mine)
 
     def mine(self) -> bool:
-        """Whether the folder is there and no other process has begun to write to it."""
+        """Whether the folder exists and no other process has begun to write to it."""
         now = LockHolder.read(self.folder / WRITER)
         return now is not None and now.token == self.writer.token
 
     def trouble(self) -> str | None:
-        """Why the folder cannot be written to any more; None where it can. Shows other machines that this writer is alive."""
+        """Returns why the folder cannot be written any longer; None if it can. Shows other machines that this writer is alive."""
         try:
             if not self.folder.is_dir():
                 return "was replaced by a file" if self.folder.exists() else "was deleted or renamed"
@@ -152,7 +152,7 @@ class WriterLock:
         write_whole(self.folder / WRITER, json.dumps(asdict(self.writer)).encode())
 
     def _settle(self) -> tuple[bool, bool]:
-        """Makes and locks the folder: whether the file system has locks, and whether there was no lock file."""
+        """Makes and locks the folder. Returns whether the file system has locks, and whether there was no lock file."""
         for _ in range(5):
             self._make()
             unlocked = not (self.folder / LOCK).exists()
@@ -161,7 +161,7 @@ class WriterLock:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self.folder))
 
     def _acquire(self) -> bool:
-        """Whether the file system has locks: then this process holds one. Raises RunInUse or OSError."""
+        """Locks the folder; returns whether the file system has locks. Raises RunInUse or OSError."""
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", UserWarning)  # that it falls back to a lock that would outlive a crash
@@ -186,7 +186,7 @@ class WriterLock:
         return False
 
     def _holder(self) -> LockHolder | None:
-        """Whoever holds the lock; it may be about to write its name."""
+        """Returns the holder of the lock, which may be about to write its name."""
         until = time.monotonic() + 1.0
         while (writer := LockHolder.read(self.folder / WRITER)) is None or (writer.here and not writer.alive):
             if time.monotonic() > until:
@@ -195,9 +195,8 @@ class WriterLock:
         return writer
 
     def _judge(self, before: LockHolder, deleted: bool) -> None:
-        """Raises RunInUse, or warns, where the writer that is named may be alive although nobody holds the lock.
-
-        `deleted`: there was no lock file, which a writer that is alive must have.
+        """Raises RunInUse, or warns, if the named writer may be alive although nobody holds the lock. `deleted`: there was no lock file,
+        which a writer that is alive must have.
         """
         with suppress(OSError):
             age = time.time() - (self.folder / WRITER).stat().st_mtime
@@ -237,7 +236,7 @@ class WriterLock:
 
 @contextmanager
 def sole_writer(folder: Path, warn: Callable[[str], object]) -> Iterator[WriterLock]:
-    """Within the block no other process writes to a run's folder. Raises RunInUse or RunError."""
+    """Keeps other processes from writing to a run's folder within the block. Raises RunInUse or RunError."""
     lock = WriterLock(folder)
     lock.acquire()
     try:
@@ -249,7 +248,7 @@ def sole_writer(folder: Path, warn: Callable[[str], object]) -> Iterator[WriterL
 
 
 def network_file_system(folder: Path) -> str | None:
-    """Its kind where the folder is on another machine."""
+    """Returns the kind of a network file system; None for a local folder."""
     try:
         place = folder.resolve()
         mounts = [mount for mount in psutil.disk_partitions(all=True) if place.is_relative_to(mount.mountpoint)]
