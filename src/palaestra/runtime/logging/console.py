@@ -184,7 +184,7 @@ def sentence(row: ProgressRow, rate: float | None) -> str:
 
 
 def live_line(row: ProgressRow, rate: float | None, shares: Mapping[str, float], room: tuple[int, int], plain: bool) -> Text:
-    """Returns progress for a terminal of `room` (columns, columns for the name). On a narrow one, the least important parts are left out."""
+    """Returns progress for a terminal of `room` (columns, columns for the name); a narrow one shows the most important parts."""
     from rich.text import Text
 
     columns, name = room

@@ -1,4 +1,4 @@
-"""Finds signs in the summaries that a behavior does not learn. Each is reported once a run; docs/guides/it-does-not-learn.md explains them."""
+"""Finds signs in the summaries that a behavior does not learn, and reports each once a run; see docs/guides/it-does-not-learn.md."""
 
 from __future__ import annotations
 

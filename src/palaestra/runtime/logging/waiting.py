@@ -1,4 +1,4 @@
-"""Says what goes on where nothing else is said for a while, such as imports and the start of an environment."""
+"""Reports long waits, such as imports and the start of an environment, while nothing else is printed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from types import TracebackType
 
 FIRST = 1.5
-"""Seconds until a first word; each further one comes after twice as long a pause."""
+"""Seconds until a first message; each further one comes after twice as long a pause."""
 LONGEST = 30.0
 """Longest pause between two messages, in seconds."""
 

@@ -1,7 +1,7 @@
-"""The settings of a run.
+"""Settings of a run.
 
-`yaml_file` reads a file and knows each key's line; `draft` lays flags and `--set` over it; `tree` has the classes;
-`available` refuses what cannot be had yet; `errors` and `warnings` put what is wrong into words; `loading` joins them.
+`yaml_file` reads a file and knows each key's line; `draft` applies flags and `--set` to it; `tree` has the classes; `setting_errors` and
+`warnings` put problems into words; `loading` joins them.
 """
 
 from palaestra.runtime.settings.loading import Loaded, behavior, load, to_yaml

@@ -1,4 +1,4 @@
-"""Criteria of lessons that can never be met: found before a run begins, where they can be known."""
+"""Finds criteria of lessons that can never be met, before a run begins."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _OF_TRAINERS = {
     "sac": {*_LEARNING, "Losses/Q1 Loss", "Losses/Q2 Loss", "Policy/Continuous Entropy Coeff", "Policy/Discrete Entropy Coeff"},
     "bc": {"Losses/Cloning Loss", "Imitation/Teacher Reward"},
 }
-"""What each trainer of ours writes besides what its reward signals do."""
+"""Metrics that each built-in trainer writes besides those of its reward signals."""
 _OF_SELF_PLAY = {
     ELO_TAG,
     *(f"Self-play/{what}" for what in ("Opponent ELO Mean", "Opponent ELO Deviation", "Skill", "Skill Deviation")),
@@ -50,7 +50,7 @@ _OF_SIGNALS = {
 
 
 def criteria(settings: RunSettings) -> Iterator[tuple[Key, CompletionCriteriaSettings]]:
-    """Each that a lesson waits for, and its path."""
+    """Yields the criterion of each lesson, and its path."""
     for name, form in (settings.environment_parameters or {}).items():
         for number, lesson in enumerate(form.curriculum[:-1] if isinstance(form, CurriculumSettings) else ()):
             if lesson.completion_criteria is not None:
@@ -58,7 +58,7 @@ def criteria(settings: RunSettings) -> Iterator[tuple[Key, CompletionCriteriaSet
 
 
 def never_met(settings: RunSettings) -> Iterator[tuple[Key, str]]:
-    """Path and sentence of each that the settings alone make impossible."""
+    """Yields path and sentence of each criterion that the settings alone make impossible."""
     for at, criterion in criteria(settings):
         name = _name(criterion, settings.behaviors)
         block = settings.behaviors.get(name) or settings.default_settings
@@ -79,7 +79,7 @@ def never_met(settings: RunSettings) -> Iterator[tuple[Key, str]]:
 
 
 def never_measured(settings: RunSettings, behaviors: Collection[str]) -> Iterator[tuple[Key, str]]:
-    """The same in an environment that has these behaviors and no others, and measures nothing itself."""
+    """Yields the same for an environment that has only these behaviors and measures nothing itself."""
     for at, criterion in criteria(settings):
         name = _name(criterion, behaviors)
         if criterion.behavior is None and len(behaviors) != 1:
@@ -97,21 +97,21 @@ def never_measured(settings: RunSettings, behaviors: Collection[str]) -> Iterato
 
 
 def ambiguous(settings: RunSettings, behaviors: Collection[str]) -> Iterator[tuple[Key, str]]:
-    """Path and sentence of each that names no behavior, where several of these learn."""
+    """Yields path and sentence of each criterion that names no behavior although several of these learn."""
     for at, criterion in criteria(settings) if len(behaviors) > 1 else ():
         if criterion.behavior is None:
             yield (*at, "behavior"), f"several behaviors learn ({', '.join(map(repr, behaviors))}): name the one that is measured"
 
 
 def _name(criterion: CompletionCriteriaSettings, behaviors: Collection[str]) -> str:
-    """Of the behavior that it goes by; empty where it names none and there is not just one."""
+    """Returns the name of the behavior that a criterion measures; empty if it names none and there are several."""
     if criterion.behavior is not None:
         return criterion.behavior
     return next(iter(behaviors)) if len(behaviors) == 1 else ""
 
 
 def metrics_of(block: BehaviorSettings, settings: RunSettings) -> set[str] | None:
-    """The tags that a behavior may write; None: unknown, as its trainer or a reward signal is the user's own."""
+    """Returns the tags that a behavior may write; None: unknown, because its trainer or a reward signal is the user's own."""
     from palaestra.rewards.signals import title  # brings torch, which commands that only read settings need not wait for
 
     if block.trainer_type not in _OF_TRAINERS or not block.reward_signals.keys() <= REWARDS.keys():

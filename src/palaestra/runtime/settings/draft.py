@@ -1,6 +1,6 @@
 """Settings before they are checked: a tree of plain values that knows where each came from.
 
-File, flags and `--set` are written into it one after another; `inherit` then lays each behavior over default_settings.
+File, flags and `--set` are written into it in this order; `inherit` then merges each behavior with default_settings.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ class Source:
     """Where a value was given."""
 
     path: Key
-    """As written there: a behavior's value may stand in default_settings."""
+    """Path in that file, which may be in default_settings for a behavior's value."""
     file: Path | None = None
     line: int | None = None
     words: str = ""
-    """The flag or `--set`, where it is not a file."""
+    """The flag or `--set`; empty for a file."""
 
     @property
     def where(self) -> str:
@@ -42,12 +42,12 @@ class Source:
 
 
 def dotted(path: Key) -> str:
-    """'a.b[0].c'."""
+    """Returns a path as text, such as 'a.b[0].c'."""
     return "".join(f"[{key}]" if isinstance(key, int) else f".{shortened(key)}" for key in path).lstrip(".")
 
 
 class Draft:
-    """The tree, and the source of each of its keys."""
+    """Tree of settings, and the source of each of its keys."""
 
     def __init__(self, document: Document, file: Path | None) -> None:
         self.tree: dict[str, Any] = document.tree
@@ -59,7 +59,7 @@ class Draft:
                 del self.tree[section]
 
     def source(self, path: Key) -> Source:
-        """Of a value, or of the nearest key above it."""
+        """Returns the source of a value, or of the nearest key above it."""
         for end in range(len(path), 0, -1):
             head = path[:end]
             inherited = ("default_settings", *head[2:]) if head[0] == "behaviors" and len(head) > 2 else head
@@ -78,7 +78,7 @@ class Draft:
                 self._put(concrete, value, words)
 
     def _need_no_trainer_type(self, path: Key) -> None:
-        """A flag for a hyperparameter means the default trainer where a block, and default_settings, name none."""
+        """Sets the default trainer for a block that names none, so that a flag for a hyperparameter means that trainer."""
         at = 2 if path[0] == "behaviors" else 1
         if path[at : at + 1] != ("hyperparameters",):
             return
@@ -90,7 +90,7 @@ class Draft:
             self._put((*path[:at], "trainer_type"), "ppo", "")
 
     def apply_set(self, text: str) -> None:
-        """Writes one PATH=VALUE. A name within PATH may hold dots; `behaviors.*` means all that are listed."""
+        """Writes one PATH=VALUE. A name within PATH may contain dots; `behaviors.*` means all listed behaviors."""
         path, equals, value = text.partition("=")
         words = f"--set {shortened(text, 200)}"
         if what := unusable_text(text):
@@ -110,23 +110,22 @@ class Draft:
             self._put(concrete, deepcopy(parsed), words)
 
     def inherit(self, own_code: bool = True) -> None:
-        """Lays each listed behavior over default_settings, of which other trainers leave out what they do not know.
-
-        `own_code`: modules of users are imported to learn what their trainers know.
+        """Merges each listed behavior with default_settings, leaving out hyperparameters that its trainer does not know. `own_code`: the
+        user's modules are imported to learn what their trainers know.
         """
         default, behaviors = self.tree.get("default_settings"), self.tree.get("behaviors")
         if isinstance(default, dict) and isinstance(behaviors, dict):
             self.tree["behaviors"] = {name: _over(default, {} if block is None else block, own_code) for name, block in behaviors.items()}
 
     def remove(self, path: Key) -> None:
-        """Takes a key out."""
+        """Removes a key."""
         at: Any = self.tree
         for key in path[:-1]:
             at = at[key]
         del at[path[-1]]
 
     def _put(self, path: Key, value: Any, words: str) -> None:
-        """Replaces what lies at `path`, of which missing maps are made."""
+        """Replaces the value at `path`, making missing maps."""
         at: Any = self.tree
         above: Key = ()
         for key in path[:-1]:
@@ -143,7 +142,7 @@ class Draft:
         self._sources[path] = Source(path, words=words)
 
     def _concrete(self, parts: list[str], words: str) -> Iterator[Key]:
-        """The path that `parts` mean: names are put together again where they hold dots, `*` is every behavior."""
+        """Returns the path that `parts` mean: joins names that contain dots; `*` is every behavior."""
         if len(parts) < 2 or parts[0] not in ("behaviors", "environment_parameters"):
             yield tuple(parts)
             return
@@ -162,7 +161,7 @@ class Draft:
 
 
 def _within(at: Any, key: str | int, above: Key, words: str) -> Any:
-    """The key as `at` takes it: a position in a list is a number."""
+    """Returns the key as `at` takes it: a position in a list is a number."""
     if isinstance(at, dict):
         return key
     if not isinstance(at, list):
@@ -173,7 +172,7 @@ def _within(at: Any, key: str | int, above: Key, words: str) -> Any:
 
 
 def _name_size(parts: list[str], known: list[str], keys: Any) -> int:
-    """How many of the parts make up the name at their beginning: a known one, else all that stands before a known key."""
+    """Returns how many of the parts form the name at their beginning: a known one, else everything before a known key."""
     for size in range(len(parts), 0, -1):
         if ".".join(parts[:size]) in known:
             return size
@@ -181,13 +180,13 @@ def _name_size(parts: list[str], known: list[str], keys: Any) -> int:
 
 
 def check_depth(tree: Any) -> None:
-    """Raises ConfigError for a tree of a program that is nested too deeply, or contains itself."""
+    """Raises ConfigError for a tree that is nested too deeply or contains itself."""
     if any(len(path) > MAX_DEPTH for path in _paths(tree)):
         raise ConfigError(f"the settings are nested too deeply: more than {MAX_DEPTH} maps or lists within one another")
 
 
 def _paths(tree: Any, above: Key = ()) -> Iterator[Key]:
-    """Of every key and list item."""
+    """Yields the path of every key and list item."""
     children = tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ()
     for key, value in children:
         yield (*above, key)

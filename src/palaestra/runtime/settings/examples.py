@@ -1,4 +1,4 @@
-"""The example settings files that come with the package, such as `ppo/3DBall`."""
+"""Finds the example settings files that come with the package, such as `ppo/3DBall`."""
 
 from __future__ import annotations
 
@@ -9,19 +9,18 @@ from palaestra.core.errors import ConfigError
 from palaestra.core.plugins import Registry, nearest
 
 FOLDERS = ("ppo", "poca", "sac", "bc", "imitation")
-"""Folders of examples. A name without its folder means the first of these that has it."""
+"""Folders of examples. A name without its folder means the first of these that contains it."""
 _PACKAGE = Path(__file__).parents[2]
 
 
 def example_names() -> list[str]:
-    """All examples, as `folder/name`. Empty where the package was installed without them."""
+    """Returns all examples as `folder/name`. Empty if the package was installed without them."""
     return [f"{folder}/{path.stem}" for folder in FOLDERS for path in sorted((_root() / folder).glob("*.yaml"), key=_alphabetically)]
 
 
 def find_example(name: str) -> Path:
-    """The file of an example. Its folder and the ending .yaml may be left out, and case does not matter.
-
-    Raises ConfigError with the nearest name.
+    """Returns the file of an example. Its folder and the suffix .yaml may be left out, and case does not matter. Raises ConfigError with
+    the nearest name.
     """
     names = example_names()
     found = _match(name, names)
@@ -35,13 +34,13 @@ def find_example(name: str) -> Path:
 
 
 def example_like(path: Path) -> str | None:
-    """The example that a path such as `configs/ppo/3DBall.yaml` most likely means; None where there is none of that name."""
+    """Returns the example that a path such as `configs/ppo/3DBall.yaml` most likely means; None if there is none of that name."""
     names = example_names()
     return _match("/".join(path.parts[-2:]), names) or _match(path.name, names)
 
 
 def example_environment(example: Path, env_path: str | None) -> str | None:
-    """The built-in environment that an example is for: None where its settings name one (`env_path`), or none has its name."""
+    """Returns the built-in environment that an example is for; None if its settings name one (`env_path`), or none has its name."""
     alike = [name for name in Registry("envs").names() if example.stem.startswith(name)]
     return None if env_path else max(alike, key=len, default=None)
 
@@ -55,7 +54,7 @@ def _match(name: str, names: list[str]) -> str | None:
 
 
 def _aliases(name: str) -> list[str]:
-    """The name, then other names of the built-in environment of that name."""
+    """Yields the name, then other names of the built-in environment of that name."""
     registry = Registry("envs")
     places = {one: registry.place(one) for one in registry.names()}
     place = next((place for one, place in places.items() if one.casefold() == name), None)
@@ -71,5 +70,5 @@ def _alphabetically(path: Path) -> str:
 
 
 def _root() -> Path:
-    """In the package where it was installed from a wheel, beside `src` in a source tree."""
+    """Returns the folder of the examples: in the package if installed from a wheel, beside `src` in a source tree."""
     return _PACKAGE / "configs" if (_PACKAGE / "configs").is_dir() else _PACKAGE.parents[1] / "configs"

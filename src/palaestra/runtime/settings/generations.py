@@ -1,4 +1,4 @@
-"""Which generation of ML-Agents a settings file is of. Those before the current one are for `palaestra upgrade`."""
+"""Tells which generation of ML-Agents a settings file is from. Older ones are for `palaestra upgrade`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _OLD = (
 )
 
 OLD_KEYS = frozenset(_OLD.split())
-"""Keys that stood in a flat section, and stand elsewhere or nowhere in a behavior's block of today."""
+"""Keys of a flat section that are elsewhere, or gone, in today's blocks."""
 
 _WORDS = {
     "nested": "has `curriculum` or `parameter_randomization` of ML-Agents before release 6",
@@ -32,7 +32,7 @@ _WORDS = {
 
 
 def generation(tree: Mapping[str, Any]) -> Generation:
-    """That of a file's tree; what no generation would have is `current`, whose errors say most."""
+    """Returns the generation of a file's tree; `current` if no generation matches, because its errors say most."""
     blocks = tree.get("behaviors")
     if isinstance(blocks, Mapping):
         if any(is_flat(block) for block in blocks.values()):
@@ -49,7 +49,7 @@ def generation(tree: Mapping[str, Any]) -> Generation:
 
 
 def is_sampler(value: Any) -> bool:
-    """A parameter as samplers were once written: type and numbers side by side."""
+    """Whether a parameter is a sampler of the old form: type and numbers side by side."""
     return isinstance(value, Mapping) and ("sampler-type" in value or ("sampler_type" in value and "sampler_parameters" not in value))
 
 
@@ -65,7 +65,7 @@ def refuse_old(tree: Mapping[str, Any], file: Path) -> None:
 
 
 def is_flat(block: Any) -> bool:
-    """A block with the keys of all its parts on one level."""
+    """Whether a block has the keys of all its parts on one level."""
     return isinstance(block, Mapping) and "trainer_type" not in block and any(_keys(block))
 
 

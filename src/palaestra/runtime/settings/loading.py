@@ -1,7 +1,6 @@
-"""The settings of a run: how a file, flags and `--set` become one checked tree, and that tree a file again.
+"""Loads settings: file, flags and `--set` become one checked tree; `to_yaml` makes that tree a file again.
 
-Built-in default < file < flag < `--set`. The classes are in `tree`, each part beside its owner; what cannot
-be had yet is one table in `available`.
+The order is built-in default < file < flag < `--set`. The classes are in `tree`; `NOT_YET` lists what is not available yet.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ RESERVED_NAME = "no behavior can have this name: a run keeps files of its own un
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """Settings, and what loading them had to say."""
+    """Settings, and the warnings from loading them."""
 
     settings: RunSettings
     warnings: tuple[str, ...]  # one line each, for the log
@@ -42,7 +41,7 @@ class Loaded:
     draft: Draft | None = field(default=None, repr=False)  # which knows where each value was given
 
     def refusal(self, problems: Iterable[tuple[Key, str]], heading: str) -> ConfigError:
-        """The error of settings that do not fit what was found later: path and sentence of each."""
+        """Returns the error for settings that turned out wrong later, from path and sentence of each problem."""
         return config_error(problems, self.draft or Draft(yaml_file.Document(tree={}), None), heading)
 
 
@@ -55,10 +54,9 @@ def load(
 ) -> Loaded:
     """Reads a file, or a tree of the same shape, or neither; then flags, then `--set`; then checks it all.
 
-    `overrides` is the partial tree of the flags that were given, such as {"env_settings": {"seed": 3}};
-    `sets` are PATH=VALUE. In both, `behaviors.*` means every behavior, default_settings included.
-    `own_code`: trainers of users are imported to check their hyperparameters; if not, these are taken as they are given.
-    Raises ConfigError, which names all that is wrong at once.
+    `overrides` is the partial tree of the flags given, such as {"env_settings": {"seed": 3}}; `sets` are PATH=VALUE. In both, `behaviors.*`
+    means every behavior, including default_settings. With `own_code`, the user's trainers are imported to check their hyperparameters;
+    otherwise these are not checked. Raises ConfigError, which names all problems at once.
     """
     document, draft = _draft(config)
     draft.apply_flags(overrides or {})
@@ -82,7 +80,9 @@ def load(
 
 
 def behavior(settings: RunSettings, name: str, present: Iterable[str] = ()) -> BehaviorSettings:
-    """The block of a behavior that the environment has, or default_settings. `present` are all that it has, for the error."""
+    """Returns the settings of a behavior, or default_settings. `present` are all behaviors of the environment, for the error. Raises
+    ConfigError.
+    """
     if name in settings.behaviors:
         return settings.behaviors[name]
     if settings.default_settings:
@@ -101,7 +101,7 @@ def behavior(settings: RunSettings, name: str, present: Iterable[str] = ()) -> B
 
 
 def to_yaml(settings: RunSettings) -> str:
-    """The whole tree in ML-Agents' key order, defaults and nulls included; `load` reads it back to an equal one."""
+    """Returns the whole tree as YAML in ML-Agents' key order, including defaults and nulls; `load` reads it back to an equal one."""
     return yaml_file.dump(settings.model_dump())
 
 
@@ -127,7 +127,7 @@ def _draft(config: Path | Mapping[str, Any] | None) -> tuple[yaml_file.Document,
 
 
 def _drop_framework(draft: Draft) -> list[str]:
-    """ML-Agents files of its TensorFlow days name a framework."""
+    """Removes the key `framework`, which ML-Agents had while it still used TensorFlow, and returns warnings."""
     behaviors = draft.tree.get("behaviors")
     blocks = {("behaviors", name): block for name, block in behaviors.items()} if isinstance(behaviors, dict) else {}
     blocks = {("default_settings",): draft.tree.get("default_settings"), **blocks}
@@ -138,7 +138,7 @@ def _drop_framework(draft: Draft) -> list[str]:
 
 
 def _checked(draft: Draft, warnings: list[str], own_code: bool) -> RunSettings:
-    """Validates. A key in a file that ML-Agents would have ignored is taken out with a warning."""
+    """Validates the settings. A key in a file that ML-Agents would ignore is removed with a warning."""
     while True:
         try:
             return RunSettings.model_validate(draft.tree, context={SKIP_USER_CODE: not own_code})
@@ -156,7 +156,7 @@ def _checked(draft: Draft, warnings: list[str], own_code: bool) -> RunSettings:
 
 
 def _resume_or_initialize(settings: RunSettings, draft: Draft, warnings: list[str]) -> RunSettings:
-    """Where both are asked for, what was typed wins over the file, and resuming over initializing."""
+    """Picks one if both are requested: the command line wins over the file, and resuming over initializing."""
     run = settings.checkpoint_settings
     if not (run.resume and run.initialize_from):
         return settings
@@ -170,11 +170,11 @@ def _resume_or_initialize(settings: RunSettings, draft: Draft, warnings: list[st
 NOT_YET: list[tuple[str, Callable[[Any], bool], str]] = [
     ("BEHAVIOR.threaded", bool, "learning while collecting is not available yet"),
 ]
-"""Path, whether a value there asks for the feature, and the sentence. BEHAVIOR: default_settings and every listed behavior."""
+"""Path, test whether a value there requests the feature, and sentence. BEHAVIOR: default_settings and every listed behavior."""
 
 
 def not_available(settings: RunSettings) -> list[tuple[Key, str]]:
-    """Path and sentence of all that is asked for and cannot be had."""
+    """Returns path and sentence of all that is requested but not available."""
     return [
         (at, sentence.format(value=value))
         for pattern, asks, sentence in NOT_YET
@@ -192,7 +192,7 @@ def _patterns(pattern: str) -> list[list[str]]:
 
 
 def _values(node: Any, keys: list[str], at: Key = ()) -> Iterator[tuple[Key, Any]]:
-    """All values at a path in which `*` is any key; none where the way ends early."""
+    """Yields all values at a path in which `*` is any key; none if the path does not exist."""
     if not keys:
         yield at, node
         return

@@ -10,11 +10,11 @@ from palaestra.runtime.settings.tree import RunSettings
 from palaestra.trainers.settings import TRAINERS
 
 OPEN = {"type": ["object", "null"]}
-"""A section whose keys are known only to a class of the user's."""
+"""Section whose keys are known only to a class of the user's."""
 
 
 def json_schema() -> dict[str, Any]:
-    """Every key with its type, range, default and sentence. Settings of plug-in trainers and reward signals are left open."""
+    """Returns the schema: every key with its type, range, default and sentence. Settings of plug-ins are left open."""
     plugins = [name for name in registry("rewards").names() if name not in REWARDS]
     schema = RunSettings.model_json_schema()
     definitions = schema["$defs"]

@@ -1,4 +1,4 @@
-"""What is wrong with settings, for people: where it stands, its path, what was expected and what came."""
+"""Messages about wrong settings: place, path, expected and actual value."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _EXPECTED = {
 
 
 def config_error(problems: Iterable[tuple[Key, str]], draft: Draft, heading: str) -> ConfigError:
-    """One error of all problems (path and sentence), of which those that several behaviors inherit are named once."""
+    """Returns one error for all problems (path and sentence). Those that several behaviors inherit are named once."""
     found = list(dict.fromkeys((draft.source(path), _path(path, draft), sentence) for path, sentence in problems))
     if len(found) == 1:
         source, path, sentence = found[0]
@@ -58,7 +58,7 @@ def config_error(problems: Iterable[tuple[Key, str]], draft: Draft, heading: str
 
 
 def problem(error: ErrorDetails, draft: Draft | None = None) -> tuple[Key, str]:
-    """Path and sentence of one of pydantic's errors; with the draft, an unknown key is told where it belongs."""
+    """Returns path and sentence of one of pydantic's errors. With the draft, an unknown key gets a hint where it belongs."""
     sentence = _sentence(error)
     if error["type"] in (UNKNOWN_KEY, IGNORED_KEY) and draft is not None:
         sentence = hint(error["loc"], draft.tree, sentence)
@@ -66,7 +66,7 @@ def problem(error: ErrorDetails, draft: Draft | None = None) -> tuple[Key, str]:
 
 
 def warning(path: Key, sentence: str, draft: Draft) -> str:
-    """One line for people: where, path, sentence."""
+    """Returns a line with place, path and sentence."""
     where = draft.source(path).where
     return f"{where}: {_path(path, draft)}: {sentence}" if where else f"{_path(path, draft)}: {sentence}"
 
@@ -101,9 +101,9 @@ def _shown(value: Any) -> str:
 
 
 def hint(path: Key, tree: Any, sentence: str) -> str:
-    """The sentence about an unknown key at `path`, with the whole path of one of that name, or nearly so, that lies elsewhere.
+    """Returns the sentence about an unknown key at `path`, with the full path of a key elsewhere of the same or a similar name.
 
-    A near key of its own section, which the sentence names already, is meant rather than a near one elsewhere.
+    A similar key of its own section, which the sentence names already, comes first.
     """
     key, places = str(path[-1])[:100], dict(_places(path, tree))
     near = [key] if key in places else [] if "did you mean" in sentence else get_close_matches(key, places, n=1, cutoff=0.8)
@@ -111,7 +111,7 @@ def hint(path: Key, tree: Any, sentence: str) -> str:
 
 
 def _places(path: Key, tree: Any) -> Iterator[tuple[str, str]]:
-    """Each known key and the full path that it is meant by: within the same behavior, or the only one, and in the sections of a run."""
+    """Yields each known key and its full path: within the same behavior, or the only one, and in the sections of a run."""
     for section, field in RunSettings.model_fields.items():
         kind = field.annotation
         if isinstance(kind, type) and issubclass(kind, BaseModel) and section != "default_settings":

@@ -1,4 +1,4 @@
-"""The tree of all settings of a run, in the key order in which ML-Agents writes it."""
+"""Settings tree of a run, in the key order in which ML-Agents writes it."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from palaestra.trainers.behavior_settings import BehaviorSettings
 
 
 class EnvSettings(Settings):
-    """Which environment, and how many of it."""
+    """The environment, and how many copies of it."""
 
     env_path: str | None = None
     """A build, a built-in's name, `gymnasium:ID` or `python:module:factory`; null: none is named."""
     env_args: tuple[str, ...] | None = None
     """Command line arguments passed on to a Unity build."""
     base_port: int | None = Field(default=None, ge=0, le=65535)
-    """First network port to try for Unity builds; null, or where it is taken: one that the system picks."""
+    """First network port to try for Unity builds; null, or if it is taken: a free port is chosen automatically."""
     editor_port: int = Field(default=5004, ge=1, le=65535)
     """Network port of the Unity Editor."""
     bind: str | None = None
@@ -30,21 +30,21 @@ class EnvSettings(Settings):
     num_envs: int = Field(default=1, gt=0)
     """Copies of a Unity build, each in its own process."""
     num_areas: int | None = Field(default=None, gt=0)
-    """Areas within each copy; null: the environment's own number."""
+    """Areas within each copy; null: the environment's default."""
     stagger_episodes: bool = False
-    """Have first episodes end at different times, so that a rollout shows all parts of one. Built-in environments can."""
+    """Let first episodes end at different times, so that a rollout shows all parts of one. Only built-in environments can."""
     timeout_wait: float | None = Field(default=None, gt=0)
-    """Seconds to wait for an answer of a Unity game; null: 60 for a build, and for the Editor as long as it takes."""
+    """Seconds to wait for an answer of a Unity game; null: 60 for a build, no limit for the Editor."""
     max_message_mb: float | None = Field(default=1024.0, gt=0)
-    """Megabytes that a message of a Unity game may have, as it comes and with its observations as numbers; null: no limit."""
+    """Largest message of a Unity game in megabytes, as received and as decoded observations; null: no limit."""
     seed: int = Field(default=-1, ge=-1, le=2**31 - 1)
-    """Of all random numbers of the run; -1: drawn at the start."""
+    """Seed of all random numbers of the run; -1: chosen at the start."""
     max_lifetime_restarts: int | None = Field(default=None, ge=-1)
-    """Restarts of a crashed copy in all; -1: no limit; null: as long as the run makes progress."""
+    """Total restarts of a crashed copy; -1: no limit; null: as long as the run makes progress."""
     restarts_rate_limit_n: int | None = Field(default=None, ge=-1)
     """Restarts of a crashed copy within a period; -1: no limit; null: as long as the run makes progress."""
     restarts_rate_limit_period_s: int = Field(default=60, gt=0)
-    """The period, in seconds."""
+    """Length of the period in seconds."""
     env_options: dict[str, Any] = Field(default={})
     """Keyword options of a built-in, Gymnasium or Python environment."""
     side_channels: tuple[str, ...] | None = None
@@ -58,7 +58,7 @@ class EnvSettings(Settings):
 
 
 class EngineSettings(Settings):
-    """Unity's engine; read by Unity environments alone."""
+    """Settings of Unity's engine; only for Unity games."""
 
     width: int = Field(default=84, gt=0)
     """Window width in pixels."""
@@ -79,18 +79,18 @@ class EngineSettings(Settings):
 
 
 class CheckpointSettings(Settings):
-    """The run: its name, folder, and what it starts from."""
+    """Name and folder of the run, and what it starts from."""
 
     run_id: str = Field(default="ppo", min_length=1)
-    """Its name, and its folder's."""
+    """Name of the run and of its folder."""
     initialize_from: str | None = None
-    """A run whose policies this one starts from, at step 0."""
+    """Run whose policies this one starts from, at step 0."""
     load_model: bool = False
     """Deprecated, and without effect: use resume."""
     resume: bool = False
-    """Go on with a run."""
+    """Resume a run."""
     force: bool = False
-    """Begin anew although the run exists."""
+    """Start again although the run exists."""
     train_model: bool = False
     """Deprecated, and without effect: training is the default."""
     inference: bool = False
@@ -117,7 +117,7 @@ class CheckpointSettings(Settings):
 
 
 class TorchSettings(Settings):
-    """Where and how PyTorch computes."""
+    """Device and threads of PyTorch."""
 
     ignores_unknown: ClassVar[bool] = True
 
@@ -148,22 +148,22 @@ DEFAULT_TRACKERS: dict[str, dict[str, Any]] = {"console": {}, "tensorboard": {},
 
 
 class RunSettings(Settings):
-    """All settings of a run."""
+    """Settings of a run."""
 
     default_settings: BehaviorSettings | None = None
-    """What every behavior starts from, and all there is for those not listed."""
+    """Settings that every behavior starts from, and of those not listed."""
     behaviors: dict[str, BehaviorSettings] = Field(default={})
-    """One block a behavior, by its name in the environment."""
+    """One block for each behavior, by its name in the environment."""
     env_settings: EnvSettings = EnvSettings()
-    """Which environment, and how many of it."""
+    """The environment, and how many copies of it."""
     engine_settings: EngineSettings = EngineSettings()
-    """Unity's engine."""
+    """Settings of Unity's engine."""
     environment_parameters: dict[str, Parameter] | None = None
-    """Numbers that shape the environment: fixed, drawn, or changing as the agents learn."""
+    """Numbers that configure the environment: constant, sampled, or changing as the agents learn."""
     checkpoint_settings: CheckpointSettings = CheckpointSettings()
-    """The run: its name, folder, and what it starts from."""
+    """Name and folder of the run, and what it starts from."""
     torch_settings: TorchSettings = TorchSettings()
-    """Where and how PyTorch computes."""
+    """Device and threads of PyTorch."""
     debug: bool = False
     """Log in detail."""
     trackers: Trackers = DEFAULT_TRACKERS
@@ -183,11 +183,11 @@ class RunSettings(Settings):
 
 
 PACE = {"max_steps", "summary_freq", "checkpoint_interval", "keep_checkpoints"}
-"""Settings of a behavior that may change from one part of a run to the next."""
+"""Settings of a behavior that may change when a run is resumed."""
 
 
 def changes(before: RunSettings, now: RunSettings) -> list[str]:
-    """Settings of behaviors that a checkpoint may depend on and that differ, each with both values."""
+    """Lists settings of behaviors that differ and that a checkpoint may depend on, each with both values."""
     old, new = (dict(_leaves(settings.model_dump(mode="json")["behaviors"])) for settings in (before, now))
     paths = [path for path in dict.fromkeys((*new, *old)) if path[-1] not in PACE and old.get(path) != new.get(path)]
     return [f"behaviors.{'.'.join(path)} is {_shown(new, path)}, was {_shown(old, path)}" for path in paths]

@@ -1,4 +1,4 @@
-"""Settings that are allowed but deserve a word."""
+"""Warnings about settings that are allowed but suspicious."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ NOT_OF_SIGNALS = {
     "bfloat16": "a reward signal works in float32",
     "compile": "a reward signal's network is not compiled",
 }
-"""Of network_settings, what means nothing to a reward signal, and why."""
+"""Keys of network_settings that have no effect in a reward signal, and why."""
 
 
 def remarks(settings: RunSettings) -> Iterator[tuple[Key, str]]:
-    """Path and sentence of each."""
+    """Yields path and sentence of each warning."""
     begins = not (settings.checkpoint_settings.resume or settings.checkpoint_settings.inference)
     for at, behavior in _behaviors(settings):
         yield from _of_behavior(behavior, at)
@@ -73,7 +73,7 @@ def _of_signals(behavior: BehaviorSettings, at: Key) -> Iterator[tuple[Key, str]
 
 
 def _of_extrinsic(signal: ExtrinsicSettings, at: Key, *, rewarded: bool) -> Iterator[tuple[Key, str]]:
-    """`rewarded`: its trainer learns from rewards."""
+    """Checks the extrinsic signal. `rewarded`: its trainer learns from rewards."""
     if signal.network_settings != NetworkSettings():
         yield (*at, "network_settings"), "not used: the environment's reward has no network"
     for key in () if rewarded else ("strength", "normalize"):
@@ -88,7 +88,7 @@ def _of_cloning(behavior: BehaviorSettings, at: Key) -> Iterator[tuple[Key, str]
 
 
 def _of_length(behavior: BehaviorSettings, at: Key) -> Iterator[tuple[Key, str]]:
-    """Of a new run, which is over before it learns."""
+    """Checks that a new run is not over before it learns."""
     hyper, most = behavior.hyperparameters, behavior.max_steps
     over = f"max_steps ({most}): it ends before the first update"
     if isinstance(hyper, SACSettings):

@@ -1,7 +1,6 @@
-"""YAML with the line of every key. Numbers such as `1e3` are numbers, and a key given twice is an error.
+"""Reads YAML with the line of every key. Numbers such as `1e3` are numbers, and a duplicate key is an error.
 
-A file of any content is read in bounded time and memory: its bytes, its nesting and its values, aliases followed, are counted
-before anything is made of them.
+Any file is read in bounded time and memory: its bytes, nesting and values, with aliases followed, are counted before anything is built.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from palaestra.runtime.settings.examples import example_like
 from palaestra.runtime.settings.yaml_limits import MAX_BYTES, check_limits
 
 Key = tuple[str | int, ...]
-"""Where a value lies: keys, and positions in lists."""
+"""Path of a value: keys, and positions in lists."""
 
 _FLOAT = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)[eE][-+]?[0-9]+$")
 _FIRST = list("-+.0123456789")
@@ -36,7 +35,7 @@ class _Loader(yaml.SafeLoader):
 
 
 class _FastLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # pyright: ignore[reportGeneralTypeIssues]
-    """The same on libyaml, where PyYAML was built with it."""
+    """The same with libyaml, if PyYAML was built with it."""
 
 
 class _Dumper(yaml.SafeDumper):
@@ -54,7 +53,7 @@ _Dumper.add_implicit_resolver("tag:yaml.org,2002:float", _FLOAT, _FIRST)
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """What a file holds."""
+    """Content of a file."""
 
     text: str = ""
     tree: Any = None  # maps (their keys as text), lists, numbers, text, booleans, None
@@ -62,7 +61,7 @@ class Document:
 
 
 def read(path: Path, repeats: list[tuple[str, int]] | None = None) -> Document:
-    """Raises ConfigError for a file that is not there, not a file, too large, not UTF-8 or not YAML. For `repeats` see `parse`."""
+    """Reads a file; for `repeats` see `parse`. Raises ConfigError for a file that is missing, too large, not UTF-8 or not YAML."""
     try:
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
@@ -83,15 +82,17 @@ def read(path: Path, repeats: list[tuple[str, int]] | None = None) -> Document:
 
 
 def _shipped(path: Path) -> str:
-    """A hint for the path of an example, which a package that was installed from a wheel has elsewhere."""
+    """Returns a hint for the path of an example, which lies elsewhere when the package was installed from a wheel."""
     example = example_like(path)
     out = f"{path.stem}.yaml"
     return "" if example is None else f"\n  An example of that name comes with Palaestra: palaestra config --example {example} --out {out}"
 
 
 def parse(text: str, file: Path | None = None, repeats: list[tuple[str, int]] | None = None) -> Document:
-    """Raises ConfigError with line and column. A key that is given twice is an error, or else goes into `repeats`, with the
-    line where it stands last, which then counts."""
+    """Parses a text. Raises ConfigError with line and column.
+
+    A duplicate key is an error, or goes into `repeats` with the line of its last value, which counts.
+    """
     loader_class = _Loader if len(text) <= _SMALL else _FastLoader
     try:
         check_limits(loader_class(text), file)
@@ -109,12 +110,12 @@ def parse(text: str, file: Path | None = None, repeats: list[tuple[str, int]] | 
 
 
 def dump(tree: Any, width: int = 80) -> str:
-    """YAML in the order of the keys, which `parse` reads back to the same values. Text is folded beyond `width` columns."""
+    """Returns YAML in the order of the keys, which `parse` reads back to the same values. Text is folded beyond `width` columns."""
     return yaml.dump(tree, Dumper=_Dumper, sort_keys=False, allow_unicode=True, default_flow_style=False, width=width)
 
 
 class _Reader:
-    """Nodes to values, noting lines."""
+    """Converts nodes to values, recording lines."""
 
     def __init__(self, loader: Any, lines: dict[Key, int], file: Path | None, repeats: list[tuple[str, int]] | None) -> None:
         self.loader, self.lines, self.file, self.repeats = loader, lines, file, repeats
@@ -164,7 +165,7 @@ class _Reader:
         return result
 
     def _flatten(self, node: yaml.MappingNode) -> None:
-        """Resolves merge keys (`<<`), after looking for repeats in what is merged and in what it is merged into."""
+        """Resolves merge keys (`<<`), after checking both sides for duplicate keys."""
         if id(node) in self._flattened:
             return
         self._flattened.add(id(node))

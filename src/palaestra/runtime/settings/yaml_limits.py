@@ -1,4 +1,4 @@
-"""Limits on what a YAML file may hold, checked before anything is built from it."""
+"""Limits on a YAML file, checked before anything is built from it."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from palaestra.core.errors import ConfigError
 
 MAX_BYTES = 2 * 2**20
 MAX_VALUES = 50_000
-"""Keys and values of a file, each alias counted as all that it stands for: several hundred behaviors with every default."""
+"""Largest number of keys and values, each alias counted as all that it stands for: several hundred behaviors with every default."""
 MAX_DEPTH = 50
-"""Maps and lists within one another."""
+"""Deepest nesting of maps and lists."""
 
 
 def check_limits(loader: Any, file: Path | None) -> None:
@@ -68,7 +68,7 @@ class _Counter:
 
 
 class _Collection:
-    """A map or list that is being read."""
+    """Map or list that is being read."""
 
     def __init__(self, anchor: str | None) -> None:
         self.anchor, self.values, self.depth = anchor, 1, 1

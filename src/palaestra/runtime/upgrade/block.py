@@ -1,4 +1,4 @@
-"""A section on its way to a block of today."""
+"""Converts one section into a current block."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from palaestra.runtime.upgrade.sections import Section
 
 RATIO = "play_against_latest_model_ratio"
 RENAMED = {"play_against_current_self_ratio": RATIO, "play_against_current_best_ratio": RATIO}
-"""Keys of self_play that had other names."""
+"""Keys of self_play with other names in old files."""
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Where values come from and go to. Paths are those within the block."""
+    """Source and target of one behavior's values. Paths are relative to the block."""
 
     section: Section
     new: NewTree
@@ -39,7 +39,7 @@ class Block:
                 self.report.became(key, ".".join(above))
 
     def move_map(self, key: str, settings: type[Settings], name: str) -> None:
-        """Writes a map of the section, if it is given, key by key; unknown ones are left out with a warning."""
+        """Writes a map of the section, if it is given, key by key; unknown keys are left out with a warning."""
         if key not in self.section:
             return
         value = self.section.take(key)
@@ -58,10 +58,10 @@ class Block:
                 self.report.became(f"{key}.{inner}", f"{name}.{now}")
 
     def unknown(self, key: str, known: Any, place: str) -> None:
-        """Warns of a key that is left out."""
+        """Warns about a key that is left out."""
         self.report.warn(place, f"unknown key '{key}'{nearest(key, known)}: left out")
 
     def ask_for(self, value: Any, place: str) -> None:
-        """Warns of what only stands for a name."""
+        """Warns about a placeholder that the user must replace."""
         if isinstance(value, str) and "<" in value:
             self.report.warn(place, f"fill in: '{value}' only stands for a name")

@@ -1,4 +1,4 @@
-"""A flat section as a block of today: each key where it belongs, by the trainer that reads it."""
+"""Converts a flat section into a current block: each key goes where it belongs, by the trainer that reads it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ GONE = {
 
 
 def convert(block: Block) -> None:
-    """Writes all that the section says. What no one reads is warned of, unless it is `default` that says it for others."""
+    """Writes all values of the section. Warns about unused ones, except in `default`, which serves others."""
     trainer = _trainer(block)
     try:
         hyperparameters = hyperparameters_class(trainer, own_code=False)
@@ -69,7 +69,7 @@ def _trainer(block: Block) -> str:
 
 
 def _make_batches_of_sequences(block: Block) -> None:
-    """A minibatch of less than a sequence came to one sequence, and has to say so now."""
+    """Raises the batch size to one sequence, which is what a smaller one meant."""
     batch, length = block.section.peek("batch_size"), block.section.peek("sequence_length")
     if isinstance(batch, int | float) and isinstance(length, int | float) and batch < length:
         place = block.section.place("batch_size")
@@ -106,7 +106,7 @@ CLONING = ("imitation", "online_bc", "offline_bc")
 
 
 def convert_cloning(block: Block, old: str, place: str) -> str:
-    """Writes whom, or which files, to learn from; gives the trainer of today."""
+    """Writes the teacher or demonstrations to learn from; returns the current trainer."""
     block.put(("trainer_type",), "bc", place, f"was {old}")
     block.report.became(f"trainer: {old}", "trainer_type: bc")
     if old == "offline_bc":
@@ -118,7 +118,7 @@ def convert_cloning(block: Block, old: str, place: str) -> str:
 
 
 def _teacher(block: Block) -> None:
-    """The brain to imitate was played by a person, or by the game's own rule, which is as near as can be told from here."""
+    """Returns a placeholder for the teacher: it was played by a person or by the game's own rule, and the file does not say which."""
     place, name = block.section.place("brain_to_imitate"), block.section.take("brain_to_imitate")
     named = isinstance(name, str) and "<" not in name
     whose = f"'{name}'" if named else "the student's agents"

@@ -1,4 +1,4 @@
-"""Curricula: of each behavior the thresholds, and every parameter's values; now of each parameter the lessons."""
+"""Converts curricula: from thresholds by behavior and values by parameter to lessons by parameter."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from palaestra.runtime.upgrade.old_file import OldFile, read
 from palaestra.runtime.upgrade.old_samplers import PARAMETERS
 
 CRITERION = {"measure": None, "min_lesson_length": 1, "signal_smoothing": False}
-"""Keys that all lessons of a curriculum share, and what they were when not given."""
+"""Keys that all lessons of a curriculum share, and their defaults."""
 
 
 @dataclass(frozen=True, slots=True)
 class OldCurriculum:
-    """That of one behavior."""
+    """Curriculum of one behavior."""
 
     behavior: str
     old: OldFile
@@ -28,7 +28,7 @@ class OldCurriculum:
 
     @property
     def values(self) -> Any:
-        """What stands there."""
+        """Its values."""
         value: Any = self.old.tree
         for key in self.at:
             value = value[key]
@@ -36,7 +36,7 @@ class OldCurriculum:
 
 
 def read_curricula(path: Path, new: NewTree, report: UpgradeReport) -> list[OldCurriculum]:
-    """Of a folder with a file a behavior, a file of all behaviors, or a file of one. Raises ConfigError."""
+    """Reads a folder with a file for each behavior, a file of all behaviors, or a file of one. Raises ConfigError."""
     if not path.is_dir():
         return _of_file(read(path, report, "curricula"), new, report)
     files = sorted(file for file in path.iterdir() if file.suffix in (".json", ".yaml", ".yml"))
@@ -47,7 +47,7 @@ def read_curricula(path: Path, new: NewTree, report: UpgradeReport) -> list[OldC
 
 
 def in_map(old: OldFile, at: Key) -> list[OldCurriculum]:
-    """Those of a map by behavior."""
+    """Returns the curricula of a map by behavior."""
     curricula: Any = old.tree
     for key in at:
         curricula = curricula[key]
@@ -57,7 +57,7 @@ def in_map(old: OldFile, at: Key) -> list[OldCurriculum]:
 
 
 def convert_curricula(curricula: list[OldCurriculum], new: NewTree, report: UpgradeReport) -> None:
-    """Writes them as environment parameters. A parameter that is there already stays as it is, with a warning."""
+    """Writes them as environment parameters. A parameter that exists already is kept, with a warning."""
     for curriculum in curricula:
         values, old = curriculum.values, curriculum.old
         if not isinstance(values, Mapping):
@@ -76,7 +76,7 @@ def convert_curricula(curricula: list[OldCurriculum], new: NewTree, report: Upgr
 
 
 def _of_file(old: OldFile, new: NewTree, report: UpgradeReport) -> list[OldCurriculum]:
-    """A file of one behavior, by itself, told by no name which it is of; its own may be that."""
+    """Reads a file of one behavior, whose name may be the file's name."""
     if not _is_one(old.tree):
         return in_map(old, ())
     stem, listed = old.file.stem, list(new.at(("behaviors",)))
@@ -121,7 +121,7 @@ def _of_kind(curriculum: OldCurriculum, key: str, kind: type) -> Any:
 
 
 def _serve(curriculum: OldCurriculum, new: NewTree, report: UpgradeReport) -> None:
-    """Sees to it that the behavior that is measured has settings."""
+    """Makes sure that the measured behavior has settings."""
     name, place = curriculum.behavior, curriculum.old.place(*curriculum.at)
     listed = new.at(("behaviors",))
     if name in listed:

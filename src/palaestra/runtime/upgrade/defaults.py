@@ -1,7 +1,7 @@
-"""`default` as default_settings, and blocks that only say where they differ from it.
+"""Makes `default` default_settings, and blocks state only how they differ from it.
 
-A section took over whole keys of `default`; a block of today takes over maps key by key. So what a block must say, to come to the
-same, has to be worked out.
+An old section inherited whole keys of `default`; a current block inherits maps key by key. This module works out what a block must state
+for the same result.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from palaestra.runtime.upgrade.new_tree import NewTree, UpgradeReport
 from palaestra.trainers.settings import TRAINERS
 
 PLAIN_SIGNALS = {"extrinsic": {"strength": 1.0, "gamma": 0.99}}
-"""What there is where nothing is said."""
+"""Reward signals of a block that gives none."""
 
 MAY_BE_NULL = {
     ("network_settings", "memory"),
@@ -24,11 +24,11 @@ MAY_BE_NULL = {
 
 
 class _CannotSay(Exception):
-    """A key of default_settings that a block has no way to be without."""
+    """Raised for a key of default_settings that a block cannot remove."""
 
 
 def let_inherit(new: NewTree, report: UpgradeReport) -> None:
-    """Takes out of all blocks what default_settings says. It stays away, with a warning, where a block cannot lie over it."""
+    """Removes from all blocks what default_settings says. Leaves default_settings out, with a warning, if a block cannot override it."""
     default, blocks = new.tree.get("default_settings"), new.tree.get("behaviors", {})
     if default is None or not blocks:
         return
@@ -49,7 +49,7 @@ def _without_plain_signals(block: dict[str, Any]) -> dict[str, Any]:
 
 
 def _known_to(block: dict[str, Any], default: dict[str, Any]) -> dict[str, Any]:
-    """A block takes over those hyperparameters that its own trainer knows."""
+    """Returns the part of `default` that a block inherits: hyperparameters only if its trainer knows them."""
     trainer = block["trainer_type"]
     if trainer == default["trainer_type"] or "hyperparameters" not in default:
         return default
@@ -58,7 +58,7 @@ def _known_to(block: dict[str, Any], default: dict[str, Any]) -> dict[str, Any]:
 
 
 def _over(full: dict[str, Any], below: dict[str, Any], at: Key = ()) -> dict[str, Any]:
-    """What must lie over `below` to come to `full`."""
+    """Returns what must override `below` to result in `full`."""
     found: dict[str, Any] = {}
     for key, value in full.items():
         if key not in below or type(below[key]) is not type(value):

@@ -1,4 +1,4 @@
-"""Files with `behaviors`: what they say, with the few keys that have changed since."""
+"""Converts files with `behaviors`, of which few keys have changed since."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from palaestra.runtime.upgrade.old_file import OldFile
 from palaestra.runtime.upgrade.old_samplers import PARAMETERS, convert_sampler
 
 CURRICULUM, SAMPLERS = "curriculum", "parameter_randomization"
-"""Parts of a file that became environment parameters."""
+"""Parts of a file that have become environment parameters."""
 
 GONE = ("framework", "output_path")
 
 
 def convert_block(old: OldFile, at: Key, new: NewTree, report: UpgradeReport) -> None:
-    """Writes one behavior's."""
+    """Writes the settings of one behavior."""
     block: Any = old.tree
     for key in at:
         block = block[key]
@@ -44,7 +44,7 @@ def convert_block(old: OldFile, at: Key, new: NewTree, report: UpgradeReport) ->
 
 
 def convert_parameters(old: OldFile, new: NewTree, report: UpgradeReport) -> None:
-    """Writes environment_parameters, with old samplers among them, and lessons that bear their name as a key."""
+    """Writes environment_parameters, with old samplers among them, and lessons that have their name as a key."""
     parameters = old.tree.get(PARAMETERS)
     if not isinstance(parameters, Mapping):
         new.put((PARAMETERS,), parameters, old.place(PARAMETERS))
@@ -60,7 +60,7 @@ def convert_parameters(old: OldFile, new: NewTree, report: UpgradeReport) -> Non
 
 
 def copy_rest(old: OldFile, new: NewTree) -> None:
-    """Writes every other part of the file as it is; of one with its behaviors on the top level, those that are no behavior."""
+    """Writes every other part of the file unchanged; if behaviors are on the top level, the parts that are no behavior."""
     keys = old.tree.keys() if "behaviors" in old.tree or "default_settings" in old.tree else RunSettings.model_fields
     for key in old.tree:
         if key in keys and key not in (*new.tree, CURRICULUM, SAMPLERS):
@@ -85,7 +85,7 @@ def _rename(values: Any, names: Mapping[str, str], above: str, report: UpgradeRe
 
 
 def _named(lesson: Any, parameter: str, report: UpgradeReport) -> Any:
-    """The converter of ML-Agents wrote `Lesson0: {...}`, which nothing reads."""
+    """Converts lessons written as `Lesson0: {...}`, which ML-Agents' converter produced although nothing reads it."""
     if not isinstance(lesson, dict) or len(lesson) != 1 or "name" in lesson:
         return lesson
     ((name, content),) = lesson.items()

@@ -1,4 +1,4 @@
-"""The file to be: its tree, where each value came from, and the remarks that stand beside some."""
+"""The new file: its tree, the source of each value, and remarks beside some."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from palaestra.runtime.settings.yaml_file import Key
 
 @dataclass(slots=True)
 class NewTree:
-    """Grows key by key, in the order of the file."""
+    """Tree of the new file, which grows key by key, in the order of the file."""
 
     tree: dict[str, Any] = field(default_factory=dict)
     places: dict[Key, str] = field(default_factory=dict)  # 'file:line' in the old files
@@ -29,23 +29,23 @@ class NewTree:
             self.remarks[path] = remark
 
     def cite(self, path: Key, place: str) -> None:
-        """Says beside a key where it came from; without the folder, which is another's tomorrow."""
+        """Adds a remark beside a key that names its source, without the folder, which may change."""
         self.places[path], self.remarks[path] = place, PurePath(place).name
 
     def at(self, path: Key) -> dict[str, Any]:
-        """The map at a path; empty where there is none."""
+        """Returns the map at a path; empty if there is none."""
         at: Any = self.tree
         for key in path:
             at = at.get(key, {})
         return at
 
     def place(self, path: Key) -> str:
-        """Of a value, or of the nearest key above it; empty where nothing is known."""
+        """Returns the source of a value, or of the nearest key above it; empty if it is unknown."""
         return next((self.places[path[:end]] for end in range(len(path), 0, -1) if path[:end] in self.places), "")
 
 
 def plain(value: Any, settings: type[Settings], key: str) -> Any:
-    """`5.0e4` as 50000 where a whole number belongs."""
+    """Returns whole numbers as such: `5.0e4` as 50000."""
     field = settings.model_fields.get(key)
     if field is None or not isinstance(value, float) or not value.is_integer():
         return value
@@ -58,7 +58,7 @@ WIDTH = 110
 
 @dataclass(slots=True)
 class UpgradeReport:
-    """What became what, and what deserves a word; each said once, however many behaviors it concerns."""
+    """Report of an upgrade: conversions and warnings, each listed once, however many behaviors it concerns."""
 
     heading: str = ""  # what the file is
     moves: dict[str, list[str]] = field(default_factory=dict)  # new place: what went there
@@ -72,18 +72,18 @@ class UpgradeReport:
             olds.append(old)
 
     def note(self, sentence: str) -> None:
-        """Of the file as a whole."""
+        """Adds a remark about the file as a whole."""
         if sentence not in self.notes:
             self.notes.append(sentence)
 
     def warn(self, place: str, sentence: str) -> None:
-        """Of a place, 'file:line'."""
+        """Adds a warning about a place, 'file:line'."""
         line = f"{place}: {sentence}"
         if line not in self.warnings:
             self.warnings.append(line)
 
     def text(self) -> str:
-        """For people; warnings last, where they are read."""
+        """Returns the report as text; warnings come last, where they are read."""
         lines = [self.heading, *(f"{INDENT}{_listed(olds)} -> {new}" for new, olds in self.moves.items())]
         lines += [f"note: {note}" for note in self.notes] + [f"warning: {warning}" for warning in self.warnings]
         return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""Files as they were: YAML, or JSON for curricula."""
+"""Reads old files: YAML, or JSON for curricula."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from palaestra.runtime.upgrade.new_tree import UpgradeReport
 
 @dataclass(frozen=True, slots=True)
 class OldFile:
-    """What a file holds, and where."""
+    """Content of a file, with the line of each key."""
 
     file: Path
     text: str
@@ -24,18 +24,19 @@ class OldFile:
     lines: Mapping[Key, int]
 
     def place(self, *path: str | int) -> str:
-        """'file:line' of a key, or of the nearest one above it."""
+        """Returns 'file:line' of a key, or of the nearest one above it."""
         line = next((self.lines[path[:end]] for end in range(len(path), 0, -1) if path[:end] in self.lines), None)
         return f"{self.file}:{line}" if line else str(self.file)
 
     def error(self, sentence: str, *path: str | int) -> ConfigError:
-        """One that names the place."""
+        """Returns an error that names the place."""
         return ConfigError(f"{self.place(*path)}: {sentence}")
 
 
 def read(file: Path, report: UpgradeReport, holds: Generation | None = None) -> OldFile:
-    """A key that is given twice counts where it stands last, as it did then, with a warning. Raises ConfigError, also for a file
-    that plainly is of another kind than `holds`.
+    """Reads a file. Of a duplicate key the last value counts, as it did then, with a warning.
+
+    Raises ConfigError, also for a file that is plainly of another kind than `holds`.
     """
     repeats: list[tuple[str, int]] = []
     document = yaml_file.read(file, repeats)

@@ -1,4 +1,4 @@
-"""Samplers: type and numbers side by side, in a file of their own or in `parameter_randomization`."""
+"""Converts samplers with type and numbers side by side, from a file of their own or from `parameter_randomization`."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from palaestra.scenario.settings import SAMPLERS
 PARAMETERS = "environment_parameters"
 TYPES = {"multirange_uniform": "multirangeuniform"}
 NAMES = {"var": "st_dev"}
-"""It was drawn with as a standard deviation, whatever its name said."""
+"""Current names of keys; the old "variance" was used as a standard deviation."""
 
 
 def convert_samplers(old: OldFile, at: Key, new: NewTree, report: UpgradeReport) -> None:
-    """Writes those that stand under `at`."""
+    """Writes the samplers under `at`."""
     parameters: Any = old.tree
     for key in at:
         parameters = parameters[key]
@@ -37,7 +37,7 @@ def convert_samplers(old: OldFile, at: Key, new: NewTree, report: UpgradeReport)
 
 
 def convert_sampler(old: OldFile, at: Key, to: Key, new: NewTree, report: UpgradeReport) -> None:
-    """Writes one."""
+    """Writes one sampler."""
     value: Any = old.tree
     for above in at:
         value = value[above]

@@ -1,4 +1,4 @@
-"""Reward signals: before 0.9 a discount and a few keys of curiosity, then a map."""
+"""Converts reward signals: before 0.9 a discount and a few keys of curiosity, later a map."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from palaestra.runtime.upgrade.block import Block
 from palaestra.runtime.upgrade.new_tree import plain
 
 OF_UPDATES = ("samples_per_update", "num_epoch")
-"""Signals once had an update of their own."""
+"""Keys of the separate updates that signals once had."""
 
 
 def convert_signals(block: Block, trainer: str) -> None:
-    """Writes reward_signals; nothing where the section says nothing of them."""
+    """Writes reward_signals, if the section has any."""
     section = block.section
     if "reward_signals" not in section:
         _of_loose_keys(block)
@@ -56,7 +56,7 @@ def _signal(block: Block, name: str, signal: Mapping[str, Any]) -> None:
 
 
 def _of_loose_keys(block: Block) -> None:
-    """Both signals shared a discount then, and so they do now."""
+    """Returns the signals of a section without a map; both shared a discount then, and so they do now."""
     section = block.section
     place, gamma = section.place("gamma"), section.take("gamma")
     if gamma is not None:
@@ -90,11 +90,11 @@ def _encoder(block: Block, signal: str, size: Any, place: str, old: str) -> None
 
 UPDATES = ("num_update", "num_updates", "updates_per_train")
 OF_SIGNALS = ("reward_signal_num_update", "reward_signal_steps_per_update")
-"""These stood among the signals, in `reward_signals`."""
+"""Keys that were once inside `reward_signals`."""
 
 
 def convert_updates(block: Block) -> None:
-    """Writes steps_per_update, and that of the reward signals."""
+    """Writes steps_per_update, also that of the reward signals."""
     direct = "steps_per_update" in block.new.at(block.at).get("hyperparameters", {})
     key = next((key for key in UPDATES if key in block.section), UPDATES[0])
     place = block.section.place("train_interval" if "train_interval" in block.section else key)

@@ -1,4 +1,4 @@
-"""Sections of a flat trainer file: each behavior's values, over those of `default`."""
+"""Reads the sections of a flat trainer file: each behavior's values, merged with those of `default`."""
 
 from __future__ import annotations
 
@@ -15,9 +15,7 @@ DEFAULT = "default"
 
 
 class Section:
-    """A section with what it takes over from `default`: of each key the whole value, maps too. What is taken out of it is
-    known; what is left in the end is not.
-    """
+    """Section with the values it inherits from `default`, key by key. What is left after all `take`s is unknown."""
 
     def __init__(self, old: OldFile, at: Key, values: Mapping[str, Any], default: Mapping[str, Any]) -> None:
         self._old, self._at = old, at
@@ -28,28 +26,30 @@ class Section:
         return key in self._left
 
     def __iter__(self) -> Iterator[str]:
-        """Keys that nobody took yet."""
+        """Yields keys that were not taken yet."""
         return iter(list(self._left))
 
     def peek(self, key: str) -> Any:
-        """Its value; None where it is not given."""
+        """Returns the value of a key; None if it is not given."""
         return self._left.get(key)
 
     def take(self, key: str) -> Any:
-        """Its value, for the last time; None where it is not given."""
+        """Removes a key and returns its value; None if it is not given."""
         return self._left.pop(key, None)
 
     def has_own(self, key: str) -> bool:
-        """Given in the section itself, not only in `default`."""
+        """Whether a key is given in the section itself, not only in `default`."""
         return key in self._own
 
     def place(self, *path: str | int) -> str:
-        """'file:line' of a key's value, in the section or in `default`; without a key, of the section."""
+        """Returns 'file:line' of a key's value, in the section or in `default`; without a key, of the section."""
         return self._old.place(*(self._at if not path or self.has_own(str(path[0])) else (DEFAULT,)), *path)
 
 
 def sections(old: OldFile, report: UpgradeReport) -> dict[str, Section]:
-    """By name, `default` among them. A section may be the name of another. Raises ConfigError where that leads nowhere."""
+    """Returns the sections by name, including `default`. A section may refer to another by name. Raises ConfigError if that name does not
+    exist.
+    """
     above: Key = ("behaviors",) if "behaviors" in old.tree else ()
     there = {name: value for name, value in (old.tree["behaviors"] if above else old.tree).items() if above or _is_section(name, value)}
     if not above:
@@ -68,7 +68,7 @@ def _is_section(name: str, value: Any) -> bool:
 
 
 def _end_of(old: OldFile, there: Mapping[str, Any], above: Key, name: str) -> str:
-    """The section that a name leads to, through those that are only names."""
+    """Returns the section that a name refers to, through other names."""
     passed = [name]
     while isinstance(there[name], str):
         following = there[name]

@@ -1,4 +1,4 @@
-"""From old files to one."""
+"""Upgrades old files to one current file."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ STEPS = (
 
 @dataclass(frozen=True, slots=True)
 class Upgraded:
-    """What came of it."""
+    """Result of an upgrade."""
 
     text: str  # of the new file
     report: UpgradeReport
@@ -42,9 +42,8 @@ class Upgraded:
 
 
 def upgrade(config: Path, curriculum: Path | None = None, sampler: Path | None = None) -> Upgraded:
-    """One current file of a trainer file, its curriculum (a file, or a folder of them) and its samplers.
-
-    Raises ConfigError with the old files' lines.
+    """Converts a trainer file, its curriculum (a file, or a folder of them) and its samplers into one file. Raises ConfigError with the old
+    files' lines.
     """
     report, new = UpgradeReport(), NewTree()
     old = read(config, report)
@@ -86,7 +85,7 @@ def _behaviors(old: OldFile, kind: Generation, new: NewTree, report: UpgradeRepo
 
 
 def _parameters(old: OldFile, curriculum: Path | None, sampler: Path | None, new: NewTree, report: UpgradeReport) -> None:
-    """What comes first stays: samplers went over curricula, and files of their own go over parts of the trainer file."""
+    """Writes environment parameters, in order of precedence: samplers before curricula, separate files before parts of the trainer file."""
     if PARAMETERS in old.tree:
         convert_parameters(old, new, report)
     if sampler:
@@ -111,13 +110,13 @@ def _introduce(config: Path, kind: Generation, new: NewTree, report: UpgradeRepo
 
 
 WIDTH = 10_000
-"""Text is not folded, so that a remark can stand behind it."""
+"""Columns of a line: text is not folded, so that a remark can follow it."""
 
 ORDER = ("default_settings", "behaviors", "environment_parameters")
 
 
 def to_text(new: NewTree, heading: str) -> str:
-    """YAML with remarks, which `yaml_file.parse` reads back to the tree."""
+    """Returns YAML with remarks, which `yaml_file.parse` reads back to the tree."""
     tree = {key: new.tree[key] for key in (*ORDER, *new.tree) if key in new.tree}
     text = yaml_file.dump(tree, WIDTH)
     lines = text.splitlines()
@@ -128,7 +127,7 @@ def to_text(new: NewTree, heading: str) -> str:
 
 
 def check(new: NewTree, report: UpgradeReport) -> None:
-    """Leaves unknown keys out, with a warning. Raises ConfigError for all that cannot be used."""
+    """Removes unknown keys, with a warning. Raises ConfigError for everything that cannot be used."""
     while True:
         draft = Draft(Document(tree=deepcopy(new.tree)), None)
         draft.inherit(own_code=False)
@@ -148,7 +147,7 @@ def check(new: NewTree, report: UpgradeReport) -> None:
 
 
 def _remove(tree: Any, path: Key) -> bool:
-    """False where a block only inherits it, from default_settings, which is told of it too."""
+    """Removes a key; returns False if a block only inherits it from default_settings, where it is reported too."""
     at = tree
     for key in path[:-1]:
         if not (key in at if isinstance(at, dict) else isinstance(at, list)):
