@@ -1,1 +1,1 @@
-"""What happens around learning: so far the settings of environment parameters, curricula and self-play."""
+"""Environment parameters, curricula and self-play, independent of learning."""

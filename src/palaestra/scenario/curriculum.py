@@ -1,4 +1,4 @@
-"""Curricula: lessons of environment parameters, each of which lasts until a behavior has met its criterion."""
+"""Curricula: lessons of environment parameters, each of which lasts until a behavior meets its criterion."""
 
 from __future__ import annotations
 
@@ -9,50 +9,50 @@ from typing import Any
 from palaestra.scenario.settings import ELO, CompletionCriteriaSettings, CurriculumSettings, LessonSettings
 
 OLD = 0.25
-"""What the last value of a smoothed measure counts."""
+"""Weight of the last value of a smoothed measure."""
 PROGRESS, REWARD = "progress", "reward"
 MEASURES = (REWARD, PROGRESS, ELO)
-"""Those that are no tags of metrics."""
+"""Measures that are not tags of metrics."""
 _WORDS = {PROGRESS: "progress", REWARD: "mean reward", ELO: "Elo"}
 
 
 class Curriculum:
-    """The lessons of one parameter, and which of them it is in."""
+    """Lessons of one parameter, and the current one."""
 
     def __init__(self, parameter: str, settings: CurriculumSettings) -> None:
         self.parameter, self.lessons, self.number = parameter, settings.curriculum, 0
         self.measured: float | None = None
-        """The criterion's measure, smoothed where it is to be; None: nothing was measured in this lesson yet."""
+        """The criterion's measure, smoothed if requested; None: nothing was measured in this lesson yet."""
 
     @property
     def lesson(self) -> LessonSettings:
-        """The present one."""
+        """Current lesson."""
         return self.lessons[self.number]
 
     @property
     def criterion(self) -> CompletionCriteriaSettings | None:
-        """What ends the lesson; None: it is the last."""
+        """Criterion that ends the lesson; None: it is the last."""
         return self.lesson.completion_criteria if self.number + 1 < len(self.lessons) else None
 
     def settle(self, behavior: str) -> None:
-        """Has criteria that name no behavior go by this one."""
+        """Sets the behavior that criteria without one measure."""
         self.lessons = tuple(_measured_by(lesson, behavior) for lesson in self.lessons)
 
     def measure(self, value: float) -> None:
-        """Takes in a new value of what is measured."""
+        """Adds a new value of the measure."""
         criterion = self.criterion
         smoothed = criterion is not None and criterion.signal_smoothing and criterion.measure != PROGRESS
         self.measured = OLD * self.measured + (1 - OLD) * value if smoothed and self.measured is not None else value
 
     def met(self, episodes: int) -> bool:
-        """Whether the lesson is over, after so many episodes of it."""
+        """Whether the criterion is met after that many episodes of the lesson."""
         criterion = self.criterion
         if criterion is None or self.measured is None or episodes < criterion.min_lesson_length:
             return False
         return self.measured < criterion.threshold if criterion.below else self.measured > criterion.threshold
 
     def status(self, episodes: int) -> str:
-        """Where it is and what is missing, for people."""
+        """Returns a line about the current lesson and what it still needs."""
         place = f"{self.parameter} lesson {self.number + 1}/{len(self.lessons)} ({self.lesson.name})"
         criterion = self.criterion
         if criterion is None:
@@ -74,14 +74,14 @@ def _measured_by(lesson: LessonSettings, behavior: str) -> LessonSettings:
 
 
 def _shown(number: float) -> str:
-    """To three digits; of a rating to a tenth."""
+    """Formats a number with three digits; a rating with one decimal."""
     return f"{number:.3g}" if abs(number) < 100 else f"{number:.1f}"
 
 
 class Curricula:
-    """All curricula of a run, and what is measured for them since a lesson last began; names and numbers only.
+    """Curricula of a run, and their measurements since a lesson last began; names and numbers only.
 
-    As ML-Agents does, any change of a lesson has all measuring begin anew: what agents earned before says little of the world now.
+    As in ML-Agents, a change of any lesson restarts all measurements: what agents earned before says little about the environment now.
     """
 
     def __init__(self, curricula: Mapping[str, CurriculumSettings]) -> None:
@@ -89,17 +89,17 @@ class Curricula:
         self._returns: dict[str, deque[float]] = {}
         self._episodes: dict[str, int] = {}
         self._loaded: Mapping[str, Any] | None = None
-        """The state gone on from, while it is not known whom criteria that name no behavior go by."""
+        """Loaded state, kept until it is known which behavior criteria without one measure."""
         self._new: set[str] = set()
-        """Behaviors of which episodes have ended since the last look."""
+        """Behaviors with episodes that have ended since the last look."""
         self._metrics: dict[str, Mapping[str, float]] = {}
-        """By behavior: the values of its newest summary, until they are looked at."""
+        """Values of each behavior's newest summary, until they are used."""
         self._mixed: set[str] = set()
         """Behaviors whose open summary began in an earlier lesson."""
         self._make_room()
 
     def _make_room(self) -> None:
-        """For the returns of all behaviors that are measured, as many as the longest lesson asks for."""
+        """Makes buffers for the returns of all measured behaviors, as many as the longest lesson needs."""
         lengths: defaultdict[str, int] = defaultdict(lambda: 1)
         for criterion in self._criteria():
             if criterion.behavior is not None:
@@ -113,11 +113,11 @@ class Curricula:
 
     @property
     def settled(self) -> bool:
-        """Every criterion has a behavior that it goes by."""
+        """Whether every criterion has a behavior."""
         return all(criterion.behavior is not None for criterion in self._criteria())
 
     def settle(self, behavior: str) -> None:
-        """Has criteria that name no behavior go by this one. Before anything is measured."""
+        """Sets the behavior that criteria without one measure."""
         for each in self.all.values():
             each.settle(behavior)
         self._make_room()
@@ -126,25 +126,27 @@ class Curricula:
 
     @property
     def over(self) -> bool:
-        """No lesson can end any more."""
+        """Whether all parameters are in their last lesson."""
         return all(each.criterion is None for each in self.all.values())
 
     def episodes(self, behavior: str, returns: Iterable[float]) -> None:
-        """Returns of episodes that began since a lesson last did, in the order of their ends."""
+        """Adds returns of episodes that began in the current lessons, in the order of their ends."""
         if behavior in self._returns and (numbers := list(returns)):
             self._returns[behavior].extend(numbers)
             self._episodes[behavior] += len(numbers)
             self._new.add(behavior)
 
     def summary(self, behavior: str, values: Mapping[str, float]) -> None:
-        """Values of a summary, by tag. One that began in an earlier lesson says nothing of this one."""
+        """Adds the values of a summary, by tag. One that began in an earlier lesson is ignored."""
         if behavior in self._mixed:
             self._mixed.discard(behavior)
         elif behavior in self._returns:
             self._metrics[behavior] = values
 
     def look(self, progress: Mapping[str, float], ratings: Mapping[str, float]) -> list[Curriculum]:
-        """Those that are in another lesson from now on. `progress` is each behavior's, within 0..1; `ratings` those who have one."""
+        """Begins lessons whose turn has come and returns their parameters. `progress` has each behavior's, within 0..1; `ratings` those of
+        rated behaviors.
+        """
         for each in self.all.values():
             value = self._value(each.criterion, progress, ratings)
             if value is not None:
@@ -161,7 +163,7 @@ class Curricula:
     def _value(
         self, criterion: CompletionCriteriaSettings | None, progress: Mapping[str, float], ratings: Mapping[str, float]
     ) -> float | None:
-        """What its measure says now; None where it says nothing new."""
+        """Returns the new value of a measure; None if there is none."""
         if criterion is None or criterion.behavior is None:
             return None
         behavior = criterion.behavior
@@ -175,7 +177,7 @@ class Curricula:
         return self._metrics.get(behavior, {}).get(criterion.measure)
 
     def _episodes_of(self, criterion: CompletionCriteriaSettings) -> int:
-        """Of its lesson, that have ended."""
+        """Returns the number of episodes of its lesson that have ended."""
         return 0 if criterion.behavior is None else self._episodes[criterion.behavior]
 
     def _begin(self, behaviors: Iterable[str]) -> None:
@@ -187,12 +189,12 @@ class Curricula:
         self._mixed = set(behaviors)
 
     def status(self, behavior: str | None = None) -> list[str]:
-        """A line for each that has a lesson to come, where that depends on a behavior; None: on any."""
+        """Returns a line for each parameter with a lesson to come that depends on a behavior; None: on any."""
         waiting = [(each, each.criterion) for each in self.all.values() if each.criterion is not None]
         return [each.status(self._episodes_of(criterion)) for each, criterion in waiting if behavior in (None, criterion.behavior)]
 
     def state_dict(self) -> dict[str, Any]:
-        """In plain types. Between looks."""
+        """Returns the state in plain types. Call between looks."""
         return {
             "lessons": {name: each.number for name, each in self.all.items()},
             "measured": {name: each.measured for name, each in self.all.items()},
@@ -204,7 +206,7 @@ class Curricula:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on from there. Curricula that it does not know begin anew; of shorter ones it is the last lesson."""
+        """Restores `state_dict`. Unknown curricula start again; a lesson beyond the last becomes the last."""
         self._loaded = None if self.settled else state
         for name, each in self.all.items():
             if name in state["lessons"]:

@@ -1,7 +1,7 @@
-"""Distributions that environment parameters are drawn from, and the streams of random numbers that they are drawn with.
+"""Distributions of environment parameters, and their streams of random numbers.
 
-A stream is a function of what it is for, not a generator with a state: the k-th episode of an area always gets the k-th number of
-that area's stream, whatever the timing, and all that has to be saved is k.
+A stream is a function of its purpose, not a generator with state: the k-th episode of an area always gets the k-th number of that area's
+stream, whatever the timing, and only k has to be saved.
 """
 
 from __future__ import annotations
@@ -28,35 +28,35 @@ _WEYL = (0x9E3779B9, 0xBB67AE85)
 
 
 class Sampler(Protocol):
-    """A distribution."""
+    """Distribution of an environment parameter."""
 
     @property
     def ends(self) -> tuple[float, float] | None:
-        """Least and greatest of what is drawn; None: it has no bounds."""
+        """Returns the smallest and the largest value; None: no bounds."""
         ...
 
     def values(self, u: Tensor, v: Tensor) -> Tensor:
-        """What two independent float64 numbers within 0..1 make, of their shape."""
+        """Returns samples made from two independent float64 uniforms within 0..1, in their shape."""
         ...
 
     def __str__(self) -> str:
-        """In logs, in ML-Agents' words."""
+        """Returns the distribution as text, in ML-Agents' words."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """Always the same number."""
+    """Constant value."""
 
     value: float
 
     @property
     def ends(self) -> tuple[float, float]:
-        """The number."""
+        """Returns the value twice."""
         return self.value, self.value
 
     def values(self, u: Tensor, v: Tensor) -> Tensor:
-        """The number."""
+        """Returns the value in the shape of `u`."""
         return torch.full_like(u, self.value)
 
     def __str__(self) -> str:
@@ -65,18 +65,18 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Uniform:
-    """Any number of a range."""
+    """Uniform distribution over a range."""
 
     low: float
     high: float
 
     @property
     def ends(self) -> tuple[float, float]:
-        """Those of the range."""
+        """Returns both ends of the range."""
         return self.low, self.high
 
     def values(self, u: Tensor, v: Tensor) -> Tensor:
-        """Linear in the first."""
+        """Returns samples that are linear in `u`."""
         return self.low + u * (self.high - self.low)
 
     def __str__(self) -> str:
@@ -85,18 +85,18 @@ class Uniform:
 
 @dataclass(frozen=True, slots=True)
 class Gaussian:
-    """A normal distribution."""
+    """Normal distribution."""
 
     mean: float
     st_dev: float
 
     @property
     def ends(self) -> None:
-        """None: any number may come."""
+        """Returns None: the distribution has no bounds."""
         return
 
     def values(self, u: Tensor, v: Tensor) -> Tensor:
-        """Box and Muller 1958, https://doi.org/10.1214/aoms/1177706645."""
+        """Returns normal samples. Box and Muller 1958, https://doi.org/10.1214/aoms/1177706645."""
         return self.mean + self.st_dev * torch.sqrt(-2 * torch.log(u)) * torch.cos(2 * torch.pi * v)
 
     def __str__(self) -> str:
@@ -105,17 +105,17 @@ class Gaussian:
 
 @dataclass(frozen=True, slots=True)
 class MultiRangeUniform:
-    """Any number of one of several ranges: of a wider one more often; where none has a width, of each as often."""
+    """Uniform distribution over several ranges, each chosen in proportion to its width; all equally if none has a width."""
 
     intervals: tuple[tuple[float, float], ...]
 
     @property
     def ends(self) -> tuple[float, float]:
-        """The least and the greatest of all."""
+        """Returns the smallest and the largest value of all ranges."""
         return min(low for low, _ in self.intervals), max(high for _, high in self.intervals)
 
     def values(self, u: Tensor, v: Tensor) -> Tensor:
-        """The first chooses the range, the second the place in it."""
+        """Returns samples: `u` chooses the range, `v` the place in it."""
         widths = [high - low for low, high in self.intervals]
         widths = widths if any(widths) else [1.0] * len(widths)
         values = torch.zeros_like(u)
@@ -129,7 +129,7 @@ class MultiRangeUniform:
 
 
 def sampler_of(value: float | SamplerSettings) -> Sampler:
-    """The distribution that settings mean."""
+    """Returns the distribution of a setting."""
     if not isinstance(value, SamplerSettings):
         return Constant(float(value))
     match value.sampler_parameters:
@@ -144,31 +144,33 @@ def sampler_of(value: float | SamplerSettings) -> Sampler:
 
 
 def own_seed(value: float | SamplerSettings) -> int | None:
-    """The seed that settings give a sampler; None: it is derived from the run's."""
+    """Returns the seed that settings give a sampler; None: it is derived from the run's."""
     seed = value.sampler_parameters.seed if isinstance(value, SamplerSettings) else -1
     return None if seed == -1 else seed
 
 
 def key_of(seed: int, parameter: str, lesson: int) -> tuple[int, int]:
-    """Two words of 32 bits: which streams a parameter has in a lesson. Other parameters and lessons have others, of whatever seed."""
+    """Returns the key, two 32-bit words, of a parameter's streams in a lesson. Other parameters and lessons have other keys for any seed."""
     words = np.random.SeedSequence([seed & _WORD, lesson, *parameter.encode()]).generate_state(2)
     return int(words[0]), int(words[1])
 
 
 def seeds_of(seed: int, copies: int) -> list[int]:
-    """One of 31 bits for each copy of a game that draws by itself, the first `seed`; so far apart that seeds counted up never meet."""
+    """Returns a 31-bit seed for each copy of a game that samples by itself, the first `seed`. They are so far apart that consecutive seeds
+    never meet.
+    """
     return [(seed + _WEYL[0] * copy) & 0x7FFFFFFF for copy in range(copies)]
 
 
 class Stream:
-    """A parameter's values in one lesson: of each area one an episode."""
+    """Values of a parameter in one lesson, one for each episode of each area."""
 
     def __init__(self, sampler: Sampler, key: tuple[int, int], bounds: tuple[float, float] | None = None) -> None:
-        """Values beyond `bounds` are moved there."""
+        """Clips values to `bounds`."""
         self._sampler, self._key, self._bounds = sampler, key, bounds
 
     def drawn(self, episodes: Tensor) -> Tensor:
-        """(areas, N) float32: those of any episodes, (areas, N) int64."""
+        """Returns the values of episodes (areas, N) int64, as (areas, N) float32."""
         area = torch.arange(len(episodes), device=episodes.device)[:, None].expand_as(episodes)
         words = philox((episodes & _WORD, episodes >> 32, area, torch.zeros_like(area)), self._key)
         values = self._sampler.values(*[(word.double() + 0.5) / 2**32 for word in words[:2]])
@@ -176,10 +178,10 @@ class Stream:
 
 
 def philox(counter: Sequence[Tensor], key: tuple[int, int]) -> tuple[Tensor, ...]:
-    """Four random words of 32 bits (int64 tensors) for each four of a counter: Philox4x32-10.
+    """Returns four random 32-bit words (int64 tensors) for each four of a counter: Philox4x32-10.
 
-    Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3", https://doi.org/10.1145/2063384.2063405. Of one key no two
-    counters give the same four words, so that streams whose counters differ never meet.
+    Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3", https://doi.org/10.1145/2063384.2063405. With one key no two counters
+    give the same four words, so streams with different counters never meet.
     """
     a, b, c, d = counter
     k0, k1 = key

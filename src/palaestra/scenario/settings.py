@@ -1,4 +1,4 @@
-"""Settings of what happens around learning: environment parameters, their curricula, and self-play."""
+"""Settings of environment parameters, curricula and self-play."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from palaestra.core.settings import Settings, field_error
 
 
 class ConstantSettings(Settings):
-    """One number."""
+    """Constant value."""
 
     value: float = 0.0
-    """The number."""
+    """The value."""
     seed: int = -1
-    """Kept for files of ML-Agents: a constant draws nothing."""
+    """Accepted for ML-Agents' files, but without effect: a constant needs no random numbers."""
 
 
 class UniformSettings(Settings):
-    """Any number of a range, all equally likely."""
+    """Uniform distribution over a range."""
 
     min_value: float = 0.0
     """Lower end."""
     max_value: float = 1.0
     """Upper end."""
     seed: int = -1
-    """Of the random numbers; -1: derived from the run's seed."""
+    """Seed of the random numbers; -1: derived from the run's seed."""
 
     @model_validator(mode="after")
     def _is_a_range(self) -> UniformSettings:
@@ -38,23 +38,23 @@ class UniformSettings(Settings):
 
 
 class GaussianSettings(Settings):
-    """A normal distribution."""
+    """Normal distribution."""
 
     mean: float = 1.0
-    """Its mean."""
+    """Mean."""
     st_dev: float = Field(default=1.0, ge=0)
-    """Its standard deviation."""
+    """Standard deviation."""
     seed: int = -1
-    """Of the random numbers; -1: derived from the run's seed."""
+    """Seed of the random numbers; -1: derived from the run's seed."""
 
 
 class MultiRangeUniformSettings(Settings):
-    """Any number of one of several ranges, longer ranges being likelier."""
+    """Uniform distribution over several ranges, longer ranges being likelier."""
 
     intervals: tuple[tuple[float, float], ...] = ((0.0, 1.0),)
     """Lower and upper end of each range."""
     seed: int = -1
-    """Of the random numbers; -1: derived from the run's seed."""
+    """Seed of the random numbers; -1: derived from the run's seed."""
 
     @field_validator("intervals")
     @classmethod
@@ -76,12 +76,12 @@ SAMPLERS: dict[str, type[Settings]] = {
 
 
 class SamplerSettings(Settings):
-    """A number, or a distribution to draw it from anew in each episode."""
+    """A number, or a distribution that is sampled anew in each episode."""
 
     sampler_type: Literal["constant", "uniform", "gaussian", "multirangeuniform"]
     """The distribution."""
     sampler_parameters: ConstantSettings | UniformSettings | GaussianSettings | MultiRangeUniformSettings
-    """What it needs, which depends on sampler_type."""
+    """Parameters of the distribution, which depend on sampler_type."""
 
     @field_validator("sampler_parameters", mode="before")
     @classmethod
@@ -94,26 +94,26 @@ class SamplerSettings(Settings):
 
 
 ELO = "Elo"
-"""The measure that is the rating of a behavior which plays against itself."""
+"""Measure for the rating of a behavior in self-play."""
 
 
 class CompletionCriteriaSettings(Settings):
-    """When a lesson has been learned."""
+    """Criterion that ends a lesson."""
 
     ignores_unknown: ClassVar[bool] = True
 
     behavior: str | None = None
-    """The behavior that is measured. Unset: the one that learns, where only one does."""
+    """Behavior to measure. Unset: the one that learns, if there is only one."""
     measure: str = Field(default="reward", min_length=1)
-    """What is measured: reward (mean episode reward), progress (share of max_steps that has passed), Elo, or any metric by its tag."""
+    """What to measure: reward (mean episode reward), progress (share of max_steps that has passed), Elo, or any metric by its tag."""
     min_lesson_length: int = Field(default=0, ge=0)
-    """Episodes of the lesson that must have ended before it can."""
+    """Smallest number of episodes of the lesson before it can end."""
     signal_smoothing: bool = True
     """Average the measure (progress aside) with its last value, which counts a quarter."""
     threshold: float = 0.0
-    """What the measure must exceed."""
+    """Value that the measure must exceed."""
     below: bool = False
-    """The measure must fall below the threshold instead, as a loss does."""
+    """End the lesson when the measure falls below the threshold instead, such as for a loss."""
     require_reset: bool = False
     """Reset the environment when the lesson changes."""
 
@@ -151,18 +151,18 @@ class LessonSettings(Settings):
     """One stage of a curriculum."""
 
     value: Annotated[float | SamplerSettings, BeforeValidator(_value)]
-    """What the parameter is while the lesson lasts."""
+    """Value of the parameter during the lesson."""
     name: str
-    """What it is called in logs."""
+    """Name of the lesson in logs."""
     completion_criteria: CompletionCriteriaSettings | None = None
-    """When the next lesson begins; the last has none."""
+    """Criterion that ends the lesson; the last has none."""
 
 
 class CurriculumSettings(Settings):
-    """A parameter that changes as the agents learn."""
+    """Parameter that changes as the agents learn."""
 
     curriculum: tuple[LessonSettings, ...]
-    """The lessons, in their order."""
+    """Lessons in order."""
 
     @field_validator("curriculum")
     @classmethod
@@ -180,7 +180,7 @@ Parameter = Annotated[float | SamplerSettings | CurriculumSettings, BeforeValida
 
 
 def constant(parameter: float | SamplerSettings | CurriculumSettings) -> float | None:
-    """The number that a parameter always is; None: it varies."""
+    """Returns the number of a constant parameter; None: it varies."""
     if isinstance(parameter, CurriculumSettings):
         return constant(parameter.curriculum[0].value) if len(parameter.curriculum) == 1 else None
     if isinstance(parameter, SamplerSettings):
@@ -189,28 +189,28 @@ def constant(parameter: float | SamplerSettings | CurriculumSettings) -> float |
 
 
 class SelfPlaySettings(Settings):
-    """A learning team against frozen copies of itself."""
+    """Training against frozen copies of the learning policy."""
 
     ignores_unknown: ClassVar[bool] = True
 
     save_steps: int = Field(default=20000, gt=0)
-    """Decisions between copies admitted to the pool of opponents."""
+    """Decisions between copies that join the pool of opponents."""
     team_change: int = Field(default=100000, gt=0)
     """Decisions after which another team learns. Unset: 5 times save_steps."""
     swap_steps: int = Field(default=2000, gt=0)
-    """Decisions between changes of the opponent."""
+    """Decisions between changes of opponents."""
     window: int = Field(default=10, gt=0)
-    """Copies kept in the pool."""
+    """Number of copies in the pool."""
     play_against_latest_model_ratio: float = 0.5
-    """Chance that the opponent is the latest policy rather than one of the pool."""
+    """Probability that the opponent is the latest policy rather than one of the pool."""
     initial_elo: float = 1200.0
-    """Rating to start from."""
+    """Initial rating."""
     elo_k: float = Field(default=1.0, gt=0)
-    """How much a single game may change a rating: Elo's K. 1, as in ML-Agents, moves slowly; chess uses 10 to 40."""
+    """Largest change of a rating by one game: Elo's K. 1, as in ML-Agents, moves slowly; chess uses 10 to 40."""
     opponents: tuple[str, ...] = ()
     """Opponents that never learn: heuristic, FILE.onnx, model:RUN or package.module:Class."""
     play_against_opponents_ratio: float = Field(default=1.0, ge=0, le=1)
-    """Chance that the opponent is one of `opponents`, where there are any, rather than a copy of the policy."""
+    """Probability that the opponent is one of `opponents`, if there are any, rather than a copy of the policy."""
 
     @model_validator(mode="after")
     def _teams_change_rarely(self) -> SelfPlaySettings:

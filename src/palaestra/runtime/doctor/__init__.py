@@ -1,7 +1,7 @@
-"""What is wrong with a game, or with any environment, before it is trained with.
+"""Finds what is wrong with a game or another environment before training.
 
-`stages` follows a game on its way to the first decision; `meters` measures while random actions are played;
-`findings` says what is odd about it and what to do; `examination` joins them, and `time_scales` compares several.
+`stages` follows a game to its first decision; `meters` measures while random actions are played; `findings` says what is suspicious and
+what to do; `examination` joins them, and `time_scales` compares several.
 """
 
 from palaestra.runtime.doctor.examination import Examination, Limit, examine

@@ -1,4 +1,4 @@
-"""An environment from its start through a number of ticks of random actions."""
+"""Examines an environment from its start through a number of ticks of random actions."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ NEVER = Restarts(lifetime=0)
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Where the time of ticks went; the examination's own is left out."""
+    """Time that ticks took, by part, without the examination's own."""
 
     ticks: int
     parts: Mapping[str, float]  # seconds
@@ -45,13 +45,13 @@ class Timing:
 
     @property
     def seconds(self) -> float:
-        """Of all parts."""
+        """Total seconds of all parts."""
         return sum(self.parts.values())
 
 
 @dataclass(frozen=True, slots=True)
 class SlotCounts:
-    """How many copies of a game are worth starting here."""
+    """Number of copies of a game that are worth starting on this machine."""
 
     number: int
     why: str
@@ -59,7 +59,7 @@ class SlotCounts:
 
 @dataclass(frozen=True, slots=True)
 class Examination:
-    """All that was found out."""
+    """Result of an examination."""
 
     env: str
     stages: tuple[CheckStage, ...]
@@ -70,26 +70,27 @@ class Examination:
 
     @property
     def healthy(self) -> bool:
-        """Whether it can be trained with."""
+        """Whether the environment can be trained with."""
         return all(finding.level != "error" for finding in self.findings)
 
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """How long random actions are played: until either is reached."""
+    """Limit for playing random actions: ticks or seconds, whichever comes first."""
 
     ticks: int | None = 200
     seconds: float | None = None
 
     def reached(self, ticks: int, seconds: float) -> bool:
-        """After so many."""
+        """Whether the limit is reached."""
         return (self.ticks is not None and ticks >= self.ticks) or (self.seconds is not None and seconds >= self.seconds)
 
 
 def examine(settings: RunSettings, limit: Limit, visitor: Visitor, *, listed: bool) -> Examination:
-    """Opens what `settings` name (without env_path the Editor), plays, and closes it. `listed`: the settings are a user's file.
+    """Opens the environment that `settings` name (without env_path the Editor), plays, and closes it. `listed`: the settings are a user's
+    file.
 
-    What is wrong with the environment becomes a finding. Logs of a game that is not well are kept, and named in the findings.
+    Problems of the environment become findings. Logs of a game with problems are kept, and named in the findings.
     """
     logs = Path(tempfile.mkdtemp(prefix="palaestra-doctor-"))
     found = None
@@ -103,7 +104,7 @@ def examine(settings: RunSettings, limit: Limit, visitor: Visitor, *, listed: bo
 
 
 class _Patient:
-    """One environment under examination."""
+    """Environment under examination."""
 
     def __init__(self, settings: RunSettings, visitor: Visitor, logs: Path) -> None:
         self.settings, self._visitor = settings, visitor
@@ -120,7 +121,7 @@ class _Patient:
         self.timing: Timing | None = None
 
     def examine(self, limit: Limit, listed: bool) -> Examination:
-        """From its opening to its end."""
+        """Opens the environment, plays and closes it."""
         env: Env | None = None
         try:
             env = self._open()
@@ -160,7 +161,7 @@ class _Patient:
         return steps
 
     def _measure(self, env: Env, steps: Mapping[str, TimeStep]) -> None:
-        """Raises EnvError for what nothing can be learned from."""
+        """Plays random actions and measures. Raises EnvError if nothing can be learned in the environment."""
         for name, step in steps.items():
             spec = env.behaviors[name]
             check_shapes(name, spec, step)
@@ -196,7 +197,7 @@ class _Patient:
 
 
 class _Clock:
-    """What the ticks of an environment take."""
+    """Measures the time of an environment's ticks."""
 
     def __init__(self, env: Env) -> None:
         self._game = env if isinstance(env, UnityEnv) else None
@@ -205,12 +206,12 @@ class _Clock:
         self._before = self._now = self._counts()
 
     def add(self, seconds: float) -> None:
-        """One tick."""
+        """Adds one tick."""
         self._seconds += seconds
         self._now = self._counts()
 
     def timing(self, ticks: int, time_scale: float) -> Timing:
-        """Of that many ticks."""
+        """Returns the times of that many ticks."""
         if self._game is None:
             return Timing(ticks, {"environment": self._seconds}, None, None, None, None)
         waiting, reading, answering, received, sent, computed = (
@@ -233,7 +234,7 @@ class _Clock:
 
 
 def processor_seconds(pid: int) -> float:
-    """That a process has computed for; 0 where the system does not tell."""
+    """Returns the processor seconds of a process; 0 if the system does not tell."""
     if not sys.platform.startswith("linux"):
         return 0.0
     try:
@@ -244,7 +245,7 @@ def processor_seconds(pid: int) -> float:
 
 
 def random_action(spec: ActionSpec, step: TimeStep, generator: torch.Generator) -> Action:
-    """Uniform over what is allowed; a row a slot."""
+    """Returns random actions, uniform over what is allowed, a row for each slot."""
     slots, device = len(step.reward), step.reward.device
     continuous = 2 * torch.rand(slots, spec.continuous, generator=generator) - 1
     luck = torch.rand(slots, spec.choices, generator=generator)
@@ -256,7 +257,9 @@ def random_action(spec: ActionSpec, step: TimeStep, generator: torch.Generator) 
 
 
 def worth_starting(timing: Timing, processors: int | None = None) -> SlotCounts:
-    """`processors` of this machine: its own count. Each copy of a game needs some, and one is for the trainer."""
+    """Returns how many copies are worth starting with `processors`, by default this machine's. Each copy of a game needs some, and the
+    trainer one.
+    """
     here = processors or os.cpu_count() or 1
     game = timing.parts["game"] / timing.seconds
     busy = 1.0 if timing.cores is None else max(0.05, min(timing.cores, 1.0))

@@ -1,4 +1,4 @@
-"""What is odd about an environment, and what to do about it."""
+"""Findings: what is suspicious about an environment, and what to do about it."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from palaestra.runtime.doctor.meters import FAR, BehaviorReport, ObservationRepo
 from palaestra.runtime.settings import RunSettings
 
 ENOUGH = 10
-"""Decisions that must have been seen before what never changes is worth a word."""
+"""Decisions that must have been seen before a constant value is reported."""
 SHOWN = 8
-"""Elements that are listed by their index."""
+"""Number of elements that are listed by their index."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something to look at."""
+    """Problem or suspicion, with advice."""
 
     level: str  # error: training would fail; warning: it would learn badly; note: good to know
     what: str
@@ -26,7 +26,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Circumstances:
-    """What the advice depends on."""
+    """Circumstances that the advice depends on."""
 
     settings: RunSettings
     listed: bool  # the settings come from a file of the user's
@@ -36,7 +36,7 @@ class Circumstances:
 
 
 def of_behavior(report: BehaviorReport, around: Circumstances) -> Iterator[Finding]:
-    """All about one behavior."""
+    """Yields all findings about one behavior."""
     yield from _of_episodes(report, around)
     yield from _of_rewards(report)
     for seen in report.observations:
@@ -87,19 +87,19 @@ def _of_observation(behavior: str, seen: ObservationReport, around: Circumstance
 
 
 def elements(seen: ObservationReport) -> str:
-    """Indices of those that never changed."""
+    """Returns the indices of the elements that never changed, shortened."""
     more = f" and {len(seen.constant) - SHOWN} more" if len(seen.constant) > SHOWN else ""
     return ", ".join(map(str, seen.constant[:SHOWN])) + more
 
 
 def normalizes(around: Circumstances, behavior: str) -> bool:
-    """Whether the user's settings already do."""
+    """Whether the user's settings normalize observations already."""
     settings = around.settings.behaviors.get(behavior) or around.settings.default_settings
     return around.listed and settings is not None and settings.network_settings.normalize
 
 
 def of_settings(settings: RunSettings, behaviors: Mapping[str, BehaviorReport]) -> Iterator[Finding]:
-    """Behaviors of the environment against those of a settings file."""
+    """Compares the behaviors of the environment with those of a settings file."""
     listed, there = ", ".join(map(repr, settings.behaviors)) or "none", ", ".join(map(repr, behaviors))
     both = f"(the settings list {listed}; the environment has {there})"
     for name in behaviors:

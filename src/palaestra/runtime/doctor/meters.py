@@ -1,4 +1,4 @@
-"""What an environment sends, measured over the agents that act: observations, rewards, masks, episodes."""
+"""Measures what an environment sends to acting agents: observations, rewards, masks, episodes."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from palaestra.core.timestep import TimeStep
 from palaestra.runtime.collect.episodes import EpisodeMeter
 
 FAR = 5.0
-"""Beyond this size a number is far outside -1..1, where networks learn best."""
+"""Size beyond which a number is far outside -1..1, where networks learn best."""
 
 
 @dataclass(frozen=True, slots=True)
 class ObservationReport:
-    """One observation of a behavior over all decisions; of variable length ones the rows that stand for something."""
+    """Statistics of one observation of a behavior over all decisions; of variable-length ones, over the rows in use."""
 
     name: str
     shape: tuple[int, ...]
@@ -38,7 +38,7 @@ class ObservationReport:
 
 @dataclass(frozen=True, slots=True)
 class RewardReport:
-    """Of the decisions whose reward came."""
+    """Statistics of the rewards of decisions."""
 
     low: float
     high: float
@@ -48,7 +48,7 @@ class RewardReport:
 
 @dataclass(frozen=True, slots=True)
 class BehaviorReport:
-    """One behavior."""
+    """Statistics of one behavior."""
 
     name: str
     spec: str  # in words
@@ -71,7 +71,7 @@ class BehaviorReport:
 
 
 class ObservationMeter:
-    """Sums of one observation."""
+    """Collects statistics of one observation."""
 
     def __init__(self, spec: ObsSpec) -> None:
         self.spec = spec
@@ -82,7 +82,7 @@ class ObservationMeter:
         self._entities: tuple[int, int] | None = None
 
     def add(self, seen: Tensor) -> None:
-        """(N, *shape)."""
+        """Adds observations, (N, *shape)."""
         if self.spec.is_entities and len(seen):
             present = (seen != 0).any(2)
             fewest, most = (int(x) for x in present.sum(1).aminmax())
@@ -101,7 +101,7 @@ class ObservationMeter:
         self._numbers = total
 
     def report(self) -> ObservationReport | None:
-        """None: nobody saw it."""
+        """Returns the statistics; None if there were no observations."""
         spec = self.spec
         if not self._rows:
             return None
@@ -127,17 +127,17 @@ class ObservationMeter:
 
 
 class RewardMeter:
-    """Of one kind of reward."""
+    """Collects statistics of one kind of reward."""
 
     def __init__(self) -> None:
         self._rewards: list[Tensor] = []
 
     def add(self, rewards: Tensor) -> None:
-        """(N,)."""
+        """Adds rewards, (N,)."""
         self._rewards.append(rewards)
 
     def report(self) -> RewardReport | None:
-        """None: none has come."""
+        """Returns the statistics; None if there were no rewards."""
         rewards = torch.cat(self._rewards).double() if self._rewards else torch.zeros(0)
         if not len(rewards):
             return None
@@ -145,7 +145,7 @@ class RewardMeter:
 
 
 class BehaviorMeter:
-    """Measures one behavior from its first table on."""
+    """Measures one behavior, starting with its first table."""
 
     def __init__(self, name: str, spec: BehaviorSpec, first: TimeStep) -> None:
         self.name, self.spec = name, spec
@@ -161,7 +161,7 @@ class BehaviorMeter:
         self._see(first)
 
     def add(self, step: TimeStep) -> None:
-        """A tick after the first."""
+        """Adds a later tick."""
         self._episodes.add(step)
         self._terminated += int(step.terminated.sum())
         self._truncated += int(step.truncated.sum())
@@ -195,7 +195,7 @@ class BehaviorMeter:
             self._waiting = torch.cat([self._waiting, self._waiting.new_zeros(more)])
 
     def report(self) -> BehaviorReport:
-        """Of all that came."""
+        """Returns the statistics of all ticks."""
         episodes = self._episodes.take()
         own = episodes.returns + episodes.group_returns
         group_reward = self._group_reward.report()

@@ -1,4 +1,4 @@
-"""The way of a game to its first decision, stage by stage, as it goes."""
+"""Follows a game to its first decision, stage by stage."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ AWAITED = {
     Phase.EMPTY: BEHAVIORS,
     Phase.UNDECIDED: DECISIONS,
 }
-"""What each phase of a conversation waits for."""
+"""Event that each phase of a conversation waits for."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckStage:
-    """One stage, behind us."""
+    """Stage that was passed or failed."""
 
     name: str
     ok: bool
@@ -44,23 +44,23 @@ class CheckStage:
 
 
 class Visitor(Protocol):
-    """Is told of an examination while it goes on."""
+    """Receives the progress of an examination."""
 
     def begins(self, stage: str) -> None:
-        """That is waited for now."""
+        """Called when the examination begins to wait for a stage."""
         ...
 
     def ended(self, stage: CheckStage) -> None:
-        """It came, or failed."""
+        """Called when a stage was passed or failed."""
         ...
 
     def says(self, text: str) -> None:
-        """A line of the environment's own, such as what to press."""
+        """Called with a line of the environment's own, such as which key to press."""
         ...
 
 
 class Walk:
-    """Stages in order, of which the first that is not behind us is waited for."""
+    """Stages in order; the first that is not passed is waited for."""
 
     def __init__(self, names: tuple[str, ...], visitor: Visitor) -> None:
         self.stages: list[CheckStage] = []
@@ -70,16 +70,16 @@ class Walk:
 
     @property
     def awaited(self) -> str | None:
-        """None: all are behind us."""
+        """Returns the stage that is waited for; None if all are passed."""
         at = len(self.stages)
         return self._names[at] if at < len(self._names) and (not at or self.stages[-1].ok) else None
 
     def passed(self, *details: str) -> None:
-        """The awaited stage is behind us."""
+        """Marks the awaited stage as passed."""
         self._end(True, details)
 
     def failed(self, error: PalaestraError) -> None:
-        """The awaited stage will not come."""
+        """Marks the awaited stage as failed."""
         self._end(False, tuple(str(error).splitlines()))
 
     def _end(self, ok: bool, details: tuple[str, ...]) -> None:
@@ -93,30 +93,30 @@ class Walk:
 
 
 class GameWalk:
-    """Follows one game from its build, or the Editor, to its first decision."""
+    """Follows one game from its build or the Editor to its first decision."""
 
     def __init__(self, options: UnityOptions, visitor: Visitor) -> None:
         self.options, self._visitor = options, visitor
         self.walk = Walk(OF_EDITOR if options.executable is None else OF_BUILDS, visitor)
         self.warnings: list[str] = []
-        """What the game's messages were odd in."""
+        """Oddities in the game's messages."""
         self._env: UnityEnv | None = None
 
     def opened(self, env: UnityEnv) -> None:
-        """The environment is there, its game not started."""
+        """Marks the environment as open; its game has not started yet."""
         self._env = env
         env.entered = self._entered
         if self.options.executable is not None:
             self.walk.passed(*found(self.options.executable))
 
     def failed(self, error: PalaestraError) -> None:
-        """The walk ends here."""
+        """Marks the awaited stage as failed."""
         if self.walk.awaited == CONNECTED and not isinstance(error, GameGone):
             self.walk.passed()  # it spoke, but not as it should
         self.walk.failed(error)
 
     def tell(self, level: str, text: str) -> None:
-        """For UnityEnv. Raises EnvError where waiting any longer would be in vain."""
+        """Receives UnityEnv's messages. Raises EnvError if waiting any longer is pointless."""
         awaited = self.walk.awaited
         if level == "info":
             if awaited == CONNECTED:
@@ -136,7 +136,7 @@ class GameWalk:
         return self._env.copies[0]
 
     def _entered(self, _: int, phase: Phase) -> None:
-        """Passes all stages up to what the phase waits for."""
+        """Passes all stages before the one that the phase waits for."""
         if phase is Phase.DOWN:
             return
         goal = AWAITED.get(phase)
@@ -152,7 +152,7 @@ class GameWalk:
             self.walk.passed(*lines(self._copy()))
 
     def _ahead(self, goal: str | None) -> bool:
-        """Whether a stage is not behind us: a game that comes again walks no second time."""
+        """Whether a stage is still to come; a game that connects again does not repeat stages."""
         names = OF_EDITOR if self.options.executable is None else OF_BUILDS
         return goal is None or names.index(goal) > len(self.walk.stages)
 
@@ -162,25 +162,25 @@ class GameWalk:
 
 
 def found(name: str) -> list[str]:
-    """Of a build as typed: its file."""
+    """Returns a description of a build: its file."""
     file = executable.find(name) or Path(name)
     marked = "marked as a program" if os.access(file, os.X_OK) else "not marked as a program"
     return [f"{file} ({size(file.stat().st_size)}, {marked})"]
 
 
 def listening(copy: GameInstance) -> list[str]:
-    """For the Editor."""
+    """Returns a description of waiting for the Editor."""
     return [f"port {copy.server.port} on {copy.options.bind or 'this machine only'}"]
 
 
 def started(copy: GameInstance) -> list[str]:
-    """Number and command line."""
+    """Returns number and command line of a started copy."""
     assert copy.process is not None
     return [f"process {copy.process.pid}: {shlex.join(copy.process.command)}"]
 
 
 def versions(copy: GameInstance) -> list[str]:
-    """What the game says of itself."""
+    """Returns the versions that the game reports."""
     assert copy.game is not None
     game = copy.game
     lines = [f"package com.unity.ml-agents {game.package or 'unknown'}, communication API {game.communication}"]
@@ -188,7 +188,7 @@ def versions(copy: GameInstance) -> list[str]:
 
 
 def deciders(copy: GameInstance) -> list[str]:
-    """Who asks in a game's first message."""
+    """Returns the behaviors in a game's first message and their agents."""
     lines = []
     for arrival in copy.arrivals:
         asking = arrival.infos.group[~arrival.infos.done]
@@ -201,12 +201,12 @@ def deciders(copy: GameInstance) -> list[str]:
 
 
 def counted(count: int, noun: str) -> str:
-    """'1 agent', '2 agents'."""
+    """Returns text such as '1 agent' or '2 agents'."""
     return f"{count} {noun}{'s' * (count != 1)}"
 
 
 def size(count: float) -> str:
-    """Bytes in words."""
+    """Returns a number of bytes as text."""
     for unit in ("bytes", "KiB", "MiB"):
         if count < 1024:
             return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.1f} {unit}"

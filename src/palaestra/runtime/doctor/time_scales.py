@@ -1,4 +1,4 @@
-"""One game at several time scales: whether it behaves alike when it runs faster than it will be played."""
+"""Compares one game at several time scales: it must behave the same when it runs faster than it will be played."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from palaestra.runtime.doctor.meters import BehaviorReport
 from palaestra.runtime.settings import RunSettings
 
 ERRORS = 4.0
-"""Standard errors by which two means must differ before it is worth a word."""
+"""Standard errors by which two means must differ to be reported."""
 LEAST = 0.02
-"""Share by which they must differ as well."""
+"""Relative difference that two means must have as well."""
 DEVIATIONS = 0.5
 """Standard deviations by which the mean of an observation may differ."""
 ADVICE = (
@@ -25,21 +25,21 @@ ADVICE = (
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What was found at each time scale, in the order in which they were asked for."""
+    """Results at each time scale, in the order requested."""
 
     scales: tuple[float, ...]
     found: tuple[Examination, ...]
     findings: tuple[Finding, ...]
-    """About differences alone."""
+    """Findings about differences only."""
 
     @property
     def healthy(self) -> bool:
-        """Whether it can be trained with at all of them."""
+        """Whether the environment can be trained with at all of them."""
         return all(each.healthy for each in self.found)
 
 
 def compare(settings: RunSettings, scales: Sequence[float], examine: Callable[[RunSettings, float], Examination]) -> Comparison:
-    """Examines the game of `settings` at each time scale, with the same seed and the same random actions, up to one at which it fails."""
+    """Examines the game of `settings` at each time scale, with the same seed and random actions, until one fails."""
     found: list[Examination] = []
     for scale in scales:
         engine = settings.engine_settings.model_copy(update={"time_scale": scale})
@@ -51,7 +51,7 @@ def compare(settings: RunSettings, scales: Sequence[float], examine: Callable[[R
 
 
 def differences(scales: Sequence[float], found: Sequence[Examination]) -> Iterator[Finding]:
-    """Of each time scale from the first."""
+    """Returns the differences of each time scale from the first."""
     first = found[0]
     for scale, other in zip(scales[1:], found[1:], strict=True):
         both = f"at time scale {scales[0]:g} and {scale:g}"
