@@ -32,9 +32,8 @@ __all__ = ["__version__", "load_policy", "make", "read_demo", "stop_at_reward", 
 
 
 def make(name: str, *, areas: int | None = None, device: str = "cpu", **options: Any) -> Env:
-    """The environment that `--env=NAME` stands for, with `areas` areas or its own number of them.
-
-    `options` go to the environment itself (`palaestra envs NAME` lists them). Raises EnvError.
+    """Opens the environment that `--env=NAME` means, with `areas` areas or its own number of them. `options` go to the environment itself
+    (`palaestra envs NAME` lists them). Raises EnvError.
     """
     from palaestra.runtime.environments.make import make_env
 

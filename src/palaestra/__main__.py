@@ -1,4 +1,4 @@
-"""`python -m palaestra` is the command `palaestra`."""
+"""Runs the command `palaestra` as `python -m palaestra`."""
 
 import sys
 

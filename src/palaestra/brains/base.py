@@ -1,4 +1,6 @@
-"""Who decides in play. A brain answers for the agents of one behavior (or of one team of it): a model, a rule, chance, a person."""
+"""The contract of brains. A brain chooses actions for the agents of one behavior (or of one team of it): a model, a rule, random choice, a
+person.
+"""
 
 from __future__ import annotations
 
@@ -26,33 +28,35 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What they do, in the same order."""
+    """Actions of these agents, in the same order."""
 
     continuous: NDArray[np.float32]  # (R, numbers) within -1..1
     discrete: NDArray[np.int64]  # (R, branches)
 
 
 class Brain(Protocol):
-    """Decides for agents. Whatever it remembers of them it keeps itself, by slot."""
+    """Chooses actions for agents. A brain keeps any memory of them itself, by slot."""
 
     def begin(self, slots: NDArray[np.int64]) -> None:
-        """New episodes begin in these slots: what it remembered of them is void."""
+        """Resets what the brain remembers of these slots: new episodes begin there."""
         ...
 
     def decide(self, seen: Seen) -> Choice:
-        """What each of these agents does. Raises PolicyError where it cannot tell."""
+        """Returns an action for each of these agents. Raises PolicyError if it cannot."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """What a brain is made for. Entry points of the group `palaestra.brains` are called with one: `make(role) -> Brain`."""
+    """Behavior and environment that a brain is made for. Entry points of the group `palaestra.brains` are called with it: `make(role) ->
+    Brain`.
+    """
 
     behavior: str
     spec: BehaviorSpec
     argument: str
-    """What stands after the brain's name and colon on the command line, such as the model's file; empty where nothing does."""
+    """Text after the brain's name and colon on the command line, such as the model's file; may be empty."""
     env: Env
-    """The environment played in; one that has rules of its own (`envs.base.Heuristic`) can be asked for them."""
+    """The environment; if it has rules of its own (`envs.base.Heuristic`), a brain can ask for them."""
     seed: int
     deterministic: bool

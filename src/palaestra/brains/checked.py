@@ -1,4 +1,4 @@
-"""What a brain answers is checked before it reaches an environment; what it raises becomes a PolicyError."""
+"""Checks a brain's actions before they reach an environment; exceptions of a brain become PolicyErrors."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from palaestra.core.specs import BehaviorSpec
 
 
 class CheckedBrain:
-    """Another brain; one without `begin` remembers nothing."""
+    """Checks another brain, which may lack `begin`."""
 
     def __init__(self, brain: Brain, name: str, behavior: str, spec: BehaviorSpec) -> None:
-        """`name` is what the brain is called on the command line."""
+        """Wraps `brain`; `name` is its name on the command line."""
         self.brain, self._action = brain, spec.action
         self._where = f"behavior '{behavior}', brain {name}"
 
     @property
     def memory(self) -> NDArray[np.float32]:
-        """(S, L) what a model remembers of each slot; nothing of any other brain."""
+        """Memory of a model for each slot, (S, L); None for any other brain."""
         return self.brain.memory if isinstance(self.brain, ModelBrain) else np.zeros((0, 0), np.float32)
 
     @memory.setter
@@ -33,12 +33,12 @@ class CheckedBrain:
 
     @property
     def chance(self) -> np.random.Generator | None:
-        """What the brain draws with, where its `chance` is of the kind that `numpy.random.default_rng` makes; else None."""
+        """Random generator of the brain, if its `chance` is a NumPy generator; else None."""
         chance = getattr(self.brain, "chance", None)
         return chance if isinstance(chance, np.random.Generator) and isinstance(chance.bit_generator, np.random.PCG64) else None
 
     def begin(self, slots: NDArray[np.int64]) -> None:
-        """New episodes in these slots."""
+        """Begins new episodes in these slots."""
         begin = getattr(self.brain, "begin", None)
         if begin is not None:
             try:
@@ -49,7 +49,7 @@ class CheckedBrain:
                 raise PolicyError(f"{self._where} broke off in begin: {exception_summary(error)}") from error
 
     def decide(self, seen: Seen) -> Choice:
-        """The brain's own answer. Raises PolicyError for one that does not fit, naming the agent's slot."""
+        """Returns the brain's own actions. Raises PolicyError for invalid ones, naming the agent's slot."""
         try:
             choice = self.brain.decide(seen)
         except PalaestraError:

@@ -25,7 +25,7 @@ from palaestra.core.specs import ActionSpec
 
 
 def own_brain(thing: Any, name: str, role: Role) -> Brain:
-    """The brain that a function, a class or an instance of the user's is. Raises PolicyError, which `name` begins."""
+    """Makes a brain of the user's function, class or instance. Raises PolicyError, which begins with `name`."""
     if isclass(thing):
         made = _called(thing, name, role)
         if not hasattr(made, "decide"):
@@ -46,10 +46,10 @@ def own_brain(thing: Any, name: str, role: Role) -> Brain:
 
 
 class FunctionBrain:
-    """A function of what agents see."""
+    """Brain that calls a function of the observations."""
 
     def __init__(self, function: Callable[..., Any], name: str, role: Role) -> None:
-        """Raises PolicyError for a function that takes neither one argument nor two."""
+        """Raises PolicyError if the function takes neither one nor two arguments."""
         takes = list(_takes(function))
         if len(takes) not in (1, 2):
             raise PolicyError(f"{name} takes ({', '.join(takes)}); expected (obs, mask) or (obs)")
@@ -57,10 +57,10 @@ class FunctionBrain:
         self._action, self._where = role.spec.action, f"behavior '{role.behavior}', brain {name}"
 
     def begin(self, slots: NDArray[np.int64]) -> None:
-        """A function remembers nothing of an episode."""
+        """Does nothing: a function remembers nothing of an episode."""
 
     def decide(self, seen: Seen) -> Choice:
-        """Calls it once, for all of them."""
+        """Calls the function once, for all agents."""
         obs = list(seen.obs)
         answer = self._function(obs, seen.mask) if self._masked else self._function(obs)
         continuous, discrete = self._parts(answer)
@@ -81,7 +81,7 @@ class FunctionBrain:
         return answer
 
     def _rows(self, given: Any, rows: int, size: int) -> Any:
-        """(R, size). One number an agent may come as (R,), and a single agent's as (size,)."""
+        """Returns an array (R, size). One number per agent may be given as (R,), and a single agent's row as (size,)."""
         if given is None:
             return np.zeros((rows, 0), np.int64)
         try:
@@ -100,7 +100,7 @@ def _wanted(action: ActionSpec) -> str:
 
 
 def _takes(function: Callable[..., Any]) -> list[str]:
-    """Names of what must or may be given by position."""
+    """Returns the names of the required and of the optional positional arguments."""
     try:
         parameters = signature(function).parameters.values()
     except ValueError:  # some written in C do not say

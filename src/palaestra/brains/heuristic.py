@@ -1,4 +1,4 @@
-"""`heuristic`: the environment's own rule plays."""
+"""Brain `heuristic`: the environment's own rule."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class RuleBrain:
-    """Asks the environment what its rule would do (`envs.base.Heuristic`)."""
+    """Plays the environment's own rule (`envs.base.Heuristic`)."""
 
     def __init__(self, role: Role) -> None:
         if role.argument:
@@ -24,10 +24,10 @@ class RuleBrain:
         self._env, self._behavior = role.env, role.behavior
 
     def begin(self, slots: NDArray[np.int64]) -> None:
-        """The rule looks at the state only."""
+        """Does nothing: the rule depends on the state only."""
 
     def decide(self, seen: Seen) -> Choice:
-        """The rule's rows of these agents. Raises EnvError where the environment has no rule for them."""
+        """Returns the rule's actions for these agents. Raises EnvError if the environment has no rule for them."""
         action = rule_of(self._env, self._behavior, seen.slots)
         if action is None:
             raise EnvError(_advice(self._env, self._behavior))
@@ -35,7 +35,7 @@ class RuleBrain:
 
 
 def rule_of(env: Env, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
-    """What the environment's rule would do in these slots or in all, a row a slot; None where it has none."""
+    """Returns the actions of the environment's rule in these slots or in all, a row for each slot; None if it has no rule."""
     ask = getattr(env, "heuristic", None)
     return None if ask is None else ask(behavior, slots)
 

@@ -1,4 +1,4 @@
-"""Plays a model whose tensors are named by a file (`brains/names.py`): anyone's, whatever made it."""
+"""Plays a model from any source whose tensors are named by a file (`brains/names.py`)."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ TYPES = {
 
 
 class MappedModel:
-    """A brain. A model made for a single row is run once an agent."""
+    """Brain for such a model. One made for a single row is run once for each agent."""
 
     def __init__(self, model: Path, names: Path, role: Role) -> None:
-        """Raises PolicyError where the names are not the model's, or what they stand for not the behavior's."""
+        """Raises PolicyError if the names do not fit the model, or the tensors do not fit the behavior."""
         if not model.is_file():
             raise PolicyError(f"{model} does not exist; expected a model file")
         self._session, self._names, self._role = Session(str(model), str(model), role.seed), read_names(names), role
         self.chance = np.random.default_rng(role.seed)
-        """What draws choices; a checkpoint holds where it is."""
+        """Random generator for choices; a checkpoint saves its state."""
         self._obs = {f"obs_{i}": i for i in range(len(role.spec.obs))} | {obs.name: i for i, obs in enumerate(role.spec.obs)}
         self._check_tensors()
         self._outputs = self._chosen_outputs()
@@ -49,13 +49,13 @@ class MappedModel:
         }
 
     def begin(self, slots: NDArray[np.int64]) -> None:
-        """Zeros are the memory of a new episode."""
+        """Sets the memory of these slots to zero."""
         self._widen(slots)
         for memory in self._memory.values():
             memory[slots] = 0
 
     def decide(self, seen: Seen) -> Choice:
-        """Continuous numbers are clipped to -1..1; choices among logits are drawn, or with `deterministic` the likeliest."""
+        """Returns actions: continuous ones clipped to -1..1; discrete ones sampled from logits, or with `deterministic` the likeliest."""
         self._widen(seen.slots)
         rows = len(seen.slots)
         parts = [slice(i, i + 1) for i in range(rows)] if self._single else [slice(0, rows)]
@@ -69,7 +69,7 @@ class MappedModel:
         return Choice(np.clip(continuous, -1, 1).astype(np.float32), self._discrete(answer, seen, rows))
 
     def _run(self, seen: Seen, part: slice) -> Arrays:
-        """All wanted outputs for some of the rows, each (rows, ...)."""
+        """Returns the outputs for some of the rows, each (rows, ...)."""
         rows = part.stop - part.start
         feeds = {key: self._feed(key, source, seen, part) for key, source in self._names.inputs.items()}
         memories = {source.output: key for key, source in self._names.inputs.items() if isinstance(source, MemoryTensors)}
@@ -99,12 +99,12 @@ class MappedModel:
         return np.moveaxis(view, 1, -1) if self._channels_last(key, view.shape[1:]) else view
 
     def _channels_last(self, key: str, shape: tuple[int, ...]) -> bool:
-        """Whether the model sees (H, W, C) where we show (C, H, W)."""
+        """Whether the model takes (H, W, C) instead of (C, H, W)."""
         sizes = tuple(self._session.inputs[key][1:])
         return len(shape) == 3 and not _fits(sizes, shape) and _fits(sizes, (*shape[1:], shape[0]))
 
     def _sizes(self, key: str, shape: tuple[int, ...] | None) -> tuple[bool, tuple[int, ...]]:
-        """Whether an input of the model's has a row an agent, and its shape without them; `shape` is what the file says of it."""
+        """Returns whether an input has a row for each agent, and its shape without rows; `shape` is the file's."""
         declared = self._session.inputs[key]
         by_row = bool(declared) and not isinstance(declared[0], int)
         if isinstance(self._names.inputs[key], MemoryTensors):
@@ -123,7 +123,7 @@ class MappedModel:
         return by_row, tuple(int(size) for size in sizes)
 
     def _check_tensors(self) -> None:
-        """The names are the model's, and what they stand for is the behavior's."""
+        """Raises PolicyError unless the names fit the model and the tensors fit the behavior."""
         session, names = self._session, self._names
         for key, source in names.inputs.items():
             if key not in session.inputs:
@@ -176,7 +176,7 @@ class MappedModel:
             raise PolicyError(f"{self._names.path}: {where}: the model has no output '{tensor}'{hint}")
 
     def _chosen_outputs(self) -> dict[str, str]:
-        """The tensor of each part of the action; Raises PolicyError where one has none."""
+        """Returns the tensor of each part of the action. Raises PolicyError if one is missing."""
         given, action = dict(self._names.outputs), self._role.spec.action
         for part in ("continuous", "discrete"):
             certain = given.pop(f"deterministic_{part}", None)
@@ -229,5 +229,5 @@ class MappedModel:
 
 
 def _fits(declared: tuple[int | str, ...], shape: tuple[int, ...]) -> bool:
-    """Whether a shape is one that the model takes; sizes that it leaves open are no numbers."""
+    """Whether the model takes a shape; sizes that it leaves open are no numbers."""
     return len(declared) == len(shape) and all(not isinstance(one, int) or one == other for one, other in zip(declared, shape, strict=True))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PolicyAction:
-    """What a policy answers, one row an agent; without the first axis where it was asked about a single one."""
+    """Actions of a policy, one row for each agent; without the first axis for a single agent."""
 
     continuous: np.ndarray | None  # (N, continuous_size) float32, ready for the environment: see `Policy.act`
     discrete: np.ndarray | None  # (N, branches) int64: the choice of each branch, counted as the environment does
@@ -29,16 +29,16 @@ class PolicyAction:
 
 
 def load_policy(path: str | Path, *, seed: int | None = None) -> Policy:
-    """An exported policy, ours or one of ML-Agents (model versions 2 and 3), ready to act on the CPU.
+    """Loads an exported policy, ours or one of ML-Agents (model versions 2 and 3), for the CPU.
 
-    With a `seed` the same calls give the same actions; without one they differ from policy to
-    policy. Raises PolicyError for a file that is missing, not ONNX, or no agent's policy.
+    With a `seed` the same calls give the same actions; without one they differ from policy to policy. Raises PolicyError for a file that is
+    missing, not ONNX, or not a policy.
     """
     return Policy(Path(path), seed)
 
 
 class Policy:
-    """Acts for any number of agents at once; keeps nothing between calls but its random numbers."""
+    """Chooses actions for any number of agents at once; keeps nothing between calls but its random state."""
 
     def __init__(self, path: Path, seed: int | None = None) -> None:
         if not path.is_file():
@@ -62,27 +62,27 @@ class Policy:
 
     @property
     def version(self) -> int:
-        """Of the file's format: 2 or 3."""
+        """Version of the file's format: 2 or 3."""
         return self._layout.version
 
     @property
     def obs_shapes(self) -> tuple[tuple[int, ...], ...]:
-        """Of each observation, in the order `act` takes them."""
+        """Shape of each observation, in the order `act` takes them."""
         return tuple(self._layout.obs.values())
 
     @property
     def obs_names(self) -> tuple[str, ...]:
-        """What the file calls them, in the same order."""
+        """Names of the observations in the file, in the same order."""
         return tuple(self._layout.obs)
 
     @property
     def observations(self) -> tuple[str, ...]:
-        """What the environment calls them, in the same order, where the file says so; else as `obs_names`."""
+        """Names of the observations in the environment, in the same order, if the file has them; else as `obs_names`."""
         return self._inputs.names
 
     @property
     def action_bounds(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """(continuous_size,) each: what -1 and 1 are to the environment, such as a Box's bounds. None: -1 and 1."""
+        """Bounds of the actions, (continuous_size,) each, that -1 and 1 stand for, such as a Box's. None: -1 and 1."""
         low, high, size = self._notes.low, self._notes.high, self.continuous_size
         if low is None or high is None or (len(low), len(high)) != (size, size):
             return None
@@ -90,17 +90,17 @@ class Policy:
 
     @property
     def continuous_size(self) -> int:
-        """How many continuous numbers an action has."""
+        """Number of continuous actions."""
         return self._layout.continuous_size
 
     @property
     def branches(self) -> tuple[int, ...]:
-        """Choices of each discrete branch."""
+        """Number of choices of each discrete branch."""
         return self._layout.branches
 
     @property
     def memory_size(self) -> int:
-        """Numbers a recurrent policy remembers of an agent; 0 without memory."""
+        """Size of a recurrent policy's memory of an agent; 0 without memory."""
         return self._layout.memory_size
 
     def act(
@@ -142,7 +142,7 @@ class Policy:
         return _first_row(action) if single else action
 
     def _mask(self, mask: ArrayLike | None, rows: int) -> np.ndarray | None:
-        """(N, choices) bool; None for a policy without discrete actions."""
+        """Returns the mask as (N, choices) bool; None for a policy without discrete actions."""
         choices = self._layout.choices
         if not choices:
             if mask is not None and np.size(mask):
@@ -162,7 +162,7 @@ class Policy:
         return array
 
     def _memory(self, memory: ArrayLike | None, rows: int) -> np.ndarray | None:
-        """(N, 1, memory_size); None for a policy without memory."""
+        """Returns the memory as (N, 1, memory_size); None for a policy without memory."""
         size = self._layout.memory_size
         if not size:
             if memory is not None and np.size(memory):
@@ -206,7 +206,7 @@ class Policy:
         )
 
     def _rescaled(self, action: PolicyAction) -> PolicyAction:
-        """In the environment's own numbers."""
+        """Returns an action in the environment's own range."""
         continuous, discrete, bounds, starts = action.continuous, action.discrete, self.action_bounds, self._notes.starts
         if continuous is not None and bounds is not None:
             low, high = bounds
@@ -217,7 +217,7 @@ class Policy:
         return PolicyAction(continuous, discrete, action.memory)
 
     def _choose(self, log_probs: np.ndarray, deterministic: bool) -> np.ndarray:
-        """A choice in each branch: the likeliest after Gumbel noise falls on each with its own probability."""
+        """Returns a choice for each branch: the likeliest after adding Gumbel noise, which samples each with its own probability."""
         score = log_probs if deterministic else log_probs + self.chance.gumbel(size=log_probs.shape)
         return np.stack([part.argmax(1) for part in np.split(score, np.cumsum(self.branches)[:-1], axis=1)], 1)
 
@@ -227,7 +227,7 @@ def _first_row(action: PolicyAction) -> PolicyAction:
 
 
 def without_noise(path: Path) -> bytes:
-    """The same graph with zeros for its normal noise, and the likeliest choice for each draw.
+    """Returns the same graph with zeros for its normal noise, and the likeliest choice for each sample.
 
     Files exported before 2022 have no deterministic outputs. Only here is `onnx` needed to play a model.
     """

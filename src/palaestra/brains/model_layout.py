@@ -1,8 +1,7 @@
-"""What the names, shapes and constants of a model file say about the agent it plays.
+"""Reads from the names, shapes and constants of a model file what agent it plays.
 
-Version 3 has observations `obs_0`, `obs_1`, ... and discrete actions that are sampled within
-the graph. Version 2 has `vector_observation` (all vectors, joined) and `visual_observation_0`,
-...; its discrete output is the log-probabilities of all branches side by side.
+Version 3 has observations `obs_0`, `obs_1`, ... and discrete actions that are sampled within the graph. Version 2 has `vector_observation`
+(all vectors, joined) and `visual_observation_0`, ...; its discrete output has the log-probabilities of all branches side by side.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ Shapes = dict[str, tuple[int, ...]]
 
 @dataclass(frozen=True, slots=True)
 class ModelLayout:
-    """The tensors of a model file."""
+    """Tensors of a model file."""
 
     version: int
     obs: Shapes  # of each observation, in the file's order, without the rows
@@ -43,19 +42,19 @@ class ModelLayout:
 
     @property
     def choices(self) -> int:
-        """Length of an action mask: the choices of all branches."""
+        """Length of an action mask: the number of choices of all branches."""
         return sum(self.branches)
 
     @property
     def samples_only(self) -> bool:
-        """Some mean or likeliest action is no output, and cannot be read off the others."""
+        """Whether a mean or likeliest action is missing among the outputs and cannot be computed from them."""
         lacks_continuous = self.continuous is not None and self.deterministic_continuous is None
         lacks_discrete = self.discrete is not None and not self.log_probs and self.deterministic_discrete is None
         return lacks_continuous or lacks_discrete
 
 
 def read_layout(session: Session) -> ModelLayout:
-    """Asks the model itself: its constants are outputs, and are had by running it once. Raises PolicyError."""
+    """Reads the layout. Runs the model once, because its constants are outputs. Raises PolicyError."""
     shapes, outputs = _input_shapes(session), session.outputs
     missing = [needed for needed in ("version_number", "memory_size") if needed not in outputs]
     if missing:
@@ -84,7 +83,7 @@ def read_layout(session: Session) -> ModelLayout:
 
 
 def _input_shapes(session: Session) -> Shapes:
-    """Of each input, without the rows."""
+    """Returns the shape of each input, without rows."""
     shapes: Shapes = {}
     for name, (_, *sizes) in session.inputs.items():
         if not OBSERVATION.fullmatch(name) and name not in (MASK, MEMORY_IN):
@@ -99,7 +98,7 @@ def _input_shapes(session: Session) -> Shapes:
 
 
 def _probe(session: Session, shapes: Shapes, rows: int = 1) -> Arrays:
-    """The model's answer to zeros, all choices forbidden: that makes each branch uniform, which shows its size."""
+    """Runs the model on zeros, with all choices forbidden: that makes each branch uniform, which shows its size."""
     return session.run(list(session.outputs), {key: np.zeros((rows, *shape), np.float32) for key, shape in shapes.items()})
 
 
@@ -112,7 +111,7 @@ def _takes_two(session: Session, shapes: Shapes) -> bool:
 
 
 def _action_outputs(answer: Arrays, name: str) -> tuple[str | None, str | None]:
-    """Names of the continuous and of the discrete output."""
+    """Returns the names of the continuous and of the discrete output."""
     continuous, discrete = _if_present("continuous_actions", answer), _if_present("discrete_actions", answer)
     if continuous or discrete:
         return continuous, discrete
@@ -132,7 +131,7 @@ def _branches(answer: Arrays, discrete: str, log_probs: bool, name: str) -> tupl
 
 
 def _uniform_parts(chances: np.ndarray, name: str) -> tuple[int, ...]:
-    """Sizes of the uniform distributions that lie side by side: 1/2 1/2 1/3 1/3 1/3 gives (2, 3)."""
+    """Returns the sizes of uniform distributions that lie side by side: 1/2 1/2 1/3 1/3 1/3 gives (2, 3)."""
     parts: list[int] = []
     while sum(parts) < chances.size:
         rest = chances[sum(parts) :]

@@ -1,4 +1,4 @@
-"""The file that says what a foreign model's tensors mean (YAML or JSON). `docs/guides/playing.md` shows one."""
+"""Reads the file that says what a foreign model's tensors mean (YAML or JSON). `docs/guides/playing.md` shows one."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ EXTRA = ("value", "uniform", "memory")
 
 @dataclass(frozen=True, slots=True)
 class ObservationInput:
-    """An input that takes observations, joined where they are several; each by its name or as obs_0, obs_1 ..."""
+    """Input for observations, joined if there are several; each by its name or as obs_0, obs_1 ..."""
 
     obs: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Mask:
-    """An input that takes what is allowed: 1, and 0 where it is not."""
+    """Input for the action mask: 1 for an allowed choice, else 0."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryTensors:
-    """An input that takes what this output gave for the same agent last time; zeros when an episode begins."""
+    """Input for the last value of an output for the same agent; zeros when an episode begins."""
 
     output: str
 
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """An input that always takes this."""
+    """Input with a constant value."""
 
     value: Any
     shape: tuple[int, ...] | None
@@ -46,7 +46,7 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class UniformInput:
-    """An input that takes numbers drawn anew at each call."""
+    """Input for random numbers, new at each call."""
 
     low: float
     high: float
@@ -58,7 +58,7 @@ Source = ObservationInput | Mask | MemoryTensors | Value | UniformInput
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """What stands in the file."""
+    """Content of the file."""
 
     path: Path
     inputs: Mapping[str, Source]  # by the model's tensor
@@ -66,7 +66,7 @@ class Names:
 
 
 def read_names(path: Path) -> Names:
-    """Raises PolicyError, naming the file and the entry, for what cannot be read."""
+    """Reads the file. Raises PolicyError, naming the file and the entry."""
     try:
         tree = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:

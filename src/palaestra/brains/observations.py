@@ -1,4 +1,4 @@
-"""Observations as a model's inputs take them, from arrays, from dictionaries by name, and from what the environment itself gives."""
+"""Converts observations to a model's inputs, from arrays, from dictionaries by name, and from what the environment itself gives."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ Shape = tuple[int, ...]
 
 
 class Inputs:
-    """The observations of a model: their tensors' names and shapes, and what its notes say of them."""
+    """Observations of a model: names and shapes of their tensors, and the file's notes about them."""
 
     def __init__(self, model: str, shapes: Mapping[str, Shape], notes: ModelNotes) -> None:
-        """`model` is for messages. Notes of another number of observations are passed over."""
+        """Takes the model's name for messages. Ignores notes of another number of observations."""
         self._model, self._tensors, self._shapes = model, tuple(shapes), tuple(shapes.values())
         noted = len(notes.names) == len(shapes)
         self.names = notes.names if noted else self._tensors
-        """What the environment calls the observations, where the file says so; else the names of the tensors."""
+        """Names of the observations in the environment, if the file has them; else the names of the tensors."""
         self._raw = notes.raw if noted else (None,) * len(shapes)
 
     def arrays(self, obs: Any) -> tuple[list[np.ndarray], bool]:
-        """Each as (N, *shape) float32, and whether they were a single agent's. Raises PolicyError for what does not fit."""
+        """Returns each observation as (N, *shape) float32, and whether they were a single agent's. Raises PolicyError."""
         given = self._listed(obs)
         arrays = [self._array(i, one) for i, one in enumerate(given)]
         single = bool(arrays) and arrays[0].shape == self._shapes[0]
@@ -53,7 +53,7 @@ class Inputs:
         raise PolicyError(f"{self._model} sees {len(self._shapes)} observations {list(self._shapes)}; got {len(given)}")
 
     def _named(self, obs: Mapping[Any, Any], i: int) -> Any:
-        """By the environment's name, by its path through dictionaries and tuples, or by the tensor's name."""
+        """Looks up an observation by the environment's name, by its path through dictionaries and tuples, or by the tensor's name."""
         for name in (self.names[i], self._tensors[i]):
             found = obs[name] if name in obs else _walk(obs, name)
             if found is not None:
@@ -71,7 +71,7 @@ class Inputs:
         return floats(values, f"observation '{self.names[i]}'")
 
     def _from_raw(self, i: int, values: Any, raw: RawObs) -> Any:
-        """In the model's form, where it is in the environment's; else as it was."""
+        """Converts an observation from the environment's form to the model's, if necessary."""
         shape = self._shapes[i]
         try:
             array = np.asarray(values)

@@ -1,4 +1,4 @@
-"""`random`: chance plays."""
+"""Brain `random`: random actions."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from palaestra.core.errors import PolicyError
 
 
 class RandomBrain:
-    """Uniform within -1..1, and uniform among the choices that are allowed."""
+    """Chooses uniformly within -1..1, and among the allowed choices."""
 
     def __init__(self, role: Role) -> None:
         if role.argument:
             raise PolicyError(f"behavior '{role.behavior}': 'random' takes nothing after it; got '{role.argument}'")
         self._action, self.chance = role.spec.action, np.random.default_rng(role.seed)
-        """`chance` is what draws; a checkpoint holds where it is."""
+        """`chance` is the random generator, whose state a checkpoint saves."""
 
     def begin(self, slots: NDArray[np.int64]) -> None:
-        """Chance remembers nothing."""
+        """Does nothing: random actions depend on no memory."""
 
     def decide(self, seen: Seen) -> Choice:
-        """The same draws for the same seed and the same agents."""
+        """Returns random actions: the same for the same seed and agents."""
         rows, action = len(seen.slots), self._action
         continuous = self.chance.uniform(-1, 1, (rows, action.continuous)).astype(np.float32)
         score = self.chance.random((rows, action.choices))

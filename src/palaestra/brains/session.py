@@ -1,4 +1,4 @@
-"""onnxruntime, as far as playing a model needs it."""
+"""Runs models with onnxruntime."""
 
 from __future__ import annotations
 
@@ -14,16 +14,15 @@ Arrays = dict[str, np.ndarray]
 
 STATES = import_module("onnxruntime.capi.onnxruntime_pybind11_state")
 ERRORS = tuple(kind for kind in vars(STATES).values() if isinstance(kind, type) and issubclass(kind, Exception))
-"""Everything that onnxruntime raises; its classes have no base of their own."""
+"""Exceptions of onnxruntime; they have no common base of their own."""
 SILENT = 4  # onnxruntime's own lines on stderr; what matters reaches the user as an exception
 
 
 class Session:
-    """A model opened on one CPU core: a policy is small, and a pool of threads would cost more than it gives.
+    """Model opened on one CPU core: a policy is small, and a thread pool would cost more than it gains.
 
-    onnxruntime seeds its random nodes from one process-wide number when a session is made;
-    it is set just before, and differs from session to session where `seed` is None.
-    `name` is for messages. Raises PolicyError for what is no usable ONNX model.
+    onnxruntime seeds its random nodes from one process-wide number when a session is made. It is set just before, and differs from session
+    to session if `seed` is None. `name` is for messages. Raises PolicyError for an invalid ONNX model.
     """
 
     def __init__(self, model: str | bytes, name: str, seed: int | None) -> None:
@@ -46,7 +45,7 @@ class Session:
         self.outputs: dict[str, str] = {tensor.name: tensor.type for tensor in self._session.get_outputs()}
 
     def run(self, names: list[str], feeds: Mapping[str, np.ndarray]) -> Arrays:
-        """The outputs of these names. Raises PolicyError when the graph cannot take the inputs."""
+        """Returns the outputs of these names. Raises PolicyError if the graph cannot take the inputs."""
         try:
             return dict(zip(names, map(np.asarray, self._session.run(names, dict(feeds))), strict=True))
         except ERRORS as error:
@@ -55,5 +54,5 @@ class Session:
 
 
 def _reason(error: Exception) -> str:
-    """onnxruntime's message without its source files and its own tag."""
+    """Returns onnxruntime's message without its source files and tag."""
     return str(error).rsplit("()", 1)[-1].rsplit(" : ", 1)[-1].strip()

@@ -1,4 +1,4 @@
-"""`model`: a policy file plays, ours or one of ML-Agents; with a file of names, anyone's."""
+"""Brain `model`: a policy file, ours or one of ML-Agents; with a file of names, any other."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ NAMES = (".yaml", ".yml", ".json")
 
 
 def make(role: Role) -> Brain:
-    """`FILE.onnx`, or `FILE.onnx,NAMES.yaml` for a model with tensors of other names. Raises PolicyError where it does not fit."""
+    """Makes the brain of `FILE.onnx`, or `FILE.onnx,NAMES.yaml` for a model with tensors of other names. Raises PolicyError if it does not
+    fit.
+    """
     file, names = split_names(role.argument)
     if not file:
         raise PolicyError(f"behavior '{role.behavior}': a model needs a file or a run, such as model:results/first/{role.behavior}.onnx")
@@ -28,33 +30,33 @@ def make(role: Role) -> Brain:
 
 
 def split_names(argument: str) -> tuple[str, str | None]:
-    """The model's file and that of its tensors' names, where there is one."""
+    """Splits an argument into the model's file and the file of its tensors' names, if there is one."""
     file, comma, names = argument.rpartition(",")
     return (file, names) if comma and names.endswith(NAMES) else (argument, None)
 
 
 class ModelBrain:
-    """Plays one behavior with a policy; remembers what a recurrent one wants remembered."""
+    """Plays one behavior with a policy, and keeps the memory of a recurrent one."""
 
     def __init__(self, policy: Policy, behavior: str, spec: BehaviorSpec, *, deterministic: bool) -> None:
-        """Raises PolicyError where the policy was made for agents that see or do something else."""
+        """Raises PolicyError if the policy was made for other observations or actions."""
         self.policy, self._deterministic = policy, deterministic
         self._inputs = arranged(policy, behavior, spec)
         self.memory = np.zeros((0, policy.memory_size), np.float32)
-        """(S, L) of each slot."""
+        """Memory of each slot, (S, L)."""
 
     @property
     def chance(self) -> np.random.Generator:
-        """What draws choices. The noise of continuous actions is drawn inside the file, whose stream cannot be set."""
+        """Random generator for choices. The noise of continuous actions comes from inside the file, and its state cannot be set."""
         return self.policy.chance
 
     def begin(self, slots: NDArray[np.int64]) -> None:
-        """Zeros are the memory of a new episode."""
+        """Sets the memory of these slots to zero."""
         self._widen(slots)
         self.memory[slots] = 0
 
     def decide(self, seen: Seen) -> Choice:
-        """Continuous numbers are clipped to -1..1, which some files leave to the game."""
+        """Returns actions; continuous ones are clipped to -1..1, which some files leave to the game."""
         policy, rows = self.policy, len(seen.slots)
         self._widen(seen.slots)
         obs = [
@@ -76,9 +78,8 @@ class ModelBrain:
 
 
 def arranged(policy: Policy, behavior: str, spec: BehaviorSpec) -> list[tuple[int, ...]]:
-    """Which observations each input of the policy takes: one each, except that version 2 has all vectors in one.
-
-    Raises PolicyError where their shapes or the actions differ.
+    """Returns the observations for each input of the policy: one each, but version 2 has all vectors in one. Raises PolicyError where the
+    shapes or the actions differ.
     """
     groups: list[tuple[int, ...]] = [(i,) for i in range(len(spec.obs))]
     if "vector_observation" in policy.obs_names and (vectors := tuple(i for i, obs in enumerate(spec.obs) if obs.is_vector)):
@@ -100,7 +101,7 @@ def _joined(spec: BehaviorSpec, group: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _terms(obs: tuple[tuple[int, ...], ...], continuous: int, branches: tuple[int, ...]) -> str:
-    """What is seen and done, such as 'sees 105 and 3; does 2 continuous, discrete 3 x 3'."""
+    """Returns observations and actions as text, such as 'sees 105 and 3; does 2 continuous, discrete 3 x 3'."""
     seen = " and ".join("x".join(map(str, shape)) for shape in obs) or "nothing"
     done = [f"{continuous} continuous"] if continuous else []
     done += [f"discrete {' x '.join(map(str, branches))}"] if branches else []

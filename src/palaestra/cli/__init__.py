@@ -1,1 +1,1 @@
-"""The command line: `main` finds the command; each command is a module with `add_arguments` and `main`, imported when asked for."""
+"""Command line: `main` finds the command; each command is a module with `add_arguments` and `main`, imported when needed."""

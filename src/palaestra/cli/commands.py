@@ -1,4 +1,4 @@
-"""The commands of `palaestra`: their names, their parser, and how they end."""
+"""Commands of `palaestra`: their names, their parser, and their exit."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ COMMANDS = {
     "schema": "write a JSON schema of the settings, for editors",
     "upgrade": "turn settings files of old ML-Agents into a current one",
 }
-"""Each is a module of this package, imported when it is asked for."""
+"""Name and summary of each command; each is a module of this package, imported when needed."""
 
 ABOUT = "Palaestra trains the agents of games and simulations."
 
@@ -57,7 +57,7 @@ LIBRARIES = {
     "league": "palaestra.runtime.self_play.league_run",
     "doctor": "palaestra.runtime.doctor",
 }
-"""Modules that bring the libraries of commands which need more of them than a second loads."""
+"""Modules that import the libraries of commands that take more than a second to load."""
 
 
 def run_command(argv: Sequence[str], *, process: bool = False) -> int:
@@ -113,7 +113,7 @@ def out_of_memory(error: Exception) -> bool:
 
 
 def refuse_unknown(parser: Parser, arguments: list[str]) -> None:
-    """Names the nearest command where the first word is none."""
+    """Exits with the nearest command if the first word is not one."""
     if not arguments or arguments[0].startswith("-") or arguments[0] in COMMANDS:
         return
     near = get_close_matches(shortened(arguments[0]), COMMANDS, n=1)
@@ -122,7 +122,7 @@ def refuse_unknown(parser: Parser, arguments: list[str]) -> None:
 
 
 def parse(parser: Parser, arguments: list[str]) -> argparse.Namespace:
-    """Names the nearest flag of the command where one is unknown."""
+    """Parses arguments; exits with the nearest flag if one is unknown."""
     options, unknown = parse_known(parser, arguments)
     if unknown:
         child = subparser(parser, options.command) if options.command else parser
@@ -138,12 +138,12 @@ def subparser(parser: Parser, name: str) -> Parser:
 
 
 def command(name: str) -> ModuleType:
-    """The module of a command."""
+    """Returns the module of a command."""
     return import_module(f"palaestra.cli.{name}")
 
 
 def make_parser(chosen: str | None) -> Parser:
-    """All commands by name; the arguments of the chosen one, so that the others need not be imported."""
+    """Returns the parser of all commands; only the chosen one has its arguments, so that the others need not be imported."""
     try:
         from rich_argparse import RawDescriptionRichHelpFormatter as Formatter
     except ImportError:
@@ -165,13 +165,13 @@ def make_parser(chosen: str | None) -> Parser:
 
 
 class Version(argparse.Action):
-    """`--version`: ours, and those that matter when something is reported."""
+    """Action of `--version`: our version, and those useful in a bug report."""
 
     def __init__(self, option_strings: Sequence[str], dest: str) -> None:
         super().__init__(option_strings, dest, nargs=0, help="show the versions of Palaestra and of what it stands on")
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        """Prints and exits."""
+        """Prints the versions and exits."""
         from importlib.metadata import version
 
         print(" ".join(f"{name} {version(name)}" for name in ("palaestra", "torch", "warp-lang", "gymnasium")))

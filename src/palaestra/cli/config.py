@@ -28,7 +28,7 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The file or the example, changes to it, and where the result goes."""
+    """Adds the arguments of `palaestra config`."""
     parser.add_argument("config", nargs="?", type=Path, metavar="FILE", help="YAML file of settings, such as configs/ppo/3DBall.yaml")
     parser.add_argument(
         "--example",
@@ -52,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> None:
-    """Prints or writes YAML, and what loading had to say on stderr. Raises ConfigError."""
+    """Prints or writes YAML, and prints warnings on stderr. Raises ConfigError."""
     if args.example == "" and args.config is None:
         print("\n".join(example_names()))
         return
@@ -83,7 +83,7 @@ def unread(settings: RunSettings) -> list[str]:
 
 
 def show(text: str) -> None:
-    """YAML on stdout, in colors on a terminal."""
+    """Prints YAML on stdout, in colors on a terminal."""
     from rich.console import Console
     from rich.syntax import Syntax
 
@@ -95,7 +95,7 @@ def show(text: str) -> None:
 
 
 def write(text: str, file: Path) -> None:
-    """Writes a new file. Raises ConfigError where there is one already."""
+    """Writes a new file. Raises ConfigError if it exists already."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         with file.open("x", encoding="utf-8", newline="\n") as out:

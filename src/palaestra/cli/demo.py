@@ -23,14 +23,14 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Arguments of `palaestra demo`."""
+    """Adds the arguments of `palaestra demo`."""
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="demonstration files, or folders of them (*.demo)")
     parser.add_argument("--json", action="store_true", help="print a list with an object a file")
     parser.add_argument("--plot", type=Path, metavar="OUT.png", help="draw rewards, actions and ranges of observations")
 
 
 def main(options: argparse.Namespace) -> int:
-    """Shows each file; 1 where one of them cannot be read. Raises DemoError where there is none, RunError for a picture."""
+    """Shows each file; returns 1 if one of them cannot be read. Raises DemoError if there is none, RunError for a picture."""
     from palaestra.core.errors import DemoError, EmptyDemo
     from palaestra.demos import read_demo
     from palaestra.demos.summary import summarize
@@ -69,7 +69,7 @@ def main(options: argparse.Namespace) -> int:
 
 
 def demo_files(paths: list[Path]) -> list[Path]:
-    """Files as they are named, and all in folders, by name. Raises DemoError for a folder without any."""
+    """Returns the named files, and all files in named folders. Raises DemoError for a folder without any."""
     from palaestra.core.errors import DemoError
 
     files: list[Path] = []
@@ -85,7 +85,7 @@ def demo_files(paths: list[Path]) -> list[Path]:
 
 
 def as_dict(summary: DemoSummary) -> dict[str, Any]:
-    """A summary as JSON knows it; a number that is not finite is None."""
+    """Returns a summary as plain values; a number that is not finite is None."""
     from palaestra.core.specs import describe
     from palaestra.demos.summary import find_problems
 
@@ -150,7 +150,7 @@ def _finite(value: float) -> float | None:
 
 
 def _print(shown: dict[str, Any]) -> None:
-    """For people: a line a fact."""
+    """Prints the facts, one on each line."""
     _say(shown["file"])
     if "error" in shown:
         _say(f"  error      {shown['error']}")

@@ -27,13 +27,13 @@ examples:
 """
 
 SECTIONS = {"env_settings": "env_path num_areas"}
-"""Where in the settings the flags belong that are not about games; a flag's `dest` is its key in the YAML."""
+"""Sections of the settings for flags that are not about games; a flag's `dest` is its key in the YAML."""
 WITHOUT = ("num_envs", "no_graphics_monitor", "max_lifetime_restarts", "restarts_rate_limit_n", "restarts_rate_limit_period_s")
-"""Flags about games that mean nothing here: one copy is started, once."""
+"""Flags about games that are left out here: one copy is started, once."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What to examine, for how long, and how its games are started."""
+    """Adds the arguments of `palaestra doctor`."""
     parser.add_argument(
         "env_path",
         nargs="?",
@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def overrides(options: argparse.Namespace) -> dict[str, Any]:
-    """The flags that were typed, as a part of the settings tree."""
+    """Returns the given flags as a part of the settings tree."""
     tree = {
         section: {key: getattr(options, key) for key in keys.split() if getattr(options, key) is not None}
         for section, keys in SECTIONS.items()
@@ -66,7 +66,7 @@ def overrides(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def main(options: argparse.Namespace) -> int:
-    """1 where training would fail."""
+    """Examines the environment; returns 1 if training would fail."""
     import json
 
     from palaestra.cli.doctor_report import DoctorReport, as_json

@@ -1,4 +1,4 @@
-"""What `palaestra doctor` prints: stages as they pass, then tables, then the findings."""
+"""Prints the report of `palaestra doctor`: stages as they pass, then tables, then findings."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from palaestra.runtime.doctor.meters import BehaviorReport, ObservationReport, R
 from palaestra.runtime.doctor.stages import counted
 
 COLUMNS = 100
-"""Where there is no terminal."""
+"""Width where there is no terminal."""
 INDENT = 9
 STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
 
 
 class DoctorReport:
-    """A Visitor of the examination that prints."""
+    """Visitor that prints the examination."""
 
     def __init__(self, console: Console | None = None) -> None:
         self.console = console or Console(highlight=False)
@@ -36,14 +36,14 @@ class DoctorReport:
         self._status: Status | None = None
 
     def begins(self, stage: str) -> None:
-        """Shown while it lasts, on a terminal."""
+        """Shows the stage while it lasts, on a terminal."""
         self.close()
         if self.console.is_terminal:
             self._status = self.console.status(f"{stage} ...")
             self._status.start()
 
     def ended(self, stage: CheckStage) -> None:
-        """A line, and what there is to say about it below."""
+        """Prints a line for the stage, and its details below."""
         self.close()
         mark = "[green]ok[/]    " if stage.ok else "[bold red]failed[/]"
         self.console.print(f"{mark}   {escape(stage.name):<26}{stage.seconds:8.2f} s")
@@ -51,17 +51,17 @@ class DoctorReport:
             self._below(line, "dim" if stage.ok else "red")
 
     def says(self, text: str) -> None:
-        """A line of the environment's own."""
+        """Prints a line of the environment's own."""
         self._below(text, "")
 
     def close(self) -> None:
-        """Takes away what only lasts while something is waited for."""
+        """Removes what is only shown while something is waited for."""
         if self._status is not None:
             self._status.stop()
             self._status = None
 
     def show(self, found: Examination) -> None:
-        """All but the stages."""
+        """Prints everything but the stages."""
         if found.timing is not None:
             for behavior in found.behaviors.values():
                 self._behavior(behavior)
@@ -72,7 +72,7 @@ class DoctorReport:
         self._findings(found.findings)
 
     def show_comparison(self, found: Comparison) -> None:
-        """A column for each time scale, then all findings."""
+        """Prints a column for each time scale, then all findings."""
         table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
         table.add_column("")
         for scale in found.scales:
@@ -169,7 +169,7 @@ def _observations(observations: tuple[ObservationReport, ...]) -> Table:
 
 
 def comparison_rows(found: Comparison) -> list[list[str]]:
-    """What is measured of each behavior, and how fast it goes, a cell for each time scale."""
+    """Returns rows of measurements and speed, with a cell for each time scale."""
     rows = []
     for name in dict.fromkeys(name for each in found.found for name in each.behaviors):
         reports = [each.behaviors.get(name) for each in found.found]
@@ -186,7 +186,7 @@ def comparison_rows(found: Comparison) -> list[list[str]]:
 
 
 def agents(report: BehaviorReport) -> str:
-    """Who decided."""
+    """Returns the number of agents that decided."""
     parts = [f"{_span(*report.agents)} a tick, {report.decisions:,} decisions"]
     if report.teams not in ((), (0,)):
         parts.append(f"teams {', '.join(map(str, report.teams))}")
@@ -196,7 +196,7 @@ def agents(report: BehaviorReport) -> str:
 
 
 def episodes(report: BehaviorReport) -> str:
-    """How many ended, and how."""
+    """Returns the number of episodes, and how they ended."""
     ended = report.terminated + report.truncated
     text = f"{ended:,} ended ({report.terminated:,} terminated, {report.truncated:,} truncated)" if ended else "none ended"
     if report.mean_length is not None:
@@ -205,7 +205,7 @@ def episodes(report: BehaviorReport) -> str:
 
 
 def reward(report: RewardReport | None) -> str:
-    """Of one kind."""
+    """Returns the statistics of one kind of reward."""
     if report is None:
         return "none has come"
     if report.low == report.high:
@@ -214,14 +214,14 @@ def reward(report: RewardReport | None) -> str:
 
 
 def masks(report: BehaviorReport) -> str:
-    """Nothing where there is nothing to mask."""
+    """Returns the statistics of masks; empty if there is nothing to mask."""
     if not report.branches:
         return ""
     return "none forbade anything" if report.masked is None else f"{report.masked:.1%} of choices forbidden"
 
 
 def copies(number: int) -> str:
-    """How many to start."""
+    """Returns the number of copies to start."""
     return "one is enough on this machine" if number == 1 else f"up to {number} are worth starting on this machine: --num-envs={number}"
 
 
@@ -230,7 +230,7 @@ def _span(least: int, most: int) -> str:
 
 
 def as_json(value: Any) -> Any:
-    """Records, mappings and tuples as JSON has them; numbers that are not finite as null."""
+    """Returns records, mappings and tuples as plain values; numbers that are not finite as None."""
     if isinstance(value, Examination | Comparison):
         return {"healthy": value.healthy, **{field.name: as_json(getattr(value, field.name)) for field in fields(value)}}
     if is_dataclass(value):

@@ -22,13 +22,13 @@ from palaestra.runtime.environments.make import is_game, make_env
 
 CONFIGS = Path("configs")
 WIDE = 120
-"""Columns of a terminal from which on the list has all that is known."""
+"""Columns of a terminal from which the list has all columns."""
 TRAINERS = ("poca", "ppo", "sac")
-"""Folders of settings files. Where several have one for an environment, the first suits it best: only groups have one of MA-POCA."""
+"""Folders of settings files. The first that has one for an environment suits it best: only groups have one of MA-POCA."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The environment to show."""
+    """Adds the arguments of `palaestra envs`."""
     parser.add_argument(
         "env",
         nargs="?",
@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> None:
-    """Prints to the terminal."""
+    """Prints the list, or one environment."""
     console = Console(highlight=False)
     if args.env is None:
         refuse_flags("the list of environments", given_flags(args))
@@ -59,7 +59,7 @@ def main(args: argparse.Namespace) -> None:
 
 
 def _list(console: Console) -> None:
-    """A line each: the name and what it is; on a wide terminal also actions, areas and benchmark."""
+    """Prints a line for each environment; on a wide terminal also actions, areas and benchmark."""
     wide = console.width >= WIDE
     table = Table(box=None, pad_edge=False, header_style="bold")
     names = Registry("envs").names()
@@ -85,7 +85,7 @@ def _cut(text: str, room: int) -> str:
 
 
 def _row(name: str, room: int | None) -> list[str]:
-    """The cells beside the name of a built-in environment, made only where its actions are shown; `room`: for its summary alone."""
+    """Returns the cells beside the name of a built-in environment, made only if its actions are shown; `room`: for its summary alone."""
     if room is not None:
         return [escape(_cut(_summary(Registry("envs").get(name)), room))]
     with closing(make_env(f"builtin:{name}", areas=1)) as env:
@@ -121,7 +121,7 @@ def _add_spec(table: Table, spec: BehaviorSpec) -> None:
 
 
 def _add_facts(table: Table, env: Env) -> None:
-    """What built-in environments say of themselves; others may."""
+    """Adds what the environment says about itself, as built-in ones do."""
     table.add_row("areas", f"{env.num_areas} unless --num-areas says otherwise")
     ranges = getattr(env, "parameter_ranges", {})
     for i, (name, default) in enumerate(env.parameters.items()):
@@ -136,7 +136,7 @@ def _add_facts(table: Table, env: Env) -> None:
 
 
 def _summary(env: Any) -> str:
-    """The summary of an environment or of the class that makes it, or the first line of its documentation."""
+    """Returns the summary of an environment or its class, or the first line of its documentation."""
     kind = env if isinstance(env, type) or callable(env) else type(env)
     documented = (kind.__doc__ or "").strip().splitlines()
     summary = getattr(env, "summary", None)
@@ -155,7 +155,7 @@ def _actions(spec: ActionSpec) -> str:
 
 
 def _configs(name: str, env: Env) -> list[str]:
-    """Settings files at hand that are named for the environment or its behaviors, the one to begin with first, variants (NAME_*) last."""
+    """Returns settings files named for the environment or its behaviors, the one to begin with first, variants (NAME_*) last."""
     names = dict.fromkeys(
         (Path(name.rpartition(":")[2]).name, *(one for one in env.behaviors if one == Path(one).name))
     )  # a build's is a path

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Arguments of `palaestra evaluate`."""
+    """Adds the arguments of `palaestra evaluate`."""
     parser.add_argument("runs", nargs="+", metavar="RUN", help="a run id, a run's folder, or a model file (.onnx); several give a table")
     parser.add_argument("--step", type=int, metavar="N", help="play the models of this step (default: the newest)")
     parser.add_argument("--env", metavar="ENV", help="environment (default: the one the run was trained in)")
@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> None:
-    """Plays and prints mean, spread and length for each behavior; a table where there are several runs."""
+    """Plays; prints mean, spread and length for each behavior, as a table if there are several runs."""
     import json
 
     from palaestra.core.errors import ConfigError
@@ -90,7 +90,7 @@ def _lines(name: str, result: Evaluation) -> Iterator[str]:
 
 
 def _table(played: Mapping[str, Mapping[str, Evaluation]]) -> Iterator[str]:
-    """A row a run and behavior; columns of groups and successes where some have them."""
+    """Returns a row for each run and behavior, with columns for groups and successes if some have them."""
     results = [(run, name, result) for run, behaviors in played.items() for name, result in behaviors.items()]
     columns: dict[str, list[str]] = {
         "run": [run for run, _, _ in results],

@@ -12,7 +12,7 @@ from palaestra.cli.trust import add_trust
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Arguments of `palaestra export`."""
+    """Adds the arguments of `palaestra export`."""
     parser.add_argument("run", metavar="RUN", help="a run id, or a run's folder")
     parser.add_argument("--behavior", metavar="NAME", help="write this one only (default: all)")
     parser.add_argument(
@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> None:
-    """Writes, checks and says how well the files agree with the networks. Raises RunError or ExportError."""
+    """Writes and checks the files, and prints how well they agree with the networks. Raises RunError or ExportError."""
     import sys
     from contextlib import nullcontext
 

@@ -1,4 +1,4 @@
-"""Flags about Unity games, the same in every command that starts one."""
+"""Flags for Unity games, the same in every command that starts one."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ FLAGS: tuple[tuple[str, str, Any, str], ...] = (
     ("engine_settings", "no_graphics_monitor", bool, "run without a window, except for the first copy"),
     ("env_settings", "env_args", list, "all that follows goes to the build"),
 )
-"""Where in the settings each flag belongs, its key there, what it takes, and its help."""
+"""Place in the settings of each flag, its key there, its type, and its help."""
 
 
 def keys_of(section: str) -> str:
-    """The keys of one section of the settings that are flags here, with blanks between."""
+    """Returns the keys of one section of the settings that are flags here, separated by blanks."""
     return " ".join(key for where, key, _, _ in FLAGS if where == section)
 
 
 def add_game_flags(parser: argparse.ArgumentParser, *, without: Collection[str] = (), remainder: str = "") -> None:
-    """Adds a group of these flags, but for those `without`; `remainder` ends the help of --env-args."""
+    """Adds a group of these flags, except `without`; `remainder` ends the help of --env-args."""
     group = parser.add_argument_group("Unity environments", "These matter to Unity environments only.")
     for _, key, kind, what in FLAGS:
         if key in without:
@@ -81,7 +81,7 @@ def given_flags(options: argparse.Namespace, *, without: Collection[str] = ()) -
 
 
 def refuse_flags(name: str, flags: Mapping[str, Mapping[str, Any]]) -> None:
-    """Raises ConfigError where any flag about Unity games was typed for an environment that is none."""
+    """Raises ConfigError if a flag for Unity games was given for another environment."""
     first = next((key for section in flags.values() for key in section), None)
     if first is not None:
         raise ConfigError(f"{name} is no Unity game, for which alone --{first.replace('_', '-')} is")

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Arguments of `palaestra league`."""
+    """Adds the arguments of `palaestra league`."""
     parser.add_argument("run", metavar="RUN", help="a run id or a run's folder")
     parser.add_argument("--env", metavar="ENV", help="environment (default: the one the run was trained in)")
     parser.add_argument("--games", type=int, default=100, metavar="N", help="games of each pair, on each side (default: 100)")
@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> None:
-    """Plays, prints and writes."""
+    """Plays the matches; prints and writes the table."""
     import json
 
     from palaestra.core.errors import ConfigError
@@ -67,13 +67,13 @@ def main(options: argparse.Namespace) -> None:
 
 
 class Progress:
-    """Tells on stderr how many games have been played: in one line on a terminal, else in a line every tenth."""
+    """Prints on stderr how many games have been played: in one line on a terminal, else in a line every tenth."""
 
     def __init__(self) -> None:
         self._told = -1
 
     def __call__(self, done: int, total: int) -> None:
-        """Takes the number of games so far, and of all."""
+        """Prints progress, given the number of games so far, and of all."""
         terminal = sys.stderr.isatty()
         percent = 100 * done // total
         step = percent if terminal else percent // 10
@@ -85,7 +85,7 @@ class Progress:
 
 
 def show(league: League) -> None:
-    """The matrix, a row an entry."""
+    """Prints the matrix, a row for each entry."""
     from palaestra.runtime.self_play.league_run import thousands
 
     names = list(dict.fromkeys(entry.behavior for entry in league.entries))

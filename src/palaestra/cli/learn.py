@@ -30,7 +30,7 @@ SECTIONS = {
     "checkpoint_settings": "run_id resume force initialize_from inference results_dir load_model train_model",
     "torch_settings": "device threads",
 }
-"""Where in the settings the flags belong; a flag's `dest` is its key in the YAML."""
+"""Section of the settings for each flag; a flag's `dest` is its key in the YAML."""
 
 
 SHORT = {
@@ -42,11 +42,11 @@ SHORT = {
     "hidden_units": ("network_settings.hidden_units", "units of each layer"),
     "num_layers": ("network_settings.num_layers", "layers of the network"),
 }
-"""Flags for the settings that are changed most, in every behavior: where in its block each lies, and what it is."""
+"""Short flags for the settings that are changed most, in every behavior: path in its block, and help."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Every flag of mlagents-learn, and ours."""
+    """Adds every flag of mlagents-learn, and ours."""
     if isinstance(parser, Parser):
         parser.unabbreviated = tuple(_flag(key) for key in SHORT)
     parser.set_defaults(**dict.fromkeys(" ".join(SECTIONS.values()).split()))
@@ -108,7 +108,7 @@ def _env_flags(group: argparse._ArgumentGroup) -> None:
 
 
 def overrides(options: argparse.Namespace) -> dict[str, Any]:
-    """The flags that were typed, as a part of the settings tree."""
+    """Returns the given flags as a part of the settings tree."""
     tree: dict[str, Any] = {}
     for section, keys in SECTIONS.items():
         given = {key: getattr(options, key) for key in keys.split() if getattr(options, key) is not None}
@@ -133,7 +133,7 @@ def _flag(key: str) -> str:
 
 
 def main(options: argparse.Namespace) -> int:
-    """Trains. 0 also after Ctrl-C, once everything is saved."""
+    """Trains. Returns 0 also after Ctrl-C, once everything is saved."""
     from palaestra.runtime.run.api import learn
 
     notes = [f"the flag {flag} was removed long ago and has no effect" for flag in options.removed or []]

@@ -1,6 +1,6 @@
-"""The command `palaestra` as a process.
+"""Runs the command `palaestra` as a process.
 
-Little is imported before signals and streams are settled: an import that Ctrl-C breaks off may swallow it, or end in a traceback.
+Little is imported before signals and streams are set up: an import interrupted by Ctrl-C may swallow it, or end in a traceback.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command. The exit status: 0, 1 for an error that the message explains, 2 for a wrong command line, 128 and its number for
-    a signal. `argv` is for programs, whose streams and signals stay as they are."""
+    """Runs one command. Returns the exit status: 0, 1 for an error that the message explains, 2 for a wrong command line, 128 plus its
+    number for a signal. `argv` is for programs, whose streams and signals stay as they are.
+    """
     if argv is not None:
         from palaestra.cli.commands import run_command
 
@@ -35,5 +36,5 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def at_once_on_interrupt() -> None:
-    """From here on Ctrl-C ends the process as SIGTERM does, without a traceback."""
+    """Makes Ctrl-C end the process as SIGTERM does, without a traceback."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -1,4 +1,4 @@
-"""The command line's parser: argparse, but for how it complains and what it takes for an abbreviation."""
+"""Parser of the command line: argparse with other error messages and abbreviations."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FLAG = re.compile(r"--?[a-zA-Z][\w-]*=--")
 
 
 def fitted(text: str | None, columns: int) -> str | None:
-    """A text of lines that are at most `columns` long: prose goes on under itself, a command with a backslash."""
+    """Wraps a text to lines of `columns`: prose with its indent, a command with a backslash."""
     return None if text is None else "\n".join(part for line in text.splitlines() for part in _fitted_line(line, columns))
 
 
@@ -32,17 +32,17 @@ def _fitted_line(line: str, columns: int) -> list[str]:
 
 
 class Parser(argparse.ArgumentParser):
-    """An error is one sentence, without the usage: the flag, what came, and where all flags are listed."""
+    """Parser whose errors are one sentence, without the usage: the flag, the value, and where all flags are listed."""
 
     unabbreviated: Sequence[str] = ()
-    """Flags that count as abbreviated only where no other is meant: those that came later than scripts that abbreviate others."""
+    """Flags that an abbreviation means only if no other fits: they are newer than scripts that abbreviate others."""
 
     def error(self, message: str) -> NoReturn:
-        """Exits with status 2."""
+        """Prints an error and exits with status 2."""
         self.exit(2, f"{self.prog}: error: {escaped_lines(shortened(message, 1000))} (see: {self.prog} --help)\n")
 
     def refuse_unusable(self, arguments: Sequence[str]) -> None:
-        """Exits for words that no flag could take, and over which argparse itself would stumble."""
+        """Exits for arguments that no flag could take, and that argparse cannot handle."""
         for word in arguments[: arguments.index(ENV_ARGS) if ENV_ARGS in arguments else None]:
             if _FLAG.fullmatch(word):
                 self.error(f"argument {word.partition('=')[0]}: expected a value, got '--'")
@@ -50,12 +50,12 @@ class Parser(argparse.ArgumentParser):
                 self.error(f"'{shortened(word)}' holds a NUL character")
 
     def nearest_flag(self, word: str) -> str:
-        """'; did you mean X?', or nothing where no flag is near."""
+        """Returns '; did you mean X?', or nothing if no flag is similar."""
         near = get_close_matches(shortened(word), self._option_string_actions, n=1) if word.startswith("-") else []
         return f"; did you mean '{near[0]}'?" if near else ""
 
     def _get_option_tuples(self, option_string: str) -> list[Any]:
-        """The flags that an abbreviation may mean."""
+        """Returns the flags that an abbreviation may mean."""
         meant = super()._get_option_tuples(option_string)
         older = [found for found in meant if not set(found[0].option_strings) & set(self.unabbreviated)]
         return older if older and len(meant) > 1 else meant

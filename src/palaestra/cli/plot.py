@@ -20,7 +20,7 @@ from palaestra.runtime.storage.run_folder import RunFolder
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Which runs, which metric, and how it is drawn."""
+    """Adds the arguments of `palaestra plot`."""
     parser.add_argument("runs", nargs="+", metavar="RUN", help="run ids, run folders such as results/first, or patterns such as 'seed-*'")
     parser.add_argument(
         "--metric",
@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> None:
-    """Writes the picture and says where. Raises RunError."""
+    """Writes the picture and prints its path. Raises RunError."""
     folders = find_runs(args.runs, args.results_dir)
     runs = {run: read_history(folder) for run, folder in folders.items()}
     known = tags(runs.values())
@@ -53,7 +53,7 @@ def main(args: argparse.Namespace) -> None:
 
 
 def find_runs(words: Sequence[str], results: Path) -> dict[str, Path]:
-    """Folders of runs, by what they were called; a pattern means all that have metrics. Raises RunError."""
+    """Returns the folders of runs, by what they were called; a pattern means all that have metrics. Raises RunError."""
     found: dict[str, Path] = {}
     for word in words:
         if Path(word).is_dir():
@@ -72,7 +72,7 @@ def find_runs(words: Sequence[str], results: Path) -> dict[str, Path]:
 
 
 def _matching(pattern: str) -> list[Path]:
-    """Runs that have measured something, 'seed-2' before 'seed-10'."""
+    """Returns runs with metrics, 'seed-2' before 'seed-10'."""
     paths = sorted(glob(pattern), key=lambda path: [int(part) if part.isdigit() else part for part in re.split(r"([0-9]+)", path)])
     return [path for path in map(Path, paths) if path.is_dir() and has_metrics(path)]
 

@@ -33,7 +33,7 @@ examples:
   palaestra record --demo --env=Game.x86_64 --brain model:first --no-graphics --time-scale=100 --env-args --level 3
 """
 GIF_BYTES = 2_000_000
-"""Larger is not shown by many README pages and chats; pictures are made smaller until they fit."""
+"""Largest size of a GIF: many README pages and chats do not show larger ones."""
 COLORS = 64
 AREAS = 4
 WIDTH = 480  # pixels
@@ -41,7 +41,7 @@ GAP = 4  # pixels between areas
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Arguments of `palaestra record`."""
+    """Adds the arguments of `palaestra record`."""
     parser.add_argument("run", nargs="?", metavar="RUN", help="a run id, a run's folder, or a model file (.onnx)")
     parser.add_argument("--out", type=Path, metavar="FILE", help="the GIF to write (default: recording.gif in the run's folder)")
     parser.add_argument("--env", metavar="ENV", help="environment (default: the one the run was trained in)")
@@ -78,7 +78,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> int:
-    """Plays, draws or records, and says where the files are. Raises RunError, EnvError, PolicyError or DemoError."""
+    """Plays, draws or records, and prints where the files are. Raises RunError, EnvError, PolicyError or DemoError."""
     _check(options)
     if options.demo:
         from palaestra.cli.record_demo import record
@@ -142,7 +142,7 @@ def _check(options: argparse.Namespace) -> None:
 
 
 def play(env: Env, policies: Mapping[str, Policy], options: argparse.Namespace) -> Iterator[np.ndarray]:
-    """A picture of all areas before each decision, (H, W, 3) uint8."""
+    """Yields a picture of all areas before each decision, (H, W, 3) uint8."""
     from palaestra.runtime.play.evaluation import model_brains
     from palaestra.runtime.play.players import Players
 
@@ -161,7 +161,7 @@ def play(env: Env, policies: Mapping[str, Policy], options: argparse.Namespace) 
 
 
 def tile(pictures: list[np.ndarray]) -> np.ndarray:
-    """Pictures of one size in a grid about as wide as high, on white."""
+    """Arranges pictures of one size in a grid about as wide as high, on white."""
     import numpy as np
 
     columns = math.ceil(math.sqrt(len(pictures)))
@@ -175,7 +175,7 @@ def tile(pictures: list[np.ndarray]) -> np.ndarray:
 
 
 def encode(frames: list[np.ndarray], width: int, fps: int) -> bytes:
-    """An endless GIF, `width` pixels wide or as much less as it takes to stay within GIF_BYTES."""
+    """Encodes an endless GIF, `width` pixels wide, or less to stay within GIF_BYTES."""
     from PIL import Image
 
     images = [Image.fromarray(frame) for frame in frames]

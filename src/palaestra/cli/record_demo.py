@@ -1,4 +1,4 @@
-"""`palaestra record --demo`: what brains do, as demonstration files."""
+"""Records what brains do as demonstration files, for `palaestra record --demo`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ AREAS = 4
 
 
 def record(options: argparse.Namespace) -> int:
-    """Plays and writes; after Ctrl-C the episodes so far. Raises PalaestraError."""
+    """Plays and writes the files; after Ctrl-C, the episodes so far. Raises PalaestraError."""
     from palaestra.core.errors import ConfigError
     from palaestra.runtime.play.brain_assignment import BrainAssignment, model_parts, read_parts
     from palaestra.runtime.play.demo_recording import DemoRecorder, record_demo

@@ -42,7 +42,7 @@ REFRESH = 0.1  # seconds
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Arguments of `palaestra run`."""
+    """Adds the arguments of `palaestra run`."""
     parser.add_argument(
         "env", metavar="ENV", help="a Unity build, 'editor', a built-in environment (3DBall), gymnasium:ID or python:module:factory"
     )
@@ -74,7 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> int:
-    """Plays and prints a table, after Ctrl-C that of the episodes so far. Raises PalaestraError."""
+    """Plays and prints a table, after Ctrl-C of the episodes so far. Raises PalaestraError."""
     from palaestra.runtime.play.brain_assignment import read_parts
 
     _check(options)
@@ -147,7 +147,7 @@ def _open(options: argparse.Namespace) -> Env:
 
 
 def _pace(env: Env, options: argparse.Namespace) -> Callable[[], object]:
-    """Waits before each tick as long as it takes; a Unity game keeps the time itself."""
+    """Waits before each tick to play in real time; a Unity game keeps the time itself."""
     from palaestra.core.errors import ConfigError
     from palaestra.runtime.environments.make import is_game
 
@@ -163,7 +163,7 @@ def _pace(env: Env, options: argparse.Namespace) -> Callable[[], object]:
 
 
 def _refuse_strangers(plays: BrainAssignment, env: Env, name: str) -> None:
-    """Where behaviors cannot come later, as a game's may, a name that is not there is a mistake."""
+    """Raises an error for a name that is not a behavior, if no more behaviors can appear, as they can in a game."""
     from palaestra.core.errors import ConfigError
     from palaestra.runtime.environments.make import is_game
 
@@ -181,7 +181,7 @@ def _who_is_there(plays: BrainAssignment, env: Env) -> str:
 
 
 class _Live:
-    """A line that tells how far it is, on a terminal only."""
+    """Progress line, on a terminal only."""
 
     def __init__(self, players: Players, episodes: int) -> None:
         from rich.console import Console
@@ -209,7 +209,7 @@ class _Live:
         self._bar.stop()
 
     def show(self) -> None:
-        """Does nothing within a tenth of a second of the last time."""
+        """Updates the line. Does nothing within a tenth of a second of the last call."""
         now = time.monotonic()
         if now - self._shown < REFRESH:
             return
@@ -220,7 +220,7 @@ class _Live:
 
 
 def _report(plays: BrainAssignment, players: Players, seconds: float, *, as_json: bool) -> None:
-    """A table, or JSON."""
+    """Prints a table, or JSON."""
     from palaestra.runtime.play.evaluation import results
 
     found = results(players)
@@ -273,14 +273,14 @@ def _numbers(result: Evaluation, compete: bool) -> dict[str, Any]:
 
 
 class PlaybackClock:
-    """Starts ticks as far apart as they last. Time that was lost is not made up for: what is watched never rushes."""
+    """Spaces ticks by their duration. Lost time is not made up for, so that playback never rushes."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep) -> None:
         self._clock, self._sleep = clock, sleep
         self._next = 0.0
 
     def wait(self, seconds: float) -> None:
-        """Returns when the next tick is due, which is then given so many seconds."""
+        """Waits until the next tick is due, which then lasts so many seconds."""
         now = self._clock()
         if now < self._next:
             self._sleep(self._next - now)

@@ -15,7 +15,7 @@ from palaestra.runtime.settings import json_schema
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Where to write it."""
+    """Adds the arguments of `palaestra schema`."""
     parser.add_argument("--out", type=Path, metavar="FILE", help="file to write; without it the schema is printed")
 
 

@@ -1,15 +1,15 @@
-"""What `--seed` takes in commands that play."""
+"""Type of `--seed` in commands that play."""
 
 from __future__ import annotations
 
 import argparse
 
 MOST = 2**63 - 1
-"""Larger ones do not fit what is seeded."""
+"""Largest seed that fits all generators."""
 
 
 def seed(text: str) -> int:
-    """A whole number from 0. Raises ArgumentTypeError."""
+    """Returns a whole number of at least 0. Raises ArgumentTypeError."""
     if not text.strip().isdecimal() or int(text) > MOST:
         raise argparse.ArgumentTypeError(f"'{text}' is no seed; expected a whole number from 0 to {MOST}")
     return int(text)

@@ -1,4 +1,4 @@
-"""Standard streams that are closed, full or no longer read."""
+"""Handles standard streams that are closed, full or no longer read."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TextIO
 from palaestra.core.files import explain, silence
 
 BROKEN_PIPE = 141
-"""The status of a command whose reader went away, as shells give it: 128 and SIGPIPE's number."""
+"""Exit status of a command whose reader went away, as in shells: 128 plus SIGPIPE's number."""
 
 
 def open_missing() -> None:
@@ -43,13 +43,13 @@ def settle(status: int) -> int:
 
 
 def broken(stream: TextIO, error: OSError) -> int | None:
-    """The exit status where a stream that can no longer be written is what the error is about; None: it is about something else."""
+    """Returns the exit status if an error is about a stream that can no longer be written; None: it is about something else."""
     of_streams = error.filename is None and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EPIPE, errno.EIO, errno.EBADF)
     return failed(stream, error) if of_streams else None
 
 
 def failed(stream: TextIO, error: OSError) -> int:
-    """Leaves a stream that cannot be written alone from now on, and says why. Returns the exit status."""
+    """Stops using a stream that cannot be written, and says why. Returns the exit status."""
     silence(stream)
     if isinstance(error, BrokenPipeError):
         return BROKEN_PIPE

@@ -1,4 +1,4 @@
-"""The flag `--trust`, which several commands share."""
+"""Flag `--trust`, which several commands share."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 
 
 def add_trust(parser: argparse._ActionsContainer, what: str = "environment") -> None:
-    """`what`: the parts of a run that may be code."""
+    """Adds the flag; `what` names the parts of a run that may be code."""
     parser.add_argument(
         "--trust",
         action="store_true",

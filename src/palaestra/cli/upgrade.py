@@ -17,7 +17,7 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Old files, and the new one."""
+    """Adds the arguments of `palaestra upgrade`."""
     parser.add_argument("old", type=Path, metavar="IN", help="trainer file of any age (YAML)")
     parser.add_argument("new", type=Path, metavar="OUT", help="file to write; -: print it")
     parser.add_argument(
@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> None:
-    """Writes OUT. Raises ConfigError for what cannot be read, and RunError for what cannot be written."""
+    """Writes OUT. Raises ConfigError if an old file cannot be read, and RunError if OUT cannot be written."""
     from palaestra.core.errors import RunError
     from palaestra.core.files import explain, write_whole
     from palaestra.runtime.upgrade import upgrade

@@ -39,7 +39,7 @@ MANY_AT_BOUNDS = 0.5
 
 @dataclass
 class _Seen:
-    """What is kept of a behavior's summaries, in plain types, so that `state_dict` is JSON."""
+    """Memory of a behavior's summaries, in plain types, so that `state_dict` is JSON."""
 
     judged: bool = True  # False: it had learned before the first summary, so that rewards need not rise
     first: dict[str, list[float]] = field(default_factory=dict)  # by tag: mean, standard deviation and count of its first episodes
