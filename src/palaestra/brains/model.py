@@ -46,7 +46,7 @@ class Policy:
             raise PolicyError(f"{path} {what}; expected a model file such as results/ID/NAME.onnx")
         self.path, self.seed = path, seed
         self.chance = np.random.default_rng(seed)
-        """What draws choices; a checkpoint holds where it is."""
+        """Random generator for choices; a checkpoint saves its state."""
         self._session = Session(str(path), str(path), seed)
         self._layout = read_layout(self._session)
         self._notes = read_notes(self._session.metadata)

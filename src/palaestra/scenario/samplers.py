@@ -150,7 +150,7 @@ def own_seed(value: float | SamplerSettings) -> int | None:
 
 
 def key_of(seed: int, parameter: str, lesson: int) -> tuple[int, int]:
-    """Returns the key, two 32-bit words, of a parameter's streams in a lesson. Other parameters and lessons have other keys for any seed."""
+    """Returns the key, two 32-bit words, of a parameter's streams in a lesson. Each parameter and lesson has its own."""
     words = np.random.SeedSequence([seed & _WORD, lesson, *parameter.encode()]).generate_state(2)
     return int(words[0]), int(words[1])
 

@@ -5,8 +5,7 @@
 """
 
 from palaestra.runtime.settings.loading import Loaded, behavior, load, to_yaml
-from palaestra.runtime.settings.schema import json_schema
-from palaestra.runtime.settings.tree import CheckpointSettings, EngineSettings, EnvSettings, RunSettings, TorchSettings
+from palaestra.runtime.settings.tree import CheckpointSettings, EngineSettings, EnvSettings, RunSettings, TorchSettings, json_schema
 from palaestra.trainers.behavior_settings import BehaviorSettings
 
 __all__ = [

@@ -9,9 +9,12 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator, Field, WithJsonSchema, field_validator, model_validator
 
+from palaestra.core.plugins import registry
 from palaestra.core.settings import Settings, field_error
+from palaestra.rewards.settings import REWARDS
 from palaestra.scenario.settings import Parameter
 from palaestra.trainers.behavior_settings import BehaviorSettings
+from palaestra.trainers.settings import TRAINERS
 
 
 class EnvSettings(Settings):
@@ -203,3 +206,42 @@ def _leaves(tree: Any, at: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ..
             yield from _leaves(value, (*at, str(key)))
     else:
         yield at, tree
+
+
+OPEN = {"type": ["object", "null"]}
+"""Section whose keys are known only to a class of the user's."""
+
+
+def json_schema() -> dict[str, Any]:
+    """Returns the schema: every key with its type, range, default and sentence. Settings of plug-ins are left open."""
+    plugins = [name for name in registry("rewards").names() if name not in REWARDS]
+    schema = RunSettings.model_json_schema()
+    definitions = schema["$defs"]
+    for base in ("Settings", "SignalSettings", "UnreadSignalSettings"):
+        definitions.pop(base, None)
+    behavior = definitions["BehaviorSettings"]
+    behavior["properties"]["hyperparameters"] = {
+        "description": behavior["properties"]["hyperparameters"]["description"],
+        "type": "object",
+    }
+    behavior["allOf"] = [_where_trainer_is(name, settings.__name__) for name, settings in TRAINERS.items()]
+    behavior["properties"]["trainer_type"]["examples"] = list(TRAINERS)
+    behavior["properties"]["reward_signals"].pop("additionalProperties")
+    behavior["properties"]["reward_signals"] |= {
+        "properties": {name: _or_empty(settings.__name__) for name, settings in REWARDS.items()} | dict.fromkeys(plugins, OPEN),
+        "patternProperties": {".:.": OPEN},
+        "additionalProperties": False,
+        "minProperties": 1,
+    }
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "Palaestra settings"}
+
+
+def _where_trainer_is(name: str, definition: str) -> dict[str, Any]:
+    return {
+        "if": {"properties": {"trainer_type": {"const": name}}, "required": ["trainer_type"]},
+        "then": {"properties": {"hyperparameters": {"$ref": f"#/$defs/{definition}"}}},
+    }
+
+
+def _or_empty(definition: str) -> dict[str, Any]:
+    return {"anyOf": [{"$ref": f"#/$defs/{definition}"}, {"type": "null"}]}
