@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from palaestra.runtime.run import update_times
-from palaestra.runtime.run.update_times import UpdateTimes
+from palaestra.runtime.run import run_times
+from palaestra.runtime.run.run_times import UpdateTimes
 
 
 def unknown(behavior: str) -> float | None:
@@ -15,7 +15,7 @@ def unknown(behavior: str) -> float | None:
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Seconds, to be set by hand."""
     now = [0.0]
-    monkeypatch.setattr(update_times.time, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(run_times.time, "perf_counter", lambda: now[0])
     return now
 
 

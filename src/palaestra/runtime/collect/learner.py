@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +75,17 @@ class Learner:
         """What is found wrong since the last call, by its trainer too."""
         found, self._found = self._found, []
         return found + (self.trainer.warnings() if isinstance(self.trainer, Warns) and not self.inference else [])
+
+    def tell(self, info: Callable[[str], object], warning: Callable[[str], object]) -> None:
+        """Passes on what the trainer has to say. Raises ConfigError where it cannot have what it needs."""
+        for remark in self.remarks():
+            info(f"{self.name}: {remark}")
+        self.warn(warning)
+
+    def warn(self, warning: Callable[[str], object]) -> None:
+        """Passes on what was found wrong since the last call."""
+        for found in self.warnings():
+            warning(f"{self.name}: {found}")
 
     @property
     def step(self) -> int:

@@ -33,6 +33,7 @@ from palaestra.runtime.run.loop import Callback
 from palaestra.runtime.run.loop import train as loop
 from palaestra.runtime.run.os_signals import Terminated, break_on_signals, pass_on, stop_on_signals
 from palaestra.runtime.run.rescue import rescue
+from palaestra.runtime.run.resuming import resume
 from palaestra.runtime.run.training_run import Run, steps_in
 from palaestra.runtime.settings import Loaded, RunSettings, load
 from palaestra.runtime.settings.criteria import ambiguous, never_measured
@@ -153,7 +154,7 @@ def learn(
         check_teachers(run, loaded)
         warn_of_unused_blocks(run, loaded)
         if checkpoint is not None:
-            run.load(checkpoint)
+            resume(run, checkpoint)
         stopper = stack.enter_context(stop_on_signals(run))
         begin(run, checkpoint)
         try:
@@ -408,7 +409,7 @@ def finish(run: Run) -> Result:
     run.console.close()  # its live line tells of what is over
     if run.stopped and not run.inference:
         run.console.info("Training was stopped; saving what it has learned")
-    finals = {} if run.inference else run.finals() or run.conclude()
+    finals = {} if run.inference else run.models.finals(run.learners) or run.conclude()
     report.conclude(run, finals)
     last = {name: run.statistics.last_reward(name) for name in run.learners}
     rewards = {name: None if one is None else one.judged[0] for name, one in last.items()}

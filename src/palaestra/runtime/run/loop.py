@@ -10,6 +10,7 @@ from palaestra.data.rollout import Rollout
 from palaestra.runtime.logging.console import ProgressRow
 from palaestra.runtime.logging.tracker import Summary
 from palaestra.runtime.run import report
+from palaestra.runtime.run.measurements import note_episodes, note_measurements
 from palaestra.runtime.run.training_run import Run
 
 Callback = Callable[[Summary], object]
@@ -25,8 +26,8 @@ def train(run: Run, callbacks: Sequence[Callback] = ()) -> None:
         pause = perf_counter() + PAUSE
         with run.timers("collect"):
             rollouts = collect(run, pause)
-        run.note_episodes()
-        run.note_measurements()
+        note_episodes(run)
+        note_measurements(run)
         report.outline_new(run)
         with run.update_times.of([pupil.name for name in rollouts for pupil in run.teachers.pupils(name, run.learners)]):
             for name, rollout in rollouts.items():
@@ -59,13 +60,13 @@ def summarize(run: Run, callbacks: Sequence[Callback]) -> None:
         if due is None:
             continue
         run.lessons.note(run.statistics, name)
-        summary = run.statistics.summarize(name, due, elapsed=run.elapsed, training=learner.training or run.finished)
+        summary = run.statistics.summarize(name, due, elapsed=run.clock.elapsed, training=learner.training or run.finished)
         run.lessons.summary(summary)
         for symptom in run.symptoms.note(summary, learner.settings, learner.spec.action):
             run.console.warning(symptom)
         for line in run.lessons.status(name):
             run.console.info(line)
-        run.tell(learner)
+        learner.tell(run.console.info, run.console.warning)
         if any(callback(summary) is True for callback in callbacks):
             run.stopped = True
 
@@ -78,4 +79,5 @@ def show(run: Run) -> None:
         ProgressRow(name, learner.step, None if run.inference else learner.settings.max_steps, run.statistics.mean_reward(name))
         for name, learner in run.learners.items()
     ]
-    run.console.progress(rows, {name: spent / run.session_seconds for name, spent in run.seconds.items()}, run.lessons.status())
+    spent, session = run.clock.spent(run.collector.seconds), run.clock.session
+    run.console.progress(rows, {name: seconds / session for name, seconds in spent.items()}, run.lessons.status())

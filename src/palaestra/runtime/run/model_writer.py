@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path, PureWindowsPath
@@ -54,6 +55,11 @@ class ModelWriter:
         listed = self.status.final(learner.name)
         path = self._folder.path / f"{file_name(learner.name)}.onnx"
         return path if listed is not None and listed.steps == learner.step and path.is_file() else None
+
+    def finals(self, learners: Mapping[str, Learner]) -> dict[str, Path]:
+        """Returns the final models where all were written at the step of their learner, as after resuming a finished run; else none."""
+        there = {name: self.final(learner) for name, learner in learners.items()}
+        return {} if None in there.values() else {name: path for name, path in there.items() if path is not None}
 
     def write_status(self) -> None:
         """The list of models, as it stands."""

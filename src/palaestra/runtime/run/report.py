@@ -70,9 +70,12 @@ def conclude(run: Run, finals: Mapping[str, Path]) -> None:
         run.console.warning(f"'{student}' has learned nothing in this session: its teacher's behavior, '{absent}', never came")
     for _, text in unused_blocks(run, "in this session"):
         run.console.warning(text)
-    total = max(run.session_seconds, 1e-9)
-    shares = ", ".join(f"{name} {100 * spent / total:.0f} %" for name, spent in run.seconds.items())
-    lines = [f"{run.step_now():,} decisions in {total:.1f} s: {run.step_now() / total:,.0f} a second ({shares})", *rewards(run)]
+    total = max(run.clock.session, 1e-9)
+    shares = ", ".join(f"{name} {100 * spent / total:.0f} %" for name, spent in run.clock.spent(run.collector.seconds).items())
+    lines = [
+        f"{(run.step - run.first_step):,} decisions in {total:.1f} s: {(run.step - run.first_step) / total:,.0f} a second ({shares})",
+        *rewards(run),
+    ]
     if not run.inference:
         lines += [f"model        {path}" for path in finals.values()]
         lines += [f"curves       {path}" for path in curves(run)]

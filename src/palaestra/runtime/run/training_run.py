@@ -10,13 +10,12 @@ from typing import Any
 
 import torch
 
-from palaestra.core.errors import CheckpointError, ConfigError, EnvError, PalaestraError
+from palaestra.core.errors import ConfigError, EnvError
 from palaestra.core.files import belongs_to_run
-from palaestra.core.metrics import GROUP_REWARD, SUCCESS
 from palaestra.core.specs import BehaviorSpec, describe
 from palaestra.core.versions import MLAGENTS, palaestra_version
 from palaestra.data.rollout import Rollout
-from palaestra.envs.base import Env, Interruptible, Measures, RunAware, StaggersEpisodes
+from palaestra.envs.base import Env, Interruptible, RunAware, StaggersEpisodes
 from palaestra.envs.transfer import Transfer
 from palaestra.runtime.collect.collector import BehaviorCollector, Collector
 from palaestra.runtime.collect.learner import Learner
@@ -28,20 +27,18 @@ from palaestra.runtime.logging.timers import Timers
 from palaestra.runtime.play.teachers import Teachers
 from palaestra.runtime.run.analytics_facts import behavior_facts, training_facts
 from palaestra.runtime.run.model_writer import ModelWriter
-from palaestra.runtime.run.update_times import UpdateTimes
+from palaestra.runtime.run.run_times import RunClock, UpdateTimes
+from palaestra.runtime.run.unseen_behaviors import UnseenBehaviors
 from palaestra.runtime.self_play.match_ratings import MatchRatings
 from palaestra.runtime.self_play.self_play_behavior import OLD_GAMES, contend
 from palaestra.runtime.self_play.sides import SelfPlay
-from palaestra.runtime.settings import RunSettings, behavior, load
-from palaestra.runtime.settings.tree import changes
+from palaestra.runtime.settings import RunSettings, behavior
 from palaestra.runtime.storage.checkpoints import Checkpoint, Checkpoints
-from palaestra.runtime.storage.run_folder import CONFIGURATION, RunFolder
+from palaestra.runtime.storage.run_folder import RunFolder
 from palaestra.runtime.storage.snapshots import SnapshotFiles
 
 SAFETY_SECONDS = 60.0
 """A run is saved at least this often, whatever checkpoint_interval says; models are written at the latter alone."""
-MOST_CHANGES = 4
-"""Settings that one message names."""
 
 
 class Run:
@@ -70,17 +67,13 @@ class Run:
         self.outlined: set[str] = set()
         """Behaviors whose settings TensorBoard has as text."""
         self.update_times, self.symptoms = UpdateTimes(), Symptoms()
-        self.learning = 0.0
-        """Seconds spent in updates."""
         self.saved_step = -1
         """Where this session saved last."""
-        self._first_step = 0
-        self._elapsed_before, self._started, self._saved = 0.0, time.perf_counter(), time.perf_counter()
+        self.first_step = 0
+        """The step at which this session started."""
+        self.clock, self._saved = RunClock(), time.perf_counter()
         self.threads = settings.torch_settings.threads
-        self._state: dict[str, Any] = {}
-        self._seats: dict[str, Any] = {}
-        self._specs: dict[str, Any] = {}
-        """Of the checkpoint gone on from: what behaviors that have not been seen yet had learned, and decided; what all see and do."""
+        self.unseen = UnseenBehaviors()
         saved: Any = None if origin is None else origin.state["run"].get("lessons")
         self.lessons = Lessons(env, settings, console, saved, settings.env_settings.seed + (0 if origin is None else origin.step))
         if isinstance(env, RunAware):
@@ -104,9 +97,9 @@ class Run:
         self.learners[name] = learner
         self.lessons.joins(name)
         taught = self.teachers.attend(learner)
-        if name in self._seats:  # of a checkpoint, and seen only now
-            learner.seat.decisions = self._seats[name]["decisions"]
-            self._restore(learner)
+        if name in self.unseen.seats:
+            learner.seat.decisions = self.unseen.seats[name]["decisions"]
+            self.restore(learner)
         if settings.self_play is not None and not self.inference:
             self.self_play.join(contend(learner, self.env, self.settings, SnapshotFiles(self.folder.path)))
             if getattr(settings.hyperparameters, "off_policy", False):
@@ -116,7 +109,7 @@ class Run:
         self.console.info(f"New behavior '{name}': {describe(spec)}")
         for oddity in learner.oddities:
             self.console.warning(f"{name}: {oddity}")
-        self.tell(learner)
+        learner.tell(self.console.info, self.console.warning)
         if taught is not None:
             self.console.info(taught)
             self.teachers.must_fit(self.learners)
@@ -128,25 +121,6 @@ class Run:
             self.threads, why = threads_for(max((learner.work for learner in self.learners.values()), default=0))
             self.console.info(why)
         torch.set_num_threads(self.threads)
-
-    @property
-    def elapsed(self) -> float:
-        """Seconds of this run, those before it was resumed included."""
-        return self._elapsed_before + time.perf_counter() - self._started
-
-    @property
-    def seconds(self) -> dict[str, float]:
-        """Where this session's time went."""
-        return {**self.collector.seconds, "learning": self.learning}
-
-    @property
-    def session_seconds(self) -> float:
-        """Since the run was put together."""
-        return time.perf_counter() - self._started
-
-    def step_now(self) -> int:
-        """Decisions of this session."""
-        return self.step - self._first_step
 
     @property
     def step(self) -> int:
@@ -177,50 +151,13 @@ class Run:
         if isinstance(self.env, Interruptible):
             self.env.abandon()
 
-    def note_episodes(self) -> None:
-        """Sums the episodes that ended and tells the statistics."""
-        for name, seat in self.teachers.seats.items():
-            returns = seat.meter.take()
-            for pupil in self.teachers.pupils(name, self.learners) if len(returns.returns) else []:
-                self.statistics.add(pupil.name, "Imitation/Teacher Reward", float((returns.returns + returns.group_returns).mean()))
-        for name, learner in self.learners.items():
-            ended = learner.seat.meter.take()
-            self.lessons.episodes(name, ended)
-            if len(ended.returns):
-                rewards = learner.settings.reward_signals
-                strength = rewards["extrinsic"].strength if "extrinsic" in rewards else 0.0
-                extrinsic = (ended.returns + ended.group_returns) * strength
-                told = {"extrinsic": extrinsic.tolist()}
-                if ended.mates.any():
-                    told["judged"] = (ended.returns + ended.group_returns)[ended.last | ~ended.mates].tolist()
-                self.statistics.episodes(name, ended.returns.tolist(), ended.lengths.tolist(), **told)
-                self.statistics.spread(name, GROUP_REWARD, ended.group_returns[ended.last].tolist())
-                self.statistics.extend(name, SUCCESS, ended.success.tolist())
-        self.self_play.note(self.statistics)
-
-    def note_measurements(self) -> None:
-        """Tells the statistics what the environment measured itself: once a behavior, as none is known to be meant."""
-        if not self.learners or not isinstance(self.env, Measures):
-            return
-        for tag, value, kind in self.env.take_measurements():
-            for name in self.learners:
-                match kind:
-                    case "mean":
-                        self.statistics.add(name, tag, value)
-                    case "latest":
-                        self.statistics.latest(name, tag, value)
-                    case "total":
-                        self.statistics.total(name, tag, value)
-                    case "spread":
-                        self.statistics.spread(name, tag, (value,))
-
     def update(self, name: str, rollout: Rollout) -> None:
         """Whoever a rollout is for learns from it, and the statistics hears what was measured."""
         for learner in self.teachers.pupils(name, self.learners):
             start = time.perf_counter()
             metrics = learner.update(rollout)
-            self.learning += time.perf_counter() - start
-            self._warn(learner)
+            self.clock.learning += time.perf_counter() - start
+            learner.warn(self.console.warning)
             self.update_times.ended(learner.name)
             for tag, value in metrics.items():
                 self.statistics.add(learner.name, tag, value)
@@ -290,97 +227,23 @@ class Run:
             assert not len(learner.seat.meter)
         collector = self.collector.state_dict()
         whole = {
-            "collector": {**collector, "seats": {**self._seats, **collector["seats"]}},
+            "collector": {**collector, "seats": {**self.unseen.seats, **collector["seats"]}},
             "tracker": self.statistics.state_dict(),
             "self_play": self.self_play.state_dict(),
             "lessons": self.lessons.state_dict(),
             "symptoms": self.symptoms.state_dict(),
-            "elapsed": self.elapsed,
+            "elapsed": self.clock.elapsed,
             "threads": self.threads,
             "seed": self.settings.env_settings.seed,
-            "specs": {**self._specs, **{name: asdict(self.env.behaviors[name]) for name in self.learners}},
+            "specs": {**self.unseen.specs, **{name: asdict(self.env.behaviors[name]) for name in self.learners}},
         }
-        return {"run": whole, **self._state, **{name: learner.state_dict() for name, learner in self.learners.items()}}
+        return {"run": whole, **self.unseen.learned, **{name: learner.state_dict() for name, learner in self.learners.items()}}
 
-    def load(self, checkpoint: Checkpoint) -> None:
-        """Goes on from a checkpoint. Raises CheckpointError where it does not fit the environment or the settings."""
-        whole: Any = checkpoint.state["run"]
-        self._state = {name: part for name, part in checkpoint.state.items() if name != "run"}
-        self.outlined |= self._state.keys()
-        self._seats, self._specs = dict(whole["collector"]["seats"]), dict(whole.get("specs", {}))
-        self._must_share_behaviors(checkpoint)
-        try:
-            restored = self.collector.load_state_dict(whole["collector"], self.settings.env_settings.seed + checkpoint.step)
-            for learner in self.learners.values():
-                self._restore(learner)
-            if "self_play" in whole:  # not in checkpoints of earlier versions
-                self.self_play.load_state_dict(whole["self_play"], self.collector.steps, restored=restored)
-            if "lessons" in whole and restored:  # else those of the first reset hold
-                self.lessons.load_state_dict(whole["lessons"])
-        except (KeyError, RuntimeError, ValueError, TypeError) as error:
-            reason = str(error).strip().splitlines()[-1].strip() if str(error).strip() else type(error).__name__
-            raise CheckpointError(
-                f"{checkpoint.path} does not fit this environment and these settings: {reason}{self._changes()}; resume with the "
-                f"settings it was trained with ({self.folder.path / CONFIGURATION}), or start a new run from it with "
-                f"--initialize-from={self.folder.run_id}"
-            ) from error
-        if not restored:
-            self.console.warning("this environment cannot go on with its old episodes: it starts new ones; everything else goes on")
-        self.statistics.load_state_dict(whole["tracker"])
-        if "symptoms" in whole:
-            self.symptoms.load_state_dict(whole["symptoms"])
-        else:  # a checkpoint of an earlier version: what was earned at first is not known
-            for name in self.learners:
-                self.symptoms.started_trained(name)
-        self._elapsed_before, self._first_step = whole["elapsed"], self.step
-        if self.settings.torch_settings.threads is None:
-            self.threads = whole["threads"]
-            self.set_threads()
-        self.retire()
-
-    def _changes(self) -> str:
-        """What settings of behaviors are now, and were when the run was last saved; empty where none changed or that cannot be read."""
-        try:
-            before = load(self.folder.path / CONFIGURATION, own_code=False).settings
-        except PalaestraError:
-            return ""
-        found = changes(before, self.settings)
-        more = [f"{len(found) - MOST_CHANGES} more"] if len(found) > MOST_CHANGES else []
-        return f"; changed since: {'; '.join(found[:MOST_CHANGES] + more)}" if found else ""
-
-    def _restore(self, learner: Learner) -> None:
-        """Once, as soon as its behavior is there."""
-        self._seats.pop(learner.name, None)
-        if learner.name in self._state:
-            learner.load_state_dict(self._state.pop(learner.name))
+    def restore(self, learner: Learner) -> None:
+        """Gives a learner what a checkpoint holds of its behavior, as soon as it is there."""
+        if self.unseen.give(learner):
             self.self_play.initialized(learner.name)
-            self.tell(learner)
-
-    def tell(self, learner: Learner) -> None:
-        """Prints what a trainer has to say."""
-        for remark in learner.remarks():
-            self.console.info(f"{learner.name}: {remark}")
-        self._warn(learner)
-
-    def _warn(self, learner: Learner) -> None:
-        for warning in learner.warnings():
-            self.console.warning(f"{learner.name}: {warning}")
-
-    def _must_share_behaviors(self, checkpoint: Checkpoint) -> None:
-        """Behaviors may come later; none in common means another environment."""
-        new = [name for name in self.learners if name not in self._state]
-        if self._state and new and len(new) == len(self.learners):
-            raise CheckpointError(
-                f"{checkpoint.path} is of a run with other behaviors: it has {', '.join(self._state)}, this environment has "
-                f"{', '.join(new)}; resume in the environment it was trained in, or choose another --run-id"
-            )
-        for name in new:
-            self.console.warning(f"the behavior '{name}' is not in {checkpoint.path}: it starts from step 0")
-
-    def finals(self) -> dict[str, Path]:
-        """The final models where all were written at the step the run is at, as after resuming a finished one; else none."""
-        there = {name: self.models.final(learner) for name, learner in self.learners.items()}
-        return {} if None in there.values() else {name: path for name, path in there.items() if path is not None}
+            learner.tell(self.console.info, self.console.warning)
 
     def conclude(self) -> dict[str, Path]:
         """Saves a last time and writes final models, settings and timers. The models by behavior."""

@@ -1,9 +1,9 @@
-"""How long updates take, for whoever wants to stop a run in the midst of one."""
+"""Times of a run: its clock, and how long updates take, for those who stop it during one."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 LONG = 1.0
@@ -61,3 +61,28 @@ def spoken(seconds: float) -> str:
     """A time for people, rounded up."""
     whole = max(1, -int(-seconds // 1))
     return f"{whole} s" if whole < 120 else f"{whole // 60} min {whole % 60} s"
+
+
+class RunClock:
+    """Seconds of a run."""
+
+    def __init__(self) -> None:
+        self.before = 0.0
+        """Seconds of the sessions before this one."""
+        self.learning = 0.0
+        """Seconds of this session spent in updates."""
+        self._started = time.perf_counter()
+
+    @property
+    def session(self) -> float:
+        """Seconds since this session started."""
+        return time.perf_counter() - self._started
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds of all sessions."""
+        return self.before + self.session
+
+    def spent(self, collecting: Mapping[str, float]) -> dict[str, float]:
+        """Returns where this session's seconds went: those of collecting by part, and learning."""
+        return {**collecting, "learning": self.learning}
