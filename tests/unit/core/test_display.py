@@ -21,7 +21,7 @@ def test_control_characters_of_a_name_are_escaped(text: str, shown: str):
     assert escaped(text) == shown
 
 
-def test_lines_of_a_text_stay_where_they_are_indented_and_nowhere_else():
+def test_only_indented_line_breaks_are_kept():
     assert escaped_lines("2 problems:\n  first\n\tsecond") == "2 problems:\n  first\n    second"
     assert escaped_lines("'a\n[INFO] b' is unknown") == r"'a\n[INFO] b' is unknown"
     assert escaped_lines(indented("its log:\n[INFO] b\n\n  c")) == "its log:\n  [INFO] b\n  \n  c"

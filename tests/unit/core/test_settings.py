@@ -38,7 +38,7 @@ def errors(data: object, settings: type[Settings] = Sun) -> list[tuple[tuple[int
     return [(error["loc"], error["type"]) for error in caught.value.errors()]
 
 
-def test_plain_meanings_are_understood():
+def test_obvious_spellings_are_converted():
     sun = Sun.model_validate({"planets": 9.0, "mass": "2e3", "spectrum": 7, "bright": 0, "orbits": [[1, 2], [3, 4]]})
     assert sun == Sun(planets=9, mass=2000.0, spectrum="7", bright=False, orbits=((1.0, 2.0), (3.0, 4.0)))
     assert isinstance(sun.planets, int)
@@ -84,7 +84,7 @@ def test_a_section_that_ignores_unknown_keys_says_so_and_its_parts_do_not():
     assert errors({"sun": {"moon": 1}}, Sky) == [(("sun", "moon"), "unknown_key")]
 
 
-def test_a_section_with_nothing_under_it_is_all_defaults():
+def test_an_empty_section_has_all_defaults():
     assert Sky.model_validate({"sun": None}) == Sky()
 
 

@@ -1,4 +1,4 @@
-"""Memory that may still be taken, where control groups bound it, and memory that glibc keeps."""
+"""Free memory within the limits of control groups, and freed memory that glibc keeps."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ def membership(tmp_path: Path) -> Path:
     return tmp_path / "membership"
 
 
-def test_without_control_groups_it_is_what_the_machine_has(tmp_path: Path):
+def test_without_control_groups_free_memory_is_that_of_the_machine(tmp_path: Path):
     free = free_memory(tmp_path / "none", tmp_path / "nowhere")
     assert free == pytest.approx(psutil.virtual_memory().available, rel=0.1)
 
 
 @pytest.mark.parametrize("folder", ["", "slice", "slice/box"])
-def test_a_limit_of_the_second_version_counts_wherever_it_is_set(tmp_path: Path, membership: Path, folder: str):
+def test_a_cgroup_v2_limit_counts_at_every_level(tmp_path: Path, membership: Path, folder: str):
     laid(tmp_path / "slice/box", memory__max="max\n", memory__current="1\n")
     laid(tmp_path / folder, memory__max="1000000\n", memory__current="400000\n", memory__stat="anon 300000\ninactive_file 50000\n")
     assert free_memory(tmp_path, membership) == 650_000
 
 
-def test_a_limit_of_the_first_version_counts(tmp_path: Path, membership: Path):
+def test_a_cgroup_v1_limit_counts(tmp_path: Path, membership: Path):
     files = {
         "memory__limit_in_bytes": "1000000",
         "memory__usage_in_bytes": "1000005",
@@ -47,7 +47,7 @@ def test_a_limit_of_the_first_version_counts(tmp_path: Path, membership: Path):
     assert free_memory(tmp_path, membership) == 3
 
 
-def test_what_is_overdrawn_leaves_nothing(tmp_path: Path, membership: Path):
+def test_usage_above_the_limit_leaves_no_free_memory(tmp_path: Path, membership: Path):
     laid(tmp_path, memory__max="10", memory__current="20")
     assert free_memory(tmp_path, membership) == 0
 
@@ -69,7 +69,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 
 
 def page_faults(kept: bool) -> int:
-    """Fresh memory pages that five large arrays took, one after another."""
+    """Returns the number of new memory pages that five large arrays need, one after another."""
     program = [sys.executable, "-c", PROGRAM.format(kept=kept)]
     return int(subprocess.run(program, capture_output=True, check=True, timeout=60).stdout)
 

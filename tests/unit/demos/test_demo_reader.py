@@ -21,7 +21,7 @@ COLUMNS = ("reward", "group_reward", "done", "truncated", "id", "group", "mask",
 
 @pytest.fixture
 def small_blocks(monkeypatch):
-    """The file in pieces of some hundred bytes, so that records lie across their borders."""
+    """Reads files in blocks of some hundred bytes, so that records cross their borders."""
     monkeypatch.setattr(reader, "BLOCK", 700)
 
 
@@ -31,7 +31,7 @@ def same(one: DemoColumns, other: DemoColumns) -> bool:
 
 
 def rebuilt(path: Path, brain: Callable[[Any], object], pair: Callable[[Any], object] = lambda _: None) -> Path:
-    """A demonstration whose messages these have changed."""
+    """Writes a demonstration whose messages these functions have changed."""
     demo = read_demo(write(path, demo_files.episodes(3)))
     head, records = Brain.FromString(demo.brain), [Pair.FromString(raw) for raw in demo.raw()]
     brain(head)
@@ -71,7 +71,7 @@ def test_frames_read_what_reading_one_by_one_does(tmp_path, monkeypatch, small_b
     assert all(same(one, other) for one, other in zip(fast, slow, strict=True))
 
 
-def test_pairs_are_what_was_seen_and_the_action_of_the_next_record_but_never_across_an_end(tmp_path, small_blocks):
+def test_pairs_join_an_observation_with_the_next_records_action_within_an_episode(tmp_path, small_blocks):
     demo = read_demo(write(tmp_path / "x.demo", demo_files.episodes(30, 1, 40)))
     pairs = list(demo.pairs())
     assert len(pairs) > 2
@@ -86,7 +86,7 @@ def test_pairs_are_what_was_seen_and_the_action_of_the_next_record_but_never_acr
     assert sum(float(part.reward.sum()) for part in pairs) == 71 * 0.5
 
 
-def test_episodes_come_whole_with_their_last_view(tmp_path, small_blocks):
+def test_episodes_are_complete_with_their_final_observation(tmp_path, small_blocks):
     demo = read_demo(write(tmp_path / "x.demo", demo_files.episodes(30, 0, 40, 2, open_last=True)))
     episodes = list(demo.episodes())
     assert [len(episode.pairs) for episode in episodes] == [30, 40, 2]
@@ -128,7 +128,7 @@ def test_a_file_that_is_cut_off_gives_its_complete_records_and_one_warning(tmp_p
 
 
 def head_of(path: Path) -> bytes:
-    """What stands before the records."""
+    """Returns the bytes before the records."""
     demo = read_demo(path)
     return path.read_bytes()[: demo._start]
 
@@ -238,7 +238,7 @@ def test_a_damaged_record_is_named(tmp_path):
         list(read_demo(path).chunks())
 
 
-def test_a_number_that_is_none_is_named_when_pairs_are_asked_for_and_shown_as_it_is_otherwise(tmp_path):
+def test_a_number_that_is_not_finite_is_an_error_in_pairs_and_kept_in_records(tmp_path):
     records = list(demo_files.episodes(4))
     records[2].obs[0][1] = np.nan
     demo = read_demo(write(tmp_path / "x.demo", records))
@@ -279,7 +279,7 @@ def test_a_damaged_record_is_named_where_actions_are_inferred(tmp_path):
         read_demo(path)
 
 
-def test_choices_that_cannot_be_are_too_many(tmp_path):
+def test_impossible_choices_are_refused(tmp_path):
     def far(brain) -> None:
         brain.ClearField("action_spec")
 
@@ -295,7 +295,7 @@ def test_a_count_below_zero_is_damage(tmp_path):
         read_demo(path)
 
 
-def test_old_choices_that_no_branch_has_are_read_as_such(tmp_path):
+def test_out_of_range_choices_of_old_files_are_kept(tmp_path):
     def old(pair) -> None:
         pair.action_info.Clear()
         pair.action_info.vector_actions_deprecated.extend([0.5, 0.5, 1e30, float("nan")])

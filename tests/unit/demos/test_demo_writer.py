@@ -61,7 +61,7 @@ def interrupted(path, records):
         raise KeyboardInterrupt
 
 
-def test_what_was_recorded_before_an_error_is_kept_and_nothing_where_there_is_none(tmp_path):
+def test_records_before_an_error_are_kept_and_no_file_remains_without_any(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         interrupted(tmp_path / "x.demo", [record(1, first=True)])
     assert len(read_demo(tmp_path / "x.demo")) == 1
@@ -92,7 +92,7 @@ def test_only_images_can_be_pngs(tmp_path):
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is full")
-def test_a_full_disk_is_said_and_says_where_the_rest_is(tmp_path):
+def test_a_full_disk_is_an_error_that_names_the_remaining_file(tmp_path):
     (tmp_path / "x.demo.part").symlink_to("/dev/full")
     with pytest.raises(DemoError, match=r"x.demo cannot be written: No space left on device; the \d+ records before may be in"):
         write(tmp_path / "x.demo", demo_files.episodes(*[100] * 100))

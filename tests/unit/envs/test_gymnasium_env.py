@@ -13,7 +13,7 @@ from palaestra.envs.gymnasium import GymnasiumEnv
 
 
 class Counting(gymnasium.Env):
-    """Shows how many steps its episode has, of any length told; remembers the actions it got."""
+    """Observes the number of steps of its episode, and records its actions."""
 
     observation_space = spaces.Box(0, 1000, (2,), np.float32)
 
@@ -26,21 +26,21 @@ class Counting(gymnasium.Env):
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
         self.count, self.episode = 0, self.np_random.integers(100)
-        return self._view(), {}
+        return self._observe(), {}
 
     def step(self, action):
         assert self.action_space.contains(action), action
         self.got.append(action)
         self.count += 1
         bad = self.poison is not None and self.count == 2
-        view, reward = self._view(), 0.5
+        obs, reward = self._observe(), 0.5
         if bad and self.where == "obs":
-            view[1] = self.poison
+            obs[1] = self.poison
         if bad and self.where == "reward":
             reward = self.poison
-        return view, reward, self.count >= self.last, False, {"noise": self.count}
+        return obs, reward, self.count >= self.last, False, {"noise": self.count}
 
-    def _view(self) -> np.ndarray:
+    def _observe(self) -> np.ndarray:
         return np.array([self.count, self.episode], np.float32)
 
 
@@ -58,18 +58,18 @@ class Drawn(Counting):
 
 
 class Shown(Counting):
-    """Has any observation space, and shows what it is told to."""
+    """Has a given observation space, and always returns the same observation."""
 
-    def __init__(self, space: spaces.Space, view) -> None:
+    def __init__(self, space: spaces.Space, obs) -> None:
         super().__init__(last=2)
-        self.observation_space, self.view = space, view
+        self.observation_space, self.obs = space, obs
 
-    def _view(self):
-        return self.view
+    def _observe(self):
+        return self.obs
 
 
 def native(num_envs: int, **options) -> SyncVectorEnv:
-    """A vector environment that restarts on the tick of the end and says where it was in its infos."""
+    """A vector environment that restarts on the tick of an end and returns final observations in its infos."""
     return SyncVectorEnv([lambda: Counting(**options)] * num_envs, autoreset_mode=AutoresetMode.SAME_STEP)
 
 
@@ -93,7 +93,7 @@ def registered():
 
 
 def act(env: GymnasiumEnv, continuous=(), discrete=()) -> TimeStep:
-    """Steps with these rows."""
+    """Steps with these actions."""
     n = env.num_areas
     action = Action(torch.tensor(continuous).reshape(n, -1), torch.tensor(discrete, dtype=torch.int64).reshape(n, -1))
     return env.step({env.behavior: action})[env.behavior]
@@ -104,7 +104,7 @@ def first(env: GymnasiumEnv, seed: int = 0) -> TimeStep:
 
 
 @pytest.mark.parametrize("name", ["Counting-v0", "Native-v0", "TooLate-v0"])
-def test_on_the_tick_of_an_end_obs_is_the_next_first_view_and_ends_has_the_last(name: str):
+def test_at_an_end_obs_is_the_next_episodes_first_and_ends_has_the_final_one(name: str):
     env = GymnasiumEnv(name, 2)
     start = first(env)
     steps = [act(env, discrete=[0, 1]) for _ in range(4)]
@@ -117,7 +117,7 @@ def test_on_the_tick_of_an_end_obs_is_the_next_first_view_and_ends_has_the_last(
     assert all(step.reward.tolist() == [0.5, 0.5] for step in steps)
 
 
-def test_a_time_limit_cuts_and_does_not_end():
+def test_a_time_limit_truncates_an_episode():
     env = GymnasiumEnv("Cut-v0", 1)
     first(env)
     act(env, discrete=[0])
@@ -168,17 +168,17 @@ def test_cart_poles_own_vector_version_moves_as_the_single_one():
     raise AssertionError("the pole never fell")
 
 
-def test_a_cart_pole_that_stands_is_cut_after_500_ticks():
+def test_a_standing_cart_pole_is_truncated_after_500_ticks():
     env = GymnasiumEnv("CartPole-v1", 1)
-    view = first(env).obs[0][0]
+    obs = first(env).obs[0][0]
     for tick in range(1, 501):
-        step = act(env, discrete=[int(view[2] + 0.5 * view[3] + 0.02 * view[0] + 0.05 * view[1] > 0)])
+        step = act(env, discrete=[int(obs[2] + 0.5 * obs[3] + 0.02 * obs[0] + 0.05 * obs[1] > 0)])
         assert bool(step.truncated.any()) == (tick == 500), tick
-        view = step.obs[0][0]
+        obs = step.obs[0][0]
     assert not step.terminated.item()
 
 
-def test_a_seed_decides_the_stream():
+def test_the_same_seed_gives_the_same_stream():
     once, again, other = pole(3, 60), pole(3, 60), pole(4, 60)
     assert all(torch.equal(a.obs[0], b.obs[0]) for a, b in zip(once, again, strict=True))
     assert not torch.equal(once[0].obs[0], other[0].obs[0])
@@ -220,7 +220,7 @@ PICTURE = np.arange(2 * 5 * 3, dtype=np.uint8).reshape(2, 5, 3)
 
 
 @pytest.mark.parametrize(
-    ("space", "view", "shapes", "expected"),
+    ("space", "obs", "shapes", "expected"),
     [
         (spaces.Discrete(3, start=4), 5, [(3,)], [[0, 1, 0]]),
         (spaces.MultiDiscrete([2, 3], start=[0, 1]), np.array([1, 3]), [(5,)], [[0, 1, 0, 0, 1]]),
@@ -239,8 +239,8 @@ PICTURE = np.arange(2 * 5 * 3, dtype=np.uint8).reshape(2, 5, 3)
         ),
     ],
 )
-def test_every_supported_observation_becomes_columns(space, view, shapes, expected):
-    env = GymnasiumEnv("Shown-v0", 2, space=space, view=view)
+def test_every_supported_observation_becomes_columns(space, obs, shapes, expected):
+    env = GymnasiumEnv("Shown-v0", 2, space=space, obs=obs)
     assert [obs.shape for obs in env.behaviors["Shown-v0"].obs] == shapes
     start = first(env)
     for column, values in zip(start.obs, expected, strict=True):
@@ -253,14 +253,14 @@ def test_every_supported_observation_becomes_columns(space, view, shapes, expect
 
 def test_a_dictionarys_entries_are_named_by_their_keys():
     space = spaces.Dict(far=spaces.Tuple((spaces.Discrete(2), spaces.Discrete(3))), near=spaces.Discrete(2))
-    env = GymnasiumEnv("Shown-v0", 1, space=space, view={"far": (0, 0), "near": 0})
+    env = GymnasiumEnv("Shown-v0", 1, space=space, obs={"far": (0, 0), "near": 0})
     assert [obs.name for obs in env.behaviors["Shown-v0"].obs] == ["far.0", "far.1", "near"]
 
 
 @pytest.mark.parametrize("space", [spaces.Text(4), spaces.Box(-1, 1, (2, 3, 4)), spaces.Dict(a=spaces.Text(4))])
 def test_an_observation_space_without_a_column_is_named(space):
     with pytest.raises(EnvError, match=r"observation '(a|observation)' is a (Text|Box).*supported are Box"):
-        GymnasiumEnv("Shown-v0", 1, space=space, view=None)
+        GymnasiumEnv("Shown-v0", 1, space=space, obs=None)
 
 
 @pytest.mark.parametrize(
@@ -272,7 +272,7 @@ def test_an_action_space_that_no_policy_answers_is_named(space):
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_an_observation_that_is_no_number_is_named(value: float):
+def test_an_observation_that_is_not_finite_is_named(value: float):
     env = GymnasiumEnv("Counting-v0", 2, poison=value)
     first(env)
     act(env, discrete=[0, 0])
@@ -280,7 +280,7 @@ def test_an_observation_that_is_no_number_is_named(value: float):
         act(env, discrete=[0, 0])
 
 
-def test_a_last_view_that_is_no_number_is_named():
+def test_a_final_observation_that_is_not_finite_is_named():
     env = GymnasiumEnv("Cut-v0", 1, poison=float("nan"))
     first(env)
     act(env, discrete=[0])
@@ -288,7 +288,7 @@ def test_a_last_view_that_is_no_number_is_named():
         act(env, discrete=[0])
 
 
-def test_a_reward_that_is_no_number_is_named():
+def test_a_reward_that_is_not_finite_is_named():
     env = GymnasiumEnv("Counting-v0", 1, poison=float("-inf"), where="reward")
     first(env)
     act(env, discrete=[0])
@@ -296,12 +296,12 @@ def test_a_reward_that_is_no_number_is_named():
         act(env, discrete=[0])
 
 
-def test_finite_numbers_whose_sum_is_not_are_welcome():
-    env = GymnasiumEnv("Shown-v0", 2, space=spaces.Box(-np.inf, np.inf, (2,)), view=np.full(2, 3e38, np.float32))
+def test_finite_numbers_with_an_infinite_sum_are_accepted():
+    env = GymnasiumEnv("Shown-v0", 2, space=spaces.Box(-np.inf, np.inf, (2,)), obs=np.full(2, 3e38, np.float32))
     assert first(env).obs[0].isfinite().all()
 
 
-def test_an_unknown_id_is_told_its_nearest():
+def test_an_unknown_id_gets_a_suggestion():
     with pytest.raises(EnvError, match="did you mean 'CartPole-v1'"):
         GymnasiumEnv("CartPol-v1")
 

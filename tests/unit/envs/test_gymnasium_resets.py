@@ -1,4 +1,4 @@
-"""When episodes restart: single environments that reset themselves, and the three ways of vector environments."""
+"""Restarts of episodes: single environments that reset themselves, and the autoreset modes of vector environments."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LENGTH = 3
 
 
 class Counts(gymnasium.Env):
-    """Shows the tick of its episode and the episode's number; an episode has three ticks."""
+    """Observes the tick and number of its episode; an episode has three ticks."""
 
     observation_space = spaces.Box(-1000, 1000, (2,), np.float32)
     action_space = spaces.Discrete(2)
@@ -33,24 +33,24 @@ class Counts(gymnasium.Env):
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
         self.tick, self.episode = 0, self.episode + 1 if seed is None else 0
-        return self.view(), {}
+        return self.observe(), {}
 
-    def view(self):
+    def observe(self):
         return np.array([self.tick, self.episode], np.float32)
 
     def step(self, action):
         self.tick += 1
-        return self.view(), 1.0, self.tick >= LENGTH, False, {"is_success": self.episode % 2 == 0}
+        return self.observe(), 1.0, self.tick >= LENGTH, False, {"is_success": self.episode % 2 == 0}
 
 
 class ResetsItself(Counts):
-    """As environments of the time before Gymnasium often did."""
+    """Resets itself inside `step`, as many environments did before Gymnasium."""
 
     def step(self, action):
-        view, *rest = super().step(action)
+        obs, *rest = super().step(action)
         if rest[1]:
-            view, _ = self.reset()
-        return view, *rest
+            obs, _ = self.reset()
+        return obs, *rest
 
 
 class ResetsItselfAndSaysWhatWasLast(Counts):
@@ -59,47 +59,47 @@ class ResetsItselfAndSaysWhatWasLast(Counts):
         self.key = key
 
     def step(self, action):
-        view, reward, over, cut, info = super().step(action)
-        if over:
-            info = {**info, self.key: view}
-            view, _ = self.reset()
-        return view, reward, over, cut, info
+        obs, reward, terminated, truncated, info = super().step(action)
+        if terminated:
+            info = {**info, self.key: obs}
+            obs, _ = self.reset()
+        return obs, reward, terminated, truncated, info
 
 
 class ResetsItselfButReturnsTheLast(Counts):
     def step(self, action):
-        view, *rest = super().step(action)
+        obs, *rest = super().step(action)
         if rest[1]:
             self.reset()
-        return view, *rest
+        return obs, *rest
 
 
 class BeginsAnewByOtherMeans(Counts):
-    """Calls no `reset`."""
+    """Restarts without calling `reset`."""
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
         self.episode = 0
-        return self.view(), {}
+        return self.observe(), {}
 
     def step(self, action):
-        view, *rest = super().step(action)
+        obs, *rest = super().step(action)
         if rest[1]:
             self.tick = 0
-            view = self.view()
-        return view, *rest
+            obs = self.observe()
+        return obs, *rest
 
 
 class ResetsWhatItWraps(gymnasium.Wrapper):
     def step(self, action):
-        view, *rest = self.env.step(action)
+        obs, *rest = self.env.step(action)
         if rest[1] or rest[2]:
-            view, _ = self.env.reset()
-        return view, *rest
+            obs, _ = self.env.reset()
+        return obs, *rest
 
 
 class Vectors(SyncVectorEnv):
-    """Not taken apart, as Gymnasium's own is."""
+    """A subclass, which is used as a vector environment, while Gymnasium's own class is split into its environments."""
 
     def __init__(self, count: int, mode: AutoresetMode = AutoresetMode.SAME_STEP) -> None:
         super().__init__([Counts] * count, autoreset_mode=mode)
@@ -127,7 +127,7 @@ def test_an_environment_that_resets_itself_in_step_is_refused_at_its_first_end(m
 
 
 def test_one_that_resets_itself_is_refused_behind_a_wrapper_that_changes_observations():
-    made = TransformObservation(ResetsItself(), lambda view: -view, Counts.observation_space)
+    made = TransformObservation(ResetsItself(), lambda obs: -obs, Counts.observation_space)
     env = GymnasiumEnv.wrap(made)
     with pytest.raises(EnvError, match="resets itself inside `step`"):
         play(env, LENGTH)
@@ -158,7 +158,7 @@ def test_gymnasiums_autoreset_wrapper_changes_nothing():
         assert torch.equal(one.ends.obs[0], other.ends.obs[0])
 
 
-def test_one_that_begins_anew_without_reset_is_warned_of_once():
+def test_an_environment_that_restarts_without_reset_causes_one_warning():
     env = GymnasiumEnv.wrap([BeginsAnewByOtherMeans() for _ in range(4)])
     with pytest.warns(UserWarning, match=r"environment BeginsAnewByOtherMeans seems to reset itself inside `step`") as told:
         play(env, 20 * LENGTH)
@@ -204,7 +204,7 @@ def test_every_autoreset_mode_keeps_the_contract_of_environments(mode: Autoreset
     check_env(GymnasiumEnv.wrap(Vectors(3, mode)), ticks=30)
 
 
-def test_a_restarting_tick_earns_nothing():
+def test_the_tick_of_a_restart_has_no_reward():
     env = GymnasiumEnv.wrap(Vectors(1, AutoresetMode.NEXT_STEP))
     assert [step.reward.item() for step in play(env, 4)] == [0, 1, 1, 1, 0]
 
@@ -217,7 +217,7 @@ def test_an_id_that_has_only_a_vector_version_can_be_used():
 
 
 class Mislabeled(Vectors):
-    """Says what it is told to say, and does otherwise."""
+    """Names an autoreset mode in its metadata, but behaves differently."""
 
     def __init__(self, says, does: AutoresetMode = AutoresetMode.SAME_STEP) -> None:
         super().__init__(2, does)
@@ -232,14 +232,14 @@ class HidesTheLast(Mislabeled):
 
 class EndsTwice(Mislabeled):
     def step(self, actions):
-        obs, rewards, _, cut, _ = super().step(actions)
-        return obs, rewards, np.ones(2, bool), cut, {}
+        obs, rewards, _, truncated, _ = super().step(actions)
+        return obs, rewards, np.ones(2, bool), truncated, {}
 
 
 class ResetsAll(Mislabeled):
     def step(self, actions):
-        obs, rewards, over, cut, infos = super().step(actions)
-        return obs, rewards, over | np.array([True, False]), cut, infos
+        obs, rewards, terminated, truncated, infos = super().step(actions)
+        return obs, rewards, terminated | np.array([True, False]), truncated, infos
 
     def reset(self, *, seed=None, options=None):
         return super().reset(seed=seed)
@@ -277,11 +277,11 @@ def test_whether_an_episode_was_successful_is_told_at_its_end(made):
 
 
 class OddNumbers(Counts):
-    """Its rewards are arrays of one number, its flags NumPy's."""
+    """Returns rewards as arrays of one number, and flags as NumPy values."""
 
     def step(self, action):
-        view, reward, over, cut, info = super().step(action)
-        return view.tolist(), np.array([reward]), np.bool_(over), np.array(cut), info
+        obs, reward, terminated, truncated, info = super().step(action)
+        return obs.tolist(), np.array([reward]), np.bool_(terminated), np.array(truncated), info
 
 
 def test_rewards_and_flags_may_be_arrays_of_one_number():
@@ -292,8 +292,8 @@ def test_rewards_and_flags_may_be_arrays_of_one_number():
 
 class ManyRewards(Counts):
     def step(self, action):
-        view, _, *rest = super().step(action)
-        return view, np.ones(3), *rest
+        obs, _, *rest = super().step(action)
+        return obs, np.ones(3), *rest
 
 
 def test_several_rewards_for_one_agent_are_refused():

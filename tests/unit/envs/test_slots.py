@@ -60,7 +60,7 @@ def test_leaving_without_a_slot_changes_nothing():
     assert slots.agent.tolist() == [1]
 
 
-def test_nobody_needs_no_slot():
+def test_no_agents_need_no_slots():
     assert Slots().assign(ids()).tolist() == []
 
 
@@ -78,13 +78,13 @@ def test_random_comings_and_goings_agree_with_a_dictionary(seed: int):
         newcomers = np.arange(next_id, next_id + count)
         next_id += count
         present = np.array([*reference, *newcomers], np.int64)
-        spoken_of = random.permutation(np.concatenate([present[random.random(len(present)) < 0.7], newcomers]))
-        seats = slots.assign(spoken_of.astype(np.int64))
+        mentioned = random.permutation(np.concatenate([present[random.random(len(present)) < 0.7], newcomers]))
+        assigned = slots.assign(mentioned.astype(np.int64))
         free = (slot for slot in range(len(slots)) if slot not in reference.values())
-        taken = {int(agent): next(free) for agent in sorted(set(spoken_of.tolist()) - reference.keys())}
+        taken = {int(agent): next(free) for agent in sorted(set(mentioned.tolist()) - reference.keys())}
         reference |= taken
-        assert seats.tolist() == [reference[agent] for agent in spoken_of.tolist()]
-        leaving = spoken_of[random.random(len(spoken_of)) < 0.3]
+        assert assigned.tolist() == [reference[agent] for agent in mentioned.tolist()]
+        leaving = mentioned[random.random(len(mentioned)) < 0.3]
         slots.release(leaving)
         for agent in leaving.tolist():
             reference.pop(agent, None)

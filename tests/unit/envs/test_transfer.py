@@ -14,7 +14,7 @@ from palaestra.envs.transfer import Transfer, to_device
 CPU = torch.device("cpu")
 
 
-def test_a_transferred_table_has_a_last_view_for_every_slot_that_ended():
+def test_a_transferred_table_has_final_observations_for_every_slot_that_ended():
     plain, to_device = (palaestra.make("gymnasium:CartPole-v1", areas=4) for _ in range(2))
     transfer = Transfer(to_device, CPU)
     assert isinstance(transfer, Env)
@@ -32,7 +32,7 @@ def test_a_transferred_table_has_a_last_view_for_every_slot_that_ended():
     assert ended > 0
 
 
-def test_what_is_asked_of_a_transfer_is_asked_of_its_environment():
+def test_a_transfer_forwards_calls_to_its_environment():
     env = palaestra.make("builtin:Basic", areas=2)
     transfer = Transfer(env, CPU)
     assert (transfer.num_areas, dict(transfer.parameters), transfer.behaviors) == (env.num_areas, dict(env.parameters), env.behaviors)
@@ -47,7 +47,7 @@ def test_what_is_asked_of_a_transfer_is_asked_of_its_environment():
 
 
 class Talking(Bandit):
-    """Measures, and hears of the run it is in."""
+    """Reports measurements, and receives facts about the run."""
 
     def __init__(self) -> None:
         super().__init__(2, branches=(2,))
@@ -63,7 +63,7 @@ class Talking(Bandit):
         self.heard.append(facts)
 
 
-def test_measurements_come_through_a_transfer_and_facts_go_through_it():
+def test_a_transfer_forwards_measurements_and_facts():
     env = Talking()
     transfer = Transfer(env, CPU)
     run = TrainingFacts("1", "1", "3", "2", "cpu", 1, 0, "{}")
@@ -80,7 +80,7 @@ def test_a_transfer_of_an_environment_that_neither_measures_nor_listens_does_nei
     assert transfer.take_measurements() == []
 
 
-def test_episodes_that_broke_off_are_so_in_a_transfer_too():
+def test_a_transfer_keeps_interrupted_episodes():
     step = table(torch.zeros(3, 2))
     assert to_device(step, CPU).lost is None
     lost = to_device(replace(step, lost=torch.tensor([False, True, False])), CPU).lost
@@ -88,7 +88,7 @@ def test_episodes_that_broke_off_are_so_in_a_transfer_too():
     assert lost.tolist() == [False, True, False]
 
 
-def test_the_rule_of_an_environment_is_asked_through_a_transfer():
+def test_a_transfer_forwards_heuristics():
     env = palaestra.make("builtin:Basic", areas=2)
     transfer = Transfer(env, CPU)
     transfer.reset(0)

@@ -1,4 +1,4 @@
-"""Messages that are cut off, mutated or glued together: an error of ours that says what is wrong, or columns; nothing else."""
+"""Truncated, mutated and concatenated messages either decode or raise one of our errors with a reason."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def damaged(raw: bytes, rng: random.Random) -> bytes:
     return bytes(broken[: rng.randrange(len(broken))] if rng.random() < 0.1 else broken)
 
 
-def test_damaged_messages_are_read_or_refused_with_a_word_and_at_once() -> None:
+def test_damaged_messages_are_read_or_refused_quickly_with_a_reason() -> None:
     rng, pool = random.Random(3), sound()
     steady = {raw: _readers(raw, {}) for raw in pool}
     words: list[str] = []
@@ -71,7 +71,7 @@ def test_damaged_messages_are_read_or_refused_with_a_word_and_at_once() -> None:
 
 
 def _readers(raw: bytes, known: dict[str, AgentInfoReader]) -> dict[str, AgentInfoReader]:
-    """Reads a message with these readers, and makes those that it announces."""
+    """Reads a message with these readers, and adds a reader for each behavior that it announces."""
     came, readers = decode(raw), dict(known)
     brains = {} if came.hello is None else {one.brain_name: one for one in came.hello.brain_parameters}
     for key, infos in came.infos.items():

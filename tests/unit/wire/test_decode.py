@@ -70,7 +70,7 @@ def test_an_agent_may_end_and_ask_again_in_one_message() -> None:
     assert (came.id.tolist(), came.done.tolist()) == ([4, 4], [True, False])
 
 
-def test_of_two_ends_of_an_agent_the_first_counts() -> None:
+def test_the_first_of_two_ends_of_an_agent_counts() -> None:
     first, second = floats([1.0]), floats([2.0])
     came = infos(agent(4, first, done=True, reward=1), agent(5, first), agent(4, second, done=True, reward=2), agent(4, second))
     assert came.id.tolist() == [4, 5, 4]
@@ -107,7 +107,7 @@ def test_numbers_are_of_the_promised_types() -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else "bytes",
 )
-def test_what_makes_no_sense_is_named(raw: bytes, says: str) -> None:
+def test_an_inconsistent_message_is_named(raw: bytes, says: str) -> None:
     with pytest.raises(ProtocolError, match=says):
         decode(raw)
 
@@ -119,6 +119,6 @@ def test_what_makes_no_sense_is_named(raw: bytes, says: str) -> None:
         ({"group_reward": -math.inf}, "agent 6: its group's reward is -inf"),
     ],
 )
-def test_a_reward_that_is_no_number_is_named(fields: dict[str, float], says: str) -> None:
+def test_a_reward_that_is_not_finite_is_named(fields: dict[str, float], says: str) -> None:
     with pytest.raises(NotFinite, match=says):
         infos(agent(1, SEES), agent(6, SEES, **fields))

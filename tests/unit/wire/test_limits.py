@@ -1,4 +1,4 @@
-"""A few bytes of a game or of a file cannot take a machine's memory; what is refused is named."""
+"""A few bytes of a game or file cannot use up the memory, and errors name the cause."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_second_header_which_asks_for_more_pixels_is_refused_before_any_is_dec
         read_pictures([Picture(data, (), "'camera'")], (3, 20, 30))
 
 
-def test_what_a_decoder_makes_of_a_header_must_be_what_was_checked(monkeypatch: pytest.MonkeyPatch):
+def test_the_decoder_must_agree_with_the_checked_header(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(images, "PngImageFile", lambda file: SimpleNamespace(size=(4000, 4000), height=4000, width=4000))
     with pytest.raises(ProtocolError, match="its decoder takes it for 4000x4000 pixels, its header says 20x30"):
         read_pictures([Picture(png(PIXELS), (), "'camera'")], (3, 20, 30))
@@ -61,7 +61,7 @@ def test_one_channel_cannot_be_made_of_any_number_of_pngs():
         read_pictures([Picture(png(PIXELS) * 10, mapping, "'camera'")], (1, 20, 30))
 
 
-def test_an_agent_that_announces_more_numbers_than_any_has_is_refused_at_once():
+def test_an_agent_that_announces_too_many_numbers_is_refused():
     with pytest.raises(
         ProtocolError,
         match=r"behavior 'Ball', agent 4: observation 'camera' has shape \(3, 5000, 5000\), and all .* 75,000,000 numbers; expected",
@@ -99,7 +99,7 @@ def behavior(count: int, *shape: int) -> tuple[SimpleNamespace, int, int]:
     return SimpleNamespace(name="Ball", sensors=[SimpleNamespace(name="camera", sent=shape)]), count, 3
 
 
-def test_a_message_is_bounded_as_it_comes_and_as_numbers():
+def test_a_message_is_limited_in_encoded_and_decoded_size():
     check_tick(10**9, [behavior(12_000, 3, 84, 84)], 1024.0)
     check_tick(10**12, [behavior(10**9, 3, 84, 84)], None)
     with pytest.raises(ProtocolError, match=r"a message of 2,000.0 MB came; expected at most 1,024 MB .* env_settings.max_message_mb"):

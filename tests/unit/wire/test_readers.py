@@ -25,7 +25,7 @@ def test_a_team_that_is_no_number_is_an_error(key: str) -> None:
         split_key(key)
 
 
-def test_sensors_have_names_of_their_own() -> None:
+def test_sensors_get_unique_names() -> None:
     names = ["eyes", "", "eyes", "eyes_2", ""]
     seen = reader(agent(0, *(floats([1], name=name) for name in names))).spec.obs
     assert [obs.name for obs in seen] == ["eyes", "obs_1", "eyes_2", "eyes_2_2", "obs_4"]
@@ -56,7 +56,7 @@ def test_actions_are_what_the_brain_parameters_say_in_new_fields_or_old(brain: B
         (brain(0, (1 << 30,)), "too many"),
     ],
 )
-def test_actions_that_cannot_be_are_refused(brain: Brain, says: str) -> None:
+def test_impossible_actions_are_refused(brain: Brain, says: str) -> None:
     with pytest.raises(ProtocolError, match=says):
         AgentInfoReader(KEY, brain, infos(agent(0, SEES)), "")
 
@@ -83,7 +83,7 @@ def test_another_number_of_observations_is_an_error() -> None:
 
 
 @pytest.mark.parametrize("branches", [(), (3, 2)])
-def test_where_no_one_wrote_a_mask_there_is_none(branches: tuple[int, ...]) -> None:
+def test_without_masks_in_the_message_there_is_none(branches: tuple[int, ...]) -> None:
     one = agent(0, SEES)
     assert reader(one, branches=branches).masks(infos(one, agent(1, SEES, done=True, action_mask=[True] * 5))) is None
 
@@ -95,7 +95,7 @@ def test_a_mask_says_what_is_allowed() -> None:
     assert allowed.tolist() == [[True] * 5, [False, True, True, True, False], [True] * 5]
 
 
-def test_a_mask_of_a_wrong_length_is_not_used_and_told_once() -> None:
+def test_a_mask_of_a_wrong_length_is_ignored_with_one_warning() -> None:
     wrong, right = agent(4, SEES, action_mask=[True] * 4), agent(5, SEES, action_mask=[True, False, False, False, False])
     here = reader(wrong, branches=(3, 2))
     for _ in range(2):
@@ -127,7 +127,7 @@ def test_teams_may_name_the_same_sensors_differently() -> None:
         reader(agent(0, floats([1, 2], name="eyes", observation_type=1))),
     ],
 )
-def test_a_behavior_that_comes_back_as_something_else_is_an_error(other: AgentInfoReader) -> None:
+def test_a_behavior_that_changes_its_spec_is_an_error(other: AgentInfoReader) -> None:
     with pytest.raises(ProtocolError, match="share a policy") as raised:
         other.matches(reader(agent(0, SEES)).spec)
     assert "before  observations: eyes 2; actions: 1 continuous\n  now     observations: eyes" in str(raised.value)

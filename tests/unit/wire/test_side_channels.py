@@ -13,7 +13,7 @@ ONE, TWO = UUID("00000000-0000-0000-0000-000000000001"), UUID("00000000-0000-000
 
 
 class Echo(SideChannel):
-    """Keeps what it hears, and sends numbers."""
+    """Stores received messages, and sends numbers."""
 
     def __init__(self, channel_id: UUID = ONE) -> None:
         super().__init__(channel_id)
@@ -31,7 +31,7 @@ class Echo(SideChannel):
 
 
 class Greeter(Echo):
-    """Says its state on each connect."""
+    """Sends its state at each connection."""
 
     restates = True
 
@@ -120,7 +120,7 @@ def test_text_beyond_ascii_is_refused_in_sending_and_read_in_receiving():
         (lambda m: m.write_float32("1"), "cannot carry '1'"),
     ],
 )
-def test_a_number_that_has_no_room_is_refused(write: Callable[[OutgoingMessage], None], says: str):
+def test_a_number_out_of_range_is_refused(write: Callable[[OutgoingMessage], None], says: str):
     with pytest.raises(EnvError, match=says):
         write(OutgoingMessage())
 
@@ -201,7 +201,7 @@ def test_what_was_sent_before_the_first_connection_goes_out_with_it():
     assert (numbers(hub.outgoing(0)), numbers(hub.outgoing(1)), channel.connected) == ([1], [1, 2], [0, 1])
 
 
-def test_a_copy_that_starts_again_gets_nothing_that_was_meant_for_its_last_start():
+def test_a_restarted_copy_gets_no_messages_meant_for_its_predecessor():
     channel = Echo()
     hub, _ = hub_of(channel, copies=2)
     for copy in (0, 1):
@@ -212,7 +212,7 @@ def test_a_copy_that_starts_again_gets_nothing_that_was_meant_for_its_last_start
     assert (numbers(hub.outgoing(0)), numbers(hub.outgoing(1))) == ([1, 2], [2])
 
 
-def test_a_channel_that_restates_says_its_state_once_a_connection():
+def test_a_channel_that_restates_sends_its_state_once_per_connection():
     channel = Greeter()
     channel.say(1)
     hub, _ = hub_of(channel, copies=2)
@@ -222,7 +222,7 @@ def test_a_channel_that_restates_says_its_state_once_a_connection():
     assert numbers(hub.outgoing(1)) == [101]
 
 
-def test_an_unknown_channel_is_passed_over_with_one_warning():
+def test_an_unknown_channel_is_ignored_with_one_warning():
     channel = Echo()
     hub, warnings = hub_of(channel)
     for _ in range(3):

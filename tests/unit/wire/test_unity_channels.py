@@ -92,7 +92,7 @@ def test_a_distribution_is_sent_again_only_where_it_changes_so_that_its_numbers_
     assert first[2].read_float32_list() == [-2.0, -1.0, 1.0, 2.0]
 
 
-def test_a_copy_that_starts_again_is_told_all_parameters_as_they_are_now():
+def test_a_restarted_copy_gets_all_current_parameters():
     channel = ParametersSender(copies=2)
     channel.set("gravity", 1.0)
     hub = hub_of(channel, copies=2)
@@ -129,7 +129,7 @@ def test_a_statistic_of_an_unknown_kind_is_an_error():
         hub.incoming(0, stat("Score", 1.0, 4))
 
 
-def test_a_statistic_that_is_not_finite_is_passed_over_with_one_warning():
+def test_a_statistic_that_is_not_finite_is_ignored_with_one_warning():
     warnings: list[str] = []
     channel = StatsReceiver(warnings.append)
     hub = hub_of(channel, copies=2)
@@ -140,7 +140,7 @@ def test_a_statistic_that_is_not_finite_is_passed_over_with_one_warning():
     assert warnings == ["the game's statistic 'Ratio' is nan (copy 1); such values are ignored"]
 
 
-def test_statistics_that_nobody_takes_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch):
+def test_statistics_that_are_never_taken_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(unity_channels, "MAX_MEASUREMENTS", 3)
     channel = StatsReceiver(pytest.fail)
     hub = hub_of(channel)
@@ -149,7 +149,7 @@ def test_statistics_that_nobody_takes_do_not_fill_the_memory(monkeypatch: pytest
     assert [value for _, value, _ in channel.take()] == [7.0, 8.0, 9.0]
 
 
-def test_of_a_float_property_the_value_said_last_counts():
+def test_the_last_value_of_a_float_property_counts():
     channel = FloatProperties()
     hub = hub_of(channel, copies=2)
     assert (channel.get("speed"), channel.names()) == (None, [])
@@ -164,7 +164,7 @@ def test_of_a_float_property_the_value_said_last_counts():
     assert floats(hub, 1) == [("speed", 1.0), ("speed", 4.0), ("speed", 5.0)]
 
 
-def test_a_game_that_starts_again_is_told_the_float_properties_that_were_set_for_it():
+def test_a_restarted_game_gets_its_float_properties():
     channel = FloatProperties(uuid4())
     channel.set("speed", 1.0)
     hub = hub_of(channel, copies=2)

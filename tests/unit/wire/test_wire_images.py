@@ -42,7 +42,7 @@ def test_several_pngs_follow_one_another_on_the_channels() -> None:
     )
 
 
-def test_channels_that_no_one_asked_for_are_left_out() -> None:
+def test_surplus_channels_are_dropped() -> None:
     np.testing.assert_array_equal(one(png(RGB) + png(RGB), 4), np.concatenate([CHANNELS, CHANNELS[:1]]))
 
 
@@ -57,11 +57,11 @@ def test_a_mapping_averages_drops_and_moves_channels() -> None:
 
 
 @pytest.mark.parametrize("channels", [1, 3])
-def test_a_grey_png_serves_for_one_channel_or_for_three(channels: int) -> None:
+def test_a_grayscale_png_serves_for_one_channel_or_for_three(channels: int) -> None:
     np.testing.assert_array_equal(one(png(RGB[..., 0]), channels), np.stack([CHANNELS[0]] * channels))
 
 
-def test_a_grey_png_can_be_mapped_as_if_it_had_three_channels() -> None:
+def test_a_grayscale_png_can_be_mapped_as_if_it_had_three_channels() -> None:
     np.testing.assert_allclose(one(png(RGB[..., 0]), 1, 0, 0, 0)[0], CHANNELS[0], atol=1e-6)
 
 
@@ -76,13 +76,13 @@ def test_every_kind_of_png_can_be_read_in_color(mode: str) -> None:
     np.testing.assert_array_equal(white, np.ones((3, 2, 3), np.float32))
 
 
-def test_sixteen_bits_of_grey_are_scaled() -> None:
+def test_sixteen_bit_grayscale_is_scaled() -> None:
     file = io.BytesIO()
     Image.fromarray(np.full((2, 3), 0x8080, np.uint16)).save(file, "png")
     np.testing.assert_allclose(one(file.getvalue(), 1), np.full((1, 2, 3), 128 / 255), atol=1e-6)
 
 
-def test_notes_within_a_png_do_not_matter() -> None:
+def test_metadata_of_a_png_is_ignored() -> None:
     plain = png(RGB)
     noted = plain[:33] + chunk(b"tEXt", b"Comment\0" + images.SIGNATURE) + chunk(b"acTL", b"\0" * 8) + plain[33:]
     np.testing.assert_array_equal(one(noted + noted, 6), np.concatenate([CHANNELS, CHANNELS]))
@@ -123,7 +123,7 @@ def bomb(width: int, height: int) -> bytes:
         (png(RGB), 1, (-1, -1, -1), "does not name each of the channels 0 to 0"),
     ],
 )
-def test_what_cannot_be_read_is_named(data: bytes, channels: int, mapping: tuple[int, ...], says: str) -> None:
+def test_an_unreadable_picture_is_named(data: bytes, channels: int, mapping: tuple[int, ...], says: str) -> None:
     with pytest.raises(ProtocolError, match=says):
         one(data, channels, *mapping)
 

@@ -24,7 +24,7 @@ def test_the_shipped_descriptors_are_those_of_the_proto_files(tmp_path: Path):
     assert compiled == descriptor_pb2.FileDescriptorSet.FromString(shipped())
 
 
-def test_the_same_messages_of_another_package_are_not_in_the_way():
+def test_another_packages_messages_of_the_same_names_do_not_collide():
     others = descriptor_pb2.FileDescriptorProto(name="mlagents_envs/communicator_objects/agent_info.proto", package="communicator_objects")
     others.message_type.add(name="AgentInfoProto").field.add(name="reward", number=7, type=2, label=1)
     descriptor_pool.Default().Add(others)

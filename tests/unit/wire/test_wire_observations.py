@@ -71,7 +71,7 @@ def test_a_goal_signal_is_a_goal() -> None:
     assert entities.is_entities
 
 
-def test_a_compression_mark_on_a_vector_says_nothing() -> None:
+def test_a_compression_type_on_a_vector_is_ignored() -> None:
     np.testing.assert_array_equal(column(floats([1, 2], compression_type=1)), [[1, 2]])
 
 
@@ -142,7 +142,7 @@ def test_the_place_in_a_list_is_row_and_column() -> None:
         column(floats([[1, 2], [math.nan, 0]], (4, 1)))
 
 
-def test_finite_numbers_whose_sum_is_not_are_fine() -> None:
+def test_finite_numbers_with_an_infinite_sum_are_read() -> None:
     assert np.isfinite(column(floats([3e38, 3e38]))).all()
 
 
@@ -162,7 +162,7 @@ def test_finite_numbers_whose_sum_is_not_are_fine() -> None:
         (Observation(shape=(3, 2, 2), compression_type=7, compressed_data=b"?"), "compression type 7 with compressed_data"),
     ],
 )
-def test_a_sensor_that_cannot_be_is_refused_at_first_sight(observation: Observation, says: str) -> None:
+def test_an_impossible_sensor_is_refused_at_its_first_message(observation: Observation, says: str) -> None:
     with pytest.raises(ProtocolError, match=says) as raised:
         reader(agent(0, observation))
     assert "behavior 'Ball'" in str(raised.value)
