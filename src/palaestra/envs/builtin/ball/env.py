@@ -186,7 +186,7 @@ def simulate(world: World, i: int, action: wp.vec2):
     ball.velocity = world.velocity[i]
     ball.spin = world.spin[i]
     left = int(TICKS)
-    fallen = bool(False)  # noqa: UP018  Warp takes a literal for a constant
+    fallen = bool(False)  # Warp takes a literal for a constant
     while left > 0 and not fallen:
         tilt = tilt_block(tilt, about_z, about_x)
         ball = step_ball(ball, tilt, 0.5 * scale, gravity, kept)

@@ -111,7 +111,7 @@ def is_free(world: World, i: int, slot: int, place: wp.vec2):
     """Whether an agent may start there: away from the dragon and those before it."""
     if wp.length(place - world.dragon[i]) < BERTH:
         return False
-    for mate in range(i * AGENTS, slot):  # noqa: SIM110  Warp knows no generators
+    for mate in range(i * AGENTS, slot):  # Warp knows no generators
         if wp.length(place - world.position[mate]) < APART:
             return False
     return True

@@ -127,7 +127,7 @@ def eat(world: World, i: int, slot: int, radius: float):
     if wp.length(position - wp.vec2(scout[0], scout[1])) < scout[2]:
         return
     reach = radius + FOOD_RADIUS
-    nearest = float(1.0e9)  # noqa: UP018  Warp takes a literal for a constant
+    nearest = float(1.0e9)  # Warp takes a literal for a constant
     for k in range(world.food.shape[1]):
         distance = wp.length_sq(world.food[i, k] - position)
         nearest = wp.min(nearest, distance)

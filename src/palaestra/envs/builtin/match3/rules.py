@@ -73,7 +73,7 @@ def common_color(a: int, b: int):
 @wp.func
 def joins(kind: int, a: int, b: int, c: int, d: int):
     """Whether a piece, if there is one, is of one of four colors."""
-    return kind >= 0 and (kind == a or kind == b or kind == c or kind == d)  # noqa: SIM109  Warp knows no tuples here
+    return kind >= 0 and (kind == a or kind == b or kind == c or kind == d)  # Warp knows no tuples here
 
 
 @wp.func
@@ -114,7 +114,7 @@ def update_mask(world: World, i: int):
     """Writes which moves are allowed on a settled board; False where none is."""
     for move in range(MOVES):
         world.mask[i, move] = False
-    found = bool(False)  # noqa: UP018  Warp takes a literal for a constant
+    found = bool(False)  # Warp takes a literal for a constant
     for cell in range(CELLS):
         if allow_moves_into(world, i, cell // COLUMNS, cell % COLUMNS):
             found = True
@@ -148,7 +148,7 @@ def mark_line(world: World, i: int, cell: int, step: int):
 @wp.func
 def mark(world: World, i: int):
     """Marks every piece in a line; False where there is none."""
-    found = bool(False)  # noqa: UP018
+    found = bool(False)
     for cell in range(CELLS):
         world.marked[i, cell] = False
     for cell in range(CELLS):
@@ -172,7 +172,7 @@ def put_new(world: World, i: int, cell: int):
 @wp.func
 def clear(world: World, i: int):
     """Takes what is marked off the board, column by column, and fills it up again; what that scores."""
-    points = int(0)  # noqa: RUF046, UP018
+    points = int(0)
     columns = int(COLUMNS)  # a number that Warp does not know: it unrolls short loops over constants
     for column in range(columns):
         to = column
@@ -194,7 +194,7 @@ def clear(world: World, i: int):
 @wp.func
 def settle(world: World, i: int):
     """Clears lines until none is left, those that fall into place included; what that scores."""
-    points = int(0)  # noqa: RUF046, UP018
+    points = int(0)
     while mark(world, i):
         points += clear(world, i)
     return points
@@ -203,7 +203,7 @@ def settle(world: World, i: int):
 @wp.func
 def deal(world: World, i: int):
     """A new board without lines, on which some move is allowed."""
-    stuck = bool(True)  # noqa: UP018
+    stuck = bool(True)
     while stuck:
         for cell in range(CELLS):
             put_new(world, i, cell)

@@ -184,7 +184,7 @@ def simulate(world: World, i: int, action: int):
     room = wp.vec2(ROOM, ROOM)
     turn = wp.where(action == 4, TURN, 0.0) - wp.where(action == 3, TURN, 0.0)
     left = int(TICKS)
-    scored = bool(False)  # noqa: UP018  Warp takes a literal for a constant
+    scored = bool(False)  # Warp takes a literal for a constant
     while left > 0 and not scored:
         rested = is_still(block)
         agent.angle += turn

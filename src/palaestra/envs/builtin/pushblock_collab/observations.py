@@ -100,7 +100,7 @@ def observe(world: World, i: int):
 @wp.func
 def is_free(world: World, i: int, place: wp.vec2, reach: float, first: int):
     """Whether a square with this half side is clear of the blocks from `first` on."""
-    for k in range(first, BLOCKS):  # noqa: SIM110  Warp has no all
+    for k in range(first, BLOCKS):  # Warp has no all
         if is_near(world.block_position[i, k] - place, half_of(k) + reach):
             return False
     return True

@@ -148,7 +148,7 @@ def simulate(world: World, i: int):
     """Runs the physics of one decision; the worth of the blocks that came into the goal."""
     first = i * AGENTS
     last = first + AGENTS
-    earned = int(0)  # noqa: UP018, RUF046  Warp takes a literal for a constant
+    earned = int(0)  # Warp takes a literal for a constant
     for _ in range(TICKS):
         for slot in range(first, last):
             move_agent(world, slot, last)
@@ -169,7 +169,7 @@ def simulate(world: World, i: int):
 @wp.func
 def all_gone(world: World, i: int):
     """Whether every block is in the goal."""
-    for k in range(BLOCKS):  # noqa: SIM110  Warp has no all
+    for k in range(BLOCKS):  # Warp has no all
         if not world.block_gone[i, k]:
             return False
     return True

@@ -171,7 +171,7 @@ def is_over_rim(world: World, slot: int, ring: float):
 def eliminate(world: World, i: int, left: int):
     """Lays down who is past the rim, of `left` that were in, with their places' points; how many still are in."""
     ring = ring_radius(world.age[i])
-    fallen = int(0)  # noqa: RUF046, UP018  Warp takes a literal for a constant
+    fallen = int(0)  # Warp takes a literal for a constant
     for slot in range(i * AGENTS, (i + 1) * AGENTS):
         if is_over_rim(world, slot, ring):
             fallen += 1
@@ -186,7 +186,7 @@ def eliminate(world: World, i: int, left: int):
 @wp.func
 def simulate(world: World, i: int):
     """Runs the physics of one decision; how many are in by then. Where that is one or none, it ends early."""
-    left = int(0)  # noqa: RUF046, UP018  Warp takes a literal for a constant
+    left = int(0)  # Warp takes a literal for a constant
     for slot in range(i * AGENTS, (i + 1) * AGENTS):
         if world.inside[slot]:
             left += 1

@@ -61,7 +61,7 @@ def ray_circle(origin: wp.vec2, direction: wp.vec2, center: wp.vec2, radius: flo
 @wp.func
 def ray_slabs(start: wp.vec2, way: wp.vec2, half: wp.vec2):
     """The distance along a unit direction to a box about the origin with its sides along the axes, or MISS."""
-    first = float(0.0)  # noqa: UP018  Warp takes a literal for a constant
+    first = float(0.0)  # Warp takes a literal for a constant
     last = float(MISS)
     for k in range(2):
         if wp.abs(way[k]) < 1.0e-12:

@@ -46,7 +46,7 @@ def direction_of(choice: wp.int64):
 @wp.func
 def is_choice(action: wp.array2d(dtype=wp.int64), slot: int):
     """Whether all three branches hold one of their three choices."""
-    for branch in range(3):  # noqa: SIM110  Warp knows no generators
+    for branch in range(3):  # Warp knows no generators
         if action[slot, branch] < wp.int64(0) or action[slot, branch] > wp.int64(2):
             return False
     return True

@@ -110,8 +110,8 @@ def deal_tiles(world: World, i: int, tiles: int):
     for tile in range(world.tiles[i]):
         for k in range(world.obs_tiles.shape[2]):
             world.obs_tiles[i, tile, k] = 0.0
-    laid = int(0)  # noqa: RUF046, UP018  Warp takes a literal for a constant
-    taken = int(0)  # noqa: RUF046, UP018  a bit a place
+    laid = int(0)  # Warp takes a literal for a constant
+    taken = int(0)  # a bit a place
     for number in range(world.number.shape[1]):
         # each number with the chance that leaves every choice of so many equally likely
         if wp.randi(state, 0, NUMBERS - number) < tiles - laid:
@@ -186,7 +186,7 @@ def touched_tile(world: World, i: int):
 def simulate(world: World, i: int, forward: float, right: float, turn: float):
     """Runs one decision and gives its reward; True where it ended the episode: all touched, or a wrong one."""
     reward = float(-COST)
-    over = bool(False)  # noqa: UP018
+    over = bool(False)
     left = int(TICKS)
     while left > 0 and not over:
         move(world, i, forward, right, turn)

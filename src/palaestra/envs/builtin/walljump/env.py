@@ -102,7 +102,7 @@ def observe(world: World, i: int):
         for upper in range(2):
             start = eye + EYE_UP * float(upper)
             rise = EYE_UP / SIGHT * float(upper)
-            tag = int(-1)  # noqa: UP018, RUF046
+            tag = int(-1)
             nearest = float(SIGHT)
             if to_wall < nearest and start + rise * to_wall < world.wall[i]:
                 nearest = to_wall

@@ -95,7 +95,7 @@ def is_over(place: wp.vec2, center: wp.vec2, half: wp.vec2):
 @wp.func
 def floor_below(scene: Scene):
     """The height of what the agent stands on, or would fall onto."""
-    floor = float(0.0)  # noqa: UP018  Warp takes a literal for a constant
+    floor = float(0.0)  # Warp takes a literal for a constant
     place = scene.agent.position
     if scene.height >= BLOCK_TOP - STEP and is_over(place, scene.block.position, scene.block.half):
         floor = BLOCK_TOP
@@ -159,7 +159,7 @@ def is_off_ground(place: wp.vec2):
 @wp.func
 def simulate(scene: Scene, order: Order, ticks: int):
     """The scene after a decision, and what came of it: 1 in the goal, -1 where the agent or its block is off the ground."""
-    outcome = int(0)  # noqa: UP018, RUF046
+    outcome = int(0)
     while ticks > 0 and outcome == 0:
         scene = step_scene(scene, order)
         if is_off_ground(scene.agent.position) or is_off_ground(scene.block.position):
