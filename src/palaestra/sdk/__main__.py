@@ -82,7 +82,7 @@ def _file(file: Path) -> ModuleType:
     sys.modules[file.stem] = module
     try:
         spec.loader.exec_module(module)
-    except Exception as error:  # whatever an author's file does
+    except Exception as error:  # any error of the author's file
         raise EnvError(f"{file} cannot be loaded: {exception_summary(error)}") from error
     return module
 
@@ -90,7 +90,7 @@ def _file(file: Path) -> ModuleType:
 def _module(name: str) -> ModuleType:
     try:
         return importlib.import_module(name)
-    except Exception as error:  # whatever an author's module does
+    except Exception as error:  # any error of the author's module
         raise EnvError(
             f"module '{name}' cannot be imported: {exception_summary(error)}; a file is given as a path that ends in .py"
         ) from error

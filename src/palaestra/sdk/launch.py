@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _DESCRIPTION = """\
 {summary}
 
-Without options it plays by itself: its agents do what their own heuristic says, or what a model has learned.
+Without options it plays on its own: its agents follow their heuristic or a trained model.
 A trainer starts it with --mlagents-port, as it starts builds of Unity:
 
   palaestra learn SETTINGS.yaml --env {file} --run-id first
@@ -103,19 +103,19 @@ def _parser(game: MakesAreas) -> argparse.ArgumentParser:
         description=_DESCRIPTION.format(summary=game.summary, file=file),
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
-        epilog="With --mlagents-port, options that the game does not know are passed over, as Unity's players do.",
+        epilog="With --mlagents-port, unknown options are ignored, as Unity players do.",
     )
-    alone = parser.add_argument_group("on its own")
-    alone.add_argument("--episodes", type=_count, metavar="N", help="end after so many episodes (default: play on)")
-    alone.add_argument("--model", action="append", default=[], metavar="BEHAVIOR=FILE.onnx", help="what that behavior's agents do")
-    alone.add_argument("--time-scale", type=float, default=1.0, metavar="X", help="times 50 steps a second; 0: no waiting (default: 1)")
-    alone.add_argument("--seed", type=int, default=0, metavar="N", help="of the game's chance (default: 0)")
-    trainer = parser.add_argument_group("with a trainer, which starts it so")
-    trainer.add_argument("--mlagents-port", dest="port", type=int, metavar="N", help="where the trainer listens")
-    trainer.add_argument("-logFile", dest="logfile", metavar="FILE", help="where to print what would be seen here; -: here")
-    trainer.add_argument("-nographics", "-batchmode", action="store_true", help="mean nothing here")
+    standalone = parser.add_argument_group("on its own")
+    standalone.add_argument("--episodes", type=_count, metavar="N", help="number of episodes to play (default: no end)")
+    standalone.add_argument("--model", action="append", default=[], metavar="BEHAVIOR=FILE.onnx", help="model of a behavior")
+    standalone.add_argument("--time-scale", type=float, default=1.0, metavar="X", help="speed, 1: 50 steps a second (default); 0: no limit")
+    standalone.add_argument("--seed", type=int, default=0, metavar="N", help="random seed (default: 0)")
+    trainer = parser.add_argument_group("with a trainer, which sets these")
+    trainer.add_argument("--mlagents-port", dest="port", type=int, metavar="N", help="port of the trainer")
+    trainer.add_argument("-logFile", dest="logfile", metavar="FILE", help="file for the output; -: the terminal")
+    trainer.add_argument("-nographics", "-batchmode", action="store_true", help="ignored")
     if game.options:
-        own = parser.add_argument_group("of this game")
+        own = parser.add_argument_group("options of this game")
         for option in game.options.values():
             _add(own, parser, option)
     return parser

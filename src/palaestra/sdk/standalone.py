@@ -47,7 +47,7 @@ class StandalonePlayer:
                     self._count(one)
                 self._areas.answer({key: self._decide(one) for key, one in outputs.items()})
                 for academy in self._areas.academies:
-                    academy.stats_recorder.take()  # nobody draws curves of them
+                    academy.stats_recorder.take()  # dropped: there are no curves
         finally:
             self._areas.close()
 
@@ -89,7 +89,7 @@ class StandalonePlayer:
         actions = self._areas.heuristic(one.key)
         if actions is None:
             raise EnvError(
-                f"nobody decides for '{name}': write 'def heuristic(self, actions)' in its agents' class, give it a model "
+                f"there is no policy for '{name}': write 'def heuristic(self, actions)' in its agents' class, give it a model "
                 f"(--model {name}=results/first/{name}.onnx), or train it (palaestra learn SETTINGS --env GAME.py)"
             )
         return actions

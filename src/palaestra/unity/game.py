@@ -193,7 +193,7 @@ class UnityGame:
         while self._process is not None and time.monotonic() < until:
             self._check_process()
             time.sleep(0.02)
-        raise UnityCommunicatorStoppedException("the game's connection broke, without a goodbye" + self._tail())
+        raise UnityCommunicatorStoppedException("the game's connection broke" + self._tail())
 
     def _tail(self) -> str:
         tail = "" if self._process is None else self._process.tail()

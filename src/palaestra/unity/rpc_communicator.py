@@ -113,7 +113,7 @@ class RpcCommunicator(Communicator):
                 poll_callback()
             if left <= 0:
                 raise UnityTimeOutException(
-                    f"the game said nothing for {self.timeout_wait:g} s: does it wait for somebody at its window, is an agent's Behavior "
+                    f"the game sent nothing for {self.timeout_wait:g} s: does its window wait for input, is an agent's Behavior "
                     f"Type other than Default, or does it need --no-graphics on a machine without a display?"
                 )
 

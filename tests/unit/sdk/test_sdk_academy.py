@@ -7,7 +7,7 @@ from palaestra import sdk
 from palaestra.core.errors import EnvError
 
 
-def test_an_agent_sees_is_told_and_acts_in_unitys_order():
+def test_an_agent_observes_and_acts_in_unitys_order():
     academy = sdk.Academy()
     agent = academy.add(Walker())
     academy.on_step(lambda: agent.log.append("world"))
@@ -75,7 +75,7 @@ def test_request_action_acts_with_the_last_decision():
     assert agent.log.count(("act", 0.25)) == 2
 
 
-def test_agents_with_other_periods_speak_in_exchanges_of_their_own():
+def test_agents_with_other_periods_are_in_exchanges_of_their_own():
     academy = sdk.Academy()
     academy.add(Walker(decision_period=2))
     academy.add(Walker(decision_period=3))
@@ -86,7 +86,7 @@ def test_agents_with_other_periods_speak_in_exchanges_of_their_own():
     assert heard == [(0, [0, 1]), (2, [0]), (3, [1]), (4, [0])]
 
 
-def test_an_agent_that_is_told_nothing_does_zeros():
+def test_an_agent_without_actions_does_zeros():
     academy = sdk.Academy()
     agent = academy.add(Walker())
     said = exchange(academy, academy.advance(), 0.5)
@@ -148,7 +148,7 @@ def test_areas_of_one_seed_have_streams_of_their_own_that_a_seed_repeats():
     assert len({draws(1, 0), draws(1, 1), draws(2, 0)}) == 3
 
 
-def test_teams_speak_under_keys_of_their_own():
+def test_teams_have_behavior_keys_of_their_own():
     academy = sdk.Academy()
     academy.add(Walker())
     other = academy.add(Walker(behavior=sdk.Behavior("Walker", observations=2, continuous=1, team=1)))

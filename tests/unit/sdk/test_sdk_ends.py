@@ -5,7 +5,7 @@ from sdk_play import Walker, exchange, rows
 from palaestra import sdk
 
 
-def test_an_end_is_told_at_once_and_stands_before_the_next_decision_of_the_same_id():
+def test_an_end_is_reported_at_once_and_before_the_next_decision_of_the_same_id():
     academy = sdk.Academy()
     agent = academy.add(Walker())
     said = academy.advance()
@@ -33,7 +33,7 @@ def test_an_end_between_decisions_has_an_exchange_of_its_own():
     assert academy.step_count == 6
 
 
-def test_the_step_limit_cuts_an_episode_after_the_agent_acted():
+def test_the_step_limit_truncates_an_episode_after_the_agent_acted():
     academy = sdk.Academy()
     agent = academy.add(Walker(max_step=3, decision_period=10))
     said = exchange(academy, academy.advance(), 0.5)
@@ -41,7 +41,7 @@ def test_the_step_limit_cuts_an_episode_after_the_agent_acted():
     assert agent.step_count == 1  # of the next episode
 
 
-def test_an_interrupted_episode_is_cut():
+def test_an_interrupted_episode_is_truncated():
     academy = sdk.Academy()
     agent = academy.add(Walker())
     said = academy.advance()
@@ -49,7 +49,7 @@ def test_an_interrupted_episode_is_cut():
     assert rows(exchange(academy, said))[0][:2] == (0, "cut")
 
 
-def test_an_end_that_no_decision_follows_is_told_once():
+def test_an_end_that_no_decision_follows_is_reported_once():
     academy = sdk.Academy()
     agent = academy.add(Walker(decision_period=5))
     said = academy.advance()
@@ -76,7 +76,7 @@ def test_an_agent_whose_episode_ended_does_not_act_in_that_step():
     assert ("act", 0.5) not in second.log
 
 
-def test_a_disabled_agent_ends_uncut_and_comes_back_with_another_id():
+def test_a_disabled_agent_is_terminated_and_comes_back_with_another_id():
     academy = sdk.Academy()
     agent, other = academy.add(Walker()), academy.add(Walker())
     said = academy.advance()

@@ -83,7 +83,7 @@ def test_it_is_all_that_an_environment_may_be():
     assert (env.summary, dict(env.parameters), list(env.behaviors)) == ("Finds its way.", {"edge": 1.0}, ["Lost"])
 
 
-def test_an_episode_that_ends_shows_its_last_view_and_the_next_ones_first():
+def test_an_episode_that_ends_has_its_final_observation_and_the_next_ones_first():
     env = lost()
     env.reset(seed=1)
     step, returns = None, 0.0
@@ -107,7 +107,7 @@ def test_agents_of_all_areas_share_one_table_and_each_says_which_area_is_its():
     assert len(set(step.obs[0][step.acting, 0].tolist())) == 6
 
 
-def test_areas_that_speak_at_other_steps_share_every_tick():
+def test_areas_with_decisions_at_different_steps_share_every_tick():
     env = lost(areas=2, period=7)
     env.reset(seed=1)
     for _ in range(30):
@@ -182,7 +182,7 @@ def test_a_heuristic_beyond_the_range_is_named():
             actions.continuous = [0.0, 0.0]
 
     for kind, match in (
-        (Wild, r"\(Wild\) was told by its heuristic continuous action 0 = 3"),
+        (Wild, r"\(Wild\) received from its heuristic continuous action 0 = 3"),
         (Much, "filled in 2 continuous and 0 discrete"),
     ):
         env = sdk.game(lambda academy, kind=kind: academy.add(kind()))()
@@ -206,7 +206,7 @@ def test_a_class_without_a_heuristic_beside_one_that_has_it_is_named():
 def test_errors_name_the_area_where_there_are_several():
     env = lost(areas=2)
     env.reset(seed=1)
-    with pytest.raises(EnvError, match=r"behavior 'Lost', agent 0 \(Lost of area 1\) was told continuous action 0 = 2.0"):
+    with pytest.raises(EnvError, match=r"behavior 'Lost', agent 0 \(Lost of area 1\) received continuous action 0 = 2.0"):
         env.step({"Lost": Action(torch.tensor([[0.0], [2.0]]), torch.zeros(2, 0, dtype=torch.int64))})
 
 
@@ -251,7 +251,7 @@ def test_what_a_game_function_raises_says_so():
         lost(areas=0)
 
 
-def test_a_closed_game_hears_of_it_once():
+def test_a_closed_game_has_its_on_close_functions_called_once():
     closed = []
 
     @sdk.game

@@ -102,8 +102,8 @@ def test_an_error_says_where_the_author_made_it_and_keeps_its_cause():
 @pytest.mark.parametrize(
     ("continuous", "discrete", "match"),
     [
-        ([3.0], [0], r"was told by its heuristic continuous action 0 = 3\.0; expected -1 to 1"),
-        ([0.0], [3], "was told by its heuristic choice 3 of branch 0; expected 0 to 2"),
+        ([3.0], [0], r"received from its heuristic continuous action 0 = 3\.0; expected -1 to 1"),
+        ([0.0], [3], "received from its heuristic choice 3 of branch 0; expected 0 to 2"),
         ([0.0], ["left"], r"heuristic filled in .*'left'.*whole ones for discrete actions"),
         ([0.0], [1.5], "heuristic filled in .*1.5.*whole ones for discrete actions"),
         (0.5, [1], r"heuristic filled in Actions\(continuous=0\.5"),
@@ -135,7 +135,7 @@ def test_an_action_outside_its_range():
     academy = sdk.Academy()
     academy.add(Walker())
     said = academy.advance()
-    with pytest.raises(EnvError, match=f"{WHO} was told continuous action 0 = 1.5; expected -1 to 1"):
+    with pytest.raises(EnvError, match=f"{WHO} received continuous action 0 = 1.5; expected -1 to 1"):
         academy.answer(told(said, 1.5))
 
 
@@ -143,7 +143,7 @@ def test_a_choice_that_there_is_not():
     academy = sdk.Academy()
     academy.add(Walker(behavior=sdk.Behavior("Walker", observations=2, branches=(2, 3))))
     said = academy.advance()
-    with pytest.raises(EnvError, match=f"{WHO} was told choice 2 of branch 0; expected 0 to 1"):
+    with pytest.raises(EnvError, match=f"{WHO} received choice 2 of branch 0; expected 0 to 1"):
         academy.answer(told(said, discrete=2))
 
 
@@ -151,7 +151,7 @@ def test_actions_of_another_shape():
     academy = sdk.Academy()
     academy.add(Walker())
     academy.advance()
-    with pytest.raises(EnvError, match=r"behavior 'Walker\?team=0' was told actions of shapes .*; expected \(\(1, 1\), \(1, 0\)\)"):
+    with pytest.raises(EnvError, match=r"behavior 'Walker\?team=0' received actions of shapes .*; expected \(\(1, 1\), \(1, 0\)\)"):
         academy.answer({"Walker?team=0": AgentActions(np.zeros((2, 1), np.float32), np.zeros((2, 0), np.int64))})
 
 
@@ -192,7 +192,7 @@ def test_a_mask_forbids_choices_and_holds_for_one_decision():
     assert one.mask is None
 
 
-def test_nobody_ever_asks():
+def test_an_agent_that_never_requests_a_decision_is_an_error():
     agent = Walker(decision_period=None)
     with pytest.raises(EnvError, match=f"10000 steps passed and no agent asked .*{WHO}.*decision_period = 5.*request_decision"):
         advance(agent)

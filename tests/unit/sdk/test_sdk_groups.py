@@ -63,7 +63,7 @@ def test_who_is_in_a_group_must_leave_it_before_joining_another():
     assert other.agents == (agent,)
 
 
-def test_a_group_takes_nobody_from_another_area_and_nobody_who_is_away():
+def test_a_group_refuses_agents_of_another_area_and_disabled_ones():
     academy = sdk.Academy()
     group, (agent, _) = together(academy)
     agent.disable()

@@ -4,7 +4,7 @@ from palaestra import sdk
 from palaestra.sdk.protocol.game_channels import Stat
 
 
-def test_a_parameter_nobody_set_has_the_games_default():
+def test_a_parameter_that_is_not_set_has_the_games_default():
     parameters = sdk.EnvironmentParameters()
     assert parameters.get_with_default("gravity", 9.8) == 9.8
     parameters.set("gravity", 1.5)
@@ -21,7 +21,7 @@ def test_callbacks_hear_of_numbers_and_not_of_draws():
     assert heard == [2.0]
 
 
-def test_samplers_draw_anew_at_each_read_and_begin_anew_with_their_seed():
+def test_samplers_draw_at_each_read_and_restart_with_their_seed():
     parameters = sdk.EnvironmentParameters()
 
     def draws() -> list[float]:

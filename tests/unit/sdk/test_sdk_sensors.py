@@ -49,7 +49,7 @@ def test_names_are_unitys():
     assert sdk.StackedSensor(sdk.VectorSensor(8), 4).name == "StackingSensor_size4_VectorSensor_size8"
 
 
-def test_stacked_views_are_the_oldest_first_and_zeros_at_first():
+def test_stacked_observations_are_the_oldest_first_and_zeros_at_first():
     vector = sdk.VectorSensor(2)
     stacked = sdk.StackedSensor(vector, 3)
     for number in (1, 2):
@@ -80,7 +80,7 @@ def test_an_image_may_be_given_channels_last_or_first_as_bytes_or_floats():
     np.testing.assert_array_equal(seen(picture), expected)
 
 
-def test_an_image_of_bytes_is_compressed_and_one_of_floats_is_not_unless_told():
+def test_an_image_of_bytes_is_compressed_and_one_of_floats_is_not_by_default():
     for given, told, compressed in ((np.uint8, None, True), (np.float32, None, False), (np.uint8, False, False), (np.float32, True, True)):
         picture = sdk.ImageSensor(2, 2, 3, compressed=told, source=lambda given=given: np.zeros((2, 2, 3), given))
         seen(picture)
@@ -175,7 +175,7 @@ def test_sensors_are_sorted_by_name_and_each_says_what_it_is():
     assert agent.own.resets == 1
 
 
-def test_stacks_begin_anew_with_an_episode():
+def test_stacks_are_cleared_at_the_start_of_an_episode():
     academy = sdk.Academy()
     agent = academy.add(Seer())
     said = exchange(academy, academy.advance(), 1.0)

@@ -101,7 +101,7 @@ def test_areas_of_a_process_are_agents_with_ids_of_their_own():
         assert int(env.reset(1)["Hybrid"].acting.sum()) == 9
 
 
-def test_all_begins_anew_where_a_trainer_says_so():
+def test_a_reset_by_the_trainer_begins_new_episodes():
     with as_process("continuous") as env:
         first = env.reset(1)["Continuous"]
         for _ in range(3):
@@ -183,7 +183,7 @@ if __name__ == "__main__":
 """
 
 
-def test_what_a_game_does_wrong_is_told_by_the_trainer(tmp_path: Path):
+def test_an_error_in_a_game_is_reported_by_the_trainer(tmp_path: Path):
     file = tmp_path / "faulty.py"
     file.write_text(FAULTY)
     with closing(UnityEnv(UnityOptions(executable=str(file)), (), Told())) as env, pytest.raises(EnvError) as error:

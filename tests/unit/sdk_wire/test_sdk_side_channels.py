@@ -86,7 +86,7 @@ def test_unknown_channels_are_named_once():
     assert str(ID) in warnings[0]
 
 
-def test_what_a_channel_raises_is_said_with_its_name():
+def test_an_error_in_a_channel_is_reported_with_its_name():
     class Faulty(SideChannel):
         def on_message_received(self, message: IncomingMessage) -> None:
             raise KeyError("speed")

@@ -68,7 +68,7 @@ def test_a_mock_answers_resets_and_steps_with_three_agents_of_whom_one_ends(disc
         env.step()
 
 
-def test_a_mock_has_the_agents_names_and_sizes_it_is_told():
+def test_a_mock_has_the_agents_names_and_sizes_it_is_given():
     env, _ = mocked(num_agents=5, brain_name="Other", vec_obs_size=7)
     env.reset()
     decisions, _ = env.get_steps("Other")
@@ -121,7 +121,7 @@ def test_a_port_that_is_taken_is_named_and_free_again_after_close():
     RpcCommunicator(base_port=port).close()
 
 
-def test_a_game_that_says_nothing_is_waited_for_as_long_as_told():
+def test_a_silent_game_is_waited_for_until_the_timeout():
     communicator, calls = RpcCommunicator(base_port=free_port(), timeout_wait=0.2), []
     start = time.monotonic()
     with pytest.raises(UnityTimeOutException):

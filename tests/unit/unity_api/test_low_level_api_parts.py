@@ -67,7 +67,7 @@ def test_the_missing_part_of_an_action_has_no_columns():
     assert ActionTuple().continuous is None
 
 
-def test_nobody_has_the_types_of_somebody():
+def test_empty_steps_have_the_types_of_others():
     decisions, terminals = DecisionSteps.empty(SPEC), TerminalSteps.empty(SPEC)
     assert decisions.obs[0].shape == (0, 3)
     assert (decisions.agent_id.dtype, terminals.interrupted.dtype, terminals.group_id.dtype) == (np.int32, np.bool_, np.int32)

@@ -73,7 +73,7 @@ def test_nothing_is_known_before_the_first_reset_and_the_first_step_is_one():
     assert game.resets == 1
 
 
-def test_agents_without_an_action_do_nothing_and_others_do_what_they_are_told():
+def test_agents_without_an_action_do_nothing_and_others_act():
     env, game = editor(asks(0.0, 0.0, branches=(3, 200)), asks(0.0, 0.0), asks(0.0, 0.0))
     env.reset()
     env.set_action_for_agent(KEY, 1, ActionTuple(discrete=np.array([[2, 150]])))
@@ -134,7 +134,7 @@ def test_a_message_of_ten_megabytes_arrives():
     env.close()
 
 
-def test_a_game_that_quits_is_told_from_one_that_crashed(tmp_path: Path):
+def test_a_game_that_quits_differs_from_one_that_crashed(tmp_path: Path):
     env, _ = editor(asks(0.0))
     env.reset()
     with pytest.raises(UnityCommunicatorStoppedException):

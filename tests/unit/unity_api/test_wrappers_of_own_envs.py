@@ -102,7 +102,7 @@ def test_an_environment_that_was_reset_before_can_be_wrapped(wrapper: Any):
     assert env.num_agents == 3
 
 
-def test_nobody_can_act_before_the_first_reset():
+def test_no_agent_can_act_before_the_first_reset():
     for env, action in ((UnityAECEnv(OwnEnv()), None), (UnityParallelEnv(OwnEnv()), {named(3): [0.0]})):
         with pytest.raises(gymnasium.error.Error, match="reset"):
             env.step(action)  # type: ignore[arg-type]

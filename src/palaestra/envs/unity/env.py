@@ -415,7 +415,7 @@ class UnityEnv:
         """Tells the games to quit, kills those that do not, and frees ports and threads."""
         copies, self.copies = self.copies, []
         for copy in copies:
-            copy.say_goodbye()
+            copy.send_quit()
         begin = time.monotonic()
         while time.monotonic() < begin + LAST_TICK_SECONDS and any(will_send_request(copy) for copy in copies):
             with suppress(Empty):

@@ -146,7 +146,7 @@ class GameInstance:
         if self.game is not None and call.peer == self._peer:
             self._handle_request(call)
         else:
-            self._handle_stranger(call)
+            self._handle_unknown(call)
 
     def _handle_request(self, call: Call) -> None:
         """Handles a request of the current game."""
@@ -162,7 +162,7 @@ class GameInstance:
             self.call = call
             self._handle_message(incoming)
 
-    def _handle_stranger(self, call: Call) -> None:
+    def _handle_unknown(self, call: Call) -> None:
         """Handles a request of an unknown program; accepts only a first message of the expected process."""
         who, program = self._origin(call)
         if who is Origin.OTHER or not call.open or (self.game is not None and not self._may_take_over(who, call)):
@@ -222,7 +222,7 @@ class GameInstance:
         if self.dropped == 1:
             who = f"a program that is not the game ({program})" if program else "someone other than the game"
             reason = f": {why}" if why else ""
-            self._owner.tell("warning", f"{self.name}: {who} spoke on port {self.server.port} and is not listened to{reason}")
+            self._owner.tell("warning", f"{self.name}: {who} sent messages on port {self.server.port}, which are ignored{reason}")
 
     def quit_message(self) -> str:
         """Returns the error message for a game that quits."""
@@ -232,7 +232,7 @@ class GameInstance:
         if self.call is not None:
             self.call.answer(None)
         if self.delivered:
-            self._owner.tell("warning", f"{self.name} connected anew without saying goodbye. Its open episodes are left out")
+            self._owner.tell("warning", f"{self.name} reconnected without quitting. Its open episodes are left out")
         self.forget()
         self._former_peers.discard(call.peer)
         self._peer, self.game, self._was_connected = call.peer, game, True
@@ -342,7 +342,7 @@ class GameInstance:
             self.reminders += 1
             self._owner.tell("warning", f"{self.name}: {why}" if self.delivered or not self.editor else why)
             return
-        other = f"; what spoke on its port was not taken for it: {self._rejection}" if self._rejection and self.game is None else ""
+        other = f"; messages on its port were not from it: {self._rejection}" if self._rejection and self.game is None else ""
         raise GameGone(why + other + self.log_tail())
 
     def _send_first_notice(self, waited: float, why: str) -> None:
@@ -377,13 +377,13 @@ class GameInstance:
 
     def drop(self) -> None:
         """Ends the connection and the process; `start` restarts them."""
-        self.say_goodbye()
+        self.send_quit()
         if self.process is not None:
             self.process.stop(0)
         self.process, self.phase = None, Phase.DOWN
         self.forget()
 
-    def say_goodbye(self) -> None:
+    def send_quit(self) -> None:
         """Answers a waiting request with the command to quit."""
         if self.call is not None:
             self.call.answer(encode.goodbye())

@@ -218,7 +218,7 @@ def _launch_error(file: str, error: OSError) -> EnvError:
         return EnvError(f"the system does not let {file} run; is it, or the interpreter it names, on a file system mounted noexec?")
     if isinstance(error, FileNotFoundError):
         if not os.path.exists(file):
-            return EnvError(f"{file} is not there (any more)")
+            return EnvError(f"{file} does not exist")
         return EnvError(f"{file} cannot start: {_interpreter(_head(file))} is missing here")
     if error.errno in (errno.ENOEXEC, _BAD_PROCESSOR) or getattr(error, "winerror", None) == 193:
         return EnvError(f"{file} is no program for this system: {_nature(_head(file))}")

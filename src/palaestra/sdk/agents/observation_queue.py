@@ -124,7 +124,7 @@ class AgentQueue:
         chosen = [self._by_rule(state) for state in self.asking]
         continuous = np.array([actions.continuous for actions in chosen], np.float32)
         actions = AgentActions(continuous, np.array([actions.discrete for actions in chosen], np.int64))
-        self._check(self.asking, actions, "by its heuristic ")
+        self._check(self.asking, actions, "from its heuristic ")
         return actions
 
     def _by_rule(self, state: AgentState) -> Actions:
@@ -145,22 +145,22 @@ class AgentQueue:
             )
         return actions
 
-    def _check(self, asking: list[AgentState], actions: AgentActions, by: str = "") -> None:
+    def _check(self, asking: list[AgentState], actions: AgentActions, source: str = "") -> None:
         action = self.spec.action
         came, wanted = (
             (actions.continuous.shape, actions.discrete.shape),
             ((len(asking), action.continuous), (len(asking), len(action.branches))),
         )
         if came != wanted:
-            raise EnvError(f"behavior '{self.key}' was told actions of shapes {came} (continuous, discrete); expected {wanted}")
+            raise EnvError(f"behavior '{self.key}' received actions of shapes {came} (continuous, discrete); expected {wanted}")
         if action.continuous and not (np.abs(actions.continuous) <= LIMIT).all():
             row, at = (int(i) for i in np.argwhere(~(np.abs(actions.continuous) <= LIMIT))[0])
             number = actions.continuous[row, at]
-            raise EnvError(f"{asking[row]} was told {by}continuous action {at} = {number}; expected -1 to 1: clip it where it is chosen")
+            raise EnvError(f"{asking[row]} received {source}continuous action {at} = {number}; expected -1 to 1: clip it")
         if action.branches and ((actions.discrete < 0) | (actions.discrete >= self._sizes)).any():
             row, at = (int(i) for i in np.argwhere((actions.discrete < 0) | (actions.discrete >= self._sizes))[0])
             most = action.branches[at] - 1
-            raise EnvError(f"{asking[row]} was told {by}choice {actions.discrete[row, at]} of branch {at}; expected 0 to {most}")
+            raise EnvError(f"{asking[row]} received {source}choice {actions.discrete[row, at]} of branch {at}; expected 0 to {most}")
 
 
 @dataclass(frozen=True, slots=True)

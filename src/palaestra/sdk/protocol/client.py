@@ -127,7 +127,7 @@ class TrainerConnection:
         if code is grpc.StatusCode.UNIMPLEMENTED:
             return EnvError(f"what listens on port {self.port} is no trainer ({details})")
         if code in _BROKEN and self._connected:
-            return TrainerGone(f"the trainer on port {self.port} is gone: its connection broke without a goodbye ({details})")
+            return TrainerGone(f"the trainer on port {self.port} is gone: its connection broke ({details})")
         return EnvError(f"the trainer on port {self.port} did not answer: {code.name}, {details}")
 
     def close(self) -> None:

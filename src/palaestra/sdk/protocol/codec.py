@@ -49,7 +49,7 @@ class Reply:
     """Answer of a trainer to a game's message."""
 
     over: bool  # the trainer ends the game; the other fields mean nothing
-    reset: bool  # all episodes begin anew; there are no actions
+    reset: bool  # new episodes begin; there are no actions
     side_channel: bytes
     actions: Mapping[str, bytes]  # by behavior key, each a ListAgentActionProto
 

@@ -59,7 +59,7 @@ class GameSideChannels:
         for id, payload in unpack(raw) if raw else ():
             if id not in self._channels and id not in self._unknown:
                 self._unknown.add(id)
-                self._warn(f"the trainer sends on side channel {id}, for which the game has none: its messages are passed over")
+                self._warn(f"the trainer sends on side channel {id}, for which the game has none: its messages are ignored")
             for channel in self._channels.get(id, ()):
                 try:
                     channel.on_message_received(IncomingMessage(payload))

@@ -70,7 +70,7 @@ class UnityAECEnv(UnityPettingzooBaseEnv, AECEnv):
     def agent_selection(self) -> str:
         """Agent whose turn it is. Raises gymnasium.error.Error if there are no agents; `step(None)` continues then."""
         if not self._begun:
-            raise error.Error("nobody is there before the first reset()")
+            raise error.Error("there are no agents before the first reset()")
         if not self._turns:
             raise error.Error("no agent asks or ended in this tick; step(None) goes on to the next")
         return self._turns[0]

@@ -149,7 +149,7 @@ class UnityPettingzooBaseEnv:
     def _check_begun(self) -> None:
         self._loaded()
         if not self._begun:
-            raise error.Error("nobody is there before the first reset(): call it before step()")
+            raise error.Error("there are no agents before the first reset(): call it before step()")
 
     def _tick(self) -> None:
         env = self._loaded()

@@ -33,7 +33,7 @@ def fields(message: Any) -> dict[str, Any]:
     return {field.name: getattr(message, field.name) for field in message.DESCRIPTOR.fields}
 
 
-def test_the_first_copy_hears_of_the_run_when_it_connects_and_of_each_behavior_once():
+def test_the_first_copy_receives_the_facts_of_the_run_when_it_connects_and_of_each_behavior_once():
     channel = AnalyticsSender()
     hub = hub_of(channel)
     channel.training_starts(RUN)
@@ -48,7 +48,7 @@ def test_the_first_copy_hears_of_the_run_when_it_connects_and_of_each_behavior_o
     assert said(hub, 1) == []
 
 
-def test_a_game_that_starts_again_hears_all_of_it_again():
+def test_a_restarted_game_receives_all_facts_again():
     channel = AnalyticsSender()
     channel.wanted = True
     hub = hub_of(channel)
@@ -59,7 +59,7 @@ def test_a_game_that_starts_again_hears_all_of_it_again():
         assert [fields(message) for message in said(hub)] == [asdict(RUN), asdict(BALL)]
 
 
-def test_a_game_that_did_not_ask_hears_nothing():
+def test_a_game_that_did_not_ask_receives_no_facts():
     channel = AnalyticsSender()
     hub = hub_of(channel)
     channel.training_starts(RUN)

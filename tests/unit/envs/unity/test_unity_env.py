@@ -25,7 +25,7 @@ from palaestra.envs.unity.options import Restarts, UnityOptions
 from palaestra.envs.unity.timeouts import FIRST_NOTICE
 
 STOPPED = "play mode was stopped. Its open episodes are left out; press Play to go on"
-ANEW = "the Editor connected anew without saying goodbye. Its open episodes are left out"
+RECONNECTED = "the Editor reconnected without quitting. Its open episodes are left out"
 
 
 @pytest.fixture(autouse=True)
@@ -81,7 +81,7 @@ def test_the_editor_may_leave_and_come_again() -> None:
             while not work.over:
                 play.for_seconds(0.02)
         count, seats = play.count("Ball"), len(play.run.collector.steps["Ball"].acting)
-    assert told.warnings[:4] == [STOPPED, ANEW, STOPPED, ANEW]  # and the last stop, if there was time for it
+    assert told.warnings[:4] == [STOPPED, RECONNECTED, STOPPED, RECONNECTED]  # and the last stop, if there was time for it
     totals = [(game.ledger.before_last if game.ended == "left" else game.ledger.totals)["Ball"] for game in games]
     assert count.episodes == sum(each.episodes for each in totals) == 4 * (5 + 4 + 3 + 4 + 3)
     assert count.length == 10 * count.episodes
@@ -147,7 +147,7 @@ def begin(client: Client) -> str:
     return game.ended.partition(":")[0]
 
 
-def test_a_stranger_at_a_builds_port_is_turned_away(tmp_path: Path) -> None:
+def test_another_program_on_a_builds_port_is_ignored(tmp_path: Path) -> None:
     with opened(executable=str(make_build(tmp_path, "Ball", agents=1)), copies=1) as env:
         env.reset(1)
 
@@ -209,7 +209,7 @@ def test_a_silent_game_is_named_long_before_it_is_an_error(tmp_path: Path, monke
 
 
 @pytest.mark.parametrize(("bind", "expected"), [(None, {"127.0.0.1", "::1"}), ("127.0.0.1", {"127.0.0.1"}), ("0.0.0.0", {"0.0.0.0", "::"})])
-def test_only_this_machine_is_listened_to_unless_said_otherwise(bind: str | None, expected: set[str]) -> None:
+def test_only_this_machine_can_connect_by_default(bind: str | None, expected: set[str]) -> None:
     with opened(bind=bind) as env, Client(port_of(env)) as client, in_thread(lambda: Ball(agents=1).run(client)):
         env.reset(1)
         addresses = {ip.removeprefix("::ffff:") for ip, port in listening() if port == port_of(env)}  # of IPv4 sockets of both kinds
@@ -254,7 +254,7 @@ def test_closing_is_quick_and_may_be_repeated(tmp_path: Path) -> None:
         assert time.monotonic() - start < 3
 
 
-def test_a_reset_begins_all_episodes_anew_wherever_the_conversation_is() -> None:
+def test_a_reset_begins_new_episodes_in_every_phase() -> None:
     game = Ball(agents=2, episode=10)
     with opened() as env, in_thread(lambda: game.run(Client(port_of(env)))):
         for ticks in (3, 0, 7, 12):

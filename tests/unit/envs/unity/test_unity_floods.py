@@ -111,7 +111,7 @@ def test_statistics_of_too_many_names_are_passed_over_and_counted() -> None:
     assert f"more than {MAX_STATISTICS:,} different statistics" in warnings[0]
 
 
-def test_a_name_of_two_megabytes_is_cut() -> None:
+def test_a_name_of_two_megabytes_is_shortened() -> None:
     warnings: list[str] = []
     stats = StatsReceiver(warnings.append)
     for _ in range(3):
@@ -143,7 +143,7 @@ def test_a_game_that_warns_in_every_message_fills_no_console(tmp_path: Path) -> 
     assert len(told.warnings) <= BURST
 
 
-def test_a_log_without_end_is_cut_and_the_game_plays_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_without_end_is_emptied_and_the_game_plays_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("palaestra.wire.limits.LONGEST_LOG", 1_000_000)
     loud = tmp_path / "Loud.x86_64"
     loud.write_text(f'#!/bin/sh\nyes | head -c 3000000\n(sleep 1; echo and on) &\nexec {make_build(tmp_path, "Ball")} "$@"\n')
@@ -158,5 +158,5 @@ def test_a_log_without_end_is_cut_and_the_game_plays_on(tmp_path: Path, monkeypa
     assert len(told.warnings) == 1
 
 
-def test_a_log_that_is_not_there_is_not_cut(tmp_path: Path) -> None:
+def test_a_missing_log_is_not_emptied(tmp_path: Path) -> None:
     assert empty_long_log(tmp_path / "none") == 0

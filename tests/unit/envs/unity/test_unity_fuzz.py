@@ -163,7 +163,7 @@ def check_vandalism(outcomes: Counter[str], words: list[str]) -> None:
     assert not unclear, unclear[:3]
 
 
-def test_each_damaged_message_is_answered_and_told_of() -> None:
+def test_each_damaged_message_is_answered_and_reported() -> None:
     outcomes, words = vandalize(1000, seed=1, connect=Direct)
     assert sum(outcomes.values()) == 1000
     assert outcomes["goodbye"] > 300

@@ -266,7 +266,7 @@ def test_a_missing_interpreter_is_named(tmp_path: Path):
         start(program(tmp_path / "game", "#!/bin/sh\r\necho\r\n"))
 
 
-def test_a_file_that_is_gone_is_said_to_be(tmp_path: Path):
+def test_a_missing_file_is_reported(tmp_path: Path):
     with pytest.raises(EnvError, match="is not there"):
         start(tmp_path / "Game.x86_64")
 

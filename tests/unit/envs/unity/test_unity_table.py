@@ -83,7 +83,7 @@ def columns(step: TimeStep) -> list[Tensor]:
     return [*found, step.ends.slots, *step.ends.obs]
 
 
-def test_agents_sit_where_they_sat() -> None:
+def test_agents_keep_their_slots() -> None:
     play = Play()
     play.tick(arrival(Said(7), Said(3)))
     step = play.tick(arrival(Said(3, 1.0, seen=30), Said(7, 2.0, seen=70)))
@@ -95,7 +95,7 @@ def test_agents_sit_where_they_sat() -> None:
     assert (step.acting.tolist(), step.obs[0][1].tolist(), step.reward[1]) == ([False, True], [71, 7], 4)
 
 
-def test_asked_slots_come_in_the_order_of_the_message() -> None:
+def test_waiting_slots_come_in_the_order_of_the_message() -> None:
     play = Play()
     play.tick(arrival(Said(9), Said(2), Said(5)))
     assert play.asked == {(0, "A?team=0"): [2, 0, 1]}
@@ -104,7 +104,7 @@ def test_asked_slots_come_in_the_order_of_the_message() -> None:
 
 
 @pytest.mark.parametrize("order", [0, 1], ids=["end first", "asking first"])
-def test_one_that_ends_and_asks_shows_its_last_reward_and_its_new_view(order: int) -> None:
+def test_an_agent_that_ends_and_requests_a_decision_has_its_last_reward_and_its_new_observation(order: int) -> None:
     play = Play()
     play.tick(arrival(Said(4), Said(6)))
     both = [end(6, 5.0, truncated=True, seen=1, group_reward=2.0), Said(6, 9.0, seen=2)]
@@ -128,7 +128,7 @@ def test_ends_rise_by_slot_whatever_the_order_of_messages() -> None:
     assert (where(step.terminated), where(step.truncated), where(step.acting)) == ([1, 3], [2], [])
 
 
-def test_a_seat_is_free_on_the_tick_after_its_end() -> None:
+def test_a_slot_is_free_on_the_tick_after_its_end() -> None:
     play = Play()
     play.tick(arrival(Said(1), Said(2)))
     step = play.tick(arrival(end(1), Said(2), Said(3)))
@@ -137,7 +137,7 @@ def test_a_seat_is_free_on_the_tick_after_its_end() -> None:
     assert (len(step.acting), step.obs[0][0].tolist()) == (4, [4, 4])
 
 
-def test_the_end_of_an_agent_never_seen_takes_a_seat_for_that_tick() -> None:
+def test_the_end_of_an_unknown_agent_takes_a_slot_for_that_tick() -> None:
     play = Play()
     play.tick(arrival(Said(1)))
     step = play.tick(arrival(Said(1), end(8, 3.0)))
@@ -159,7 +159,7 @@ def test_tables_double_and_keep_their_rows() -> None:
     assert (step.group == -1).all()
 
 
-def test_copies_and_teams_that_share_an_id_share_no_seat() -> None:
+def test_copies_and_teams_that_share_an_id_share_no_slot() -> None:
     play = Play()
     step = play.tick(arrival(Said(5, seen=1)), arrival(Said(5, seen=2), team=3), arrival(Said(5, seen=3), copy=1))
     assert step.obs[0][where(step.acting), 0].tolist() == [1, 2, 3]
@@ -168,7 +168,7 @@ def test_copies_and_teams_that_share_an_id_share_no_seat() -> None:
 
 
 @pytest.mark.parametrize("order", [0, 1], ids=["end first", "asking first"])
-def test_one_that_changes_its_team_ends_in_one_seat_and_begins_in_another(order: int) -> None:
+def test_an_agent_that_changes_its_team_ends_in_one_slot_and_begins_in_another(order: int) -> None:
     play = Play()
     play.tick(arrival(Said(5)), arrival(Said(6), team=1))
     news = [arrival(end(5, 4.0)), arrival(Said(5, 9.0), Said(6), team=1)]
@@ -200,7 +200,7 @@ def test_agents_of_a_lost_game_are_lost_and_leave() -> None:
     assert (where(step.acting), where(step.lost), step.obs[0][0].tolist()) == ([0, 2], [], [5, 1])
 
 
-def test_another_game_may_speak_on_the_tick_its_copy_was_lost() -> None:
+def test_another_game_may_send_agents_on_the_tick_its_copy_was_lost() -> None:
     play = Play()
     play.tick(arrival(Said(1), source=1))
     step = play.tick(arrival(Said(1, 5.0), source=2), lost=(1,))
@@ -217,7 +217,7 @@ def test_a_game_without_agents_here_can_be_lost() -> None:
     assert not where(step.acting)
 
 
-def test_the_silent_keep_their_seats_while_there_is_room() -> None:
+def test_silent_agents_keep_their_slots_while_there_is_room() -> None:
     play = Play()
     play.tick(arrival(Said(0), Said(1)))
     for _ in range(FORGET_AFTER + 2):
@@ -226,7 +226,7 @@ def test_the_silent_keep_their_seats_while_there_is_room() -> None:
     assert (where(step.acting), where(step.lost), step.reward[1]) == ([0, 1], [], 2)
 
 
-def test_the_silent_give_up_their_seats_before_the_table_grows() -> None:
+def test_silent_agents_lose_their_slots_before_the_table_grows() -> None:
     play = Play()
     play.tick(arrival(Said(0), Said(1)), arrival(Said(0), Said(1), copy=1))
     for _ in range(FORGET_AFTER + 1):
@@ -238,7 +238,7 @@ def test_the_silent_give_up_their_seats_before_the_table_grows() -> None:
     assert (len(step.acting), where(step.acting), where(step.lost)) == (8, [0, 1, 4], [])
 
 
-def test_a_stranger_does_not_end_the_episode_of_the_silent_whose_seat_it_takes() -> None:
+def test_a_new_agent_does_not_end_the_episode_of_the_silent_one_whose_slot_it_takes() -> None:
     play = Play()
     play.tick(arrival(Said(0), Said(1)))
     for _ in range(FORGET_AFTER + 1):
@@ -247,7 +247,7 @@ def test_a_stranger_does_not_end_the_episode_of_the_silent_whose_seat_it_takes()
     assert (where(step.lost), where(step.terminated), step.ends.slots.tolist(), step.ends.obs[0].tolist()) == ([1], [0], [0], [[0, 0]])
 
 
-def test_a_team_goes_on_when_one_of_it_gives_up_its_seat() -> None:
+def test_a_team_goes_on_when_one_of_its_agents_loses_its_slot() -> None:
     play = Play()
     play.tick(arrival(Said(0), Said(1)), arrival(Said(2), Said(3), team=1))
     for _ in range(FORGET_AFTER + 1):
@@ -257,7 +257,7 @@ def test_a_team_goes_on_when_one_of_it_gives_up_its_seat() -> None:
     assert play.asked == {(0, "A?team=0"): [0], (0, "A?team=1"): [2, 3, 1]}
 
 
-def test_those_silent_for_a_while_do_not_give_up_their_seats() -> None:
+def test_agents_silent_for_a_short_time_keep_their_slots() -> None:
     play = Play()
     play.tick(arrival(Said(0), Said(1)))
     for _ in range(FORGET_AFTER - 1):
@@ -266,7 +266,7 @@ def test_those_silent_for_a_while_do_not_give_up_their_seats() -> None:
     assert (len(step.acting), where(step.acting), where(step.lost)) == (4, [0, 2], [])
 
 
-def test_masks_hold_for_those_who_ask() -> None:
+def test_masks_are_those_of_acting_slots() -> None:
     play = Play(BehaviorTable(CHOOSER))
     everything, some = [True] * 3, [False, True, False]
     step = play.tick(arrival(Said(0), Said(1), mask=[everything, some]), arrival(Said(0), copy=1))
@@ -278,7 +278,7 @@ def test_masks_hold_for_those_who_ask() -> None:
     assert Play().tick(arrival(Said(0))).action_mask is None
 
 
-def test_a_tick_without_news_shows_nobody_acting() -> None:
+def test_a_tick_without_arrivals_has_no_acting_slots() -> None:
     play = Play()
     play.tick(arrival(Said(0, 3.0), Said(1, group=2)))
     step = play.tick()

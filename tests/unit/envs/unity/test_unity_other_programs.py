@@ -72,17 +72,17 @@ def whole(env: UnityEnv, play: Play) -> bool:
     return env.copies[0].policy.restarts == 0 and env.copies[0].source <= 2 and count.length == 10 * count.episodes > 0
 
 
-def test_messages_of_strangers_leave_a_game_alone(tmp_path: Path) -> None:
+def test_messages_of_other_programs_do_not_affect_a_game(tmp_path: Path) -> None:
     told = Told()
     build = make_build(tmp_path, "Ball")
     with opened(told, executable=str(build)) as env, beside(env, lambda port: [say(port, raw) for raw in 2 * GARBAGE]) as play:
         assert whole(env, play)
         assert env.copies[0].dropped == 14
     assert len(told.warnings) == 1
-    assert "is not listened to" in told.warnings[0]
+    assert "which are ignored" in told.warnings[0]
 
 
-def test_a_stranger_that_speaks_first_is_not_taken_for_the_game(tmp_path: Path) -> None:
+def test_another_program_that_connects_first_is_not_taken_for_the_game(tmp_path: Path) -> None:
     told = Told()
     late = tmp_path / "Late.x86_64"
     late.write_text(f'#!/bin/sh\nsleep 1.5\nexec {make_build(tmp_path, "Ball")} "$@"\n')
@@ -125,7 +125,7 @@ def test_garbage_does_not_disturb_the_wait_for_the_editor() -> None:
     assert not any("left out; press Play" in text for text in told.warnings[:-1])
 
 
-def test_of_an_editor_and_another_program_the_first_keeps_the_conversation(tmp_path: Path) -> None:
+def test_of_an_editor_and_another_program_the_first_keeps_the_connection(tmp_path: Path) -> None:
     told = Told()
     build = make_build(tmp_path, "Ball")
     with opened(told) as env, ExitStack() as stack:
@@ -143,7 +143,7 @@ def test_of_an_editor_and_another_program_the_first_keeps_the_conversation(tmp_p
             assert whole(env, play)
         env.close()
         editor.join(10)
-    assert "is not listened to" in told.warnings[0]
+    assert "which are ignored" in told.warnings[0]
 
 
 @pytest.mark.slow
@@ -164,7 +164,7 @@ def test_a_build_whose_greeting_is_damaged_is_still_an_error_at_once(tmp_path: P
     assert time.monotonic() - start < 30
 
 
-def test_what_spoke_instead_of_a_game_is_in_the_error_of_its_silence(tmp_path: Path) -> None:
+def test_messages_of_other_programs_are_in_the_error_of_a_silent_game(tmp_path: Path) -> None:
     with opened(executable=str(make_build(tmp_path, "Ball", die_at=0)), timeout_wait=1.0) as env:
 
         def knock() -> None:
@@ -172,7 +172,7 @@ def test_what_spoke_instead_of_a_game_is_in_the_error_of_its_silence(tmp_path: P
             with suppress(ConnectionError):
                 Direct(env).exchange_bytes(GARBAGE[0])
 
-        with in_thread(knock), pytest.raises(GameGone, match=r"waited 1 s .*was not taken for it: 10 bytes"):
+        with in_thread(knock), pytest.raises(GameGone, match=r"waited 1 s .*were not from it: 10 bytes"):
             env.reset(1)
 
 
