@@ -74,7 +74,7 @@ def _split(place: str) -> tuple[str, str]:
 def _file(file: Path) -> ModuleType:
     if not file.is_file():
         raise EnvError(f"there is no file {file}")
-    sys.path.insert(0, str(file.resolve().parent))  # as if it were started itself
+    sys.path.insert(0, str(file.resolve().parent))  # as if it were run as a script
     spec = importlib.util.spec_from_file_location(file.stem, file)
     assert spec is not None
     assert spec.loader is not None

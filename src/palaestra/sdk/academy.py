@@ -173,7 +173,7 @@ class Academy:
         self.total_step_count += 1
         for state in states:
             if state.decision_requested:
-                self.registry.ask(state)
+                self.registry.queue_decision(state)
 
     def _act(self) -> None:
         """Runs the second half of a step: agents act, episodes reach `max_step`, and `on_step` functions are called."""
@@ -186,7 +186,7 @@ class Academy:
                 except Exception as error:
                     raise_user_error(error, state, "on_action_received")
             if 0 < agent.max_step <= state.steps and state.enabled:
-                self.registry.end(state, truncated=True, what="max_step")
+                self.registry.end_episode(state, truncated=True, what="max_step")
         for function in self._on_step:
             call_user_code(None, function)
 

@@ -43,7 +43,7 @@ class Game:
 
     def __call__(self, areas: int = 1, **options: Any) -> SdkEnv:
         """Returns the game as an environment in this process."""
-        from palaestra.sdk.env import SdkEnv  # brings torch, which a game as a process does without
+        from palaestra.sdk.env import SdkEnv  # imports torch, which a game as a process does not need
 
         return SdkEnv(self, areas, options)
 
@@ -60,7 +60,7 @@ class Game:
 
     def play(self, argv: Sequence[str] | None = None) -> None:
         """Plays the game in this process: with a trainer if the command line gives its port, otherwise on its own."""
-        from palaestra.sdk.launch import play  # brings gRPC
+        from palaestra.sdk.launch import play  # imports gRPC
 
         play(self, sys.argv[1:] if argv is None else argv)
 

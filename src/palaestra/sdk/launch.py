@@ -72,7 +72,7 @@ def run(game: MakesAreas, argv: Sequence[str]) -> int:
         return 128 + received.number
     except PalaestraError as error:
         if error.__cause__ is not None and not isinstance(error.__cause__, PalaestraError):
-            traceback.print_exception(error.__cause__)  # of the author's code: how it came to what went wrong
+            traceback.print_exception(error.__cause__)  # of the author's code
         print(f"{game.name}: error: {error}", file=sys.stderr, flush=True)
         return 1
     return 0
@@ -81,7 +81,7 @@ def run(game: MakesAreas, argv: Sequence[str]) -> int:
 def _play(game: MakesAreas, arguments: argparse.Namespace, options: dict[str, Any]) -> None:
     make = partial(_made, game, options)
     if arguments.port is not None:
-        from palaestra.sdk.protocol.client import serve  # brings gRPC
+        from palaestra.sdk.protocol.client import serve  # imports gRPC
 
         serve(make, arguments.port)
         return

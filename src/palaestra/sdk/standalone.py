@@ -31,7 +31,7 @@ class StandalonePlayer:
         if unknown := [name for name in self._files if name not in areas.behaviors]:
             raise EnvError(f"--model names behavior '{unknown[0]}'; this game has {', '.join(areas.behaviors) or 'none'}")
         self._brains: dict[str, ModelBrain] = {}
-        self._returns: defaultdict[tuple[str, int], list[float]] = defaultdict(lambda: [0.0, 0.0])  # and the group's, of open episodes
+        self._returns: defaultdict[tuple[str, int], list[float]] = defaultdict(lambda: [0.0, 0.0])  # own and group return of open episodes
         self._lengths: defaultdict[tuple[str, int], int] = defaultdict(int)  # decisions
         self.episodes = 0
 
@@ -96,7 +96,7 @@ class StandalonePlayer:
 
     def _by_model(self, name: str, one: AgentOutputs) -> AgentActions:
         from palaestra.brains.base import Seen
-        from palaestra.brains.model import load_policy  # brings onnxruntime
+        from palaestra.brains.model import load_policy  # imports onnxruntime
         from palaestra.brains.trained import ModelBrain
 
         if name not in self._brains:

@@ -116,7 +116,7 @@ class UnityEnvironment(BaseEnv):
             words = arguments(options, worker_id, first_port + worker_id, log)
             self._backend: EnvBackend = CommunicatorBackend(communicator, file_name, words, seed, num_areas)
         elif file_name is not None and _in_process(file_name):
-            from palaestra.unity.world import InProcessBackend  # brings torch: seconds
+            from palaestra.unity.world import InProcessBackend  # imports torch, which takes seconds
 
             self._backend = InProcessBackend(file_name, seed, num_areas, additional_args or ())
         else:

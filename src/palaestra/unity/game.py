@@ -100,7 +100,7 @@ class UnityGame:
                 self._call = item if isinstance(item, Call) else None
         return self._call is not None and self._call.open
 
-    # Beginning
+    # Start
 
     def _start(self) -> None:
         options = self._options
@@ -128,7 +128,7 @@ class UnityGame:
         self._behaviors.read(self._receive())
         return incoming.hello.capabilities
 
-    # Talking
+    # Messages
 
     def _exchange(self, raw: bytes) -> StepResult:
         self._answer(raw)
@@ -180,7 +180,7 @@ class UnityGame:
                 self._phase = Phase.RUNNING
             return incoming
 
-    # Endings
+    # Errors
 
     def _check_process(self) -> None:
         """Raises UnityEnvironmentException if the process has exited."""

@@ -271,7 +271,7 @@ class UnityEnv:
                 raise GameGone("play mode was stopped, or the connection broke" if copy.editor else f"it hung up{self._exit_of(copy)}")
         except (ProtocolError, NotFinite, GameGone) as error:
             self._failed(copy, error)
-        except EnvError as error:  # a fault that a restart does not mend, such as another version
+        except EnvError as error:  # a restart would not help, such as for another version
             raise EnvError(f"{copy.name}: {error}") from error
         finally:
             if isinstance(event, Call) and event is not copy.call:

@@ -330,7 +330,7 @@ class GameInstance:
         if self.process is not None and self.process.code() is not None:
             raise GameGone(f"it {self.process.describe_exit()}{self._unplayed()}{self.log_tail()}")
         if self.phase is Phase.DOWN or (self.call is not None and self.phase is not Phase.UNDECIDED):
-            return  # the game waits for us; in UNDECIDED it may wait forever
+            return  # the game waits for us; in UNDECIDED that is its normal state
         waited, timeout_wait = time.monotonic() - self.since, self.options.wait_for()
         headless = needs_display(self.options, os.environ)
         why = explain(self.phase, waited, editor=self.editor, needs_display=headless)

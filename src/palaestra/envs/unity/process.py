@@ -19,9 +19,9 @@ from palaestra.core.errors import EnvError, GameGone
 from palaestra.envs.unity.executable import is_script
 from palaestra.envs.unity.options import UnityOptions
 
-TERMINATE_GRACE = 2.0  # seconds between asking a game to end and ending it
+TERMINATE_GRACE = 2.0  # seconds between SIGTERM and SIGKILL
 _TAIL_BYTES, _TAIL_LINES, _LINE_LENGTH = 256 * 1024, 200, 400
-_ERROR_LINE = re.compile(r"(?!\s*at |\S+:\w+ ?\().*(Exception|Error|Crash|Segmentation)")  # in a message, not in a frame of its stack
+_ERROR_LINE = re.compile(r"(?!\s*at |\S+:\w+ ?\().*(Exception|Error|Crash|Segmentation)")  # in messages, not in stack frames
 _BAD_PROCESSOR = 86  # macOS's EBADARCH, which errno does not name
 _MACHINES = {3: "x86", 40: "ARM", 62: "x86-64", 183: "ARM64"}  # e_machine of ELF
 _CRASHES = {0xC0000005: "access violation", 0xC00000FD: "stack overflow", 0xC0000135: "a DLL is missing", 0xC000013A: "Ctrl-C"}
@@ -148,7 +148,7 @@ class GameProcess:
             self._guard.communicate()
 
     def _signal(self, number: int) -> None:
-        if sys.platform != "win32":  # no such group: all are gone; not permitted: macOS, where only the unreaped are left
+        if sys.platform != "win32":  # the group is gone, or only zombies are left (macOS)
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, number)
 
@@ -204,7 +204,7 @@ def _guard(group: int) -> subprocess.Popen[bytes] | None:
     try:
         return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=quiet, stderr=quiet, start_new_session=True, cwd="/")
     except OSError:
-        return None  # a system without a shell: its games go unguarded
+        return None  # no shell: games run without a guard
 
 
 # Errors at the start

@@ -96,11 +96,11 @@ class AreaRegistry(Protocol):
         """Takes an agent out of the game."""
         ...
 
-    def change(self, state: AgentState, behavior: Behavior, /) -> None:
+    def change_behavior(self, state: AgentState, behavior: Behavior, /) -> None:
         """Gives an agent another behavior or team."""
         ...
 
-    def end(self, state: AgentState, /, truncated: bool, what: str) -> None:
+    def end_episode(self, state: AgentState, /, truncated: bool, what: str) -> None:
         """Ends an agent's episode; `what` is the method that asked for it."""
         ...
 
@@ -111,11 +111,11 @@ class BehaviorQueue(Protocol):
     key: str
     spec: BehaviorSpec
 
-    def ask(self, state: AgentState, obs_bytes: Sequence[bytes], allowed: bytearray | None, /) -> None:
+    def add_decision(self, state: AgentState, obs_bytes: Sequence[bytes], allowed: bytearray | None, /) -> None:
         """Adds an agent's decision request."""
         ...
 
-    def end(self, state: AgentState, obs_bytes: Sequence[bytes], truncated: bool, /) -> None:
+    def add_end(self, state: AgentState, obs_bytes: Sequence[bytes], truncated: bool, /) -> None:
         """Adds the end of an agent's episode."""
         ...
 
@@ -159,7 +159,7 @@ class AgentState:
     global_id: int = -1  # unique among all areas: the id that trainers see
     mask: ActionMask | None = None  # None: the agent never forbids an action
     queue: BehaviorQueue = field(init=False)  # shared by agents of the same behavior and team
-    vector_only: bool = False  # `vector` is the only sensor: the usual case, which has a short way
+    vector_only: bool = False  # `vector` is the only sensor, which is read directly
     enabled: bool = False
     decision_requested: bool = False  # in this step or the next
     action_requested: bool = False
@@ -217,7 +217,7 @@ def raise_user_error(error: Exception, state: AgentState | None, method: str) ->
 def reward_of(value: Any, before: float, who: object, method: str) -> float:
     """Returns a reward as a float. Raises EnvError if it is not a number, or its sum with `before` exceeds float32."""
     try:
-        number = float(0.0 + value)  # a string is no number, even one of digits
+        number = float(0.0 + value)  # refuses strings, even of digits
     except (TypeError, ValueError):
         number = nan
     if not abs(before + number) <= LARGEST:
@@ -237,7 +237,7 @@ class Agent:
     """Steps of the academy after which an episode is truncated; 0: never."""
     _agent_state: AgentState | None = None
 
-    # What an author writes
+    # For authors to override
 
     def initialize(self) -> None:
         """Prepares the agent: called once, when it is added. Call `add_sensor` here."""
@@ -260,7 +260,7 @@ class Agent:
             f"{self._require_state('heuristic')} has no heuristic; write 'def heuristic(self, actions)', which fills in its actions"
         )
 
-    # What an author calls
+    # For authors to call
 
     def add_sensor(self, sensor: SensorT) -> SensorT:
         """Adds a sensor and returns it. Raises EnvError outside `initialize`."""
@@ -291,12 +291,12 @@ class Agent:
     def end_episode(self) -> None:
         """Ends the episode as terminated; the next one begins at once."""
         state = self._require_state("end_episode")
-        state.registry.end(state, truncated=False, what="end_episode")
+        state.registry.end_episode(state, truncated=False, what="end_episode")
 
     def episode_interrupted(self) -> None:
         """Ends the episode as truncated; the next one begins at once."""
         state = self._require_state("episode_interrupted")
-        state.registry.end(state, truncated=True, what="episode_interrupted")
+        state.registry.end_episode(state, truncated=True, what="episode_interrupted")
 
     def request_decision(self) -> None:
         """Requests a decision on the academy's next step."""
@@ -326,7 +326,7 @@ class Agent:
     def change_behavior(self, behavior: Behavior) -> None:
         """Gives the agent another behavior or team and ends its episode for the old one. Added sensors stay."""
         state = self._require_state("change_behavior")
-        state.registry.change(state, behavior)
+        state.registry.change_behavior(state, behavior)
 
     @property
     def academy(self) -> AgentAcademy:

@@ -69,7 +69,7 @@ class AgentRegistry:
             state.group.unregister_agent(state.agent)
         self.states = tuple(other for other in self.states if other is not state)
 
-    def end(self, state: AgentState, truncated: bool, what: str) -> None:
+    def end_episode(self, state: AgentState, truncated: bool, what: str) -> None:
         """Ends an agent's episode and begins the next one; ignores a disabled agent."""
         if state.in_episode_begin:
             raise EnvError(f"{state} calls {what}() in on_episode_begin, so that episodes would end without end; call it on a later step")
@@ -78,7 +78,7 @@ class AgentRegistry:
             self._report_end(state, truncated, what)
             self.begin_episode(state)
 
-    def change(self, state: AgentState, behavior: Behavior) -> None:
+    def change_behavior(self, state: AgentState, behavior: Behavior) -> None:
         """Ends the episode under the old behavior and team and begins one under the new."""
         if state.enabled:
             self._report_end(state, False, "change_behavior")
@@ -107,7 +107,7 @@ class AgentRegistry:
         finally:
             state.in_episode_begin = False
 
-    def ask(self, state: AgentState) -> None:
+    def queue_decision(self, state: AgentState) -> None:
         """Queues a decision request of an agent, with its observations and rewards."""
         obs_bytes, allowed = self._observe(state), None
         if state.mask is not None:
@@ -118,7 +118,7 @@ class AgentRegistry:
                 allowed = state.mask.take()
             except EnvError as error:
                 raise_user_error(error, state, "write_action_mask")
-        state.queue.ask(state, obs_bytes, allowed)
+        state.queue.add_decision(state, obs_bytes, allowed)
         for recorder in state.recorders:
             recorder.record_decision(state, obs_bytes, allowed)
         state.reward = state.group_reward = 0.0
@@ -134,7 +134,7 @@ class AgentRegistry:
             )
         if not state.episode_ended:
             obs_bytes = self._observe(state)
-            state.queue.end(state, obs_bytes, truncated)
+            state.queue.add_end(state, obs_bytes, truncated)
             for recorder in state.recorders:
                 recorder.record_end(state, obs_bytes, truncated)
             state.episode_ended = self.has_outputs = True

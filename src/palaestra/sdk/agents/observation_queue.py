@@ -31,7 +31,7 @@ class AgentQueue:
 
     def __init__(self, key: str, spec: BehaviorSpec) -> None:
         self.key, self.spec = key, spec
-        self.asking: list[AgentState] = []
+        self.waiting: list[AgentState] = []
         self._rows: list[_Row] = []
         self._ends: dict[int, bool] = {}  # truncated or not, by row of an episode's end
         self._masks: dict[int, bytearray] = {}
@@ -40,19 +40,19 @@ class AgentQueue:
         self._last: tuple[tuple[int, ...], Ids] = (), np.zeros(0, np.int64)  # reused while the same agents have outputs
         self._last_groups = self._last
 
-    def ask(self, state: AgentState, obs_bytes: Sequence[bytes], mask: bytearray | None) -> None:
+    def add_decision(self, state: AgentState, obs_bytes: Sequence[bytes], mask: bytearray | None) -> None:
         """Adds a decision request, with the agent's rewards."""
         if mask is not None:
             self._masks[len(self._rows)] = mask
         self._rows.append((state, state.global_id, state.reward, state.group_id, state.group_reward, obs_bytes))
 
-    def end(self, state: AgentState, obs_bytes: Sequence[bytes], truncated: bool) -> None:
+    def add_end(self, state: AgentState, obs_bytes: Sequence[bytes], truncated: bool) -> None:
         """Adds the end of an episode, with the agent's rewards."""
         self._ends[len(self._rows)] = truncated
         self._rows.append((state, state.global_id, state.reward, state.group_id, state.group_reward, obs_bytes))
 
     def take(self) -> AgentOutputs | None:
-        """Returns all outputs, or None if there are none. Agents that requested decisions stay in `asking`."""
+        """Returns all outputs, or None if there are none. Agents that requested decisions stay in `waiting`."""
         if not self._rows:
             return None
         states, numbers, rewards, groups, group_rewards, obs_bytes = zip(*self._rows, strict=True)
@@ -69,16 +69,16 @@ class AgentQueue:
         columns = zip(*obs_bytes, strict=True)
         obs = tuple([self._column(at, column, states, compressed[at]) for at, column in enumerate(columns)])
         outputs = AgentOutputs(self.key, self.spec, compressed, infos, obs, self._mask(len(states)))
-        self.asking = [state for row, state in enumerate(states) if row not in self._ends] if self._ends else list(states)
+        self.waiting = [state for row, state in enumerate(states) if row not in self._ends] if self._ends else list(states)
         self._clear()
         return outputs
 
-    def _column(self, at: int, views: tuple[bytes, ...], states: tuple[AgentState, ...], compressed: bool) -> NDArray[np.float32]:
+    def _column(self, at: int, obs_bytes: tuple[bytes, ...], states: tuple[AgentState, ...], compressed: bool) -> NDArray[np.float32]:
         """Returns one observation of all rows, (N, *shape). Raises EnvError for a wrong size, NotFinite for NaN or infinity."""
         spec = self.spec.obs[at]
-        joined = bytearray().join(views)
+        joined = bytearray().join(obs_bytes)
         if len(joined) != 4 * len(states) * prod(spec.shape):
-            sizes = [len(view) // 4 for view in views]
+            sizes = [len(each) // 4 for each in obs_bytes]
             row = next(row for row, size in enumerate(sizes) if size != prod(spec.shape))
             raise EnvError(f"{states[row]}: sensor '{spec.name}' read {sizes[row]} numbers; its shape is {spec.shape}")
         column = np.frombuffer(joined, np.float32).reshape(len(states), *spec.shape)
@@ -100,31 +100,31 @@ class AgentQueue:
     def drop(self) -> None:
         """Discards all outputs."""
         self._clear()
-        self.asking = []
+        self.waiting = []
 
     def answer(self, actions: AgentActions | None) -> None:
-        """Gives actions to the agents in `asking`, in that order; None: zeros. Raises EnvError for invalid actions."""
-        asking, self.asking = self.asking, []
+        """Gives actions to the agents in `waiting`, in that order; None: zeros. Raises EnvError for invalid actions."""
+        waiting, self.waiting = self.waiting, []
         if actions is None:
-            for state in asking:
+            for state in waiting:
                 state.actions = Actions(self.spec.action)
             return
-        self._check(asking, actions)
+        self._check(waiting, actions)
         if self.spec.action.continuous:
-            for state, numbers in zip(asking, actions.continuous.tolist(), strict=True):
+            for state, numbers in zip(waiting, actions.continuous.tolist(), strict=True):
                 state.actions.continuous = numbers
         if self.spec.action.branches:
-            for state, choices in zip(asking, actions.discrete.tolist(), strict=True):
+            for state, choices in zip(waiting, actions.discrete.tolist(), strict=True):
                 state.actions.discrete = choices
 
     def heuristic(self) -> AgentActions | None:
-        """Returns the actions that the `heuristic` methods choose for the agents in `asking`; None if none has one."""
-        if all(type(state.agent).heuristic is Agent.heuristic for state in self.asking):
+        """Returns the actions that the `heuristic` methods choose for the agents in `waiting`; None if none has one."""
+        if all(type(state.agent).heuristic is Agent.heuristic for state in self.waiting):
             return None
-        chosen = [self._by_rule(state) for state in self.asking]
+        chosen = [self._by_rule(state) for state in self.waiting]
         continuous = np.array([actions.continuous for actions in chosen], np.float32)
         actions = AgentActions(continuous, np.array([actions.discrete for actions in chosen], np.int64))
-        self._check(self.asking, actions, "from its heuristic ")
+        self._check(self.waiting, actions, "from its heuristic ")
         return actions
 
     def _by_rule(self, state: AgentState) -> Actions:
@@ -145,22 +145,22 @@ class AgentQueue:
             )
         return actions
 
-    def _check(self, asking: list[AgentState], actions: AgentActions, source: str = "") -> None:
+    def _check(self, waiting: list[AgentState], actions: AgentActions, source: str = "") -> None:
         action = self.spec.action
         came, wanted = (
             (actions.continuous.shape, actions.discrete.shape),
-            ((len(asking), action.continuous), (len(asking), len(action.branches))),
+            ((len(waiting), action.continuous), (len(waiting), len(action.branches))),
         )
         if came != wanted:
             raise EnvError(f"behavior '{self.key}' received actions of shapes {came} (continuous, discrete); expected {wanted}")
         if action.continuous and not (np.abs(actions.continuous) <= LIMIT).all():
             row, at = (int(i) for i in np.argwhere(~(np.abs(actions.continuous) <= LIMIT))[0])
             number = actions.continuous[row, at]
-            raise EnvError(f"{asking[row]} received {source}continuous action {at} = {number}; expected -1 to 1: clip it")
+            raise EnvError(f"{waiting[row]} received {source}continuous action {at} = {number}; expected -1 to 1: clip it")
         if action.branches and ((actions.discrete < 0) | (actions.discrete >= self._sizes)).any():
             row, at = (int(i) for i in np.argwhere((actions.discrete < 0) | (actions.discrete >= self._sizes))[0])
             most = action.branches[at] - 1
-            raise EnvError(f"{asking[row]} received {source}choice {actions.discrete[row, at]} of branch {at}; expected 0 to {most}")
+            raise EnvError(f"{waiting[row]} received {source}choice {actions.discrete[row, at]} of branch {at}; expected 0 to {most}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +208,7 @@ class ObservationQueue:
     def answer(self, actions: Mapping[str, AgentActions]) -> None:
         """Gives actions to the agents that requested decisions; zeros for a behavior key without actions."""
         for key, queue in self.queues.items():
-            if queue.asking:
+            if queue.waiting:
                 queue.answer(actions.get(key))
 
     def drop(self) -> None:

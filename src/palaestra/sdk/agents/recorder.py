@@ -51,7 +51,7 @@ class DemonstrationRecorder:
     def _record(self, state: AgentState, obs_bytes: Sequence[bytes], mask: np.ndarray | None, *, done: bool, truncated: bool) -> DemoRecord:
         shapes = [obs.shape for obs in state.queue.spec.obs]
         return DemoRecord(
-            obs=tuple(np.frombuffer(view, np.float32).reshape(shape) for view, shape in zip(obs_bytes, shapes, strict=True)),
+            obs=tuple(np.frombuffer(each, np.float32).reshape(shape) for each, shape in zip(obs_bytes, shapes, strict=True)),
             reward=state.reward,
             group_reward=state.group_reward,
             done=done,

@@ -73,7 +73,7 @@ class VectorSensor:
         values, self._values = self._values, []
         try:
             return self._packed(*values)
-        except (StructError, TypeError, ValueError, OverflowError, DeprecationWarning):  # nested ones, or a mistake
+        except (StructError, TypeError, ValueError, OverflowError, DeprecationWarning):  # nested values, or invalid ones
             return self._flattened(values)
 
     def _flattened(self, values: list[Any]) -> bytes:
@@ -89,7 +89,7 @@ class VectorSensor:
                 f"sensor '{self.name}' was given {len(flat)} numbers, {few}: {self.shape[0]} are declared; "
                 f"declare as many as are added, at every decision the same"
             )
-        with np.errstate(over="ignore"):  # an infinity is refused with its place, later
+        with np.errstate(over="ignore"):  # infinity is reported later, with its index
             return flat.astype(np.float32).tobytes()
 
 
@@ -210,8 +210,8 @@ class RaySensor:
         if self._hits is None or len(self._hits) != self.rays:
             given = "none" if self._hits is None else len(self._hits)
             raise EnvError(f"sensor '{self.name}' was given {given} of {self.rays} rays; write all of them in collect_observations")
-        view = np.zeros((self.rays, len(self.tags) + 2), np.float32)
-        for row, hit in zip(view, self._hits, strict=True):
+        rows = np.zeros((self.rays, len(self.tags) + 2), np.float32)
+        for row, hit in zip(rows, self._hits, strict=True):
             if hit is None:
                 row[-2:] = 1
                 continue
@@ -220,4 +220,4 @@ class RaySensor:
                 raise EnvError(f"sensor '{self.name}' was given the tag {tag!r}; it declares {', '.join(self.tags) or 'none'}")
             if tag is not None:
                 row[self.tags.index(tag)] = 1
-        return view.ravel()
+        return rows.ravel()

@@ -17,7 +17,7 @@ class AgentOutputs:
 
     key: str  # such as 'Ball?team=0'
     spec: BehaviorSpec
-    compressed: tuple[bool, ...]  # of each observation: goes over a wire as PNG
+    compressed: tuple[bool, ...]  # whether each observation is sent as PNG
     infos: AgentInfos  # ids, rewards, ends; its fields `mask` and `obs`, for encoded messages, are empty
     obs: tuple[NDArray[np.float32], ...]  # each (N, *shape)
     mask: NDArray[np.bool_] | None  # (N, choices) True: allowed; None: nothing is forbidden

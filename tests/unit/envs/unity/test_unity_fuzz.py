@@ -154,7 +154,7 @@ def vandalize(count: int, seed: int, connect: Callable[[UnityEnv], Client]) -> t
     return vandal.outcomes, [text for text in told.warnings if "play mode was stopped" not in text] + raised
 
 
-NAMED = ("behavior", "are no message", "without a header", "of a trainer", "side channel", "communication API", "does not introduce it")
+NAMED = ("behavior", "are not a message", "without a header", "of a trainer", "side channel", "communication API", "does not introduce it")
 
 
 def check_vandalism(outcomes: Counter[str], words: list[str]) -> None:

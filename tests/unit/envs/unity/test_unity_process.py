@@ -267,7 +267,7 @@ def test_a_missing_interpreter_is_named(tmp_path: Path):
 
 
 def test_a_missing_file_is_reported(tmp_path: Path):
-    with pytest.raises(EnvError, match="is not there"):
+    with pytest.raises(EnvError, match="does not exist"):
         start(tmp_path / "Game.x86_64")
 
 
