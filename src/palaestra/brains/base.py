@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 class Seen:
     """Agents that await an action, R rows."""
 
-    slots: NDArray[np.int64]  # (R,) the seat of each, under which a brain may remember things of it
+    slots: NDArray[np.int64]  # (R,) the slot of each, which identifies it across ticks
     obs: tuple[NDArray[np.float32], ...]  # each (R, *shape), in the order of the spec
-    mask: NDArray[np.bool_] | None  # (R, choices) True: allowed; None: nothing is forbidden
+    mask: NDArray[np.bool_] | None  # (R, choices) True: allowed; None: everything is allowed
     team: NDArray[np.int64]  # (R,)
 
 

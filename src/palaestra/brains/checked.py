@@ -45,7 +45,7 @@ class CheckedBrain:
                 begin(slots)
             except PalaestraError:
                 raise
-            except Exception as error:  # whatever a user's brain does
+            except Exception as error:  # a user's brain may raise anything
                 raise PolicyError(f"{self._where} broke off in begin: {exception_summary(error)}") from error
 
     def decide(self, seen: Seen) -> Choice:
@@ -54,7 +54,7 @@ class CheckedBrain:
             choice = self.brain.decide(seen)
         except PalaestraError:
             raise
-        except Exception as error:  # whatever a user's brain does
+        except Exception as error:  # a user's brain may raise anything
             raise PolicyError(f"{self._where} broke off: {exception_summary(error)}") from error
         if not isinstance(choice, Choice):
             raise PolicyError(f"{self._where} answered with an instance of {type(choice).__name__}; expected a Choice")
@@ -66,7 +66,7 @@ class CheckedBrain:
             numbers = np.asarray(given, np.float32)
         except (TypeError, ValueError) as error:
             raise PolicyError(f"{self._where}: its continuous actions are no numbers: {error}") from error
-        wrong = np.argwhere(~(np.abs(numbers) <= 1))  # neither is what is no number
+        wrong = np.argwhere(~(np.abs(numbers) <= 1))  # NaN is outside too
         if len(wrong):
             row, i = wrong[0].tolist()
             raise PolicyError(f"{self._where}: continuous action {i} of slot {seen.slots[row]} is {numbers[row, i]}; expected -1 to 1")

@@ -24,7 +24,7 @@ from palaestra.core.errors import PalaestraError, PolicyError, exception_summary
 from palaestra.core.specs import ActionSpec
 
 
-def own_brain(thing: Any, name: str, role: Role) -> Brain:
+def user_brain(thing: Any, name: str, role: Role) -> Brain:
     """Makes a brain of the user's function, class or instance. Raises PolicyError, which begins with `name`."""
     if isclass(thing):
         made = _called(thing, name, role)
@@ -103,7 +103,7 @@ def _takes(function: Callable[..., Any]) -> list[str]:
     """Returns the names of the required and of the optional positional arguments."""
     try:
         parameters = signature(function).parameters.values()
-    except ValueError:  # some written in C do not say
+    except ValueError:  # some written in C have no signature
         return ["obs", "mask"]
     positional = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
     return [each.name for each in parameters if each.kind in positional]
@@ -114,5 +114,5 @@ def _called(make: Callable[..., Any], name: str, role: Role) -> Any:
         return make(role) if _takes(make) else make()
     except PalaestraError:
         raise
-    except Exception as error:  # whatever a user's code does
+    except Exception as error:  # a user's code may raise anything
         raise PolicyError(f"{name} could not be made: {exception_summary(error)}") from error

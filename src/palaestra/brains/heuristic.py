@@ -45,7 +45,7 @@ def _advice(env: Env, behavior: str) -> str:
     instead = "use model:FILE.onnx, random or python:module:function"
     if known:
         return f"the environment has no heuristic for behavior '{behavior}', only for {', '.join(known)}; {instead}"
-    from palaestra.envs.unity.env import UnityEnv  # brings gRPC; here something has gone wrong already
+    from palaestra.envs.unity.env import UnityEnv  # imports gRPC; needed only for the error
 
     if isinstance(env, UnityEnv):
         return (

@@ -76,7 +76,7 @@ class Inputs:
         try:
             array = np.asarray(values)
         except ValueError:
-            return values  # refused as no array
+            return values  # not convertible to an array
         many = array.ndim == len(raw.shape) + 1 and array.shape[1:] == raw.shape
         if raw.sizes and not raw.shape and array.ndim == 2 and array.shape[1] == 1 != shape[0]:
             array, many = array[:, 0], True

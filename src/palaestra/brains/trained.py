@@ -24,7 +24,7 @@ def make(role: Role) -> Brain:
         raise PolicyError(f"behavior '{role.behavior}': a model needs a file or a run, such as model:results/first/{role.behavior}.onnx")
     if names is None:
         return ModelBrain(load_policy(file, seed=role.seed), role.behavior, role.spec, deterministic=role.deterministic)
-    from palaestra.brains.mapped import MappedModel  # brings YAML, which only these need
+    from palaestra.brains.mapped import MappedModel  # imports YAML, which only these need
 
     return MappedModel(Path(file), Path(names), role)
 

@@ -128,7 +128,7 @@ def _spread(values: list[float] | list[int]) -> dict[str, float | None]:
     numbers = np.array(values, np.float64)
     if not len(numbers):
         return {"mean": None, "min": None, "max": None}
-    with np.errstate(invalid="ignore"):  # infinities of both signs
+    with np.errstate(invalid="ignore"):  # infinities of both signs make NaN
         mean = numbers.mean()
     return {"mean": _finite(mean), "min": _finite(numbers.min()), "max": _finite(numbers.max())}
 

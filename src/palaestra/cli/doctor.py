@@ -61,7 +61,7 @@ def overrides(options: argparse.Namespace) -> dict[str, Any]:
         for section, keys in SECTIONS.items()
     }
     games = given_flags(options, without=WITHOUT)
-    tree["env_settings"] |= games.get("env_settings", {}) | {"num_envs": 1}  # whatever the file says: one tells enough
+    tree["env_settings"] |= games.get("env_settings", {}) | {"num_envs": 1}  # whatever the file says: one is enough
     return tree | {"engine_settings": games.get("engine_settings", {})}
 
 

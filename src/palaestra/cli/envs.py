@@ -50,7 +50,7 @@ def main(args: argparse.Namespace) -> None:
         from palaestra.runtime.play.run_models import open_game
 
         with closing(open_game(name, None, None, {}, flags)) as game:
-            game.reset(0)  # it tells of its behaviors as it plays
+            game.reset(0)  # its behaviors appear while it plays
             _show(console, name, game)
         return
     refuse_flags(name, flags)
@@ -63,7 +63,7 @@ def _list(console: Console) -> None:
     wide = console.width >= WIDE
     table = Table(box=None, pad_edge=False, header_style="bold")
     names = Registry("envs").names()
-    room = max(20, console.width - max(map(len, names), default=0) - 2)  # for what it is, where that is all beside the name
+    room = max(20, console.width - max(map(len, names), default=0) - 2)  # for the summary, if that is the only column beside the name
     table.add_column("name", style="cyan", no_wrap=True)
     table.add_column("what", no_wrap=True)
     for title in ("actions", "areas", "benchmark") if wide else ():
@@ -71,7 +71,7 @@ def _list(console: Console) -> None:
     for name in names:
         try:
             table.add_row(escape(escaped(name)), *_row(name, None if wide else room))
-        except PalaestraError as error:  # a plug-in of someone else's must not hide the others
+        except PalaestraError as error:  # a broken plug-in must not hide the others
             table.add_row(escape(escaped(name)), f"[red]{escape(_cut(str(error), room))}[/]")
     console.print(table)
     console.print("\n'palaestra envs NAME' shows one: what it sees, does and earns. Others:")

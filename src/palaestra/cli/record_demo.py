@@ -40,8 +40,8 @@ def record(options: argparse.Namespace) -> int:
     status = 0
     env = _open(options, models)
     try:
-        cast = BrainAssignment(parts, env, seed=options.seed, deterministic=not options.sampled, results=options.results_dir)
-        players = Players(env, cast.brain, lambda agents: sys.maxsize)
+        assignment = BrainAssignment(parts, env, seed=options.seed, deterministic=not options.sampled, results=options.results_dir)
+        players = Players(env, assignment.brain, lambda agents: sys.maxsize)
         recorder = DemoRecorder(env, options.demo_out or folder, options.episodes or EPISODES, pictures=options.demo_png)
         try:
             record_demo(env, recorder, players.act, players.note, options.seed)
@@ -50,7 +50,7 @@ def record(options: argparse.Namespace) -> int:
         finally:
             recorder.close()
         _tell(recorder, interrupted=bool(status))
-        _tell_idle(cast.idle(), env)
+        _tell_idle(assignment.idle(), env)
     finally:
         env.close()
     return status

@@ -29,7 +29,7 @@ def elo_change(rating: float, opponent: float, result: float, k: float) -> float
     """Returns the change of a rating after a game; the opponent's changes by as much in the other direction. Elo 1978: k (result - expected
     result).
     """
-    expected = 1.0 / (1.0 + math.pow(10.0, min((opponent - rating) / 400.0, 300.0)))  # beyond, a float has no room
+    expected = 1.0 / (1.0 + math.pow(10.0, min((opponent - rating) / 400.0, 300.0)))  # beyond, the power overflows
     return k * (result - expected)
 
 
@@ -70,6 +70,6 @@ def sums_to_zero(results: Sequence[float]) -> bool:
 
 @cache
 def _model(learning: bool) -> PlackettLuce:
-    from openskill.models import PlackettLuce  # which takes a moment to load, and most runs never need
+    from openskill.models import PlackettLuce  # slow to import, and most runs do not need it
 
     return PlackettLuce() if learning else PlackettLuce(tau=0.0)

@@ -119,7 +119,7 @@ class MultiRangeUniform:
         widths = [high - low for low, high in self.intervals]
         widths = widths if any(widths) else [1.0] * len(widths)
         values = torch.zeros_like(u)
-        for k, (low, high) in reversed([*enumerate(self.intervals)]):  # numbers, no tensors: bringing one to an accelerator waits
+        for k, (low, high) in reversed([*enumerate(self.intervals)]):  # plain numbers: copying a tensor to the device would wait
             within = u * sum(widths) < sum(widths[: k + 1]) if k + 1 < len(widths) else torch.ones_like(u, dtype=torch.bool)
             values = torch.where(within, low + v * (high - low), values)
         return values
@@ -186,7 +186,7 @@ def philox(counter: Sequence[Tensor], key: tuple[int, int]) -> tuple[Tensor, ...
     a, b, c, d = counter
     k0, k1 = key
     for _ in range(10):
-        left, right = a * _MULTIPLIERS[0], c * _MULTIPLIERS[1]  # modulo 2^64: the sign bit is a digit like any other
+        left, right = a * _MULTIPLIERS[0], c * _MULTIPLIERS[1]  # modulo 2^64: the sign bit is an ordinary bit
         a, b, c, d = ((right >> 32) & _WORD) ^ b ^ k0, right & _WORD, ((left >> 32) & _WORD) ^ d ^ k1, left & _WORD
         k0, k1 = (k0 + _WEYL[0]) & _WORD, (k1 + _WEYL[1]) & _WORD
     return a, b, c, d

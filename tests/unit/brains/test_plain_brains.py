@@ -10,7 +10,7 @@ from tiny_envs import Bandit
 
 import palaestra
 from palaestra.brains.base import Choice, Role, Seen
-from palaestra.brains.custom import own_brain
+from palaestra.brains.custom import user_brain
 from palaestra.brains.heuristic import RuleBrain
 from palaestra.brains.random import RandomBrain
 from palaestra.brains.trained import ModelBrain
@@ -81,7 +81,7 @@ def test_what_takes_no_argument_refuses_one():
     ],
 )
 def test_a_function_may_answer_in_the_plainest_form(action, answer, expected):
-    choice = own_brain(lambda obs, mask: answer, "python:mine:f", role(*action)).decide(seen(2))
+    choice = user_brain(lambda obs, mask: answer, "python:mine:f", role(*action)).decide(seen(2))
     assert (np.asarray(choice.continuous).tolist(), np.asarray(choice.discrete).tolist()) == expected
 
 
@@ -98,7 +98,7 @@ def test_a_function_may_answer_in_the_plainest_form(action, answer, expected):
     ],
 )
 def test_an_answer_that_cannot_be_read_says_what_is_wanted(action, answer, message):
-    brain = own_brain(lambda obs, mask: answer, "python:mine:f", role(*action))
+    brain = user_brain(lambda obs, mask: answer, "python:mine:f", role(*action))
     with pytest.raises(PolicyError, match=r"behavior 'Hero', brain python:mine:f.*" + message):
         brain.decide(seen(2))
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from palaestra.core.errors import EnvError
-from palaestra.runtime.environments.unity_games import own_channels
+from palaestra.runtime.environments.unity_games import user_channels
 from palaestra.wire.side_channels import SideChannels, pack
 
 GOOD = """
@@ -34,10 +34,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_class_of_the_current_folder_becomes_a_channel(folder: Path):
     (folder / "scores_channel_module.py").write_text(GOOD)
-    (channel,) = own_channels(["scores_channel_module:Scores"])
+    (channel,) = user_channels(["scores_channel_module:Scores"])
     SideChannels([channel], 2, pytest.fail).incoming(1, pack([(channel.channel_id, b"\2\0\0\0hi")]))
     assert vars(channel)["heard"] == [(1, "hi")]
-    assert own_channels([]) == []
+    assert user_channels([]) == []
 
 
 @pytest.mark.parametrize(
@@ -58,4 +58,4 @@ def test_a_name_that_gives_no_channel_is_an_error_that_says_why(folder: Path, na
         "class Broken:\n    def __init__(self):\n        {}['x']\n"
     )
     with pytest.raises(EnvError, match=says):
-        own_channels([name])
+        user_channels([name])

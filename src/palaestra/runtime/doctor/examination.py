@@ -23,7 +23,7 @@ from palaestra.envs.unity.options import Restarts
 from palaestra.runtime.collect.env_checks import check_shapes, check_step, guarded
 from palaestra.runtime.doctor.findings import Circumstances, Finding, of_behavior, of_settings
 from palaestra.runtime.doctor.meters import BehaviorMeter, BehaviorReport
-from palaestra.runtime.doctor.stages import CheckStage, GameWalk, Visitor, Walk
+from palaestra.runtime.doctor.stages import CheckStage, GameProgress, StageList, Visitor
 from palaestra.runtime.environments.make import EDITOR, is_game, make_env
 from palaestra.runtime.environments.unity_games import GameSettings, game_settings
 from palaestra.runtime.settings import RunSettings
@@ -38,10 +38,10 @@ class Timing:
 
     ticks: int
     parts: Mapping[str, float]  # seconds
-    received: int | None  # bytes a tick, of a game
+    received: int | None  # bytes per tick, for a game
     sent: int | None
     time_scale: float | None
-    cores: float | None  # that the game kept busy while it was waited for; None: not known
+    cores: float | None  # cores that the game used while it was waited for; None: unknown
 
     @property
     def seconds(self) -> float:
@@ -64,7 +64,7 @@ class Examination:
     env: str
     stages: tuple[CheckStage, ...]
     behaviors: Mapping[str, BehaviorReport]
-    timing: Timing | None  # None: it never came to a tick
+    timing: Timing | None  # None: there was no tick
     copies: SlotCounts | None
     findings: tuple[Finding, ...]
 
@@ -95,7 +95,7 @@ def examine(settings: RunSettings, limit: Limit, visitor: Visitor, *, listed: bo
     logs = Path(tempfile.mkdtemp(prefix="palaestra-doctor-"))
     found = None
     try:
-        found = _Patient(settings, visitor, logs).examine(limit, listed)
+        found = _ExaminedEnv(settings, visitor, logs).examine(limit, listed)
         return found
     finally:
         silent = not any(log.stat().st_size for log in logs.iterdir())
@@ -103,7 +103,7 @@ def examine(settings: RunSettings, limit: Limit, visitor: Visitor, *, listed: bo
             shutil.rmtree(logs, ignore_errors=True)
 
 
-class _Patient:
+class _ExaminedEnv:
     """Environment under examination."""
 
     def __init__(self, settings: RunSettings, visitor: Visitor, logs: Path) -> None:
@@ -113,8 +113,8 @@ class _Patient:
         games = game_settings(settings, logs)
         executable = None if self.name == EDITOR else self.name
         options = replace(games.options, copies=1, restarts=NEVER, executable=executable)
-        self.walk = GameWalk(options, visitor) if self.is_unity else None
-        self.stages = self.walk.walk if self.walk else Walk((OPENED, FIRST), visitor)
+        self.walk = GameProgress(options, visitor) if self.is_unity else None
+        self.stages = self.walk.walk if self.walk else StageList((OPENED, FIRST), visitor)
         self.games = GameSettings(options, games.channels, self.walk.tell if self.walk else None)
         self.meters: dict[str, BehaviorMeter] = {}
         self.findings: list[Finding] = []

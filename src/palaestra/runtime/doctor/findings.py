@@ -29,10 +29,10 @@ class Circumstances:
     """Circumstances that the advice depends on."""
 
     settings: RunSettings
-    listed: bool  # the settings come from a file of the user's
+    listed: bool  # the settings come from the user's file
     is_unity: bool
     ticks: int
-    complete: bool  # it did not break off
+    complete: bool  # it was not interrupted
 
 
 def of_behavior(report: BehaviorReport, around: Circumstances) -> Iterator[Finding]:

@@ -24,7 +24,7 @@ class ObservationReport:
     shape: tuple[int, ...]
     kind: str  # vector, variable length, image
     goal: bool
-    rows: int  # decisions that showed it
+    rows: int  # decisions with this observation
     low: float
     high: float
     mean: float
@@ -33,7 +33,7 @@ class ObservationReport:
     constant: tuple[int, ...]  # elements, flattened, that never changed
     far: int  # elements that were beyond FAR
     one_color: bool  # an image whose channels each had one value, everywhere and always
-    entities: tuple[int, int] | None  # least and most rows that stood for something, of a variable length
+    entities: tuple[int, int] | None  # smallest and largest number of rows in use, if variable
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class BehaviorReport:
     name: str
     spec: str  # in words
     decisions: int
-    agents: tuple[int, int]  # least and most that acted on one tick
+    agents: tuple[int, int]  # smallest and largest number that acted on one tick
     teams: tuple[int, ...]
     groups: int
     terminated: int
@@ -64,7 +64,7 @@ class BehaviorReport:
     length_std: float | None
     return_std: float | None
     masked: float | None  # fraction of choices that were forbidden; None: no mask forbade any
-    branches: bool  # whether there is something to mask
+    branches: bool  # whether the action can be masked
     reward: RewardReport | None
     group_reward: RewardReport | None  # None: always zero
     observations: tuple[ObservationReport, ...]
@@ -169,10 +169,10 @@ class BehaviorMeter:
         if step.lost is not None:
             self._lost += int((step.lost & self._waiting).sum())
             self._waiting &= ~step.lost
-        settled = self._waiting & (step.acting | step.terminated | step.truncated)
-        self._reward.add(step.reward[settled])
-        self._group_reward.add(step.group_reward[settled])
-        self._waiting &= ~settled
+        completed = self._waiting & (step.acting | step.terminated | step.truncated)
+        self._reward.add(step.reward[completed])
+        self._group_reward.add(step.group_reward[completed])
+        self._waiting &= ~completed
         self._see(step)
 
     def _see(self, step: TimeStep) -> None:

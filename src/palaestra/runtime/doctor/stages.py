@@ -40,7 +40,7 @@ class CheckStage:
     name: str
     ok: bool
     seconds: float
-    details: tuple[str, ...]  # lines; of one that failed why, and what to do
+    details: tuple[str, ...]  # lines; for a failed one why, and what to do
 
 
 class Visitor(Protocol):
@@ -59,7 +59,7 @@ class Visitor(Protocol):
         ...
 
 
-class Walk:
+class StageList:
     """Stages in order; the first that is not passed is waited for."""
 
     def __init__(self, names: tuple[str, ...], visitor: Visitor) -> None:
@@ -92,12 +92,12 @@ class Walk:
             self._visitor.begins(self.awaited)
 
 
-class GameWalk:
+class GameProgress:
     """Follows one game from its build or the Editor to its first decision."""
 
     def __init__(self, options: UnityOptions, visitor: Visitor) -> None:
         self.options, self._visitor = options, visitor
-        self.walk = Walk(OF_EDITOR if options.executable is None else OF_BUILDS, visitor)
+        self.walk = StageList(OF_EDITOR if options.executable is None else OF_BUILDS, visitor)
         self.warnings: list[str] = []
         """Oddities in the game's messages."""
         self._env: UnityEnv | None = None
@@ -112,7 +112,7 @@ class GameWalk:
     def failed(self, error: PalaestraError) -> None:
         """Marks the awaited stage as failed."""
         if self.walk.awaited == CONNECTED and not isinstance(error, GameGone):
-            self.walk.passed()  # it spoke, but not as it should
+            self.walk.passed()  # it connected, but sent something invalid
         self.walk.failed(error)
 
     def tell(self, level: str, text: str) -> None:

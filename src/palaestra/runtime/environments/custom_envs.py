@@ -19,7 +19,7 @@ NO_OPTIONS: Mapping[str, Any] = {}
 KINDS = "an Env (palaestra.envs.base), a gymnasium.Env or a gymnasium.vector.VectorEnv"
 
 
-def own_env(place: str, areas: int | None, device: str, options: Mapping[str, Any]) -> Env:
+def user_env(place: str, areas: int | None, device: str, options: Mapping[str, Any]) -> Env:
     """Makes the environment that `python:module:factory` names. Raises EnvError."""
     name = f"python:{place}"
     module_name, _, attribute = place.partition(":")
@@ -33,10 +33,10 @@ def own_env(place: str, areas: int | None, device: str, options: Mapping[str, An
         raise EnvError(
             f"{name}: '{attribute}' is an instance of {type(factory).__name__}; expected a function or class that makes an environment"
         )
-    return made_by(factory, name, areas, device, options)
+    return make_with(factory, name, areas, device, options)
 
 
-def given_env(given: object, areas: int | None, device: str) -> tuple[Env, bool]:
+def as_env(given: object, areas: int | None, device: str) -> tuple[Env, bool]:
     """Turns the environment that a program gives into an `Env`. Returns it, and whether it was made here and must be closed by the caller.
 
     A single Gymnasium environment is one area; a function or class that makes one is called once for each area. Raises EnvError.
@@ -52,13 +52,13 @@ def given_env(given: object, areas: int | None, device: str) -> tuple[Env, bool]
             )
         return known, False
     if callable(given):
-        return made_by(given, name, areas, device), True
+        return make_with(given, name, areas, device), True
     if isinstance(given, list | tuple) and given and all(_from_gymnasium(one) is not None for one in given):
         return _around(given), False
     raise EnvError(f"{name} cannot be trained in: expected {KINDS}, or a function or class that makes one; it lacks {_listed(given)}")
 
 
-def made_by(factory: Callable[..., Any], name: str, areas: int | None, device: str, options: Mapping[str, Any] = NO_OPTIONS) -> Env:
+def make_with(factory: Callable[..., Any], name: str, areas: int | None, device: str, options: Mapping[str, Any] = NO_OPTIONS) -> Env:
     """Calls a function or class and returns its environment, with `areas` areas or its own number of them. Raises EnvError."""
     made = call(factory, name, areas, device, options)
     gymnasium = sys.modules.get("gymnasium")
@@ -124,7 +124,7 @@ def call(factory: Callable[..., Any], name: str, areas: int | None, device: str,
         return factory(**arguments, **options)
     except PalaestraError:
         raise
-    except Exception as error:  # whatever a user's factory does
+    except Exception as error:  # a user's factory may raise anything
         raise EnvError(f"{name} could not be made: {exception_summary(error)}") from error
 
 

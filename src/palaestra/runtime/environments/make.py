@@ -20,7 +20,7 @@ from palaestra.core.errors import EnvError
 from palaestra.core.plugins import Registry, add_current_folder_to_path, nearest
 from palaestra.envs.base import Env
 from palaestra.envs.unity import executable
-from palaestra.runtime.environments.custom_envs import call, own_env
+from palaestra.runtime.environments.custom_envs import call, user_env
 
 if TYPE_CHECKING:
     from palaestra.runtime.environments.unity_games import GameSettings
@@ -46,7 +46,7 @@ def make_env(
     if not name:
         raise EnvError("no environment given: name one with --env, such as --env=3DBall ('palaestra envs' lists them)")
     if is_game(name):
-        from palaestra.runtime.environments.unity_games import open_games  # brings gRPC: 0.1 s
+        from palaestra.runtime.environments.unity_games import open_games  # imports gRPC: 0.1 s
 
         return open_games(None if name == EDITOR else name, areas, options, games)
     if games is not None and games.copies > 1:
@@ -58,7 +58,7 @@ def make_env(
 
         return GymnasiumEnv(rest, areas, **options)
     if colon and kind == "python":
-        return own_env(rest, areas, device, options)
+        return user_env(rest, areas, device, options)
     if colon and kind == "builtin":
         return _builtin(rest, areas, device, options)
     return _builtin(name, areas, device, options)

@@ -21,8 +21,8 @@ class GameSettings:
     """Settings of Unity games."""
 
     options: UnityOptions = field(default_factory=UnityOptions)
-    channels: Sequence[str] = ()  # side channels of the user's own, each as module:Class
-    tell: Tell | None = None  # takes lines for people
+    channels: Sequence[str] = ()  # the user's side channels, each as module:Class
+    tell: Tell | None = None  # prints a line
 
     @property
     def copies(self) -> int:
@@ -58,7 +58,7 @@ def open_games(executable: str | None, areas: int | None, options: Mapping[str, 
     """
     games = games or GameSettings()
     given = dict(options)
-    channels = [*own_channels(games.channels), *given.pop("side_channels", ())]
+    channels = [*user_channels(games.channels), *given.pop("side_channels", ())]
     if wrong := [channel for channel in channels if not isinstance(channel, SideChannel)]:
         raise EnvError(f"side_channels holds a {type(wrong[0]).__name__}; expected instances of subclasses of SideChannel")
     of_engine, of_games = ({each.name for each in fields(kind)} for kind in (Engine, UnityOptions))
@@ -71,7 +71,7 @@ def open_games(executable: str | None, areas: int | None, options: Mapping[str, 
     return UnityEnv(chosen, channels, games.tell)
 
 
-def own_channels(names: Iterable[str]) -> list[SideChannel]:
+def user_channels(names: Iterable[str]) -> list[SideChannel]:
     """Makes an instance of each class, imported as `python:` environments are. Raises EnvError, which says what to do."""
     return [_own_channel(name) for name in names]
 
@@ -91,7 +91,7 @@ def _own_channel(name: str) -> SideChannel:
         channel = make()
     except PalaestraError:
         raise
-    except Exception as error:  # whatever a user's constructor does
+    except Exception as error:  # a user's constructor may raise anything
         raise EnvError(f"{title} could not be made, without arguments: {exception_summary(error)}") from error
     if not isinstance(channel, SideChannel):
         raise EnvError(

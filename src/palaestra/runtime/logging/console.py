@@ -23,7 +23,7 @@ REFRESH = 0.25
 """Seconds between two updates of the progress line."""
 SILENCE = 60.0
 """Seconds without output after which a line about progress is printed where there is no terminal."""
-_WINDOW = 60.0  # seconds that the rate is measured over
+_WINDOW = 60.0  # seconds over which the rate is measured
 _BARS = (8, 30)  # least and most columns of the bar
 _STYLES = {"WARNING": "yellow", "ERROR": "bold red"}
 
@@ -34,7 +34,7 @@ class ProgressRow:
 
     behavior: str
     step: int  # agent-steps so far
-    max_steps: int | None  # None: no end, as in inference
+    max_steps: int | None  # None: unlimited, as in inference
     reward: float | None  # mean return of the last episodes
 
 
@@ -121,7 +121,7 @@ class Console:
         ]
         lines += [Text(escaped(remark), "dim", no_wrap=True, overflow="ellipsis") for remark in remarks]
         if self._live is None:
-            self._live = Live(console=terminal, auto_refresh=False, transient=True)  # without its thread: no core is ours to waste
+            self._live = Live(console=terminal, auto_refresh=False, transient=True)  # without a thread, which would compete with training
             self._live.start()
         self._live.update(Group(*lines), refresh=True)
 

@@ -76,9 +76,9 @@ def overview(history: History) -> Figure:
     """Draws the most important metrics of one run in a small grid."""
     panels = [tag for tag in OVERVIEW if any(tag in tagged for tagged in history.values())] or tags([history])[:6]
     if GROUP_REWARD in panels:
-        panels.remove(REWARD)  # of agents that are rewarded as a group it is 0 all along, or little
+        panels.remove(REWARD)  # for agents that are rewarded as a group it is 0 or small
     if RATINGS & set(panels) and LEARNING_RATE in panels:
-        panels.remove(LEARNING_RATE)  # in self-play, whose rewards say little of progress, a rating says more
+        panels.remove(LEARNING_RATE)  # in self-play, rewards say little about progress
     columns = min(3, len(panels))
     rows = math.ceil(len(panels) / columns)
     width, height = 3.9 * columns + 0.3, 2.6 * rows + 0.5
@@ -104,7 +104,7 @@ def save(figure: Figure, file: Path, *, crop: bool = True) -> None:
         raise RunError(f"cannot write a picture named '{file}': the name must end in one of .{', .'.join(sorted(kinds))}")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        with warnings.catch_warnings():  # a name in letters that the font lacks shows boxes; that is all there is to it
+        with warnings.catch_warnings():  # a name in letters that the font lacks shows boxes, which is harmless
             warnings.filterwarnings("ignore", r"Glyph \d+", UserWarning)
             figure.savefig(file, **({"bbox_inches": "tight", "pad_inches": 0.25} if crop else {}))
     except OSError as error:
@@ -152,7 +152,7 @@ def _figure(width: float, height: float) -> Figure:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), dpi=160, facecolor="white")
-    FigureCanvasAgg(figure)  # no display, no state of pyplot's
+    FigureCanvasAgg(figure)  # needs no display and no state of pyplot
     return figure
 
 

@@ -41,7 +41,7 @@ MANY_AT_BOUNDS = 0.5
 class _Seen:
     """Memory of a behavior's summaries, in plain types, so that `state_dict` is JSON."""
 
-    judged: bool = True  # False: it had learned before the first summary, so that rewards need not rise
+    judged: bool = True  # False: it was trained before, so rewards need not rise
     first: dict[str, list[float]] = field(default_factory=dict)  # by tag: mean, standard deviation and count of its first episodes
     lowest: dict[str, list[float]] = field(default_factory=dict)  # the same of the summary with the lowest mean
     recent: dict[str, list[list[float]]] = field(default_factory=dict)  # the same of the newest summaries with episodes

@@ -81,7 +81,7 @@ class TensorBoardTracker:
             RecordWriter(file).write(_proto("event").Event(**event).SerializeToString())
             file.flush()
         except OSError as error:
-            if behavior in self._files:  # nothing can be read behind half an event: the next one goes to a new file
+            if behavior in self._files:  # events after half an event cannot be read: the next one goes to a new file
                 _close(self._files.pop(behavior))
             raise RunError(f"cannot write TensorBoard data to {folder}: {explain(error)}") from error
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from palaestra.brains.base import Brain, Role
 from palaestra.brains.checked import CheckedBrain
-from palaestra.brains.custom import own_brain
+from palaestra.brains.custom import user_brain
 from palaestra.brains.trained import split_names
 from palaestra.core.errors import ConfigError, EnvError, PolicyError, RunError
 from palaestra.core.plugins import Registry, import_user_module, nearest
@@ -178,7 +178,7 @@ class BrainAssignment:
         if not hasattr(module, attribute):
             place = getattr(module, "__file__", None) or module_name
             raise PolicyError(f"{part.brain}: module '{module_name}' ({place}) has no '{attribute}'{nearest(attribute, vars(module))}")
-        return own_brain(getattr(module, attribute), part.brain, role)
+        return user_brain(getattr(module, attribute), part.brain, role)
 
     def _missing(self, behavior: str, team: int) -> str:
         """Who has no brain, what may have been meant, and what can be chosen."""

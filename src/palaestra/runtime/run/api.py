@@ -18,7 +18,7 @@ from palaestra.envs.base import Env, Measures
 from palaestra.envs.transfer import Transfer
 from palaestra.runtime.collect.env_checks import guarded
 from palaestra.runtime.curriculum.parameters import misfits
-from palaestra.runtime.environments.custom_envs import given_env
+from palaestra.runtime.environments.custom_envs import as_env
 from palaestra.runtime.environments.make import EDITOR, is_game, make_env
 from palaestra.runtime.environments.unity_games import game_settings
 from palaestra.runtime.logging.console import Console
@@ -234,7 +234,7 @@ def seeded(settings: RunSettings, checkpoint: Checkpoint | None) -> RunSettings:
 def take_env(given: object, settings: RunSettings, stack: ExitStack) -> Env:
     """The environment that a program gives to `train`; one that is made here is closed with the run. Raises EnvError or ConfigError."""
     device = device_of(settings)
-    env, is_ours = given_env(given, settings.env_settings.num_areas, device)
+    env, is_ours = as_env(given, settings.env_settings.num_areas, device)
     if is_ours:
         stack.enter_context(closing(env))
     if env is given:

@@ -63,7 +63,7 @@ def never_met(settings: RunSettings) -> Iterator[tuple[Key, str]]:
         name = _name(criterion, settings.behaviors)
         block = settings.behaviors.get(name) or settings.default_settings
         if block is None and criterion.behavior is None:
-            continue  # which of them learn shows when they are there
+            continue  # which of them learn is known later
         if block is None:
             there = ", ".join(map(repr, settings.behaviors))
             yield (*at, "behavior"), f"the settings have no behavior '{name}'{nearest(name, settings.behaviors)} (there are: {there})"
@@ -83,7 +83,7 @@ def never_measured(settings: RunSettings, behaviors: Collection[str]) -> Iterato
     for at, criterion in criteria(settings):
         name = _name(criterion, behaviors)
         if criterion.behavior is None and len(behaviors) != 1:
-            continue  # `ambiguous` tells
+            continue  # `ambiguous` reports it
         if name not in behaviors:
             there = ", ".join(f"'{each}'" for each in behaviors)
             yield (*at, "behavior"), f"the environment has no behavior '{name}' that learns{nearest(name, behaviors)} (there are: {there})"
@@ -112,7 +112,7 @@ def _name(criterion: CompletionCriteriaSettings, behaviors: Collection[str]) -> 
 
 def metrics_of(block: BehaviorSettings, settings: RunSettings) -> set[str] | None:
     """Returns the tags that a behavior may write; None: unknown, because its trainer or a reward signal is the user's own."""
-    from palaestra.rewards.signals import title  # brings torch, which commands that only read settings need not wait for
+    from palaestra.rewards.signals import title  # imports torch, which commands that only read settings do not need
 
     if block.trainer_type not in _OF_TRAINERS or not block.reward_signals.keys() <= REWARDS.keys():
         return None

@@ -37,8 +37,8 @@ class Loaded:
 
     settings: RunSettings
     warnings: tuple[str, ...]  # one line each, for the log
-    text: str  # the file as it was; empty where there was none
-    draft: Draft | None = field(default=None, repr=False)  # which knows where each value was given
+    text: str  # the file's text; empty without a file
+    draft: Draft | None = field(default=None, repr=False)  # knows where each value was given
 
     def refusal(self, problems: Iterable[tuple[Key, str]], heading: str) -> ConfigError:
         """Returns the error for settings that turned out wrong later, from path and sentence of each problem."""
@@ -115,9 +115,9 @@ def _draft(config: Path | Mapping[str, Any] | None) -> tuple[yaml_file.Document,
         file, repeats = Path(config), []
         document = yaml_file.read(file, repeats)
         if isinstance(document.tree, dict):
-            refuse_old(document.tree, file)  # first: a key given twice was allowed then
+            refuse_old(document.tree, file)  # first: duplicate keys were allowed then
         if repeats:
-            document = yaml_file.read(file)  # refuses it
+            document = yaml_file.read(file)  # raises for the duplicate key
     tree = document.tree
     if tree is None:
         raise ConfigError("is empty; expected settings with a map `behaviors`", file)

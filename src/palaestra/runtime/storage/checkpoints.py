@@ -52,7 +52,7 @@ class Checkpoint:
     step: int
     state: dict[str, State]
     path: Path
-    warnings: tuple[str, ...]  # why newer ones were passed over
+    warnings: tuple[str, ...]  # why newer ones were skipped
 
 
 class Checkpoints:
@@ -78,7 +78,7 @@ class Checkpoints:
         target = self.folder / str(step)
         beside = self._hidden(step, "tmp")
         try:
-            self.folder.mkdir(exist_ok=True)  # in the run's folder, which must not come back where it was deleted
+            self.folder.mkdir(exist_ok=True)  # within the run's folder, which must not be made again if it was deleted
             self.sweep(alone=False)
             beside.mkdir()
             used = _write(beside, step, state, self._shared)
@@ -106,7 +106,7 @@ class Checkpoints:
                 return self._load(found, step, check)
             except CheckpointError:
                 if self._committed() == found:
-                    raise  # else a run that goes on has put others in their place meanwhile
+                    raise  # else a running training has replaced them meanwhile
         return self._load(self._committed(), step, check)
 
     def _load(self, found: Mapping[int, Path], step: int | None, check: Callable[[Mapping[str, State]], None]) -> Checkpoint:

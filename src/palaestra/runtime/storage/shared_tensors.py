@@ -26,7 +26,7 @@ class Shared:
     """Table of tensors that are never written to again."""
 
     def __init__(self, tensors: Mapping[str, Tensor]) -> None:
-        self.tensors = {name: tensors[name] for name in sorted(tensors)}  # whoever saves them again gets the same file
+        self.tensors = {name: tensors[name] for name in sorted(tensors)}  # saving them again uses the same file
         self.digest = ""
         """SHA-256 of its file, once it is written."""
 

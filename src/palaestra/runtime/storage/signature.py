@@ -66,7 +66,7 @@ def signing_key() -> bytes | None:
 def _key_folders() -> Iterator[Path]:
     """Yields the folder of the user's configuration, then a folder of the user's own among temporary files."""
     configuration = platformdirs.user_config_path("palaestra", appauthor=False)
-    if configuration.is_absolute():  # else there is no home
+    if configuration.is_absolute():  # else there is no home folder
         yield configuration
     user = str(os.getuid()) if sys.platform != "win32" else "user"
     yield Path(tempfile.gettempdir()) / f"palaestra-{user}"
@@ -101,7 +101,7 @@ def _make_key(file: Path) -> None:
 
 
 def _must_be_private(path: Path, forbidden: int) -> None:
-    if sys.platform == "win32":  # both folders are the user's own there
+    if sys.platform == "win32":  # both folders belong to the user there
         return
     found = path.stat()
     if found.st_uid != os.getuid() or found.st_mode & forbidden:
@@ -118,12 +118,12 @@ def _signed(settings: RunSettings) -> dict[str, Any]:
     place = settings.env_settings
     env = {key: getattr(place, key) for key in ("env_path", "env_args", "env_options", "side_channels")}
     signed = {"env_settings": env, "behaviors": {dotted(at): _named(block) for at, block in blocks_of(settings)}}
-    if trackers := own_trackers(settings):  # only then: signatures of folders without any stay valid
+    if trackers := user_trackers(settings):  # only then: signatures of folders without any stay valid
         signed["trackers"] = trackers
     return signed
 
 
-def own_trackers(settings: RunSettings) -> dict[str, Any]:
+def user_trackers(settings: RunSettings) -> dict[str, Any]:
     """Returns the options of each tracker that is the user's code and not an installed plug-in."""
     return {name: options for name, options in settings.trackers.items() if ":" in name}
 

@@ -12,7 +12,7 @@ from palaestra.runtime.environments.make import EDITOR, is_game
 from palaestra.runtime.settings import RunSettings, load
 from palaestra.runtime.settings.draft import dotted
 from palaestra.runtime.settings.yaml_file import Key
-from palaestra.runtime.storage.signature import blocks_of, is_own, own_trackers, sign, signal_modules
+from palaestra.runtime.storage.signature import blocks_of, is_own, sign, signal_modules, user_trackers
 
 CONFIGURATION = "configuration.yaml"
 """Name of the settings file in a run's folder."""
@@ -99,12 +99,12 @@ def network_code(settings: RunSettings) -> list[Code]:
 def agent_code(settings: RunSettings) -> list[Code]:
     """Returns what agents that learn run: their networks, teachers and fixed opponents, and the run's trackers."""
     found = network_code(settings)
-    found += [(("trackers",), name) for name in own_trackers(settings)]
+    found += [(("trackers",), name) for name in user_trackers(settings)]
     for at, block in blocks_of(settings):
         teacher = getattr(block.hyperparameters, "teacher", None)
-        found += [((*at, "hyperparameters", "teacher"), teacher)] if isinstance(teacher, str) and is_own_brain(teacher) else []
+        found += [((*at, "hyperparameters", "teacher"), teacher)] if isinstance(teacher, str) and is_user_brain(teacher) else []
         opponents = block.self_play.opponents if block.self_play else ()
-        found += [((*at, "self_play", "opponents"), opponent) for opponent in opponents if is_own_brain(opponent)]
+        found += [((*at, "self_play", "opponents"), opponent) for opponent in opponents if is_user_brain(opponent)]
     return found
 
 
@@ -121,7 +121,7 @@ def runs_code(env: str) -> bool:
     return (bool(colon) and kind == "python") or (env != EDITOR and is_game(env))
 
 
-def is_own_brain(text: str) -> bool:
+def is_user_brain(text: str) -> bool:
     """Whether a teacher or opponent of that name is user code rather than a model or an installed plug-in."""
     kind, colon, _ = text.partition(":")
     return bool(colon) and kind not in registry("brains")

@@ -38,7 +38,7 @@ def convert_block(old: OldFile, at: Key, new: NewTree, report: UpgradeReport) ->
         if isinstance(signal, dict) and signal.get("encoding_size") is not None:
             size = signal.pop("encoding_size")
             report.became("encoding_size", "reward_signals.*.network_settings.hidden_units")
-            if signal.get("network_settings") is None:  # which said it all where it was given
+            if signal.get("network_settings") is None:  # newer, and takes precedence
                 signal["network_settings"] = {"hidden_units": size}
                 new.remarks[(*at, "reward_signals", name, "network_settings", "hidden_units")] = "was encoding_size"
 

@@ -60,8 +60,8 @@ WIDTH = 110
 class UpgradeReport:
     """Report of an upgrade: conversions and warnings, each listed once, however many behaviors it concerns."""
 
-    heading: str = ""  # what the file is
-    moves: dict[str, list[str]] = field(default_factory=dict)  # new place: what went there
+    heading: str = ""  # kind of the file
+    moves: dict[str, list[str]] = field(default_factory=dict)  # by new place: the old keys
     notes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 

@@ -19,7 +19,7 @@ from tiny_envs import Bandit
 import palaestra
 from palaestra.core.errors import EnvError
 from palaestra.core.timestep import Action
-from palaestra.runtime.environments.custom_envs import given_env
+from palaestra.runtime.environments.custom_envs import as_env
 from palaestra.runtime.environments.make import make_env
 
 
@@ -72,7 +72,7 @@ def train(env: Any, results: Path, steps: int = 64, **more: Any) -> palaestra.Re
     ids=["class", "function", "environment", "list", "vector", "vector function", "Env function", "Env"],
 )
 def test_environments_vector_environments_and_what_makes_them_can_be_given(given: Any, name: str):
-    env, _ = given_env(given, None, "cpu")
+    env, _ = as_env(given, None, "cpu")
     steps = env.reset(0)
     assert list(env.behaviors) == list(steps) == [name]
     action = Action(torch.zeros(env.num_areas, 0), torch.ones(env.num_areas, 1, dtype=torch.int64))
@@ -81,7 +81,7 @@ def test_environments_vector_environments_and_what_makes_them_can_be_given(given
 
 def test_what_gymnasium_makes_can_be_given():
     for given in (gymnasium.make("CartPole-v1"), gymnasium.make_vec("CartPole-v1", 2), partial(gymnasium.make, "CartPole-v1")):
-        env, _ = given_env(given, None, "cpu")
+        env, _ = as_env(given, None, "cpu")
         steps = env.reset(0)
         assert list(env.step({})) == list(steps) == ["CartPole-v1"]
 
@@ -109,26 +109,26 @@ def test_an_environment_that_a_program_made_is_left_open_and_one_that_speaks_of_
 
 
 def test_one_environment_is_one_area_and_more_need_a_function():
-    assert given_env(Aim(), None, "cpu")[0].num_areas == 1
+    assert as_env(Aim(), None, "cpu")[0].num_areas == 1
     with pytest.raises(EnvError, match=r"env \(Aim\): 4 areas were asked for .* has 1; give a function"):
-        given_env(Aim(), 4, "cpu")
+        as_env(Aim(), 4, "cpu")
 
 
 def test_a_function_that_gives_one_environment_again_and_again_is_refused():
     env = Aim()
     with pytest.raises(EnvError, match="gave the same environment twice"):
-        given_env(lambda: env, None, "cpu")
+        as_env(lambda: env, None, "cpu")
 
 
 @pytest.mark.parametrize("given", [3, {}, [], object(), "made"])
 def test_what_is_no_environment_is_refused_with_what_is_expected(given: object):
     with pytest.raises(EnvError, match=r"expected an Env .*gymnasium\.Env.* or a function or class that makes one"):
-        given_env(given, None, "cpu")
+        as_env(given, None, "cpu")
 
 
 def test_what_a_function_gives_is_held_against_the_same_list():
     with pytest.raises(EnvError, match=r"gave an instance of int, which lacks .*; expected an Env .*gymnasium\.Env"):
-        given_env(lambda: 3, None, "cpu")
+        as_env(lambda: 3, None, "cpu")
 
 
 def test_an_environment_that_breaks_off_is_named(tmp_path: Path):

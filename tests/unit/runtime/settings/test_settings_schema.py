@@ -9,7 +9,7 @@ from palaestra.runtime.settings import json_schema
 
 KEYS = {
     "RunSettings": (
-        "default_settings behaviors env_settings engine_settings environment_parameters checkpoint_settings torch_settings debug"
+        "default_settings behaviors env_settings engine_settings environment_parameters checkpoint_settings torch_settings debug trackers"
     ),
     "BehaviorSettings": (
         "trainer_type hyperparameters checkpoint_interval even_checkpoints keep_checkpoints network_settings "
