@@ -129,16 +129,22 @@ def circles() -> list[list[str]]:
 
 
 def loners() -> dict[str, str]:
-    """Modules of under 60 lines that only one module imports, and that one. Contracts, entry points and packages may be as small."""
+    """Modules of under 60 lines that only one module imports, and that one. Contracts, entry points and packages may be as small.
+
+    So may modules whose only importer is a package, whose `__init__` shows their names and holds no code itself.
+    """
     importers = defaultdict(set)
     for name, found in graph().items():
         for each in found:
             importers[each].add(name)
+    packages = {dotted(path) for path in PACKAGE.rglob("__init__.py")}
     small = {dotted(path) for path in files() if lines_of(path) < 60 and path.name not in ("__init__.py", "__main__.py")}
     return {
         name: next(iter(importers[name]))
         for name in sorted(small)
-        if len(importers[name]) == 1 and name.rpartition(".")[2] != "base" and not name.startswith(("palaestra.unity.", "palaestra.cli."))
+        if len(importers[name] - packages) == 1 == len(importers[name])
+        and name.rpartition(".")[2] != "base"
+        and not name.startswith(("palaestra.unity.", "palaestra.cli."))
     }
 
 
