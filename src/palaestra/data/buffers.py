@@ -1,4 +1,4 @@
-"""Fill a rollout, tick by tick: `open` writes a decision, `settle` what came of it."""
+"""Buffers that collect a behavior's decisions tick by tick until a trainer takes them as a rollout."""
 
 from __future__ import annotations
 
@@ -17,51 +17,51 @@ PLAIN = RolloutNeeds()
 
 
 class RolloutBuffer(Protocol):
-    """Decisions of one behavior. `decisions` counts the settled ones since the last `take` that were not lost since."""
+    """Decisions of one behavior. `decisions` counts those completed since the last `take` and not lost since."""
 
     decisions: int
 
     def open(self, step: TimeStep, decision: Decision) -> None:
-        """Notes what the acting slots saw and did."""
+        """Stores what the acting slots observed and did."""
         ...
 
     def settle(self, step: TimeStep) -> int:
-        """Notes what came of it: rewards and ends. A slot's decision is settled when it acts again or its episode ends.
+        """Stores rewards and ends. A slot's decision is complete when it acts again or its episode ends.
 
-        Gives how many were settled. An episode that is lost is forgotten: its decisions since the last `take` count no more.
+        Returns how many were completed. The decisions of a lost episode are dropped: those since the last `take` no longer count.
         """
         ...
 
     def take(self, step: TimeStep) -> Rollout:
-        """The rollout so far, cut here: `step` shows what followed. The buffer starts anew and may overwrite what it gave."""
+        """Returns the rollout so far; `step` shows what followed. The buffer starts anew and may overwrite what it returned."""
         ...
 
     def state_dict(self) -> dict[str, Any]:
-        """The open rollout."""
+        """Returns the rollout under way."""
         ...
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on with an open rollout."""
+        """Restores a rollout under way."""
         ...
 
 
 class SteadyBuffer:
-    """For behaviors whose slots all act on every tick: a row is one tick, written whole."""
+    """Buffer for behaviors whose slots all act on every tick: a row is one tick, written whole."""
 
     def __init__(self, step: TimeStep, decision: Decision, ticks: int, keeps: RolloutNeeds = PLAIN) -> None:
         """`step` and `decision` show the columns' shapes, types and device."""
         self.decisions, self.tick = 0, 0
         self._layout = RolloutLayout(step, decision, keeps)
-        self._make_columns(self._layout.opened(step, decision, 0), self._layout.settled(step, 0), ticks)
+        self._make_columns(self._layout.opened(step, decision, 0), self._layout.completed(step, 0), ticks)
         self._slots = torch.arange(len(step.reward), device=step.reward.device)
         on_host = step.reward.device.type == "cpu"
-        self._ends = FinalObsList(keeps.terminal_views) if on_host else FinalObsTable(step, ticks)
+        self._ends = FinalObsList(keeps.terminal_obs) if on_host else FinalObsTable(step, ticks)
 
-    def _make_columns(self, opened: Sequence[Tensor], settled: Sequence[Tensor], ticks: int) -> None:
-        self._opened, self._settled = [column(x, ticks) for x in opened], [column(x, ticks) for x in settled]
+    def _make_columns(self, opened: Sequence[Tensor], completed: Sequence[Tensor], ticks: int) -> None:
+        self._opened, self._completed = [column(x, ticks) for x in opened], [column(x, ticks) for x in completed]
         # views of each row made once: making one costs as much as filling it
         self._opened_rows = list(zip(*(x.unbind() for x in self._opened), strict=True))
-        self._settled_rows = list(zip(*(x.unbind() for x in self._settled), strict=True))
+        self._completed_rows = list(zip(*(x.unbind() for x in self._completed), strict=True))
 
     def open(self, step: TimeStep, decision: Decision) -> None:
         """Writes row `tick`."""
@@ -75,7 +75,7 @@ class SteadyBuffer:
                 "a steady behavior came with a column `lost`; expected None: its slots act on every tick, so none of its episodes "
                 "breaks off (set `steady=False` in its spec where one may)"
             )
-        for row, value in zip(self._settled_rows[self.tick], self._layout.settled(step, self.tick + 1), strict=True):
+        for row, value in zip(self._completed_rows[self.tick], self._layout.completed(step, self.tick + 1), strict=True):
             row.copy_(value)
         if len(step.ends.slots):
             self._ends.add(self._slots + self.tick * len(self._slots), step)
@@ -84,66 +84,65 @@ class SteadyBuffer:
         return len(self._slots)
 
     def take(self, step: TimeStep) -> Rollout:
-        """Cuts all slots after the last tick."""
-        opened, settled = [x[: self.tick] for x in self._opened], [x[: self.tick] for x in self._settled]
-        ends = self._ends.take(self._layout.kept(settled), step.obs)
+        """Returns the rollout, cut after the last tick."""
+        opened, completed = [x[: self.tick] for x in self._opened], [x[: self.tick] for x in self._completed]
+        ends = self._ends.take(self._layout.kept(completed), step.obs)
         now, self.tick, self.decisions = self.tick, 0, 0
-        return self._layout.rollout(opened, settled, None, ends, step, now)
+        return self._layout.rollout(opened, completed, None, ends, step, now)
 
     def state_dict(self) -> dict[str, Any]:
-        """Rows written so far."""
+        """Returns the rows written so far."""
         return {
             "kind": type(self).__name__,
             "opened": [x[: self.tick] for x in self._opened],
-            "settled": [x[: self.tick] for x in self._settled],
+            "settled": [x[: self.tick] for x in self._completed],
             "ends": self._ends.state_dict(),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Rows written before."""
+        """Restores rows written before."""
         self.tick = len(state["settled"][0])
         self.decisions = self.tick * len(self._slots)
-        if self.tick >= len(self._settled[0]):  # rollouts are shorter now: the next tick fills this one
-            self._make_columns([x[0] for x in self._opened], [x[0] for x in self._settled], self.tick + 1)
-        for columns, saved in ((self._opened, state["opened"]), (self._settled, state["settled"])):
+        if self.tick >= len(self._completed[0]):  # rollouts are shorter now: the next tick fills this one
+            self._make_columns([x[0] for x in self._opened], [x[0] for x in self._completed], self.tick + 1)
+        for columns, saved in ((self._opened, state["opened"]), (self._completed, state["settled"])):
             for x, value in zip(columns, saved, strict=True):
                 x[: self.tick].copy_(value)
         self._ends.load_state_dict(state["ends"])
 
 
 class SlottedBuffer:
-    """For behaviors whose slots act in their own time: each slot has a row of its own that it writes next.
+    """Buffer for behaviors whose slots act at different times: each slot has its own next row.
 
-    Grows by doubling: its rows as one slot decides more often than others, its slots as
-    more agents live. Counting what settled waits for the device once a tick: environments
-    that live on an accelerator are steady.
+    It grows by doubling: its rows as one slot decides more often than others, its slots as more agents live. Counting completed decisions
+    waits for the device once a tick; environments that live on an accelerator are steady.
     """
 
     def __init__(self, step: TimeStep, decision: Decision, ticks: int, keeps: RolloutNeeds = PLAIN) -> None:
         """`step` and `decision` show the columns' shapes, types and device."""
         self.decisions, self._tick = 0, 0
         self._layout = RolloutLayout(step, decision, keeps)
-        self._waiting = torch.zeros_like(step.acting)  # decided, not settled
-        self._ends = FinalObsList(keeps.terminal_views)
+        self._waiting = torch.zeros_like(step.acting)  # decided, not completed
+        self._ends = FinalObsList(keeps.terminal_obs)
         self._earned: Earned | None = None
         self._have(
             [column(x, ticks) for x in self._layout.opened(step, decision, 0)],
-            [column(x, ticks) for x in self._layout.settled(step, 0)],
+            [column(x, ticks) for x in self._layout.completed(step, 0)],
             torch.zeros(len(step.reward), dtype=torch.int64, device=step.reward.device),
         )
 
-    def _have(self, opened: list[Tensor], settled: list[Tensor], cursor: Tensor) -> None:
-        """These columns, each (T, S, ...), and the row that each slot writes next, (S,)."""
-        self._opened, self._settled = opened, settled
+    def _have(self, opened: list[Tensor], completed: list[Tensor], cursor: Tensor) -> None:
+        """Uses these columns, each (T, S, ...), and the row that each slot writes next, (S,)."""
+        self._opened, self._completed = opened, completed
         # the same numbers without time: a row and a slot are one index there, which costs half of what two do
-        self._flat_opened, self._flat_settled = [x.flatten(0, 1) for x in opened], [x.flatten(0, 1) for x in settled]
+        self._flat_opened, self._flat_completed = [x.flatten(0, 1) for x in opened], [x.flatten(0, 1) for x in completed]
         self._slots = torch.arange(len(cursor), device=cursor.device)
         self._next = cursor * len(cursor) + self._slots  # in T * S counting
         self._most = self._furthest()
 
     @property
     def _cursor(self) -> Tensor:
-        """The row that each slot writes next, (S,): its settled decisions lie before it."""
+        """Row that each slot writes next, (S,): its completed decisions lie before it."""
         return (self._next - self._slots) // max(len(self._slots), 1)
 
     def open(self, step: TimeStep, decision: Decision) -> None:
@@ -167,69 +166,69 @@ class SlottedBuffer:
             self._forget(step.lost)
         self._tick += 1
         done = self._waiting & (step.acting | step.terminated | step.truncated)
-        for x, value in zip(self._flat_settled, self._layout.settled(step, self._tick), strict=True):
-            x.index_copy_(0, self._next, value)  # of every slot: what has not settled is written again when it does
+        for x, value in zip(self._flat_completed, self._layout.completed(step, self._tick), strict=True):
+            x.index_copy_(0, self._next, value)  # of every slot: what has not completed is written again when it does
         if len(step.ends.slots):
             self._ends.add(self._next, step, done)
         self._next.add_(done, alpha=len(self._slots))
         self._waiting ^= done
         self._most += 1
-        settled = int(done.sum())
-        self.decisions += settled
-        return settled
+        completed = int(done.sum())
+        self.decisions += completed
+        return completed
 
     def _forget(self, lost: Tensor) -> None:
-        """Takes back what these slots decided after their last end in this rollout. Last views stay: they belong to ends."""
+        """Takes back what these slots decided after their last episode end in this rollout. Final observations stay."""
         slots = lost.nonzero().squeeze(1)
         rows, cursor = self._furthest(), self._cursor[slots]
         if not len(slots) or not rows:
             self._waiting &= ~lost
             return
         after = torch.arange(1, rows + 1, device=lost.device).unsqueeze(1)
-        ended = (self._settled[2][:rows, slots] | self._settled[3][:rows, slots]) & (after <= cursor)
+        ended = (self._completed[2][:rows, slots] | self._completed[3][:rows, slots]) & (after <= cursor)
         begun = (ended * after).amax(0)
         self.decisions -= int((cursor - begun).sum())
         self._next[slots] = begun * len(self._slots) + slots
         self._waiting &= ~lost
 
     def take(self, step: TimeStep) -> Rollout:
-        """Cuts every slot after its last settled decision; decisions still waiting go on in the next rollout."""
+        """Returns the rollout, each slot cut after its last completed decision; decisions still waiting go on in the next rollout."""
         slots = self._waiting.nonzero().squeeze(1)
         waiting = OpenDecisions(slots, [x[self._next[slots]] for x in self._flat_opened], self._earned)
         rows, lengths = self._furthest(), self._cursor
-        opened, settled = [x[:rows].clone() for x in self._opened], [x[:rows].clone() for x in self._settled]
-        ends = self._ends.take(self._layout.kept(settled), step.obs)
-        self._earned = self._layout.earned(opened, settled, lengths, waiting)
+        opened, completed = [x[:rows].clone() for x in self._opened], [x[:rows].clone() for x in self._completed]
+        ends = self._ends.take(self._layout.kept(completed), step.obs)
+        self._earned = self._layout.earned(opened, completed, lengths, waiting)
         self._next, self._most, self.decisions = self._slots.clone(), 0, 0
         for x, value in zip(self._opened, waiting.opened, strict=True):
             x[0, slots] = value
-        return self._layout.rollout(opened, settled, lengths, ends, step, self._tick, waiting)
+        return self._layout.rollout(opened, completed, lengths, ends, step, self._tick, waiting)
 
     def _furthest(self) -> int:
-        """The row that the slot which decided most will write next."""
+        """Row that the slot with most decisions writes next."""
         return int(self._next.max()) // len(self._next) if len(self._next) else 0
 
     def _make_room(self, slots: int) -> None:
         had, more = len(self._slots), slots - len(self._slots)
         if more > 0:
-            ticks = len(self._settled[0])
+            ticks = len(self._completed[0])
             rows = min(ticks, max(self._furthest() + 1, ticks * had // slots))  # as much room in all as before
             self._ends.widen(had, slots)
             self._waiting = torch.cat([self._waiting, self._waiting.new_zeros(more)])
-            opened, settled = (
+            opened, completed = (
                 [torch.cat([x[:rows], x.new_zeros((rows, more, *x.shape[2:]))], 1) for x in columns]
-                for columns in (self._opened, self._settled)
+                for columns in (self._opened, self._completed)
             )
-            self._have(opened, settled, torch.cat([self._cursor, self._slots.new_zeros(more)]))
-        if self._most < len(self._settled[0]):
+            self._have(opened, completed, torch.cat([self._cursor, self._slots.new_zeros(more)]))
+        if self._most < len(self._completed[0]):
             return
         self._most = self._furthest()  # it counted ticks, to be cheap: no slot is further than that
-        if self._most == len(self._settled[0]):
-            opened, settled = ([torch.cat([x, torch.zeros_like(x)]) for x in columns] for columns in (self._opened, self._settled))
-            self._have(opened, settled, self._cursor)
+        if self._most == len(self._completed[0]):
+            opened, completed = ([torch.cat([x, torch.zeros_like(x)]) for x in columns] for columns in (self._opened, self._completed))
+            self._have(opened, completed, self._cursor)
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything that was written, a row at least, and the decisions that wait; nothing of earlier rollouts, which rows beyond hold."""
+        """Returns everything that was written, at least a row, and waiting decisions; nothing of earlier rollouts."""
         cursor = self._cursor
         opened = cursor + self._waiting.long()
         rows = max(1, int(opened.max())) if len(opened) else 1
@@ -237,7 +236,7 @@ class SlottedBuffer:
         return {
             "kind": type(self).__name__,
             "opened": [blanked(x[:rows], row >= opened) for x in self._opened],
-            "settled": [blanked(x[:rows], row >= cursor) for x in self._settled],
+            "settled": [blanked(x[:rows], row >= cursor) for x in self._completed],
             "cursor": cursor,
             "waiting": self._waiting.clone(),
             "decisions": self.decisions,
@@ -247,9 +246,9 @@ class SlottedBuffer:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on where the cursors stood."""
-        opened, settled = ([x.clone().contiguous() for x in state[part]] for part in ("opened", "settled"))
-        self._have(opened, settled, state["cursor"])
+        """Restores a rollout under way, with its cursors."""
+        opened, completed = ([x.clone().contiguous() for x in state[part]] for part in ("opened", "settled"))
+        self._have(opened, completed, state["cursor"])
         self._waiting, self.decisions, self._tick = state["waiting"].clone(), state["decisions"], state.get("tick", 0)
         earned = state.get("earned")
         self._earned = None if earned is None else Earned(**earned)
@@ -257,30 +256,30 @@ class SlottedBuffer:
 
 
 def blanked(column: Tensor, where: Tensor) -> Tensor:
-    """A copy of a column (T, S, ...) with nothing `where`, (T, S)."""
+    """Returns a copy of a column (T, S, ...) with zeros `where`, (T, S)."""
     return column.masked_fill(where.view(*where.shape, *(1,) * (column.dim() - 2)), 0)
 
 
 class FinalObsList:
-    """Last views of truncated episodes, kept one by one: their number is known at no cost on the CPU."""
+    """Final observations of truncated episodes, kept one by one: their number is known at no cost on the CPU."""
 
-    def __init__(self, terminal_views: bool = False) -> None:
-        self.terminal_views = terminal_views
+    def __init__(self, terminal_obs: bool = False) -> None:
+        self.terminal_obs = terminal_obs
         self._rows: list[Tensor] = []
         self._obs: list[tuple[Tensor, ...]] = []
 
-    def add(self, rows: Tensor, step: TimeStep, settled: Tensor | None = None) -> None:
-        """`rows` (S,): the row of each slot's decision, in T * S counting; `settled` (S,): only where one was."""
+    def add(self, rows: Tensor, step: TimeStep, completed: Tensor | None = None) -> None:
+        """Adds those of this tick. `rows` (S,): row of each slot's decision, counted in T * S; `completed` (S,): slots that had one."""
         slots = step.ends.slots
-        kept = step.truncated | step.terminated if self.terminal_views else step.truncated
-        cut = kept[slots] if settled is None else (kept & settled)[slots]
+        kept = step.truncated | step.terminated if self.terminal_obs else step.truncated
+        cut = kept[slots] if completed is None else (kept & completed)[slots]
         if not cut.any():
             return
         self._rows.append(rows[slots[cut]])
         self._obs.append(tuple(obs[cut] for obs in step.ends.obs))
 
     def take(self, ended: Tensor, like: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """Rows (E,) and views, each (E, *shape), of the episodes whose views are kept: `ended` (T, S)."""
+        """Returns rows (E,) and observations, each (E, *shape), of the episodes whose final observations are kept: `ended` (T, S)."""
         rows = torch.cat([torch.empty(0, dtype=torch.int64, device=ended.device), *self._rows])
         obs = tuple(torch.cat([x[:0], *(views[i] for views in self._obs)]) for i, x in enumerate(like))
         self._rows, self._obs = [], []
@@ -291,39 +290,39 @@ class FinalObsList:
         self._rows = [torch.div(rows, slots, rounding_mode="floor") * more + rows % slots for rows in self._rows]
 
     def state_dict(self) -> dict[str, Any]:
-        """What was kept."""
+        """Returns what is kept."""
         return {"rows": list(self._rows), "obs": [list(views) for views in self._obs]}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """What had been kept."""
+        """Restores what was kept."""
         self._rows, self._obs = list(state["rows"]), [tuple(views) for views in state["obs"]]
 
 
 class FinalObsTable:
-    """Last views of every slot at every tick: on an accelerator nothing waits to learn which ended.
+    """Final observations of every slot at every tick: on an accelerator nothing waits to learn which episodes ended.
 
-    Costs a second copy of the observations there. Those of truncated episodes are picked out once a rollout.
+    This costs a second copy of the observations there. Those of truncated episodes are selected once a rollout.
     """
 
     def __init__(self, step: TimeStep, ticks: int) -> None:
         self._columns = [column(x, ticks) for x in step.obs]
 
     def add(self, rows: Tensor, step: TimeStep) -> None:
-        """`rows` (S,): the row of each slot's decision, in T * S counting; all of one tick."""
+        """Adds those of one tick. `rows` (S,): row of each slot's decision, counted in T * S."""
         for x, value in zip(self._columns, step.ends.obs, strict=True):
             x.view(-1, *x.shape[2:]).index_copy_(0, rows, value)
 
     def take(self, ended: Tensor, like: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """Rows (E,) and views, each (E, *shape), of the episodes whose views are kept: `ended` (T, S)."""
+        """Returns rows (E,) and observations, each (E, *shape), of the episodes whose final observations are kept: `ended` (T, S)."""
         rows = ended.flatten().nonzero().squeeze(1)
         return rows, tuple(x.view(-1, *x.shape[2:])[rows] for x in self._columns)
 
     def state_dict(self) -> dict[str, Any]:
-        """The whole table."""
+        """Returns the whole table."""
         return {"columns": self._columns}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """The whole table, with room for at least as many ticks as it had."""
+        """Restores the table, with room for at least as many ticks as it had."""
         for i, value in enumerate(state["columns"]):
             if len(value) > len(self._columns[i]):
                 self._columns[i] = column(self._columns[i][0], len(value))
@@ -331,5 +330,5 @@ class FinalObsTable:
 
 
 def column(value: Tensor, ticks: int) -> Tensor:
-    """An empty column (ticks, S, ...) for values like this one."""
+    """Returns an empty column (ticks, S, ...) for values like this one."""
     return torch.zeros((ticks, *value.shape), dtype=value.dtype, device=value.device)

@@ -1,4 +1,4 @@
-"""Cuts a rollout into minibatches of whole moments: what an agent's view is worked into serves all its mates too."""
+"""Minibatches of whole group steps: features of an agent's observation are computed once and serve all its mates too."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from palaestra.data.timeline import NOBODY, Numbers, ranges
 
 @dataclass(frozen=True, slots=True)
 class GroupMinibatch:
-    """Some moments: R decisions, made at M of them, and the U views that are there."""
+    """A few group steps: R decisions, made at M of them, and the U observations that are there."""
 
     chosen: Tensor  # (U,) int64, as MomentTable counts views
     groups: Groups  # the moments, as numbers of these views
-    decisions: Tensor  # (R,) int64, as the rollout's settled ones are counted
+    decisions: Tensor  # (R,) int64, as the rollout's completed ones are counted
     moments: Tensor  # (M,) int64
     views: Tensor  # (R,) int64 which of the views decides
     places: Tensor  # (R,) int64 where it stands, in M * P counting
     sequences: tuple[int, Tensor, Tensor] | None
-    """With memory: as `Sequences`, but with the view before which there was the memory of each, not that memory."""
+    """Sequences, where there is memory, with the number of the observation before which it is stored in place of the memory."""
 
     def sequences_with(self, memory: Tensor) -> Sequences | None:
-        """`memory` (V, L): before each of all views."""
+        """Returns the sequences with their memory; `memory` (V, L) is that before each observation."""
         if self.sequences is None:
             return None
         steps, place, starts = self.sequences
@@ -36,11 +36,11 @@ class GroupMinibatch:
 
 
 class GroupMinibatches:
-    """Moments in blocks that stay together.
+    """Group steps in blocks that stay together.
 
-    Without memory a block is a moment. With memory it is at most `longest` moments of a group, one after the other, from its
-    beginning or the end of the block before it: each agent's decisions there are a sequence. Mates that are there
-    with a decision from before the block are sequences of one view, from the memory that they had.
+    Without memory a block is one group step. With memory it is at most `longest` steps of a group, one after the other, from its beginning
+    or the end of the block before: each agent's decisions there are a sequence. Mates that are there with a decision from before the
+    block are sequences of one observation, from the memory that they had.
     """
 
     def __init__(self, table: GroupSteps, longest: int | None) -> None:
@@ -53,27 +53,27 @@ class GroupMinibatches:
         self._place_of = np.zeros(table.timeline.views, np.int64)
 
     def __len__(self) -> int:
-        """Blocks."""
+        """Returns the number of blocks."""
         return len(self._moments) - 1
 
     def shuffled(self, size: int, epochs: int, generator: torch.Generator) -> Iterator[GroupMinibatch]:
-        """`epochs` passes over all blocks, each in a new order, some `size` decisions at a time. Nothing of a pass is dropped."""
+        """Yields minibatches of about `size` decisions in `epochs` passes over all blocks, each in a new order; drops nothing."""
         for _ in range(epochs):
             order = torch.randperm(len(self), generator=generator, device=generator.device).cpu().numpy()
             yield from self._laid_out(self._parts(order, max(1, len(self._decisions) // size)), generator.device)
 
     def in_order(self, size: int, device: torch.device) -> Iterator[GroupMinibatch]:
-        """All blocks once, at most some `size` decisions at a time."""
+        """Yields all blocks once, at most about `size` decisions at a time."""
         return self._laid_out(self._parts(np.arange(len(self)), -(-len(self._decisions) // size)), device)
 
     def _parts(self, order: Numbers, parts: int) -> list[Numbers]:
-        """Blocks in this order in parts of about as many decisions each."""
+        """Cuts blocks in this order into parts of about as many decisions each."""
         decisions = np.diff(self._of_moment[self._moments])[order].cumsum()
         cuts = np.searchsorted(decisions, np.arange(1, parts) * len(self._decisions) / parts)
         return [part for part in np.split(order, cuts) if len(part)]
 
     def _laid_out(self, parts: Iterable[Numbers], device: torch.device) -> Iterator[GroupMinibatch]:
-        """Their tables go to the device at once, so that an accelerator is waited for once."""
+        """Moves all tables to the device at once, so that an accelerator is waited for once."""
         layouts = [self._layout(part) for part in parts]
         sizes = [len(table) for tables, *_ in layouts for table in tables]
         pieces = iter(torch.from_numpy(np.concatenate([table for tables, *_ in layouts for table in tables])).to(device).split(sizes))
@@ -84,7 +84,7 @@ class GroupMinibatches:
             yield GroupMinibatch(chosen, groups, decisions, moments, views, places, sequences)
 
     def _layout(self, blocks: Numbers) -> tuple[list[Numbers], int, int, bool]:
-        """The columns of a batch, its places, the decisions of its longest sequence, and `Groups.in_order`."""
+        """Returns the columns of a batch, its places, the decisions of its longest sequence, and `Groups.in_order`."""
         table = self.table
         moments = ranges(self._moments[blocks], self._moments[blocks + 1])
         counts = self._of_moment[moments + 1] - self._of_moment[moments]
@@ -101,7 +101,7 @@ class GroupMinibatches:
         return [chosen, local, flat, decisions, moments, self._place_of[decisions], places, *rest], most, steps, in_order
 
     def _views(self, blocks: Numbers, members: Numbers) -> tuple[Numbers, int, list[Numbers]]:
-        """The views that are there, in the order of the moments; with memory in that of their sequences, and those."""
+        """Returns the observations that are there, in the order of the group steps; with memory in that of their sequences, and those."""
         if self._sequences is None or self._of_block is None:
             return _once(members), 1, []
         there = np.zeros(self.table.timeline.views, np.bool_)
@@ -118,7 +118,7 @@ class GroupMinibatches:
         return grid[place], steps, [place, sequences[:, 0]]
 
     def _in_sequence(self, begins: Numbers, longest: int) -> tuple[Numbers, Numbers]:
-        """A row for each sequence of a slot's decisions within a block, block by block, and the first of each block."""
+        """Returns a row for each sequence of a slot's decisions within a block, block by block, and the first of each block."""
         table, line = self.table, self.table.timeline
         block = np.searchsorted(begins, table.moment, side="right") - 1
         order = np.lexsort((line.made, line.slot, block))
@@ -132,7 +132,7 @@ class GroupMinibatches:
 
 
 def _blocks(table: GroupSteps, longest: int) -> Numbers:
-    """The first moment of each block: where a group begins or all its agents begin anew, and after each `longest` moments."""
+    """Returns the first step of each block: where a group begins or all its agents begin anew, and after each `longest` steps."""
     moments = np.arange(len(table.members))
     fresh = table.fresh.copy()
     fresh[:1] = True
@@ -141,6 +141,6 @@ def _blocks(table: GroupSteps, longest: int) -> Numbers:
 
 
 def _once(views: Numbers) -> Numbers:
-    """Each of them where it occurs first."""
+    """Returns each value where it occurs first."""
     _, first = np.unique(views, return_index=True)
     return views[np.sort(first)]

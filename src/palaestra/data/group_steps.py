@@ -1,8 +1,9 @@
-"""Who shares a moment with whom: the decisions of a rollout, group by group and tick by tick.
+"""Group steps: which agents of a group are there when one of them decides.
 
-A moment is a group and a tick on which one of its agents decided. There at that moment are all of them whose last
-decision was made by then and whose episode had not ended: agents may decide at different ticks, and groups change in
-size. Letters in shapes: N settled decisions, S slots, E last views of episodes, M moments, P places.
+A group step is a group and a tick on which one of its agents decided. All its agents are there whose last decision was made by then
+and whose episode had not ended: agents may decide at different ticks, and groups change in size.
+
+Letters in shapes: N completed decisions, S slots, E final observations of episodes, M group steps, P places.
 """
 
 from __future__ import annotations
@@ -20,44 +21,44 @@ from palaestra.data.timeline import NOBODY, Marks, Numbers, Timeline, ranges
 
 
 class Presences(NamedTuple):
-    """Who is there when, in any order."""
+    """Observations that are there, and at which group step, in any order."""
 
     moment: Numbers  # (X,)
     view: Numbers  # (X,)
 
 
 class GroupSteps:
-    """The moments of a rollout, and what each of its decisions led to.
+    """The group steps of a rollout, and what each of its decisions led to.
 
-    Views are counted through: those of the settled decisions (N), of each slot's `last_obs` (S), of `final_obs` (E).
-    The tables live on the host; making them takes one wait for the device a rollout.
+    Observations are numbered: those of the completed decisions (N), of each slot's `last_obs` (S), of `final_obs` (E). The tables live on
+    the host; making them waits for the device once a rollout.
     """
 
     def __init__(self, rollout: Rollout) -> None:
-        """Of a rollout with `moments`."""
+        """Reads a rollout with `moments`."""
         self.timeline = line = Timeline.of(rollout)
         self._group = line.group[: line.decisions]
         self._keys, self.moment = np.unique(line.key(self._group, line.made), return_inverse=True)
         self.moment: Numbers
-        """(N,) at which each decision was made."""
+        """Group step at which each decision was made, (N,)."""
         there = self._there(self._keys)
         self.members, places = _table(there, len(self._keys))
-        """(M, P) the views that are there at each moment, rising, then NOBODY."""
+        """Observations that are there at each group step, (M, P), rising, then NOBODY."""
         own = np.flatnonzero(there.view < line.decisions)
         own = own[self.moment[there.view[own]] == there.moment[own]]
         self.place = np.zeros(line.decisions, np.int64)
-        """(N,) where each decision's own view stands among them."""
+        """Place of each decision's own observation among them, (N,)."""
         self.place[there.view[own]] = places[own]
         self._follow()
         self.fresh = self._begun(there)
-        """(M,) the first moment of a group, or one from which all its agents begin anew."""
+        """Whether a group step is the first of its group, or all its agents begin anew there, (M,)."""
 
     def __len__(self) -> int:
-        """M."""
+        """Returns M."""
         return len(self.members)
 
     def _there(self, moments: Numbers, late: Marks | None = None) -> Presences:
-        """At these moments, by rising keys; those of `late` (V,) not yet on the tick on which their view came."""
+        """Returns who is there at these group steps, by rising keys; those of `late` (V,) only after their observation's tick."""
         line = self.timeline
         begin = line.begin if late is None else line.begin + late
         low, high = (np.searchsorted(moments, line.key(line.group, tick)) for tick in (begin, line.end))
@@ -74,10 +75,10 @@ class GroupSteps:
         return fresh
 
     def _follow(self) -> None:
-        """What each decision led to.
+        """Finds what each decision led to.
 
-        An agent goes on to the next moment in which it decides. One that ended leaves to its mates what they still
-        earn: what followed are those of them that go on, as they are then, and the last views of those that were cut.
+        An agent goes on to the next group step at which it decides. One whose episode ended leaves to its mates what they still earn: it
+        led to those of them that go on, as they are then, and to the final observations of those that were truncated.
         """
         line, total = self.timeline, len(self)
         last = line.goes_on & (line.next == NOBODY)
@@ -97,21 +98,21 @@ class GroupSteps:
             )
         ]
         self.later = _stacked(tables)
-        """(F, P) the views that are there at moments that follow, but are none of `members`."""
+        """Observations that are there at steps that follow, but are none of `members`, (F, P)."""
         self.following = np.where(line.next == NOBODY, NOBODY, self.moment[line.next])
-        """(N,) the moment that each decision led to, counted in `members` and on in `later`; NOBODY: nothing is left to earn."""
+        """Group step that each decision led to, (N,), counted in `members` and on in `later`; NOBODY: nothing is left to earn."""
         self.following[last] = total + at_last
         self.following_endless = self.following.copy()
-        """(N,) the same for rewards that do not end with an episode: terminated agents are there with their last views."""
+        """The same for rewards that do not end with an episode: terminated agents are there with their final observations."""
         first = total + len(lasts)
         for column, table in ((self.following, tables[1]), (self.following_endless, tables[2])):
             column[over] = np.where(table[:, 0] == NOBODY, NOBODY, first + np.arange(len(ends)))[at_end]
             first += len(ends)
         self.successor = np.where(line.terminated, self._survivor(left), line.next)
-        """(N,) the decision that continues each return: the agent's next one, or a surviving mate's after its death; NOBODY: none."""
+        """Decision that continues each return, (N,): the agent's next, or a surviving mate's after its death; NOBODY: none."""
 
     def _survivor(self, left: Numbers) -> Numbers:
-        """(N,) the first decision of those that were made at this moment (N,) by agents that were there before."""
+        """Returns the first decision made at this group step (N,) by agents that were there before, (N,)."""
         old = np.flatnonzero(~self.timeline.begins[: self.timeline.decisions])[::-1]
         first = np.full(len(self) + 1, NOBODY)
         first[self.moment[old]] = old  # of several the earliest, which is written last
@@ -120,19 +121,19 @@ class GroupSteps:
         return np.where(known, first[found], NOBODY)
 
     def shared(self, reward: NDArray[np.float32]) -> NDArray[np.float32]:
-        """What each agent and its mates earned from its decision to its next, (N,), of what each earned itself, (N,)."""
+        """Returns what each agent and its mates earned from its decision to its next, (N,), from what each earned itself, (N,)."""
         line = self.timeline
-        settled, made = line.key(self._group, line.until), line.key(self._group, line.made)
+        completed, made = line.key(self._group, line.until), line.key(self._group, line.made)
         group, until, earlier = line.earlier
-        keys = np.concatenate([settled, line.key(group, until)])
+        keys = np.concatenate([completed, line.key(group, until)])
         order = np.argsort(keys, kind="stable")
         sums = np.concatenate([[0.0], np.cumsum(np.concatenate([reward, earlier])[order], dtype=np.float64)])
-        to, after = (np.searchsorted(keys[order], key, side="right") for key in (settled, made))
+        to, after = (np.searchsorted(keys[order], key, side="right") for key in (completed, made))
         return (sums[to] - sums[after]).astype(np.float32)
 
 
 def groups_of(table: Numbers, device: torch.device) -> tuple[Tensor, Groups]:
-    """The distinct views of a table (M, P) of views, and the table as indices into them."""
+    """Returns the distinct observations of a table (M, P), and the table as indices into them."""
     views, places = np.unique(table, return_inverse=True)
     members, here = (torch.from_numpy(column.reshape(table.shape)).to(device) for column in (places, table != NOBODY))
     return torch.from_numpy(np.maximum(views, 0)).to(device), Groups(members, here)
@@ -143,7 +144,7 @@ def _joined(some: Presences, others: Presences) -> Presences:
 
 
 def _table(there: Presences, moments: int) -> tuple[Numbers, Numbers]:
-    """A row a moment with its views, rising, then NOBODY; and the place (X,) of each presence in it."""
+    """Returns a row for each group step with its observations, rising, then NOBODY; and the place (X,) of each presence in it."""
     order = np.lexsort((there.view, there.moment))
     begins = np.searchsorted(there.moment[order], np.arange(moments))
     place = np.empty(len(order), np.int64)
@@ -154,6 +155,6 @@ def _table(there: Presences, moments: int) -> tuple[Numbers, Numbers]:
 
 
 def _stacked(tables: list[Numbers]) -> Numbers:
-    """One under the other, as wide as the widest."""
+    """Stacks tables, as wide as the widest."""
     most = max(table.shape[1] for table in tables)
     return np.concatenate([np.pad(table, ((0, 0), (0, most - table.shape[1])), constant_values=NOBODY) for table in tables])

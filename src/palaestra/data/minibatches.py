@@ -12,10 +12,10 @@ from palaestra.core.row_index import Sequences
 
 
 def minibatches(rows: Minibatch, *, size: int, epochs: int, generator: torch.Generator) -> Iterator[Minibatch]:
-    """`epochs` passes over all rows, each in a new order, `size` rows at a time.
+    """Yields minibatches of `size` rows in `epochs` passes over all rows, each in a new order.
 
-    What is left of a pass is dropped; fewer rows than `size` are one minibatch. Each pass is
-    laid out once, so that a minibatch is a view and costs no copy.
+    What is left of a pass is dropped; fewer rows than `size` are one minibatch. Each pass is laid out once, so that a minibatch is a
+    view and costs no copy.
     """
     columns = rows.columns()
     total = len(rows.advantage)
@@ -27,7 +27,7 @@ def minibatches(rows: Minibatch, *, size: int, epochs: int, generator: torch.Gen
 
 
 def index_minibatches(total: int, *, size: int, epochs: int, generator: torch.Generator) -> Iterator[Tensor]:
-    """The same as numbers of rows, each (size,), for whoever lays out nothing."""
+    """Yields the same minibatches as row numbers, each (size,), without laying anything out."""
     size = min(size, total)
     for order in _orders(total, size, epochs, generator):
         for begin in range(0, len(order), size):
@@ -35,14 +35,14 @@ def index_minibatches(total: int, *, size: int, epochs: int, generator: torch.Ge
 
 
 def _orders(total: int, size: int, epochs: int, generator: torch.Generator) -> Iterator[Tensor]:
-    """For each pass, the rows it takes."""
+    """Yields the rows that each pass takes."""
     for _ in range(epochs):
         yield torch.randperm(total, generator=generator, device=generator.device)[: total // size * size]
 
 
 @dataclass(frozen=True, slots=True)
 class Minibatch:
-    """N settled decisions, in any order. K: reward signals, A: action components."""
+    """N completed decisions, in any order. K: reward signals, A: action components."""
 
     inputs: tuple[Tensor, ...]  # prepared observations, each (N, ...)
     continuous: Tensor  # (N, continuous) as drawn
@@ -53,15 +53,15 @@ class Minibatch:
     target: Tensor  # (N, K) what the critic should have said
     mask: Tensor | None  # (N, choices) bool
     sequences: Sequences | None = None
-    """Which of them follow one another, where the network has memory."""
+    """Sequences of decisions that follow one another, where the network has memory."""
 
     def columns(self) -> list[Tensor]:
-        """All columns, for `with_columns`."""
+        """Returns all columns, for `with_columns`."""
         rest = [self.continuous, self.discrete, self.log_prob, self.advantage, self.value, self.target]
         return [*self.inputs, *rest] if self.mask is None else [*self.inputs, *rest, self.mask]
 
     def with_columns(self, columns: Sequence[Tensor], sequences: Sequences | None = None) -> Minibatch:
-        """Other rows of the same kind."""
+        """Returns other rows of the same kind."""
         count = len(self.inputs)
         rest = columns[count : count + 6]
         mask = None if self.mask is None else columns[count + 6]

@@ -1,6 +1,6 @@
-"""N-step transitions for trainers that learn from values: cut from rollouts, and kept to be drawn from again.
+"""N-step transitions for trainers that learn action values: cut from rollouts, and kept in a replay.
 
-Each is stored whole, both of its views, which is simple and takes twice the room of `data.replay`.
+Each is stored whole, with both of its observations, which is simple and takes twice the memory of `data.replay`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from palaestra.data.rollout import Rollout
 
 @dataclass(frozen=True, slots=True)
 class NStep:
-    """N discrete decisions, what the next few earned, and the view that stands for all that came after."""
+    """N discrete decisions, what the next few earned, and the observation at which the rest is bootstrapped."""
 
     obs: tuple[Tensor, ...]  # each (N, *shape)
     choices: Tensor  # (N, branches) int64
@@ -26,11 +26,11 @@ class NStep:
     discount: Tensor  # (N,) of what `next_obs` is worth; 0 where the episode terminated within the steps
     next_obs: tuple[Tensor, ...]  # each (N, *shape)
     next_mask: Tensor | None  # (N, choices) bool: what was allowed there; None: all
-    """After a truncated episode nobody knows that: it is what was allowed at its last decision."""
+    """Choices allowed at that observation; after a truncated episode, which does not tell, those of its last decision."""
 
 
 def n_step(rollout: Rollout, reward: Tensor, *, gamma: float, steps: int) -> NStep:
-    """The settled decisions of a rollout, in T * S order. `reward` (T, S).
+    """Returns the completed decisions of a rollout, in T * S order. `reward` (T, S).
 
     Sums end with the episode, and with the rollout: those of its last decisions are of fewer steps. Sutton and Barto 2018, eq. 7.1.
     """
@@ -68,11 +68,11 @@ def n_step(rollout: Rollout, reward: Tensor, *, gamma: float, steps: int) -> NSt
 
 
 class NStepReplay:
-    """The last `size` of them."""
+    """Holds the last `size` transitions."""
 
     def __init__(self, spec: BehaviorSpec, size: int, device: torch.device) -> None:
         self.size, self.seen = size, 0
-        """`seen`: how many there ever were."""
+        """`seen`: how many were ever added."""
         views = [torch.zeros(size, *obs.shape, device=device) for obs in spec.obs]
         choices = torch.zeros(size, len(spec.action.branches), dtype=torch.int64, device=device)
         allowed = torch.ones(size, spec.action.choices, dtype=torch.bool, device=device)
@@ -83,7 +83,7 @@ class NStepReplay:
         return min(self.seen, self.size)
 
     def add(self, new: NStep) -> None:
-        """The newest take the place of the oldest."""
+        """Adds transitions in place of the oldest."""
         count = len(new.reward)
         rows = torch.arange(self.seen, self.seen + count, device=new.reward.device)[-self.size :] % self.size
         allowed = torch.ones_like(self._columns[-3][:1]).expand(count, -1) if new.next_mask is None else new.next_mask
@@ -92,18 +92,18 @@ class NStepReplay:
         self.seen += count
 
     def draw(self, count: int, generator: torch.Generator) -> NStep:
-        """`count` of them, each any of those that are there."""
+        """Draws `count` transitions with equal probability, with replacement."""
         rows = torch.randint(len(self), (count,), generator=generator, device=generator.device)
         *views, choices, allowed, reward, discount = (column.index_select(0, rows) for column in self._columns)
         kinds = len(views) // 2
         return NStep(tuple(views[:kinds]), choices, reward, discount, tuple(views[kinds:]), allowed)
 
     def state_dict(self) -> dict[str, Any]:
-        """All that is there."""
+        """Returns all transitions."""
         return {"seen": self.seen, "columns": [column[: len(self)] for column in self._columns]}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """What was there. Raises ValueError where it does not fit."""
+        """Restores a saved state. Raises ValueError where it does not fit."""
         if len(state["columns"][-1]) != min(state["seen"], self.size):
             raise ValueError(f"the replay was saved with another size than {self.size}: set buffer_size to what it was")
         self.seen = state["seen"]

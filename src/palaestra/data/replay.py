@@ -1,7 +1,7 @@
-"""Past decisions of one behavior, from which a trainer draws at random.
+"""Replay of one behavior's past decisions, from which a trainer draws at random.
 
-What was seen lies in a table of views, images as bytes where they can be; what was done, in a table of decisions. What a
-decision led to is the view of the slot's next one, so that it is not stored twice (see `data.ledger`).
+Observations lie in one table, images as bytes where they can be; actions and rewards in a table of decisions. A decision's next
+observation is that of its slot's next decision, so that none is stored twice (see `data.replay_index`).
 """
 
 from __future__ import annotations
@@ -23,43 +23,43 @@ from palaestra.data.replay_index import NONE, ReplayIndex
 from palaestra.data.rollout import Rollout, Transitions
 
 SPARE, LEAST_SPARE = 8, 1024
-"""Views beyond one a decision, for last views of episodes and slots that wait: one in SPARE, and at least so many."""
+"""Rows of observations beyond one for each decision, for final observations and waiting slots: one in SPARE, and at least so many."""
 WHITE = 255.0
 ROUNDING = 1e-3
-"""How far beyond 0..1 an image may go and still be one of bytes."""
+"""How far beyond 0..1 an image may go and still be stored as bytes."""
 
 Slots = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayBatch:
-    """N decisions drawn from a replay, and E views: those they were made at, and what they led to."""
+    """N decisions drawn from a replay, and E observations: those they were made at, and those they led to."""
 
     views: tuple[Tensor, ...]  # each (E, *shape)
     masks: Tensor | None  # (E, choices) bool
     now: slice | Tensor  # which views the decisions were made at, (N,)
     after: slice | Tensor  # and which they led to, (N,)
     sequences: Sequences | None
-    """Which of the views follow one another; None: they were drawn one by one."""
+    """Sequences of observations that follow one another; None: decisions were drawn one by one."""
     action: Action  # as the environment got it: (N, continuous), (N, branches)
     reward: Tensor  # (N,)
     terminated: Tensor  # (N,) bool
     ended: Tensor  # (N,) bool
 
     def transitions(self) -> Transitions:
-        """As reward signals see them."""
+        """Returns the batch as reward signals take it."""
         obs, next_obs = (tuple(view[at] for view in self.views) for at in (self.now, self.after))
         return Transitions(obs, self.action, next_obs, self.reward, self.terminated, self.ended)
 
 
 class Replay:
-    """The last `size` decisions, or a few less where very many episodes end. Its tables are made when the first are poured in."""
+    """Holds the last `size` decisions, or a few less where very many episodes end. Its tables are made when the first are added."""
 
     def __init__(self, spec: BehaviorSpec, size: int, device: torch.device, *, memory: int = 0, stretch: int = 0) -> None:
         """`memory`: numbers that an agent remembers; `stretch`: decisions of a sequence, 0 where they are drawn one by one."""
         self.spec, self.size, self.device, self.memory = spec, size, device, memory
         self.as_bytes = [obs.is_visual for obs in spec.obs]
-        """Which observations are kept as bytes: images, until a number of theirs lies beyond 0..1."""
+        """Whether each observation is stored as bytes: images are, until one has a number beyond 0..1."""
         self._views: list[Tensor] = []
         self._masks: Tensor | None = None
         self._columns: list[Tensor] = []  # action, reward, terminated, ended, memory
@@ -71,7 +71,7 @@ class Replay:
 
     @property
     def bytes_needed(self) -> int:
-        """Of all tables, known before anything is there, if images are what they seem."""
+        """Size of all tables in bytes, known before they are made, if images have numbers within 0..1."""
         sizes = [math.prod(obs.shape) * (1 if as_bytes else 4) for obs, as_bytes in zip(self.spec.obs, self.as_bytes, strict=True)]
         view = self.spec.action.choices + sum(sizes)
         action = self.spec.action
@@ -81,7 +81,7 @@ class Replay:
 
     @torch.no_grad()
     def pour(self, rollout: Rollout, action: Action, reward: Tensor) -> None:
-        """Takes in all decisions of a rollout. `action` (T, S, ...) as the environment got it, `reward` (T, S).
+        """Adds all decisions of a rollout. `action` (T, S, ...) as the environment got it, `reward` (T, S).
 
         Waits for an accelerator once, with images twice. Raises ConfigError where more agents live than decisions fit.
         """
@@ -111,7 +111,7 @@ class Replay:
                 self._see(seen[~goes_on], rollout.last_obs, rollout.last_mask, acted[~goes_on])
 
     def _widen(self, rollout: Rollout) -> None:
-        """Images with numbers that bytes cannot hold are kept as numbers from now on."""
+        """Stores images with numbers that bytes cannot hold as float32 from now on."""
         images = [i for i, as_bytes in enumerate(self.as_bytes) if as_bytes]
         if not images:
             return
@@ -127,7 +127,7 @@ class Replay:
                     self._views[i] = decoded(self._views[i])
 
     def _make(self, rollout: Rollout) -> ReplayIndex:
-        """All tables, empty."""
+        """Makes all tables, empty."""
 
         def table(rows: int, like: Tensor, dtype: torch.dtype) -> Tensor:
             return torch.empty((rows, *like.shape[2:]), dtype=dtype, device=self.device)
@@ -141,14 +141,14 @@ class Replay:
 
     @staticmethod
     def _decisions(rollout: Rollout, action: Action, reward: Tensor) -> list[Tensor]:
-        """What is kept of each decision, (T, S, ...)."""
+        """Returns what is stored of each decision, (T, S, ...)."""
         ended = rollout.terminated | rollout.truncated
         return [action.continuous, action.discrete.to(torch.int32), reward, rollout.terminated, ended, rollout.memory]
 
     def _on_host(self, rollout: Rollout, ledger: ReplayIndex) -> tuple[NDArray[np.int8], NDArray[np.bool_], Slots]:
-        """How each slot goes on from where it waited (S,), which decisions ended an episode (T, S), and how many each slot made (S,).
+        """Returns how each slot goes on (S,), which decisions ended an episode (T, S), and how many each slot made (S,).
 
-        2: the same episode; 1: the same view, but a new episode begins; 0: it goes on from elsewhere, as where an episode broke off.
+        2: the same episode; 1: the same observation, but a new episode begins; 0: it goes on from elsewhere, as where an episode was lost.
         """
         time, slots = rollout.shape
         rows = torch.from_numpy(ledger.waiting.astype(np.int64).clip(0)).to(self.device)
@@ -166,7 +166,7 @@ class Replay:
         return table[0], table[1:].astype(np.bool_), lengths
 
     def _continue(self, rollout: Rollout, ledger: ReplayIndex, acted: Slots, joins: NDArray[np.int8]) -> None:
-        """Slots whose first decision here was made at another view than the one they waited at begin anew."""
+        """Lets slots begin anew whose first decision here was made at another observation than the one they waited at."""
         waits = ledger.waiting[acted] != NONE
         ledger.part(acted[waits & (joins[acted] == 0)])
         ledger.begin(acted[waits & (joins[acted] == 1)])
@@ -176,7 +176,7 @@ class Replay:
             self._see(ledger.welcome(new), tuple(obs[0] for obs in rollout.obs), mask, new)
 
     def _see(self, rows: NDArray[np.int32], obs: tuple[Tensor, ...], mask: Tensor | None, which: Slots) -> None:
-        """Writes views: these of `obs`, each (_, *shape), and of `mask`; without a mask all is allowed there."""
+        """Writes observations, each (_, *shape), and their `mask`; without a mask everything is allowed there."""
         if not len(rows):
             return
         self._put(self._views, rows, list(obs), which, self.as_bytes)
@@ -196,9 +196,9 @@ class Replay:
                 table.index_copy_(0, at, encoded(value, as_bytes is not None and as_bytes[i]))
 
     def draw(self, count: int, generator: torch.Generator) -> ReplayBatch:
-        """`count` decisions, each any of those that are there, with replacement; whole sequences of about as many, where asked for.
+        """Draws `count` decisions with equal probability, with replacement; whole sequences of about as many, where asked for.
 
-        `generator` is one of the CPU: which they are is known without waiting for an accelerator.
+        `generator` is one of the CPU: the rows are known without waiting for an accelerator.
         """
         ledger = self._ledger
         assert ledger is not None
@@ -210,7 +210,7 @@ class Replay:
         return self._recall(rows, places, slice(0, count), slice(count, 2 * count), None)
 
     def _draw_sequences(self, ledger: ReplayIndex, count: int, generator: torch.Generator) -> ReplayBatch:
-        """Each with one view more than it has decisions, so that what a decision led to is the next view of its sequence."""
+        """Draws sequences, each with one observation more than it has decisions, so that each decision's next one is in its sequence."""
         number = max(1, round(count * ledger.sequences / len(ledger)))
         numbers = ledger.sequence_starts(randint(ledger.sequences, number, generator))
         grid = np.full((self._stretch, number), NONE, np.int64)
@@ -243,7 +243,7 @@ class Replay:
         return ReplayBatch(views, masks, now, after, sequences, Action(continuous, discrete.long()), reward, terminated, ended)
 
     def state_dict(self) -> dict[str, Any]:
-        """All that was ever written, without a copy; empty where nothing was."""
+        """Returns everything that was written, without a copy; empty where nothing was."""
         ledger = self._ledger
         if ledger is None:
             return {}
@@ -259,9 +259,9 @@ class Replay:
         }
 
     def load_state_dict(self, state: Mapping[str, Any] | None) -> bool:
-        """Goes on from there, and tells whether it could.
+        """Restores a saved state; returns whether it could.
 
-        It is empty where nothing was saved, and where decisions or sequences were of another number then.
+        It is empty where nothing was saved, and where the number of decisions or their sequences was another then.
         """
         self._ledger = None
         if not state:
@@ -283,20 +283,20 @@ class Replay:
 
 
 def in_range(image: Tensor) -> Tensor:
-    """(), whether bytes can hold all its numbers; those of no image at all they can."""
+    """Returns whether bytes can hold all numbers of an image, (); true without images."""
     return ((image >= -ROUNDING) & (image <= 1 + ROUNDING)).all()
 
 
 def encoded(obs: Tensor, as_bytes: bool) -> Tensor:
-    """As it is stored: an image's numbers, within 0..1, as bytes."""
+    """Returns what is stored of an observation: an image's numbers, within 0..1, as bytes."""
     return (obs * WHITE).round_().clamp_(0, WHITE).to(torch.uint8) if as_bytes else obs
 
 
 def decoded(stored: Tensor) -> Tensor:
-    """As it was seen, an image to within half of 1 / 255."""
+    """Returns an observation as it was, an image to within half of 1 / 255."""
     return stored.float().div_(WHITE) if stored.dtype == torch.uint8 else stored
 
 
 def randint(most: int, count: int, generator: torch.Generator) -> Slots:
-    """`count` whole numbers from 0 to below `most`."""
+    """Draws `count` whole numbers from 0 to below `most`."""
     return torch.randint(most, (count,), generator=generator).numpy()

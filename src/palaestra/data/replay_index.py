@@ -1,8 +1,8 @@
-"""Which rows of a replay hold what: views, decisions, and what each decision led to. All of it lives on the host, in numpy.
+"""Index of a replay's rows: observations, decisions, and what each decision led to. It lives on the host, in numpy.
 
-A row of views belongs to the decision that was made there, or to the slot that waits there, or, where an episode ended or broke
-off, to the decision that led there. Each has one owner, so no view is stored twice, and none is given up while anyone points at it.
-Decisions are numbered from 0 as they come; number n lies in place n % size, until n + size is written.
+A row of observations belongs to the decision made there, or to the slot that waits there, or, where an episode ended or was lost, to
+the decision that led there. Each has one owner, so none is stored twice, and none is freed while something refers to it. Decisions are
+numbered from 0 as they come; number n lies in place n % size, until n + size is written.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ Ints = NDArray[np.int64]
 
 
 class ReplayIndex:
-    """Of `size` decisions and `rows` views. `stretch`: decisions of a slot that make a sequence; 0 where none are asked for."""
+    """Index of `size` decisions and `rows` observations. `stretch`: decisions of a slot that make a sequence; 0 for none."""
 
     def __init__(self, size: int, rows: int, stretch: int) -> None:
         self.size, self.rows, self.stretch = size, rows, stretch
         self.view, self.after = np.zeros(size, np.int32), np.zeros(size, np.int32)
-        """Rows of the view that each place's decision was made at, and of what it led to; after an end that was not kept, the same row."""
+        """Rows of the observation of each place's decision, and of the one it led to; after an end that was not kept, the same row."""
         self.following = np.full(size, NONE, np.int64)  # number of the slot's next decision in the same episode
         self._owns_after = np.zeros(size, np.bool_)
         self._begins = np.zeros(size, np.bool_)  # a sequence
@@ -36,26 +36,26 @@ class ReplayIndex:
         self._starts = np.zeros(size, np.int64)  # numbers of decisions that begin a sequence, the n-th in place n % size
         self._oldest_start, self._end_start = 0, 0
         self.waiting = np.zeros(0, np.int32)
-        """(S,) row of the view that each slot's next decision is expected at; -1: none."""
+        """Row of the observation at which each slot's next decision is expected, (S,); -1: none."""
         self._last = np.zeros(0, np.int64)  # (S,) number of each slot's last decision; -1 where its episode ended with it
         self._age = np.zeros(0, np.int64)  # (S,) decisions that each slot's episode has had
         self.highest = 0
-        """Rows of views above this one have never held anything."""
+        """Highest row of observations that was ever used, as an upper bound."""
 
     def __len__(self) -> int:
         return self.end - self.oldest
 
     @property
     def sequences(self) -> int:
-        """How many there are whose first decision is still there."""
+        """Number of sequences whose first decision is still there."""
         return self._end_start - self._oldest_start
 
     def sequence_starts(self, which: Ints) -> Ints:
-        """Numbers of the first decisions of some of them, counted from the oldest."""
+        """Returns the numbers of the first decisions of some sequences, counted from the oldest."""
         return self._starts[(self._oldest_start + which) % self.size]
 
     def seat(self, slots: int) -> None:
-        """Makes room for so many slots; those beyond them are gone. Raises ConfigError where the replay is too small for them."""
+        """Makes room for so many slots; slots beyond them are gone. Raises ConfigError where the replay is too small for them."""
         if slots > self.size or 3 * slots > self.rows:  # each may wait somewhere, end somewhere, and wait anew
             least = max(slots, 3 * slots - (self.rows - self.size))
             raise ConfigError(f"buffer_size is {self.size}, but {slots} agents may live at once; expected at least {least}")
@@ -72,7 +72,7 @@ class ReplayIndex:
         self._age = np.concatenate([self._age[:slots], np.zeros(more, np.int64)])
 
     def part(self, slots: Ints) -> None:
-        """These slots go on from elsewhere: where they waited is what their last decisions led to, and nobody's beginning."""
+        """Makes these slots go on from elsewhere: the observation where they waited ends their last decisions and begins none."""
         slots = slots[self.waiting[slots] != NONE]
         rows, last = self.waiting[slots], self._last[slots]
         led = last >= self.oldest
@@ -85,19 +85,20 @@ class ReplayIndex:
         self._last[slots], self._age[slots] = NONE, 0
 
     def begin(self, slots: Ints) -> None:
-        """New episodes begin where these slots wait, though nothing that was poured ended the old ones."""
+        """Begins new episodes where these slots wait, though nothing that was added ended the old ones."""
         self._begin(slots)
 
     def welcome(self, slots: Ints) -> NDArray[np.int32]:
-        """Rows for the first views of slots that do not wait anywhere."""
+        """Returns rows for the first observations of slots that do not wait anywhere."""
         self._reserve(0, len(slots))
         rows = self.waiting[slots] = self._take(len(slots))
         return rows
 
     def decide(self, slots: Ints, ended: NDArray[np.bool_], kept: NDArray[np.bool_]) -> tuple[Ints, NDArray[np.int32], NDArray[np.int32]]:
-        """A decision of each of these slots (n,), made where it waited. `ended`: with it its episode; `kept`: whose last view is kept.
+        """Adds a decision of each of these slots (n,), made where it waited.
 
-        Places of the decisions, rows of what each slot sees next, and rows of last views, one where `kept`.
+        `ended`: its episode ended with it; `kept`: its final observation is kept. Returns places of the decisions, rows of what each slot
+        sees next, and rows of final observations, one where `kept`.
         """
         count = len(slots)
         self._reserve(count, count + int(kept.sum()))
@@ -127,7 +128,7 @@ class ReplayIndex:
         self._end_start += len(starts)
 
     def _reserve(self, decisions: int, rows: int) -> None:
-        """Gives up the oldest decisions until there is room."""
+        """Drops the oldest decisions until there is room."""
         crowded = len(self) + decisions - self.size
         if crowded > 0:
             self._forget(crowded)
@@ -155,7 +156,7 @@ class ReplayIndex:
         self._freed += len(rows)
 
     def state_dict(self) -> dict[str, Any]:
-        """All of it, as tensors and numbers; of places, only those that were ever used."""
+        """Returns all of it, as tensors and numbers; of places, only those that were ever used."""
         used = min(self.end, self.size)
         arrays = {
             "view": self.view[:used],
@@ -173,7 +174,7 @@ class ReplayIndex:
         return {"arrays": {name: torch.from_numpy(array.copy()) for name, array in arrays.items()}, "counts": counts}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on from there: of a ledger of the same size."""
+        """Restores the state of an index of the same size."""
         arrays = {name: tensor.cpu().numpy() for name, tensor in state["arrays"].items()}
         used = len(arrays["view"])
         self.view[:used], self.after[:used], self.following[:used] = arrays["view"], arrays["after"], arrays["following"]

@@ -16,33 +16,33 @@ from palaestra.core.timestep import Action, Decision, TimeStep
 
 @dataclass(frozen=True, slots=True)
 class RolloutNeeds:
-    """What a trainer needs of a rollout beyond what all do."""
+    """Parts that a trainer needs in its rollouts beyond what all have."""
 
-    terminal_views: bool = False
-    """`final_rows` and `final_obs` have terminated episodes too, not only truncated ones."""
+    terminal_obs: bool = False
+    """Whether `final_rows` and `final_obs` have terminated episodes too, not only truncated ones."""
     moments: bool = False
-    """`moments`: when decisions were made, and in which group."""
+    """Whether rollouts have `moments`: when decisions were made, and in which group."""
 
 
 @dataclass(frozen=True, slots=True)
 class Earned:
-    """Rewards of agents of groups, X of them."""
+    """Rewards of X agents of groups."""
 
     group: Tensor  # (X,) int64
     until: Tensor  # (X,) int64: the tick on which it was earned
     reward: Tensor  # (X,) its own
 
     def after(self, tick: int) -> Earned:
-        """Those of later ticks."""
+        """Returns the rewards of later ticks."""
         late = self.until > tick
         return Earned(self.group[late], self.until[late], self.reward[late])
 
 
 @dataclass(frozen=True, slots=True)
 class Moments:
-    """When decisions were made and settled, in ticks that count on from rollout to rollout, and whose group mates their agents were.
+    """When decisions were made and completed, in ticks that count on from rollout to rollout, and each agent's group.
 
-    `last_obs` shows agents that wait: for an answer that they will get in the next rollout, or for what comes of one they have.
+    `last_obs` shows agents that wait: for an answer that they will get in the next rollout, or for the outcome of one they have.
     """
 
     made: Tensor  # (T, S) int64
@@ -61,8 +61,8 @@ class Moments:
 class Rollout:
     """A table of decisions: a column of time for each slot, all starting in row 0.
 
-    A slot's decisions fill its first `lengths` rows. Where slots decide at different
-    times a row is not one moment, only the slot's next decision.
+    A slot's decisions fill its first `lengths` rows. Where slots decide at different times a row is not one tick, only the slot's next
+    decision.
     """
 
     obs: tuple[Tensor, ...]  # each (T, S, *shape)
@@ -78,7 +78,7 @@ class Rollout:
     last_obs: tuple[Tensor, ...]  # each (S, *shape): what followed each slot's last decision
     last_mask: Tensor | None  # (S, choices) bool: what was allowed there
     final_rows: (
-        Tensor  # (E,) int64 rows, in T * S counting, of the decisions that a truncation closed (or any end: `RolloutNeeds.terminal_views`)
+        Tensor  # (E,) int64 rows, in T * S counting, of the decisions that a truncation closed (or any end: `RolloutNeeds.terminal_obs`)
     )
     final_obs: tuple[Tensor, ...]  # each (E, *shape): the last views of those episodes
     area: Tensor  # (S,) int64
@@ -88,7 +88,7 @@ class Rollout:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(T, S)."""
+        """Returns (T, S)."""
         return self.reward.shape[0], self.reward.shape[1]
 
 
@@ -108,11 +108,11 @@ def completed_rows(rollout: Rollout) -> Tensor | None:
 
 @dataclass(frozen=True, slots=True)
 class Transitions:
-    """N decisions, in any order."""
+    """N transitions, in any order."""
 
     obs: tuple[Tensor, ...]  # each (N, *shape)
     action: Action  # as the environment got it: (N, continuous) within -1..1, (N, branches)
-    next_obs: tuple[Tensor, ...]  # each (N, *shape): the last view where an episode ended, if that was kept (`RolloutNeeds.terminal_views`)
+    next_obs: tuple[Tensor, ...]  # each (N, *shape): the final observation where an episode ended, if kept (`RolloutNeeds.terminal_obs`)
     reward: Tensor  # (N,) the environment's
     terminated: Tensor  # (N,) bool
     ended: Tensor  # (N,) bool: terminated or truncated
@@ -122,7 +122,7 @@ class Transitions:
 
 
 class TransitionTable:
-    """The settled decisions of a rollout as transitions, without a second copy of what was seen."""
+    """The completed decisions of a rollout as transitions, without a second copy of the observations."""
 
     def __init__(self, rollout: Rollout, action: Action, reward: Tensor) -> None:
         """`action` (T, S, ...) as the environment got it, `reward` (T, S)."""
@@ -136,35 +136,35 @@ class TransitionTable:
             last = (rollout.lengths - 1).clamp(min=0) * slots + of_slot
             following.index_copy_(0, last, time * slots + of_slot)
         following.index_copy_(0, rollout.final_rows, (time + 1) * slots + torch.arange(len(rollout.final_rows), device=device))
-        settled = rows
+        completed = rows
         if rollout.lengths is not None:
-            settled = rows[(rows // slots) < rollout.lengths.repeat(time)]
-        self.rows = settled
-        """Which they are, in T * S counting, (N,) rising."""
-        self._following = following[settled]
+            completed = rows[(rows // slots) < rollout.lengths.repeat(time)]
+        self.rows = completed
+        """Rows of the decisions, counted in T * S, (N,) rising."""
+        self._following = following[completed]
         ended = rollout.terminated | rollout.truncated
         columns = (action.continuous, action.discrete, reward, rollout.terminated, ended)
-        self._columns = tuple(column.flatten(0, 1)[settled] for column in columns)
+        self._columns = tuple(column.flatten(0, 1)[completed] for column in columns)
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def take(self, rows: Tensor) -> Transitions:
-        """Some of them, counted among the settled ones, (R,)."""
+        """Returns some transitions, (R,), counted among the completed ones."""
         continuous, discrete, reward, terminated, ended = (column.index_select(0, rows) for column in self._columns)
         here, there = self.rows.index_select(0, rows), self._following.index_select(0, rows)
         obs, next_obs = (tuple(view.index_select(0, at) for view in self._views) for at in (here, there))
         return Transitions(obs, Action(continuous, discrete), next_obs, reward, terminated, ended)
 
     def parts(self, size: int) -> Iterator[Transitions]:
-        """All of them in order, `size` at a time."""
+        """Yields all transitions in order, `size` at a time."""
         for rows in torch.arange(len(self), device=self.rows.device).split(size):
             yield self.take(rows)
 
 
 @dataclass(frozen=True, slots=True)
 class OpenDecisions:
-    """Decisions that have not settled when a rollout is taken: W of them."""
+    """W decisions that are not complete when a rollout is taken."""
 
     slots: Tensor  # (W,) int64
     opened: list[Tensor]  # as `RolloutLayout.opened`, each (W, ...)
@@ -172,7 +172,7 @@ class OpenDecisions:
 
 
 class RolloutLayout:
-    """Which columns a behavior's decisions have: those of no width are left out of every tick."""
+    """Columns that a behavior's decisions have: those of no width are left out of every tick."""
 
     def __init__(self, step: TimeStep, decision: Decision, keeps: RolloutNeeds) -> None:
         self.views = len(step.obs)
@@ -180,7 +180,7 @@ class RolloutLayout:
         self.keeps, self.masked = keeps, step.action_mask is not None
 
     def opened(self, step: TimeStep, decision: Decision, tick: int) -> list[Tensor]:
-        """What is known when a slot acts, on this tick."""
+        """Returns what is known when a slot acts, on this tick."""
         continuous, discrete, memory = self.widths
         parts = [*step.obs, decision.log_prob]
         if continuous:
@@ -195,29 +195,29 @@ class RolloutLayout:
             parts += [torch.full_like(step.group, tick), step.group]
         return parts
 
-    def settled(self, step: TimeStep, tick: int) -> list[Tensor]:
+    def completed(self, step: TimeStep, tick: int) -> list[Tensor]:
         """What is known once a slot acts again or its episode ends, on this tick."""
         parts = [step.reward, step.group_reward, step.terminated, step.truncated]
         if self.keeps.moments:
             parts.append(torch.full_like(step.group, tick))
         return parts
 
-    def kept(self, settled: list[Tensor]) -> Tensor:
-        """Of these columns, the episodes whose last views are kept, (T, S)."""
-        return settled[2] | settled[3] if self.keeps.terminal_views else settled[3]
+    def kept(self, completed: list[Tensor]) -> Tensor:
+        """Returns the episodes whose final observations are kept, (T, S), from these columns."""
+        return completed[2] | completed[3] if self.keeps.terminal_obs else completed[3]
 
     def rollout(
         self,
         opened: list[Tensor],
-        settled: list[Tensor],
+        completed: list[Tensor],
         lengths: Tensor | None,
         ends: tuple[Tensor, tuple[Tensor, ...]],
         step: TimeStep,
         now: int,
         waiting: OpenDecisions | None = None,
     ) -> Rollout:
-        """The columns, named. `step` came on tick `now`, after the last decision; what waits shows its view when it was made."""
-        reward, group_reward, terminated, truncated, *until = settled
+        """Returns the columns as a rollout. `step` came on tick `now`, after the last decision; waiting slots show what they decided on."""
+        reward, group_reward, terminated, truncated, *until = completed
         obs, log_prob, sample, memory, mask, _ = self._named(opened)
         last_obs, last_mask = step.obs, step.action_mask
         if waiting is not None:
@@ -247,7 +247,7 @@ class RolloutLayout:
         )
 
     def _named(self, opened: list[Tensor]) -> tuple[tuple[Tensor, ...], Tensor, Action, Tensor, Tensor | None, list[Tensor]]:
-        """Views, log-probabilities, sample, memory, mask, and the rest: tick and group."""
+        """Returns observations, log-probabilities, sample, memory, mask, and the rest: tick and group."""
         columns = iter(opened)
         obs = tuple(next(columns) for _ in range(self.views))
         log_prob = next(columns)
@@ -271,11 +271,11 @@ class RolloutLayout:
         earlier = earlier or Earned(none, none, step.reward[:0])
         return Moments(made, until, group, last_made, last_group, here, decided, Action(continuous, discrete), memory, earlier)
 
-    def earned(self, opened: list[Tensor], settled: list[Tensor], lengths: Tensor, waiting: OpenDecisions) -> Earned | None:
-        """What agents of groups have earned since the first of the decisions that wait was made; None where moments are not kept."""
+    def earned(self, opened: list[Tensor], completed: list[Tensor], lengths: Tensor, waiting: OpenDecisions) -> Earned | None:
+        """Returns what agents of groups earned since the first waiting decision was made; None where moments are not kept."""
         if not self.keeps.moments:
             return None
-        group, until, reward = opened[-1], settled[-1], settled[0]
+        group, until, reward = opened[-1], completed[-1], completed[0]
         rows = (torch.arange(len(until), device=until.device).unsqueeze(1) < lengths) & (group >= 0)
         rows = rows.flatten()
         whole = Earned(*(column.flatten()[rows] for column in (group, until, reward)))

@@ -1,4 +1,4 @@
-"""Cuts a rollout into sequences of one slot's decisions each, and those into minibatches."""
+"""Sequences of one slot's decisions each, cut from a rollout, and minibatches of them."""
 
 from __future__ import annotations
 
@@ -15,35 +15,35 @@ from palaestra.data.minibatches import Minibatch
 
 
 class Streams(Protocol):
-    """Where the decisions of slots begin and end, as a Rollout tells it."""
+    """Where the decisions of slots begin and end, as a Rollout has it."""
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(T, S)."""
+        """Returns (T, S)."""
         ...
 
     @property
     def terminated(self) -> Tensor:
-        """(T, S) bool."""
+        """Returns (T, S) bool."""
         ...
 
     @property
     def truncated(self) -> Tensor:
-        """(T, S) bool."""
+        """Returns (T, S) bool."""
         ...
 
     @property
     def lengths(self) -> Tensor | None:
-        """(S,) int64 decisions of each slot; None: T in every slot."""
+        """Returns (S,) int64 decisions of each slot; None: T in every slot."""
         ...
 
 
 class SequenceTable:
-    """Which settled decisions of a rollout follow one another: a row a sequence of at most `longest` decisions.
+    """Completed decisions of a rollout that follow one another: a row is a sequence of at most `longest` decisions.
 
-    One begins where a slot's decisions do, after each end of an episode, and after `longest` decisions of it: an
-    episode that is no longer than that lies in one sequence, so that what is learned at its end reaches its beginning.
-    The table lives on the host, where its sizes are known without waiting; it takes one wait a rollout.
+    A sequence begins where a slot's decisions do, after each end of an episode, and after `longest` decisions of it: an episode that is no
+    longer than that lies in one sequence, so that what is learned at its end reaches its beginning. The table lives on the host, where its
+    sizes are known without waiting; making it waits for the device once a rollout.
     """
 
     def __init__(self, rollout: Streams, longest: int) -> None:
@@ -51,21 +51,21 @@ class SequenceTable:
         longest = min(longest, time)
         ended = (rollout.terminated | rollout.truncated).cpu().numpy()
         ticks = np.arange(time)[:, None]
-        settled = np.ones_like(ended) if rollout.lengths is None else ticks < rollout.lengths.cpu().numpy()
+        completed = np.ones_like(ended) if rollout.lengths is None else ticks < rollout.lengths.cpu().numpy()
         first = np.concatenate([np.ones_like(ended[:1]), ended[:-1]])
         age = ticks - np.maximum.accumulate(np.where(first, ticks, 0), axis=0)
-        begins = settled & (age % longest == 0)
-        row = np.cumsum(settled).reshape(settled.shape) - 1  # of each decision among the settled ones
+        begins = completed & (age % longest == 0)
+        row = np.cumsum(completed).reshape(completed.shape) - 1  # of each decision among the completed ones
         sequence = np.cumsum(begins.T).reshape(begins.T.shape).T - 1  # a slot's lie side by side
         self.rows: NDArray[np.int64] = np.full((int(begins.sum()), longest), -1, np.int64)  # (sequences, longest) -1: padding
-        self.rows[sequence[settled], (age % longest)[settled]] = row[settled]
+        self.rows[sequence[completed], (age % longest)[completed]] = row[completed]
         self.lengths = (self.rows >= 0).sum(1)
 
     def __len__(self) -> int:
         return len(self.lengths)
 
     def take(self, parts: Iterable[NDArray[np.int64]], memory: Tensor) -> Iterator[tuple[Tensor, Sequences]]:
-        """Settled rows (N,) of the sequences of each part, and how they follow one another. `memory` (all settled rows, L).
+        """Yields the rows (N,) of the sequences of each part, and how they follow one another. `memory` (all completed rows, L).
 
         All tables go to the device at once, before the first part: an accelerator is waited for once, not for each part.
         """
@@ -76,7 +76,7 @@ class SequenceTable:
             yield rows, Sequences(steps, place, memory.index_select(0, starts))
 
     def _layout(self, which: NDArray[np.int64]) -> tuple[int, NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Of these sequences: the longest's decisions, all rows, where they lie in the grid, and the first row of each."""
+        """Returns the length of the longest sequence, all rows, where they lie in the grid, and the first row of each."""
         steps = int(self.lengths[which].max())
         table = self._rows_of(which, steps)
         grid = table.T.reshape(-1)
@@ -84,17 +84,17 @@ class SequenceTable:
         return steps, grid[place], place, table[:, 0]
 
     def _rows_of(self, which: NDArray[np.int64], steps: int) -> NDArray[np.int64]:
-        """(sequences, steps) of these, -1: padding."""
+        """Returns the rows of these sequences, (sequences, steps); -1: padding."""
         return self.rows[which, :steps]
 
     def in_parts(self, rows: int) -> Iterator[NDArray[np.int64]]:
-        """All sequences in their order, some `rows` decisions at a time."""
+        """Returns all sequences in their order, about `rows` decisions at a time."""
         parts = max(1, -(-int(self.lengths.sum()) // rows))
         yield from (part for part in np.array_split(np.arange(len(self)), parts) if len(part))
 
 
 class StreamTable(SequenceTable):
-    """The same for decisions in a row: keeps where sequences begin, and takes no memory for each decision."""
+    """Sequences of decisions in one stream: keeps where sequences begin, and takes no memory for each decision."""
 
     def __init__(self, last: NDArray[np.bool_], longest: int) -> None:
         """`last` (N,): the next decision is of another episode."""
@@ -114,9 +114,9 @@ class StreamTable(SequenceTable):
 def sequence_minibatches(
     rows: Minibatch, memory: Tensor, table: SequenceTable, *, size: int, epochs: int, generator: torch.Generator
 ) -> Iterator[Minibatch]:
-    """`epochs` passes over all sequences, each in a new order, whole sequences of some `size` decisions at a time.
+    """Yields minibatches of whole sequences, of about `size` decisions, in `epochs` passes, each in a new order.
 
-    `memory` (N, L): that of every row. Nothing of a pass is dropped: minibatches differ a little in size instead.
+    `memory` (N, L) is that of every row. Nothing of a pass is dropped: minibatches differ a little in size instead.
     """
     columns, parts = rows.columns(), max(1, int(table.lengths.sum()) // size)
     for _ in range(epochs):

@@ -1,4 +1,4 @@
-"""When the agents of a rollout decided, and from when to when each view was an agent's last: arrays on the host."""
+"""When the agents of a rollout decided, and from when to when each observation was an agent's last: arrays on the host."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ NOBODY = -1
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """N settled decisions in their order, S slots, E last views of episodes, V = N + S views before decisions.
+    """N completed decisions in their order, S slots, E final observations of episodes, V = N + S observations before decisions.
 
-    Ticks count from the earliest, groups are counted through; an agent on its own is a group.
+    Ticks count from the earliest, groups are numbered; an agent on its own is a group.
     """
 
     slot: Numbers  # (N,)
@@ -40,21 +40,21 @@ class Timeline:
 
     @property
     def decisions(self) -> int:
-        """N."""
+        """Returns N."""
         return len(self.slot)
 
     @property
     def views(self) -> int:
-        """V."""
+        """Returns V."""
         return len(self.group)
 
     def key(self, group: Numbers, tick: Numbers) -> Numbers:
-        """One number for both, rising with the group, then the tick."""
+        """Returns one number for both, rising with the group, then the tick."""
         return group * self.width + tick
 
     @classmethod
     def of(cls, rollout: Rollout) -> Timeline:
-        """Of a rollout with `moments`; waits for the device."""
+        """Reads a rollout with `moments`; waits for the device."""
         when = rollout.moments
         assert when is not None
         time, slots = rollout.shape
@@ -95,11 +95,11 @@ class Timeline:
 
 
 def host(column: Tensor) -> NDArray[Any]:
-    """As an array."""
+    """Returns a tensor as an array."""
     return column.cpu().numpy()
 
 
 def ranges(begins: Numbers, ends: Numbers) -> Numbers:
-    """The numbers from each of these to before the other, one range after the other."""
+    """Returns the numbers from each of these to before the other, one range after the other."""
     count = ends - begins
     return np.arange(count.sum()) + np.repeat(begins - (np.cumsum(count) - count), count)

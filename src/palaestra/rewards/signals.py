@@ -86,7 +86,7 @@ class RewardSignals:
     @property
     def keeps(self) -> RolloutNeeds:
         """Additional parts that rollouts must have for the signals."""
-        return RolloutNeeds(terminal_views=self.learned)
+        return RolloutNeeds(terminal_obs=self.learned)
 
     @property
     def ignore_ends(self) -> tuple[bool, ...]:

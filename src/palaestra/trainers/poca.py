@@ -46,7 +46,7 @@ class POCA(OnPolicy[GroupRows]):
         # bfloat16 is off unless asked for: where rewards are rare, two runs of three learned later with it
         gradient = GroupGradient(network, bfloat16=settings.network_settings.bfloat16 or False, compiled=settings.network_settings.compile)
         super().__init__(network, [p for p in network.parameters() if p.numel()], gradient, settings, device, seed)
-        self.keeps = RolloutNeeds(terminal_views=self.signals.keeps.terminal_views, moments=True)
+        self.keeps = RolloutNeeds(terminal_obs=self.signals.keeps.terminal_obs, moments=True)
 
     @staticmethod
     def make_network(spec: BehaviorSpec, settings: BehaviorSettings) -> ActorCritic:

@@ -264,7 +264,7 @@ def test_growing_slots_do_not_multiply_the_room_of_a_long_rollout():
     assert isinstance(buffer, SlottedBuffer)
     fill([buffer], stream, step, 5, generator)
     assert sum(x.shape[0] * x.shape[1] for x in buffer.state_dict()["settled"][:1]) <= 1000
-    assert buffer._settled[0].numel() <= 1000
+    assert buffer._completed[0].numel() <= 1000
 
 
 def test_rows_double_only_when_a_slot_needs_them():
@@ -275,4 +275,4 @@ def test_rows_double_only_when_a_slot_needs_them():
         buffer.settle(step)
         buffer.open(step, decide(step, torch.Generator()))
     assert buffer.decisions == 18
-    assert len(buffer._settled[0]) == 8
+    assert len(buffer._completed[0]) == 8

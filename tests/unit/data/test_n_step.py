@@ -53,7 +53,7 @@ def slowly(rollout: Rollout, steps: int) -> list[tuple[list[float], float, float
     return found
 
 
-@pytest.mark.parametrize("keeps", [RolloutNeeds(), RolloutNeeds(terminal_views=True)])
+@pytest.mark.parametrize("keeps", [RolloutNeeds(), RolloutNeeds(terminal_obs=True)])
 @pytest.mark.parametrize("steady", [True, False])
 @pytest.mark.parametrize("steps", [1, 3, 50])
 def test_every_decision_gets_the_rewards_and_the_view_that_a_loop_finds(steps: int, steady: bool, keeps: RolloutNeeds):

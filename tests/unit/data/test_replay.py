@@ -151,7 +151,7 @@ def check_rows(world: World, views: list[Any], masks: Any, after: list[Any], bat
         assert batch.reward[row] == np.float32(happened.reward)
         assert bool(batch.terminated[row]) == happened.terminated
         assert bool(batch.ended[row]) == happened.ended
-        if not happened.terminated or keeps.terminal_views:
+        if not happened.terminated or keeps.terminal_obs:
             assert after[row] == happened.after
     return numbers
 
@@ -162,9 +162,9 @@ def as_tuples(table: Tensor) -> list[tuple[float, float]]:
 
 @pytest.mark.parametrize("steady", [True, False])
 @pytest.mark.parametrize("few", [False, True])
-@pytest.mark.parametrize("terminal_views", [False, True])
-def test_what_is_drawn_is_what_happened(steady: bool, few: bool, terminal_views: bool):
-    keeps = RolloutNeeds(terminal_views=terminal_views)
+@pytest.mark.parametrize("terminal_obs", [False, True])
+def test_what_is_drawn_is_what_happened(steady: bool, few: bool, terminal_obs: bool):
+    keeps = RolloutNeeds(terminal_obs=terminal_obs)
     generator = torch.Generator().manual_seed(3)
     for seed, size in ((1, 37), (2, 100)):
         world = World(seed, 5, steady=steady, few=few)
@@ -227,7 +227,7 @@ def test_sequences_are_one_agents_decisions_in_one_episode(steady: bool, few: bo
 def test_no_row_of_views_is_lost_or_has_two_uses(steady: bool):
     world = World(9, 5, steady=steady)
     replay = Replay(SPEC, 40, torch.device("cpu"))
-    for rollout in world.rollouts([1, 1, 9] * 20, RolloutNeeds(terminal_views=True)):
+    for rollout in world.rollouts([1, 1, 9] * 20, RolloutNeeds(terminal_obs=True)):
         pour(replay, rollout)
         arrays = {name: array.numpy() for name, array in replay.state_dict()["ledger"]["arrays"].items()}
         counts = replay.state_dict()["ledger"]["counts"]

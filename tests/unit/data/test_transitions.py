@@ -8,10 +8,10 @@ from palaestra.data.buffers import SlottedBuffer, SteadyBuffer
 from palaestra.data.rollout import Rollout, RolloutNeeds, TransitionTable
 
 
-def experience(seed: int, steady: bool, terminal_views: bool = True, ticks: int = 25) -> Rollout:
+def experience(seed: int, steady: bool, terminal_obs: bool = True, ticks: int = 25) -> Rollout:
     stream, generator = Stream(seed, steady=steady), torch.Generator().manual_seed(seed)
     step = stream.next()
-    buffer = (SteadyBuffer if steady else SlottedBuffer)(step, decide(step, generator), ticks, RolloutNeeds(terminal_views))
+    buffer = (SteadyBuffer if steady else SlottedBuffer)(step, decide(step, generator), ticks, RolloutNeeds(terminal_obs))
     return buffer.take(fill([buffer], stream, step, ticks, generator))
 
 
@@ -47,6 +47,6 @@ def test_parts_are_all_rows_in_order():
 
 
 def test_last_views_of_terminated_episodes_are_kept_only_where_asked_for():
-    kept, plain = experience(3, False), experience(3, False, terminal_views=False)
+    kept, plain = experience(3, False), experience(3, False, terminal_obs=False)
     assert len(kept.final_rows) > len(plain.final_rows)
     assert plain.truncated.flatten()[plain.final_rows].all()
