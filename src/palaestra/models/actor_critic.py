@@ -23,9 +23,9 @@ MEAN_GAIN, LOGIT_GAIN = 0.2, 0.1
 class ActorCritic(Trunk):
     """Actor and critic over the same observations, with bodies of one shape (or one body: `shared_critic`).
 
-    The actor's head gives means and logits side by side (see `models.distributions`).
-    With memory, a row of it belongs to every decision (see `models.memory`), the actor's part and then the critic's:
-    `decide` takes one decision further, and what learns says which rows follow one another.
+    The actor's head gives means and logits side by side (see `models.distributions`). With memory, each decision has a row of it (see
+    `models.lstm`), the actor's part and then the critic's: `decide` takes one decision further; for learning, `sequences` say which rows
+    follow one another.
     """
 
     log_std: Tensor
@@ -38,7 +38,7 @@ class ActorCritic(Trunk):
         shared_critic: bool = False,
         value_head: Callable[[int, int], nn.Module] = nn.Linear,
     ) -> None:
-        """`value_head`: makes what turns the critic's features into values, of the numbers of both; its last weights are 0."""
+        """`value_head` makes the layer from the critic's features to values, given the numbers of both; its last weights are 0."""
         super().__init__(spec, settings, 1 if shared_critic else 2)
         self.signals = signals
         action = spec.action
@@ -61,59 +61,59 @@ class ActorCritic(Trunk):
 
     @property
     def plain(self) -> bool:
-        """Nothing but stacked layers between prepared inputs and heads: its gradient has a closed form."""
+        """Whether only stacked layers lie between prepared inputs and heads, so that the gradient has a closed form."""
         return not self.apart and not self.encoded and self.memory is None and isinstance(self.value_head, nn.Linear)
 
     def act(self, inputs: Inputs) -> Tensor:
-        """The actor's packed output, (N, continuous + choices), where there is no memory."""
+        """Returns the actor's packed output, (N, continuous + choices), where there is no memory."""
         return self.action_head(self.features(ACTOR, inputs))
 
     def decide(self, inputs: Inputs, memory: Tensor) -> tuple[Tensor, Tensor]:
-        """The actor's packed output and the memory (N, L) after this decision, actor's and critic's."""
+        """Returns the actor's packed output and the memory (N, L) after this decision, actor's and critic's."""
         if self.memory is None:
             return self.act(inputs), memory
         features, after = zip(*(self.remember(i, inputs, memory) for i in range(self.networks)), strict=True)
         return self.action_head(features[ACTOR]), torch.cat(after, 1)
 
     def outputs(self, inputs: Inputs, sequences: Sequences | None = None) -> Tensor:
-        """The actor's packed output alone. `sequences` as in `forward`."""
+        """Returns the actor's packed output alone. `sequences` as in `forward`."""
         return self.action_head(self.unroll(ACTOR, self.features(ACTOR, inputs), sequences))
 
     def value(self, inputs: Inputs, sequences: Sequences | None = None) -> Tensor:
-        """(N, signals). `sequences` as in `forward`."""
+        """Returns values, (N, signals). `sequences` as in `forward`."""
         return self.value_head(self.unroll(CRITIC, self.features(CRITIC, inputs), sequences))
 
     def value_with(self, inputs: Inputs, memory: Tensor) -> Tensor:
-        """(N, signals) of single decisions with this memory (N, L) before each."""
+        """Returns values (N, signals) of single decisions with this memory (N, L) before each."""
         return self.value(inputs) if self.memory is None else self.value_head(self.remember(CRITIC, inputs, memory)[0])
 
     def forward(self, inputs: Inputs, sequences: Sequences | None = None) -> tuple[Tensor, Tensor]:
-        """Packed actor output and values, both from one pass. With memory, `sequences` say which rows follow one another."""
+        """Returns packed actor output and values, both from one pass. With memory, `sequences` say which rows follow one another."""
         output, features = self.output_and_features(inputs, sequences)
         return output, self.value_head(features)
 
     def output_and_features(self, inputs: Inputs, sequences: Sequences | None = None) -> tuple[Tensor, Tensor]:
-        """Packed actor output, and the critic's features (N, width) before its head. `sequences` as in `forward`."""
+        """Returns packed actor output and the critic's features (N, width) before its head. `sequences` as in `forward`."""
         features = self.all_features(inputs)
         actor, critic = (self.unroll(i % self.networks, features[i], sequences) for i in (ACTOR, CRITIC))
         return self.action_head(actor), critic
 
     def draw(self, output: Tensor, mask: Tensor | None, generator: torch.Generator, deterministic: bool) -> tuple[Action, list[Tensor]]:
-        """A sample as `models.distributions.draw` gives it."""
+        """Draws a sample as `models.distributions.draw` does."""
         return draw(output, self.log_std, mask, self.spec.action, generator, deterministic)
 
     def drawn_log_prob(self, output: Tensor, sample: Action, branches: list[Tensor]) -> Tensor:
-        """Log-probability (N, A) of what `draw` gave."""
+        """Returns the log-probability (N, A) of what `draw` returned."""
         return drawn_log_prob(output, self.log_std, sample, branches, self.spec.action)
 
     def for_environment(self, sample: Action) -> Action:
-        """A sample as the environment gets it: its numbers within -1..1."""
+        """Returns a sample as the environment gets it: continuous actions within -1..1."""
         return for_environment(sample)
 
     def played(self, output: Tensor) -> Tensor:
-        """The continuous numbers (N, continuous) that the environment would get without noise, differentiable beyond its bounds too."""
+        """Returns the continuous actions (N, continuous) without noise, differentiable beyond their bounds too."""
         return played(output, self.spec.action)
 
     def branch_log_probs(self, output: Tensor, mask: Tensor | None) -> list[Tensor]:
-        """Log-probabilities of each branch, (N, branch). `mask` (N, choices), True: allowed."""
+        """Returns log-probabilities of each branch, (N, branch). `mask` (N, choices), True: allowed."""
         return branch_log_probs(output, mask, self.spec.action) if self.spec.action.branches else []

@@ -1,4 +1,4 @@
-"""Fully connected bodies: several of one shape side by side, as one batched product."""
+"""Bodies of fully connected layers: several of one shape in one batched product, and conditioned on goals."""
 
 from __future__ import annotations
 
@@ -12,20 +12,19 @@ from torch.nn import functional
 FEW_GOALS = 4
 """Rows to a goal from which on it pays to make each goal's weights once and apply them to all rows.
 
-Goals are mostly one of a few. Looking for the different ones is only done on the CPU: an accelerator would have to be
-waited for."""
+Goals are mostly one of a few. The different ones are only looked for on the CPU, as that waits for an accelerator.
+"""
 
 
 Trace = list[tuple[Tensor, Tensor]]
-"""What a backward pass needs of each layer: its input (k, N, in) and its sum before Swish (k, N, out)."""
+"""Values that a backward pass needs of each layer: its input (k, N, in) and its sum before Swish (k, N, out)."""
 
 
 class StackedMLP(nn.Module):
     """k networks of one shape: `layers` times Linear and Swish, all k in one batched product.
 
-    Actor and critic have the same body in ML-Agents, so one product of twice the size does
-    for both: small minibatches are bound by the number of calls, not by arithmetic.
-    Index 0 is the actor's. Weights are (k, in, out), biases (k, 1, out).
+    Actor and critic have the same body in ML-Agents, so one product of twice the size does for both: small minibatches are bound by the
+    number of calls, not by arithmetic. Index 0 is the actor's. Weights are (k, in, out), biases (k, 1, out).
     """
 
     def __init__(self, networks: int, inputs: int, hidden: int, layers: int) -> None:
@@ -39,19 +38,19 @@ class StackedMLP(nn.Module):
         self._views: dict[int, tuple[int, list[tuple[Tensor, Tensor]]]] = {}
 
     def forward(self, x: Tensor) -> Tensor:
-        """(k, N, in) to (k, N, hidden)."""
+        """Maps (k, N, in) to (k, N, hidden)."""
         for weight, bias in self._layers:
             x = functional.silu(torch.baddbmm(bias, x, weight))
         return x
 
     def one(self, index: int, x: Tensor) -> Tensor:
-        """One network alone: (N, in) to (N, hidden)."""
+        """Runs one network alone: (N, in) to (N, hidden)."""
         for weight, bias in self._one(index):
             x = functional.silu(torch.addmm(bias, x, weight))
         return x
 
     def _one(self, index: int) -> list[tuple[Tensor, Tensor]]:
-        """Layers of one network. Without gradients they are views made once, as making them costs as much as a small product."""
+        """Returns the layers of one network. Without gradients they are views made once: making them costs as much as a small product."""
         if torch.is_grad_enabled() or not self._layers:
             return [(weight[index], bias[index]) for weight, bias in self._layers]
         place, views = self._views.get(index, (0, []))
@@ -61,7 +60,7 @@ class StackedMLP(nn.Module):
         return views
 
     def trace(self, x: Tensor) -> tuple[Tensor, Trace]:
-        """As `forward`, and what `backward` needs; keeps no autograd graph."""
+        """Runs `forward`, and returns what `backward` needs too; keeps no autograd graph."""
         trace: Trace = []
         for weight, bias in self._layers:
             sums = torch.baddbmm(bias, x, weight)
@@ -82,7 +81,7 @@ class StackedMLP(nn.Module):
 
 
 def kaiming(networks: int, inputs: int, outputs: int, gain: float = 1.0) -> Tensor:
-    """Normal weights (networks, in, out) with std gain / sqrt(in). He et al. 2015, https://arxiv.org/abs/1502.01852, section 2.2."""
+    """Draws normal weights (networks, in, out), std gain / sqrt(in). He et al. 2015, https://arxiv.org/abs/1502.01852, section 2.2."""
     return torch.randn(networks, inputs, outputs) * (gain / math.sqrt(inputs))
 
 
@@ -107,7 +106,7 @@ class HyperLinear(nn.Module):
         self.bias = nn.Parameter(torch.zeros(outputs))
 
     def forward(self, x: Tensor, goal: Tensor) -> Tensor:
-        """x (N, in) and goal (N, goal) to (N, out)."""
+        """Maps x (N, in) and goal (N, goal) to (N, out)."""
         if goal.device.type == "cpu":
             goals, which = torch.unique(goal.detach(), dim=0, return_inverse=True)
             if len(goals) * FEW_GOALS <= len(goal):
@@ -117,7 +116,7 @@ class HyperLinear(nn.Module):
         return torch.bmm(x.unsqueeze(1), self._weights_for(goal)).squeeze(1) + self.bias
 
     def _weights_for(self, goal: Tensor) -> Tensor:
-        """(N, in, out)."""
+        """Returns weights for each goal, (N, in, out)."""
         code = functional.silu(self.second(functional.silu(self.first(goal))))
         code = functional.layer_norm(code, code.shape[-1:])
         return self.weights(code).view(-1, self.inputs, self.outputs)
@@ -138,7 +137,7 @@ class ConditionedMLP(nn.Module):
         self.outputs = hidden
 
     def forward(self, x: Tensor, goal: Tensor) -> Tensor:
-        """(N, in) and (N, goal) to (N, hidden)."""
+        """Maps (N, in) and (N, goal) to (N, hidden)."""
         for layer in self.linears:
             x = functional.silu(layer(x))
         return functional.silu(self.hyper(x, goal))

@@ -23,29 +23,29 @@ from palaestra.core.errors import PalaestraError, PluginError, exception_summary
 from palaestra.core.plugins import find_plugin
 
 PROBE = 2
-"""Rows of the first question: with one, a module that mixes rows would pass."""
+"""Rows of the first call: with one, a module that mixes rows would pass."""
 
 
 class OwnModule(nn.Module):
-    """A module of a user's with what names it, for errors, and with the sizes it was made for, for the export."""
+    """A user's module with its name, for errors, and the sizes it was made for, for the export."""
 
     def __init__(self, module: nn.Module, title: str, shape: tuple[int, ...], hidden: int) -> None:
         super().__init__()
         self.module, self.title, self.shape, self.hidden = module, title, shape, hidden
 
     def forward(self, x: Tensor) -> Tensor:
-        """(N, *shape) to (N, hidden)."""
+        """Maps (N, *shape) to (N, hidden)."""
         return self.module(x)
 
 
 def own_body(name: str, inputs: int, hidden: int, layers: int) -> OwnModule:
-    """The body that the setting `body` names. Raises PluginError."""
+    """Returns the body that the setting `body` names. Raises PluginError."""
     title = f"body '{name}'"
     return make_own(find_class("bodies", title, name), title, (inputs,), hidden, (inputs, hidden, layers))
 
 
 def find_class(kind: str, title: str, name: str) -> type[nn.Module]:
-    """The class that `package.module:Class`, or else an entry point of the group `palaestra.<kind>`, refers to. Raises PluginError."""
+    """Returns the class that `package.module:Class`, or an entry point of the group `palaestra.<kind>`, names. Raises PluginError."""
     found = find_plugin(kind, title, name)
     if not (isinstance(found, type) and issubclass(found, nn.Module)):
         raise PluginError(f"{title} is {found!r}; expected a class that inherits from torch.nn.Module")
@@ -53,7 +53,7 @@ def find_class(kind: str, title: str, name: str) -> type[nn.Module]:
 
 
 def make_own(cls: type[nn.Module], title: str, shape: tuple[int, ...], hidden: int, arguments: tuple[Any, ...]) -> OwnModule:
-    """An instance, asked once about zeros (N, *shape). Raises PluginError where it breaks the contract."""
+    """Returns an instance, after one call with zeros (N, *shape). Raises PluginError where it breaks the contract."""
     try:
         module = cls(*arguments)
     except PalaestraError:

@@ -1,8 +1,7 @@
-"""What a policy draws its actions from, as functions of the actor's packed output.
+"""Distributions of actions, as functions of the actor's packed output.
 
-The output of the actor's head is (N, continuous + choices): the means of the continuous
-numbers, then the logits of branch 0, branch 1, ... Columns of a log-probability: one a
-continuous number, then one a branch (A in all).
+The output of the actor's head is (N, continuous + choices): the means of the continuous actions, then the logits of branch 0, branch 1,
+... Columns of a log-probability: one for each continuous action, then one for each branch (A in all).
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ RANGE = 3.0
 
 
 def branch_log_probs(output: Tensor, mask: Tensor | None, spec: ActionSpec) -> list[Tensor]:
-    """Normalized log-probabilities of each branch, (N, branch). `mask` (N, choices), True: allowed."""
+    """Returns normalized log-probabilities of each branch, (N, branch). `mask` (N, choices), True: allowed."""
     logits = output[:, spec.continuous :] if spec.continuous else output
     if mask is not None:
         logits = logits.masked_fill(~mask, FORBIDDEN)
@@ -32,14 +31,14 @@ def branch_log_probs(output: Tensor, mask: Tensor | None, spec: ActionSpec) -> l
 
 
 def gaussian_log_prob(mean: Tensor, log_std: Tensor, sample: Tensor) -> Tensor:
-    """Log-density of each number on its own, (N, continuous)."""
+    """Returns the log-density of each continuous action on its own, (N, continuous)."""
     return ((sample - mean) * torch.exp(-log_std)).square().mul(-0.5) - (log_std + HALF_LOG_TAU)
 
 
 def draw(
     output: Tensor, log_std: Tensor, mask: Tensor | None, spec: ActionSpec, generator: torch.Generator, deterministic: bool
 ) -> tuple[Action, list[Tensor]]:
-    """A sample (its continuous part unbounded), and the log-probabilities of each branch. `deterministic` takes mean and mode."""
+    """Draws a sample (its continuous part unbounded); returns it and each branch's log-probabilities. `deterministic`: mean and mode."""
     continuous, discrete = output[:, : spec.continuous] if spec.branches else output, output.new_empty((len(output), 0), dtype=torch.int64)
     if spec.continuous and not deterministic:
         noise = torch.empty_like(continuous).normal_(generator=generator)
@@ -56,7 +55,7 @@ def draw(
 
 
 def drawn_log_prob(output: Tensor, log_std: Tensor, sample: Action, branches: list[Tensor], spec: ActionSpec) -> Tensor:
-    """Log-probability (N, A) of what `draw` gave."""
+    """Returns the log-probability (N, A) of what `draw` returned."""
     columns = [log_probs.gather(1, sample.discrete[:, i : i + 1]) for i, log_probs in enumerate(branches)]
     if spec.continuous:
         columns.insert(0, gaussian_log_prob(output[:, : spec.continuous], log_std, sample.continuous))
@@ -64,17 +63,17 @@ def drawn_log_prob(output: Tensor, log_std: Tensor, sample: Action, branches: li
 
 
 def for_environment(sample: Action) -> Action:
-    """A sample as the environment gets it: its numbers within -1..1."""
+    """Returns a sample as the environment gets it: continuous actions within -1..1."""
     return Action(sample.continuous.clamp(-RANGE, RANGE).div_(RANGE), sample.discrete)
 
 
 def played(output: Tensor, spec: ActionSpec) -> Tensor:
-    """The continuous numbers (N, continuous) of a sample without noise, as the environment gets them but not clipped: differentiable."""
+    """Returns the continuous actions (N, continuous) without noise, as the environment gets them but not clipped: differentiable."""
     return output[:, : spec.continuous] / RANGE
 
 
 def log_prob_and_entropy(output: Tensor, log_std: Tensor, mask: Tensor | None, sample: Action, spec: ActionSpec) -> tuple[Tensor, Tensor]:
-    """Log-probability of a sample, (N, A), and the policy's entropy, (N,) or () where it is the same for all rows.
+    """Returns a sample's log-probability, (N, A), and the policy's entropy, (N,) or () where it is the same for all rows.
 
     The entropy is the mean over continuous numbers plus the sum over branches, as in ML-Agents.
     """
@@ -90,5 +89,5 @@ def log_prob_and_entropy(output: Tensor, log_std: Tensor, mask: Tensor | None, s
 
 
 def gaussian_entropy(log_std: Tensor) -> Tensor:
-    """Mean over the numbers of ½ ln(2πe σ²), ()."""
+    """Returns the mean over continuous actions of ½ ln(2πe σ²), ()."""
     return (log_std + (HALF_LOG_TAU + 0.5)).mean()

@@ -1,4 +1,4 @@
-"""Images to flat encodings: the encoders of ML-Agents, and users' own."""
+"""Encoders of images into flat vectors: those of ML-Agents, and users' own."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from palaestra.models.custom import find_class, make_own
 DENSE_GAIN = 1.41
 
 Shape = tuple[int, int, int]
-"""Of an image: (C, H, W)."""
+"""Shape of an image: (C, H, W)."""
 
 
 class ConvolutionalEncoder(nn.Module):
@@ -24,9 +24,9 @@ class ConvolutionalEncoder(nn.Module):
     layers: ClassVar[tuple[tuple[int, int, int], ...]] = ()
     """Channels, kernel and stride of each convolution."""
     smallest: ClassVar[int] = 1
-    """Pixels that an image must have on each side."""
+    """Fewest pixels that an image must have on each side."""
     order: ClassVar[torch.memory_format] = torch.contiguous_format
-    """In memory, of all between the first convolution and the dense layer: the faster one on the CPU."""
+    """Memory layout of everything between the first convolution and the dense layer: the faster one on the CPU."""
 
     def __init__(self, shape: Shape, hidden: int) -> None:
         super().__init__()
@@ -39,7 +39,7 @@ class ConvolutionalEncoder(nn.Module):
         lay(self.convolutions[1:], self.order)
 
     def forward(self, image: Tensor) -> Tensor:
-        """(N, C, H, W) to (N, hidden)."""
+        """Maps (N, C, H, W) to (N, hidden)."""
         for convolution in self.convolutions:
             image = functional.leaky_relu(convolution(image).contiguous(memory_format=self.order), inplace=True)
         return functional.leaky_relu(self.dense(torch.flatten(image, 1)), inplace=True)
@@ -87,7 +87,7 @@ class ResNetEncoder(nn.Module):
         lay(self, torch.channels_last)  # 1.5 times as fast on the CPU
 
     def forward(self, image: Tensor) -> Tensor:
-        """(N, C, H, W) to (N, hidden)."""
+        """Maps (N, C, H, W) to (N, hidden)."""
         for stack in self.stacks:
             image = stack(image)
         return functional.relu(self.dense(torch.flatten(functional.silu(image), 1)), inplace=True)
@@ -102,7 +102,7 @@ class ResidualStack(nn.Module):
         self.blocks = nn.ModuleList(ResidualBlock(filters) for _ in range(2))
 
     def forward(self, x: Tensor) -> Tensor:
-        """(N, C, H, W) to (N, F, (H - 1) // 2, (W - 1) // 2)."""
+        """Maps (N, C, H, W) to (N, F, (H - 1) // 2, (W - 1) // 2)."""
         x = functional.max_pool2d(self.convolution(x), 3, 2)
         for block in self.blocks:
             x = block(x)
@@ -110,7 +110,7 @@ class ResidualStack(nn.Module):
 
 
 class ResidualBlock(nn.Module):
-    """Twice Swish and a convolution, added to what comes in. He et al. 2016, https://arxiv.org/abs/1603.05027, figure 4 (e)."""
+    """Twice Swish and a convolution, added to the input. He et al. 2016, https://arxiv.org/abs/1603.05027, figure 4 (e)."""
 
     def __init__(self, filters: int) -> None:
         super().__init__()
@@ -118,7 +118,7 @@ class ResidualBlock(nn.Module):
         self.second = nn.Conv2d(filters, filters, 3, padding=1)
 
     def forward(self, x: Tensor) -> Tensor:
-        """(N, F, H, W) to the same."""
+        """Maps (N, F, H, W) to the same."""
         return self.second(functional.silu(self.first(functional.silu(x)))).add_(x)
 
 
@@ -126,7 +126,7 @@ OURS = (SimpleEncoder, NatureEncoder, ResNetEncoder, Match3Encoder, FullyConnect
 
 
 def dense(inputs: int, hidden: int) -> nn.Linear:
-    """A layer as visual encoders of ML-Agents begin it: normal with std gain / sqrt(inputs), biases 0."""
+    """Returns a dense layer initialized as in ML-Agents' visual encoders: normal with std gain / sqrt(inputs), biases 0."""
     layer = nn.Linear(inputs, hidden)
     nn.init.normal_(layer.weight, std=DENSE_GAIN / math.sqrt(inputs))
     nn.init.zeros_(layer.bias)
@@ -134,19 +134,19 @@ def dense(inputs: int, hidden: int) -> nn.Linear:
 
 
 def lay(module: nn.Module, order: torch.memory_format) -> None:
-    """Puts the weights of convolutions in that order in memory; what they compute and their shapes stay."""
+    """Stores the weights of convolutions in this memory layout; their values and shapes stay."""
     for parameter in module.parameters():
         if parameter.ndim == 4:
             parameter.data = parameter.data.contiguous(memory_format=order)
 
 
 def conv_size(side: int, kernel: int, stride: int) -> int:
-    """Pixels left along one side after a convolution or a pool without padding."""
+    """Returns the pixels left along one side after a convolution or a pool without padding."""
     return (side - kernel) // stride + 1
 
 
 def visual_encoder(kind: str, name: str, shape: Shape, hidden: int) -> nn.Module:
-    """The encoder that `vis_encode_type` names, for the observation `name`: (N, *shape) to (N, hidden).
+    """Returns the encoder that `vis_encode_type` names, for the observation `name`: (N, *shape) to (N, hidden).
 
     Raises ConfigError where the image is too small for it, PluginError where it is a user's and cannot be used.
     """

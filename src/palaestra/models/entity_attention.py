@@ -1,7 +1,8 @@
-"""Observations of variable length: entities, each embedded in the light of what else the agent sees, that look at one another.
+"""Attention over entities: observations of variable length.
 
-Vaswani et al. 2017, https://arxiv.org/abs/1706.03762, section 3.2, over entities as in Baker et al. 2019,
-https://arxiv.org/abs/1909.07528, appendix B.6, in the shape ML-Agents gives it.
+Each entity is embedded together with the agent's other observations, then all attend to all. Vaswani et al. 2017,
+https://arxiv.org/abs/1706.03762, section 3.2, over entities as in Baker et al. 2019, https://arxiv.org/abs/1909.07528, appendix B.6,
+in the shape ML-Agents gives it.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from torch.nn import functional
 
 EMBEDDING, HEADS = 128, 4
 NOTHING = 1e-10
-"""An entity whose numbers' squares sum to less stands for nothing. ML-Agents' bound, 0.01, also takes small entities away."""
+"""Sum of squares below which an entity's numbers are padding. ML-Agents' bound, 0.01, also takes small entities away."""
 FORBIDDEN = -1e6
-"""Score of what stands for nothing: its weight is exactly 0, and where all do, no 0 / 0 arises."""
+"""Score of padding: its weight is exactly 0, and where all is padding, no 0 / 0 arises."""
 
 
 class EntityAttention(nn.Module):
@@ -30,7 +31,7 @@ class EntityAttention(nn.Module):
     outputs = EMBEDDING
 
     def __init__(self, itself: int, sizes: Sequence[int]) -> None:
-        """`itself`: length of the encoding of all other observations, 0 without any; `sizes`: numbers of an entity of each kind."""
+        """`itself`: width of the encoding of all other observations, 0 without any; `sizes`: numbers of an entity of each kind."""
         super().__init__()
         self.itself = linear(itself, EMBEDDING) if itself else None
         known = EMBEDDING if itself else 0
@@ -38,7 +39,7 @@ class EntityAttention(nn.Module):
         self.queries_keys_values, self.out = linear(EMBEDDING, 3 * EMBEDDING, 0.125), linear(EMBEDDING, EMBEDDING, 0.125)
 
     def forward(self, encoding: Tensor, entities: Sequence[Tensor]) -> Tensor:
-        """The other observations' encoding (N, itself) and each kind's entities (N, most, size) to (N, 128)."""
+        """Maps the other observations' encoding (N, itself) and each kind's entities (N, most, size) to (N, 128)."""
         absent = torch.cat([is_nothing(kind) for kind in entities], 1)
         embedded = functional.layer_norm(self._embedded(encoding, entities), (EMBEDDING,))
         query, key, value = heads(self.queries_keys_values(embedded))
@@ -52,7 +53,7 @@ class EntityAttention(nn.Module):
         return total / (present.sum(1, keepdim=True) + 1e-7)
 
     def _embedded(self, encoding: Tensor, entities: Sequence[Tensor]) -> Tensor:
-        """(N, entities of all kinds, 128)."""
+        """Returns embeddings (N, entities of all kinds, 128)."""
         if self.itself is None:
             return torch.cat([functional.silu(layer(kind)) for layer, kind in zip(self.embeddings, entities, strict=True)], 1)
         itself = functional.silu(self.itself(encoding))
@@ -66,17 +67,17 @@ class EntityAttention(nn.Module):
 
 
 def is_nothing(entities: Tensor) -> Tensor:
-    """(N, most, size) to (N, most) bool: which rows only fill up."""
+    """Returns which rows are padding, (N, most) bool, from (N, most, size)."""
     return entities.square().sum(2) < NOTHING
 
 
 def heads(x: Tensor) -> tuple[Tensor, ...]:
-    """Queries, keys and values side by side, (N, M, 3 * 128), to each of them apart, (N, heads, M, 128 / heads)."""
+    """Splits queries, keys and values side by side, (N, M, 3 * 128), into each of them, (N, heads, M, 128 / heads)."""
     return x.view(*x.shape[:2], 3, HEADS, EMBEDDING // HEADS).permute(2, 0, 3, 1, 4).unbind(0)
 
 
 def linear(inputs: int, outputs: int, variance: float = 1.0) -> nn.Linear:
-    """Normal weights of variance `variance / inputs`, no bias to start with."""
+    """Returns a layer with normal weights of variance `variance / inputs` and no bias to start with."""
     layer = nn.Linear(inputs, outputs)
     nn.init.normal_(layer.weight, std=math.sqrt(variance / inputs))
     nn.init.zeros_(layer.bias)

@@ -48,18 +48,18 @@ class GroupCritic(nn.Module):
                 nn.init.zeros_(head.bias)
 
     def forward(self, features: Tensor) -> Tensor:
-        """Values of agents' own observations, (N, K), from features (N, inputs)."""
+        """Returns values of agents' own observations, (N, K), from features (N, inputs)."""
         return self.own_head(features)
 
     def own_value(self, features: Tensor, agents: Tensor) -> Tensor:
-        """Values (..., K) of agents' own observations, from features (..., inputs), in groups of so many `agents` (...,)."""
+        """Returns values (..., K) of agents' own observations, from features (..., inputs), in groups of so many `agents` (...,)."""
         own = self.own_head(features)
         if self.count_head is None:
             return own
         return own + _share_of_mates(agents, features).unsqueeze(-1) * self.count_head(features.detach())
 
     def value(self, features: Tensor, groups: Groups) -> Tensor:
-        """Values (M, K) of groups at M moments, from features (N, inputs) of their observations; 0 where a group is empty."""
+        """Returns values (M, K) of groups at M group steps, from features (N, inputs); 0 where a group is empty."""
         agents = groups.present.sum(1, keepdim=True)
         value = self.own_value(groups.of(features), agents.expand_as(groups.present))
         if self.count_head is None:
@@ -68,7 +68,7 @@ class GroupCritic(nn.Module):
         return (share.unsqueeze(1) @ value).squeeze(1)
 
     def _context(self, features: Tensor, groups: Groups, agents: Tensor) -> Tensor:
-        """Contexts (M, P, K) of all places of the groups."""
+        """Returns contexts (M, P, K) of all places of the groups."""
         view = self._embedded(self.seen(features.detach()))
         (asks,), (key, worth) = self._heads(self.query(view), groups), self._heads(self.key_value(view), groups)
         attended = (self._softmax(asks @ key.transpose(2, 3), groups) @ worth).transpose(1, 2).flatten(2)
@@ -77,7 +77,7 @@ class GroupCritic(nn.Module):
     def context_and_difference(
         self, features: Tensor, action: Action, groups: Groups, views: Tensor, places: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Contexts and differences of R decisions, each (R, K): value = own + context, baseline = value + difference.
+        """Returns contexts and differences of R decisions, each (R, K): value = own + context, baseline = value + difference.
 
         `features` (N, inputs) of observations; `action` (N, ...) is what each agent did, as sent to the environment. `views` (R,)
         indexes the observation of each decision; `places` (R,) its place in the flattened (M, P) table of `groups`.
@@ -99,7 +99,7 @@ class GroupCritic(nn.Module):
         return self.context_head(context), self.difference_head(difference)
 
     def encoded(self, action: Action) -> Tensor:
-        """Actions (N, continuous + choices): continuous values, then each discrete branch one-hot."""
+        """Returns actions as numbers (N, continuous + choices): continuous ones, then each discrete branch one-hot."""
         chosen = [functional.one_hot(action.discrete[:, i], size) for i, size in enumerate(self.action.branches)]
         return torch.cat([action.continuous, *(one.to(action.continuous.dtype) for one in chosen)], 1)
 
@@ -112,16 +112,16 @@ class GroupCritic(nn.Module):
         return groups.of(x).unflatten(2, (-1, HEADS, self.size)).permute(2, 0, 3, 1, 4).unbind(0)
 
     def _softmax(self, score: Tensor, groups: Groups) -> Tensor:
-        """Attention weights (M, HEADS, P queries, P keys); 0 for empty places."""
+        """Returns attention weights (M, HEADS, P queries, P keys); 0 for empty places."""
         absent = ~groups.present[:, None, None, :] * FORBIDDEN
         return torch.softmax(score / math.sqrt(self.size) + absent, 3)
 
     def _attended_features(self, attended: Tensor, itself: Tensor, agents: Tensor) -> Tensor:
-        """Features (..., inputs) from attention outputs and their queries (..., width) and the number of agents (...,)."""
+        """Returns features (..., inputs) from attention outputs, their queries (..., width) and the number of agents (...,)."""
         features = functional.layer_norm(self.out(attended) + itself, itself.shape[-1:])
         return functional.silu(torch.addcmul(self.body(features), _share_of_mates(agents, features).unsqueeze(-1), self.crowd))
 
 
 def _share_of_mates(agents: Tensor, like: Tensor) -> Tensor:
-    """1 - 1 / agents: 0 for an agent alone, near 1 in a large group."""
+    """Returns 1 - 1 / agents: 0 for an agent alone, near 1 in a large group."""
     return 1 - 1 / agents.clamp(min=1).to(like.dtype)

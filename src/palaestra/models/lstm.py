@@ -8,15 +8,18 @@ from torch import Tensor, nn
 from palaestra.core.row_index import Sequences
 
 FORGET_BIAS = 2.0
-"""A new memory rather keeps than forgets. Jozefowicz et al. 2015, https://proceedings.mlr.press/v37/jozefowicz15.html, section 2.2.
-2 in all, as ML-Agents has it (1 in each of torch's two vectors): a bit kept for 50 decisions is learned with every seed, with 1 not."""
+"""Initial bias of the forget gate. Jozefowicz et al. 2015, https://proceedings.mlr.press/v37/jozefowicz15.html, section 2.2.
+
+2 in all, as ML-Agents has it (1 in each of torch's two vectors): with it a bit kept for 50 decisions is learned with every seed, with 1
+not.
+"""
 
 
 class LSTMLayer(nn.Module):
     """An LSTM for each of k bodies.
 
-    A row of memory is (k * size,): for each body its hidden state, then its cell state, of half of `size` each; the
-    actor's come first, in the order in which Unity keeps them.
+    A row of memory is (k * size,): for each body its hidden state, then its cell state, of half of `size` each; the actor's come first, in
+    Unity's order.
     """
 
     def __init__(self, networks: int, inputs: int, size: int) -> None:
@@ -28,13 +31,13 @@ class LSTMLayer(nn.Module):
             start(lstm)
 
     def step(self, index: int, features: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
-        """One decision of one network: features (N, F) and its memory (N, size) to (N, size / 2) and the memory after it."""
+        """Takes one decision with one network: features (N, F) and its memory (N, size) to (N, size / 2) and the memory after it."""
         hidden, cell = memory.chunk(2, 1)
         hidden, cell = torch.lstm_cell(features, (hidden, cell), *weights(self.lstm(index)))
         return hidden, torch.cat([hidden, cell], 1)
 
     def unroll(self, index: int, features: Tensor, sequences: Sequences) -> Tensor:
-        """The same decision by decision along each sequence: features (N, F) of its rows to (N, size / 2)."""
+        """Takes decision after decision along each sequence: features (N, F) of its rows to (N, size / 2)."""
         count = len(sequences.recurrent_state)
         hidden, cell = self.own(index, sequences.recurrent_state).unsqueeze(0).chunk(2, 2)
         cells = sequences.steps * count
@@ -47,12 +50,12 @@ class LSTMLayer(nn.Module):
         return out if cells == len(features) else out.index_select(0, sequences.place)
 
     def own(self, index: int, memory: Tensor) -> Tensor:
-        """One network's part of rows of memory: (N, k * size) to (N, size). Index -1: the last network's."""
+        """Returns one network's part of rows of memory: (N, k * size) to (N, size). Index -1: the last network's."""
         at = index % len(self.lstms) * self.size
         return memory[:, at : at + self.size]
 
     def lstm(self, index: int) -> nn.LSTM:
-        """One network's."""
+        """Returns one network's LSTM."""
         lstm = self.lstms[index]
         assert isinstance(lstm, nn.LSTM)
         return lstm
@@ -60,7 +63,7 @@ class LSTMLayer(nn.Module):
 
 @torch.no_grad()
 def start(lstm: nn.LSTM) -> None:
-    """Xavier weights for each gate on its own, biases 0 but for the forget gate's. Glorot and Bengio 2010, eq. 16."""
+    """Sets Xavier weights for each gate on its own, biases 0 but for the forget gate's. Glorot and Bengio 2010, eq. 16."""
     *products, bias, other = weights(lstm)
     for weight in products:
         for gate in weight.chunk(4):
@@ -71,6 +74,6 @@ def start(lstm: nn.LSTM) -> None:
 
 
 def weights(lstm: nn.LSTM) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Weights of the input, (4H, F), and of the hidden state, (4H, H), and both biases, (4H,). Gates: input, forget, cell, output."""
+    """Returns weights of the input, (4H, F), of the hidden state, (4H, H), and both biases, (4H,). Gates: input, forget, cell, output."""
     first, second, third, fourth = lstm.parameters()
     return first, second, third, fourth

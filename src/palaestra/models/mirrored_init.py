@@ -20,12 +20,12 @@ from palaestra.models.lstm import LSTMLayer, weights
 GAIN = 2.0
 """Times Xavier's weights: a unit and its twin start out as one unit of half the effect."""
 ROWS = 8
-"""Random inputs on which a user's body is asked whether its halves are alike."""
+"""Random inputs on which a user's body is tested for equal halves."""
 
 
 @torch.no_grad()
 def mirrored_heads(last: nn.Module, width: int, outputs: Sequence[int]) -> Tensor:
-    """Mirrors the layer in place and gives weights (networks, width, sum of outputs) for heads of so many outputs each.
+    """Mirrors the layer in place; returns weights (networks, width, sum of outputs) for heads of so many outputs each.
 
     `last`: what makes the `width` features of each network, a StackedMLP, a Memory, or a ModuleList of bodies. Where a body of a user's
     cannot be mirrored, its head starts with weights of 0. With an odd width one unit starts without a weight. Xavier's distribution:
@@ -42,14 +42,14 @@ def mirrored_heads(last: nn.Module, width: int, outputs: Sequence[int]) -> Tenso
 
 
 def _networks(last: nn.Module) -> list[Tensor | nn.Module]:
-    """What makes each network's features: a layer's weights (in, out), or a module."""
+    """Returns the last part of each network: a layer's weights (in, out), or a module."""
     if isinstance(last, StackedMLP):
         return list(last.weights[-1].unbind(0))
     return list(last.lstms if isinstance(last, LSTMLayer) else last.children())
 
 
 def _mirror(one: Tensor | nn.Module, half: int) -> bool:
-    """Has the second half of a network's features start as the first. False where that cannot be done."""
+    """Makes the second half of a network's features start as the first. False where that cannot be done."""
     if isinstance(one, Tensor):
         one[:, half : 2 * half] = one[:, :half]
     elif isinstance(one, nn.LSTM):

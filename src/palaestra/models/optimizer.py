@@ -1,4 +1,4 @@
-"""Adam. Kingma and Ba 2014, https://arxiv.org/abs/1412.6980, algorithm 1."""
+"""The Adam optimizer. Kingma and Ba 2014, https://arxiv.org/abs/1412.6980, algorithm 1."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Adam:
     """
 
     def __init__(self, parameters: Sequence[Tensor], learning_rate: float, beta2: float = 0.999) -> None:
-        """`beta2`: what the running mean of the square keeps at each step."""
+        """`beta2`: decay of the running mean of squares."""
         self.parameters, self.learning_rate, self.beta2 = list(parameters), learning_rate, beta2
         self._first = [torch.zeros_like(p) for p in self.parameters]  # running mean of the gradient
         self._second = [torch.zeros_like(p) for p in self.parameters]  # and of its square
@@ -47,11 +47,11 @@ class Adam:
         )
 
     def state_dict(self) -> dict[str, Any]:
-        """Running means and the count of steps."""
+        """Returns running means and the count of steps."""
         return {"first": self._first, "second": self._second, "steps": self._steps}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on from there. Raises ValueError where the parameters have other shapes."""
+        """Restores a saved state. Raises ValueError where the parameters have other shapes."""
         for name, mine in (("first", self._first), ("second", self._second), ("steps", self._steps)):
             for own, saved in zip(mine, state[name], strict=True):
                 if own.shape != saved.shape:

@@ -1,4 +1,4 @@
-"""Answers a TimeStep with actions."""
+"""The policy that answers a TimeStep with actions from a network."""
 
 from __future__ import annotations
 
@@ -14,68 +14,68 @@ from palaestra.models.trunk import Inputs
 
 
 class PendingDecision:
-    """Actions for a table, ready for the environment. What else belongs to the decision is worked out once that has them."""
+    """Actions for a table, ready for the environment. The rest of the decision is computed once the environment has them."""
 
     __slots__ = ("_finish", "action", "learned")
 
     def __init__(self, action: Action, finish: Callable[[], Decision], learned: Tensor | None = None) -> None:
-        """`learned` (S,): from whose decisions anything is learned; None: from all. Those of others mean nothing."""
+        """`learned` (S,): slots from whose decisions anything is learned; None: all. The rest of the others' decisions means nothing."""
         self.action, self._finish, self.learned = action, finish, learned
 
     def decision(self) -> Decision:
-        """The whole decision. Call it once, without gradients, before the policy learns."""
+        """Returns the whole decision. Call it once, without gradients, before the policy learns."""
         return self._finish()
 
 
 class Actor(Protocol):
-    """What a policy asks of a network. N rows, L memory, A action components."""
+    """What a policy needs of a network. N rows, L memory, A action components."""
 
     spec: BehaviorSpec
 
     @property
     def memory_size(self) -> int:
-        """L; 0 without memory."""
+        """L, numbers of memory; 0 without memory."""
         ...
 
     def prepare(self, obs: tuple[Tensor, ...]) -> Inputs:
-        """Observations (N, *shape) in the order of the spec, ready for `decide`."""
+        """Prepares observations (N, *shape) in the order of the spec for `decide`."""
         ...
 
     def decide(self, inputs: Inputs, memory: Tensor) -> tuple[Tensor, Tensor]:
-        """The packed output that actions are drawn from, (N, outputs), and the memory (N, L) after this decision."""
+        """Returns the packed output that actions are drawn from, (N, outputs), and the memory (N, L) after this decision."""
         ...
 
     def draw(self, output: Tensor, mask: Tensor | None, generator: torch.Generator, deterministic: bool) -> tuple[Action, list[Tensor]]:
-        """A sample (`deterministic`: without chance) and each branch's log-probabilities. `mask` (N, choices), True: allowed."""
+        """Draws a sample (`deterministic`: the likeliest); returns it and branches' log-probabilities. `mask` (N, choices), True: allowed."""
         ...
 
     def drawn_log_prob(self, output: Tensor, sample: Action, branches: list[Tensor]) -> Tensor:
-        """Log-probability (N, A) of what `draw` gave; (N, 0) where nothing learns from it."""
+        """Returns the log-probability (N, A) of what `draw` returned; (N, 0) where nothing learns from it."""
         ...
 
     def for_environment(self, sample: Action) -> Action:
-        """A sample as the environment gets it: its numbers within -1..1."""
+        """Returns a sample as the environment gets it: continuous actions within -1..1."""
         ...
 
 
 class NetworkPolicy:
-    """An actor, the stream of random numbers that it draws from, and what it remembers of each slot. Call it without gradients."""
+    """An actor, the random stream that it draws from, and the memory of each slot. Call it without gradients."""
 
     def __init__(self, network: Actor, generator: torch.Generator, deterministic: bool = False) -> None:
         self.network, self.generator, self.deterministic = network, generator, deterministic
         self.memory = torch.zeros((0, network.memory_size), device=generator.device)
-        """(S, L) of the slots of the table that was shown last; L is 0 without memory."""
+        """Memory (S, L) of the slots of the last table; L is 0 without memory."""
 
     def forget(self) -> None:
-        """Other agents sit in the slots from here on, as after a `reset` of the environment."""
+        """Clears all memory, as other agents are in the slots from here on, such as after a `reset` of the environment."""
         self.memory = self.memory[:0]
 
     def act(self, step: TimeStep) -> Decision:
-        """An action for every slot; those of slots that are not acting mean nothing."""
+        """Returns a decision for every slot; those of slots that are not acting mean nothing."""
         return self.choose(step).decision()
 
     def choose(self, step: TimeStep) -> PendingDecision:
-        """The same with the actions first, for whoever waits for them."""
+        """Returns the same with the actions first, for callers that wait for them."""
         memory = self.see(step)
         if self.network.spec.steady or step.reward.device.type != "cpu":
             return self._of_all(step, memory)
@@ -90,13 +90,13 @@ class NetworkPolicy:
         return PendingDecision(action, lambda: whole(few, rows, action, memory))
 
     def choose_rows(self, step: TimeStep, rows: Tensor, memory: Tensor, network: Actor) -> tuple[PendingDecision, Tensor]:
-        """The choice of this or another network for some rows (R,) of a table alone, and its memory (R, L) after it; `memory` is all's."""
+        """Returns the choice of this or another network for rows (R,) of a table, and its memory (R, L) after it; `memory`: all slots'."""
         mask = None if step.action_mask is None else step.action_mask.index_select(0, rows)
         return self._choose(tuple(x.index_select(0, rows) for x in step.obs), mask, memory.index_select(0, rows), network)
 
     @torch.no_grad()
     def blank(self, step: TimeStep) -> Decision:
-        """A decision that shows its columns' shapes; it leaves the policy as it was, its random numbers and its memory."""
+        """Returns a decision that shows its columns' shapes; leaves the policy's random numbers and memory as they were."""
         state, memory = self.generator.get_state(), self.memory
         decision = self.act(step)
         self.generator.set_state(state)
@@ -104,7 +104,7 @@ class NetworkPolicy:
         return decision
 
     def see(self, step: TimeStep) -> Tensor:
-        """The memory (S, L) with which each slot of this table acts: of the episodes that ended or broke off nothing is left.
+        """Returns the memory (S, L) with which each slot of this table acts, reset to zeros where an episode ended or was lost.
 
         `choose` calls it; whoever has nothing to choose on a tick calls it alone.
         """
@@ -124,7 +124,7 @@ class NetworkPolicy:
         return chosen
 
     def _choose(self, obs: tuple[Tensor, ...], mask: Tensor | None, memory: Tensor, network: Actor) -> tuple[PendingDecision, Tensor]:
-        """The choice for these rows, and the memory after it."""
+        """Returns the choice for these rows, and the memory after it."""
         output, after = network.decide(network.prepare(obs), memory)
         sample, branches = network.draw(output, mask, self.generator, self.deterministic)
         action = network.for_environment(sample)
@@ -136,13 +136,13 @@ class NetworkPolicy:
 
 
 def whole(few: PendingDecision, rows: Tensor, action: Action, memory: Tensor) -> Decision:
-    """The decision of these rows in a table of all slots, given the `action` that the environment got and the `memory` (S, L) before it."""
+    """Returns the decision of these rows for a table of all slots, given the environment's `action` and the `memory` (S, L) before it."""
     decision, slots = few.decision(), len(memory)
     sample = Action(spread(decision.sample.continuous, rows, slots), spread(decision.sample.discrete, rows, slots))
     return Decision(action, sample, spread(decision.log_prob, rows, slots), memory)
 
 
 def spread(values: Tensor, rows: Tensor, slots: int) -> Tensor:
-    """`values` (R, ...) in these rows of a column for all slots, zeros elsewhere."""
+    """Returns a column for all slots with `values` (R, ...) in these rows and zeros elsewhere."""
     column = values.new_zeros((slots, *values.shape[1:]))
     return column.index_copy_(0, rows, values) if values.numel() else column

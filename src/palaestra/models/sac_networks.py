@@ -1,7 +1,7 @@
-"""The networks of a behavior that learns by soft actor-critic: an actor, twin critics, and their slow copies.
+"""Networks of soft actor-critic: an actor, twin critics, and their target copies.
 
-There is no network for state values, which ML-Agents has from the paper's first version: their target is worked out from the
-critics' slow copies instead, as in Haarnoja et al. 2018, https://arxiv.org/abs/1812.05905.
+There is no network for state values, which ML-Agents has from the paper's first version: their target is computed from the target
+critics instead, as in Haarnoja et al. 2018, https://arxiv.org/abs/1812.05905.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ MEAN_GAIN, LOGIT_GAIN = 0.2, 0.1
 
 
 class SoftCritics(Trunk):
-    """Twins of one shape that value actions: for each reward signal one number, or one a choice of every branch.
+    """Twin critics of one shape: for each reward signal one action value, or one for each choice of every branch.
 
-    Continuous numbers join the encoding before the bodies. With memory they join after it, so that what is remembered
-    depends on what was seen alone.
+    Continuous actions join the encoding before the bodies. With memory they join after it, so that what is remembered depends on
+    observations alone.
     """
 
     def __init__(self, spec: BehaviorSpec, settings: NetworkSettings, signals: int) -> None:
@@ -45,18 +45,18 @@ class SoftCritics(Trunk):
         self.head_bias = nn.Parameter(torch.zeros(TWINS, 1, self.head_weight.shape[2]))
 
     def encoding(self, inputs: Inputs, sequences: Sequences | None = None) -> Tensor:
-        """What both make of the views alone, (2, N, width). With memory, `sequences` of their memory say which rows follow one another."""
+        """Returns both encodings of the observations alone, (2, N, width). With memory, `sequences` say which rows follow one another."""
         if self.memory is None:
             return self.stacked(inputs)
         features = self.all_features(inputs)
         return torch.stack([self.unroll(i, features[i], sequences) for i in range(TWINS)])
 
     def after(self, inputs: Inputs, memory: Tensor) -> Tensor:
-        """The memory (N, L) after these views, where it was `memory` before."""
+        """Returns the memory (N, L) after these observations, where it was `memory` before."""
         return torch.cat([self.remember(i, inputs, memory)[1] for i in range(TWINS)], 1)
 
     def forward(self, encoding: Tensor, numbers: Tensor) -> Tensor:
-        """Values (2, N, K, outputs) of these numbers (N, continuous): one output, or one a choice of every branch."""
+        """Returns values (2, N, K, outputs) of these actions (N, continuous): one output, or one for each choice of every branch."""
         if numbers.shape[1]:
             encoding = torch.cat([encoding, numbers.unsqueeze(0).expand(TWINS, -1, -1)], 2)
         if self.memory is None:
@@ -86,14 +86,14 @@ class SoftActorCritic(Trunk):
     zeroed_heads = True  # mirrored weights belong to the layers that they were made with: above others they would give random values
 
     def __init__(self, spec: BehaviorSpec, settings: NetworkSettings, signals: int = 1, temperature: float = 1.0) -> None:
-        """`temperature`: what a unit of entropy is worth at first."""
+        """`temperature`: initial weight of the entropy."""
         super().__init__(spec, settings, 1)
         action = spec.action
         self.action_head = nn.Linear(self.width, 2 * action.continuous + action.choices)
         self.critics = SoftCritics(spec, settings, signals)
         self.targets = copy.deepcopy(self.critics).requires_grad_(False)
         self.log_temperature = nn.Parameter(torch.full((bool(action.continuous) + len(action.branches),), math.log(temperature)))
-        """One for all continuous numbers, where there are any, then one a branch."""
+        """One for all continuous actions, where there are any, then one for each branch."""
         with torch.no_grad():
             self.action_head.weight[: 2 * action.continuous].normal_(std=MEAN_GAIN / math.sqrt(self.width))
             self.action_head.weight[2 * action.continuous :].normal_(std=LOGIT_GAIN / math.sqrt(self.width))
@@ -106,45 +106,45 @@ class SoftActorCritic(Trunk):
 
     @property
     def plain(self) -> bool:
-        """Nothing but stacked layers between prepared inputs and heads."""
+        """Whether only stacked layers lie between prepared inputs and heads."""
         return not self.apart and not self.encoded and self.memory is None
 
     def actor_parameters(self) -> list[nn.Parameter]:
-        """Those that decide."""
+        """Returns the parameters of the actor."""
         others = {id(p) for part in (self.critics, self.targets) for p in part.parameters()} | {id(self.log_temperature)}
         return [p for p in self.parameters() if id(p) not in others]
 
     def decide(self, inputs: Inputs, memory: Tensor) -> tuple[Tensor, Tensor]:
-        """The packed output and the memory (N, L) after this decision."""
+        """Returns the packed output and the memory (N, L) after this decision."""
         if self.memory is None:
             return self.outputs(inputs), memory
         features, after = self.remember(ACTOR, inputs, memory)
         return self.action_head(features), torch.cat([after, self.critics.after(inputs, self.of_critics(memory))], 1)
 
     def of_critics(self, memory: Tensor) -> Tensor:
-        """The critics' part of rows of memory (N, L)."""
+        """Returns the critics' part of rows of memory (N, L)."""
         return memory[:, super().memory_size :]
 
     def outputs(self, inputs: Inputs, sequences: Sequences | None = None) -> Tensor:
-        """The packed output. With memory, `sequences` say which rows follow one another."""
+        """Returns the packed output. With memory, `sequences` say which rows follow one another."""
         return self.action_head(self.unroll(ACTOR, self.features(ACTOR, inputs), sequences))
 
     def draw(self, output: Tensor, mask: Tensor | None, generator: torch.Generator, deterministic: bool) -> tuple[Action, list[Tensor]]:
-        """A sample as `models.squashed.draw` gives it."""
+        """Draws a sample as `models.tanh_gaussian.draw` does."""
         return tanh_gaussian.draw(output, mask, self.spec.action, generator, deterministic)
 
     def drawn_log_prob(self, output: Tensor, sample: Action, branches: list[Tensor]) -> Tensor:
-        """Log-probability (N, A) of what `draw` gave."""
+        """Returns the log-probability (N, A) of what `draw` returned."""
         return tanh_gaussian.drawn_log_prob(output, sample, branches, self.spec.action)
 
     def for_environment(self, sample: Action) -> Action:
-        """A sample as the environment gets it: its numbers within -1..1."""
+        """Returns a sample as the environment gets it: continuous actions within -1..1."""
         return Action(sample.continuous.tanh(), sample.discrete)
 
     def played(self, output: Tensor) -> Tensor:
-        """The continuous numbers (N, continuous) that the environment would get without noise; differentiable."""
+        """Returns the continuous actions (N, continuous) that the environment would get without noise; differentiable."""
         return output[:, : self.spec.action.continuous].tanh()
 
     def branch_log_probs(self, output: Tensor, mask: Tensor | None) -> list[Tensor]:
-        """Normalized log-probabilities of each branch, (N, branch). `mask` (N, choices), True: allowed."""
+        """Returns normalized log-probabilities of each branch, (N, branch). `mask` (N, choices), True: allowed."""
         return tanh_gaussian.branch_log_probs(output, mask, self.spec.action)

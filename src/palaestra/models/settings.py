@@ -10,7 +10,7 @@ from palaestra.core.plugins import Registry, nearest
 from palaestra.core.settings import Settings
 
 Encoder = Literal["fully_connected", "match3", "simple", "nature_cnn", "resnet"]
-"""Those of ML-Agents."""
+"""Encoders of ML-Agents."""
 
 
 class MemorySettings(Settings):
@@ -49,7 +49,7 @@ class NetworkSettings(Settings):
     memory: MemorySettings | None = None
     """Recurrent memory; null: none."""
     goal_conditioning_type: Literal["hyper", "none"] = "hyper"
-    """What goal signals do: `hyper` generates the layers' weights from them, `none` reads them as any other observation."""
+    """Use of goal signals: `hyper` generates the layers' weights from them, `none` reads them as any other observation."""
     bfloat16: bool | None = None
     """Work gradients out in bfloat16, with weights in float32; null: on processors with units for it, for nature_cnn and
     resnet, but not with MA-POCA."""

@@ -1,4 +1,4 @@
-"""Observations in, features out: what every network of a behavior is made of, once or several times side by side."""
+"""The trunk of every network of a behavior, from observations to features: encoders, bodies, memory and the normalizer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from palaestra.models.lstm import LSTMLayer
 from palaestra.models.settings import NetworkSettings
 
 LIMIT = 5.0
-"""Normalized observations are clipped to ±LIMIT, as in ML-Agents."""
+"""Bound of normalized observations, which are clipped to ±LIMIT, as in ML-Agents."""
 
 
 Inputs = tuple[Tensor, ...]
@@ -23,21 +23,21 @@ Inputs = tuple[Tensor, ...]
 
 
 class Trunk(nn.Module):
-    """Encoders, bodies and memory of k networks of one shape over the same observations: all but their heads.
+    """Encoders, bodies and memory of k networks of one shape over the same observations: everything but their heads.
 
-    `prepare` does what holds no weights (joining, normalizing), once a rollout; the rest takes its result. `extra`
-    numbers a row, such as an action, join the encoding before the bodies.
+    `prepare` does what holds no weights (joining, normalizing), once a rollout; the rest takes its result. `extra` numbers a row, such as
+    an action, join the encoding before the bodies.
     """
 
     goal_columns: Tensor
     apart: bool
-    """Bodies are modules of their own, not stacked in one: conditioned on goals, or a user's."""
+    """Whether bodies are modules of their own, not stacked in one: conditioned on goals, or a user's."""
     greedy: bool = False
-    """Its outputs for branches are what choices are worth, not logits: a model file always takes the best."""
+    """Whether its outputs for branches are action values, not logits: a model file then always takes the best."""
     reward_heads: tuple[str, ...] = ("value_head.",)
-    """What the names of those tensors begin with whose shapes follow from the reward signals."""
+    """Prefixes of the names of tensors whose shapes follow from the reward signals."""
     zeroed_heads: bool = False
-    """Where `reward_heads` start anew above layers of another run, they start at zero."""
+    """Whether `reward_heads` that start anew above layers of another run start at zero."""
 
     def __init__(self, spec: BehaviorSpec, settings: NetworkSettings, networks: int, extra: int = 0) -> None:
         super().__init__()
@@ -75,7 +75,7 @@ class Trunk(nn.Module):
 
     @property
     def encoded(self) -> bool:
-        """Weights lie between prepared inputs and bodies."""
+        """Whether weights lie between prepared inputs and bodies."""
         return bool(self.images or self.entities)
 
     @property
@@ -84,7 +84,7 @@ class Trunk(nn.Module):
         return 0 if self.memory is None else self.memory.size * self.networks
 
     def prepare(self, obs: tuple[Tensor, ...]) -> Inputs:
-        """Observations (N, *shape) in the order of the spec to Inputs."""
+        """Prepares observations (N, *shape) in the order of the spec: joins and normalizes them."""
         images = tuple(obs[i] for i in self.images)
         entities = tuple(seen(obs[i]) for i in self.entities)
         if not self.vectors:
@@ -98,31 +98,31 @@ class Trunk(nn.Module):
             self.normalizer.update(torch.cat(vectors, 1))
 
     def features(self, index: int, inputs: Inputs, extra: Tensor | None = None) -> Tensor:
-        """One network's, (N, hidden), before its memory. `extra` (N, extra)."""
+        """Returns one network's features, (N, hidden), before its memory. `extra` (N, extra)."""
         encoding = self._encode(index, inputs, extra)
         if self.conditioned:
             return self.bodies[index](encoding, encoding.index_select(1, self.goal_columns))
         return self.bodies[index](encoding) if self.apart else self.body.one(index, encoding)
 
     def all_features(self, inputs: Inputs, extra: Tensor | None = None) -> Tensor:
-        """Those of every network, (k, N, hidden), before their memory."""
+        """Returns the features of every network, (k, N, hidden), before their memory."""
         if self.apart:
             return torch.stack([self.features(i, inputs, extra) for i in range(self.networks)])
         return self.body(self.stacked(inputs, extra))
 
     def stacked(self, inputs: Inputs, extra: Tensor | None = None) -> Tensor:
-        """The encoding as each body sees it, (k, N, E)."""
+        """Returns the encoding as each body sees it, (k, N, E)."""
         if not self.encoded:
             return self._encode(0, inputs, extra).unsqueeze(0).expand(self.networks, -1, -1)
         return torch.stack([self._encode(i, inputs, extra) for i in range(self.networks)])
 
     def remember(self, index: int, inputs: Inputs, memory: Tensor) -> tuple[Tensor, Tensor]:
-        """One network's features after its memory, (N, width), and that memory after this decision. `memory` (N, L) of all networks."""
+        """Returns one network's features after its memory, (N, width), and memory after this decision; `memory` (N, L): all networks'."""
         assert self.memory is not None
         return self.memory.step(index, self.features(index, inputs), self.memory.own(index, memory))
 
     def unroll(self, index: int, features: Tensor, sequences: Sequences | None) -> Tensor:
-        """One network's features (N, hidden) after its memory, (N, width), along the sequences; unchanged without memory."""
+        """Returns one network's features (N, hidden) after its memory, (N, width), along the sequences; unchanged without memory."""
         if self.memory is None:
             return features
         assert sequences is not None
@@ -142,7 +142,7 @@ class Trunk(nn.Module):
 
 
 def seen(entities: Tensor) -> Tensor:
-    """Entities (N, most, size) without the places in which none of the rows has one; at least one place is left.
+    """Returns entities (N, most, size) without the places in which none of the rows has one; at least one place is left.
 
     Only on the CPU: an accelerator would have to be waited for.
     """
@@ -153,13 +153,13 @@ def seen(entities: Tensor) -> Tensor:
 
 
 def image_shape(spec: BehaviorSpec, index: int) -> tuple[int, int, int]:
-    """(C, H, W) of a visual observation."""
+    """Returns (C, H, W) of a visual observation."""
     channels, height, width = spec.obs[index].shape
     return channels, height, width
 
 
 def goal_columns(spec: BehaviorSpec, hidden: int) -> list[int]:
-    """Columns of the encoding that come from goal signals: vectors lie first, then `hidden` columns an image."""
+    """Returns the columns of the encoding that come from goal signals: vectors lie first, then `hidden` columns for each image."""
     columns, at = [], 0
     vectors = [obs for obs in spec.obs if obs.is_vector]
     for obs in vectors + [obs for obs in spec.obs if obs.is_visual]:
@@ -171,11 +171,10 @@ def goal_columns(spec: BehaviorSpec, hidden: int) -> list[int]:
 
 
 class Normalizer(nn.Module):
-    """(x - mean) / std, clipped to ±5, with the statistics of all rows taken in so far.
+    """Normalizes to (x - mean) / std, clipped to ±5, with the statistics of all rows taken in so far.
 
-    Starts as if it had seen one row with mean 0 and variance 1. It stands still while a
-    rollout is collected and learned from, so that acting and learning see the same numbers.
-    The sums are float64: after 10^8 rows a float32 sum no longer notices a new one.
+    Starts as if it had seen one row with mean 0 and variance 1. It does not change while a rollout is collected and learned from, so that
+    acting and learning see the same numbers. The sums are float64: after 10^8 rows a float32 sum no longer notices a new one.
     """
 
     count: Tensor
@@ -194,7 +193,7 @@ class Normalizer(nn.Module):
         self.register_load_state_dict_post_hook(lambda module, _: module._refresh())
 
     def forward(self, x: Tensor) -> Tensor:
-        """(N, size) to (N, size)."""
+        """Maps (N, size) to (N, size)."""
         return (x - self.shift).mul_(self.scale).clamp_(-LIMIT, LIMIT)
 
     @torch.no_grad()
