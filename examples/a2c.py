@@ -44,7 +44,7 @@ class A2CSettings(Settings):
 
 
 class A2C:
-    """One gradient step for each rollout, which is then thrown away."""
+    """Takes one gradient step for each rollout, which is then thrown away."""
 
     Settings = A2CSettings
 
@@ -62,12 +62,12 @@ class A2C:
 
     @staticmethod
     def make_network(spec: BehaviorSpec, settings: BehaviorSettings) -> ActorCritic:
-        """As `network`, fresh."""
+        """Returns a fresh network, like `network`."""
         assert isinstance(settings.hyperparameters, A2CSettings)
         return ActorCritic(spec, settings.network_settings, shared_critic=settings.hyperparameters.shared_critic)
 
     def update(self, rollout: Rollout, step: int) -> Metrics:
-        """Policy gradient, value loss and entropy over all completed decisions at once."""
+        """Takes a step along policy gradient, value loss and entropy over all completed decisions at once."""
         hyper, network, metrics = self.hyper, self.network, Metrics()
         memory = self.settings.network_settings.memory
         table = None if memory is None else SequenceTable(rollout, memory.sequence_length)
@@ -101,12 +101,12 @@ class A2C:
         self.optimizer.step()
 
     def state_dict(self) -> dict[str, Any]:
-        """All that the next decision and update depend on."""
+        """Returns everything that the next decision and update depend on."""
         parts = ("network", "optimizer", "signals")
         return {"chance": self.action_rng.get_state(), **{name: dict(getattr(self, name).state_dict()) for name in parts}}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on from there."""
+        """Restores a saved state."""
         self.action_rng.set_state(state["chance"].cpu())
         for name in state.keys() - {"chance"}:
             getattr(self, name).load_state_dict(state[name])

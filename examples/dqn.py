@@ -45,7 +45,7 @@ class DQNSettings(Settings):
 
 
 class QNetwork(Trunk):
-    """Encoders and body are the Trunk's. A model file is written of them and of `action_head`, here each choice's advantage."""
+    """Network of action values: the Trunk's encoders and body. Its `action_head`, which a model file has, gives each choice's advantage."""
 
     epsilon: Tensor
     greedy = True
@@ -56,17 +56,17 @@ class QNetwork(Trunk):
         self.register_buffer("epsilon", torch.ones(()))  # saved with the weights: a resumed run explores as before
 
     def worth(self, inputs: Inputs, choices: Tensor) -> Tensor:
-        """Q of each branch's choice, (N, branches): the value, and how far its advantage is above the branch's mean."""
+        """Returns Q of each branch's choice, (N, branches): the value, and how far its advantage is above the branch's mean."""
         features = self.features(0, inputs)
         branches = enumerate(self.action_head(features).split(self.spec.action.branches, 1))
         return self.value_head(features) + torch.cat([a.gather(1, choices[:, i : i + 1]) - a.mean(1, keepdim=True) for i, a in branches], 1)
 
     def decide(self, inputs: Inputs, memory: Tensor) -> tuple[Tensor, Tensor]:
-        """Advantages (N, choices), of which the greatest is the best choice; there is no memory to change."""
+        """Returns advantages (N, choices), of which the greatest is the best choice; there is no memory to change."""
         return self.action_head(self.features(0, inputs)), memory
 
     def draw(self, output: Tensor, mask: Tensor | None, generator: torch.Generator, deterministic: bool) -> tuple[Action, list[Tensor]]:
-        """The best choice of each branch, or with a chance of epsilon any that the mask allows."""
+        """Draws the best choice of each branch, or with probability epsilon any that the mask allows."""
         best, branches = draw(output, output, mask, self.spec.action, generator, deterministic=True)
         if deterministic:
             return best, branches
@@ -75,16 +75,16 @@ class QNetwork(Trunk):
         return Action(best.continuous, torch.where(explores, anything.discrete, best.discrete)), branches
 
     def drawn_log_prob(self, output: Tensor, sample: Action, branches: list[Tensor]) -> Tensor:
-        """None: nothing here learns from it."""
+        """Returns nothing, (N, 0), as nothing here learns from it."""
         return output[:, :0]
 
     def for_environment(self, sample: Action) -> Action:
-        """As it is."""
+        """Returns the sample as it is."""
         return sample
 
 
 class DQN:
-    """Moves what a choice is worth to what n steps earned and what a slow copy thinks of the best choice after them."""
+    """Moves Q of a choice towards the reward of n steps plus what a target copy estimates for the best choice after them."""
 
     Settings = DQNSettings
 
@@ -104,7 +104,7 @@ class DQN:
 
     @staticmethod
     def make_network(spec: BehaviorSpec, settings: BehaviorSettings) -> QNetwork:
-        """As `network`, fresh."""
+        """Returns a fresh network, like `network`."""
         return QNetwork(spec, settings)
 
     def update(self, rollout: Rollout, step: int) -> Metrics:
@@ -137,12 +137,12 @@ class DQN:
         return {"Losses/Value Loss": loss.detach(), "Policy/Extrinsic Value Estimate": worth.detach().mean()}
 
     def state_dict(self) -> dict[str, Any]:
-        """All that the next decision and update depend on."""
+        """Returns everything that the next decision and update depend on."""
         parts = ("network", "target", "optimizer", "signals", "replay")
         return {"chance": self.chance.get_state(), **{name: dict(getattr(self, name).state_dict()) for name in parts}}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on from there."""
+        """Restores a saved state."""
         self.chance.set_state(state["chance"].cpu())
         for name in state.keys() - {"chance"}:
             getattr(self, name).load_state_dict(state[name])

@@ -15,7 +15,7 @@ FEATURES = 32
 
 
 class Places(nn.Module):
-    """Where in the image is each of 32 features strongest? Levine et al. 2016, https://arxiv.org/abs/1504.00702, section 6.1.
+    """Finds where in the image each of 32 features is strongest. Levine et al. 2016, https://arxiv.org/abs/1504.00702, section 6.1.
 
     An encoder that flattens its last convolution has a weight for every pixel; this one has two numbers a feature, its place.
     """
@@ -33,7 +33,7 @@ class Places(nn.Module):
         self.dense = nn.Linear(2 * FEATURES, hidden)
 
     def forward(self, image: Tensor) -> Tensor:
-        """(N, C, H, W), values 0..1, to (N, hidden)."""
+        """Maps (N, C, H, W), values 0..1, to (N, hidden)."""
         strength = self.find(image).view(-1, FEATURES, self.pixels)
         places = torch.softmax(strength, -1) @ self.places
         return nn.functional.silu(self.dense(places.view(-1, 2 * FEATURES)))
@@ -48,7 +48,7 @@ class Residual(nn.Module):
         self.rest = nn.ModuleList(nn.Sequential(nn.LayerNorm(hidden), nn.Linear(hidden, hidden), nn.SiLU()) for _ in range(layers))
 
     def forward(self, encoding: Tensor) -> Tensor:
-        """(N, inputs), all encodings side by side, to (N, hidden)."""
+        """Maps (N, inputs), all encodings side by side, to (N, hidden)."""
         hidden = self.first(encoding)
         for layer in self.rest:
             hidden = hidden + layer(hidden)

@@ -23,7 +23,7 @@ NEAR = 0.1  # close enough to have arrived
 
 
 class Reach:
-    """One agent an area sees where it is and where the target is, both within -1..1, and says how far to walk."""
+    """One agent in each area sees where it is and where the target is, both within -1..1, and says how far to walk."""
 
     def __init__(self, areas: int) -> None:
         self.device, self.num_areas = torch.device("cpu"), areas
@@ -39,7 +39,7 @@ class Reach:
         return self.table(self.places, torch.zeros(self.num_areas), nobody, nobody)
 
     def step(self, actions: Mapping[str, Action]) -> dict[str, TimeStep]:
-        """One tick of every area."""
+        """Steps every area by one tick."""
         position, target = self.places.unbind(1)
         position = (position + STRIDE * actions["Reach"].continuous[:, 0].clamp(-1, 1)).clamp(-1, 1)
         last, self.age = torch.stack([position, target], 1), self.age + 1
@@ -51,11 +51,11 @@ class Reach:
         return self.table(last, torch.where(arrived, 1.0, -0.02), arrived, late)
 
     def start(self) -> Tensor:
-        """(areas, 2) places of agent and target, for an episode that starts."""
+        """Draws (areas, 2) places of agent and target, for an episode that starts."""
         return 2 * torch.rand(self.num_areas, 2, generator=self.random) - 1
 
     def table(self, last: Tensor, reward: Tensor, terminated: Tensor, truncated: Tensor) -> dict[str, TimeStep]:
-        """What the agents see and earn now, a row an area; `last` is what they saw where it ended."""
+        """Returns what the agents see and earn now, a row for each area; `last` is what they saw where it ended."""
         areas = torch.arange(self.num_areas)
         ended = (terminated | truncated).nonzero()[:, 0]
         step = TimeStep(
@@ -79,15 +79,15 @@ class Reach:
             raise EnvError(f"Reach has no parameters; got {', '.join(values)}")
 
     def render(self, area: int) -> None:
-        """Gives a picture of one area, (height, width, 3) uint8, where there is one."""
+        """Returns a picture of one area, (height, width, 3) uint8, where there is one."""
         raise EnvError("Reach draws no pictures")
 
     def state_dict(self) -> dict[str, Tensor]:
-        """All that decides what comes next, so that a run can be resumed exactly."""
+        """Returns everything that decides what comes next, so that a run can be resumed exactly."""
         return {"places": self.places, "age": self.age, "random": self.random.get_state()}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Goes back to such a state."""
+        """Restores a saved state."""
         self.places, self.age = state["places"], state["age"]
         self.random.set_state(state["random"])
 
@@ -96,5 +96,5 @@ class Reach:
 
 
 def make(areas: int = 64) -> Reach:
-    """What `python:examples.own_env:make` calls; takes further options as further arguments."""
+    """Makes the environment for `python:examples.own_env:make`; takes further options as further arguments."""
     return Reach(areas)

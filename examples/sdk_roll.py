@@ -28,24 +28,24 @@ class Roller(sdk.Agent):
         self.at = self.speed = self.push = self.flag = 0.0
 
     def on_episode_begin(self) -> None:
-        """Anywhere on the rail, at rest."""
+        """Starts anywhere on the rail, at rest."""
         self.at, self.speed, self.push = self.area.random.uniform(-RAIL, RAIL), 0.0, 0.0
         self.flag = self.area.random.uniform(-RAIL / 2, RAIL / 2)
 
     def collect_observations(self, sensor: sdk.VectorSensor) -> None:
-        """Three numbers, as its behavior declares."""
+        """Adds three numbers, as its behavior declares."""
         sensor.add(self.at / RAIL, self.flag / RAIL, self.speed)
 
     def on_action_received(self, actions: sdk.Actions) -> None:
-        """On every step of the academy."""
+        """Pushes the ball, on every step of the academy."""
         self.push = actions.continuous[0]
 
     def heuristic(self, actions: sdk.Actions) -> None:
-        """A rule to compare with."""
+        """Acts by a rule to compare with."""
         actions.continuous[0] = max(-1.0, min(1.0, self.flag - self.at - 2 * self.speed))
 
     def roll(self, drag: float) -> None:
-        """The world's physics, and what the game thinks of it."""
+        """Moves the ball by the world's physics, and rewards it."""
         self.speed += 0.1 * self.push - drag * self.speed
         self.at += self.speed
         self.add_reward(0.01 * (1 - abs(self.at - self.flag)))

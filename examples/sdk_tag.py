@@ -25,24 +25,24 @@ class Animal(sdk.Agent):
         self.yard, self.team, self.x, self.y = yard, team, 0, 0
 
     def collect_observations(self, sensor: sdk.VectorSensor) -> None:
-        """Where it is, and where the others are from there."""
+        """Adds where it is, and where the others are from there."""
         others = sorted((a for a in self.yard.animals if a is not self), key=lambda a: a.team == self.team)
         sensor.add(self.x / SIZE, self.y / SIZE)
         for other in others:  # for a fox the hare comes first
             sensor.add((other.x - self.x) / SIZE, (other.y - self.y) / SIZE)
 
     def write_action_mask(self, mask: sdk.ActionMask) -> None:
-        """The fence."""
+        """Forbids steps beyond the fence."""
         for move, (dx, dy) in enumerate(MOVES):
             mask.set_action_enabled(0, move, 0 <= self.x + dx < SIZE and 0 <= self.y + dy < SIZE)
 
     def on_action_received(self, actions: sdk.Actions) -> None:
-        """One square a step."""
+        """Moves one square a step."""
         dx, dy = MOVES[actions.discrete[0]]
         self.x, self.y = min(SIZE - 1, max(0, self.x + dx)), min(SIZE - 1, max(0, self.y + dy))
 
     def heuristic(self, actions: sdk.Actions) -> None:
-        """A fox goes towards the hare, the hare away from the nearest fox."""
+        """Sends a fox towards the hare, the hare away from the nearest fox."""
         hare, foxes = self.yard.hare, self.yard.animals[1:]
 
         def danger(move: int) -> int:
@@ -66,14 +66,14 @@ class Yard:
             self.foxes.register_agent(fox)
 
     def scatter(self) -> None:
-        """Everyone on a square of its own."""
+        """Puts everyone on a square of its own."""
         self.steps = 0
         squares = self.academy.random.sample(range(SIZE * SIZE), len(self.animals))
         for animal, square in zip(self.animals, squares, strict=True):
             animal.x, animal.y = square % SIZE, square // SIZE
 
     def judge(self) -> None:
-        """Called when all have moved."""
+        """Rewards everyone, once all have moved."""
         self.steps += 1
         caught = any((fox.x, fox.y) == (self.hare.x, self.hare.y) for fox in self.animals[1:])
         if caught or self.steps == self.patience:

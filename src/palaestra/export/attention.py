@@ -17,7 +17,7 @@ _ORDER = {"query": [0, 2, 1, 3], "key": [0, 2, 3, 1], "value": [0, 2, 1, 3]}  # 
 
 
 def attention(graph: Graph, module: EntityAttention, name: str, encoding: str | None, entities: Sequence[tuple[str, int]]) -> str:
-    """The other observations' encoding (N, itself), or None, and each kind of entity (N, most, size) with its `most`, to (N, 128)."""
+    """Writes attention over the other observations' encoding (N, itself), or None, and each kind of entity (N, most, size), to (N, 128)."""
     most = sum(count for _, count in entities)
     absent = join(graph, [_is_nothing(graph, f"{name}.{i}", kind) for i, (kind, _) in enumerate(entities)])
     embedded = layer_norm(graph, f"{name}.embedded", _embedded(graph, module, name, encoding, entities), axis=2)
@@ -49,7 +49,7 @@ def attention(graph: Graph, module: EntityAttention, name: str, encoding: str | 
 
 
 def _embedded(graph: Graph, module: EntityAttention, name: str, encoding: str | None, entities: Sequence[tuple[str, int]]) -> str:
-    """(N, most, 128)."""
+    """Writes embeddings, (N, most, 128)."""
     itself = ""
     if module.itself is not None:
         assert encoding is not None
@@ -68,18 +68,18 @@ def _embedded(graph: Graph, module: EntityAttention, name: str, encoding: str | 
 
 
 def _is_nothing(graph: Graph, name: str, kind: str) -> str:
-    """(N, most) 1 for what only fills up, else 0."""
+    """Writes (N, most): 1 for padding, else 0."""
     squares = graph.add("ReduceSum", graph.add("Mul", kind, kind), axes=[2], keepdims=0)
     return graph.add("Cast", graph.add("Less", squares, graph.constant(f"{name}.nothing", NOTHING)), to=FLOAT)
 
 
 def _product(graph: Graph, layer: tuple[Tensor, Tensor], name: str, x: str) -> str:
-    """A linear layer, weight and bias, of each entity of x (N, most, 128)."""
+    """Writes a linear layer, weight and bias, over each entity of x (N, most, 128)."""
     weight, bias = layer
     return graph.add("Add", graph.add("MatMul", x, graph.constant(f"{name}.weight", weight.t())), graph.constant(f"{name}.bias", bias))
 
 
 def _heads(graph: Graph, x: str, name: str, most: int, order: list[int]) -> str:
-    """(N, most, 128) to (N, most, heads, size of one), then transposed."""
+    """Writes the split of (N, most, 128) into (N, most, heads, size of one), then its transpose."""
     shape = graph.constant(f"{name}.heads", np.array([-1, most, HEADS, EMBEDDING // HEADS]))
     return graph.add("Transpose", graph.add("Reshape", x, shape), perm=order)

@@ -1,4 +1,4 @@
-"""Does a file answer as its network does? onnxruntime against torch, on random observations."""
+"""Comparison of an exported file with its network: onnxruntime against torch, on random observations."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Answer = dict[str, np.ndarray]
 
 
 def compare(network: Trunk, spec: BehaviorSpec, path: Path, rows: int = 1000, seed: int = 0) -> float:
-    """The largest difference between file and network: of deterministic continuous actions and of choices' probabilities.
+    """Returns the largest difference between file and network: of deterministic continuous actions and of choices' probabilities.
 
     Masks are random too, with a choice left in each branch. Raises ExportError where the
     difference exceeds 1e-4, where a likeliest choice that is ahead by more than that differs,
@@ -53,12 +53,12 @@ def compare(network: Trunk, spec: BehaviorSpec, path: Path, rows: int = 1000, se
 
 
 def _zeros(network: Trunk, rows: int) -> np.ndarray | None:
-    """What the file remembers at an episode's start; None without memory."""
+    """Returns the memory of the file at an episode's start; None without memory."""
     return None if network.memory is None else np.zeros((rows, 1, network.memory.size), np.float32)
 
 
 def _open(path: Path, spec: BehaviorSpec) -> onnxruntime.InferenceSession:
-    """A session on the file, with the probabilities of choices as further outputs."""
+    """Opens a session on the file, with the probabilities of choices as further outputs."""
     import onnx
     import onnxruntime
 
@@ -71,7 +71,7 @@ def _open(path: Path, spec: BehaviorSpec) -> onnxruntime.InferenceSession:
 
 
 def _situations(network: Trunk, spec: BehaviorSpec, rows: int, rng: torch.Generator) -> tuple[tuple[Tensor, ...], Tensor | None]:
-    """Observations spread as the normalizer has seen them (without one: as N(0, 1)), images within 0..1, any number of entities, a mask."""
+    """Draws observations as the normalizer has seen them (without one: as N(0, 1)), images within 0..1, any number of entities, a mask."""
     obs = [torch.rand((rows, *o.shape), generator=rng) if o.is_visual else torch.randn((rows, *o.shape), generator=rng) for o in spec.obs]
     for i in network.entities:
         most = spec.obs[i].shape[0]
@@ -106,7 +106,7 @@ def _run(session: onnxruntime.InferenceSession, obs: tuple[Tensor, ...], mask: T
 def _difference(
     network: Trunk, situation: tuple[tuple[Tensor, ...], Tensor | None, Tensor], answer: Answer, path: Path
 ) -> tuple[float, Tensor]:
-    """The largest difference, and the network's memory (N, L) after the decision. `situation`: observations, mask, memory before."""
+    """Returns the largest difference, and the network's memory (N, L) after the decision. `situation`: observations, mask, memory."""
     obs, mask, memory = situation
     spec, gaps = network.spec.action, [0.0]
     actor: Actor = network  # type: ignore[assignment]

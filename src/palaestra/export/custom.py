@@ -1,4 +1,4 @@
-"""Users' own modules as ONNX operators: through torch's exporter, then merged into our graph under their name."""
+"""Users' own modules as ONNX operators: through torch's exporter, then merged into the graph under their name."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ CHECK_ROWS, TOLERANCE = (1, 2, 16), 1e-4
 
 
 def own_module(graph: Graph, own: OwnModule, name: str, x: str) -> str:
-    """x (N, *shape) to (N, hidden). Raises ExportError for what torch cannot write or Unity cannot read."""
+    """Writes a user's module, x (N, *shape) to (N, hidden). Raises ExportError for what torch cannot write or Unity cannot read."""
     traced = _traced(own)
     for node in traced.node:
         if node.op_type not in OPERATORS or node.domain:
@@ -66,10 +66,9 @@ def own_module(graph: Graph, own: OwnModule, name: str, x: str) -> str:
 
 
 def check_exportable(network: nn.Module) -> None:
-    """Tries to write each kind of module in `network` that is a user's, and compares what the file answers.
+    """Tries to write each kind of user's module in `network`, and compares the file's answers with the module's.
 
-    Nothing happens where there is none; a second goes by for each. To be called before training, not after an hour of it.
-    Raises ExportError.
+    Nothing happens where there is none; each takes a second. Call it before training, not after an hour of it. Raises ExportError.
     """
     tried = set()
     for own in network.modules():
@@ -110,7 +109,7 @@ def _agree(own: OwnModule, rows: int, expected: Tensor, answer: Tensor) -> None:
 
 
 def _traced(own: OwnModule) -> onnx.GraphProto:
-    """What torch's exporter makes of it. The one that traces is used: the newer one writes no opset as old as ours."""
+    """Returns the graph from torch's exporter that traces: the newer exporter writes no opset as old as ours."""
     import onnx
 
     module, file = copy.deepcopy(own.module).cpu(), cast(Any, io.BytesIO())
@@ -131,7 +130,7 @@ def _traced(own: OwnModule) -> onnx.GraphProto:
 
 
 def _merge(graph: Graph, traced: onnx.GraphProto, name: str, x: str) -> str:
-    """Takes its nodes and constants over, their tensors named after `name`."""
+    """Copies its nodes and constants, with tensors named after `name`."""
     from onnx import helper, numpy_helper
 
     def ours(tensor: str) -> str:
@@ -155,12 +154,12 @@ def _refusal(own: OwnModule, operator: str, place: str) -> str:
 
 
 def _place(own: OwnModule, node: str) -> str:
-    """`Class.blocks.0` of a node named `/blocks/blocks.0/Operator`."""
+    """Returns `Class.blocks.0` for a node named `/blocks/blocks.0/Operator`."""
     parts = node.split("/")[1:-1]
     inner = [part for part, below in zip(parts, [*parts, ""][1:], strict=True) if not below.startswith(f"{part}.")]
     return ".".join([type(own.module).__name__, *inner])
 
 
 def _first_line(error: Exception) -> str:
-    """torch and onnxruntime tell a whole page."""
+    """Returns the first line of an error: torch and onnxruntime write a whole page."""
     return next(iter(exception_summary(error).splitlines()), "")

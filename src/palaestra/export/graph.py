@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import onnx
 
 OPSET, IR = 9, 4
-"""The newest that every version of Unity's importers reads; it is what ML-Agents writes."""
+"""Newest versions that all of Unity's importers read; ML-Agents writes the same."""
 BATCH = "batch"
 
 Shape = tuple[int | str, ...]
@@ -32,7 +32,7 @@ class Node:
 
 @dataclass
 class Graph:
-    """Nodes in the order they run, the constants they read, and what goes in and out. Tensors are known by name."""
+    """Nodes in the order they run, the constants they read, inputs and outputs. Tensors are known by name."""
 
     nodes: list[Node] = field(default_factory=list)
     constants: dict[str, np.ndarray] = field(default_factory=dict)
@@ -41,7 +41,7 @@ class Graph:
     metadata: dict[str, str] = field(default_factory=dict)
 
     def input(self, name: str, shape: Shape) -> str:
-        """A float32 tensor that the caller gives."""
+        """Declares a float32 tensor that the caller passes in."""
         self.inputs[name] = shape
         return name
 
@@ -50,7 +50,7 @@ class Graph:
         self.outputs[name] = (shape, dtype)
 
     def constant(self, name: str, value: Tensor | np.ndarray | float) -> str:
-        """Weights or numbers within the file. Raises ExportError for NaN and infinity."""
+        """Adds weights or numbers to the file. Raises ExportError for NaN and infinity."""
         array = value.detach().cpu().numpy() if isinstance(value, Tensor) else np.asarray(value)
         array = np.ascontiguousarray(array, np.float32) if array.dtype.kind == "f" else array.astype(np.int64)
         if not np.isfinite(array).all():
@@ -67,7 +67,7 @@ class Graph:
         return output
 
     def model(self) -> onnx.ModelProto:
-        """As the message that an .onnx file holds."""
+        """Returns the message that an .onnx file holds."""
         from onnx import helper, numpy_helper
 
         def info(name: str, shape: Shape, dtype: type) -> onnx.ValueInfoProto:

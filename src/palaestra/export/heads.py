@@ -1,4 +1,4 @@
-"""What a policy's packed output becomes: sampled and deterministic actions, as Unity expects them.
+"""Action heads: sampled and deterministic actions from a policy's packed output, as Unity expects them.
 
 The head's rows are split here, so that each branch is a layer of its own, as in ML-Agents' files.
 """
@@ -16,11 +16,11 @@ from palaestra.models.tanh_gaussian import LEAST_LOG_STD, MOST_LOG_STD
 
 FLOAT, INT64 = 1, 7  # of ONNX's TensorProto.DataType
 PROBABILITIES = "probabilities_"
-"""With a branch's number: the name of the tensor within the graph, no output, that `check` reads."""
+"""Prefix, before a branch's number, of the name of an inner tensor that `check` reads."""
 
 
 def gaussian(graph: Graph, head: nn.Linear, log_std: Tensor, spec: ActionSpec, features: str) -> None:
-    """The first rows of the head: means. Noise is drawn within the graph, without a seed."""
+    """Writes continuous actions from the first rows of the head: means. Noise is drawn within the graph, without a seed."""
     size = spec.continuous
     mean = gemm(graph, "action.mean", features, head.weight[:size], head.bias[:size])
     noise = graph.add("RandomNormalLike", mean, dtype=FLOAT)
@@ -35,7 +35,7 @@ def gaussian(graph: Graph, head: nn.Linear, log_std: Tensor, spec: ActionSpec, f
 
 
 def squashed(graph: Graph, head: nn.Linear, spec: ActionSpec, features: str) -> None:
-    """The first rows of the head: means, then logarithms of standard deviations. Both outputs lie within -1..1, unlike in ML-Agents."""
+    """Writes continuous actions from means, then logarithms of standard deviations. Both outputs lie within -1..1, unlike in ML-Agents."""
     size = spec.continuous
     mean = gemm(graph, "action.mean", features, head.weight[:size], head.bias[:size])
     log_std = gemm(graph, "action.log_std", features, head.weight[size : 2 * size], head.bias[size : 2 * size])
@@ -49,7 +49,7 @@ def squashed(graph: Graph, head: nn.Linear, spec: ActionSpec, features: str) -> 
 
 
 def discrete(graph: Graph, head: nn.Linear, spec: ActionSpec, features: str, mask: str, greedy: bool = False) -> None:
-    """The last rows of the head: logits of each branch, those of forbidden choices replaced. `greedy`: none is drawn."""
+    """Writes choices from the last rows of the head: logits of each branch, forbidden ones replaced. `greedy`: none is drawn."""
     one, large = graph.constant("action.one", 1.0), graph.constant("action.forbidden", -FORBIDDEN)
     drawn, likeliest, at, first = [], [], 0, head.out_features - spec.choices
     for i, size in enumerate(spec.branches):
@@ -71,6 +71,6 @@ def discrete(graph: Graph, head: nn.Linear, spec: ActionSpec, features: str, mas
 
 
 def constant_output(graph: Graph, name: str, value: np.ndarray) -> None:
-    """An output that is the same whatever goes in; Unity reads a model's form from these."""
+    """Writes an output that is always the same; Unity reads a model's form from these."""
     graph.add("Identity", graph.constant(f"{name}.value", value), output=name)
     graph.output(name, value.shape)

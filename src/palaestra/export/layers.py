@@ -46,42 +46,42 @@ def write(graph: Graph, module: nn.Module, name: str, *inputs: str) -> str:
 
 
 def gemm(graph: Graph, name: str, x: str, weight: Tensor, bias: Tensor) -> str:
-    """x (N, in) by `weight` (out, in), plus `bias` (out,)."""
+    """Writes x (N, in) by `weight` (out, in), plus `bias` (out,)."""
     weights, biases = graph.constant(f"{name}.weight", weight), graph.constant(f"{name}.bias", bias)
     return graph.add("Gemm", x, weights, biases, alpha=1.0, beta=1.0, transB=1)
 
 
 def swish(graph: Graph, x: str) -> str:
-    """x sigmoid(x)."""
+    """Writes x sigmoid(x)."""
     return graph.add("Mul", x, graph.add("Sigmoid", x))
 
 
 def columns(graph: Graph, x: str, indices: Sequence[int]) -> str:
-    """Some columns of x (N, _), in rising order: a slice for each unbroken stretch."""
+    """Writes some columns of x (N, _), in rising order: a slice for each unbroken stretch."""
     breaks = [i for i in range(1, len(indices)) if indices[i] != indices[i - 1] + 1]
     stretches = [(indices[i], indices[j - 1] + 1) for i, j in zip([0, *breaks], [*breaks, len(indices)], strict=True)]
     return join(graph, [graph.add("Slice", x, axes=[1], starts=[start], ends=[end]) for start, end in stretches])
 
 
 def join(graph: Graph, parts: Sequence[str]) -> str:
-    """(N, a), (N, b), ... side by side."""
+    """Writes (N, a), (N, b), ... side by side."""
     return parts[0] if len(parts) == 1 else graph.add("Concat", *parts, axis=1)
 
 
 def linear(graph: Graph, module: nn.Linear, name: str, x: str) -> str:
-    """x (N, in) to (N, out)."""
+    """Writes x (N, in) to (N, out)."""
     return gemm(graph, name, x, module.weight, module.bias)
 
 
 def normalizer(graph: Graph, module: Normalizer, name: str, x: str) -> str:
-    """x (N, n) minus mean, by standard deviation, clipped; the statistics become constants."""
+    """Writes x (N, n) minus mean, by standard deviation, clipped; the statistics become constants."""
     centered = graph.add("Sub", x, graph.constant(f"{name}.mean", module.shift))
     scaled = graph.add("Div", centered, graph.constant(f"{name}.std", module.scale.reciprocal()))
     return graph.add("Clip", scaled, min=-LIMIT, max=LIMIT)
 
 
 def convolutional_visual(graph: Graph, module: ConvolutionalEncoder, name: str, image: str) -> str:
-    """An image (N, C, H, W) to (N, hidden)."""
+    """Writes an image (N, C, H, W) to (N, hidden)."""
     for i, layer in enumerate(module.convolutions):
         assert isinstance(layer, nn.Conv2d)
         image = graph.add("LeakyRelu", convolution(graph, layer, f"{name}.convolution_{i}", image), alpha=LEAK)
@@ -89,7 +89,7 @@ def convolutional_visual(graph: Graph, module: ConvolutionalEncoder, name: str, 
 
 
 def resnet_visual(graph: Graph, module: ResNetEncoder, name: str, image: str) -> str:
-    """An image (N, C, H, W) to (N, hidden)."""
+    """Writes an image (N, C, H, W) to (N, hidden)."""
     for i, stack in enumerate(module.stacks):
         assert isinstance(stack, ResidualStack)
         image = convolution(graph, stack.convolution, f"{name}.{i}", image)
@@ -100,13 +100,13 @@ def resnet_visual(graph: Graph, module: ResNetEncoder, name: str, image: str) ->
 
 
 def residual_block(graph: Graph, module: ResidualBlock, name: str, x: str) -> str:
-    """(N, F, H, W) to the same."""
+    """Writes (N, F, H, W) to the same shape."""
     hidden = convolution(graph, module.first, f"{name}.first", swish(graph, x))
     return graph.add("Add", x, convolution(graph, module.second, f"{name}.second", swish(graph, hidden)))
 
 
 def convolution(graph: Graph, module: nn.Conv2d, name: str, x: str) -> str:
-    """x (N, C, H, W) to (N, F, _, _)."""
+    """Writes x (N, C, H, W) to (N, F, _, _)."""
     assert module.bias is not None
     weights, biases = graph.constant(f"{name}.weight", module.weight), graph.constant(f"{name}.bias", module.bias)
     kernel, strides, (rows, columns) = list(module.kernel_size), list(module.stride), module.padding
@@ -115,27 +115,27 @@ def convolution(graph: Graph, module: nn.Conv2d, name: str, x: str) -> str:
 
 
 def flat_linear(graph: Graph, module: nn.Linear, name: str, x: str) -> str:
-    """x (N, C, H, W) to (N, out)."""
+    """Writes x (N, C, H, W) to (N, out)."""
     shape = graph.constant(f"{name}.inputs", np.array([-1, module.in_features]))
     return linear(graph, module, name, graph.add("Reshape", x, shape))
 
 
 def stacked_mlp(graph: Graph, module: StackedMLP, name: str, x: str) -> str:
-    """The actor's of the bodies; the critic is left out of the file."""
+    """Writes the actor's body; the critic's is left out of the file."""
     for i, (weight, bias) in enumerate(zip(module.weights, module.biases, strict=True)):
         x = swish(graph, gemm(graph, f"{name}.{i}", x, weight[ACTOR].t(), bias[ACTOR].flatten()))
     return x
 
 
 def conditioned_mlp(graph: Graph, module: ConditionedMLP, name: str, x: str, goal: str) -> str:
-    """x (N, in) and goal (N, g) to (N, hidden)."""
+    """Writes x (N, in) and goal (N, g) to (N, hidden)."""
     for i, layer in enumerate(module.linears):
         x = swish(graph, write(graph, layer, f"{name}.{i}", x))
     return swish(graph, hyper_linear(graph, module.hyper, f"{name}.hyper", x, goal))
 
 
 def hyper_linear(graph: Graph, module: HyperLinear, name: str, x: str, goal: str) -> str:
-    """x (N, in) by a matrix of its own for each row, made of the goal: (N, 1, in) by (N, in, out)."""
+    """Writes x (N, in) by a matrix for each row, made from the goal: (N, 1, in) by (N, in, out)."""
     code = swish(graph, linear(graph, module.first, f"{name}.first", goal))
     code = swish(graph, linear(graph, module.second, f"{name}.second", code))
     flat = linear(graph, module.weights, f"{name}.weights", layer_norm(graph, name, code))
@@ -145,7 +145,7 @@ def hyper_linear(graph: Graph, module: HyperLinear, name: str, x: str, goal: str
 
 
 def layer_norm(graph: Graph, name: str, x: str, axis: int = 1) -> str:
-    """x to mean 0 and variance 1 along its last axis, which is `axis`; holds no weights."""
+    """Writes x with mean 0 and variance 1 along its last axis, which is `axis`; has no weights."""
     centered = graph.add("Sub", x, graph.add("ReduceMean", x, axes=[axis], keepdims=1))
     variance = graph.add("ReduceMean", graph.add("Mul", centered, centered), axes=[axis], keepdims=1)
     std = graph.add("Sqrt", graph.add("Add", variance, graph.constant(f"{name}.epsilon", EPSILON)))

@@ -45,7 +45,7 @@ def export(network: Trunk, spec: BehaviorSpec, path: Path) -> None:
 
 @torch.no_grad()
 def policy_graph(network: Trunk, spec: BehaviorSpec) -> Graph:
-    """Inputs and outputs in the order that ML-Agents gives them."""
+    """Returns the graph, with inputs and outputs in ML-Agents' order."""
     graph, action = Graph(metadata=write_notes(spec)), spec.action
     obs = [graph.input(f"obs_{i}", (BATCH, *one.shape)) for i, one in enumerate(spec.obs)]
     constant_output(graph, "version_number", np.array([VERSION], np.float32))
@@ -71,7 +71,7 @@ def policy_graph(network: Trunk, spec: BehaviorSpec) -> Graph:
 
 
 def actor_body(graph: Graph, network: Trunk, obs: list[str]) -> str:
-    """From observations to the body's features: vectors joined and normalized, each image's encoding, that of entities, then layers."""
+    """Writes observations to the body's features: vectors joined and normalized, each image's encoding, that of entities, then layers."""
     parts = []
     if network.vectors:
         vector = join(graph, [obs[i] for i in network.vectors])
@@ -95,7 +95,7 @@ def actor_body(graph: Graph, network: Trunk, obs: list[str]) -> str:
 
 
 def remember(graph: Graph, module: LSTMLayer, features: str) -> str:
-    """The actor's LSTM over one decision: from `recurrent_in` and features (N, F) to `recurrent_out` and (N, size / 2).
+    """Writes the actor's LSTM over one decision: `recurrent_in` and features (N, F) to `recurrent_out` and (N, size / 2).
 
     The operators are those of ML-Agents' files, one by one: Barracuda names a layer by its first output, and reads the LSTM's
     sequence of outputs (Y). Without it every layer behind gives a warning at import.
@@ -122,6 +122,6 @@ def remember(graph: Graph, module: LSTMLayer, features: str) -> str:
 
 
 def in_order(weight: Tensor) -> Tensor:
-    """Rows of torch's gates (input, forget, cell, output) in ONNX's order (input, output, forget, cell)."""
+    """Returns rows of torch's gates (input, forget, cell, output) in ONNX's order (input, output, forget, cell)."""
     entry, forget, cell, out = weight.chunk(4)
     return torch.cat([entry, out, forget, cell])

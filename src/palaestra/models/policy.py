@@ -46,7 +46,7 @@ class Actor(Protocol):
         ...
 
     def draw(self, output: Tensor, mask: Tensor | None, generator: torch.Generator, deterministic: bool) -> tuple[Action, list[Tensor]]:
-        """Draws a sample (`deterministic`: the likeliest); returns it and branches' log-probabilities. `mask` (N, choices), True: allowed."""
+        """Draws a sample (`deterministic`: the likeliest), with branches' log-probabilities. `mask` (N, choices): True: allowed."""
         ...
 
     def drawn_log_prob(self, output: Tensor, sample: Action, branches: list[Tensor]) -> Tensor:

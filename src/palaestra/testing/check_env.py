@@ -33,7 +33,7 @@ Actions = dict[str, Action]
 def check_env(env: Env, ticks: int = 200, seed: int = 0) -> None:
     """Raises EnvError for the first rule that `env` breaks; closes it in the end.
 
-    Played are three runs of at most `ticks` ticks: one, the same again, and one that goes on from a saved state.
+    Plays three runs of at most `ticks` ticks: one, the same again, and one that goes on from a saved state.
     """
     _check_members(env)
     actions, marks = _play(env, ticks, seed)
@@ -62,7 +62,7 @@ def _check_members(env: Any) -> None:
 
 
 def _play(env: Env, ticks: int, seed: int) -> tuple[list[Actions], list[dict[str, bytes]]]:
-    """One run under every rule of a table. Gives its actions and what tells its tables apart from any others, reset's first."""
+    """Plays one run under every rule of a table. Returns its actions and a fingerprint of each table, reset's first."""
     generator = torch.Generator().manual_seed(seed)
     watched = _Watched()
     steps = env.reset(seed)
@@ -115,7 +115,7 @@ def _check_fresh(steps: Steps) -> None:
 
 
 def _random_action(spec: ActionSpec, step: TimeStep, generator: torch.Generator) -> Action:
-    """Any action that the mask allows; drawn on the CPU, so that a seed means the same on every device."""
+    """Draws any action that the mask allows, on the CPU, so that a seed means the same on every device."""
     slots, device = len(step.acting), step.acting.device
     continuous = 2 * torch.rand(slots, spec.continuous, generator=generator) - 1
     mask = torch.ones(slots, spec.choices, dtype=torch.bool) if step.action_mask is None else step.action_mask.cpu()
@@ -126,7 +126,7 @@ def _random_action(spec: ActionSpec, step: TimeStep, generator: torch.Generator)
 
 
 class _Watched:
-    """The last few tables that were returned, with copies of what was in them."""
+    """The last few tables that were returned, with copies of their contents."""
 
     def __init__(self) -> None:
         self._kept: deque[tuple[dict[str, Tensor], dict[str, Tensor]]] = deque(maxlen=KEPT)
@@ -145,7 +145,7 @@ class _Watched:
 
 
 def _columns(steps: Steps) -> dict[str, Tensor]:
-    """Every tensor under a name such as "'3DBall' obs[0]"."""
+    """Yields every tensor under a name such as "'3DBall' obs[0]"."""
     columns: dict[str, Tensor] = {}
     for behavior, step in steps.items():
         for field in fields(step):
@@ -161,7 +161,7 @@ def _columns(steps: Steps) -> dict[str, Tensor]:
 
 
 def _mark(steps: Steps) -> dict[str, bytes]:
-    """A few bytes a column instead of all its numbers; equal where they are."""
+    """Returns a few bytes for each column instead of all its numbers; equal where they are."""
     return {name: blake2b(column.cpu().contiguous().numpy().tobytes(), digest_size=16).digest() for name, column in _columns(steps).items()}
 
 

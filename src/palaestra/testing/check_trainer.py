@@ -48,10 +48,10 @@ def check_trainer(
     *specs: BehaviorSpec,
     device: str | torch.device = "cpu",
 ) -> tuple[str, ...]:
-    """Raises PluginError for the first rule that `trainer`, a class or what makes one, breaks.
+    """Raises PluginError for the first rule that `trainer`, a class or a function that makes one, breaks.
 
-    Played are six rollouts for each of `specs` (by default `SPECS`): a small `rollout_size` keeps them short. A trainer may
-    refuse some of them with ConfigError, but not all. Gives its sentences.
+    Plays six rollouts for each of `specs` (by default `SPECS`): a small `rollout_size` keeps them short. A trainer may refuse some of them
+    with ConfigError, but not all. Returns these refusals.
     """
     place, refusals = torch.device(device), []
     for spec in specs or SPECS:
@@ -86,7 +86,7 @@ def _check(make: Callable[[int], Trainer], spec: BehaviorSpec, settings: Behavio
 
 
 def _check_network(trainer: Trainer, spec: BehaviorSpec, settings: BehaviorSettings, where: str) -> None:
-    """A fresh one takes what was saved under `network`, and what is exported from it answers as it does."""
+    """Checks that a fresh network takes the weights saved under `network`, and that its exported file answers as it does."""
     network, saved = trainer.make_network(spec, settings), trainer.state_dict().get("network")
     if not isinstance(saved, Mapping):
         raise PluginError(f"{where}: state_dict has no map of weights under 'network', from which models are exported")
@@ -105,7 +105,7 @@ def _check_network(trainer: Trainer, spec: BehaviorSpec, settings: BehaviorSetti
 
 
 class _Tables:
-    """Random tables of one behavior; what its agents do changes nothing."""
+    """Random tables of one behavior; actions change nothing."""
 
     def __init__(self, spec: BehaviorSpec, device: torch.device, seed: int) -> None:
         self.spec, self.device = spec, device
@@ -151,7 +151,7 @@ class _Tables:
 
 
 def _learn(trainer: Trainer, tables: _Tables, update: int, where: str) -> None:
-    """One rollout and what the trainer makes of it."""
+    """Plays one rollout and lets the trainer learn from it."""
     rollout = _rollout(trainer, tables, where)
     metrics = trainer.update(rollout, update * trainer.rollout_size)
     if not isinstance(metrics, Metrics):
@@ -200,7 +200,7 @@ def _check_decision(decision: Decision, step: TimeStep, spec: ActionSpec, where:
 
 
 def _saved(trainer: Trainer, where: str) -> dict[str, Any]:
-    """The state as a checkpoint would hold it: names to tensors, and the rest as JSON."""
+    """Returns the state as a checkpoint would hold it: names to tensors, and the rest as JSON."""
     tensors: dict[str, Tensor] = {}
     try:
         rest = json.dumps(flatten(trainer.state_dict(), tensors))

@@ -22,7 +22,7 @@ COLUMNS = {
 
 
 def check_table(step: TimeStep, spec: BehaviorSpec, device: torch.device, areas: int, where: str) -> None:
-    """Raises EnvError for the first rule that the table breaks; `where` stands first in the message."""
+    """Raises EnvError for the first rule that the table breaks; its message begins with `where`."""
     if not isinstance(step, TimeStep):
         raise EnvError(f"{where}: a {type(step).__name__} came; expected a TimeStep")
     if not isinstance(step.acting, Tensor) or step.acting.ndim != 1:
