@@ -238,14 +238,14 @@ def test_actions_of_a_trainer_of_old_are_read():
         ([[0, 2]] * 4, r"agent \d+: the trainer chose 2 of branch 1; expected 0 to 1"),
     ],
 )
-def test_actions_that_are_not_theirs_are_an_error(rows: list[list[int]], message: str):
+def test_actions_that_do_not_fit_are_an_error(rows: list[list[int]], message: str):
     raw = codec.Actions(value=[{"discrete_actions": row} for row in rows]).SerializeToString()
     with pytest.raises(ProtocolError, match=message):
         codec.read_actions(said(KINDS["vector"], action=DISCRETE), raw)
 
 
-def test_what_is_no_answer_is_an_error():
-    with pytest.raises(ProtocolError, match="no message of the protocol"):
+def test_an_invalid_answer_is_an_error():
+    with pytest.raises(ProtocolError, match="not a message of the protocol"):
         codec.read_reply(b"\xff\xff\xff")
     with pytest.raises(ProtocolError, match="does not introduce it"):
         codec.read_greeting(encode.reset(b""))

@@ -262,7 +262,7 @@ def _parsed(raw: bytes) -> Any:
     try:
         return ShallowMessage.FromString(raw)
     except DecodeError as error:
-        raise ProtocolError(f"{len(raw)} bytes ({raw[:16].hex(' ')}) came from the trainer and are no message of the protocol") from error
+        raise ProtocolError(f"{len(raw)} bytes ({raw[:16].hex(' ')}) from the trainer are not a message of the protocol") from error
 
 
 COLORS = 3
