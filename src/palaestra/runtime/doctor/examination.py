@@ -161,7 +161,7 @@ class _ExaminedEnv:
         return steps
 
     def _measure(self, env: Env, steps: Mapping[str, TimeStep]) -> None:
-        """Plays random actions and measures. Raises EnvError if nothing can be learned in the environment."""
+        """Checks and measures the observations and rewards of a tick. Raises EnvError for invalid ones."""
         for name, step in steps.items():
             spec = env.behaviors[name]
             check_shapes(name, spec, step)

@@ -56,19 +56,19 @@ class StatsSummary(NamedTuple):
         return StatsSummary([], AggregationMethod["AVERAGE"])
 
     @property
-    def aggregated_value(self) -> float:
+    def aggregated_value(self) -> Any:
         """Sum or mean, according to the aggregation method."""
         return self.sum if self.aggregation_method.name == "SUM" else self.mean
 
     @property
-    def mean(self) -> float:
+    def mean(self) -> Any:
         """Mean of the values."""
-        return np.mean(self.full_dist)  # type: ignore[return-value]  # a numpy number, as plug-ins know it
+        return np.mean(self.full_dist)
 
     @property
-    def std(self) -> float:
+    def std(self) -> Any:
         """Standard deviation of the values."""
-        return np.std(self.full_dist)  # type: ignore[return-value]
+        return np.std(self.full_dist)
 
     @property
     def num(self) -> int:
@@ -76,7 +76,7 @@ class StatsSummary(NamedTuple):
         return len(self.full_dist)
 
     @property
-    def sum(self) -> float:
+    def sum(self) -> Any:
         """Sum of the values."""
         return np.sum(self.full_dist)
 

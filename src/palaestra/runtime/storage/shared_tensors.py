@@ -77,7 +77,7 @@ class SharedFiles:
                 with suppress(OSError):  # another process may be reading it
                     file.unlink()
                     self._whole.pop(file.stem, None)
-        with suppress(OSError):  # there are others, or there is none
+        with suppress(OSError):  # not empty, or missing
             self.folder.rmdir()
 
     def sweep(self, is_being_written: Callable[[Path], bool]) -> None:
