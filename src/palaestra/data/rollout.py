@@ -196,7 +196,7 @@ class RolloutLayout:
         return parts
 
     def completed(self, step: TimeStep, tick: int) -> list[Tensor]:
-        """What is known once a slot acts again or its episode ends, on this tick."""
+        """Returns what is known once a slot acts again or its episode ends, on this tick."""
         parts = [step.reward, step.group_reward, step.terminated, step.truncated]
         if self.keeps.moments:
             parts.append(torch.full_like(step.group, tick))

@@ -28,7 +28,7 @@ class PendingDecision:
 
 
 class Actor(Protocol):
-    """What a policy needs of a network. N rows, L memory, A action components."""
+    """Network that a policy acts with. N rows, L memory, A action components."""
 
     spec: BehaviorSpec
 

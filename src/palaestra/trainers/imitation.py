@@ -98,7 +98,7 @@ class _Hyper(Protocol):
 
 
 class Student(Protocol):
-    """What a network needs for imitation. N rows."""
+    """Network that can be trained by imitation. N rows."""
 
     spec: BehaviorSpec
 
