@@ -17,7 +17,7 @@ from palaestra.core.errors import EnvError
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action, FinalObs, TimeStep
 
-MOST_TICKS = 50  # an episode is cut after these
+MOST_TICKS = 50  # an episode is truncated after these
 STRIDE = 0.2  # the longest step
 NEAR = 0.1  # close enough to have arrived
 

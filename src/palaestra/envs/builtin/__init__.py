@@ -1,6 +1,5 @@
-"""Environments that need nothing else installed: Warp kernels, for CPU and CUDA alike, any number of areas.
+"""Environments that need nothing else installed: Warp kernels for CPU and CUDA, with any number of areas.
 
-One module an environment: its columns, its kernels, a thin class with what is known about it; rules and heuristics that
-are long stand beside it. `base`, `columns`, `tables` and `copies` are what all share; `planar`, `contacts`, `driving`,
-`rays`, `grid_sensor` and `camera` are bodies and senses in the plane; `picture...` draw areas for people.
+Each game has a folder: its columns, its kernels, and an environment class with its facts; long rules and heuristics have
+modules of their own. `base` is shared by all games, `physics` and `sensors` hold bodies and senses in the plane, `drawing` draws areas.
 """

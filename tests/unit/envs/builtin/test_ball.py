@@ -11,7 +11,7 @@ from palaestra.core.errors import EnvError
 from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.builtin.ball.env import Ball, BallHard
 
-MODEL = Path(__file__).parents[2] / "golden" / "data" / "onnx" / "unity_examples" / "3DBallHard.onnx"
+MODEL = Path(__file__).parents[3] / "golden" / "data" / "onnx" / "unity_examples" / "3DBallHard.onnx"
 
 # Unity's own 3DBall, out of recordings: what the agent saw, did, and saw next. One in free fall, four with the ball rolling.
 RECORDED = [

@@ -10,7 +10,7 @@ from palaestra.core.errors import EnvError
 from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.builtin.soccer.env import SoccerTwos
 
-BALL, OWN, OTHER, WALL, MATE, RIVAL, MISSED, DISTANCE = range(8)
+BALL, OWN, OTHER, WALL, MATE, OPPONENT, MISSED, DISTANCE = range(8)
 NOTHING, AHEAD, BACK = (0, 0, 0), (1, 0, 0), (2, 0, 0)
 RIGHT, LEFT, TURN_LEFT, TURN_RIGHT = (0, 1, 0), (0, 2, 0), (0, 0, 1), (0, 0, 2)
 APART = [[-3.0, 3.0], [-3.0, -3.0], [3.0, 3.0], [3.0, -3.0]]
@@ -102,7 +102,7 @@ def test_rays_tell_what_is_there_and_how_far_in_the_order_of_unitys():
     step = played(env, NOTHING)
     first = rays(step, 0)
     kinds = seen(step, 0)
-    assert kinds[:3] == [OTHER, RIVAL, OTHER]  # ahead, 12 degrees to the right, to the left
+    assert kinds[:3] == [OTHER, OPPONENT, OTHER]  # ahead, 12 degrees to the right, to the left
     assert kinds[8] == BALL  # 48 degrees to the left
     assert kinds[11] == MATE  # straight behind
     assert kinds[12:] == [WALL, WALL]  # 45 degrees either way from there

@@ -3,7 +3,7 @@
 The documentation leaves the physics open. Ours is a rigid sphere on a tilting box, measured against recordings
 of Unity's own: a cube with edges of 5 about its center, a ball of diameter `scale` that drops from 1 above it,
 inelastic contacts with a friction coefficient of 0.6, ticks of 0.02 s integrated semi-implicitly. The mass cancels
-in all of that, as it does in Galilei's; it tells through the drag of the air, small for a mass of 1.
+out of all that; it only matters for the drag of the air, which is small for a mass of 1.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ TILT_LIMIT = wp.constant(0.25)  # of the quaternion's component: about 29 degree
 
 @wp.struct
 class World:
-    """The columns of 3DBall, one row an area."""
+    """Columns of 3DBall, one row per area."""
 
-    frames: wp.int32  # views in an observation; with more than one, velocities are left out
+    frames: wp.int32  # frames in an observation; with more than one, velocities are left out
     rng: wp.array(dtype=wp.uint32)
     age: wp.array(dtype=wp.int32)  # decisions of this episode
     tilt: wp.array(dtype=wp.quat)
@@ -61,7 +61,7 @@ class World:
 
 @wp.func
 def observe(world: World, i: int):
-    """Writes what the agent sees now, after moving older frames back by one."""
+    """Writes the current observation, after moving older frames back by one."""
     tilt = world.tilt[i]
     position = world.position[i]
     velocity = world.velocity[i]
@@ -86,7 +86,7 @@ def observe(world: World, i: int):
 
 @wp.func
 def start(world: World, i: int):
-    """A block tilted by up to 10 degrees about x, then z; the ball above it, near the middle."""
+    """Starts an episode: a block tilted by up to 10 degrees about x, then z, and the ball above it, near the middle."""
     for k in range(3):
         world.parameters[i, k] = next_parameter(world, i, k)
     state = world.rng[i]
@@ -117,7 +117,7 @@ class Sphere:
 
 @wp.func
 def tilt_block(tilt: wp.quat, about_z: wp.quat, about_x: wp.quat):
-    """The block after one physics tick of turning about its own z, then its own x, each up to a limit."""
+    """Returns the block's tilt after one physics tick of turning about its own z, then its own x, each up to a limit."""
     if about_z[2] * tilt[2] <= 0.0 or wp.abs(tilt[2]) < TILT_LIMIT:
         tilt = tilt * about_z
     if about_x[0] * tilt[0] <= 0.0 or wp.abs(tilt[0]) < TILT_LIMIT:
@@ -127,9 +127,9 @@ def tilt_block(tilt: wp.quat, about_z: wp.quat, about_x: wp.quat):
 
 @wp.func
 def step_ball(ball: Sphere, tilt: wp.quat, radius: float, gravity: float, kept: float):
-    """The ball after one physics tick: gravity and drag, then the impulses of a contact, then the move.
+    """Returns the ball after one physics tick: gravity and drag, then the impulses of a contact, then the move.
 
-    `kept` is the share of its velocity that the air leaves it.
+    `kept` is the share of its velocity that remains after drag.
     """
     ball.velocity = kept * (ball.velocity - wp.vec3(0.0, gravity * SECONDS, 0.0))
     local = wp.quat_rotate_inv(tilt, ball.position)
@@ -162,19 +162,19 @@ def step_ball(ball: Sphere, tilt: wp.quat, radius: float, gravity: float, kept: 
 
 @wp.func
 def has_fallen(position: wp.vec3):
-    """Whether the ball has fallen."""
+    """Returns whether the ball has fallen."""
     return position[1] < -2.0 or wp.abs(position[0]) > 3.0 or wp.abs(position[2]) > 3.0
 
 
 @wp.kernel
 def begin(world: World):
-    """Starts every area anew."""
+    """Starts a new episode in every area."""
     start(world, wp.tid())
 
 
 @wp.func
 def simulate(world: World, i: int, action: wp.vec2):
-    """Runs the physics of one decision; True where the ball has fallen, which ends it early."""
+    """Runs the physics of one decision; returns True if the ball has fallen, which ends the decision early."""
     about_z = wp.quat_from_axis_angle(wp.vec3(0.0, 0.0, 1.0), 2.0 * DEGREE * action[0])
     about_x = wp.quat_from_axis_angle(wp.vec3(1.0, 0.0, 0.0), 2.0 * DEGREE * action[1])
     scale = world.parameters[i, 0]
@@ -201,7 +201,7 @@ def simulate(world: World, i: int, action: wp.vec2):
 
 @wp.kernel
 def tick(world: World, report: wp.array(dtype=wp.int32)):
-    """One decision of every area."""
+    """Advances every area by one decision."""
     i = wp.tid()
     action = wp.vec2(world.action[i, 0], world.action[i, 1])
     if not wp.isfinite(action):
@@ -224,7 +224,7 @@ PROGRAM = Program(World, begin, tick)
 
 
 def balance(columns: Mapping[str, torch.Tensor]) -> Action:
-    """Tilts against where the ball lies and rolls, and the less so the more it is tilted: a rule that never drops it by default gravity."""
+    """Tilts against the ball's position and velocity, less so the more the block is tilted; never drops the ball at default gravity."""
     tilt, position, velocity = columns["tilt"], columns["position"], columns["velocity"]
     about_z = position[:, 0] + 2 * velocity[:, 0] - 10 * tilt[:, 2]
     about_x = -position[:, 2] - 2 * velocity[:, 2] - 10 * tilt[:, 0]
@@ -238,7 +238,7 @@ class Ball(WarpEnv):
     behavior = "3DBall"
     summary = "A block tilts itself to keep a ball on top."
     rewards = ("+0.1 a decision while the ball stays", "-1 when it falls")
-    episode = "ends when the ball falls, and is cut after 1,000 decisions (5,000 physics ticks)"
+    episode = "ends when the ball falls, and is truncated after 1,000 decisions (5,000 physics ticks)"
     benchmark = 100.0
     default_areas = 12
     most_decisions = int(MOST_DECISIONS)
@@ -250,7 +250,7 @@ class Ball(WarpEnv):
         super().__init__(PROGRAM, spec, areas, device, frames=1, obs=8, final_obs=8, action=2, parameters=3)
 
     def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
-        """`balance`; None for another behavior than its own."""
+        """Returns `balance`'s actions; None for another behavior."""
         return balance(self._columns) if behavior == self.behavior else None
 
     def _picture(self, row: dict[str, np.ndarray]) -> np.ndarray:
@@ -258,10 +258,10 @@ class Ball(WarpEnv):
 
 
 class BallHard(WarpEnv):
-    """3DBallHard: 3DBall without the velocity; the last nine frames of 5 instead, oldest first."""
+    """3DBallHard: 3DBall without the velocity, but with the last nine frames of 5, oldest first."""
 
     behavior = "3DBallHard"
-    summary = "3DBall without the ball's velocity: it must be told from the last nine views."
+    summary = "3DBall without the ball's velocity: it must be inferred from the last nine frames."
     rewards = Ball.rewards
     episode = Ball.episode
     benchmark = 100.0
@@ -275,7 +275,7 @@ class BallHard(WarpEnv):
         super().__init__(PROGRAM, spec, areas, device, frames=9, obs=45, final_obs=45, action=2, parameters=3)
 
     def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
-        """`balance`; None for another behavior than its own."""
+        """Returns `balance`'s actions; None for another behavior."""
         return balance(self._columns) if behavior == self.behavior else None
 
     def _picture(self, row: dict[str, np.ndarray]) -> np.ndarray:

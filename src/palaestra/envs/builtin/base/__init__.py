@@ -1,1 +1,1 @@
-"""What all built-in environments share: columns on a device, and the tables that they make."""
+"""Parts that all built-in environments share: columns on a device, and the tables made from them."""

@@ -1,4 +1,4 @@
-"""What every built-in environment is made of: columns on a device, two kernels, and the table that a tick gives."""
+"""Base class of the built-in environments: columns on a device, two kernels, and a table for every tick."""
 
 from __future__ import annotations
 
@@ -22,69 +22,69 @@ if TYPE_CHECKING:
     from palaestra.core.specs import BehaviorSpec
 
 QUEUE = 32
-"""Episodes of an area whose parameters can be set at once."""
+"""Number of episodes per area whose parameters can be set ahead."""
 
 
 @dataclass(frozen=True)
 class Program:
-    """The kernels of an environment and the Warp struct of columns that they work on.
+    """The kernels of an environment and the Warp struct of the columns they work on.
 
-    Columns have a row a slot, and these names have a meaning here: `action` (of hybrid actions
+    Columns have a row per slot. These names have a meaning here: `action` (for hybrid actions
     `action_continuous` and `action_discrete`), `obs...` and for each its `final_obs...`, both in
-    the order of the spec (one of no width is not shown), `reward`, `group_reward`, `terminated`, `truncated` and `mask`.
-    `acting` says who awaits an action, where not all do: such a behavior is not steady.
+    the order of the spec (columns of width 0 are left out), `reward`, `group_reward`, `terminated`, `truncated` and `mask`.
+    `acting` marks the agents that await an action, if not all do; such a behavior is not steady.
 
-    Where agents change their behavior, `plays` holds the number of the one that the agent belongs
-    to from here on, `played` of that which its last decision, `reward` and end are of. Where each has a role instead,
-    each behavior has `obs...` and `final_obs...` of its own, with a row for each of its own agents: `striker_obs` for a Striker.
+    If agents can change their behavior, `plays` holds the number of the agent's behavior from now on, and `played` that of the
+    behavior which its last decision, `reward` and end belong to. If each agent has a fixed role instead, each behavior has its own
+    `obs...` and `final_obs...`, with a row for each of its agents: `striker_obs` for a Striker.
 
-    `pending` has a row an area: the parameters of its next episodes, (areas, QUEUE, P) in the order of `parameter_ranges`.
+    `pending` has a row per area: the parameters of its next episodes, (areas, QUEUE, P) in the order of `parameter_ranges`.
     `episodes` counts how many the area has begun: episode n takes column n modulo QUEUE.
     """
 
     world: Any
     begin: Any
-    """(world), a thread an area: starts every area anew. `rng`, where there is such a column, has been seeded."""
+    """Kernel (world), a thread per area: starts every area. The column `rng`, if there is one, has been seeded."""
     tick: Any
-    """(world, report), a thread an area: one decision of its agents, started anew where it ended the episode. Sets report[0]
-    where an episode ended, and report[1] to 1 + the slot of an action that is no number or no choice."""
+    """Kernel (world, report), a thread per area: one decision of its agents, and a new episode if it ended. Sets report[0]
+    if an episode ended, and report[1] to 1 + the slot of an invalid action."""
     draw: Any = None
-    """(world), a thread for each row of a slot's `obs_image`: paints it after `begin` and `tick`. None: nothing to paint."""
+    """Kernel (world), a thread for each row of a slot's `obs_image`: paints it after `begin` and `tick`. None: nothing to paint."""
     area_columns: tuple[str, ...] = ()
-    """Further columns with a row an area."""
+    """Further columns with a row per area."""
 
 
 class WarpEnv:
-    """Every agent that is there decides on every tick; a tick is one launch, whatever the number of areas.
+    """Environment in which every agent decides on every tick; one kernel launch steps all areas.
 
-    Agent j of area i sits in slot i * agents + j. With several `behavior_names`, of one spec, it may go over
-    from one to another as an episode starts. With `roles` it plays one for good, which has a spec and a table of its own.
+    Agent j of area i sits in slot i * agents + j. With several `behavior_names`, which share a spec, an agent may change its
+    behavior as an episode starts. With `roles` each agent keeps one behavior, which has its own spec and table.
 
-    Columns are written in place by the kernels and cloned into each TimeStep. On CUDA all runs on
-    torch's current stream and nothing waits for the device, so that a graph can hold a tick; there an
-    action that is no number counts as doing nothing, where the CPU raises EnvError.
+    Kernels write the columns in place, and each TimeStep gets copies. On CUDA everything runs on
+    torch's current stream and nothing waits for the device, so a graph can capture a tick; there an
+    invalid action counts as doing nothing, while the CPU raises EnvError.
     """
 
     behavior: ClassVar[str]
-    """What messages call the environment; its one behavior, unless `behavior_names` has others."""
+    """Name of the environment in messages; also its one behavior, unless `behavior_names` has others."""
     behavior_names: ClassVar[tuple[str, ...]] = ()
-    """In the order of their numbers in `plays`. Several are not steady: an agent acts in one of them."""
+    """Behaviors in the order of their numbers in `plays`. Several are not steady: an agent acts in one of them."""
     roles: ClassVar[tuple[str, ...]] = ()
-    """The behavior of each of an area's agents, where each has one for good; all take actions of one shape."""
+    """Fixed behavior of each of an area's agents, if they have one; all take actions of one shape."""
     agents: ClassVar[int] = 1
-    """An area's."""
+    """Number of agents in an area."""
     teams: ClassVar[tuple[int, ...]] = ()
-    """Of each of an area's agents; empty: all are of team 0."""
+    """Team of each of an area's agents; empty: all are on team 0."""
     summary: ClassVar[str]
     rewards: ClassVar[tuple[str, ...]]
     episode: ClassVar[str]
     benchmark: ClassVar[float | None]
-    """Mean reward of an episode that a good policy earns; None where agents play one another and no mean tells."""
+    """Mean episode reward of a good policy; None if agents play one another and a mean says nothing."""
     default_areas: ClassVar[int]
     most_decisions: ClassVar[int | None] = None
-    """After how many an episode is cut, as counted in the column `age`; None: it is not."""
+    """Time limit of an episode, as counted in the column `age`; None: there is none."""
     parameter_ranges: ClassVar[dict[str, tuple[float, float, float]]]
-    """Default, least and most of each."""
+    """Default, minimum and maximum of each parameter."""
 
     def __init__(
         self,
@@ -94,9 +94,10 @@ class WarpEnv:
         device: str | torch.device,
         **sizes: int | tuple[int, ...],
     ) -> None:
-        """`spec` is that of every behavior, or each one's where agents have `roles`.
+        """Allocates the columns and records the kernel launches.
 
-        `sizes` are the scalars of the struct and the inner shapes of its columns of more than one dimension.
+        `spec` is the spec of every behavior, or a spec for each if agents have `roles`. `sizes` are the scalars of the struct and the
+        inner shapes of its columns of more than one dimension. Raises EnvError for a bad number of areas or an unknown device.
         """
         self.num_areas = self.default_areas if areas is None else areas
         if isinstance(self.num_areas, bool) or not isinstance(self.num_areas, int) or self.num_areas < 1:
@@ -106,7 +107,7 @@ class WarpEnv:
         self.behaviors: Mapping[str, BehaviorSpec] = spec if isinstance(spec, Mapping) else dict.fromkeys(names, spec)
         self.parameters: Mapping[str, float] = {name: default for name, (default, _, _) in self.parameter_ranges.items()}
         self._bounds = {name: torch.tensor(ends, dtype=torch.float32).tolist() for name, (_, *ends) in self.parameter_ranges.items()}
-        self._places = {name: k for k, name in enumerate(self.parameters)}
+        self._parameter_index = {name: k for k, name in enumerate(self.parameters)}
         self._started = False
         rows = dict.fromkeys(("pending", "episodes", *program.area_columns), self.num_areas)
         rows |= rows_of_roles(program.world.vars, self.roles, self.num_areas)
@@ -116,7 +117,7 @@ class WarpEnv:
             self._columns["pending"].copy_(torch.tensor(list(self.parameters.values()), device=self.device))
         self._tables = Tables(self._columns, self.behaviors, self.teams or (0,) * self.agents, self.roles)
         self._report = torch.zeros(2, dtype=torch.int32, device=self.device)
-        self._seen = self._report.numpy() if self.device.type == "cpu" else None  # None: reading it would wait
+        self._host_report = self._report.numpy() if self.device.type == "cpu" else None  # None: reading it would wait for the device
         self._streams: dict[int, wp.Stream] = {}
         with quiet_warp():  # the first launch compiles the kernels, unless Warp finds them in its cache
             self._seed = self._record(seed_streams, len(self._columns["rng"]), self._world.rng, 0) if "rng" in self._columns else None
@@ -126,11 +127,11 @@ class WarpEnv:
                 self._tick.append(self._record(program.draw, (slots, self._columns["obs_image"].shape[2]), self._world))
 
     def _record(self, kernel: Any, threads: int | tuple[int, int], *inputs: Any) -> Any:
-        """A launch that can be repeated at a fifth of the cost of a new one."""
+        """Returns a recorded launch, which costs a fifth of a new one."""
         return wp.launch(kernel, dim=threads, inputs=inputs, device=str(self.device), record_cmd=True)
 
     def reset(self, seed: int) -> dict[str, TimeStep]:
-        """Starts every area anew; an area's stream depends on the seed and its own number alone."""
+        """Starts a new episode in every area; an area's random stream depends only on the seed and its own number."""
         for name in ("reward", "group_reward", "terminated", "truncated"):
             if name in self._columns:
                 self._columns[name].zero_()
@@ -143,58 +144,61 @@ class WarpEnv:
         return self._tables.make(ended=False)
 
     def stagger(self, seed: int) -> None:
-        """Right after `reset`: has each area's episode go on as if a part of its time, drawn for each, had passed already."""
+        """Moves each area a random part of the way through its episode, so that episodes do not end together. Call it after `reset`.
+
+        Raises EnvError if episodes have no time limit.
+        """
         if self.most_decisions is None:
-            raise EnvError(f"{self.behavior}: its episodes are not cut after a number of decisions, so that they cannot be staggered")
+            raise EnvError(f"{self.behavior}: episodes have no time limit, so they cannot be staggered")
         generator, age = torch.Generator().manual_seed(seed), self._columns["age"]
         age.copy_(torch.randint(self.most_decisions, age.shape, generator=generator))
 
     def step(self, actions: Mapping[str, Action]) -> dict[str, TimeStep]:
-        """One decision of every agent. Raises EnvError for actions that are missing or do not fit."""
+        """Advances every agent by one decision. Raises EnvError for actions that are missing or do not fit."""
         if not self._started:
             raise EnvError(f"{self.behavior}: step before reset; call reset(seed) first")
         for number, name in enumerate(self.behaviors):
-            self._take(name, number, actions)
-        if self._seen is not None:
-            self._seen[:] = 0
+            self._write_actions(name, number, actions)
+        if self._host_report is not None:
+            self._host_report[:] = 0
         for launch in self._tick:
             self._run(launch)
         return self._tables.make(ended=self._has_ended())
 
     def _has_ended(self) -> bool:
-        """Whether the tick ended an episode; False where that cannot be known without waiting."""
-        if self._seen is None:
+        """Returns whether the tick ended an episode; False where reading that would wait for the device."""
+        if self._host_report is None:
             return False
-        ended, wrong = self._seen
+        ended, wrong = self._host_report
         if wrong:
-            raise EnvError(self._misfit(int(wrong) - 1))
+            raise EnvError(self._invalid_action_message(int(wrong) - 1))
         return bool(ended)
 
-    def _take(self, name: str, number: int, actions: Mapping[str, Action]) -> None:
-        """Writes the actions of one behavior to the slots that it plays."""
+    def _write_actions(self, name: str, number: int, actions: Mapping[str, Action]) -> None:
+        """Writes the actions of one behavior into the columns of its slots."""
         rows = self._tables.rows(name)
         mine = self._columns["plays"] == number if len(self.behaviors) > 1 and not self.roles else None
         if name not in actions:
             if mine is not None and not mine.any():
                 return
             raise EnvError(f"no actions for behavior '{name}' (there are some for: {', '.join(actions) or 'none'})")
-        for column, taken in self._parts(name, actions[name]):
+        for column, values in self._action_columns(name, actions[name]):
             shape = column.shape if rows is None else (len(rows), *column.shape[1:])
-            if taken.shape != shape:
-                raise EnvError(f"behavior '{name}': actions have shape {tuple(taken.shape)}, expected {tuple(shape)}")
+            if values.shape != shape:
+                raise EnvError(f"behavior '{name}': actions have shape {tuple(values.shape)}, expected {tuple(shape)}")
             if rows is not None:
-                column.index_copy_(0, rows, taken.to(column.dtype))
+                column.index_copy_(0, rows, values.to(column.dtype))
             else:
-                column.copy_(taken if mine is None else torch.where(mine[:, None], taken, column))
+                column.copy_(values if mine is None else torch.where(mine[:, None], values, column))
 
-    def _parts(self, name: str, action: Action) -> list[tuple[Tensor, Tensor]]:
-        """Columns, each with what goes into it."""
+    def _action_columns(self, name: str, action: Action) -> list[tuple[Tensor, Tensor]]:
+        """Returns the action columns, each with the values to write."""
         columns = self._columns
         if "action" in columns:
             return [(columns["action"], action.continuous if self.behaviors[name].action.continuous else action.discrete)]
         return [(columns["action_continuous"], action.continuous), (columns["action_discrete"], action.discrete)]
 
-    def _misfit(self, row: int) -> str:
+    def _invalid_action_message(self, row: int) -> str:
         names, agent = list(self.behaviors), row % self.agents
         name = self.roles[agent] if self.roles else names[int(self._columns["played"][row])] if len(names) > 1 else names[0]
         slot = row
@@ -210,34 +214,34 @@ class WarpEnv:
         return f"behavior '{name}', agent {slot}: action {' and '.join(map(str, came))} must be {expected}"
 
     def set_parameters(self, values: Mapping[str, Tensor]) -> None:
-        """One value an area, (num_areas,); each takes hold at that area's next episode. Raises EnvError where it cannot.
+        """Sets one value per area, (num_areas,), from that area's next episode on. Raises EnvError for unknown names and bad values.
 
-        Values that are on an accelerator, where nobody looks at them, are moved into their range.
+        Values on an accelerator are not read; they are clipped to their range.
         """
         checked = {name: self._checked(name, value, ()) for name, value in values.items()}
         for name, value in checked.items():
-            self._columns["pending"][:, :, self._places[name]] = value[:, None]
+            self._columns["pending"][:, :, self._parameter_index[name]] = value[:, None]
 
     @property
     def queue_length(self) -> int:
-        """Episodes that `queue_parameters` takes values for."""
+        """Number of episodes that `queue_parameters` takes values for."""
         return QUEUE
 
     @property
     def episodes(self) -> Tensor:
-        """(areas,) int64: how many each area has begun; without parameters nobody counts, and all are 0."""
+        """(areas,) int64: how many episodes each area has begun; always 0 in environments without parameters."""
         counted = self._columns.get("episodes")
         return torch.zeros(self.num_areas, dtype=torch.int64, device=self.device) if counted is None else counted.long()
 
     def queue_parameters(self, values: Mapping[str, Tensor]) -> None:
-        """Each area's next episode gets the first of its row, (num_areas, queue_length), the one after it the second; then from the start.
+        """Sets the values of each area's next episodes, (num_areas, queue_length), in order; after the last they repeat.
 
         Raises EnvError as `set_parameters` does.
         """
         checked = {name: self._checked(name, value, (QUEUE,)) for name, value in values.items()}
         turns = (self.episodes[:, None] + torch.arange(QUEUE, device=self.device)) % QUEUE
         for name, value in checked.items():
-            self._columns["pending"][:, :, self._places[name]] = torch.zeros_like(value).scatter_(1, turns, value)
+            self._columns["pending"][:, :, self._parameter_index[name]] = torch.zeros_like(value).scatter_(1, turns, value)
 
     def _checked(self, name: str, value: Tensor, more: tuple[int, ...]) -> Tensor:
         if name not in self.parameter_ranges:
@@ -247,7 +251,7 @@ class WarpEnv:
             expected = f"{more[0] if more else 'one'} value{'s' * len(more)} an area, {(self.num_areas, *more)}"
             raise EnvError(f"{self.behavior}, parameter '{name}': shape {tuple(value.shape)}, expected {expected}")
         least, most = self._bounds[name]
-        if value.device.type != "cpu":  # looking at it would wait
+        if value.device.type != "cpu":  # reading it would wait for the device
             return value.to(torch.float32).clamp(least, most)
         value = value.to(torch.float32)
         low, high = (float(end) for end in value.aminmax())
@@ -257,11 +261,11 @@ class WarpEnv:
         return value.to(self.device)
 
     def state_dict(self) -> dict[str, Tensor]:
-        """A copy of every column."""
+        """Returns a copy of every column."""
         return {name: column.clone() for name, column in self._columns.items()}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Goes back to a saved state. Raises EnvError for one of another environment or number of areas."""
+        """Restores a saved state. Raises EnvError for a state of another environment or number of areas."""
         if state.keys() != self._columns.keys():
             raise EnvError(f"{self.behavior}: the state has columns {sorted(state)}, expected {sorted(self._columns)}")
         for name, column in self._columns.items():
@@ -273,7 +277,7 @@ class WarpEnv:
         self._started = True
 
     def render(self, area: int) -> np.ndarray:
-        """A picture of one area as it is now, (H, W, 3) uint8; waits for the device."""
+        """Returns a picture of one area as it is now, (H, W, 3) uint8; waits for the device."""
         if not 0 <= area < self.num_areas:
             raise EnvError(f"{self.behavior} has no area {area}, only 0 to {self.num_areas - 1}")
         return self._picture({name: self._rows_of(area, column).cpu().numpy() for name, column in self._columns.items()})
@@ -283,14 +287,14 @@ class WarpEnv:
         return column[area] if rows == 1 else column[area * rows : (area + 1) * rows]
 
     def _picture(self, row: dict[str, np.ndarray]) -> np.ndarray:
-        """Draws one area from its row of every column; of several agents, from theirs (agents, ...)."""
+        """Draws one area from its row of every column; columns of several agents are (agents, ...)."""
         raise EnvError(f"{self.behavior} has no picture")
 
     def close(self) -> None:
-        """Nothing to free: the columns go with the last reference to them."""
+        """Does nothing: the columns are freed with the last reference to them."""
 
     def _run(self, launch: Any) -> None:
-        """Launches on torch's current stream, so that what torch does before and after stays in order."""
+        """Launches on torch's current stream, so that the order with torch's own work is kept."""
         if self.device.type == "cpu":
             launch.launch()
             return

@@ -1,4 +1,4 @@
-"""The tables that a world's columns make: one a behavior, copied, since a returned TimeStep is never written to again."""
+"""Tables of agents made from a world's columns: one per behavior, copied, since a returned TimeStep is never written to again."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from torch import Tensor
 
 from palaestra.core.timestep import FinalObs, TimeStep
 
-WORTH_KEEPING = 1 << 20  # bytes; smaller ones come from the allocator's own store
-MOST_KEPT = 4  # copies of a column that a reader may hold before further ones cost fresh memory
+WORTH_KEEPING = 1 << 20  # bytes; smaller copies come from the allocator's own pool
+MOST_KEPT = 4  # copies of a column that a reader may hold before more of them cost fresh memory
 
 
 def column_prefix(role: str) -> str:
-    """What the names of columns begin with that have a row for each agent of one behavior alone."""
+    """Returns the prefix of the columns that have a row for each agent of one role."""
     return f"{role.lower()}_"
 
 
 def rows_of_roles(names: Iterable[str], roles: Sequence[str], areas: int) -> dict[str, int]:
-    """How many rows those of the named columns have that show what the agents of one role see."""
+    """Returns the number of rows of each named column that belongs to one role."""
     seen = {(f"{column_prefix(role)}obs", f"{column_prefix(role)}final_obs"): areas * roles.count(role) for role in roles}
     return {name: rows for name in names for starts, rows in seen.items() if name.startswith(starts)}
 
 
 class PooledCopies:
-    """Copies one column again and again, into memory of earlier copies that nobody holds any more.
+    """Copies one column repeatedly, reusing the memory of earlier copies that are no longer referenced.
 
-    Fresh memory on the host costs a page fault every 4 KiB: of an image batch six times as much as the copying.
+    Fresh memory on the host costs a page fault every 4 KiB: six times the copy itself for a batch of images.
     Accelerators have an allocator that keeps memory; there this is `clone`.
     """
 
@@ -40,7 +40,7 @@ class PooledCopies:
         self._keeps = column.device.type == "cpu" and column.numel() * column.element_size() >= WORTH_KEEPING
 
     def take(self) -> Tensor:
-        """The column as it is now, never written to again while anything holds it or a view of it."""
+        """Returns the column as it is now. The copy is not written to while anything references it or a view of it."""
         if not self._keeps:
             return self._column.clone()
         for k in range(len(self._kept)):
@@ -57,14 +57,14 @@ class PooledCopies:
 
 
 class Table:
-    """A table of some of each area's agents, or of all.
+    """Table of all agents of each area, or of some of them.
 
-    The k-th of an area's `agents` sits in slot i * len(agents) + k, on team `teams[agents[k]]`. With a column `group_reward` those
-    of a team in an area are a group, else they are on their own. With a column `acting` it says who awaits an action, else all do.
+    The k-th of an area's `agents` sits in slot i * len(agents) + k, on team `teams[agents[k]]`. If there is a column `group_reward`, the
+    agents of a team in an area form a group. If there is a column `acting`, it marks who awaits an action; otherwise all do.
     """
 
     def __init__(self, columns: Mapping[str, Tensor], teams: Sequence[int], agents: Sequence[int], prefix: str = "") -> None:
-        """`teams` are those of all of an area's agents; `column_prefix` is that of the names of the columns `obs...` and `final_obs...`."""
+        """`teams` are the teams of all of an area's agents; `prefix` begins the names of the columns `obs...` and `final_obs...`."""
         device, areas = columns["reward"].device, len(columns["reward"]) // len(teams)
         self._columns, self._on_host = columns, device.type == "cpu"
         obs = tuple(column for name, column in columns.items() if name.startswith(f"{prefix}obs") and column.shape[1])
@@ -76,13 +76,13 @@ class Table:
         in_groups = "group_reward" in columns
         self._group = self._area * (max(teams) + 1) + self._team if in_groups else torch.full_like(self._slots, -1)
         self.rows = None if len(agents) == len(teams) else self._area * len(teams) + torch.tensor(agents, device=device).repeat(areas)
-        """(S,) int64: where its agents are in columns with a row an agent; None: they are all."""
+        """(S,) int64: rows of its agents in columns with a row per agent; None: all rows."""
         self._acting = torch.ones_like(self._slots, dtype=torch.bool)
         self._no_group_reward = torch.zeros(len(self._slots), device=device)
         self._no_ends = FinalObs(self._slots[:0], tuple(column[:0].clone() for column in obs))
 
     def make(self, ended: bool) -> TimeStep:
-        """As the columns stand. `ended`: whether an episode did, which on an accelerator goes unread."""
+        """Returns the current TimeStep. `ended` tells whether an episode ended; it is ignored on an accelerator."""
         terminated, truncated = self._copied("terminated"), self._copied("truncated")
         return TimeStep(
             obs=tuple([copies.take() for copies in self._obs]),
@@ -109,10 +109,10 @@ class Table:
 
 
 class Tables:
-    """A table of all agents for the one behavior; of several either a table of its own for each, or each one's share of all slots."""
+    """One table for each behavior: a table of its own for each role, or each behavior's share of all slots."""
 
     def __init__(self, columns: Mapping[str, Tensor], names: Iterable[str], teams: Sequence[int], roles: Sequence[str] = ()) -> None:
-        """`roles`: the behavior that each of an area's agents plays for good, for tables of their own."""
+        """`roles` are the fixed behaviors of an area's agents, if they have any."""
         self._columns, self._names = columns, tuple(names)
         self._tables: dict[str, Table] = {}
         for name in self._names if roles else self._names[:1]:
@@ -121,7 +121,7 @@ class Tables:
         self._on_host = columns["reward"].device.type == "cpu"
 
     def make(self, ended: bool) -> dict[str, TimeStep]:
-        """By behavior, as the columns stand. `ended`: whether an episode did, which on an accelerator goes unread."""
+        """Returns the current TimeStep of each behavior. `ended` tells whether an episode ended; it is ignored on an accelerator."""
         steps = {name: table.make(ended) for name, table in self._tables.items()}
         if len(steps) == len(self._names):
             return steps
@@ -130,13 +130,13 @@ class Tables:
         return {name: self._share(whole, plays == k, played == k) for k, name in enumerate(self._names)}
 
     def rows(self, name: str) -> Tensor | None:
-        """(S,) int64: where a behavior's slots are in columns with a row an agent; None: they are all."""
+        """(S,) int64: the rows of a behavior's slots in columns with a row per agent; None for all rows."""
         return self._tables[name].rows if name in self._tables else None
 
     def _share(self, whole: TimeStep, plays: Tensor, played: Tensor) -> TimeStep:
-        """The slots stay; acting is who belongs to it now (S,), and what was earned and ended is that of who did so before (S,)."""
+        """Returns one behavior's share: agents act by `plays` (S,), while rewards and ends belong to `played` (S,)."""
         ends = whole.ends
-        if self._on_host:  # elsewhere there is a row for every slot
+        if self._on_host:  # on an accelerator there is a row for every slot
             mine = played[ends.slots]
             ends = FinalObs(ends.slots[mine], tuple(obs[mine] for obs in ends.obs))
         return replace(

@@ -1,4 +1,4 @@
-"""The columns of a world: torch tensors that a Warp struct sees too, allocated once, and what every environment does with them."""
+"""Columns of a world: torch tensors that a Warp struct also sees, allocated once, and the helpers around them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _TORCH = {
 
 
 def resolve(device: str | torch.device) -> torch.device:
-    """The device, with its number where it is CUDA. Raises EnvError where it is not there."""
+    """Returns the device, with its index if it is CUDA. Raises EnvError if it does not exist."""
     try:
         where = torch.device(device)
     except RuntimeError as error:
@@ -49,15 +49,17 @@ def resolve(device: str | torch.device) -> torch.device:
 
 @cache
 def tell_kernel_cache() -> None:
-    """Logs, once, that compiled kernels are kept elsewhere than usual."""
+    """Logs once if compiled kernels are stored in another folder than usual."""
     if sentence := start_warp():
         logging.getLogger("palaestra").warning(sentence)
 
 
 @cache
 def start_warp() -> str:
-    """Starts Warp. Where its folder for compiled kernels cannot be written, as with a home folder that is read-only or missing, another
-    one is chosen. Returns a sentence about that, or nothing."""
+    """Starts Warp, and returns a sentence if compiled kernels had to go to another folder, else an empty string.
+
+    Another folder is chosen if the usual one cannot be written, for example with a read-only or missing home folder.
+    """
     try:
         wp.init()
         folder = Path(wp.config.kernel_cache_dir or "")
@@ -74,7 +76,7 @@ def start_warp() -> str:
 
 
 def _private_folder() -> Path:
-    """A folder for temporary files that is this user's alone, since what lies in it is executed; the same one each time if possible."""
+    """Returns a temporary folder that only this user can write, since its contents are executed; the same one each time if possible."""
     user = os.getuid() if hasattr(os, "getuid") else 0
     folder = Path(tempfile.gettempdir(), f"palaestra-kernels-{user}")
     try:
@@ -104,7 +106,7 @@ def quiet_warp() -> Iterator[None]:
 
 @contextmanager
 def _no_driver_warning() -> Iterator[None]:
-    """Warp's native side writes to the terminal itself that there is no GPU driver, which is no fault here."""
+    """Hides the line that Warp's native code prints when there is no GPU driver."""
     if sys.stderr is None:  # closed, and its number perhaps another file's
         yield
         return
@@ -122,7 +124,7 @@ def _no_driver_warning() -> Iterator[None]:
 def allocate(
     struct: Any, slots: int, device: torch.device, rows: Mapping[str, int], **sizes: int | tuple[int, ...]
 ) -> tuple[Any, dict[str, torch.Tensor]]:
-    """An instance of the struct over zeros, and the tensors behind its arrays, (slots, ...) each, or as many as `rows` says.
+    """Returns an instance of the struct over zeros, and the tensors behind its arrays, each (slots, ...) or with the rows given in `rows`.
 
     `sizes` gives the inner shape of each column of more than one dimension, and the value of each scalar.
     """
@@ -142,19 +144,19 @@ def allocate(
 
 @wp.kernel
 def seed_streams(streams: wp.array(dtype=wp.uint32), seed: int):
-    """A stream of random numbers for each row, by the seed and the row's own number."""
+    """Seeds a random stream for each row, from the seed and the row's number."""
     i = wp.tid()
     streams[i] = wp.rand_init(seed, i)
 
 
 @wp.func
 def save_final_obs(seen: wp.array2d(dtype=wp.float32), last: wp.array2d(dtype=wp.float32), i: int):
-    """Copies a row of an observation to that of last views, as an episode ends."""
+    """Copies a row of an observation to the final observations, as an episode ends."""
     for k in range(seen.shape[1]):
         last[i, k] = seen[i, k]
 
 
 @wp.func
 def next_parameter(world: Any, i: int, k: int):
-    """What the area's k-th parameter is in the episode that begins now."""
+    """Returns the area's k-th parameter for the episode that begins now."""
     return world.pending[i, world.episodes[i] % world.pending.shape[1], k]

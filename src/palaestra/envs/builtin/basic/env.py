@@ -1,4 +1,4 @@
-"""Basic: walk along a line to one of two goals, the better of which lies further away."""
+"""Basic: walk along a line to one of two goals; the better one is further away."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ PLACES = wp.constant(20)
 START = wp.constant(10)
 SMALL_GOAL = wp.constant(5)  # nearer, and one run in ten settles for it before it has seen what the large one is worth
 LARGE_GOAL = wp.constant(17)
-MOST_DECISIONS = wp.constant(100)  # not documented: a random walk ends after 52 on average, one in eight is cut
+MOST_DECISIONS = wp.constant(100)  # not documented: a random walk ends after 52 on average, one in eight is truncated
 
 
 @wp.struct
 class World:
-    """The columns of Basic, one row an area."""
+    """Columns of Basic, one row per area."""
 
     age: wp.array(dtype=wp.int32)  # decisions of this episode
     position: wp.array(dtype=wp.int32)
@@ -42,7 +42,7 @@ class World:
 
 @wp.func
 def start(world: World, i: int):
-    """The agent in the middle."""
+    """Puts the agent in the middle."""
     world.obs[i, world.position[i]] = 0.0
     world.obs[i, START] = 1.0
     world.position[i] = START
@@ -51,13 +51,13 @@ def start(world: World, i: int):
 
 @wp.kernel
 def begin(world: World):
-    """Starts every area anew; there is no chance in it."""
+    """Starts a new episode in every area; nothing is random."""
     start(world, wp.tid())
 
 
 @wp.kernel
 def tick(world: World, report: wp.array(dtype=wp.int32)):
-    """One decision of every area."""
+    """Advances every area by one decision."""
     i = wp.tid()
     action = int(world.action[i, 0])
     if action < 0 or action > 2:
@@ -93,7 +93,7 @@ class Basic(WarpEnv):
     behavior = "Basic"
     summary = "An agent on a line walks to one of two goals: a small one nearby or a large one further off."
     rewards = ("-0.01 a decision", "+0.1 at the small goal", "+1 at the large goal")
-    episode = "ends at a goal, and is cut after 100 decisions"
+    episode = "ends at a goal, and is truncated after 100 decisions"
     benchmark = 0.93
     default_areas = 1
     most_decisions = int(MOST_DECISIONS)
@@ -105,7 +105,7 @@ class Basic(WarpEnv):
         super().__init__(PROGRAM, spec, areas, device, obs=int(PLACES), final_obs=int(PLACES), action=1)
 
     def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
-        """Walks to the large goal; None for another behavior than its own."""
+        """Returns actions that walk to the large goal; None for another behavior."""
         if behavior != self.behavior:
             return None
         right = torch.full((self.num_areas, 1), 2, dtype=torch.int64, device=self.device)

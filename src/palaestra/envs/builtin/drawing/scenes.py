@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     Color = tuple[int, int, int]
     Points = list[tuple[float, float]]
 
-_FINE = 3  # pixels drawn for each that is shown, along an edge
+_FINE = 3  # pixels drawn per pixel shown, along an edge
 _PAPER, _INK = (246, 245, 240), (52, 58, 70)
 _BLUE, _GREEN, _RED, _GOLD = (66, 122, 196), (62, 160, 98), (208, 80, 70), (238, 176, 60)
 
@@ -28,7 +28,7 @@ def _downscale(image: Image.Image) -> np.ndarray:
 
 
 class _Camera:
-    """Looks down on the block from the front; `at` gives pixels of the fine canvas."""
+    """Camera that looks down on the block from the front; `at` gives pixels of the enlarged canvas."""
 
     def __init__(self, width: int, height: int) -> None:
         self.eye = np.array([4.0, 9.0, -13.0])
@@ -46,12 +46,12 @@ class _Camera:
         return [(float(x), float(y)) for x, y in flat]
 
     def size(self, length: float, point: np.ndarray) -> float:
-        """How many pixels a length takes at a point."""
+        """Returns the number of pixels that a length takes at a point."""
         return length * self.focus / float((point - self.eye) @ self._axes[2])
 
 
 def _rotate(tilt: np.ndarray, points: np.ndarray) -> np.ndarray:
-    """Points turned by a quaternion (x, y, z, w)."""
+    """Returns the points rotated by a quaternion (x, y, z, w)."""
     axis, w = tilt[:3].astype(np.float64), float(tilt[3])
     return points + 2 * np.cross(axis, np.cross(axis, points) + w * points)
 
@@ -67,7 +67,7 @@ _FACES = [
 
 
 def draw_ball_on_block(tilt: np.ndarray, position: np.ndarray, radius: float, half_edge: float = 2.5) -> np.ndarray:
-    """A cube turned by the quaternion `tilt` (x, y, z, w) and a ball at `position` from its center."""
+    """Draws a cube turned by the quaternion `tilt` (x, y, z, w) and a ball at `position` from its center."""
     image, draw = _canvas(320, 240)
     camera, position = _Camera(320, 240), position.astype(np.float64)
     local = _rotate(tilt * [-1, -1, -1, 1], position)
@@ -98,7 +98,7 @@ def _shade(color: Color, light: float) -> Color:
 
 
 def _ball(image: Image.Image, camera: _Camera, position: np.ndarray, radius: float) -> None:
-    """A lit sphere: the light of each pixel follows from the normal there."""
+    """Draws a lit sphere: the light of each pixel follows from the normal there."""
     (x, y), size = camera.at(position)[0], camera.size(radius, position)
     reach = int(size) + 1
     v, u = np.mgrid[-reach : reach + 1, -reach : reach + 1] / size
@@ -116,7 +116,7 @@ def _box(middle: tuple[float, float], half: float) -> tuple[float, float, float,
 
 
 def _goal(draw: ImageDraw.ImageDraw, middle: tuple[float, float], half: float, kind: int) -> None:
-    """A green plus (1) or a red cross (2)."""
+    """Draws a green plus (1) or a red cross (2)."""
     (x, y), arm, width = middle, half * 0.62, round(half * 0.46 * _FINE)
     ends = [((-arm, 0), (arm, 0)), ((0, -arm), (0, arm))] if kind == 1 else [((-arm, -arm), (arm, arm)), ((-arm, arm), (arm, -arm))]
     for (a, b), (c, d) in ends:
@@ -124,7 +124,7 @@ def _goal(draw: ImageDraw.ImageDraw, middle: tuple[float, float], half: float, k
 
 
 def draw_board(cells: np.ndarray, wanted: int) -> np.ndarray:
-    """A board of cells (n, n): 0 empty, 1 a green goal, 2 a red one, 3 the agent; `wanted` is the right goal's number."""
+    """Draws a board of cells (n, n): 0 empty, 1 a green goal, 2 a red one, 3 the agent; `wanted` is the right goal's number."""
     edge, margin, top = 240, 14, 40
     side = (edge - 2 * margin) / len(cells)
     image, draw = _canvas(edge, edge + top - margin)
@@ -143,7 +143,7 @@ def draw_board(cells: np.ndarray, wanted: int) -> np.ndarray:
 
 
 def draw_line(position: int, places: int, goals: Sequence[tuple[int, float]]) -> np.ndarray:
-    """A line of places with the agent at one and balls at the goals, each (place, radius as a share of the spacing)."""
+    """Draws a line of places with the agent at one and balls at the goals, each (place, radius as a share of the spacing)."""
     width, height, margin = 480, 200, 24
     image, draw = _canvas(width, height)
     spacing, ground = (width - 2 * margin) / places, 132

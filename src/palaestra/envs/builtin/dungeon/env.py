@@ -1,19 +1,19 @@
 """DungeonEscape: one agent must give its life for the key that lets the others out.
 
-A dragon walks from one side of a room to a portal in the other, through which it escapes. Who touches it dies with
-it, and nothing else slays it; it leaves a key. Who touches that key holds it, and opens the door by touching it: +1 to the group.
-Agents drive as in PushBlock, with its seven choices. The dead do not act, and nobody sees them, until the area starts anew.
+A dragon walks from one side of a room to a portal in the other, through which it escapes. The agent that touches it dies with
+it, and nothing else slays it; it leaves a key. The agent that touches the key holds it, and opens the door by touching it: +1 to the
+group. Agents drive as in PushBlock, with its seven choices. Dead agents do not act and are invisible until the next episode.
 
 The documentation leaves the scene open. Ours is a bare room of 12 x 12. The portal is 3 wide and anywhere in the right or left
 wall, the dragon starts anywhere along the opposite one, and the door is 4 wide and anywhere in the wall toward y. The
-dragon has a radius of 1 and walks straight ahead at 1.8 m/s, a quarter of an agent's speed: it is there some 55 decisions, and who
-would live keeps out of its way with ease. An episode is cut after 300 decisions (1,500 physics ticks). Chance, drawing
-actions evenly, opens the door in one episode of 25, which is what learning begins from.
+dragon has a radius of 1 and walks straight ahead at 1.8 m/s, a quarter of an agent's speed: it takes some 55 decisions, and agents
+can easily keep out of its way. An episode is truncated after 300 decisions (1,500 physics ticks). Random
+actions open the door in one episode of 25, which is enough to learn from.
 
-Agents pass one another. With bodies that push, PPO learned to push a mate into the dragon, of which the pusher alone has
-something; nobody need give its own life then.
+Agents pass through one another. With solid bodies, PPO learned to push a mate into the dragon, which benefits the pusher
+alone; no agent then has to sacrifice itself.
 
-15 rays look all around, 24 degrees apart in Unity's order, and tell agents, the dragon and the key before walls, door and portal.
+15 rays look all around, 24 degrees apart in Unity's order; agents, the dragon and the key come before walls, door and portal.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 
 def escape(columns: Mapping[str, torch.Tensor]) -> Action:
-    """The living agent next to the dragon runs into it, the next to the key takes it to the door; the others wait."""
+    """The living agent nearest the dragon runs into it, the one nearest the key takes it to the door; the others wait."""
     agents = int(AGENTS)
     place, lives, holds = columns["position"], columns["acting"].view(-1, agents), columns["holds_key"].view(-1, agents)
     door = torch.stack([columns["door"], torch.full_like(columns["door"], float(ROOM))], 1)
@@ -68,13 +68,13 @@ def escape(columns: Mapping[str, torch.Tensor]) -> Action:
 
 
 class DungeonEscape(WarpEnv):
-    """DungeonEscape: 15 rays of 8 numbers (wall, agent, door, key, dragon, portal, nothing, distance) and holds the key, discrete [7]."""
+    """DungeonEscape: 15 rays of 8 numbers (wall, agent, door, key, dragon, portal, nothing, distance) and a key flag, discrete [7]."""
 
     behavior = "DungeonEscape"
     agents = int(AGENTS)
     summary = "Three agents slay a dragon, at the cost of one, and leave by the door that its key opens."
     rewards = ("+1 to the group when the door is opened",)
-    episode = "ends when the door is opened or the dragon escapes, an agent's when it dies, and is cut after 300 decisions"
+    episode = "ends when the door is opened or the dragon escapes, an agent's when it dies, and is truncated after 300 decisions"
     benchmark = 1.0
     default_areas = 16
     most_decisions = int(MOST_DECISIONS)
@@ -86,7 +86,7 @@ class DungeonEscape(WarpEnv):
         super().__init__(PROGRAM, spec, areas, device, obs=OBS, final_obs=OBS, action=1)
 
     def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
-        """`escape`; None for another behavior than its own."""
+        """Returns `escape`'s actions; None for another behavior."""
         return escape(self._columns) if behavior == self.behavior else None
 
     def _picture(self, row: dict[str, np.ndarray]) -> np.ndarray:

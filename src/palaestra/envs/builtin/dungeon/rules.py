@@ -1,4 +1,4 @@
-"""The rules of DungeonEscape: how agents move, what becomes of the dragon and its key, and how an episode ends."""
+"""The rules of DungeonEscape: how agents move, what happens to the dragon and its key, and how an episode ends."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ OBS = int(RAYS) * (int(TAGS) + 2) + 1
 
 @wp.struct
 class World:
-    """The columns of DungeonEscape, one row an agent or, of the first eight, an area; places are from the room's middle."""
+    """Columns of DungeonEscape, one row per agent or, for the first eight, per area; places are from the room's middle."""
 
     rng: wp.array(dtype=wp.uint32)
     age: wp.array(dtype=wp.int32)  # decisions of this episode
@@ -63,7 +63,7 @@ class World:
 
 @wp.func
 def wall_tag(world: World, i: int, place: wp.vec2):
-    """What the room's side is at this place on it."""
+    """Returns the tag of the room's side at this place on it."""
     if place[1] > ROOM - 1.0e-3 and wp.abs(place[0] - world.door[i]) < DOOR_HALF:
         return DOOR
     gap = place - world.portal[i]
@@ -74,7 +74,7 @@ def wall_tag(world: World, i: int, place: wp.vec2):
 
 @wp.func
 def nearer(far: float, tag: int, distance: float, other: int):
-    """The distance and tag of the nearer one."""
+    """Returns the distance and tag of the nearer hit."""
     if distance < far:
         return distance, other
     return far, tag
@@ -101,14 +101,14 @@ def observe(world: World, i: int, slot: int):
 
 @wp.func
 def clear_observation(world: World, slot: int):
-    """Wipes the view of an agent that is dead."""
+    """Clears the observation of a dead agent."""
     for k in range(OBS):
         world.obs[slot, k] = 0.0
 
 
 @wp.func
 def is_free(world: World, i: int, slot: int, place: wp.vec2):
-    """Whether an agent may start there: away from the dragon and those before it."""
+    """Returns whether an agent may start there: away from the dragon and from the agents before it."""
     if wp.length(place - world.dragon[i]) < BERTH:
         return False
     for mate in range(i * AGENTS, slot):  # Warp knows no generators
@@ -119,7 +119,7 @@ def is_free(world: World, i: int, slot: int, place: wp.vec2):
 
 @wp.func
 def start(world: World, i: int):
-    """The dragon at one side and its portal at the other, the door anywhere along its wall, agents anywhere."""
+    """Starts an episode: the dragon at one side and its portal at the other, the door along its wall, agents anywhere."""
     state = world.rng[i]
     side = wp.where(wp.randf(state) < 0.5, 1.0, -1.0)
     reach = ROOM - PORTAL_HALF
@@ -148,7 +148,7 @@ def start(world: World, i: int):
 
 @wp.func
 def move_agent(world: World, slot: int):
-    """An agent after one physics tick of what it wants."""
+    """Moves an agent by one physics tick of its action."""
     choice = int(world.action[slot, 0])
     turn = wp.where(choice == 4, TURN, 0.0) - wp.where(choice == 3, TURN, 0.0)
     angle = world.angle[slot] + turn
@@ -163,7 +163,7 @@ def move_agent(world: World, slot: int):
 
 @wp.func
 def touch(world: World, i: int, slot: int):
-    """Has an agent slay the dragon, take the key or open the door, where it has come that far."""
+    """Lets an agent slay the dragon, take the key or open the door by touching it; returns the outcome."""
     place = world.position[slot]
     if world.dragon_lives[i]:
         if wp.length(place - world.dragon[i]) < AGENT_RADIUS + DRAGON_RADIUS + TOUCH:
@@ -182,7 +182,7 @@ def touch(world: World, i: int, slot: int):
 
 @wp.func
 def walk_dragon(world: World, i: int):
-    """Takes the dragon a physics tick on its way; whether it has reached its portal."""
+    """Moves the dragon by one physics tick; returns whether it has reached its portal."""
     to = world.portal[i] - world.dragon[i]
     world.dragon[i] += PACE * SECONDS * wp.normalize(to)
     return wp.abs(to[0]) <= DRAGON_RADIUS
@@ -190,7 +190,7 @@ def walk_dragon(world: World, i: int):
 
 @wp.func
 def simulate(world: World, i: int):
-    """Runs the physics of one decision, until the episode ends."""
+    """Runs the physics of one decision until the episode ends; returns the outcome."""
     first = i * AGENTS
     last = first + AGENTS
     left = int(TICKS)
@@ -210,13 +210,13 @@ def simulate(world: World, i: int):
 
 @wp.kernel
 def begin(world: World):
-    """Starts every area anew."""
+    """Starts a new episode in every area."""
     start(world, wp.tid())
 
 
 @wp.func
-def write_results(world: World, i: int, outcome: int, cut: bool):
-    """Tells every agent what came of its decision; the dead see nothing more."""
+def write_results(world: World, i: int, outcome: int, truncated: bool):
+    """Writes every agent's rewards, ends and observations; dead agents observe zeros."""
     for slot in range(i * AGENTS, (i + 1) * AGENTS):
         died = world.terminated[slot]
         lives = world.acting[slot]
@@ -225,8 +225,8 @@ def write_results(world: World, i: int, outcome: int, cut: bool):
         if lives:
             world.group_reward[slot] = wp.where(outcome == OPENED, 1.0, 0.0)
             world.terminated[slot] = outcome != GOES_ON
-            world.truncated[slot] = cut
-        if world.terminated[slot] or cut:
+            world.truncated[slot] = truncated
+        if world.terminated[slot] or truncated:
             save_final_obs(world.obs, world.final_obs, slot)
         if died:
             clear_observation(world, slot)
@@ -234,7 +234,7 @@ def write_results(world: World, i: int, outcome: int, cut: bool):
 
 @wp.kernel
 def tick(world: World, report: wp.array(dtype=wp.int32)):
-    """One decision of every area's agents."""
+    """Advances every area by one decision."""
     i = wp.tid()
     for slot in range(i * AGENTS, (i + 1) * AGENTS):
         if world.acting[slot] and (world.action[slot, 0] < wp.int64(0) or world.action[slot, 0] > wp.int64(6)):
@@ -247,9 +247,9 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
     outcome = simulate(world, i)
     age = world.age[i] + 1
     world.age[i] = age
-    cut = age >= MOST_DECISIONS and outcome == GOES_ON
-    write_results(world, i, outcome, cut)
-    over = cut or outcome != GOES_ON
+    truncated = age >= MOST_DECISIONS and outcome == GOES_ON
+    write_results(world, i, outcome, truncated)
+    over = truncated or outcome != GOES_ON
     if over or lived != world.dragon_lives[i]:  # who slew the dragon has ended
         report[0] = 1
     if over:

@@ -1,9 +1,9 @@
 """FoodCollector: five agents gather green food and leave the red; a laser freezes others.
 
-`foodcollector_rules` says how it is played. With the grid sensor the behavior is GridFoodCollector, with a camera at
+`rules` describes the game. With the grid sensor the behavior is GridFoodCollector, with a camera at
 the agent's eyes VisualFoodCollector. The documentation counts six channels of the grid and does not name them; ours
-are green food, red food, walls, agents, frozen agents and firing agents. What the agent is itself is told by its vector.
-The documented bar of 10 is far below what can be had: `gather` earns ten times that.
+are green food, red food, walls, agents, frozen agents and firing agents. The agent's own state is in its vector.
+The documented benchmark of 10 is far below the possible: `gather` earns ten times that.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 
 CELLS = 40
 MOST_WRITTEN = 640
-"""Marked cells of a grid that are wiped one by one: more than a crowd in a corner marks. Beyond, all are."""
+"""Most marked cells of a grid that are cleared one by one: more than a crowd in a corner marks. Beyond that, all are."""
 ACTION = ActionSpec(continuous=3, branches=(2,))
 VECTOR = ObsSpec("vector", (4,))
 BERTH = 4.0  # from the agent's edge, within which red food drives it away
 
 
 def gather(columns: Mapping[str, Tensor]) -> Action:
-    """Goes for the nearest green food that no red lies beside, sideways too, and keeps away from red on its way; never fires."""
+    """Goes for the nearest green food with no red food beside it, also sideways, and keeps away from red on its way; never fires."""
     food, radius = columns["food"], columns["parameters"][:, 1, None, None]
     position = columns["position"].view(len(food), int(AGENTS), 2)
     green, red = food[:, : int(GREENS)], food[:, int(GREENS) :]
@@ -60,7 +60,7 @@ def gather(columns: Mapping[str, Tensor]) -> Action:
 
 
 def draw_floor(row: dict[str, np.ndarray]) -> np.ndarray:
-    """An area from above."""
+    """Draws an area from above."""
     plane = Plane(float(HALF) + 2, float(HALF) + 2)
     plane.floor((0, 0), (float(HALF), float(HALF)))
     for k, place in enumerate(row["food"]):
@@ -75,7 +75,7 @@ def draw_floor(row: dict[str, np.ndarray]) -> np.ndarray:
 
 
 def _sizes(image: ObsSpec) -> dict[str, int | tuple[int, ...]]:
-    """Of the columns that both have alike."""
+    """Returns the sizes of the columns that both environments share."""
     vector = VECTOR.shape[0]
     return {
         "food": int(GREENS) + int(REDS),
@@ -96,7 +96,7 @@ class FoodCollector(WarpEnv):
     agents = int(AGENTS)
     summary = "Five agents gather green food and leave the red; a laser freezes others."
     rewards = ("+1 for green food", "-1 for red food")
-    episode = "is cut after 1,000 decisions (5,000 physics ticks); food that is eaten comes up again elsewhere"
+    episode = "is truncated after 1,000 decisions (5,000 physics ticks); food that is eaten comes up again elsewhere"
     benchmark = 10.0
     default_areas = 4
     most_decisions = int(MOST_DECISIONS)
@@ -117,7 +117,7 @@ class FoodCollector(WarpEnv):
         super().__init__(GRID, spec, areas, device, **sizes)
 
     def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
-        """`gather`; None for another behavior than its own."""
+        """Returns `gather`'s actions; None for another behavior."""
         return gather(self._columns) if behavior == self.behavior else None
 
     def _picture(self, row: dict[str, np.ndarray]) -> np.ndarray:
@@ -138,7 +138,7 @@ class VisualFoodCollector(WarpEnv):
     parameter_ranges = FoodCollector.parameter_ranges
 
     def __init__(self, areas: int | None = None, device: str | torch.device = "cpu", *, height: int = 36, width: int = 36) -> None:
-        """`height` and `width` are those of the image, in pixels. Raises EnvError where too little could be seen, or memory would burst."""
+        """`height` and `width` are those of the image, in pixels. Raises EnvError for sizes that are too small or too large."""
         if min(height, width) < 20 or max(height, width) > 512:
             raise EnvError(f"{self.behavior} with an image of {height} x {width}: expected 20 to 512 pixels each way")
         image = ObsSpec("image", (3, height, width))
@@ -154,7 +154,7 @@ class VisualFoodCollector(WarpEnv):
         super().__init__(VISUAL, spec, areas, device, **sizes)
 
     def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
-        """`gather`; None for another behavior than its own."""
+        """Returns `gather`'s actions; None for another behavior."""
         return gather(self._columns) if behavior == self.behavior else None
 
     def _picture(self, row: dict[str, np.ndarray]) -> np.ndarray:

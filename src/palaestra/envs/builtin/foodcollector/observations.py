@@ -1,4 +1,4 @@
-"""The columns of FoodCollector, and what its agents are shown of them: a grid around each, or what lies ahead of it."""
+"""The columns of FoodCollector and the agents' observations: a grid around each agent, or a camera image."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BLUE, ICE, GOLD = wp.vec3(0.3, 0.5, 1.0), wp.vec3(0.7, 0.9, 1.0), wp.vec3(1.0, 0
 
 @wp.struct
 class World:
-    """The columns of FoodCollector, one row an agent or, of the first four, an area."""
+    """Columns of FoodCollector, one row per agent or, for the first four, per area."""
 
     rng: wp.array(dtype=wp.uint32)
     age: wp.array(dtype=wp.int32)  # decisions of this episode
@@ -57,7 +57,7 @@ class World:
 
 @wp.func
 def tag_of(world: World, slot: int):
-    """What an agent looks like to others."""
+    """Returns the tag of an agent as others see it."""
     if world.frozen[slot] > 0:
         return FROZEN_TAG
     return wp.where(world.firing[slot], FIRING_TAG, AGENT_TAG)
@@ -65,7 +65,7 @@ def tag_of(world: World, slot: int):
 
 @wp.func
 def observe_grid(world: World, i: int, slot: int):
-    """Lays all that is near over an agent's grid."""
+    """Marks all things near an agent in its grid."""
     grid = grid_around(world.obs_image, world.written, slot, world.position[slot], world.angle[slot], 1.0)
     clear_grid(grid)
     for k in range(world.food.shape[1]):
@@ -82,7 +82,7 @@ def observe_grid(world: World, i: int, slot: int):
 
 @wp.func
 def observe_camera(world: World, i: int, slot: int):
-    """Stands all that is ahead in an agent's strips."""
+    """Adds all things ahead of an agent to its camera's strips."""
     sight = make_sight(world.strips, slot, world.position[slot], world.angle[slot], EYE)
     add_room(sight, wp.vec2(HALF, HALF), 4.0, GRAY)
     for k in range(world.food.shape[1]):
@@ -97,7 +97,7 @@ def observe_camera(world: World, i: int, slot: int):
 
 @wp.func
 def observe(world: World, i: int):
-    """Writes what each agent of an area is shown; `draw` paints the images."""
+    """Writes the observations of each agent of an area; `draw` paints the images."""
     for slot in range(i * AGENTS, (i + 1) * AGENTS):
         ahead = heading(world.angle[slot])
         velocity = world.velocity[slot]

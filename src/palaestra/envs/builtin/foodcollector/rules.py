@@ -2,10 +2,10 @@
 
 The documentation leaves sizes and speeds open. Ours are those of Unity's example where they are known: 25 green and
 25 red balls, a push of 2 m/s a physics tick, a brake above 5 m/s, turns of up to 300 degrees a second, half the push
-while an agent fires, 4 seconds frozen. A drag of 4/s leaves a top speed of 14 m/s. Ours alone are: agents are discs of
-radius 1 (times agent_scale), balls have a radius of 0.5 and lie where they are; a beam is as thin as it looks and stops
+while an agent fires, 4 seconds frozen. A drag of 4/s leaves a top speed of 14 m/s. Our own choices are: agents are discs of
+radius 1 (times agent_scale), balls have a radius of 0.5 and do not move; a beam is infinitely thin and stops
 at the first agent within 25 (times laser_length). The floor is 60 x 60 rather than 80 x 80, and firing does not brake:
-an agent that moves by chance then meets food four times as often, and learning begins as much sooner.
+an agent that moves at random then meets food four times as often, and learning begins that much sooner.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ SKY, SAND = wp.vec3(0.05, 0.05, 0.15), wp.vec3(0.35, 0.3, 0.2)
 
 @wp.func
 def random_place(state: wp.uint32, margin: float):
-    """A place on the floor, this far from its walls."""
+    """Returns a random place on the floor, this far from its walls."""
     x = wp.randf(state, margin - HALF, HALF - margin)
     y = wp.randf(state, margin - HALF, HALF - margin)
     return state, wp.vec2(x, y)
@@ -50,14 +50,14 @@ def random_place(state: wp.uint32, margin: float):
 
 @wp.func
 def reset_scouts(world: World, i: int):
-    """Has every agent of an area look for food around it anew."""
+    """Makes every agent of an area search for food around it again."""
     for slot in range(i * AGENTS, (i + 1) * AGENTS):
         world.scout[slot] = wp.vec3(0.0, 0.0, 0.0)
 
 
 @wp.func
 def start(world: World, i: int):
-    """Food and agents anywhere."""
+    """Starts an episode with food and agents at random places."""
     for k in range(2):
         world.parameters[i, k] = next_parameter(world, i, k)
     state = world.rng[i]
@@ -79,7 +79,7 @@ def start(world: World, i: int):
 
 @wp.func
 def move_agent(world: World, slot: int, radius: float):
-    """An agent after one physics tick of what it wants."""
+    """Moves an agent by one physics tick of its action."""
     body = circle_body(world.position[slot], world.velocity[slot], radius, 1.0)
     frozen = world.frozen[slot] > 0
     if frozen:
@@ -105,7 +105,7 @@ def move_agent(world: World, slot: int, radius: float):
 
 @wp.func
 def collide(world: World, slot: int, last: int, radius: float):
-    """Parts an agent from those after it, then from the walls."""
+    """Separates an agent from the agents after it, then from the walls."""
     body = circle_body(world.position[slot], world.velocity[slot], radius, 1.0)
     for other in range(slot + 1, last):
         mate = circle_body(world.position[other], world.velocity[other], radius, 1.0)
@@ -121,7 +121,7 @@ def collide(world: World, slot: int, last: int, radius: float):
 
 @wp.func
 def eat(world: World, i: int, slot: int, radius: float):
-    """Takes the balls that an agent touches; each comes up again elsewhere. It looks anew where it has gone far enough to touch one."""
+    """Takes the balls that an agent touches; each reappears elsewhere. Searches again only after the agent could have reached one."""
     position = world.position[slot]
     scout = world.scout[slot]
     if wp.length(position - wp.vec2(scout[0], scout[1])) < scout[2]:
@@ -177,7 +177,7 @@ def simulate(world: World, i: int):
 
 @wp.func
 def keep_final_view(world: World, slot: int):
-    """Sets aside what an agent saw at the end of its episode."""
+    """Saves an agent's final observation."""
     save_final_obs(world.obs_vector, world.final_obs_vector, slot)
     if world.is_visual == 1:
         for x in range(world.strips.shape[1]):
@@ -192,7 +192,7 @@ def keep_final_view(world: World, slot: int):
 
 @wp.kernel
 def begin(world: World):
-    """Starts every area anew."""
+    """Starts a new episode in every area."""
     i = wp.tid()
     start(world, i)
     observe(world, i)
@@ -200,7 +200,7 @@ def begin(world: World):
 
 @wp.func
 def check_action(world: World, slot: int):
-    """Whether an agent's action is finite numbers and a choice; one that is not becomes nothing."""
+    """Returns whether an agent's action is valid; an invalid one is replaced by doing nothing."""
     numbers = wp.vec3(world.action_continuous[slot, 0], world.action_continuous[slot, 1], world.action_continuous[slot, 2])
     choice = world.action_discrete[slot, 0]
     if wp.isfinite(numbers) and choice >= wp.int64(0) and choice <= wp.int64(1):
@@ -213,7 +213,7 @@ def check_action(world: World, slot: int):
 
 @wp.kernel
 def tick(world: World, report: wp.array(dtype=wp.int32)):
-    """One decision of every area's agents."""
+    """Advances every area by one decision."""
     i = wp.tid()
     for slot in range(i * AGENTS, (i + 1) * AGENTS):
         if not check_action(world, slot):
@@ -235,7 +235,7 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
 
 @wp.kernel
 def draw(world: World):
-    """A thread paints one row of an agent's image, and of its last one where an episode has ended."""
+    """Paints one row of an agent's image per thread, and of its final image if an episode has ended."""
     slot, y = wp.tid()
     bare = is_bare(world.strips, world.obs_image, slot, y)
     if not (bare and world.bare[slot, y]):

@@ -38,7 +38,7 @@ LONGEST_WAY = 2 * int(LONGEST) + 8  # cells to a goal, around the four of the ot
 
 @wp.struct
 class World:
-    """The columns of GridWorld, one row an area."""
+    """Columns of GridWorld, one row per area."""
 
     rng: wp.array(dtype=wp.uint32)
     age: wp.array(dtype=wp.int32)  # decisions of this episode
@@ -64,7 +64,7 @@ class World:
 
 @wp.func
 def next_cell(cell: int, action: int, edge: int):
-    """The cell that an action leads to; the same one at a wall."""
+    """Returns the cell that an action leads to; the same one at a wall."""
     row = cell // edge
     column = cell % edge
     if action == 1 and row > 0:
@@ -80,7 +80,7 @@ def next_cell(cell: int, action: int, edge: int):
 
 @wp.func
 def observe(world: World, i: int):
-    """The signal and the mask; `draw` paints the image."""
+    """Writes the goal signal and the mask; `draw` paints the image."""
     world.obs_goal[i, 0] = wp.where(world.wanted[i] == GREEN, 1.0, 0.0)
     world.obs_goal[i, 1] = wp.where(world.wanted[i] == RED, 1.0, 0.0)
     cell = world.agent[i]
@@ -91,7 +91,7 @@ def observe(world: World, i: int):
 
 @wp.func
 def start(world: World, i: int):
-    """The agent and the goals in cells of their own, and one of the two colors to go for."""
+    """Starts an episode: the agent and the goals in cells of their own, and one of the two colors to go for."""
     edge = int(next_parameter(world, i, 0))
     greens = int(next_parameter(world, i, 1))
     reds = int(next_parameter(world, i, 2))
@@ -120,13 +120,13 @@ def start(world: World, i: int):
 
 @wp.kernel
 def begin(world: World):
-    """Starts every area anew."""
+    """Starts a new episode in every area."""
     start(world, wp.tid())
 
 
 @wp.kernel
 def tick(world: World, report: wp.array(dtype=wp.int32)):
-    """One decision of every area."""
+    """Advances every area by one decision."""
     i = wp.tid()
     action = int(world.action[i, 0])
     if world.action[i, 0] < wp.int64(0) or world.action[i, 0] > wp.int64(4):
@@ -158,7 +158,7 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
 
 @wp.func
 def is_figure(thing: int, u: float, v: float):
-    """Whether a point of a cell, -1..1 each way, belongs to the figure there: a plus, a cross or a square."""
+    """Returns whether a point of a cell, -1..1 each way, belongs to the figure there: a plus, a cross or a square."""
     au = wp.abs(u)
     av = wp.abs(v)
     if thing == GREEN:
@@ -170,7 +170,7 @@ def is_figure(thing: int, u: float, v: float):
 
 @wp.func
 def paint(image: wp.array4d(dtype=wp.float32), i: int, y: int, cells: wp.array2d(dtype=wp.int32), edge: int):
-    """One row of pixels: red, green and blue figures on black."""
+    """Paints one row of pixels: red, green and blue figures on black."""
     height = image.shape[2]
     width = image.shape[3]
     side = wp.min(height, width)
@@ -197,7 +197,7 @@ def paint(image: wp.array4d(dtype=wp.float32), i: int, y: int, cells: wp.array2d
 
 @wp.func
 def is_stale(world: World, i: int, y: int):
-    """Whether a row of pixels may differ from what was painted last."""
+    """Returns whether a row of pixels may differ from its last painting."""
     edge = world.edge[i]
     before = world.before[i]
     if before < 0:
@@ -209,7 +209,7 @@ def is_stale(world: World, i: int, y: int):
 
 @wp.kernel
 def draw(world: World):
-    """A thread paints one row of an area's image, and of its last one where an episode has ended."""
+    """Paints one row of an area's image per thread, and of its final image if an episode has ended."""
     i, y = wp.tid()
     if is_stale(world, i, y):
         paint(world.obs_image, i, y, world.board, world.edge[i])
@@ -221,7 +221,7 @@ PROGRAM = Program(World, begin, tick, draw)
 
 
 def follow_shortest_path(columns: Mapping[str, torch.Tensor]) -> Action:
-    """The first move of a shortest way to a goal of the wanted color that meets none of the other; none where there is no way."""
+    """Takes the first move of a shortest path to a goal of the wanted color that avoids the other goals, or stays if there is no path."""
     edge, size = columns["edge"].long()[:, None, None], int(LONGEST)
     row, column = torch.meshgrid(*[torch.arange(size, device=edge.device)] * 2, indexing="ij")
     cell = torch.where((row < edge) & (column < edge), row * edge + column, -1).flatten(1)  # (S, cells): where on the board; -1: beside it
@@ -239,7 +239,7 @@ def follow_shortest_path(columns: Mapping[str, torch.Tensor]) -> Action:
 
 
 def neighbors(grid: torch.Tensor) -> torch.Tensor:
-    """What lies up, down, left and right of each cell, (S, 4, rows, columns); infinity beyond the edge."""
+    """Returns the values up, down, left and right of each cell, (S, 4, rows, columns); infinity beyond the edge."""
     up, down = pad(grid, (0, 0, 1, 0), value=torch.inf)[:, :-1], pad(grid, (0, 0, 0, 1), value=torch.inf)[:, 1:]
     left, right = pad(grid, (1, 0), value=torch.inf)[:, :, :-1], pad(grid, (0, 1), value=torch.inf)[:, :, 1:]
     return torch.stack([up, down, left, right], 1)
@@ -249,9 +249,9 @@ class GridWorld(WarpEnv):
     """GridWorld: an image (3, height, width), the goal signal (green, red), discrete [5] with moves into walls masked."""
 
     behavior = "GridWorld"
-    summary = "An agent on a board, seen from above, goes to the goal of the color that it is told."
+    summary = "An agent on a board, seen from above, goes to the goal of the color that it is given."
     rewards = ("-0.01 a decision", "+1 at a goal of the right color, -1 at one of the wrong, in place of that decision's -0.01")
-    episode = "ends at a goal, and is cut after 100 decisions"
+    episode = "ends at a goal, and is truncated after 100 decisions"
     benchmark = 0.8
     default_areas = 9
     most_decisions = int(MOST_DECISIONS)
@@ -260,7 +260,7 @@ class GridWorld(WarpEnv):
     parameter_ranges: ClassVar = {"gridSize": (5.0, 3.0, 10.0), "numPlusGoals": (1.0, 1.0, 4.0), "numExGoals": (1.0, 1.0, 4.0)}
 
     def __init__(self, areas: int | None = None, device: str | torch.device = "cpu", *, height: int = 36, width: int = 36) -> None:
-        """`height` and `width` are those of the image, in pixels. Raises EnvError where cells would be too small to tell apart."""
+        """`height` and `width` are those of the image, in pixels. Raises EnvError if cells would be too small to tell apart."""
         if min(height, width) < 20 or max(height, width) > 512:
             raise EnvError(f"GridWorld with an image of {height} x {width}: expected 20 to 512 pixels each way")
         image, goal = ObsSpec("image", (3, height, width)), ObsSpec("goal", (2,), goal=True)
@@ -270,7 +270,7 @@ class GridWorld(WarpEnv):
         super().__init__(PROGRAM, spec, areas, device, **sizes, final_obs_image=image.shape, final_obs_goal=2, action=1, mask=5)
 
     def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
-        """`follow_shortest_path`; None for another behavior than its own."""
+        """Returns `follow_shortest_path`'s actions; None for another behavior."""
         return follow_shortest_path(self._columns) if behavior == self.behavior else None
 
     def _picture(self, row: dict[str, np.ndarray]) -> np.ndarray:

@@ -1,22 +1,21 @@
-"""Hallway: remember a symbol seen on the way, and choose the goal that bears it at the far end.
+"""Hallway: remember a symbol seen on the way, and choose the goal with the same mark at the far end.
 
-The documentation gives 30 numbers by ray casts of objects, goals and walls, and no more. Ours are 5 rays, straight
-ahead, then 35 and 70 degrees to the right and left, each of 4 tags (goal X, goal O, symbol X, symbol O), the flag
-that nothing was met, and the distance as a share of 15. A wall has no tag: a ray that meets one tells its distance
-and sets neither a tag nor the flag, as Unity's do.
+The documentation only says that 30 numbers are ray casts of objects, goals and walls. Ours are 5 rays, straight
+ahead, then 35 and 70 degrees to the right and left, each of 4 tags (goal X, goal O, symbol X, symbol O), a flag
+for no hit, and the distance as a share of 15. A wall has no tag: a ray that hits one gives its distance
+and sets neither a tag nor the flag, as in Unity.
 
-The rest is like Unity's example: a hall of 20 x 50, the agent within 5 of a line 15 before its middle and anywhere
-across it, heading anywhere, the symbol (4 x 4, solid) within 5 of the middle, the goals 5 to the left and right of the far end
-in either order. From where the goals come into sight, a ray ahead does not reach back to the symbol. (With agents that
-all start near the middle line and goals at the walls, 7 away, policies settled for one side before they had seen what
-the other has to do with the symbol.) A push of 2 m/s a tick
-against a drag of 4/s makes for 23 m/s; turns are 150 degrees/s.
+The rest is like Unity's example: a hall of 20 x 50; the agent starts within 5 of a line 15 before the middle, anywhere
+across it, with any heading; the symbol (4 x 4, solid) is within 5 of the middle; the goals are 5 to the left and right of the far end
+in either order. From where the goals come into sight, a ray ahead does not reach back to the symbol. (When all agents
+started near the middle line and goals were at the walls, 7 away, policies settled for one side before they had learned
+how the symbol matters.) A push of 2 m/s a tick against a drag of 4/s gives 23 m/s; turns are 150 degrees/s.
 
-HallwayUnity is the hall as Unity's later model of it knows it: agents start within 3 of the middle line, the goals are
-7 away from it, the wall has a tag, the last (7 numbers a ray),
-the last three views and times are shown, and a fifth choice, the first, does nothing. Which tag is which was found by
-playing that model here with each of the 120 orders, and the length of a ray by trying some: with these it goes to the
-right goal in every episode. (Only whether X or O comes first cannot be told so: nothing but the name depends on it.)
+HallwayUnity matches Unity's later model of the hall: agents start within 3 of the middle line, the goals are
+7 away from it, the wall has the last tag (7 numbers a ray), the last three frames and times are observed, and the first
+of five choices does nothing. The order of the tags was found by playing that model here with each of the 120 orders, and the
+length of a ray by trying several: with these it goes to the right goal in every episode. (Whether X or O comes
+first cannot be found this way; only the name depends on it.)
 """
 
 from __future__ import annotations
@@ -59,15 +58,15 @@ BETWEEN = wp.constant(0.6108652381980153)  # rays, radians
 LENGTH = wp.constant(15.0)  # of a ray
 GOAL_TAG = wp.constant(0)  # X's; O's follows
 SYMBOL_TAG = wp.constant(2)
-WALL_TAG = wp.constant(4)  # past the last of four tags: it is met, and its distance alone is told
+WALL_TAG = wp.constant(4)  # past the last of four tags: only the distance of a hit is written
 
 
 @wp.struct
 class World:
-    """The columns of Hallway, one row an area."""
+    """Columns of Hallway, one row per area."""
 
     tags: wp.int32  # 4, or 5 with the wall's
-    frames: wp.int32  # views in an observation
+    frames: wp.int32  # frames in an observation
     idle: wp.int32  # 1: the first choice does nothing
     goal_x: wp.float32  # of the goals, either way from the middle line
     start_x: wp.float32  # of the agent at most, likewise
@@ -80,8 +79,8 @@ class World:
     symbol_place: wp.array(dtype=wp.vec2)
     left_goal: wp.array(dtype=wp.int32)  # the mark of the goal on the left, 0: X, 1: O; the other is on the right
     action: wp.array2d(dtype=wp.int64)  # from `idle` on: forward, back, turn right, turn left
-    obs: wp.array2d(dtype=wp.float32)  # rays of each view, oldest first
-    obs_time: wp.array2d(dtype=wp.float32)  # of each view, as a share of the longest episode; of no width: not shown
+    obs: wp.array2d(dtype=wp.float32)  # rays of each frame, oldest first
+    obs_time: wp.array2d(dtype=wp.float32)  # time of each frame, as a share of the longest episode; of width 0 if not observed
     final_obs: wp.array2d(dtype=wp.float32)
     final_obs_time: wp.array2d(dtype=wp.float32)
     reward: wp.array(dtype=wp.float32)
@@ -91,13 +90,13 @@ class World:
 
 @wp.func
 def goal_place(world: World, side: int):
-    """The left goal's (0) or the right one's (1)."""
+    """Returns the position of the left goal (0) or the right one (1)."""
     return wp.vec2(world.goal_x * float(2 * side - 1), GOAL_Y)
 
 
 @wp.func
 def observe_ray(world: World, i: int, ray: int, at: int):
-    """Writes what one ray meets, from column `at` on."""
+    """Writes one ray's hit from column `at` on."""
     place = world.place[i]
     direction = heading(world.angle[i] + ray_angle(ray, BETWEEN))
     nearest = ray_room(place, direction, HALL)
@@ -116,7 +115,7 @@ def observe_ray(world: World, i: int, ray: int, at: int):
 
 @wp.func
 def observe(world: World, i: int):
-    """Writes what the agent sees now, after moving older views back by one."""
+    """Writes the current observation, after moving older frames back by one."""
     width = world.tags + 2
     last = (world.frames - 1) * RAYS * width
     for k in range(last):
@@ -132,7 +131,7 @@ def observe(world: World, i: int):
 
 @wp.func
 def start(world: World, i: int):
-    """Everything at a place drawn anew, and a symbol."""
+    """Starts an episode with random positions, symbol and order of goals."""
     state = world.rng[i]
     world.place[i] = wp.vec2(wp.randf(state, -world.start_x, world.start_x), wp.randf(state, -20.0, -10.0))
     world.angle[i] = wp.randf(state, -wp.pi, wp.pi)
@@ -151,13 +150,13 @@ def start(world: World, i: int):
 
 @wp.kernel
 def begin(world: World):
-    """Starts every area anew."""
+    """Starts a new episode in every area."""
     start(world, wp.tid())
 
 
 @wp.func
 def touched_goal(world: World, i: int, body: Body):
-    """The mark of the goal that the agent touches, 0: X, 1: O; -1: it touches none."""
+    """Returns the mark of the goal that the agent touches, 0: X, 1: O; -1 for none."""
     for side in range(2):
         goal = box_body(goal_place(world, side), wp.vec2(0.0, 0.0), 0.0, 0.0, GOAL, 0.0)
         contact = circle_box(body, goal)
@@ -168,7 +167,7 @@ def touched_goal(world: World, i: int, body: Body):
 
 @wp.func
 def simulate(world: World, i: int, choice: int):
-    """A decision's physics ticks, up to the goal that is touched: its mark, or -1."""
+    """Runs a decision's physics ticks until a goal is touched; returns its mark, or -1."""
     body = circle_body(world.place[i], world.velocity[i], RADIUS, 1.0)
     body.angle = world.angle[i]
     met = wp.int32(-1)  # a variable, which a literal would not be
@@ -186,7 +185,7 @@ def simulate(world: World, i: int, choice: int):
 
 @wp.kernel
 def tick(world: World, report: wp.array(dtype=wp.int32)):
-    """One decision of every area."""
+    """Advances every area by one decision."""
     i = wp.tid()
     choice = int(world.action[i, 0]) - world.idle
     if world.action[i, 0] < wp.int64(0) or world.action[i, 0] > wp.int64(3 + world.idle):
@@ -211,7 +210,7 @@ PROGRAM = Program(World, begin, tick)
 
 
 def go_to_matching_goal(columns: Mapping[str, torch.Tensor], goal_x: float, idle: int) -> Action:
-    """Around the symbol, then to the goal of its mark: a rule that knows what an agent must remember. `idle` choices come first."""
+    """Goes around the symbol, then to the goal with its mark, without having to remember it. `idle` choices come first."""
     place, symbol = columns["place"], columns["symbol_place"]
     on_left = columns["left_goal"] == columns["symbol"]
     goal = torch.stack([torch.where(on_left, -goal_x, goal_x), torch.full_like(place[:, 0], float(GOAL_Y))], 1)
@@ -221,7 +220,7 @@ def go_to_matching_goal(columns: Mapping[str, torch.Tensor], goal_x: float, idle
 
 
 def draw_hall(row: dict[str, np.ndarray], goal_x: float) -> np.ndarray:
-    """The hall from above; the right goal is green."""
+    """Draws the hall from above; the right goal is green."""
     plane = Plane(11.0, 26.0, 480)
     plane.floor((0, 0), tuple(HALL))
     left = int(row["left_goal"])
@@ -239,7 +238,7 @@ class Hallway(WarpEnv):
     behavior = "Hallway"
     summary = "An agent sees a symbol, X or O, in a hall, and goes to the goal of that mark at the far end, out of sight of it."
     rewards = ("-0.0003 a decision", "+1 at the goal of the symbol's mark, -0.1 at the other, in place of that decision's -0.0003")
-    episode = "ends at a goal, and is cut after 600 decisions (3,000 physics ticks)"
+    episode = "ends at a goal, and is truncated after 600 decisions (3,000 physics ticks)"
     benchmark = 0.7
     default_areas = 16
     most_decisions = int(MOST_DECISIONS)
@@ -248,11 +247,11 @@ class Hallway(WarpEnv):
 
     def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:
         spec = BehaviorSpec((ObsSpec("rays", (30,)),), ActionSpec(branches=(CHOICES,)), steady=True)
-        views = {"obs": 30, "final_obs": 30, "obs_time": 0, "final_obs_time": 0}
-        super().__init__(PROGRAM, spec, areas, device, tags=4, frames=1, idle=0, goal_x=5, start_x=8, action=1, **views)
+        sizes = {"obs": 30, "final_obs": 30, "obs_time": 0, "final_obs_time": 0}
+        super().__init__(PROGRAM, spec, areas, device, tags=4, frames=1, idle=0, goal_x=5, start_x=8, action=1, **sizes)
 
     def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
-        """`go_to_matching_goal`; None for another behavior than its own."""
+        """Returns `go_to_matching_goal`'s actions; None for another behavior."""
         return go_to_matching_goal(self._columns, 5.0, 0) if behavior == self.behavior else None
 
     def _picture(self, row: dict[str, np.ndarray]) -> np.ndarray:
@@ -260,10 +259,10 @@ class Hallway(WarpEnv):
 
 
 class HallwayUnity(WarpEnv):
-    """HallwayUnity: rays 105 and time 3 (three views), discrete [5]: nothing, forward, back, turn right, turn left."""
+    """HallwayUnity: rays 105 and time 3 (three frames), discrete [5]: nothing, forward, back, turn right, turn left."""
 
     behavior = "Hallway"
-    summary = "Hallway with the observations and choices of Unity's own model of it: three views, a clock, a choice to do nothing."
+    summary = "Hallway with the observations and choices of Unity's own model of it: three frames, a clock, a choice to do nothing."
     rewards = Hallway.rewards
     episode = Hallway.episode
     benchmark = 0.7
@@ -274,11 +273,11 @@ class HallwayUnity(WarpEnv):
 
     def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:
         spec = BehaviorSpec((ObsSpec("rays", (105,)), ObsSpec("time", (3,))), ActionSpec(branches=(CHOICES + 1,)), steady=True)
-        views = {"obs": 105, "final_obs": 105, "obs_time": 3, "final_obs_time": 3}
-        super().__init__(PROGRAM, spec, areas, device, tags=5, frames=3, idle=1, goal_x=7, start_x=3, action=1, **views)
+        sizes = {"obs": 105, "final_obs": 105, "obs_time": 3, "final_obs_time": 3}
+        super().__init__(PROGRAM, spec, areas, device, tags=5, frames=3, idle=1, goal_x=7, start_x=3, action=1, **sizes)
 
     def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
-        """`go_to_matching_goal`; None for another behavior than its own."""
+        """Returns `go_to_matching_goal`'s actions; None for another behavior."""
         return go_to_matching_goal(self._columns, 7.0, 1) if behavior == self.behavior else None
 
     def _picture(self, row: dict[str, np.ndarray]) -> np.ndarray:

@@ -1,12 +1,12 @@
-"""Match3: exchange neighboring pieces so that three or more of a color stand in a line, which clears them.
+"""Match3: exchange neighboring pieces so that three or more of a color form a line, which is cleared.
 
-The documentation gives the rewards and what chance (34.2) and greed (37.0) earn. Unity's example has six colors, two special
-types and episodes of 500 moves; on a board of 9 rows and 8 columns, with a tenth of the pieces worth three points and a fifth worth
-two, chance earns 34.24 here and greed 37.08 (2,000 episodes each, give or take 0.03), so that is the board. As in Unity, special
-pieces come by chance from above alone, a decision lasts until nothing falls any more, and a board on which no move is allowed is
+The documentation gives the rewards, and the scores of random play (34.2) and greedy play (37.0). Unity's example has six colors, two
+special types and episodes of 500 moves; on a board of 9 rows and 8 columns, with a tenth of the pieces worth three points and a fifth
+worth two, random play earns 34.24 here and greedy play 37.08 (2,000 episodes each, give or take 0.03), so that is the board. As in
+Unity, special pieces only come from above, at random; a decision lasts until nothing falls; and a board without an allowed move is
 dealt anew, at no reward.
-In the long run all that falls is worth 1.4 points a piece: more is earned by clearing more pieces a move, and low on the board,
-where more pieces fall and more lines come of it.
+In the long run everything that falls is worth 1.4 points a piece: clearing more pieces a move earns more, and so do moves low on the
+board, where more pieces fall and more lines follow.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ SIZES = {
 
 @wp.func
 def start(world: World, i: int):
-    """A new board."""
+    """Starts an episode with a new board."""
     world.age[i] = 0
     rules.deal(world, i)
     rules.observe(world, i)
@@ -61,13 +61,13 @@ def start(world: World, i: int):
 
 @wp.kernel
 def begin(world: World):
-    """Starts every area anew."""
+    """Starts a new episode in every area."""
     start(world, wp.tid())
 
 
 @wp.func
 def play_move(world: World, i: int, move: int):
-    """What a move scores, once nothing falls any more. One that makes no line is not made."""
+    """Makes a move and returns its score once nothing falls; a move that makes no line is ignored."""
     if not world.mask[i, move]:
         return 0
     rules.exchange(world, i, move)
@@ -79,7 +79,7 @@ def play_move(world: World, i: int, move: int):
 
 @wp.kernel
 def tick(world: World, report: wp.array(dtype=wp.int32)):
-    """One decision of every area."""
+    """Advances every area by one decision."""
     i = wp.tid()
     points = 0
     if world.action[i, 0] < wp.int64(0) or world.action[i, 0] >= wp.int64(MOVES):
@@ -102,7 +102,7 @@ PROGRAM = Program(World, begin, tick)
 
 
 def points_of_moves(kind: Tensor, worth: Tensor, move: Tensor) -> Tensor:
-    """What a move scores at once, before anything falls, (N,); 0: it makes no line. Boards are (N, CELLS), a move a board (N,)."""
+    """Returns the immediate score of each move, (N,); 0 if it makes no line. Boards are (N, CELLS), with one move each (N,)."""
     index = torch.arange(int(CELLS), device=kind.device).view(int(ROWS), int(COLUMNS))
     near = torch.cat([index[:, :-1].flatten(), index[:-1].flatten()])[move, None]
     far = torch.cat([index[:, 1:].flatten(), index[1:].flatten()])[move, None]
@@ -118,7 +118,7 @@ def points_of_moves(kind: Tensor, worth: Tensor, move: Tensor) -> Tensor:
 
 
 def random_tie_breaks(rng: Tensor) -> Tensor:
-    """Numbers within 0..1 for each move, (S, MOVES), as if drawn, but told from the state of each row alone."""
+    """Returns numbers within 0..1 for each move, (S, MOVES), which look random but depend only on the state of each row."""
     number = rng.long()[:, None] * 0x9E3779B1 + torch.arange(int(MOVES), device=rng.device) * 0x85EBCA77
     for factor in (0x7FEB352D, 0x846CA68B):
         number = number & 0xFFFFFFFF
@@ -127,7 +127,7 @@ def random_tie_breaks(rng: Tensor) -> Tensor:
 
 
 def best_move(columns: Mapping[str, Tensor], greedy: bool) -> Action:
-    """One of the moves that score most at once, ties by lot; any of those that are allowed, where it is not greedy."""
+    """Chooses a move with the highest immediate score, ties at random; any allowed move if not `greedy`."""
     mask = columns["mask"]
     score = torch.where(mask, 0.9 * random_tie_breaks(columns["rng"]), -1.0)
     if greedy:
@@ -137,7 +137,7 @@ def best_move(columns: Mapping[str, Tensor], greedy: bool) -> Action:
 
 
 def draw_gems(kind: np.ndarray, worth: np.ndarray) -> np.ndarray:
-    """A board of colors (rows, columns), row 0 at the bottom, with one or two dots on pieces that are worth more."""
+    """Draws a board of colors (rows, columns), row 0 at the bottom, with one or two dots on pieces that are worth more."""
     rows, columns = kind.shape
     picture = Plane(columns / 2 + 0.3, rows / 2 + 0.3)
     picture.floor((0, 0), (columns / 2, rows / 2))
@@ -156,7 +156,7 @@ class Match3(WarpEnv):
     behavior = "Match3VectorObs"
     summary = "Exchanges pieces on a board so that three or more of a color come to stand in a line."
     rewards = ("+0.01 a piece cleared, +0.02 and +0.03 for the two special types, those that fall into lines included",)
-    episode = "is cut after 500 moves"
+    episode = "is truncated after 500 moves"
     benchmark = 38.5
     default_areas = 10
     most_decisions = int(MOST_DECISIONS)
@@ -164,13 +164,13 @@ class Match3(WarpEnv):
     parameter_ranges: ClassVar = {}
 
     def __init__(self, areas: int | None = None, device: str | torch.device = "cpu", *, greedy: bool = True) -> None:
-        """`greedy` is about the rule alone: the move that scores most at once, or (False) any that is allowed."""
+        """`greedy` only affects the heuristic: the move with the highest immediate score or (False) any allowed move."""
         spec = BehaviorSpec((ObsSpec("cells", (int(CELLS * KINDS),)), ObsSpec("special", (int(CELLS * WORTHS),))), MOVE, steady=True)
         super().__init__(PROGRAM, spec, areas, device, planes=False, **SIZES)
         self._greedy = greedy
 
     def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
-        """`best_move`; None for another behavior than its own."""
+        """Returns `best_move`'s actions; None for another behavior."""
         return best_move(self._columns, self._greedy) if behavior == self.behavior else None
 
     def _picture(self, row: dict[str, np.ndarray]) -> np.ndarray:
@@ -178,7 +178,7 @@ class Match3(WarpEnv):
 
 
 class Match3Visual(WarpEnv):
-    """Match3 as two images: 9 rows x 8 columns, row 0 at the bottom, with a channel a color, and with one a worth."""
+    """Match3 as two images: 9 rows x 8 columns, row 0 at the bottom, with a channel per color, and with one per worth."""
 
     behavior = "Match3VisualObs"
     summary = "Match3 with the board seen as images of a channel for each type."
@@ -190,7 +190,7 @@ class Match3Visual(WarpEnv):
     parameter_ranges = Match3.parameter_ranges
 
     def __init__(self, areas: int | None = None, device: str | torch.device = "cpu", *, greedy: bool = True) -> None:
-        """`greedy` is about the rule alone: the move that scores most at once, or (False) any that is allowed."""
+        """`greedy` only affects the heuristic: the move with the highest immediate score or (False) any allowed move."""
         cells, special = (ObsSpec(name, (int(types), int(ROWS), int(COLUMNS))) for name, types in (("cells", KINDS), ("special", WORTHS)))
         super().__init__(PROGRAM, BehaviorSpec((cells, special), MOVE, steady=True), areas, device, planes=True, **SIZES)
         images = {
@@ -202,7 +202,7 @@ class Match3Visual(WarpEnv):
         self._greedy = greedy
 
     def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
-        """`best_move`; None for another behavior than its own."""
+        """Returns `best_move`'s actions; None for another behavior."""
         return best_move(self._columns, self._greedy) if behavior == self.behavior else None
 
     def _picture(self, row: dict[str, np.ndarray]) -> np.ndarray:

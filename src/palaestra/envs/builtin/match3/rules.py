@@ -1,7 +1,7 @@
-"""The rules of Match3: lines of three or more are cleared, what lies above drops, and new pieces fill up from the top.
+"""The rules of Match3: lines of three or more are cleared, the pieces above drop, and new pieces fill up from the top.
 
 A cell is row * COLUMNS + column, row 0 at the bottom. A move exchanges a cell with the one to its right (moves 0 to 62, row by
-row) or, after those, with the one above it; it is allowed where it makes a line. That is the order of Unity's moves too.
+row) or, after those, with the one above it; it is allowed if it makes a line. Unity orders its moves the same way.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NONE = wp.constant(-2)
 
 @wp.struct
 class World:
-    """The columns of Match3, one row an area."""
+    """Columns of Match3, one row per area."""
 
     planes: wp.bool  # an observation is one board a type, as images are, rather than the types of one cell after the other
     rng: wp.array(dtype=wp.uint32)
@@ -44,7 +44,7 @@ class World:
 
 @wp.func
 def near_cell(move: int):
-    """The left or lower one of the two cells that a move exchanges."""
+    """Returns the left or lower one of the two cells that a move exchanges."""
     if move < RIGHT_MOVES:
         return move // (COLUMNS - 1) * COLUMNS + move % (COLUMNS - 1)
     return move - RIGHT_MOVES
@@ -52,13 +52,13 @@ def near_cell(move: int):
 
 @wp.func
 def far_cell(move: int):
-    """The other one."""
+    """Returns the right or upper one of the two cells that a move exchanges."""
     return near_cell(move) + wp.where(move < RIGHT_MOVES, 1, COLUMNS)
 
 
 @wp.func
 def color_at(world: World, i: int, row: int, column: int):
-    """Of the piece there; OUTSIDE beyond the edges."""
+    """Returns the color of a cell's piece; OUTSIDE beyond the edges."""
     if row < 0 or row >= ROWS or column < 0 or column >= COLUMNS:
         return int(OUTSIDE)
     return world.kind[i, row * COLUMNS + column]
@@ -66,21 +66,21 @@ def color_at(world: World, i: int, row: int, column: int):
 
 @wp.func
 def common_color(a: int, b: int):
-    """The color that two pieces have in common, which a third may join; NONE where they differ."""
+    """Returns the color that two pieces have in common, which a third may join; NONE if they differ."""
     return wp.where(a == b, a, NONE)
 
 
 @wp.func
 def joins(kind: int, a: int, b: int, c: int, d: int):
-    """Whether a piece, if there is one, is of one of four colors."""
+    """Returns whether a piece, if there is one, has one of four colors."""
     return kind >= 0 and (kind == a or kind == b or kind == c or kind == d)  # Warp knows no tuples here
 
 
 @wp.func
 def allow_moves_into(world: World, i: int, row: int, column: int):
-    """Allows the moves that bring a piece to this cell where it makes a line; whether there are any.
+    """Allows the moves that bring a piece to this cell and make a line there; returns whether there are any.
 
-    A piece makes one with the two next to the cell on any side but its own, or with the two on either side of it.
+    A piece makes a line with the two next to the cell on any side but its own, or with the two on either side of it.
     """
     left = color_at(world, i, row, column - 1)
     right = color_at(world, i, row, column + 1)
@@ -111,7 +111,7 @@ def allow_moves_into(world: World, i: int, row: int, column: int):
 
 @wp.func
 def update_mask(world: World, i: int):
-    """Writes which moves are allowed on a settled board; False where none is."""
+    """Writes which moves are allowed on a settled board; returns False if none is."""
     for move in range(MOVES):
         world.mask[i, move] = False
     found = bool(False)  # Warp takes a literal for a constant
@@ -123,7 +123,7 @@ def update_mask(world: World, i: int):
 
 @wp.func
 def exchange(world: World, i: int, move: int):
-    """Two pieces change places."""
+    """Exchanges the two pieces of a move."""
     a = near_cell(move)
     b = far_cell(move)
     kind = world.kind[i, a]
@@ -136,7 +136,7 @@ def exchange(world: World, i: int, move: int):
 
 @wp.func
 def mark_line(world: World, i: int, cell: int, step: int):
-    """Marks three cells on from `cell` where they hold one color."""
+    """Marks three cells from `cell` on if they hold one color; returns whether they do."""
     kind = world.kind[i, cell]
     if world.kind[i, cell + step] != kind or world.kind[i, cell + 2 * step] != kind:
         return False
@@ -147,7 +147,7 @@ def mark_line(world: World, i: int, cell: int, step: int):
 
 @wp.func
 def mark(world: World, i: int):
-    """Marks every piece in a line; False where there is none."""
+    """Marks every piece in a line; returns False if there is none."""
     found = bool(False)
     for cell in range(CELLS):
         world.marked[i, cell] = False
@@ -161,7 +161,7 @@ def mark(world: World, i: int):
 
 @wp.func
 def put_new(world: World, i: int, cell: int):
-    """A piece of a random color; of ten pieces one scores three times and two score twice."""
+    """Puts a piece of a random color; of ten pieces one scores three times and two score twice."""
     state = world.rng[i]
     world.kind[i, cell] = wp.randi(state, 0, KINDS)
     draw = wp.randi(state, 0, 10)
@@ -171,7 +171,7 @@ def put_new(world: World, i: int, cell: int):
 
 @wp.func
 def clear(world: World, i: int):
-    """Takes what is marked off the board, column by column, and fills it up again; what that scores."""
+    """Removes marked pieces, column by column, and fills the board up again; returns the score."""
     points = int(0)
     columns = int(COLUMNS)  # a number that Warp does not know: it unrolls short loops over constants
     for column in range(columns):
@@ -193,7 +193,7 @@ def clear(world: World, i: int):
 
 @wp.func
 def settle(world: World, i: int):
-    """Clears lines until none is left, those that fall into place included; what that scores."""
+    """Clears lines until none is left, including those that form by falling; returns the score."""
     points = int(0)
     while mark(world, i):
         points += clear(world, i)
@@ -202,7 +202,7 @@ def settle(world: World, i: int):
 
 @wp.func
 def deal(world: World, i: int):
-    """A new board without lines, on which some move is allowed."""
+    """Deals a new board without lines, on which some move is allowed."""
     stuck = bool(True)
     while stuck:
         for cell in range(CELLS):
@@ -213,7 +213,7 @@ def deal(world: World, i: int):
 
 @wp.func
 def flag_index(world: World, cell: int, which: int, types: int):
-    """Where in an observation the flag stands that a cell holds a type."""
+    """Returns the index of the observation's flag that a cell holds a type."""
     if world.planes:
         return which * CELLS + cell
     return cell * types + which
@@ -221,7 +221,7 @@ def flag_index(world: World, cell: int, which: int, types: int):
 
 @wp.func
 def observe(world: World, i: int):
-    """Writes the board as the agent sees it."""
+    """Writes the current observation of the board."""
     for k in range(world.obs_cells.shape[1]):
         world.obs_cells[i, k] = 0.0
     for k in range(world.obs_special.shape[1]):

@@ -1,6 +1,6 @@
-"""Where circles and boxes in the plane touch: a normal and up to two points.
+"""Contacts of circles and boxes in the plane: a normal and up to two points.
 
-A contact's normal points from the first body to the second; a count of 0 says that they are apart.
+A contact's normal points from the first body to the second; a count of 0 means that they are apart.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from palaestra.envs.builtin.sensors.rays import rotate
 
 @wp.struct
 class Body:
-    """A circle or a box; made by `circle_body` and `box_body`."""
+    """Circle or box; made by `circle_body` and `box_body`."""
 
     position: wp.vec2
     velocity: wp.vec2
@@ -25,7 +25,7 @@ class Body:
 
 @wp.struct
 class Contact:
-    """Where two bodies touch."""
+    """Points at which two bodies touch."""
 
     count: wp.int32  # points: 0, 1 or 2
     normal: wp.vec2  # of length 1
@@ -36,7 +36,7 @@ class Contact:
 
 @wp.func
 def circle_circle(a: Body, b: Body):
-    """The contact of two circles."""
+    """Returns the contact of two circles."""
     contact = Contact()
     to = b.position - a.position
     reach = a.half[0] + b.half[0]
@@ -55,7 +55,7 @@ def circle_circle(a: Body, b: Body):
 
 @wp.func
 def circle_box(a: Body, b: Body):
-    """The contact of a circle and a box; a circle whose center is inside leaves by the nearest side."""
+    """Returns the contact of a circle and a box; a circle whose center is inside leaves by the nearest side."""
     contact = Contact()
     radius = a.half[0]
     local = rotate(a.position - b.position, -b.angle)
@@ -85,7 +85,7 @@ def circle_box(a: Body, b: Body):
 
 @wp.func
 def points_below(normal: wp.vec2, level: float, first: wp.vec2, second: wp.vec2):
-    """The contact of a face with this normal and level along it, and those ends of an edge that lie below it."""
+    """Returns the contact of a face, given by its normal and level along it, with the ends of an edge that lie below it."""
     contact = Contact()
     contact.normal = normal
     one = level - wp.dot(normal, first)
@@ -102,7 +102,7 @@ def points_below(normal: wp.vec2, level: float, first: wp.vec2, second: wp.vec2)
 
 @wp.func
 def facing_edge(box: Body, normal: wp.vec2):
-    """The ends of the box's side that faces against the normal most."""
+    """Returns the ends of the box's side that faces most against the normal."""
     local = rotate(normal, -box.angle)
     k = wp.where(wp.abs(local[0]) > wp.abs(local[1]), 0, 1)
     corner = wp.vec2(box.half[0], box.half[1])
@@ -114,7 +114,7 @@ def facing_edge(box: Body, normal: wp.vec2):
 
 @wp.func
 def face_contact(a: Body, b: Body, to: wp.vec2, side: int):
-    """The contact of box b with that face of box a which looks along axis `side` of a; `to` leads to b in a's frame."""
+    """Returns the contact of box b with the face of box a along its axis `side`; `to` leads to b in a's frame."""
     local = wp.vec2(0.0, 0.0)
     local[side] = wp.where(to[side] < 0.0, -1.0, 1.0)
     n = rotate(local, a.angle)
@@ -136,13 +136,13 @@ def face_contact(a: Body, b: Body, to: wp.vec2, side: int):
 
 @wp.func
 def overlaps(to: wp.vec2, a: wp.vec2, b: wp.vec2, c: float, s: float):
-    """How far two boxes overlap along the axes of the first: half sides a and b, |cos| and |sin| of the angle between."""
+    """Returns how far two boxes overlap along the first one's axes: half sides a and b, |cos| and |sin| of the angle between."""
     return wp.vec2(a[0] + c * b[0] + s * b[1] - wp.abs(to[0]), a[1] + s * b[0] + c * b[1] - wp.abs(to[1]))
 
 
 @wp.func
 def box_box(a: Body, b: Body):
-    """The contact of two boxes, on the axis where they overlap least."""
+    """Returns the contact of two boxes, on the axis of least overlap."""
     contact = Contact()
     to = b.position - a.position
     if wp.length(to) > wp.length(a.half) + wp.length(b.half):

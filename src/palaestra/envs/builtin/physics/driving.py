@@ -1,6 +1,6 @@
-"""An agent that four choices drive over a floor, as in Hallway and Pyramids: 0 forward, 1 back, 2 turn right, 3 turn left.
+"""An agent driven over a floor by four choices, as in Hallway and Pyramids: 0 forward, 1 back, 2 turn right, 3 turn left.
 
-It is a circle that pushes nothing away. Places and angles are those of `planar`.
+The agent is a circle that pushes nothing away. Positions and angles are those of `rigid_bodies`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ FORWARD, BACK, RIGHT, LEFT = range(CHOICES)
 
 @wp.func
 def drive(body: Body, choice: int, turn: float, push: float, drag: float):
-    """The agent after a tick, before its contacts: turned by `turn` radians, or its velocity changed by `push` m/s."""
+    """Returns the agent after a tick, before its contacts: turned by `turn` radians, or its velocity changed by `push` m/s."""
     angle = body.angle + wp.where(choice == 3, turn, 0.0) - wp.where(choice == 2, turn, 0.0)
     body.angle = angle - 2.0 * wp.pi * wp.round(angle / (2.0 * wp.pi))
     way = wp.where(choice == 0, push, 0.0) - wp.where(choice == 1, push, 0.0)
@@ -27,17 +27,17 @@ def drive(body: Body, choice: int, turn: float, push: float, drag: float):
 
 
 def steer(place: torch.Tensor, angle: torch.Tensor, target: torch.Tensor, slack: float) -> torch.Tensor:
-    """Choices (S, 1) that lead from places (S, 2) to targets (S, 2): turn until within `slack` radians, then go."""
+    """Returns choices (S, 1) that lead from places (S, 2) to targets (S, 2): turn until within `slack` radians, then go."""
     to = target - place
     off = torch.remainder(torch.atan2(to[:, 1], to[:, 0]) - angle + torch.pi, 2 * torch.pi) - torch.pi
     return torch.where(off.abs() <= slack, FORWARD, torch.where(off > 0, LEFT, RIGHT))[:, None]
 
 
 def detour(place: torch.Tensor, target: torch.Tensor, block: torch.Tensor, half: torch.Tensor) -> torch.Tensor:
-    """Where to head for on the way from places (S, 2) to targets (S, 2) past boxes along the axes at (S, 2) with half sides (S, 1).
+    """Returns the next waypoint from places (S, 2) to targets (S, 2) past boxes along the axes at (S, 2) with half sides (S, 1).
 
-    The target, or where the box is in between that corner of a berth around it which is in sight and makes the way shortest.
-    `half` is to have the agent's radius added to it.
+    The waypoint is the target or, if the box is in between, the visible corner of a margin around it that makes the way shortest.
+    `half` must include the agent's radius.
     """
     around = torch.tensor([[-1.0, -1.0], [-1.0, 1.0], [1.0, 1.0], [1.0, -1.0]], device=place.device)
     here, to, box, side = (column[:, None] for column in (place, target, block, half))
@@ -51,7 +51,7 @@ def detour(place: torch.Tensor, target: torch.Tensor, block: torch.Tensor, half:
 
 
 def is_blocked(start: torch.Tensor, end: torch.Tensor, block: torch.Tensor, half: torch.Tensor) -> torch.Tensor:
-    """Whether a box along the axes is between two places; all (..., 2), but `half` (..., 1)."""
+    """Returns whether a box along the axes is between two places; all (..., 2), but `half` (..., 1)."""
     way = end - start
     way = torch.where(way.abs() < 1e-6, 1e-6, way)
     one, two = (block - half - start) / way, (block + half - start) / way

@@ -1,9 +1,9 @@
 """Rigid circles and boxes in the plane: contacts and the impulses that part them.
 
-Blocks to build an environment's own kernel of. A body is a value: functions take it and give it
-back changed. Angles are in radians, counterclockwise from the x axis. A tick of 0.02 s is, in order,
+Building blocks for an environment's kernel. A body is a value: functions take it and return it
+changed. Angles are in radians, counterclockwise from the x axis. A tick of 0.02 s is, in order,
 
-    agent = add_speed(agent, heading(angle), SPEED)              # as Unity's agents: AddForce(..., VelocityChange)
+    agent = add_speed(agent, heading(angle), SPEED)              # as in Unity's agents: AddForce(..., VelocityChange)
     agent = apply_drag(agent, 4.0, 0.0)
     agent, block = resolve_contact(agent, block, circle_box(agent, block), FRICTION)
     agent = advance(agent)
@@ -50,7 +50,7 @@ STILL = wp.constant(1.0e-4)  # m/s, rad/s: slower is at rest
 
 @wp.func
 def circle_body(position: wp.vec2, velocity: wp.vec2, radius: float, mass: float):
-    """A circle, which no contact turns. A mass of 0: nothing moves it."""
+    """Returns a circle, which no contact turns. A mass of 0 makes it immovable."""
     body = Body()
     body.position = position
     body.velocity = velocity
@@ -61,7 +61,7 @@ def circle_body(position: wp.vec2, velocity: wp.vec2, radius: float, mass: float
 
 @wp.func
 def box_body(position: wp.vec2, velocity: wp.vec2, angle: float, spin: float, half: wp.vec2, mass: float):
-    """A box of even density. A mass of 0: nothing moves it; set `inverse_inertia` to 0 for one that no contact turns."""
+    """Returns a box of even density. A mass of 0 makes it immovable; set `inverse_inertia` to 0 if no contact shall turn it."""
     body = Body()
     body.position = position
     body.velocity = velocity
@@ -75,14 +75,14 @@ def box_body(position: wp.vec2, velocity: wp.vec2, angle: float, spin: float, ha
 
 @wp.func
 def add_speed(body: Body, direction: wp.vec2, speed: float):
-    """The body with this speed added at once, whatever its mass."""
+    """Returns the body with this speed added at once, whatever its mass."""
     body.velocity += speed * direction
     return body
 
 
 @wp.func
 def apply_drag(body: Body, drag: float, angular_drag: float):
-    """The body after one tick of drag, in 1/s as PhysX takes it: velocity *= 1 - drag * 0.02."""
+    """Returns the body after one tick of drag, in 1/s as in PhysX: velocity *= 1 - drag * 0.02."""
     body.velocity *= wp.max(1.0 - drag * SECONDS, 0.0)
     body.spin *= wp.max(1.0 - angular_drag * SECONDS, 0.0)
     return body
@@ -90,10 +90,10 @@ def apply_drag(body: Body, drag: float, angular_drag: float):
 
 @wp.func
 def apply_ground_friction(body: Body, rested: bool, sticking: float, sliding: float):
-    """The body after one tick of friction with the ground that it stands on: call it after the contacts of a tick.
+    """Returns the body after one tick of friction with the ground; call it after the contacts of a tick.
 
-    `rested`: whether it lay still before the tick (`is_still`); then what moves it must overcome the coefficient
-    `sticking`, else `sliding` slows it. Turning is braked at the mean distance of a square's points from its center.
+    If the body was at rest before the tick (`rested`, see `is_still`), a push must overcome the coefficient
+    `sticking`; otherwise `sliding` slows it. Turning is braked at the mean distance of a square's points from its center.
     """
     share = wp.where(rested, wp.max(sticking, sliding), sliding) * GRAVITY * SECONDS
     speed = wp.length(body.velocity)
@@ -112,13 +112,13 @@ def apply_ground_friction(body: Body, rested: bool, sticking: float, sliding: fl
 
 @wp.func
 def is_still(body: Body):
-    """Whether the body lies at rest."""
+    """Returns whether the body is at rest."""
     return wp.length_sq(body.velocity) < STILL * STILL and wp.abs(body.spin) < STILL
 
 
 @wp.func
 def advance(body: Body):
-    """The body after one tick of moving on."""
+    """Returns the body moved on by one tick."""
     body.position += body.velocity * SECONDS
     body.angle += body.spin * SECONDS
     return body
@@ -126,13 +126,13 @@ def advance(body: Body):
 
 @wp.func
 def cross(a: wp.vec2, b: wp.vec2):
-    """The third component of the product in space."""
+    """Returns the third component of the cross product."""
     return a[0] * b[1] - a[1] * b[0]
 
 
 @wp.func
 def relative_velocity(a: Body, b: Body, point: wp.vec2):
-    """How the point of b moves as seen from that of a."""
+    """Returns the velocity of b's point relative to a's."""
     to_a = point - a.position
     to_b = point - b.position
     return b.velocity - a.velocity + wp.vec2(a.spin * to_a[1] - b.spin * to_b[1], b.spin * to_b[0] - a.spin * to_a[0])
@@ -140,7 +140,7 @@ def relative_velocity(a: Body, b: Body, point: wp.vec2):
 
 @wp.func
 def inverse_mass_along(a: Body, b: Body, first: wp.vec2, second: wp.vec2, way: wp.vec2):
-    """How much speed along `way` an impulse of 1 at the second point gives at the first: the inverse of a mass."""
+    """Returns the speed along `way` that an impulse of 1 at the second point gives at the first: an inverse mass."""
     turning = a.inverse_inertia * cross(first - a.position, way) * cross(second - a.position, way)
     turning += b.inverse_inertia * cross(first - b.position, way) * cross(second - b.position, way)
     return a.inverse_mass + b.inverse_mass + turning
@@ -148,7 +148,7 @@ def inverse_mass_along(a: Body, b: Body, first: wp.vec2, second: wp.vec2, way: w
 
 @wp.func
 def normal_impulses(a: Body, b: Body, contact: Contact):
-    """The impulses along the normal, none below 0, after which neither point of the contact approaches."""
+    """Returns the impulses along the normal, none below 0, after which neither point of the contact approaches."""
     n = contact.normal
     k11 = inverse_mass_along(a, b, contact.first, contact.first, n)
     v1 = wp.dot(relative_velocity(a, b, contact.first), n)
@@ -177,7 +177,7 @@ def normal_impulses(a: Body, b: Body, contact: Contact):
 
 @wp.func
 def apply_impulse(a: Body, b: Body, point: wp.vec2, impulse: wp.vec2):
-    """Both bodies after an impulse on b at the point, and its counterpart on a."""
+    """Returns both bodies after an impulse on b at the point, and its counterpart on a."""
     a.velocity -= a.inverse_mass * impulse
     a.spin -= a.inverse_inertia * cross(point - a.position, impulse)
     b.velocity += b.inverse_mass * impulse
@@ -187,7 +187,7 @@ def apply_impulse(a: Body, b: Body, point: wp.vec2, impulse: wp.vec2):
 
 @wp.func
 def apply_friction(a: Body, b: Body, point: wp.vec2, along: wp.vec2, most: float):
-    """Both bodies after an impulse along the contact, up to `most`, that stops them slipping there."""
+    """Returns both bodies after an impulse along the contact, up to `most`, that stops them slipping there."""
     soft = inverse_mass_along(a, b, point, point, along)
     if soft <= 0.0 or most <= 0.0:
         return a, b
@@ -198,7 +198,7 @@ def apply_friction(a: Body, b: Body, point: wp.vec2, along: wp.vec2, most: float
 
 @wp.func
 def resolve_contact(a: Body, b: Body, contact: Contact, friction: float):
-    """Both bodies after their contact: they approach no more and overlap no more; `friction` is the coefficient between them."""
+    """Returns both bodies after their contact, neither approaching nor overlapping; `friction` is the coefficient between them."""
     if contact.count == 0:
         return a, b
     n = contact.normal
@@ -217,7 +217,7 @@ def resolve_contact(a: Body, b: Body, contact: Contact, friction: float):
 
 @wp.func
 def keep_circle_out(body: Body, center: wp.vec2, half: wp.vec2, angle: float):
-    """A circle kept out of a static box, sliding along it without friction."""
+    """Returns a circle kept out of a static box, sliding along it without friction."""
     wall = Body()
     wall.position = center
     wall.half = half
@@ -231,7 +231,7 @@ def keep_circle_out(body: Body, center: wp.vec2, half: wp.vec2, angle: float):
 
 @wp.func
 def keep_circle_within(body: Body, room: wp.vec2):
-    """A circle kept within a room about the origin with these half sides, sliding along its walls without friction."""
+    """Returns a circle kept within a room about the origin with these half sides, sliding along its walls without friction."""
     inner = room - body.half
     position = wp.min(wp.max(body.position, -inner), inner)
     for k in range(2):
@@ -243,7 +243,7 @@ def keep_circle_within(body: Body, room: wp.vec2):
 
 @wp.func
 def keep_box_within(body: Body, room: wp.vec2, friction: float):
-    """A box kept within a room about the origin with these half sides; `friction` is the coefficient of its walls."""
+    """Returns a box kept within a room about the origin with these half sides; `friction` is the coefficient of its walls."""
     c = wp.abs(wp.cos(body.angle))
     s = wp.abs(wp.sin(body.angle))
     reach = wp.vec2(c * body.half[0] + s * body.half[1], s * body.half[0] + c * body.half[1])

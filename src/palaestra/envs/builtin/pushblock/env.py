@@ -65,7 +65,7 @@ OBS = int(RAYS) * 2 * (int(TAGS) + 2)
 
 @wp.struct
 class World:
-    """The columns of PushBlock, one row an area."""
+    """Columns of PushBlock, one row per area."""
 
     rng: wp.array(dtype=wp.uint32)
     age: wp.array(dtype=wp.int32)  # decisions of this episode
@@ -89,14 +89,14 @@ class World:
 
 @wp.func
 def block_body(world: World, i: int):
-    """The block as it is now."""
+    """Returns the block as it is now."""
     side = 0.5 * world.parameters[i, 0]
     return box_body(world.block_position[i], world.block_velocity[i], world.block_angle[i], world.block_spin[i], wp.vec2(side, side), MASS)
 
 
 @wp.func
 def agent_body(world: World, i: int):
-    """The agent as it is now; only its own will turns it."""
+    """Returns the agent as it is now; contacts do not turn it."""
     agent = box_body(world.agent_position[i], world.agent_velocity[i], world.agent_angle[i], 0.0, wp.vec2(AGENT_HALF, AGENT_HALF), MASS)
     agent.inverse_inertia = 0.0
     return agent
@@ -131,7 +131,7 @@ def observe(world: World, i: int):
 
 @wp.func
 def start(world: World, i: int):
-    """Agent and block apart from one another, each within half the room's sides, turned as chance has it."""
+    """Starts an episode: agent and block apart, each within half the room's sides, at random angles."""
     for k in range(4):
         world.parameters[i, k] = next_parameter(world, i, k)
     state = world.rng[i]
@@ -156,7 +156,7 @@ def start(world: World, i: int):
 
 @wp.func
 def move_direction(angle: float, action: int):
-    """The direction that an action moves in, as long as its share of the speed."""
+    """Returns the direction that an action moves in, scaled by its share of the speed."""
     ahead = heading(angle)
     if action == 1:
         return ahead
@@ -171,14 +171,14 @@ def move_direction(angle: float, action: int):
 
 @wp.func
 def is_in_goal(block: Body):
-    """Whether a part of the block lies on the goal."""
+    """Returns whether a part of the block lies on the goal."""
     reach = block.half[0] * (wp.abs(wp.cos(block.angle)) + wp.abs(wp.sin(block.angle)))
     return block.position[1] + reach > GOAL_EDGE
 
 
 @wp.func
 def simulate(world: World, i: int, action: int):
-    """Runs the physics of one decision; True where the block is in the goal, which ends it early."""
+    """Runs the physics of one decision; returns True if the block is in the goal, which ends the decision early."""
     agent = agent_body(world, i)
     block = block_body(world, i)
     room = wp.vec2(ROOM, ROOM)
@@ -208,13 +208,13 @@ def simulate(world: World, i: int, action: int):
 
 @wp.kernel
 def begin(world: World):
-    """Starts every area anew."""
+    """Starts a new episode in every area."""
     start(world, wp.tid())
 
 
 @wp.kernel
 def tick(world: World, report: wp.array(dtype=wp.int32)):
-    """One decision of every area."""
+    """Advances every area by one decision."""
     i = wp.tid()
     action = int(world.action[i, 0])
     if world.action[i, 0] < wp.int64(0) or world.action[i, 0] > wp.int64(6):
@@ -237,7 +237,7 @@ PROGRAM = Program(World, begin, tick)
 
 
 def shove(columns: Mapping[str, torch.Tensor]) -> Action:
-    """Faces the goal, goes around the block to its far side, and pushes it ahead; corrects sideways where it slips off."""
+    """Faces the goal, goes around the block to its far side, and pushes it ahead; corrects sideways when it slips off."""
     agent, block, half = columns["agent_position"], columns["block_position"], 0.5 * columns["parameters"][:, 0]
     (x, y), reach = (agent - block).unbind(1), 1.2 * half + float(AGENT_HALF)
     rest = x + columns["agent_velocity"][:, 0] / float(AGENT_DRAG)  # where it would come to
@@ -258,7 +258,7 @@ class PushBlock(WarpEnv):
     behavior = "PushBlock"
     summary = "An agent pushes a block onto the goal."
     rewards = ("-0.0025 a decision", "+5 when the block reaches the goal")
-    episode = "ends when the block reaches the goal, and is cut after 1,000 decisions (5,000 physics ticks)"
+    episode = "ends when the block reaches the goal, and is truncated after 1,000 decisions (5,000 physics ticks)"
     benchmark = 4.5
     default_areas = 32
     most_decisions = int(MOST_DECISIONS)
@@ -275,7 +275,7 @@ class PushBlock(WarpEnv):
         super().__init__(PROGRAM, spec, areas, device, obs=OBS, final_obs=OBS, action=1, parameters=4)
 
     def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
-        """`shove`; None for another behavior than its own."""
+        """Returns `shove`'s actions; None for another behavior."""
         return shove(self._columns) if behavior == self.behavior else None
 
     def _picture(self, row: dict[str, np.ndarray]) -> np.ndarray:

@@ -1,9 +1,9 @@
 """CooperativePushBlock: three agents push blocks into the goal; the larger ones take two of them, or all three.
 
-`pushblock_collab_rules` says how it is played. An agent sees a grid that lies ahead of it and turns with it: 20 x 20 cells of
+`rules` describes the game. An agent observes a grid that lies ahead of it and turns with it: 20 x 20 cells of
 half a meter, 10 m ahead and 5 m to each side, as Unity's shows most of its room ahead and nothing behind. Its channels are
-small, medium and large blocks, the goal, walls and mates. All that is earned is the group's. The documented bar is 11;
-twelve points less the time they take can be had, and `haul`, which knows all, earns 11.4.
+small, medium and large blocks, the goal, walls and mates. All rewards are group rewards. The documented benchmark is 11;
+the maximum is twelve points less the cost of time, and `haul`, which knows the whole state, earns 11.4.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ if TYPE_CHECKING:
 
 CELLS = 20
 MOST_WRITTEN = 320
-"""Marked cells of a grid that are wiped one by one; beyond, all are."""
+"""Most marked cells of a grid that are cleared one by one; beyond that, all are."""
 SIZES = torch.tensor([1] * int(SMALL) + [2] * int(MEDIUM) + [3] * int(LARGE))
 HALVES = 0.5 + 0.25 * SIZES  # of the blocks' sides
 PATIENCE = 50  # decisions
 COAST = 1.0 / float(AGENT_DRAG) - float(SECONDS)
 TAP = float(TICKS) * float(SPEED) * COAST  # how far a move of one decision carries an agent until it rests
 FAR = torch.tensor([0.0, -1e3])
-WAYS = torch.tensor([[0.0, 1.0], [0.0, -1.0], [-1.0, 0.0], [1.0, 0.0]])  # of actions 1, 2, 5, 6 for who faces the goal
+WAYS = torch.tensor([[0.0, 1.0], [0.0, -1.0], [-1.0, 0.0], [1.0, 0.0]])  # directions of actions 1, 2, 5, 6 for an agent that faces the goal
 
 
 def haul(columns: Mapping[str, Tensor]) -> Action:
-    """All three face the goal, go around a block to their places behind it, and push; after a while, to break a jam, around another."""
+    """Faces the goal, goes around a block to places behind it, and pushes, all three together; switches blocks over time to break jams."""
     blocks = torch.where(columns["block_gone"][..., None], FAR.to(columns["age"].device), columns["block_position"])
     areas, device = len(blocks), blocks.device
     halves, numbers = HALVES.to(device), torch.arange(int(BLOCKS), device=device)
@@ -65,7 +65,7 @@ def haul(columns: Mapping[str, Tensor]) -> Action:
 
 
 def _clear_way(place: Tensor, wish: Tensor, blocks: Tensor) -> Tensor:
-    """The move nearest to the wish (areas, agents, 2) that runs into no block, unless the wish is longer than ten."""
+    """Returns the move nearest to the wish (areas, agents, 2) that runs into no block, unless the wish is longer than ten."""
     ways = WAYS.to(place.device)
     ahead = place[:, :, None] + TAP * ways  # (areas, agents, ways, 2)
     meets = ((ahead[:, :, :, None] - blocks[:, None, None]).abs() < (HALVES.to(place.device) + float(RADIUS))[:, None]).all(4)
@@ -83,7 +83,7 @@ class CooperativePushBlock(WarpEnv):
         "of the group: -0.0001 a decision",
         "of the group: +1, +2 and +3 when a small, medium and large block reaches the goal",
     )
-    episode = "ends when all seven blocks are in the goal, and is cut after 1,000 decisions (5,000 physics ticks)"
+    episode = "ends when all seven blocks are in the goal, and is truncated after 1,000 decisions (5,000 physics ticks)"
     benchmark = 11.0
     default_areas = 16
     most_decisions = int(MOST_DECISIONS)
@@ -99,7 +99,7 @@ class CooperativePushBlock(WarpEnv):
         )
 
     def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
-        """`haul`; None for another behavior than its own."""
+        """Returns `haul`'s actions; None for another behavior."""
         return haul(self._columns) if behavior == self.behavior else None
 
     def _picture(self, row: dict[str, np.ndarray]) -> np.ndarray:

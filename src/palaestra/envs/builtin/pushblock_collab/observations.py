@@ -1,4 +1,4 @@
-"""The columns of CooperativePushBlock, how an area starts, and what its agents are shown: a grid around each."""
+"""The columns of CooperativePushBlock, how an episode starts, and the agents' observations: a grid ahead of each."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ GOAL_TAG, WALL_TAG, AGENT_TAG = wp.constant(3), wp.constant(4), wp.constant(5)  
 
 @wp.struct
 class World:
-    """The columns of CooperativePushBlock, one row an area or, from `position` on, an agent."""
+    """Columns of CooperativePushBlock, one row per area or, from `position` on, per agent."""
 
     rng: wp.array(dtype=wp.uint32)
     age: wp.array(dtype=wp.int32)  # decisions of this episode
@@ -53,31 +53,31 @@ class World:
 
 @wp.func
 def size_of(block: int):
-    """How many it takes to push a block, unless `most_pushers` says fewer, and what it is worth."""
+    """Returns how many agents a block takes, unless `most_pushers` says fewer; also its worth."""
     return 1 + wp.where(block >= SMALL, 1, 0) + wp.where(block >= SMALL + MEDIUM, 1, 0)
 
 
 @wp.func
 def half_of(block: int):
-    """Half the side of a block: of 1.5, 2 or 2.5 m."""
+    """Returns half the side of a block, which is 1.5, 2 or 2.5 m."""
     return 0.5 + 0.25 * float(size_of(block))
 
 
 @wp.func
 def mass_of(block: int):
-    """The mass of a block: heavy against agents, so that a run-up does not replace a mate."""
+    """Returns the mass of a block: heavy compared with agents, so that a run-up does not replace a mate."""
     return 10.0 * float(size_of(block) * size_of(block))
 
 
 @wp.func
 def is_near(to: wp.vec2, reach: float):
-    """Whether a way is shorter than `reach` along both axes."""
+    """Returns whether an offset is shorter than `reach` along both axes."""
     return wp.abs(to[0]) < reach and wp.abs(to[1]) < reach
 
 
 @wp.func
 def observe(world: World, i: int):
-    """Lays all that lies ahead over each agent's grid."""
+    """Writes each agent's grid."""
     for slot in range(i * AGENTS, (i + 1) * AGENTS):
         angle = world.angle[slot]
         middle = world.position[slot] + AHEAD * wp.vec2(wp.cos(angle), wp.sin(angle))
@@ -99,7 +99,7 @@ def observe(world: World, i: int):
 
 @wp.func
 def is_free(world: World, i: int, place: wp.vec2, reach: float, first: int):
-    """Whether a square with this half side is clear of the blocks from `first` on."""
+    """Returns whether a square with this half side is clear of the blocks from `first` on."""
     for k in range(first, BLOCKS):  # Warp has no all
         if is_near(world.block_position[i, k] - place, half_of(k) + reach):
             return False
@@ -108,7 +108,7 @@ def is_free(world: World, i: int, place: wp.vec2, reach: float, first: int):
 
 @wp.func
 def place_blocks(world: World, i: int):
-    """Lays the blocks out, the largest first, each as near to the goal as its size asks; where no free place is found there, anywhere."""
+    """Places the blocks, the largest first, as near to the goal as their size requires; anywhere if no free place is found there."""
     state = world.rng[i]
     for n in range(BLOCKS):
         k = BLOCKS - 1 - n
@@ -130,7 +130,7 @@ def place_blocks(world: World, i: int):
 
 @wp.func
 def start(world: World, i: int):
-    """Blocks and agents as chance has it, and the parameters that wait for this episode."""
+    """Starts an episode with random blocks and agents and with its parameters."""
     world.most_pushers[i] = next_parameter(world, i, 0)
     world.episodes[i] += 1
     place_blocks(world, i)
@@ -153,7 +153,7 @@ def start(world: World, i: int):
 
 @wp.func
 def keep_final_view(world: World, slot: int):
-    """Sets aside what an agent saw at the end of its episode."""
+    """Saves an agent's final observation."""
     for tag in range(world.obs_grid.shape[1]):
         for y in range(world.obs_grid.shape[2]):
             for x in range(world.obs_grid.shape[3]):

@@ -1,16 +1,16 @@
 """The rules of CooperativePushBlock: how three agents move, and what it takes to move a block.
 
 The documentation leaves sizes, numbers and speeds open. Ours: a room of 16 x 16 m, whose last 3 m are the goal; three small
-blocks of 1.5 m, three medium of 2 m and one large of 2.5 m: 12 points in all. Agents are discs of 1 m that move as PushBlock's
-do, but gain 3 m/s a physics tick, not 2: chance then meets rewards more often. One that leans on a block gives it some 20 Ns a
-tick, and the ground takes 22 Ns for each pusher that the block needs, less 0.9 of one: so many suffice, one fewer never do.
-For lessons the parameter `most_pushers` bounds how many any block needs, in parts of one too: with 1.7 an agent alone moves
-the larger ones slowly, and two with ease.
+blocks of 1.5 m, three medium of 2 m and one large of 2.5 m: 12 points in all. Agents are discs of 1 m that move as in PushBlock
+but gain 3 m/s a physics tick, not 2: random play then finds rewards more often. An agent that leans on a block gives it some 20 Ns a
+tick, and the ground takes 22 Ns for each pusher that the block needs, less 0.9 of one: that many suffice, one fewer never do.
+For lessons the parameter `most_pushers` bounds how many pushers any block needs; it may be fractional: with 1.7 a single agent moves
+the larger ones slowly, and two move them with ease.
 
-Blocks stand square to the room and do not turn, so that mates can push side by side. They keep 1.25 m off every wall
-but the goal's, which leaves an agent room to get behind them: none is ever lost in a corner. One that touches the goal
-is gone. Small blocks start up to 9 m from the goal, medium up to 4.5 m, the large one up to 3 m, at least 0.75 m apart, and
-anywhere where there is no place left: two who push the same block by chance have not far to go. In one run of PPO each, in which
+Blocks stay square to the room and do not turn, so that mates can push side by side. They keep 1.25 m off every wall
+but the goal's, which leaves an agent room to get behind them: none gets stuck in a corner. A block that touches the goal
+is removed. Small blocks start up to 9 m from the goal, medium up to 4.5 m, the large one up to 3 m, at least 0.75 m apart, or
+anywhere if no place is left: two agents that push the same block by chance do not have far to go. In one run of PPO each, in which
 agents saw the whole room, it earned 6.5 after 1.7 million decisions, against 2.8, the small ones, with larger blocks that lay anywhere.
 """
 
@@ -60,7 +60,7 @@ PUSH = wp.constant(22.0)  # Ns that an agent gives a block in a tick, about
 
 @wp.func
 def block_body(world: World, i: int, k: int):
-    """A block as it is now; nothing turns it."""
+    """Returns a block as it is now; nothing turns it."""
     half = half_of(k)
     block = box_body(world.block_position[i, k], world.block_velocity[i, k], 0.0, 0.0, wp.vec2(half, half), mass_of(k))
     block.inverse_inertia = 0.0
@@ -69,13 +69,13 @@ def block_body(world: World, i: int, k: int):
 
 @wp.func
 def agent_body(world: World, slot: int):
-    """An agent as it is now."""
+    """Returns an agent as it is now."""
     return circle_body(world.position[slot], world.velocity[slot], RADIUS, MASS)
 
 
 @wp.func
 def move_agent(world: World, slot: int, last: int):
-    """An agent's own will, and its contacts with the mates that come after it."""
+    """Applies an agent's action, and its contacts with the mates that come after it."""
     action = int(world.action[slot, 0])
     turn = wp.where(action == 4, TURN, 0.0) - wp.where(action == 3, TURN, 0.0)
     angle = world.angle[slot] + turn
@@ -93,7 +93,7 @@ def move_agent(world: World, slot: int, last: int):
 
 @wp.func
 def push_blocks(world: World, i: int, slot: int):
-    """An agent's contacts with blocks, which give way to its push alone, never to where it is; then it moves on."""
+    """Resolves an agent's contacts with blocks, which yield to its push but not to its position; then moves the agent."""
     agent = agent_body(world, slot)
     for k in range(BLOCKS):
         if not world.block_gone[i, k] and is_near(world.block_position[i, k] - agent.position, half_of(k) + RADIUS):
@@ -110,7 +110,7 @@ def push_blocks(world: World, i: int, slot: int):
 
 @wp.func
 def collide_block(world: World, i: int, k: int):
-    """A moving block's contacts with others: it hands its momentum on, and gives way where they overlap."""
+    """Resolves a moving block's contacts with others: it passes its momentum on, and gives way where they overlap."""
     half = half_of(k)
     for other in range(BLOCKS):
         reach = half + half_of(other)
@@ -128,7 +128,7 @@ def collide_block(world: World, i: int, k: int):
 
 @wp.func
 def slide_block(world: World, i: int, k: int):
-    """A block after the friction of the ground and a tick of moving on."""
+    """Applies the friction of the ground to a block and moves it by one tick."""
     pushers = wp.min(float(size_of(k)), world.most_pushers[i])
     speed = wp.length(world.block_velocity[i, k])
     kept = wp.max(1.0 - (pushers - 0.9) * PUSH / mass_of(k) / wp.max(speed, 1.0e-6), 0.0)
@@ -145,7 +145,7 @@ def slide_block(world: World, i: int, k: int):
 
 @wp.func
 def simulate(world: World, i: int):
-    """Runs the physics of one decision; the worth of the blocks that came into the goal."""
+    """Runs the physics of one decision; returns the worth of the blocks that came into the goal."""
     first = i * AGENTS
     last = first + AGENTS
     earned = int(0)  # Warp takes a literal for a constant
@@ -168,7 +168,7 @@ def simulate(world: World, i: int):
 
 @wp.func
 def all_gone(world: World, i: int):
-    """Whether every block is in the goal."""
+    """Returns whether every block is in the goal."""
     for k in range(BLOCKS):  # Warp has no all
         if not world.block_gone[i, k]:
             return False
@@ -177,7 +177,7 @@ def all_gone(world: World, i: int):
 
 @wp.kernel
 def begin(world: World):
-    """Starts every area anew."""
+    """Starts a new episode in every area."""
     i = wp.tid()
     start(world, i)
     observe(world, i)
@@ -185,7 +185,7 @@ def begin(world: World):
 
 @wp.kernel
 def tick(world: World, report: wp.array(dtype=wp.int32)):
-    """One decision of every area's agents."""
+    """Advances every area by one decision."""
     i = wp.tid()
     for slot in range(i * AGENTS, (i + 1) * AGENTS):
         if world.action[slot, 0] < wp.int64(0) or world.action[slot, 0] > wp.int64(6):

@@ -1,13 +1,13 @@
 """Pyramids: press a switch, find the pyramid that appears somewhere, knock it over and take its golden brick.
 
 The documentation gives 148 numbers: ray casts of switch, bricks, golden brick and walls, and the switch's state. Ours
-are 21 rays, each of 5 tags (switch off, switch on, brick, golden brick, wall), the flag that nothing was met, and the
-distance as a share of 30; then 1 where the switch has been pressed. As in Unity's example there are three sensors of 7
+are 21 rays, each of 5 tags (switch off, switch on, brick, golden brick, wall), a flag for no hit, and the
+distance as a share of 30; then 1 if the switch has been pressed. As in Unity's example there are three sensors of 7
 rays, one above the other: the lowest looks straight ahead, then in steps of 70/3 degrees to the right and left up to
 70, the second a third of a step further left, the highest a third further right. A pyramid tapers, so that each sees
 a narrower piece of it, and only the highest the golden brick on its top; when that has fallen, only the lowest does.
 
-The rest is ours, in the proportions of Unity's: 3 x 3 rooms of 13 x 13 with doors of 4 in the middle of the walls
+The rest is ours, in the proportions of Unity's example: 3 x 3 rooms of 13 x 13 with doors of 4 in the middle of the walls
 between them, each with one thing within 2 of its middle, dealt anew for each episode: the agent, the switch, six heaps of
 bricks that hide nothing, and an empty one where the pyramid appears. A pyramid that is touched falls: its bricks stay,
 the golden one rolls 3.5 away from its middle, to the far side. A push of 2 m/s a tick against a drag of 8/s makes
@@ -75,7 +75,7 @@ SIZE = int(FANS) * int(RAYS) * (int(TAGS) + 2) + 1
 
 @wp.func
 def start(world: World, i: int):
-    """Every room is dealt what it holds; the agent has one to itself."""
+    """Starts an episode: deals each room its thing and puts the agent into a room of its own."""
     state = world.rng[i]
     for room in range(ROOMS):
         world.thing[i, room] = BRICKS
@@ -102,13 +102,13 @@ def start(world: World, i: int):
 
 @wp.kernel
 def begin(world: World):
-    """Starts every area anew."""
+    """Starts a new episode in every area."""
     start(world, wp.tid())
 
 
 @wp.func
 def keep_off_walls(body: Body, column: int, row: int):
-    """The agent kept out of those pieces of its room's walls that are next to it."""
+    """Returns the agent kept out of the wall pieces next to it in its room."""
     center = room_center(column, row)
     local = body.position - center
     if wp.max(wp.abs(local[0]), wp.abs(local[1])) < HALF - 1.01 * RADIUS:
@@ -128,7 +128,7 @@ def keep_off_walls(body: Body, column: int, row: int):
 
 @wp.func
 def touches(body: Body, at: wp.vec2, half: float):
-    """Whether the agent touches a box along the axes."""
+    """Returns whether the agent touches a box along the axes."""
     to = wp.vec2(wp.abs(body.position[0] - at[0]), wp.abs(body.position[1] - at[1]))
     gap = wp.vec2(wp.max(to[0] - half, 0.0), wp.max(to[1] - half, 0.0))
     return wp.length_sq(gap) < RADIUS * RADIUS
@@ -136,7 +136,7 @@ def touches(body: Body, at: wp.vec2, half: float):
 
 @wp.func
 def topple(world: World, i: int, room: int, way: wp.vec2):
-    """The pyramid falls: its golden brick rolls off, within 75 degrees of the way that it was pushed."""
+    """Topples the pyramid: its golden brick rolls off, within 75 degrees of the direction of the push."""
     state = world.rng[i]
     angle = wp.atan2(way[1], way[0]) + wp.randf(state, -1.3, 1.3)
     world.rng[i] = state
@@ -146,7 +146,7 @@ def topple(world: World, i: int, room: int, way: wp.vec2):
 
 @wp.func
 def touch_thing(world: World, i: int, room: int, body: Body):
-    """What touching a room's thing brings about: a pressed switch, a fallen pyramid. True: the golden brick was."""
+    """Applies what follows from touching a room's thing (switch or pyramid); returns True if the golden brick was touched."""
     thing = world.thing[i, room]
     if thing == RUBBLE and touches(body, world.golden[i], BRICK):
         return True
@@ -162,7 +162,7 @@ def touch_thing(world: World, i: int, room: int, body: Body):
 
 @wp.func
 def simulate(world: World, i: int, choice: int):
-    """A decision's physics ticks, up to the one that touches the golden brick: whether one did."""
+    """Runs a decision's physics ticks until the golden brick is touched; returns whether it was."""
     body = circle_body(world.place[i], world.velocity[i], RADIUS, 1.0)
     body.angle = world.angle[i]
     won = wp.bool(False)
@@ -185,7 +185,7 @@ def simulate(world: World, i: int, choice: int):
 
 @wp.kernel
 def tick(world: World, report: wp.array(dtype=wp.int32)):
-    """One decision of every area."""
+    """Advances every area by one decision."""
     i = wp.tid()
     choice = int(world.action[i, 0])
     if world.action[i, 0] < wp.int64(0) or world.action[i, 0] > wp.int64(3):
@@ -210,7 +210,7 @@ PROGRAM = Program(World, begin, tick)
 
 
 def fetch_golden_brick(columns: Mapping[str, Tensor]) -> Action:
-    """From room to room, sideways first, around what stands in the one that the agent is in."""
+    """Goes to the switch, into the pyramid and to the golden brick, sideways through the rooms first, around their things."""
     place = columns["place"]
     target, room = next_target(columns)
     here = (place / (2 * float(HALF)) + int(EDGE) / 2).floor().clamp(0, int(EDGE) - 1)  # (S, 2): column and row
@@ -227,7 +227,7 @@ def fetch_golden_brick(columns: Mapping[str, Tensor]) -> Action:
 
 
 def next_target(columns: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
-    """What to touch next, (S, 2), and the room that it is in, (S,)."""
+    """Returns the next thing to touch, (S, 2), and its room, (S,)."""
     thing, pressed, prize = columns["thing"], columns["pressed"] > 0, columns["prize_room"].long()
     room = torch.where(pressed, prize, (thing == int(SWITCH)).float().argmax(1))
     has_fallen = pick_room(thing, prize) == int(RUBBLE)
@@ -235,7 +235,7 @@ def next_target(columns: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
 
 
 def door_waypoint(place: Tensor, here: Tensor, there: Tensor) -> Tensor:
-    """Where to head for so as to pass the next door, (S, 2): through it from in front of it, else to that place."""
+    """Returns the waypoint to pass the next door, (S, 2): beyond it if the agent is in front of it, else in front of it."""
     center = 2 * float(HALF) * (here - (int(EDGE) - 1) / 2)
     way = (there - here).sign()
     way[:, 1] *= way[:, 0] == 0
@@ -244,7 +244,7 @@ def door_waypoint(place: Tensor, here: Tensor, there: Tensor) -> Tensor:
 
 
 def pick_room(table: Tensor, room: Tensor) -> Tensor:
-    """Each row's entry of one room: of (S, rooms, ...) by (S,)."""
+    """Returns each row's entry for one room: of (S, rooms, ...) by (S,)."""
     return table[torch.arange(len(room), device=room.device), room]
 
 
@@ -254,7 +254,7 @@ class Pyramids(WarpEnv):
     behavior = "Pyramids"
     summary = "An agent presses a switch, finds the pyramid that appears, knocks it over and takes its golden brick."
     rewards = ("-0.001 a decision", "+2 for the golden brick, in place of that decision's -0.001")
-    episode = "ends with the golden brick, and is cut after 1,000 decisions (5,000 physics ticks)"
+    episode = "ends with the golden brick, and is truncated after 1,000 decisions (5,000 physics ticks)"
     benchmark = 1.75
     default_areas = 16
     most_decisions = int(MOST_DECISIONS)
@@ -267,7 +267,7 @@ class Pyramids(WarpEnv):
         super().__init__(PROGRAM, spec, areas, device, obs=SIZE, final_obs=SIZE, action=1, thing=rooms, thing_place=rooms)
 
     def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
-        """`fetch_golden_brick`; None for another behavior than its own."""
+        """Returns `fetch_golden_brick`'s actions; None for another behavior."""
         return fetch_golden_brick(self._columns) if behavior == self.behavior else None
 
     def _picture(self, row: dict[str, np.ndarray]) -> np.ndarray:

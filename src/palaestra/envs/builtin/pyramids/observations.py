@@ -1,4 +1,4 @@
-"""What there is in Pyramids and what an agent's rays see of it: `pyramids` tells the layout."""
+"""The columns and rooms of Pyramids, and the rays of its agents; `env` describes the layout."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ WALL_TAG = wp.constant(4)
 
 @wp.struct
 class World:
-    """The columns of Pyramids, one row an area. Rooms are counted from the lower left one, row by row."""
+    """Columns of Pyramids, one row per area. Rooms are counted from the lower left one, row by row."""
 
     rng: wp.array(dtype=wp.uint32)
     age: wp.array(dtype=wp.int32)  # decisions of this episode
@@ -59,19 +59,19 @@ class World:
 
 @wp.func
 def row_of(y: float):
-    """The row of rooms at this height, or the column at this breadth."""
+    """Returns the row of rooms at this y, or the column at this x."""
     return wp.clamp(int(wp.floor(y / (2.0 * HALF) + 0.5 * float(EDGE))), 0, EDGE - 1)
 
 
 @wp.func
 def room_center(column: int, row: int):
-    """Of a room."""
+    """Returns the center of a room."""
     return 2.0 * HALF * wp.vec2(float(column) - 0.5 * float(EDGE - 1), float(row) - 0.5 * float(EDGE - 1))
 
 
 @wp.func
 def half_side(thing: int, fan: int):
-    """Of what stands in a room, at the height of a fan; 0: the fan sees over it."""
+    """Returns half the side of a room's thing at the height of a fan; 0: the fan looks over it."""
     if thing == SWITCH:
         return wp.where(fan < 2, 0.6, 0.0)
     if thing == NOTHING or (thing == RUBBLE and fan > 0):
@@ -81,7 +81,7 @@ def half_side(thing: int, fan: int):
 
 @wp.func
 def tag_of(thing: int, fan: int, pressed: int):
-    """What a fan sees it as."""
+    """Returns the tag that a fan of rays reports for a thing."""
     if thing == SWITCH:
         return SWITCH_OFF_TAG + pressed
     return wp.where(thing == PYRAMID and fan == 2, GOLDEN_TAG, BRICK_TAG)
@@ -89,7 +89,7 @@ def tag_of(thing: int, fan: int, pressed: int):
 
 @wp.struct
 class Ray:
-    """Where a ray begins and its unit direction."""
+    """Origin and unit direction of a ray."""
 
     origin: wp.vec2
     direction: wp.vec2
@@ -97,7 +97,7 @@ class Ray:
 
 @wp.struct
 class RaySight:
-    """What a ray meets: a tag, which is -1 for nothing so far, and how far off."""
+    """Hit of a ray: a tag, which is -1 for nothing so far, and its distance."""
 
     tag: wp.int32
     distance: wp.float32
@@ -105,14 +105,14 @@ class RaySight:
 
 @wp.func
 def surely_misses(to: wp.vec2, direction: wp.vec2, side: float):
-    """Whether a ray surely misses a box along the axes, this far off: cheaper than where it would meet it."""
+    """Returns whether a ray surely misses a box along the axes at this offset; cheaper than computing the hit."""
     aside = wp.abs(to[0] * direction[1] - to[1] * direction[0])
     return aside > 1.001 * side * (wp.abs(direction[0]) + wp.abs(direction[1])) or wp.dot(to, direction) < -1.5 * side
 
 
 @wp.func
 def cast_in_room(world: World, i: int, room: int, fan: int, eye: Ray):
-    """What a ray meets of what a room holds."""
+    """Returns a ray's hit with the thing in a room."""
     sight = RaySight()
     sight.tag = -1
     sight.distance = MISS
@@ -133,7 +133,7 @@ def cast_in_room(world: World, i: int, room: int, fan: int, eye: Ray):
 
 @wp.func
 def wall_ahead(position: float, direction: float, center: float):
-    """How far along a ray the wall on the right or left, or that above or below, of a room is, along one axis."""
+    """Returns the distance along a ray to a room's wall, along one axis."""
     if wp.abs(direction) <= 1.0e-12:
         return MISS
     return (wp.sign(direction) * HALF - (position - center)) / direction
@@ -141,7 +141,7 @@ def wall_ahead(position: float, direction: float, center: float):
 
 @wp.func
 def cast_ray(world: World, i: int, fan: int, ray: Ray, center: wp.vec2, room: int):
-    """What a ray meets on its way through one room after another, from that with this number and middle on."""
+    """Returns a ray's first hit on its way from room to room, beginning with the room of this number and center."""
     x = center[0]
     y = center[1]
     sight = RaySight()
@@ -181,7 +181,7 @@ def write_sight(line: wp.array(dtype=wp.float32), at: int, sight: RaySight):
 
 @wp.func
 def observe(world: World, i: int):
-    """Writes what the agent sees now, each fan's rays from the rightmost on: turning a direction costs less than making one anew."""
+    """Writes the current observation, each fan's rays from the rightmost on: turning a direction is cheaper than computing a new one."""
     ray = Ray()
     ray.origin = world.place[i]
     column = row_of(ray.origin[0])

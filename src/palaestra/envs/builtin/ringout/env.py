@@ -56,7 +56,7 @@ OBS = int(OWN) + (int(AGENTS) - 1) * int(OF_EACH)
 
 @wp.struct
 class World:
-    """The columns of RingOut: a row a slot, but where `AREA_COLUMNS` has them."""
+    """Columns of RingOut: a row per slot, except for `AREA_COLUMNS`."""
 
     rng: wp.array(dtype=wp.uint32)
     age: wp.array(dtype=wp.int32)  # decisions of this episode
@@ -82,13 +82,13 @@ AREA_COLUMNS = ("rng", "age", "parameters")
 
 @wp.func
 def ring_radius(age: int):
-    """The ring's radius after this many decisions."""
+    """Returns the ring's radius after this many decisions."""
     return RING * wp.clamp(1.0 - float(age - WHOLE) / float(SHRINKING), 0.0, 1.0)
 
 
 @wp.func
 def write_vector(world: World, slot: int, at: int, v: wp.vec2):
-    """Writes a vector, in ring radii or those a second, in the agent's frame."""
+    """Writes a vector, in ring radii (per second), in the agent's frame."""
     seen = rotate(v, -BETWEEN_AGENTS * float(slot % AGENTS)) / RING
     world.obs[slot, at] = seen[0]
     world.obs[slot, at + 1] = seen[1]
@@ -96,7 +96,7 @@ def write_vector(world: World, slot: int, at: int, v: wp.vec2):
 
 @wp.func
 def observe(world: World, i: int, slot: int):
-    """Writes what an agent sees now: itself, the ring, and the others from the next one on, as nothing where they are out."""
+    """Writes an agent's observation: itself, the ring, and the others from the next one on; zeros for those that are out."""
     position, velocity = world.position[slot], world.velocity[slot]
     write_vector(world, slot, 0, position)
     write_vector(world, slot, 2, velocity)
@@ -113,7 +113,7 @@ def observe(world: World, i: int, slot: int):
 
 @wp.func
 def start(world: World, i: int):
-    """All in the ring, far from one another and at rest."""
+    """Starts an episode: all agents in the ring, far apart and at rest."""
     for k in range(2):
         world.parameters[i, k] = next_parameter(world, i, k)
     world.age[i] = 0
@@ -134,7 +134,7 @@ def start(world: World, i: int):
 
 @wp.func
 def move_agent(world: World, i: int, slot: int):
-    """An agent after one physics tick of what it wants."""
+    """Moves an agent by one physics tick of its action."""
     body = circle_body(world.position[slot], world.velocity[slot], RADIUS, 1.0)
     way = int(world.action[slot, 0])
     if way > 0 and way <= WAYS:
@@ -146,7 +146,7 @@ def move_agent(world: World, i: int, slot: int):
 
 @wp.func
 def collide(world: World, i: int, slot: int):
-    """Notes what the others do to an agent that they touch, from where all are by now: so it matters not who comes first."""
+    """Stores what collisions do to an agent, computed from positions before any of them, so the order of agents does not matter."""
     body = circle_body(world.position[slot], world.velocity[slot], RADIUS, 1.0)
     shift, kick = wp.vec2(0.0, 0.0), wp.vec2(0.0, 0.0)
     for other in range(i * AGENTS, (i + 1) * AGENTS):
@@ -163,13 +163,13 @@ def collide(world: World, i: int, slot: int):
 
 @wp.func
 def is_over_rim(world: World, slot: int, ring: float):
-    """Whether an agent that was in is out."""
+    """Returns whether an agent that was in is out."""
     return world.inside[slot] and wp.length_sq(world.position[slot]) >= ring * ring
 
 
 @wp.func
 def eliminate(world: World, i: int, left: int):
-    """Lays down who is past the rim, of `left` that were in, with their places' points; how many still are in."""
+    """Removes the agents past the rim and sets their points; returns how many of `left` agents are still in."""
     ring = ring_radius(world.age[i])
     fallen = int(0)  # Warp takes a literal for a constant
     for slot in range(i * AGENTS, (i + 1) * AGENTS):
@@ -185,7 +185,7 @@ def eliminate(world: World, i: int, left: int):
 
 @wp.func
 def simulate(world: World, i: int):
-    """Runs the physics of one decision; how many are in by then. Where that is one or none, it ends early."""
+    """Runs the physics of one decision until one agent or none is left; returns how many are in."""
     left = int(0)  # Warp takes a literal for a constant
     for slot in range(i * AGENTS, (i + 1) * AGENTS):
         if world.inside[slot]:
@@ -208,13 +208,13 @@ def simulate(world: World, i: int):
 
 @wp.kernel
 def begin(world: World):
-    """Starts every area anew."""
+    """Starts a new episode in every area."""
     start(world, wp.tid())
 
 
 @wp.kernel
 def tick(world: World, report: wp.array(dtype=wp.int32)):
-    """One decision of all agents of every area."""
+    """Advances every area by one decision."""
     i = wp.tid()
     for slot in range(i * AGENTS, (i + 1) * AGENTS):
         way = world.action[slot, 0]
@@ -238,7 +238,7 @@ PROGRAM = Program(World, begin, tick, area_columns=AREA_COLUMNS)
 
 
 def hold_center(columns: Mapping[str, Tensor]) -> Action:
-    """Makes for the middle, slows down before it, and pushes back into it whenever it is driven off."""
+    """Moves to the center, slows down before it, and pushes back when driven off."""
     wish = -columns["position"] - 0.4 * columns["velocity"]
     frame = float(BETWEEN_AGENTS) * (torch.arange(len(wish), device=wish.device) % int(AGENTS))
     way = torch.round((torch.atan2(wish[:, 1], wish[:, 0]) - frame) / float(BETWEEN_WAYS)).long() % int(WAYS)
@@ -247,7 +247,7 @@ def hold_center(columns: Mapping[str, Tensor]) -> Action:
 
 
 class RingOut(WarpEnv):
-    """RingOut: vector 16, discrete [9]: nothing, or a push one of eight ways, counterclockwise from where the middle lies at first."""
+    """RingOut: vector 16, discrete [9]: nothing, or a push in one of eight directions, counterclockwise from the center at the start."""
 
     behavior = "RingOut"
     agents = int(AGENTS)
@@ -265,7 +265,7 @@ class RingOut(WarpEnv):
         super().__init__(PROGRAM, spec, areas, device, obs=OBS, final_obs=OBS, action=1, parameters=2)
 
     def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
-        """`hold_center`; None for another behavior than its own."""
+        """Returns `hold_center`'s actions; None for another behavior."""
         return hold_center(self._columns) if behavior == self.behavior else None
 
     def _picture(self, row: dict[str, np.ndarray]) -> np.ndarray:

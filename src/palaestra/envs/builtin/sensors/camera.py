@@ -1,18 +1,18 @@
-"""A camera for scenes in the plane: what an agent sees through its eyes.
+"""A camera for scenes in the plane, at an agent's eyes.
 
-It paints images (rows, 3, height, width) within 0..1, a thread for each row of pixels, as `Program.draw` is launched.
+It paints images (rows, 3, height, width) within 0..1, with a thread for each row of pixels, as `Program.draw` is launched.
 Angles are in radians, counterclockwise from the x axis.
 
-`tick` lays things over strips (rows, width + 1, STRIPS), of which each column of pixels has two: the
-room's wall, and the nearest thing before it, as high as it stands on the ground and darker the further away it is; the
-last one keeps how low and high any of them reach. `draw` paints them:
+`tick` adds things to strips (rows, width + 1, STRIPS). Each column of pixels has two strips: the
+room's wall, and the nearest thing before it, standing on the ground and darker the further away it is; the
+last column keeps how low and high any of them reach. `draw` paints them:
 
     sight = make_sight(world.strips, row, position, angle, EYE)   # in tick
     add_room(sight, HALF, HEIGHT, GRAY)
     add_circle(sight, food, RADIUS, HEIGHT, LIME)
 
     bare = is_bare(world.strips, world.obs_image, row, y)   # in draw
-    if not (bare and world.bare[row, y]):                   # what was bare and still is need not be painted again
+    if not (bare and world.bare[row, y]):                   # a row that stays bare need not be painted again
         paint_row(world.strips, world.obs_image, row, y, SKY, GROUND)
     world.bare[row, y] = bare
 """
@@ -26,7 +26,7 @@ from palaestra.envs.builtin.sensors.rays import MISS, ray_box, ray_circle, ray_r
 wp.set_module_options({"enable_backward": False})
 
 STRIPS = 12
-"""Numbers of a column of pixels: of the wall, then of the thing before it: depth, the slopes at which it begins and ends, color."""
+"""Numbers per column of pixels, for the wall and then the thing before it: depth, slopes of its lower and upper edge, color."""
 THING = wp.constant(6)
 DIM = wp.constant(30.0)  # depth at which a thing shows half its brightness
 TANGENT = wp.constant(1.0)  # of half the angle of view: 90 degrees across
@@ -34,7 +34,7 @@ TANGENT = wp.constant(1.0)  # of half the angle of view: 90 degrees across
 
 @wp.struct
 class Sight:
-    """What an agent sees before it, by columns of pixels."""
+    """Strips of pixels that an agent's camera fills, column by column."""
 
     strips: wp.array3d(dtype=wp.float32)  # (rows, width + 1, STRIPS)
     width: wp.int32
@@ -46,7 +46,7 @@ class Sight:
 
 @wp.func
 def make_sight(strips: wp.array3d(dtype=wp.float32), row: int, eye: wp.vec2, angle: float, height: float):
-    """The sight of the agent in this row; `add_room` comes first, things after it in any order."""
+    """Returns the sight of the agent in this row; call `add_room` first, then add things in any order."""
     sight = Sight()
     sight.strips = strips
     sight.width = strips.shape[1] - 1
@@ -59,7 +59,7 @@ def make_sight(strips: wp.array3d(dtype=wp.float32), row: int, eye: wp.vec2, ang
 
 @wp.func
 def ray_of(sight: Sight, x: int):
-    """The ray of a column, one unit of depth long."""
+    """Returns the ray of a column, one unit of depth long."""
     half = 0.5 * float(sight.width)
     right = TANGENT * (float(x) + 0.5 - half) / half
     return sight.ahead + right * wp.vec2(sight.ahead[1], -sight.ahead[0])
@@ -85,7 +85,7 @@ def widen_reach(sight: Sight, nearest: float, height: float):
 
 @wp.func
 def add_room(sight: Sight, half: wp.vec2, height: float, color: wp.vec3):
-    """The walls of a room about the origin with these half sides, in which the agent is; clears what was seen before."""
+    """Adds the walls of a room about the origin with these half sides, with the agent inside; clears the previous strips."""
     sight.strips[sight.row, sight.width, 0] = 0.0
     sight.strips[sight.row, sight.width, 1] = 0.0
     nearest = float(MISS)
@@ -102,7 +102,7 @@ def add_room(sight: Sight, half: wp.vec2, height: float, color: wp.vec3):
 
 @wp.func
 def columns_of(sight: Sight, center: wp.vec2, radius: float):
-    """The first and the last column in which a circle may show; none where the last is before the first."""
+    """Returns the first and the last column in which a circle may show; none if the last is before the first."""
     to = center - sight.eye
     depth = wp.dot(sight.ahead, to)
     right = sight.ahead[1] * to[0] - sight.ahead[0] * to[1]
@@ -124,7 +124,7 @@ def columns_of(sight: Sight, center: wp.vec2, radius: float):
 
 @wp.func
 def add_circle(sight: Sight, center: wp.vec2, radius: float, height: float, color: wp.vec3):
-    """An upright cylinder, where nothing nearer stands before it."""
+    """Adds an upright cylinder to the columns where nothing nearer stands before it."""
     first, last = columns_of(sight, center, radius)
     nearest = float(MISS)
     for x in range(first, last + 1):
@@ -140,7 +140,7 @@ def add_circle(sight: Sight, center: wp.vec2, radius: float, height: float, colo
 
 @wp.func
 def add_box(sight: Sight, center: wp.vec2, half: wp.vec2, angle: float, height: float, color: wp.vec3):
-    """An upright box with these half sides, turned by the angle, where nothing nearer stands before it."""
+    """Adds an upright box with these half sides, turned by the angle, to the columns where nothing nearer stands before it."""
     first, last = columns_of(sight, center, wp.length(half))
     nearest = float(MISS)
     for x in range(first, last + 1):
@@ -156,23 +156,23 @@ def add_box(sight: Sight, center: wp.vec2, half: wp.vec2, angle: float, height: 
 
 @wp.func
 def slope_of(image: wp.array4d(dtype=wp.float32), y: int):
-    """How steeply up row y of the pixels looks."""
+    """Returns the slope at which row y of the pixels looks up."""
     return TANGENT * (0.5 * float(image.shape[2]) - float(y) - 0.5) / (0.5 * float(image.shape[3]))
 
 
 @wp.func
 def is_bare(strips: wp.array3d(dtype=wp.float32), image: wp.array4d(dtype=wp.float32), row: int, y: int):
-    """Whether row y of the pixels shows the sky or the ground alone."""
+    """Returns whether row y of the pixels shows only the sky or the ground."""
     slope = slope_of(image, y)
     return slope < strips[row, strips.shape[1] - 1, 0] or slope > strips[row, strips.shape[1] - 1, 1]
 
 
 @wp.func
 def paint_row(strips: wp.array3d(dtype=wp.float32), image: wp.array4d(dtype=wp.float32), row: int, y: int, sky: wp.vec3, ground: wp.vec3):
-    """Row y of the pixels through an agent's eyes."""
+    """Paints row y of an agent's image."""
     slope = slope_of(image, y)
     color = wp.where(slope > 0.0, sky, ground)
-    # no branches, which chance would take, and no views, which cost more than the pixels
+    # no branches, which cannot be predicted, and no array views, which cost more than the pixels
     for x in range(image.shape[3]):
         is_thing = int(slope >= strips[row, x, THING + 1]) * int(slope <= strips[row, x, THING + 2])
         is_wall = int(slope >= strips[row, x, 1]) * int(slope <= strips[row, x, 2])

@@ -1,11 +1,11 @@
-"""A grid sensor: cells around an agent that turn with it, a channel for each tag, 1 in every cell that a thing overlaps.
+"""A grid sensor: cells around an agent that turn with it, with a channel per tag, 1 in every cell that a thing overlaps.
 
 Row 0 of the grid lies furthest ahead, column 0 furthest to the left; the agent stands in the middle, where
-four cells meet. As Unity's, a cell is marked where its square and the thing's outline overlap at all; `mark_point`
-marks that of a thing without extent. Angles are in radians, counterclockwise from the x axis.
+four cells meet. As in Unity, a cell is marked if its square and the thing's outline overlap at all; `mark_point`
+marks the cell of a thing without extent. Angles are in radians, counterclockwise from the x axis.
 
-The work is done by things, not by cells: each is laid over the rows that it reaches into, and the cells marked are
-noted down, so that the next tick wipes those alone. A kernel writes
+Things are rasterized one by one, over the rows that they reach into, and the marked cells are
+recorded, so that the next tick clears only those. A kernel writes
 
     grid = grid_around(world.obs_grid, world.written, row, position, angle, CELL)
     clear_grid(grid)
@@ -20,16 +20,16 @@ import warp as wp
 wp.set_module_options({"enable_backward": False})
 
 TAG, LINE = wp.constant(20), wp.constant(10)
-"""Where a note's bits of the tag and the row begin; a grid has at most 1,024 rows and columns."""
+"""Bit offsets of the tag and the row in a record; a grid has at most 1,024 rows and columns."""
 LOW = wp.constant(1023)
 
 
 @wp.struct
 class Grid:
-    """One agent's cells, with where it stands."""
+    """Cells of one agent's grid, and the agent's position."""
 
     marks: wp.array3d(dtype=wp.float32)  # (tags, height, width)
-    written: wp.array(dtype=wp.int32)  # (1 + most,): how many cells are marked, and which; beyond `most` all are wiped
+    written: wp.array(dtype=wp.int32)  # (1 + most,): how many cells are marked, and which; beyond `most` all are cleared
     eye: wp.vec2
     fineness: wp.float32  # cells a unit of length
     ahead: wp.vec2  # the unit vector of its heading, times that
@@ -39,7 +39,7 @@ class Grid:
 def grid_around(
     marks: wp.array4d(dtype=wp.float32), written: wp.array2d(dtype=wp.int32), row: int, eye: wp.vec2, angle: float, cell: float
 ):
-    """The grid of the agent in this row, whose cells have edges of `cell`."""
+    """Returns the grid of the agent in this row, whose cells have edges of `cell`."""
     grid = Grid()
     grid.marks = marks[row]
     grid.written = written[row]
@@ -51,7 +51,7 @@ def grid_around(
 
 @wp.func
 def to_cells(grid: Grid, point: wp.vec2):
-    """Where a point lies: columns from the left edge, rows from the far one."""
+    """Returns a point in cells: columns from the left edge, rows from the far one."""
     to = point - grid.eye
     right = grid.ahead[1] * to[0] - grid.ahead[0] * to[1]
     return wp.vec2(0.5 * float(grid.marks.shape[2]) + right, 0.5 * float(grid.marks.shape[1]) - wp.dot(grid.ahead, to))
@@ -59,13 +59,13 @@ def to_cells(grid: Grid, point: wp.vec2):
 
 @wp.func
 def clear_grid(grid: Grid):
-    """Takes back all that was marked since the last wipe."""
+    """Clears all cells marked since the last call."""
     count = grid.written[0]
     grid.written[0] = 0
     if count < grid.written.shape[0]:
         for k in range(1, count + 1):
-            note = grid.written[k]
-            grid.marks[note >> TAG, (note >> LINE) & LOW, note & LOW] = 0.0
+            record = grid.written[k]
+            grid.marks[record >> TAG, (record >> LINE) & LOW, record & LOW] = 0.0
         return
     for tag in range(grid.marks.shape[0]):
         for y in range(grid.marks.shape[1]):
@@ -75,7 +75,7 @@ def clear_grid(grid: Grid):
 
 @wp.func
 def mark_span(grid: Grid, tag: int, y: int, left: float, right: float):
-    """Marks the cells of one row, which must be there, between two places along it."""
+    """Marks the cells of one row between two places along it; the row must be within the grid."""
     first = wp.max(int(wp.floor(left)), 0)
     last = wp.min(int(wp.floor(right)), grid.marks.shape[2] - 1)
     count = grid.written[0]
@@ -89,7 +89,7 @@ def mark_span(grid: Grid, tag: int, y: int, left: float, right: float):
 
 @wp.func
 def mark_point(grid: Grid, tag: int, point: wp.vec2):
-    """Marks the cell that a point lies in, if that is within the grid."""
+    """Marks the cell of a point, if it is within the grid."""
     at = to_cells(grid, point)
     y = int(wp.floor(at[1]))
     if y >= 0 and y < grid.marks.shape[1]:
@@ -117,7 +117,7 @@ def mark_circle(grid: Grid, tag: int, center: wp.vec2, radius: float):
 
 @wp.func
 def widen_span(span: wp.vec2, a: wp.vec2, b: wp.vec2, top: float):
-    """A span along a row, widened by the part of an edge from a to b that lies within the row."""
+    """Returns a span along a row, widened by the part of an edge from a to b that lies within the row."""
     first = wp.max(wp.min(a[1], b[1]), top)
     last = wp.min(wp.max(a[1], b[1]), top + 1.0)
     if first > last:

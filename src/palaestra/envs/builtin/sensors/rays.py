@@ -1,7 +1,7 @@
-"""Ray perception in the plane: where a ray meets circles and boxes, and how an observation tells it.
+"""Ray perception in the plane: where rays meet circles and boxes, and how an observation encodes it.
 
-Angles are in radians, counterclockwise from the x axis. A ray never sees what it starts inside of,
-as Unity's do not. A kernel keeps the nearest of what its ray may meet:
+Angles are in radians, counterclockwise from the x axis. A ray never hits a shape that it starts inside of,
+as in Unity. A kernel keeps the nearest hit of its ray:
 
     nearest = ray_room(eye, direction, HALF)
     tag = WALL
@@ -19,12 +19,12 @@ from __future__ import annotations
 import warp as wp
 
 MISS = wp.constant(1.0e9)
-"""The distance to what a ray does not meet."""
+"""Distance of a ray that hits nothing."""
 
 
 @wp.func
 def rotate(vector: wp.vec2, angle: float):
-    """The vector turned counterclockwise."""
+    """Returns the vector rotated counterclockwise."""
     c = wp.cos(angle)
     s = wp.sin(angle)
     return wp.vec2(c * vector[0] - s * vector[1], s * vector[0] + c * vector[1])
@@ -32,13 +32,13 @@ def rotate(vector: wp.vec2, angle: float):
 
 @wp.func
 def heading(angle: float):
-    """The unit vector at this angle."""
+    """Returns the unit vector at this angle."""
     return wp.vec2(wp.cos(angle), wp.sin(angle))
 
 
 @wp.func
 def ray_angle(ray: int, step: float):
-    """The angle of a sensor's ray from straight ahead, in the order of Unity's: ahead, then right and left in turns, `step` apart."""
+    """Returns a ray's angle from straight ahead, in Unity's order: ahead, then right and left in turn, `step` apart."""
     if ray % 2 == 1:
         return -float((ray + 1) // 2) * step
     return float(ray // 2) * step
@@ -46,7 +46,7 @@ def ray_angle(ray: int, step: float):
 
 @wp.func
 def ray_circle(origin: wp.vec2, direction: wp.vec2, center: wp.vec2, radius: float):
-    """The distance along a unit direction to a circle, or MISS."""
+    """Returns the distance along a unit direction to a circle, or MISS."""
     to = center - origin
     along = wp.dot(to, direction)
     if along <= 0.0 or wp.length_sq(to) <= radius * radius:
@@ -60,7 +60,7 @@ def ray_circle(origin: wp.vec2, direction: wp.vec2, center: wp.vec2, radius: flo
 
 @wp.func
 def ray_slabs(start: wp.vec2, way: wp.vec2, half: wp.vec2):
-    """The distance along a unit direction to a box about the origin with its sides along the axes, or MISS."""
+    """Returns the distance along a unit direction to a box about the origin with its sides along the axes, or MISS."""
     first = float(0.0)  # Warp takes a literal for a constant
     last = float(MISS)
     for k in range(2):
@@ -80,7 +80,7 @@ def ray_slabs(start: wp.vec2, way: wp.vec2, half: wp.vec2):
 
 @wp.func
 def ray_box(origin: wp.vec2, direction: wp.vec2, center: wp.vec2, half: wp.vec2, angle: float):
-    """The distance along a unit direction to a box with these half sides, turned by the angle, or MISS."""
+    """Returns the distance along a unit direction to a box with these half sides, turned by the angle, or MISS."""
     to = origin - center
     along = wp.dot(to, direction)
     if along >= 0.0 and wp.length_sq(to) > wp.length_sq(half):
@@ -92,7 +92,7 @@ def ray_box(origin: wp.vec2, direction: wp.vec2, center: wp.vec2, half: wp.vec2,
 
 @wp.func
 def ray_room(origin: wp.vec2, direction: wp.vec2, half: wp.vec2):
-    """The distance along a unit direction from inside a room about the origin with these half sides to its walls."""
+    """Returns the distance along a unit direction to the walls of a room about the origin with these half sides, from inside it."""
     nearest = float(MISS)
     for k in range(2):
         if wp.abs(direction[k]) > 1.0e-12:
@@ -104,8 +104,8 @@ def ray_room(origin: wp.vec2, direction: wp.vec2, half: wp.vec2):
 def write_ray(obs: wp.array2d(dtype=wp.float32), row: int, at: int, tags: int, hit_tag: int, fraction: float):
     """Writes the `tags` + 2 numbers of one ray from column `at` on.
 
-    A one-hot of what was hit, 1 where nothing was (`hit_tag` below 0), and the distance as a
-    fraction of the ray's length, 1 where nothing was hit.
+    They are a one-hot of the hit tag, a flag that is 1 if nothing was hit (`hit_tag` below 0), and the distance as a
+    fraction of the ray's length, 1 if nothing was hit.
     """
     for k in range(tags):
         obs[row, at + k] = wp.where(k == hit_tag, 1.0, 0.0)

@@ -1,14 +1,14 @@
 """SoccerTwos: two against two, a ball, and a goal at either end.
 
-The documentation leaves the scene open. Ours is a field of 14 x 9 with its corners cut off, in the manner of Unity's; the goals are 5
+The documentation leaves the scene open. Ours is a field of 14 x 9 with its corners cut off, similar to Unity's; the goals are 5
 wide. Players are circles of radius 0.5 that run up to 6 m/s, sidestep half as fast and turn by 150 degrees/s, all at once. The ball's
-radius is a tenth of `ball_scale`; it bounces off walls, and rolls out by friction with the ground, which grows with `gravity`. Who touches
-it pushes it, and who runs ahead kicks it too. A goal is made when the ball touches the line. Each team starts in its own half, a
-player in each lane, more or less toward the other goal. An episode is cut after 600 decisions (3,000 physics ticks).
+radius is a tenth of `ball_scale`; it bounces off walls and is slowed by friction with the ground, which grows with `gravity`. A player
+who touches it pushes it, and one who runs ahead also kicks it. A goal is scored when the ball touches the line. Each team starts in its
+own half, a player in each lane, facing the other goal more or less. An episode is truncated after 600 decisions (3,000 physics ticks).
 
-The 336 numbers: three views, oldest first, each of 11 rays ahead, 12 degrees apart, and 3 behind, 45 degrees apart, in Unity's order; each
-ray tells of ball, own goal, other goal, wall, mate, rival and nothing by a one-hot, then of the distance as a share of 20. What one
-team sees is what the other would with the field turned around, so that one policy plays both.
+The 336 numbers: three frames, oldest first, each of 11 rays ahead, 12 degrees apart, and 3 behind, 45 degrees apart, in Unity's order;
+each ray has a one-hot of ball, own goal, other goal, wall, mate, opponent and nothing, then the distance as a share of 20. One
+team observes what the other would with the field turned around, so one policy plays both.
 """
 
 from __future__ import annotations
@@ -51,15 +51,15 @@ PLAYERS = wp.constant(4)
 MATES = wp.constant(2)  # in a team
 MOST_DECISIONS = wp.constant(600)
 TAGS = wp.constant(6)
-BALL_TAG, OWN_TAG, OTHER_TAG, WALL_TAG, MATE_TAG, RIVAL_TAG = (wp.constant(tag) for tag in range(6))
+BALL_TAG, OWN_TAG, OTHER_TAG, WALL_TAG, MATE_TAG, OPPONENT_TAG = (wp.constant(tag) for tag in range(6))
 RAYS = wp.constant(int(AHEAD) + int(BEHIND))
-VIEW = wp.constant(int(RAYS) * (int(TAGS) + 2))
-OBS = int(FRAMES) * int(VIEW)
+FRAME_SIZE = wp.constant(int(RAYS) * (int(TAGS) + 2))
+OBS = int(FRAMES) * int(FRAME_SIZE)
 
 
 @wp.struct
 class World:
-    """The columns of SoccerTwos, one row a player or, of the first six, an area."""
+    """Columns of SoccerTwos, one row per player or, for the first six, per area."""
 
     rng: wp.array(dtype=wp.uint32)
     age: wp.array(dtype=wp.int32)  # decisions of this episode
@@ -83,22 +83,22 @@ class World:
 
 @wp.func
 def tag_of(what: int, team: int):
-    """What a ray tells a player of this team."""
+    """Returns the tag that a ray reports to a player of this team."""
     if what == BALL:
         return BALL_TAG
     if what == WALL:
         return WALL_TAG
     if what < WALL:  # team 0's own goal is the left one
         return wp.where((what == LEFT_GOAL) == (team == 0), OWN_TAG, OTHER_TAG)
-    return wp.where(what // MATES == team, MATE_TAG, RIVAL_TAG)
+    return wp.where(what // MATES == team, MATE_TAG, OPPONENT_TAG)
 
 
 @wp.func
 def observe(world: World, i: int):
-    """Writes what each player sees now, after moving older views back."""
+    """Writes each player's current observation, after moving older frames back."""
     for k in range(PLAYERS):
         slot = i * PLAYERS + k
-        at = shift_frames(world.obs, slot, VIEW)
+        at = shift_frames(world.obs, slot, FRAME_SIZE)
         for ray in range(RAYS):
             far, what = cast_ray(world, i, PLAYERS, slot, ray_offset(ray))
             write_ray(world.obs, slot, at + ray * (TAGS + 2), TAGS, tag_of(what, k // MATES), far / LENGTH)
@@ -106,7 +106,7 @@ def observe(world: World, i: int):
 
 @wp.func
 def start(world: World, i: int):
-    """Kick-off: each team in its half."""
+    """Starts an episode with a kick-off: each team in its half."""
     kick_off(world, i)
     for k in range(PLAYERS):
         slot = i * PLAYERS + k
@@ -121,13 +121,13 @@ def start(world: World, i: int):
 
 @wp.kernel
 def begin(world: World):
-    """Starts every area anew."""
+    """Starts a new episode in every area."""
     start(world, wp.tid())
 
 
 @wp.kernel
 def tick(world: World, report: wp.array(dtype=wp.int32)):
-    """One decision of every area's players."""
+    """Advances every area by one decision."""
     i = wp.tid()
     for slot in range(i * PLAYERS, (i + 1) * PLAYERS):
         if not is_choice(world.action, slot):
@@ -155,7 +155,7 @@ PROGRAM = Program(World, begin, tick, area_columns=AREA_COLUMNS)
 
 
 class SoccerTwos(WarpEnv):
-    """SoccerTwos: vector 336 (14 rays, three views), discrete [3, 3, 3]: ahead/back, right/left, turn left/right."""
+    """SoccerTwos: vector 336 (14 rays, three frames), discrete [3, 3, 3]: ahead/back, right/left, turn left/right."""
 
     behavior = "SoccerTwos"
     agents = int(PLAYERS)
@@ -165,7 +165,7 @@ class SoccerTwos(WarpEnv):
         "to the team that scores: 1 - the share of 3,000 physics ticks that had passed",
         "to the team that the goal is scored against: -1",
     )
-    episode = "ends with a goal, and is cut after 600 decisions (3,000 physics ticks)"
+    episode = "ends with a goal, and is truncated after 600 decisions (3,000 physics ticks)"
     benchmark = None
     default_areas = 16
     most_decisions = int(MOST_DECISIONS)
@@ -177,7 +177,7 @@ class SoccerTwos(WarpEnv):
         super().__init__(PROGRAM, spec, areas, device, obs=OBS, final_obs=OBS, action=3)
 
     def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
-        """`chase`; None for another behavior than its own."""
+        """Returns `chase`'s actions; None for another behavior."""
         return chase(self._columns, self.teams) if behavior == self.behavior else None
 
     def _picture(self, row: dict[str, np.ndarray]) -> np.ndarray:

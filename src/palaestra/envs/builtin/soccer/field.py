@@ -1,7 +1,7 @@
-"""The field of the soccer games: a room with its corners cut off and a goal in the middle of an end, and how things move on it.
+"""The field of the soccer games: a room with its corners cut off and a goal in the middle of an end, and its physics.
 
-Places are from the middle of the field, x along it. Functions take any world with the columns that they name, a row an area
-`ball`, `ball_velocity`, `ball_radius` and `gravity`, and a row a player `position`, `velocity`, `angle` and `action`.
+Positions are from the middle of the field, x along it. Functions take any world with the columns that they use: per area
+`ball`, `ball_velocity`, `ball_radius` and `gravity`, and per player `position`, `velocity`, `angle` and `action`.
 A player is a circle of mass 1 that runs, sidesteps and turns at once; the ball is a circle that rolls, bounces off walls and is kicked by
 a player who runs into it.
 """
@@ -39,13 +39,13 @@ KICK = wp.constant(6.0)  # m/s by which a kicked ball leaves a player who runs a
 
 @wp.func
 def direction_of(choice: wp.int64):
-    """Of three choices: 0 nothing, 1 one way, 2 the other; what is no choice is nothing."""
+    """Returns +1, -1 or 0 for the choices 1, 2 and 0; invalid choices give 0."""
     return wp.where(choice == wp.int64(1), 1.0, wp.where(choice == wp.int64(2), -1.0, 0.0))
 
 
 @wp.func
 def is_choice(action: wp.array2d(dtype=wp.int64), slot: int):
-    """Whether all three branches hold one of their three choices."""
+    """Returns whether all three branches hold one of their three choices."""
     for branch in range(3):  # Warp knows no generators
         if action[slot, branch] < wp.int64(0) or action[slot, branch] > wp.int64(2):
             return False
@@ -54,7 +54,7 @@ def is_choice(action: wp.array2d(dtype=wp.int64), slot: int):
 
 @wp.func
 def keep_off_wall(place: wp.vec2, velocity: wp.vec2, normal: wp.vec2, most: float, bounce: float):
-    """Place and velocity of what must not pass a wall with this normal, a distance of `most` from the middle."""
+    """Returns position and velocity kept on this side of a wall with this normal, a distance of `most` from the middle."""
     beyond = wp.dot(place, normal) - most
     if beyond <= 0.0:
         return place, velocity
@@ -63,7 +63,7 @@ def keep_off_wall(place: wp.vec2, velocity: wp.vec2, normal: wp.vec2, most: floa
 
 @wp.func
 def keep_on_field(place: wp.vec2, velocity: wp.vec2, radius: float, bounce: float):
-    """Place and velocity of a circle on the field."""
+    """Returns position and velocity of a circle kept on the field."""
     x = wp.sign(place[0])
     y = wp.sign(place[1])
     place, velocity = keep_off_wall(place, velocity, wp.vec2(x, y) * 0.7071067811865476, SLANT - radius, bounce)
@@ -74,7 +74,7 @@ def keep_on_field(place: wp.vec2, velocity: wp.vec2, radius: float, bounce: floa
 
 @wp.func
 def wall_ahead(eye: wp.vec2, way: wp.vec2):
-    """The distance along a unit direction from a place on the field to its edge."""
+    """Returns the distance along a unit direction from a place on the field to its edge."""
     far = float(MISS)
     for k in range(2):
         if wp.abs(way[k]) > 1.0e-9:
@@ -87,7 +87,7 @@ def wall_ahead(eye: wp.vec2, way: wp.vec2):
 
 @wp.func
 def move_player(world: Any, slot: int):
-    """A player after a physics tick of what it wants, before it meets anybody."""
+    """Moves a player by one physics tick of its action, before any contact."""
     angle = world.angle[slot] + TURN * direction_of(world.action[slot, 2])
     angle -= 2.0 * wp.pi * wp.round(angle / (2.0 * wp.pi))
     front = heading(angle)
@@ -102,7 +102,7 @@ def move_player(world: Any, slot: int):
 
 @wp.func
 def separate_players(world: Any, one: int, other: int):
-    """Parts two players who run into each other."""
+    """Separates two players who run into each other."""
     if wp.length_sq(world.position[one] - world.position[other]) < 4.0 * PLAYER_RADIUS * PLAYER_RADIUS:
         a = circle_body(world.position[one], world.velocity[one], PLAYER_RADIUS, 1.0)
         b = circle_body(world.position[other], world.velocity[other], PLAYER_RADIUS, 1.0)
@@ -115,7 +115,7 @@ def separate_players(world: Any, one: int, other: int):
 
 @wp.func
 def touch_ball(world: Any, i: int, slot: int):
-    """Has a player who reaches the ball push it on, and kick it where the player runs ahead."""
+    """Lets a player who reaches the ball push it, and kick it when running ahead."""
     radius = world.ball_radius[i]
     reach = PLAYER_RADIUS + radius
     if wp.length_sq(world.ball[i] - world.position[slot]) >= reach * reach:
@@ -134,7 +134,7 @@ def touch_ball(world: Any, i: int, slot: int):
 
 @wp.func
 def roll_ball(world: Any, i: int):
-    """Takes the ball a physics tick on."""
+    """Moves the ball by one physics tick."""
     velocity = world.ball_velocity[i]
     lost = ROLL * world.gravity[i] * SECONDS
     velocity *= wp.max(1.0 - lost / wp.max(wp.length(velocity), 1.0e-6), 0.0)
@@ -145,7 +145,7 @@ def roll_ball(world: Any, i: int):
 
 @wp.func
 def goal_touched(world: Any, i: int):
-    """The end whose goal the ball touches: 1 right, -1 left, 0 neither."""
+    """Returns the end whose goal the ball touches: 1 right, -1 left, 0 neither."""
     ball = world.ball[i]
     if wp.abs(ball[0]) >= HALF[0] - world.ball_radius[i] - 1.0e-3 and wp.abs(ball[1]) < GOAL_HALF:
         return int(wp.sign(ball[0]))
@@ -154,7 +154,7 @@ def goal_touched(world: Any, i: int):
 
 @wp.func
 def simulate_tick(world: Any, i: int, players: int, backward: bool):
-    """One physics tick of an area. The order in which players come is turned around where it is `backward`, so as to favor none."""
+    """Runs one physics tick of an area. `backward` reverses the order of the players, so that none is favored."""
     first = i * players
     for k in range(players):
         move_player(world, first + k)
@@ -172,9 +172,9 @@ def simulate_tick(world: Any, i: int, players: int, backward: bool):
 
 @wp.func
 def simulate(world: Any, i: int, players: int, least: int):
-    """A decision's physics ticks, up to a goal: its end (1 right, -1 left, 0 none), and how many passed before that one.
+    """Runs a decision's physics ticks until a goal; returns its end (1 right, -1 left, 0 none) and the ticks before it.
 
-    `least`: the first end that has a goal, -1 or 1.
+    `least` is the first end that has a goal, -1 or 1.
     """
     passed = wp.int32(0)  # a variable, which a literal would not be
     end = wp.int32(0)
@@ -190,7 +190,7 @@ def simulate(world: Any, i: int, players: int, least: int):
 
 @wp.func
 def kick_off(world: Any, i: int):
-    """The ball at rest near the middle, of the size and under the gravity of the new episode."""
+    """Puts the ball at rest near the middle, with the size and gravity of the new episode."""
     state = world.rng[i]
     world.ball[i] = wp.vec2(wp.randf(state, -0.5, 0.5), wp.randf(state, -2.5, 2.5))
     world.rng[i] = state
@@ -203,7 +203,7 @@ def kick_off(world: Any, i: int):
 
 @wp.func
 def line_up(world: Any, i: int, slot: int, least: float, most: float, lane: float, facing: float):
-    """A player at rest between two places along the field, near its lane across it, turned more or less toward `facing`."""
+    """Puts a player at rest between two places along the field, near its lane across it, facing `facing` more or less."""
     state = world.rng[i]
     world.position[slot] = wp.vec2(wp.randf(state, least, most), lane + wp.randf(state, -1.4, 1.4))
     world.angle[slot] = facing + wp.randf(state, -1.0, 1.0)

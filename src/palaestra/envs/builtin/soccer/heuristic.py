@@ -1,4 +1,4 @@
-"""Soccer by a rule, and drawn for people: the nearest of a team goes for the ball, its mates stay between ball and own goal."""
+"""A heuristic that plays soccer, and the picture: the nearest of a team goes for the ball, its mates stay between ball and own goal."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LENGTH, WIDTH, RADIUS = float(HALF[0]), float(HALF[1]), float(PLAYER_RADIUS)
 
 
 def chase(columns: Mapping[str, Tensor], teams: Sequence[int]) -> Action:
-    """What every player of the columns does, areas * len(teams) of them; team 0 plays toward x. Who has no mate keeps the goal."""
+    """Plays every player of the columns, areas * len(teams) of them; team 0 plays toward x. A player without a mate keeps the goal."""
     place = columns["position"].view(-1, len(teams), 2)
     ball = columns["ball"][:, None].expand_as(place)
     team = torch.tensor(teams, device=place.device)
@@ -38,12 +38,12 @@ def chase(columns: Mapping[str, Tensor], teams: Sequence[int]) -> Action:
 
 
 def _chase_range(mates: Tensor) -> Tensor:
-    """How far from the ball a player may be and still go for it: a keeper must not leave the goal."""
+    """Returns how far from the ball a player may be and still go for it: a keeper must not leave the goal."""
     return torch.where(mates.sum(1) > 1, 1e9, 2.5)
 
 
 def _approach_point(place: Tensor, ball: Tensor, goal: Tensor, radius: Tensor) -> Tensor:
-    """Where to run for: through the ball from behind it, and around it where the player is in front; all (areas, agents, 2)."""
+    """Returns the place to run to: through the ball from behind it, else around it; all (areas, agents, 2)."""
     onward = torch.nn.functional.normalize(goal - ball, dim=2)
     across = torch.stack([-onward[..., 1], onward[..., 0]], 2)
     off = place - ball
@@ -54,7 +54,7 @@ def _approach_point(place: Tensor, ball: Tensor, goal: Tensor, radius: Tensor) -
 
 
 def _move_to(place: Tensor, angle: Tensor, target: Tensor, ball: Tensor) -> Action:
-    """Faces the target, or near it the ball, and runs and sidesteps where that leads to it; all (areas, agents, ...)."""
+    """Faces the target, or near it the ball, and runs and sidesteps toward the target; all (areas, agents, ...)."""
     to = target - place
     is_there = to.norm(dim=2, keepdim=True) < 1.0
     watched = torch.where(is_there, ball - place, to)
@@ -66,12 +66,12 @@ def _move_to(place: Tensor, angle: Tensor, target: Tensor, ball: Tensor) -> Acti
 
 
 def _direction_choice(wish: Tensor, least: float) -> Tensor:
-    """Of three choices: 0 nothing where the wish is less, 1 where it is positive, 2 where it is negative."""
+    """Returns 0 for amounts below `least`, else 1 if positive and 2 if negative."""
     return torch.where(wish > least, 1, torch.where(wish < -least, 2, 0))
 
 
 def draw_field(row: Mapping[str, np.ndarray], teams: Sequence[int], goals: Sequence[int]) -> np.ndarray:
-    """The field from above, with a goal at these ends (-1 left, 1 right); team 0 is blue."""
+    """Draws the field from above, with a goal at these ends (-1 left, 1 right); team 0 is blue."""
     plane = Plane(LENGTH + 1, WIDTH + 0.5, 480)
     plane.floor((0, 0), (LENGTH, WIDTH), FLOOR)
     cut = float(CORNER)

@@ -1,7 +1,7 @@
-"""What a soccer player sees: rays ahead and behind, or all around, that tell ball, players, goals and wall.
+"""Rays of a soccer player, ahead and behind or all around, that meet ball, players, goals and wall.
 
-A ray is as thick as 0.4 to either side for ball and players, as a cast sphere is; walls and goals it meets with its middle.
-Columns are those of `soccer_field`, and `side`, where a goal is a player's own: 1 for who plays toward x, -1 for the others.
+For ball and players a ray is 0.4 thick to either side, as a cast sphere is; walls and goals it meets with its middle.
+Columns are those of `field`.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ AHEAD = wp.constant(11)  # rays
 AHEAD_STEP = wp.constant(0.20943951023931953)  # 12 degrees: over 120
 BEHIND = wp.constant(3)
 BEHIND_STEP = wp.constant(0.7853981633974483)  # 45 degrees: over 90
-FRAMES = wp.constant(3)  # views in an observation, oldest first
+FRAMES = wp.constant(3)  # frames in an observation, oldest first
 # what a ray meets; a player is its number
 BALL, WALL, LEFT_GOAL, RIGHT_GOAL = (wp.constant(-case) for case in range(1, 5))
 
 
 @wp.func
 def ray_offset(ray: int):
-    """The angle of a ray from straight ahead: those ahead in Unity's order, then likewise those behind."""
+    """Returns the angle of a ray from straight ahead: those ahead in Unity's order, then those behind."""
     if ray < AHEAD:
         return ray_angle(ray, AHEAD_STEP)
     return wp.pi + ray_angle(ray - AHEAD, BEHIND_STEP)
@@ -36,7 +36,7 @@ def ray_offset(ray: int):
 
 @wp.func
 def cast_ray(world: Any, i: int, players: int, slot: int, angle: float):
-    """The distance to what a player's ray meets, and what that is: a player by its number in the area, or one of the cases above."""
+    """Returns the distance of a player's ray to its hit, and the hit: a player by its number in the area, or one of the cases above."""
     eye = world.position[slot]
     way = heading(world.angle[slot] + angle)
     far = wall_ahead(eye, way)
@@ -59,16 +59,16 @@ def cast_ray(world: Any, i: int, players: int, slot: int, angle: float):
 
 
 @wp.func
-def shift_frames(obs: wp.array2d(dtype=wp.float32), row: int, view: int):
-    """Moves older views of this width back by one, and gives the column at which the newest begins."""
-    last = (FRAMES - 1) * view
+def shift_frames(obs: wp.array2d(dtype=wp.float32), row: int, size: int):
+    """Moves older frames of this size back by one, and returns the column at which the newest begins."""
+    last = (FRAMES - 1) * size
     for k in range(last):
-        obs[row, k] = obs[row, k + view]
+        obs[row, k] = obs[row, k + size]
     return last
 
 
 @wp.func
 def clear_frames(obs: wp.array2d(dtype=wp.float32), row: int):
-    """Nothing was seen yet."""
+    """Clears all frames."""
     for k in range(obs.shape[1]):
         obs[row, k] = 0.0

@@ -1,13 +1,14 @@
-"""StrikersVsGoalie: two Strikers try to score before time is up, and one Goalie, of a behavior of its own, keeps the ball out.
+"""StrikersVsGoalie: two Strikers try to score before time is up, and one Goalie, of another behavior, keeps the ball out.
 
-Field, players and ball are those of SoccerTwos, with a goal at the right end alone. The Goalie starts in front of it, the Strikers
-in the other half. A goal is the Strikers' game. When 300 decisions (1,500 physics ticks) have passed without one it is the
-Goalie's: an end like the other, not a cut, since the game is decided.
+Field, players and ball are those of SoccerTwos, with a goal at the right end only. The Goalie starts in front of it, the Strikers
+in the other half. The Strikers win with a goal. The Goalie wins when 300 decisions (1,500 physics ticks) have passed without one; that
+terminates the episode rather than truncating it, since the game is decided.
 
-All are paid as teams. The last decision of a goal has +1 and -1 in place of the 0.001 that time costs Strikers and earns the Goalie.
+All rewards are group rewards. The last decision of a goal has +1 and -1 in place of the 0.001 that time costs Strikers and earns the
+Goalie.
 
-A Striker's 294 numbers are three views of the 14 rays of SoccerTwos with five tags, ball, goal, wall, mate and Goalie. The Goalie's
-738 are three views of 41 rays all around, 9 degrees apart in Unity's order (the last two meet behind it), with four tags, ball, goal,
+A Striker's 294 numbers are three frames of the 14 rays of SoccerTwos with five tags: ball, goal, wall, mate and Goalie. The Goalie's
+738 are three frames of 41 rays all around, 9 degrees apart in Unity's order (the last two meet behind it), with four tags: ball, goal,
 wall and Striker.
 """
 
@@ -55,14 +56,14 @@ STRIKER_TAGS = wp.constant(5)
 GOALIE_RAYS = wp.constant(41)
 GOALIE_STEP = wp.constant(0.15707963267948966)  # 9 degrees
 GOALIE_TAGS = wp.constant(4)
-STRIKER_VIEW = wp.constant(int(STRIKER_RAYS) * (int(STRIKER_TAGS) + 2))
-GOALIE_VIEW = wp.constant(int(GOALIE_RAYS) * (int(GOALIE_TAGS) + 2))
-STRIKER_OBS, GOALIE_OBS = int(FRAMES) * int(STRIKER_VIEW), int(FRAMES) * int(GOALIE_VIEW)
+STRIKER_FRAME_SIZE = wp.constant(int(STRIKER_RAYS) * (int(STRIKER_TAGS) + 2))
+GOALIE_FRAME_SIZE = wp.constant(int(GOALIE_RAYS) * (int(GOALIE_TAGS) + 2))
+STRIKER_OBS, GOALIE_OBS = int(FRAMES) * int(STRIKER_FRAME_SIZE), int(FRAMES) * int(GOALIE_FRAME_SIZE)
 
 
 @wp.struct
 class World:
-    """The columns of StrikersVsGoalie: one row an area (the first six), a Striker, a Goalie, or a player."""
+    """Columns of StrikersVsGoalie: one row per area (the first six), Striker, Goalie, or player."""
 
     rng: wp.array(dtype=wp.uint32)
     age: wp.array(dtype=wp.int32)  # decisions of this episode
@@ -88,7 +89,7 @@ class World:
 
 @wp.func
 def tag_of(what: int):
-    """What a ray tells."""
+    """Returns the tag that a ray reports."""
     if what == BALL:
         return BALL_TAG
     if what == RIGHT_GOAL:
@@ -100,14 +101,14 @@ def tag_of(what: int):
 
 @wp.func
 def observe(world: World, i: int):
-    """Writes what each player sees now, after moving older views back."""
+    """Writes each player's current observation, after moving older frames back."""
     for k in range(STRIKERS):
         row = i * STRIKERS + k
-        at = shift_frames(world.striker_obs, row, STRIKER_VIEW)
+        at = shift_frames(world.striker_obs, row, STRIKER_FRAME_SIZE)
         for ray in range(STRIKER_RAYS):
             far, what = cast_ray(world, i, PLAYERS, i * PLAYERS + k, ray_offset(ray))
             write_ray(world.striker_obs, row, at + ray * (STRIKER_TAGS + 2), STRIKER_TAGS, tag_of(what), far / LENGTH)
-    at = shift_frames(world.goalie_obs, i, GOALIE_VIEW)
+    at = shift_frames(world.goalie_obs, i, GOALIE_FRAME_SIZE)
     for ray in range(GOALIE_RAYS):
         far, what = cast_ray(world, i, PLAYERS, i * PLAYERS + STRIKERS, ray_angle(ray, GOALIE_STEP))
         write_ray(world.goalie_obs, i, at + ray * (GOALIE_TAGS + 2), GOALIE_TAGS, tag_of(what), far / LENGTH)
@@ -115,7 +116,7 @@ def observe(world: World, i: int):
 
 @wp.func
 def start(world: World, i: int):
-    """Kick-off: the Strikers in the left half, the Goalie in front of the goal."""
+    """Starts an episode with a kick-off: the Strikers in the left half, the Goalie in front of the goal."""
     kick_off(world, i)
     for k in range(STRIKERS):
         line_up(world, i, i * PLAYERS + k, -4.8, -1.5, 5.0 * float(k) - 2.5, 0.0)
@@ -127,13 +128,13 @@ def start(world: World, i: int):
 
 @wp.kernel
 def begin(world: World):
-    """Starts every area anew."""
+    """Starts a new episode in every area."""
     start(world, wp.tid())
 
 
 @wp.func
 def save_final_observations(world: World, i: int):
-    """Sets the last views of an episode aside."""
+    """Saves the final observations of an episode."""
     for k in range(STRIKERS):
         save_final_obs(world.striker_obs, world.striker_final_obs, i * STRIKERS + k)
     save_final_obs(world.goalie_obs, world.goalie_final_obs, i)
@@ -141,7 +142,7 @@ def save_final_observations(world: World, i: int):
 
 @wp.kernel
 def tick(world: World, report: wp.array(dtype=wp.int32)):
-    """One decision of every area's players."""
+    """Advances every area by one decision."""
     i = wp.tid()
     for slot in range(i * PLAYERS, (i + 1) * PLAYERS):
         if not is_choice(world.action, slot):
@@ -166,7 +167,7 @@ PROGRAM = Program(World, begin, tick, area_columns=AREA_COLUMNS)
 
 
 class StrikersVsGoalie(WarpEnv):
-    """Striker: vector 294, Goalie: vector 738 (rays, three views), discrete [3, 3, 3]: ahead/back, right/left, turn left/right."""
+    """Striker: vector 294, Goalie: vector 738 (rays, three frames), discrete [3, 3, 3]: ahead/back, right/left, turn left/right."""
 
     behavior = "StrikersVsGoalie"
     roles = ("Striker", "Striker", "Goalie")
@@ -188,7 +189,7 @@ class StrikersVsGoalie(WarpEnv):
         super().__init__(PROGRAM, specs, areas, device, action=3, goalie_obs=GOALIE_OBS, goalie_final_obs=GOALIE_OBS, **strikers)
 
     def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
-        """`chase`; None for another behavior than its own."""
+        """Returns `chase`'s actions; None for another behavior."""
         if behavior not in self.behaviors:
             return None
         whole = chase(self._columns, self.teams)

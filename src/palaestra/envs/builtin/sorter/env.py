@@ -3,7 +3,7 @@
 A round room with `num_tiles` tiles, of 20 numbers and on 20 places along a circle, all drawn anew for each episode;
 the agent starts in the middle, looking anywhere. Positions are divided by 20 and lie along the room's own axes, east and
 north, as the directions do; a tile's is relative to the agent. Tiles are flat: one is touched by walking onto it, and
-a touched one may be walked on freely. As in Unity's example an episode is cut after 5,000 physics ticks, and speeds
+a touched one may be walked on freely. As in Unity's example an episode is truncated after 5,000 physics ticks, and speeds
 are such that the room is crossed in two seconds. The documentation leaves sizes open: neighboring tiles lie far enough
 apart that the agent can pass between them, and no further than it can reach.
 
@@ -56,7 +56,7 @@ BLUE, GREEN, GOLD = (66, 122, 196), (62, 160, 98), (238, 176, 60)
 
 @wp.struct
 class World:
-    """The columns of Sorter, one row an area. Rows of `obs_tiles` beyond `tiles` are all zero."""
+    """Columns of Sorter, one row per area. Rows of `obs_tiles` beyond `tiles` are all zero."""
 
     rng: wp.array(dtype=wp.uint32)
     age: wp.array(dtype=wp.int32)  # decisions of this episode
@@ -81,14 +81,14 @@ class World:
 
 @wp.func
 def tile_position(place: int):
-    """Where a place's middle lies."""
+    """Returns the position of a tile's place."""
     angle = float(place) * (2.0 * wp.PI / float(NUMBERS))
     return wp.vec2(RING * wp.sin(angle), RING * wp.cos(angle))
 
 
 @wp.func
 def observe(world: World, i: int):
-    """Writes what changes within an episode."""
+    """Writes the parts of the observation that change within an episode."""
     position = world.position[i]
     heading = world.heading[i]
     world.obs_vector[i, 0] = position[0] / SCALE
@@ -105,7 +105,7 @@ def observe(world: World, i: int):
 
 @wp.func
 def deal_tiles(world: World, i: int, tiles: int):
-    """Draws numbers, in rising order, and a place of its own for each; clears the rows of the last episode's tiles."""
+    """Draws numbers, in rising order, and a different place for each; clears the rows of the last episode's tiles."""
     state = world.rng[i]
     for tile in range(world.tiles[i]):
         for k in range(world.obs_tiles.shape[2]):
@@ -113,7 +113,7 @@ def deal_tiles(world: World, i: int, tiles: int):
     laid = int(0)  # Warp takes a literal for a constant
     taken = int(0)  # a bit a place
     for number in range(world.number.shape[1]):
-        # each number with the chance that leaves every choice of so many equally likely
+        # with this probability every set of numbers is equally likely
         if wp.randi(state, 0, NUMBERS - number) < tiles - laid:
             place = wp.randi(state, 0, NUMBERS)
             while (taken >> place) & 1 == 1:
@@ -130,7 +130,7 @@ def deal_tiles(world: World, i: int, tiles: int):
 
 @wp.func
 def start(world: World, i: int):
-    """New tiles; the agent in the middle, looking anywhere."""
+    """Starts an episode: new tiles, and the agent in the middle with a random heading."""
     deal_tiles(world, i, int(next_parameter(world, i, 0)))
     state = world.rng[i]
     world.heading[i] = wp.randf(state, 0.0, 2.0 * wp.PI)
@@ -144,19 +144,19 @@ def start(world: World, i: int):
 
 @wp.kernel
 def begin(world: World):
-    """Starts every area anew."""
+    """Starts a new episode in every area."""
     start(world, wp.tid())
 
 
 @wp.func
 def direction_of(choice: int):
-    """+1, -1 or 0 for the choices 1, 2 and 0."""
+    """Returns +1, -1 or 0 for the choices 1, 2 and 0."""
     return float(choice & 1) - float(choice >> 1)
 
 
 @wp.func
 def move(world: World, i: int, forward: float, right: float, turn: float):
-    """One physics tick: turns, pushes, drags, and stays within the room."""
+    """Runs one physics tick: turns, pushes, drags, and keeps the agent in the room."""
     heading = world.heading[i] + TURN * turn
     north = wp.vec2(wp.sin(heading), wp.cos(heading))
     east = wp.vec2(north[1], -north[0])
@@ -174,7 +174,7 @@ def move(world: World, i: int, forward: float, right: float, turn: float):
 
 @wp.func
 def touched_tile(world: World, i: int):
-    """The untouched tile that the agent is on, or NONE; never two, so far do they lie apart."""
+    """Returns the untouched tile that the agent is on, or NONE; tiles are too far apart for two."""
     found = int(NONE)
     for tile in range(world.touched[i], world.tiles[i]):
         if wp.length_sq(tile_position(world.place[i, tile]) - world.position[i]) < TOUCH * TOUCH:
@@ -184,7 +184,7 @@ def touched_tile(world: World, i: int):
 
 @wp.func
 def simulate(world: World, i: int, forward: float, right: float, turn: float):
-    """Runs one decision and gives its reward; True where it ended the episode: all touched, or a wrong one."""
+    """Runs one decision and writes its reward; returns True if the episode ended: all tiles touched, or a wrong one."""
     reward = float(-COST)
     over = bool(False)
     left = int(TICKS)
@@ -205,7 +205,7 @@ def simulate(world: World, i: int, forward: float, right: float, turn: float):
 
 @wp.kernel
 def tick(world: World, report: wp.array(dtype=wp.int32)):
-    """One decision of every area."""
+    """Advances every area by one decision."""
     i = wp.tid()
     choice = wp.vec3i(0, 0, 0)
     for branch in range(3):
@@ -233,7 +233,7 @@ PROGRAM = Program(World, begin, tick)
 
 
 def touch_in_order(columns: Mapping[str, Tensor]) -> Action:
-    """Goes inward first, until the next tile lies straight outward; looks where it goes."""
+    """Goes inward first, until the next tile lies straight outward; faces the way it goes."""
     position, velocity, heading = columns["position"], columns["velocity"], columns["heading"]
     row = columns["touched"].long()[:, None].clamp(max=columns["place"].shape[1] - 1)
     angle = columns["place"].gather(1, row)[:, 0] * (2 * math.pi / columns["place"].shape[1])
@@ -241,7 +241,7 @@ def touch_in_order(columns: Mapping[str, Tensor]) -> Action:
     at_rim = position.norm(dim=1) > INNER
     radius = torch.where(at_rim & (beside > ALIGNED), INNER - 2, float(RING))
     away = torch.stack([radius * angle.sin(), radius * angle.cos()], 1) - position
-    push = 3 * away - velocity  # the faster, the sooner it brakes
+    push = 3 * away - velocity  # brakes earlier the faster it is
     forward = push[:, 0] * heading.sin() + push[:, 1] * heading.cos()
     right = push[:, 0] * heading.cos() - push[:, 1] * heading.sin()
     turn = _wrap_angle(heading - torch.atan2(away[:, 0], away[:, 1]))
@@ -250,17 +250,17 @@ def touch_in_order(columns: Mapping[str, Tensor]) -> Action:
 
 
 def _wrap_angle(angle: Tensor) -> Tensor:
-    """The same angle within -pi..pi."""
+    """Returns the same angle within -pi..pi."""
     return torch.atan2(angle.sin(), angle.cos())
 
 
 def _choice(value: Tensor, least: float) -> Tensor:
-    """1 for a positive number, 2 for a negative one, 0 for a small one."""
+    """Returns 1 for a positive number, 2 for a negative one, 0 for a small one."""
     return (value > least).long() + 2 * (value < -least).long()
 
 
 def draw_room(numbers: np.ndarray, angles: np.ndarray, touched: int, position: np.ndarray, heading: float) -> np.ndarray:
-    """A round room with numbered tiles on a circle, the first `touched` of them green, and the agent, (H, W, 3) uint8.
+    """Draws a round room with numbered tiles on a circle, the first `touched` of them green, and the agent, (H, W, 3) uint8.
 
     Angles count from the north (up) through the east; lengths are those of the environment.
     """
@@ -285,14 +285,14 @@ def draw_room(numbers: np.ndarray, angles: np.ndarray, touched: int, position: n
 class Sorter(WarpEnv):
     """Sorter: tiles (20, 23) of variable length and vector 4 (position, direction), discrete [3, 3, 3].
 
-    A tile: one-hot of its number, position relative to the agent, whether it was touched. Choices 1 and 2 of the
+    A tile has a one-hot of its number, its position relative to the agent, and whether it was touched. Choices 1 and 2 of the
     branches: forward and back, right and left, turn left and turn right.
     """
 
     behavior = "Sorter"
     summary = "An agent in a round room touches numbered tiles in rising order."
     rewards = ("-0.0002 a decision", "+1 at the tile that is next", "-1 at any other that was not touched yet")
-    episode = "ends when all are touched, or a wrong one, and is cut after 1,000 decisions (5,000 physics ticks)"
+    episode = "ends when all are touched, or a wrong one, and is truncated after 1,000 decisions (5,000 physics ticks)"
     benchmark = 1.9  # with the 2 tiles of the default; the best there is lies just under 2
     default_areas = 16
     most_decisions = int(MOST_DECISIONS)
@@ -306,7 +306,7 @@ class Sorter(WarpEnv):
         super().__init__(PROGRAM, spec, areas, device, **sizes, obs_vector=4, final_obs_vector=4, action=3)
 
     def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
-        """`touch_in_order`; None for another behavior than its own."""
+        """Returns `touch_in_order`'s actions; None for another behavior."""
         return touch_in_order(self._columns) if behavior == self.behavior else None
 
     def _picture(self, row: dict[str, np.ndarray]) -> np.ndarray:

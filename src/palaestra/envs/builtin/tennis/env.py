@@ -50,9 +50,9 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 1})
 AGENTS = wp.constant(2)
 TICKS = wp.constant(5)  # physics ticks a decision
 MOST_DECISIONS = wp.constant(500)
-VIEW, VIEWS = wp.constant(9), wp.constant(3)
+FRAME_SIZE, FRAMES = wp.constant(9), wp.constant(3)
 SERVE_HEIGHT = wp.constant(4.0)
-OBS = int(VIEW) * int(VIEWS)
+OBS = int(FRAME_SIZE) * int(FRAMES)
 READY = -5.0  # x at which the heuristic waits
 DASH = float(SPEED) * float(SECONDS) * float(TICKS)  # how far a decision can carry a racket
 LEAN = 0.9  # radians of the face that sends balls over the net
@@ -60,7 +60,7 @@ LEAN = 0.9  # radians of the face that sends balls over the net
 
 @wp.struct
 class World:
-    """The columns of Tennis: a row a slot, but where `AREA_COLUMNS` has them."""
+    """Columns of Tennis: a row per slot, except for `AREA_COLUMNS`."""
 
     rng: wp.array(dtype=wp.uint32)
     age: wp.array(dtype=wp.int32)  # decisions of this episode
@@ -88,11 +88,11 @@ AREA_COLUMNS = ("rng", "age", "ball", "ball_velocity", "striker", "bounces", "st
 
 @wp.func
 def observe(world: World, i: int, side: int):
-    """Writes what an agent sees now, after moving older views back by one."""
+    """Writes an agent's current observation, after moving older frames back by one."""
     slot = i * AGENTS + side
-    old = (VIEWS - 1) * VIEW
+    old = (FRAMES - 1) * FRAME_SIZE
     for k in range(old):
-        world.obs[slot, k] = world.obs[slot, k + VIEW]
+        world.obs[slot, k] = world.obs[slot, k + FRAME_SIZE]
     ball = mirror(world.ball[i], side)
     ball_velocity = mirror(world.ball_velocity[i], side)
     for k in range(2):
@@ -105,7 +105,7 @@ def observe(world: World, i: int, side: int):
 
 @wp.func
 def start(world: World, i: int):
-    """Both somewhere in the middle of their sides; the ball above one of these."""
+    """Starts an episode: both agents near the middle of their sides, the ball above one of them."""
     for k in range(world.parameters.shape[1]):
         world.parameters[i, k] = next_parameter(world, i, k)
     state = world.rng[i]
@@ -130,7 +130,7 @@ def start(world: World, i: int):
 
 @wp.func
 def read_action(world: World, slot: int, report: wp.array(dtype=wp.int32)):
-    """An agent's action, within -1 and 1."""
+    """Returns an agent's action, clipped to -1..1."""
     order = wp.vec3(world.action[slot, 0], world.action[slot, 1], world.action[slot, 2])
     if not wp.isfinite(order):
         report[1] = slot + 1
@@ -141,7 +141,7 @@ def read_action(world: World, slot: int, report: wp.array(dtype=wp.int32)):
 
 @wp.func
 def load_racket(world: World, slot: int):
-    """An agent's racket."""
+    """Returns an agent's racket."""
     racket = Racket()
     racket.position = world.position[slot]
     racket.velocity = world.velocity[slot]
@@ -151,7 +151,7 @@ def load_racket(world: World, slot: int):
 
 @wp.func
 def store_racket(world: World, slot: int, racket: Racket):
-    """Keeps an agent's racket."""
+    """Writes an agent's racket back."""
     world.position[slot] = racket.position
     world.velocity[slot] = racket.velocity
     world.tilt[slot] = racket.tilt
@@ -159,7 +159,7 @@ def store_racket(world: World, slot: int, racket: Racket):
 
 @wp.func
 def simulate(world: World, i: int, report: wp.array(dtype=wp.int32)):
-    """Runs the physics of one decision; who has lost by then, which ends it early, or NOBODY."""
+    """Runs the physics of one decision, which a lost rally ends early; returns the loser, or NOBODY."""
     first = i * AGENTS
     left, right = load_racket(world, first), load_racket(world, first + 1)
     left_order, right_order = read_action(world, first, report), read_action(world, first + 1, report)
@@ -188,13 +188,13 @@ def simulate(world: World, i: int, report: wp.array(dtype=wp.int32)):
 
 @wp.kernel
 def begin(world: World):
-    """Starts every area anew."""
+    """Starts a new episode in every area."""
     start(world, wp.tid())
 
 
 @wp.kernel
 def tick(world: World, report: wp.array(dtype=wp.int32)):
-    """One decision of both agents of every area."""
+    """Advances every area by one decision."""
     i = wp.tid()
     strokes = world.strokes[i]
     loser = simulate(world, i, report)
@@ -202,15 +202,15 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
     age = world.age[i] + 1
     world.age[i] = age
     lost = loser != NOBODY
-    cut = age >= MOST_DECISIONS and not lost
+    truncated = age >= MOST_DECISIONS and not lost
     for side in range(AGENTS):
         slot = i * AGENTS + side
         observe(world, i, side)
         result = wp.where(lost, wp.where(side == loser, -1.0, 1.0), 0.0)
         world.reward[slot] = result + wp.where(side == world.striker[i], touch, 0.0)
         world.terminated[slot] = lost
-        world.truncated[slot] = cut
-    if lost or cut:
+        world.truncated[slot] = truncated
+    if lost or truncated:
         report[0] = 1
         for slot in range(i * AGENTS, i * AGENTS + AGENTS):
             save_final_obs(world.obs, world.final_obs, slot)
@@ -221,7 +221,7 @@ PROGRAM = Program(World, begin, tick, area_columns=AREA_COLUMNS)
 
 
 def return_ball(columns: Mapping[str, Tensor]) -> Action:
-    """Goes to where the ball comes down to its racket and sends it back, its face always leaning alike; never jumps."""
+    """Goes to where the ball comes down and sends it back, its face always at the same angle; never jumps."""
     mirror = torch.tensor([[[1.0, 1.0]], [[-1.0, 1.0]]], device=columns["ball"].device)
     ball = (columns["ball"] * mirror).transpose(0, 1).reshape(-1, 2)  # a row a slot, in its frame
     velocity = (columns["ball_velocity"] * mirror).transpose(0, 1).reshape(-1, 2)
@@ -238,14 +238,14 @@ def return_ball(columns: Mapping[str, Tensor]) -> Action:
 
 
 class Tennis(WarpEnv):
-    """Tennis: vector 27 (three views of 9), three continuous actions: toward the net, up, the racket's tilt."""
+    """Tennis: vector 27 (three frames of 9), three continuous actions: toward the net, up, the racket's tilt."""
 
     behavior = "Tennis"
     agents = int(AGENTS)
     teams = (0, 1)
     summary = "Two agents keep a ball in play over a net; the first that fails loses."
     rewards = ("+1 to the winner of the rally", "-1 to the loser", "ball_touch, a parameter, to who strikes the ball")
-    episode = "ends with the rally, and is cut after 500 decisions (2,500 physics ticks), a draw"
+    episode = "ends with the rally, and is truncated after 500 decisions (2,500 physics ticks), a draw"
     benchmark = None
     default_areas = 16
     tick_seconds = float(TICKS) * float(SECONDS)
@@ -256,7 +256,7 @@ class Tennis(WarpEnv):
         super().__init__(PROGRAM, spec, areas, device, obs=OBS, final_obs=OBS, action=3, parameters=3)
 
     def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
-        """`return_ball`; None for another behavior than its own."""
+        """Returns `return_ball`'s actions; None for another behavior."""
         return return_ball(self._columns) if behavior == self.behavior else None
 
     def _picture(self, row: dict[str, np.ndarray]) -> np.ndarray:

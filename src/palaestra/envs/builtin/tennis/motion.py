@@ -1,22 +1,22 @@
 """How rackets and the ball of Tennis move, and who loses a rally.
 
-Played is in the plane: x along the court, y up, the net over x = 0, agent 0 on the left. A racket is told of in its own
-agent's frame, in which it stands at negative x and looks toward the net; what happens to the ball is worked out in the
-frame of the side that it is over. So the game looks and goes alike from both sides, to the last digit.
+The game is played in the plane: x along the court, y up, the net over x = 0, agent 0 on the left. A racket is described in its
+agent's frame, in which it stands at negative x and looks toward the net; the ball is simulated in the
+frame of the side that it is over. So the game looks and behaves the same from both sides, to the last digit.
 
 Sizes and speeds are ours: 9 m from the net to the wall behind a side, a net of 1 m, a racket's middle 1 m above the
 floor, 8 m/s to run and 4.5 to jump with, physics ticks of 0.02 s. A racket's face leans back by -20 to 70 degrees. It
-sends off what meets it along its normal, with KICK and a share of the speed at which they met, and meets the ball once
-until the other has. At first no stroke is faster than EASY, which a good player reaches from anywhere: while a stroke could
-win a rally at once, good players took risks that lost one rally in ten, to beginners too. Each stroke of a rally adds to
-its kick and to the fastest, so that rallies between good players end.
+returns a ball along its normal, with KICK and a share of the speed at which they met, and cannot hit the ball again
+until the other racket has. At first no stroke is faster than EASY, which a good player reaches from anywhere: while a stroke could
+win a rally at once, good players took risks that lost one rally in ten, to beginners too. Each stroke of a rally raises
+its kick and the speed limit, so that rallies between good players end.
 
 The side that the ball is over loses
 
-- when the ball meets the floor for the second time, or after a stroke of its own for the first;
-- when the ball reaches the wall behind after it has met the floor, or after a stroke of its own.
+- when the ball meets the floor for the second time, or for the first time after that side's own stroke;
+- when the ball reaches the wall behind after it has met the floor, or after that side's own stroke.
 
-Any other ball at the wall was out, and its striker loses, as does who strikes the ball into the net.
+Any other ball at the wall was out, and its striker loses. An agent that strikes the ball into the net loses too.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ EASY = wp.constant(9.0)  # m/s: the fastest of a first stroke; every other's is 
 
 @wp.struct
 class Rally:
-    """The ball, and what counts for who wins it."""
+    """The ball, and the state that decides the rally."""
 
     position: wp.vec2
     velocity: wp.vec2
@@ -63,7 +63,7 @@ class Rally:
 
 @wp.struct
 class Racket:
-    """In its own agent's frame."""
+    """An agent's racket in its own frame."""
 
     position: wp.vec2
     velocity: wp.vec2
@@ -72,13 +72,13 @@ class Racket:
 
 @wp.func
 def mirror(v: wp.vec2, side: int):
-    """A vector of the area in the frame of a side, or back."""
+    """Returns a vector of the area in the frame of a side, or back."""
     return wp.vec2(wp.where(side == 0, v[0], -v[0]), v[1])
 
 
 @wp.func
 def move_racket(racket: Racket, order: wp.vec3, gravity: float):
-    """A racket after one physics tick of an action."""
+    """Returns a racket after one physics tick of an action."""
     gained = wp.clamp(SPEED * order[0] - racket.velocity[0], -RUSH, RUSH)
     across = racket.velocity[0] + gained
     up = racket.velocity[1] - gravity * SECONDS
@@ -95,7 +95,7 @@ def move_racket(racket: Racket, order: wp.vec3, gravity: float):
 
 @wp.func
 def hit_ball(rally: Rally, racket: Racket, side: int, half_length: float):
-    """The ball, in the frame of the side that it is over, after its racket where that meets it."""
+    """Returns the rally after the racket hits the ball, if they meet; in the frame of the side that the ball is over."""
     to = rally.position - racket.position
     reach = half_length + BALL_RADIUS + THICKNESS
     if rally.striker == side or wp.length_sq(to) > reach * reach:
@@ -119,7 +119,7 @@ def hit_ball(rally: Rally, racket: Racket, side: int, half_length: float):
 
 @wp.func
 def judge_rally(rally: Rally, side: int):
-    """The ball, in the frame of the side that it is over, off the floor; or the rally lost by one of them."""
+    """Bounces the ball off the floor, or decides who lost; in the frame of the side that the ball is over."""
     own = rally.striker == side
     x = rally.position[0]
     if x > -BALL_RADIUS and rally.position[1] < NET + BALL_RADIUS:
@@ -137,7 +137,7 @@ def judge_rally(rally: Rally, side: int):
 
 @wp.func
 def step_ball(rally: Rally, left: Racket, right: Racket, gravity: float, half_length: float):
-    """The ball after one physics tick."""
+    """Returns the rally after one physics tick."""
     rally.velocity -= wp.vec2(0.0, gravity * SECONDS)
     rally.position += rally.velocity * SECONDS
     side = wp.where(rally.position[0] > 0.0, 1, 0)

@@ -1,22 +1,22 @@
-"""WallJump: over a wall to the goal behind it, by a jump or, where the wall is high, from a block pushed up to it.
+"""WallJump: get over a wall to the goal behind it, by a jump or, if the wall is high, from a block pushed up to it.
 
-The documentation leaves the scene open. Ours is in the manner of Unity's: a wall lies across a ground without a rim, 30 wide and 26
+The documentation leaves the scene open. Ours is similar to Unity's: a wall lies across a ground without a rim, 30 wide and 26
 long, and the goal is the strip at its far end. Half of a wall's height is in the ground: one of 4 reaches 2 above it and one of
 8 reaches 4. A jump lifts by 2.7; the block is 2.4 high, and from there a wall of 10 can be passed. As in Unity's
 example the wall is a big one in three of five episodes, played as BigWallJump; in one it is a small one and in one there
-is none, both played as SmallWallJump. The block's fall ends an episode as the agent's does, for the same -1: without it a high wall
-cannot be passed. An episode is cut after 400 decisions (2,000 physics ticks).
+is none, both played as SmallWallJump. An episode ends with -1 if the agent or the block falls: without the block a high wall
+cannot be passed. An episode is truncated after 400 decisions (2,000 physics ticks).
 
-How far it is from the start to the edges, to the wall and to the goal, and how fast an agent runs and turns, is chosen by what chance makes
-of it: drawing its actions evenly, it passes a small wall or none some 240 times in a million decisions, and a big one some 12
+The distances from the start to the edges, the wall and the goal, and the agent's speeds, are chosen so that random play succeeds
+often enough: it passes a small wall or none some 240 times in a million decisions, and a big one some 12
 times, and two episodes in five end by a fall. On a longer, narrower ground with slower agents it was twice and never, and most fell.
 
-The 74 numbers of the observation, "14 rays with 4 tags + position + grounded": each ray tells of four cases, wall,
-goal, block or nothing, by a one-hot, and of the distance. 7 rays leave half a meter above the agent's feet, 0, 30, 60 and 90
-degrees to either side; 7 leave 2.5 above those and rise by another 2.5 over their length of 20: they tell a high wall from
-a low one. Then come x, height and y over 20, from the middle of the wall, and 1 where the agent stands on something.
+The 74 numbers of the observation, "14 rays with 4 tags + position + grounded": each ray has a one-hot of four cases (wall,
+goal, block or nothing) and the distance. 7 rays start half a meter above the agent's feet, at 0, 30, 60 and 90
+degrees to either side; 7 start 2.5 above those and rise by another 2.5 over their length of 20: they tell a high wall from
+a low one. Then come x, height and y over 20, from the middle of the wall, and 1 if the agent stands on something.
 
-`big_wall_height`, which the official curriculum sets, stands in for a height drawn from between the least and the most where it
+`big_wall_height`, which the official curriculum sets, replaces a height drawn between the minimum and the maximum if it
 is above 0.
 """
 
@@ -60,7 +60,7 @@ COLUMNS = wp.constant(74)
 
 @wp.struct
 class World:
-    """The columns of WallJump, one row an area."""
+    """Columns of WallJump, one row per area."""
 
     rng: wp.array(dtype=wp.uint32)
     age: wp.array(dtype=wp.int32)  # decisions of this episode
@@ -89,7 +89,7 @@ class World:
 
 @wp.func
 def observe(world: World, i: int):
-    """Writes what the agent sees now."""
+    """Writes the current observation."""
     place = world.agent[i]
     eye = world.height[i] + EYE
     rays = int(RAYS)  # a number that Warp does not know: it unrolls short loops over constants
@@ -122,7 +122,7 @@ def observe(world: World, i: int):
 
 @wp.func
 def wall_height(world: World, i: int, kind: int, share: float):
-    """How far the wall of a new episode reaches above the ground."""
+    """Returns how far the wall of a new episode reaches above the ground."""
     height = next_parameter(world, i, 0) + share * (next_parameter(world, i, 1) - next_parameter(world, i, 0))
     if next_parameter(world, i, 2) > 0.0:
         height = next_parameter(world, i, 2)
@@ -135,7 +135,7 @@ def wall_height(world: World, i: int, kind: int, share: float):
 
 @wp.func
 def start(world: World, i: int):
-    """The agent looks more or less at the wall; the block lies between them."""
+    """Starts an episode: the agent faces the wall more or less, with the block in between."""
     state = world.rng[i]
     kind = wp.randi(state, 0, 5)
     world.plays[i] = wp.where(kind < 2, SMALL, BIG)
@@ -157,7 +157,7 @@ def start(world: World, i: int):
 
 @wp.kernel
 def begin(world: World):
-    """Starts every area anew."""
+    """Starts a new episode in every area."""
     i = wp.tid()
     start(world, i)
     world.played[i] = world.plays[i]
@@ -165,7 +165,7 @@ def begin(world: World):
 
 @wp.func
 def load_scene(world: World, i: int):
-    """The scene of an area."""
+    """Returns the scene of an area."""
     scene = motion.Scene()
     scene.agent = motion.agent_body(world.agent[i], world.agent_speed[i], world.angle[i])
     scene.block = motion.block_body(world.block[i], world.block_speed[i])
@@ -195,13 +195,13 @@ def store_scene(world: World, i: int, scene: motion.Scene):
 
 @wp.func
 def direction_of(choice: wp.int64):
-    """Of three choices: 0 nothing, 1 one way, 2 the other."""
+    """Returns +1, -1 or 0 for the choices 1, 2 and 0."""
     return wp.where(choice == wp.int64(1), 1.0, wp.where(choice == wp.int64(2), -1.0, 0.0))
 
 
 @wp.kernel
 def tick(world: World, report: wp.array(dtype=wp.int32)):
-    """One decision of every area."""
+    """Advances every area by one decision."""
     i = wp.tid()
     for branch in range(4):
         if world.action[i, branch] < wp.int64(0) or world.action[i, branch] > wp.int64(wp.where(branch == 3, 1, 2)):
@@ -238,7 +238,7 @@ class WallJump(WarpEnv):
     behavior_names = ("SmallWallJump", "BigWallJump")
     summary = "An agent jumps over a wall to a goal; a high one it climbs from a block that it pushes there."
     rewards = ("-0.0005 a decision", "+1 at the goal", "-1 when it falls off the ground, or its block does")
-    episode = "ends at the goal or by a fall, and is cut after 400 decisions"
+    episode = "ends at the goal or by a fall, and is truncated after 400 decisions"
     benchmark = 0.8
     default_areas = 24
     tick_seconds = float(TICKS) * float(motion.SECONDS)
@@ -255,7 +255,7 @@ class WallJump(WarpEnv):
         super().__init__(PROGRAM, spec, areas, device, obs=columns, final_obs=columns, action=4)
 
     def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
-        """`over_the_wall`; None for another behavior than its own."""
+        """Returns `over_the_wall`'s actions; None for another behavior."""
         return over_the_wall(self._columns) if behavior in self.behaviors else None
 
     def _picture(self, row: dict[str, np.ndarray]) -> np.ndarray:

@@ -38,12 +38,12 @@ def over_the_wall(columns: Mapping[str, Tensor]) -> Action:
 
 
 def choice(amount: Tensor, least: float) -> Tensor:
-    """1 for what is above `least`, 2 for what is below -`least`, else 0."""
+    """Returns 1 for amounts above `least`, 2 for those below -`least`, else 0."""
     return (amount > least).long() + 2 * (amount < -least).long()
 
 
 def plan(columns: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
-    """Where to go in the plane, (S, 2), each way within -1..1, and whether to jump, (S,)."""
+    """Returns the direction to go in, (S, 2), each axis within -1..1, and whether to jump, (S,)."""
     (x, y), (block_x, block_y) = columns["agent"].unbind(1), columns["block"].unbind(1)
     reach = float(HALF_BLOCK) + float(RADIUS)
     off = block_x - x
@@ -65,7 +65,7 @@ def plan(columns: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
 
 
 def draw_scene(row: dict[str, np.ndarray]) -> np.ndarray:
-    """The scene of one area, (H, W, 3) uint8; the goal is at the top."""
+    """Draws one area, (H, W, 3) uint8; the goal is at the top."""
     picture = Plane(HALF_WIDTH + 1, HALF_LENGTH + 1)
     picture.floor((0, 0), (HALF_WIDTH, HALF_LENGTH))
     picture.box(np.array([0, (GOAL + FAR_END) / 2]) - MIDDLE, (HALF_WIDTH, (FAR_END - GOAL) / 2), 0.0, GREEN)

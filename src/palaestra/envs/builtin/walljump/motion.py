@@ -1,7 +1,7 @@
-"""How the agent of WallJump runs, jumps and pushes: the plane by `planar`, and its height on its own.
+"""How the agent of WallJump runs, jumps and pushes: `rigid_bodies` in the plane, and its height separately.
 
 x runs along the wall and y across it, toward the goal; lengths are in meters, the ground is at 0.
-What stands on the ground, the block and the wall, is solid below its top and a floor above it.
+The block and the wall are solid below their top and a floor above it.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ STEP = wp.constant(0.1)  # that feet may be below a top and still come onto it
 
 @wp.struct
 class Scene:
-    """An agent, its block and its wall."""
+    """The agent, its block and its wall."""
 
     agent: Body
     block: Body
@@ -61,7 +61,7 @@ class Scene:
 
 @wp.struct
 class Order:
-    """What an agent is to do for one decision."""
+    """An agent's action for one decision."""
 
     ahead: wp.float32  # 1, 0 or -1
     aside: wp.float32  # 1: right, -1: left
@@ -71,7 +71,7 @@ class Order:
 
 @wp.func
 def agent_body(place: wp.vec2, speed: wp.vec2, angle: float):
-    """The agent, seen from above."""
+    """Returns the agent, seen from above."""
     body = circle_body(place, speed, RADIUS, AGENT_MASS)
     body.angle = angle
     return body
@@ -79,7 +79,7 @@ def agent_body(place: wp.vec2, speed: wp.vec2, angle: float):
 
 @wp.func
 def block_body(place: wp.vec2, speed: wp.vec2):
-    """The block, which nothing turns."""
+    """Returns the block, which nothing turns."""
     body = box_body(place, speed, 0.0, 0.0, wp.vec2(HALF_BLOCK, HALF_BLOCK), BLOCK_MASS)
     body.inverse_inertia = 0.0
     return body
@@ -87,14 +87,14 @@ def block_body(place: wp.vec2, speed: wp.vec2):
 
 @wp.func
 def is_over(place: wp.vec2, center: wp.vec2, half: wp.vec2):
-    """Whether some of the agent is over a box."""
+    """Returns whether a part of the agent is over a box."""
     away = wp.abs(place - center) - half
     return wp.length_sq(wp.max(away, wp.vec2(0.0, 0.0))) < (RADIUS - 0.01) * (RADIUS - 0.01)
 
 
 @wp.func
 def floor_below(scene: Scene):
-    """The height of what the agent stands on, or would fall onto."""
+    """Returns the height of the surface that the agent stands on, or would fall onto."""
     floor = float(0.0)  # Warp takes a literal for a constant
     place = scene.agent.position
     if scene.height >= BLOCK_TOP - STEP and is_over(place, scene.block.position, scene.block.half):
@@ -106,7 +106,7 @@ def floor_below(scene: Scene):
 
 @wp.func
 def step_height(scene: Scene, jump: bool):
-    """One tick of the height: a jump is pulled toward a height above its start, and then falls."""
+    """Returns the scene after one tick of the agent's height: a jump is pulled toward a height above its start, and then falls."""
     floor = floor_below(scene)
     if jump and scene.grounded and scene.jump == 0:
         scene.jump = JUMP_TICKS
@@ -126,7 +126,7 @@ def step_height(scene: Scene, jump: bool):
 
 @wp.func
 def step_scene(scene: Scene, order: Order):
-    """One physics tick. In the air an agent runs at half its strength."""
+    """Returns the scene after one physics tick. In the air an agent runs at half its strength."""
     agent = scene.agent
     block = scene.block
     agent.angle += TURN * order.turn
@@ -152,13 +152,13 @@ def step_scene(scene: Scene, order: Order):
 
 @wp.func
 def is_off_ground(place: wp.vec2):
-    """Whether there is no ground below."""
+    """Returns whether there is no ground below."""
     return wp.abs(place[0]) > HALF_WIDTH or place[1] < NEAR_END or place[1] > FAR_END
 
 
 @wp.func
 def simulate(scene: Scene, order: Order, ticks: int):
-    """The scene after a decision, and what came of it: 1 in the goal, -1 where the agent or its block is off the ground."""
+    """Returns the scene after a decision, and its outcome: 1 in the goal, -1 if the agent or its block is off the ground, else 0."""
     outcome = int(0)
     while ticks > 0 and outcome == 0:
         scene = step_scene(scene, order)
