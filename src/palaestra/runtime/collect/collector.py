@@ -21,71 +21,71 @@ from palaestra.runtime.collect.env_checks import check_ends, check_rollout, chec
 from palaestra.runtime.collect.episodes import EpisodeMeter
 
 TICKS_AT_ONCE = 256
-"""Ticks between two sums of episode returns."""
+"""Ticks after which episode returns are summed."""
 
 
 class ActingPolicy(Protocol):
-    """Who answers for the agents of a behavior: a `models.policy.Policy`, or a teacher."""
+    """A policy that answers for the agents of a behavior: that of a trainer, or a teacher."""
 
     @property
     def memory(self) -> Tensor:
-        """(S, ...) all that it remembers of the slots: what a checkpoint holds of it."""
+        """State of its memory for all slots, (S, ...), as checkpoints hold it."""
         ...
 
     @memory.setter
     def memory(self, memory: Tensor) -> None: ...
 
     def choose(self, step: TimeStep) -> PendingDecision:
-        """An action for every slot; those of slots that are not acting mean nothing."""
+        """Returns an action for every slot; those of slots that are not acting mean nothing."""
         ...
 
     def see(self, step: TimeStep) -> object:
-        """Takes in a table that asks nothing."""
+        """Takes in a table in which no agent asks for a decision."""
         ...
 
     def forget(self) -> None:
-        """Other agents sit in the slots from here on."""
+        """Forgets the agents of all slots: others follow."""
         ...
 
     def blank(self, step: TimeStep) -> Decision:
-        """A decision that shows its columns' shapes, and changes nothing."""
+        """Returns a decision that shows the shapes of its columns, and changes nothing."""
         ...
 
 
 class HasChance(Protocol):
-    """A brain with a stream of random numbers of its own, that no trainer keeps."""
+    """A brain with a stream of random numbers of its own."""
 
     chance: Mapping[str, Any]
-    """Where it is; empty where the brain shows none."""
+    """Position of the stream; empty if the brain shows none."""
 
 
 @runtime_checkable
 class AsksBrains(Protocol):
-    """What who answers may have besides: brains that it asks."""
+    """A policy that asks brains."""
 
     @property
     def brains(self) -> Sequence[HasChance]:
-        """Whose streams a checkpoint holds."""
+        """Brains whose streams of random numbers a checkpoint holds."""
         ...
 
 
 class BehaviorCollector:
-    """What the collector holds for one behavior."""
+    """Collects the decisions of one behavior."""
 
     def __init__(self, name: str, spec: BehaviorSpec, policy: ActingPolicy, rollout_size: int | None, keeps: RolloutNeeds = PLAIN) -> None:
-        """`rollout_size`: decisions to a rollout; None where nothing is learned. `keeps`: what else its trainer needs of one."""
+        """`rollout_size`: decisions in a rollout; None if nothing is learned. `keeps`: what else the trainer needs of a rollout."""
         self.name, self.spec, self.policy, self.rollout_size, self.keeps = name, spec, policy, rollout_size, keeps
         self.buffer: RolloutBuffer | None = None
         self.meter = EpisodeMeter(0)
         self.decisions = 0
-        """Settled decisions since the run began, those of lost episodes too; while nothing is learned, all that were asked for."""
+        """Completed decisions since the run began, those of lost episodes too; in inference, all that were asked for."""
         self.shared = False
-        """Agents of fixed policies sit in some of its slots."""
+        """Whether agents of fixed policies use some of its slots."""
         self.counted: Tensor | None = None
-        """(S,) whose episodes, where they end with the tables that stand now, were those of the policy that learns; None: all."""
+        """Slots (S,) whose episodes, if they end with the present tables, were played by the learning policy; None: all."""
 
     def open(self, step: TimeStep, chosen: PendingDecision) -> None:
-        """Notes a decision, where anything is learned from it."""
+        """Stores a decision if anything is learned from it."""
         if self.rollout_size is not None:
             decision = chosen.decision()
             if self.buffer is None:
@@ -95,44 +95,44 @@ class BehaviorCollector:
             self.buffer.open(step, decision)
 
     def make_buffer(self, step: TimeStep, decision: Decision) -> RolloutBuffer:
-        """Room for one rollout of these slots."""
+        """Allocates a buffer for one rollout of these slots."""
         assert self.rollout_size is not None
         ticks = math.ceil(self.rollout_size / max(len(step.reward), 1))
         return (SteadyBuffer if self.steady else SlottedBuffer)(step, decision, ticks, self.keeps)
 
     def own(self, step: TimeStep) -> Tensor:
-        """(S,) who acts, agents of fixed policies aside."""
+        """Returns which slots (S,) act, without agents of fixed policies."""
         return step.acting if self.counted is None else step.acting & self.counted
 
     @property
     def steady(self) -> bool:
-        """Something is learned from every slot on every tick."""
+        """Whether every slot is learned from on every tick."""
         return self.spec.steady and not self.shared
 
     @property
     def full(self) -> bool:
-        """Its rollout has all its decisions."""
+        """Whether its rollout is complete."""
         return self.may_be_full(0)
 
     def may_be_full(self, more: int) -> bool:
-        """Whether it has with so many more."""
+        """Whether its rollout would be complete with so many more decisions."""
         return self.rollout_size is not None and self.buffer is not None and self.buffer.decisions + more >= self.rollout_size
 
 
 class TickObserver(Protocol):
-    """Who looks at every tick's tables before they are answered."""
+    """Sees every tick's tables before they are answered."""
 
     def begin(self, steps: Mapping[str, TimeStep]) -> None:
-        """The first tables after a reset."""
+        """Takes in the first tables after a reset."""
         ...
 
     def watch(self, steps: Mapping[str, TimeStep]) -> None:
-        """What a tick gave."""
+        """Takes in the tables of a tick."""
         ...
 
 
 class Collector:
-    """One environment, and a seat for each of its behaviors.
+    """Steps one environment and collects for each of its behaviors.
 
     `join(name, spec)` is asked for the policy of a behavior when it first appears.
     """
@@ -145,19 +145,19 @@ class Collector:
         watchers: Sequence[TickObserver] = (),
         staggers: StaggersEpisodes | None = None,
     ) -> None:
-        """`staggers`: the environment, where its first episodes are to end at different times; they are not told of then."""
+        """`staggers`: the environment, if its first episodes are to end at different times; these are not counted then."""
         self._staggers = staggers
         self.env, self.seats, self._join, self.watchers = env, dict[str, BehaviorCollector](), join, watchers
         self.seconds = {"environment": 0.0, "inference": 0.0}
         self._on_host = env.device.type == "cpu"
         self._apart = env if isinstance(env, AsyncEnv) else None
         self._settled = True
-        """The buffers know of the tables that stand in `steps`."""
+        """Whether the buffers have taken in the tables in `steps`."""
         self.steps: dict[str, TimeStep] = env.reset(seed)
         self._begin(seed)
 
     def _begin(self, seed: int | None = None) -> None:
-        """Takes in the first tables after a reset with this seed; None: they are none after a reset."""
+        """Takes in the first tables after a reset with this seed; None: the tables do not follow a reset."""
         if self._staggers is not None and seed is not None:
             self._staggers.stagger(seed)
         self._welcome()
@@ -173,7 +173,7 @@ class Collector:
                 self.seats[name] = self._join(name, self.env.behaviors[name])
 
     def restart(self, seed: int) -> None:
-        """Has the environment begin anew. Open episodes are dropped, and what the open rollouts held is collected again."""
+        """Resets the environment. Open episodes and rollouts are dropped."""
         self.steps = self.env.reset(seed)
         for seat in self.seats.values():
             seat.policy.forget()
@@ -182,7 +182,7 @@ class Collector:
 
     @torch.no_grad()
     def collect(self, ticks: int, until: Callable[[], bool]) -> dict[str, Rollout]:
-        """Ticks until a rollout is full, `ticks` have passed, `until()` is true or a behavior appears. The rollouts that are full."""
+        """Steps until a rollout is full, `ticks` have passed, `until()` is true or a behavior appears. Returns the full rollouts."""
         known = len(self.seats)
         for _ in range(ticks):
             self._tick()
@@ -192,7 +192,7 @@ class Collector:
         return {name: self._take(seat) for name, seat in self.seats.items() if seat.full}
 
     def _tick(self) -> None:
-        """Nothing that can be done while the environment works makes it wait: it gets its actions first."""
+        """Makes one tick. The environment gets its actions first, so that it works while the rest is done."""
         start = perf_counter()
         chosen = {name: self.seats[name].policy.choose(step) for name, step in self.steps.items() if self._asks(name, step)}
         for name, step in self.steps.items():
@@ -218,11 +218,11 @@ class Collector:
         self.seconds["inference"] += decided - start + perf_counter() - stepped
 
     def _asks(self, name: str, step: TimeStep) -> bool:
-        """Whether an agent of a behavior may await an action."""
+        """Whether an agent of a behavior may be waiting for an action."""
         return not self._on_host or self.seats[name].spec.steady or bool(step.acting.any())
 
     def _settle(self) -> None:
-        """Takes in the tables that came last, once."""
+        """Takes in the newest tables, once."""
         if not self._settled:
             self._settled = True
             for name, step in self.steps.items():
@@ -246,7 +246,7 @@ class Collector:
         return rollout
 
     def state_dict(self) -> dict[str, Any]:
-        """The environment, the tables now, and each seat's open rollout."""
+        """Returns the state of the environment, the present tables, and each behavior's open rollout."""
         return {
             "env": dict(self.env.state_dict()),
             "on_host": self._on_host,
@@ -265,7 +265,7 @@ class Collector:
         }
 
     def _fits(self, state: Mapping[str, Any]) -> bool:
-        """Whether the environment can go on from there. Only slots of a behavior that is not steady may have become more."""
+        """Whether the environment can continue from these tables. Only behaviors that are not steady may have more slots now."""
         now = {name: len(step.reward) for name, step in self.steps.items()}
         then = {name: len(saved["reward"]) for name, saved in state["steps"].items()}
         same_place, same_areas = state.get("on_host", self._on_host) == self._on_host, state.get("areas") == self.env.num_areas
@@ -275,7 +275,7 @@ class Collector:
         return all(then[name] == slots or (may_grow[name] and then[name] > slots) for name, slots in now.items())
 
     def load_state_dict(self, state: Mapping[str, Any], seed: int) -> bool:
-        """Goes on from there, and tells whether the episodes do too.
+        """Restores a state. Returns whether its episodes go on, too.
 
         They do not where the environment cannot be saved, or has other areas or behaviors or moved to or from an
         accelerator since: it then starts new ones from `seed`, and what the rollouts held is collected again.
@@ -309,12 +309,12 @@ class Collector:
 
 
 def brains_of(seat: BehaviorCollector) -> Sequence[HasChance]:
-    """Those that are asked for its behavior."""
+    """Returns the brains that a policy asks."""
     return seat.policy.brains if isinstance(seat.policy, AsksBrains) else ()
 
 
 def on(state: Any, device: torch.device) -> Any:
-    """The same containers, their tensors on a device: those of a checkpoint come on the CPU."""
+    """Returns the same containers with their tensors on a device; those of a checkpoint come on the CPU."""
     if isinstance(state, torch.Tensor):
         return state.to(device)
     if isinstance(state, Mapping):
@@ -323,12 +323,12 @@ def on(state: Any, device: torch.device) -> Any:
 
 
 def pack(step: TimeStep) -> dict[str, Any]:
-    """A TimeStep as plain containers of tensors."""
+    """Returns a TimeStep as plain containers of tensors."""
     columns = {name: getattr(step, name) for name in step.__slots__ if name != "ends"}
     return {**columns, "ends": {"slots": step.ends.slots, "obs": step.ends.obs}}
 
 
 def unpack(state: Mapping[str, Any]) -> TimeStep:
-    """The TimeStep that was packed."""
+    """Returns the TimeStep that `pack` was given."""
     ends = FinalObs(state["ends"]["slots"], tuple(state["ends"]["obs"]))
     return TimeStep(**{**state, "obs": tuple(state["obs"]), "ends": ends})

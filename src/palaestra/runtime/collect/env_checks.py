@@ -1,4 +1,4 @@
-"""What comes from an environment is checked before anything is learned from it; what it raises becomes an EnvError."""
+"""Checks what an environment returns before anything is learned from it, and turns its exceptions into EnvErrors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from palaestra.envs.base import Env
 
 
 def guarded(env: Env, name: str) -> Env:
-    """The same environment, of someone else's making: an exception that it raises is then an EnvError which says where."""
+    """Returns the environment with its exceptions turned into EnvErrors that say where they came from."""
     return cast(Env, forwarding(_Guarded, env, exclude=METHODS)(env, name))
 
 
@@ -48,7 +48,7 @@ def _blaming(method: Callable[..., Any], what: str) -> Callable[..., Any]:
 
 
 def check_shapes(name: str, spec: BehaviorSpec, step: TimeStep) -> None:
-    """Raises EnvError where the columns of a behavior's first table are not those of its spec. Reads no numbers."""
+    """Raises EnvError if the columns of a behavior's first table do not match its spec. Reads no numbers."""
     slots = len(step.reward)
     wanted = {f"observation '{obs.name}'": (slots, *obs.shape) for obs in spec.obs}
     if len(step.obs) != len(wanted):
@@ -78,7 +78,7 @@ def check_step(name: str, spec: BehaviorSpec, step: TimeStep) -> None:
 
 
 def check_rollout(name: str, spec: BehaviorSpec, rollout: Rollout) -> None:
-    """The same for a whole rollout, once: for accelerators, where a look at every tick would mean waiting for it."""
+    """Checks a whole rollout at once, for accelerators, where checking every tick would mean waiting for the device."""
     time, slots = rollout.shape
     agents = torch.arange(slots, device=rollout.reward.device).repeat(time)
     for i, obs in enumerate(rollout.obs):
@@ -94,14 +94,14 @@ def check_rollout(name: str, spec: BehaviorSpec, rollout: Rollout) -> None:
 
 
 def check_ends(name: str, spec: BehaviorSpec, rollout: Rollout) -> None:
-    """Raises NotFinite for last views that would poison a bootstrap. Once a rollout: only there are they read."""
+    """Raises NotFinite for final observations that would poison a bootstrap. Called once a rollout, where they are read."""
     agents = rollout.final_rows % rollout.shape[1]
     for i, obs in enumerate(rollout.final_obs):
         refuse(name, f"at a truncated episode's end, observation '{spec.obs[i].name}'", obs, agents)
 
 
 def refuse(name: str, what: str, values: Tensor, agents: Tensor | None = None) -> None:
-    """Raises NotFinite for the first number of (rows, ...) that is none; `agents` (rows,): whose they are, where not one a row."""
+    """Raises NotFinite for the first number of (rows, ...) that is not finite; `agents` (rows,): the agent of each row, if others."""
     bad = (~values.isfinite()).nonzero()
     if len(bad):
         row, *index = bad[0].tolist()
@@ -110,7 +110,7 @@ def refuse(name: str, what: str, values: Tensor, agents: Tensor | None = None) -
 
 
 def check_mask(name: str, spec: BehaviorSpec, mask: Tensor, acting: Tensor, agents: Tensor | None = None) -> None:
-    """Raises EnvError where a branch leaves an acting agent no choice."""
+    """Raises EnvError if a mask leaves an acting agent no choice in a branch."""
     for branch, allowed in enumerate(mask.split(spec.action.branches, 1)):
         stuck = (~allowed.any(1)) & acting
         if stuck.any():

@@ -1,4 +1,4 @@
-"""Returns and lengths of the episodes that end, as people read them."""
+"""Sums the returns and lengths of episodes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Numbers = NDArray[np.floating]
 
 @dataclass(frozen=True, slots=True)
 class Episodes:
-    """Those that ended, in the order of their ends. E episodes."""
+    """Episodes that ended, in the order of their ends. E episodes."""
 
     returns: NDArray[np.float64]  # (E,) sum of the agent's own rewards
     group_returns: NDArray[np.float64]  # (E,) sum of its group's
@@ -96,12 +96,12 @@ class EpisodeMeter:
         self._older, self._partial = np.zeros(slots, bool), np.zeros(slots, bool)
 
     def mark(self) -> None:
-        """Notes whose episodes are under way. Call `take` first."""
+        """Notes which episodes are under way. Call `take` first."""
         assert not self._ticks
         self._older = self._open.waiting | (self._open.lengths > 0)
 
     def begin(self, step: TimeStep, *, partial: bool = False) -> None:
-        """The first tables after a reset: every open episode is dropped. `partial`: those that begin are not whole, and not told of."""
+        """Starts with the first tables after a reset. `partial`: the episodes that begin now are not whole, and not counted."""
         self._ticks.clear()
         self._lost.clear()
         self._counted.clear()
@@ -112,7 +112,7 @@ class EpisodeMeter:
         self._partial[:] = partial
 
     def add(self, step: TimeStep, counted: Tensor | None = None) -> None:
-        """One tick. `counted` (S,): whose episodes are told of where they end; None: all."""
+        """Adds a tick. `counted` (S,): slots whose episodes count if they end; None: all."""
         self._ticks.append((step.reward, step.group_reward, step.acting, step.terminated, step.truncated, step.group))
         self._lost.append(step.lost)
         self._counted.append(counted)
@@ -120,11 +120,11 @@ class EpisodeMeter:
 
     @property
     def slots(self) -> int:
-        """Seats it sums over."""
+        """Number of slots."""
         return len(self._open)
 
     def __len__(self) -> int:
-        """Ticks not yet summed."""
+        """Number of ticks not yet summed."""
         return len(self._ticks)
 
     def take(self) -> Episodes:
@@ -178,7 +178,7 @@ class EpisodeMeter:
             self._older, self._partial = np.pad(self._older, (0, more)), np.pad(self._partial, (0, more))
 
     def state_dict(self) -> dict[str, Any]:
-        """Open sums. Call `take` first."""
+        """Returns the open sums. Call `take` first."""
         assert not self._ticks
         sums = self._open
         arrays = {"returns": sums.returns, "group": sums.group_returns, "lengths": sums.lengths, "waiting": sums.waiting}
@@ -186,7 +186,7 @@ class EpisodeMeter:
         return {name: torch.from_numpy(array.copy()) for name, array in arrays.items()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Open sums as they were."""
+        """Restores the open sums."""
         self._ticks.clear()
         self._lost.clear()
         self._counted.clear()
@@ -203,7 +203,7 @@ class EpisodeMeter:
 
 
 def host(column: tuple[Tensor, ...]) -> list[NDArray[Any]]:
-    """A column of many ticks as arrays, fetched in one piece where they are all of one size."""
+    """Returns a column of many ticks as arrays, fetched in one piece if all have one size."""
     if len({len(x) for x in column}) == 1:
         return list(torch.stack(column).cpu().numpy())
     return [x.cpu().numpy() for x in column]
@@ -212,7 +212,7 @@ def host(column: tuple[Tensor, ...]) -> list[NDArray[Any]]:
 def last_of_groups(
     ended: NDArray[np.bool_], living: NDArray[np.bool_], group: NDArray[np.int64], length: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Of each group that nobody is left of after these ends, the slot of the member who decided most, (G,).
+    """Returns, for each group that these ends leave empty, the slot of the member that decided most, (G,).
 
     What that one got with its group is what the group earned: members that left early got a part of it only. All columns (S,);
     `living`: whose episodes were open before; `group`: that in which they played, -1 on their own.
@@ -224,21 +224,21 @@ def last_of_groups(
 
 
 class AreaEpisodes:
-    """Follows every table of an environment. An agent that ends while others of its area go on does not begin the area's next episode."""
+    """Tells when the episode of an area is over: when all agents that played in it have ended."""
 
     def __init__(self, areas: int) -> None:
         self.areas = areas
         self._living: dict[str, Tensor] = {}
-        """(S,) of each behavior: whose episode goes on."""
+        """By behavior, the slots (S,) whose episode goes on."""
         self.going: dict[str, Tensor] = {}
-        """(S,) of each behavior: who was there before the last tables and has not ended with them."""
+        """By behavior, the slots (S,) whose agents were there before the last tables and have not ended with them."""
 
     def begin(self, steps: Mapping[str, TimeStep]) -> None:
-        """The first tables after a reset."""
+        """Starts with the first tables after a reset."""
         self._living = {name: step.acting.clone() for name, step in steps.items()}
 
     def over(self, steps: Mapping[str, TimeStep]) -> Tensor | None:
-        """(areas,) bool: whose episode these tables end, so that those who act there now begin the next. None: no area's.
+        """Returns the areas (areas,) whose episode these tables end, so that agents acting there start the next one. None: no area's.
 
         On an accelerator, where finding out would mean waiting, there always is a column. Takes each tick's tables once.
         """
@@ -267,16 +267,16 @@ class AreaEpisodes:
         return living if more <= 0 else torch.cat([living, living.new_zeros(more)])
 
     def state_dict(self) -> dict[str, Any]:
-        """Whose episodes go on."""
+        """Returns which episodes go on."""
         return {"living": dict(self._living)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on with those."""
+        """Restores which episodes go on."""
         self._living = dict(state["living"])
 
 
 def _quiet(step: TimeStep) -> bool:
-    """Whether it is known that no episode ended, without looking at a column."""
+    """Whether no episode ended, as far as that is known without reading a column."""
     return step.reward.device.type == "cpu" and not len(step.ends.slots) and step.lost is None
 
 

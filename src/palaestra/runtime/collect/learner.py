@@ -1,4 +1,4 @@
-"""One behavior of a run: its trainer, and when its summaries, checkpoints and end are due."""
+"""One behavior of a run: its trainer, and when its summaries and checkpoints are due."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from palaestra.runtime.settings import BehaviorSettings
 from palaestra.trainers.base import Progresses, Remarks, Trainer, Warns, make_trainer
 
 MOST_WEIGHT = 1e15
-"""A layer or two of such weights, and float32 has no number for what comes out."""
+"""Weights beyond this make outputs that float32 cannot hold."""
 
 
 class Learner:
-    """Counts with its seat's decisions, which ML-Agents calls steps."""
+    """Trains one behavior. Steps are decisions, as in ML-Agents."""
 
     def __init__(
         self,
@@ -58,12 +58,12 @@ class Learner:
         self.inference = inference
         self._watches_groups, self._found = getattr(settings.hyperparameters, "adds_group_rewards", False), list[str]()
         self.oddities = list(dict.fromkeys(line for demonstrations in found for line in demonstrations.oddities))
-        """What is odd about the demonstrations that it learns from, a line each."""
+        """Oddities of the demonstrations that it learns from, a line each."""
         self.seat = BehaviorCollector(name, spec, self.trainer.policy, None if inference else self.trainer.rollout_size, self.trainer.keeps)
         self.next_summary, self.next_checkpoint = settings.summary_freq, settings.checkpoint_interval
 
     def remarks(self) -> list[str]:
-        """What its trainer has to say now. Raises ConfigError where it cannot have what it needs."""
+        """Returns what its trainer has to say. Raises ConfigError if it cannot have what it needs."""
         if self.inference or not isinstance(self.trainer, Remarks):
             return []
         try:
@@ -72,7 +72,7 @@ class Learner:
             raise ConfigError(f"behavior '{self.name}': {error}") from error
 
     def warnings(self) -> list[str]:
-        """What is found wrong since the last call, by its trainer too."""
+        """Returns warnings since the last call, those of its trainer too."""
         found, self._found = self._found, []
         return found + (self.trainer.warnings() if isinstance(self.trainer, Warns) and not self.inference else [])
 
@@ -89,7 +89,7 @@ class Learner:
 
     @property
     def step(self) -> int:
-        """Decisions so far."""
+        """Number of decisions so far."""
         return self.seat.decisions
 
     @property
@@ -99,28 +99,28 @@ class Learner:
 
     @property
     def work(self) -> int:
-        """Multiplications in one pass of the largest number of rows that are worked on together."""
+        """Multiplications in one pass of the most rows that are computed together."""
         rows = max(self.slots, getattr(self.settings.hyperparameters, "batch_size", 0))
         return rows * multiplications(self.trainer.network)
 
     def ticks_ahead(self) -> int:
-        """Ticks until something is due, at the soonest."""
+        """Returns the least number of ticks until something is due."""
         slots = max(self.slots, 1)
         due = min(self.next_summary, self.next_checkpoint, self.settings.max_steps if self.training else self.next_summary)
         return max(-(-(due - self.step) // slots), 1)
 
     @property
     def slots(self) -> int:
-        """Seats of its table."""
+        """Number of slots of its table."""
         return self.seat.meter.slots
 
     @property
     def progress(self) -> float | None:
-        """Share of an update under way that is done; None: its trainer does not know."""
+        """Share of the present update that is done; None if its trainer does not know."""
         return self.trainer.progress if isinstance(self.trainer, Progresses) else None
 
     def update(self, rollout: Rollout) -> dict[str, float]:
-        """Learns from a rollout. The measurements, by tag. Raises Diverged where a loss is no finite number."""
+        """Learns from a rollout. Returns measurements by tag. Raises Diverged if a loss is not finite."""
         self._look_for_groups(rollout)
         measured = self.trainer.update(rollout, self.step).read()
         for tag, value in measured.items():
@@ -138,7 +138,7 @@ class Learner:
             )
 
     def must_be_finite(self) -> None:
-        """Raises Diverged where a weight is no finite number, or one that leads to none. Waits for an accelerator."""
+        """Raises Diverged if a weight is not finite, or so large that outputs are not. Waits for an accelerator."""
         for name, weights in self.trainer.network.named_parameters():
             lost = ~(weights.abs() < MOST_WEIGHT)
             if lost.any():
@@ -151,11 +151,11 @@ class Learner:
         )
 
     def summary_due(self) -> int | None:
-        """The step to write in a summary that is due now: the multiple that was passed, as ML-Agents does."""
+        """Returns the step of a summary that is due: the multiple of summary_freq that was passed, as in ML-Agents; else None."""
         return self._passed("next_summary", self.settings.summary_freq)
 
     def checkpoint_due(self) -> bool:
-        """Whether its model is to be written now. Once it has learned all it will, that is so a last time."""
+        """Whether its model is to be written now; a last time once training is over."""
         interval = self.settings.checkpoint_interval
         new = self.next_checkpoint < self.settings.max_steps + interval
         return self._passed("next_checkpoint", interval) is not None and new
@@ -169,7 +169,7 @@ class Learner:
         return passed
 
     def state_dict(self) -> dict[str, Any]:
-        """What its own file in a checkpoint holds."""
+        """Returns the content of its file in a checkpoint."""
         return {
             "trainer": self.trainer.state_dict(),
             "next_summary": self.next_summary,
@@ -178,16 +178,16 @@ class Learner:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on from there; a summary or checkpoint that other settings make due earlier comes at once."""
+        """Restores a state; a summary or checkpoint that new settings make due earlier comes at once."""
         self.trainer.load_state_dict(state["trainer"])
         every, interval = self.settings.summary_freq, self.settings.checkpoint_interval
         self.next_summary = min(state["next_summary"], (self.step // every + 1) * every)
         self.next_checkpoint = min(state["next_checkpoint"], (self.step // interval + 1) * interval)
 
     def initialize(self, state: Mapping[str, Any], origin: Path) -> bool:
-        """Starts the network from another run's. Raises ConfigError where the networks differ in shape.
+        """Copies another run's network. Raises ConfigError if the networks differ in shape.
 
-        Whether values come along: they belong to that run's reward signals and trainer, and begin anew where these have others.
+        Returns whether values were copied: they belong to that run's reward signals and trainer, and start anew if these differ.
         """
         network = self.trainer.network
         saved, own = state["trainer"]["network"], network.state_dict()
@@ -215,14 +215,14 @@ def _shape(tensors: Mapping[str, Any], key: str) -> str:
 
 
 def _demo_paths(settings: BehaviorSettings) -> Iterator[str | Sequence[str]]:
-    """Wherever a behavior has demonstrations from."""
+    """Yields the paths of all demonstrations that a behavior uses."""
     learners = (*settings.reward_signals.values(), settings.behavioral_cloning, settings.hyperparameters)
     yield from (path for one in learners if (path := getattr(one, "demo_path", None)) is not None)
 
 
 @torch.no_grad()
 def multiplications(network: Trunk) -> int:
-    """Multiplications in one pass of one row through actor and critics; of attention, only its layers."""
+    """Returns the multiplications in one pass of one row through actor and critics; of attention, only those of its layers."""
     sized = [module for module in network.modules() if isinstance(module, StackedMLP | LSTMLayer)]
     total = sum(weight.numel() for module in sized for weight in module.parameters() if weight.dim() > 1 and weight.shape[-2] > 1)
 

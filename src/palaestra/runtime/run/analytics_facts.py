@@ -1,4 +1,4 @@
-"""What a game's own analytics are told of a run: its settings as JSON, and which features are in use.
+"""Collects what a game's own analytics are told of a run: its settings as JSON, and which features are in use.
 
 What a user named, and where it lies, is hashed: behaviors, parameters, lessons, the run and the one it starts from, files, folders and
 classes.
@@ -22,15 +22,15 @@ from palaestra.scenario.settings import CurriculumSettings
 from palaestra.trainers.behavior_settings import BehaviorSettings
 
 NAMES = ("env_path", "env_args", "run_id", "initialize_from", "results_dir", "init_path", "demo_path")
-"""Settings whose text is hashed, wherever they stand."""
+"""Settings whose text is hashed."""
 CODE = ("vis_encode_type", "body")
 """Settings that may name code of the user's, as `package.module:Class`."""
 OURS = ("env_options", "side_channels")
-"""Those of env_settings that may hold anything."""
+"""Keys of env_settings whose values can be of any kind."""
 
 
 def training_facts(settings: RunSettings, device: torch.device) -> TrainingFacts:
-    """Of a run on a device."""
+    """Returns the facts of a run on a device."""
     version = f"Palaestra {palaestra_version()}"
     return TrainingFacts(
         mlagents_version=version,
@@ -45,7 +45,7 @@ def training_facts(settings: RunSettings, device: torch.device) -> TrainingFacts
 
 
 def behavior_facts(name: str, behavior: BehaviorSettings, settings: RunSettings) -> BehaviorFacts:
-    """Of a behavior with its settings, and those of the run around it."""
+    """Returns the facts of a behavior, from its settings and those of its run."""
     network, signals = behavior.network_settings, behavior.reward_signals
     return BehaviorFacts(
         behavior_name=hashed(name),
@@ -67,13 +67,13 @@ def behavior_facts(name: str, behavior: BehaviorSettings, settings: RunSettings)
 
 
 def _measured(settings: RunSettings) -> set[str | None]:
-    """The behaviors whose progress decides on lessons; None: the one that learns."""
+    """Returns the behaviors whose progress decides on lessons; None stands for the only one that learns."""
     curricula = [each.curriculum for each in (settings.environment_parameters or {}).values() if isinstance(each, CurriculumSettings)]
     return {lesson.completion_criteria.behavior for lessons in curricula for lesson in lessons if lesson.completion_criteria}
 
 
 def run_options(settings: RunSettings) -> dict[str, Any]:
-    """All settings, fit to be shown."""
+    """Returns all settings with private texts hashed."""
     tree = _sanitized(settings.model_dump(mode="json"))
     tree["env_settings"] = {key: value for key, value in tree["env_settings"].items() if key not in OURS}
     tree["behaviors"] = {hashed(name): block for name, block in tree["behaviors"].items()}
@@ -92,7 +92,7 @@ def _sanitized(value: Any, key: str = "") -> Any:
 
 
 def _parameter(form: Any) -> Any:
-    """A curriculum names its lessons, and the behaviors that they are measured by."""
+    """Hashes the names of a curriculum's lessons and of the behaviors that they are measured by."""
     if not isinstance(form, Mapping) or "curriculum" not in form:
         return form
     lessons = [{**lesson, "name": hashed(lesson["name"])} for lesson in form["curriculum"]]

@@ -52,7 +52,7 @@ Config = Path | str | Mapping[str, Any] | None
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a training left."""
+    """Results of a training: models, steps, rewards and the run's folder."""
 
     folder: Path
     steps: dict[str, int]  # decisions of each behavior
@@ -100,7 +100,7 @@ def train(
 
 
 def sectioned(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Keywords to the part of the settings tree that they belong to. Raises ConfigError for an unknown one."""
+    """Returns keywords by the section of the settings tree that they belong to. Raises ConfigError for an unknown one."""
     tree: dict[str, Any] = {}
     sections = ("checkpoint_settings", "env_settings", "torch_settings", "engine_settings")
     for key, value in settings.items():
@@ -124,7 +124,7 @@ def learn(
     quiet: bool = False,
     trust: bool = False,
 ) -> Result:
-    """Loads the settings, puts a run together, trains, and leaves its files. `env` is as for `train`. Raises PalaestraError."""
+    """Loads the settings, builds a run, trains, and writes its files. `env` is as for `train`. Raises PalaestraError."""
     loaded, folder = settled_settings(config, overrides, sets, agent_code if env is not None else learning_code, trust=trust)
     with ExitStack() as stack:
         stack.enter_context(break_on_signals())
@@ -170,7 +170,7 @@ def learn(
 
 
 def first_wait(settings: RunSettings, named: bool, console: Console) -> AbstractContextManager[object]:
-    """Says what goes on until the first decision, where that takes long; waiting for the Editor has a line of its own."""
+    """Says what is going on until the first decision, if that takes long; waiting for the Editor has a line of its own."""
     name = settings.env_settings.env_path or EDITOR
     if named and name == EDITOR:
         return nullcontext()
@@ -187,7 +187,7 @@ def settled_settings(
     *,
     trust: bool = False,
 ) -> tuple[Loaded, RunFolder]:
-    """The settings, and the run's folder; a resumed run's own settings where none are given. Raises ConfigError or RunError.
+    """Returns the settings and the run's folder; a resumed run's own settings if none are given. Raises ConfigError or RunError.
 
     The settings of a run's folder run no code that `code_in` finds in them, unless the folder is the user's own or `trust` is given.
     """
@@ -217,13 +217,13 @@ def settled_settings(
 
 
 def run_folder(results: Path, run_id: str) -> RunFolder:
-    """The folder of a run that is named on the command line. Raises ConfigError for a name that is none."""
+    """Returns the folder of the run that the command line names. Raises ConfigError for a name that is none."""
     check_run_id(run_id)
     return RunFolder(results, run_id)
 
 
 def seeded(settings: RunSettings, checkpoint: Checkpoint | None) -> RunSettings:
-    """The settings with nothing left to chance: a seed that is not given is that of the run gone on from, else drawn."""
+    """Returns the settings with a seed: the given one, else that of the resumed run, else a random one."""
     env = settings.env_settings
     if env.seed != -1:
         return settings
@@ -232,7 +232,7 @@ def seeded(settings: RunSettings, checkpoint: Checkpoint | None) -> RunSettings:
 
 
 def take_env(given: object, settings: RunSettings, stack: ExitStack) -> Env:
-    """The environment that a program gives to `train`; one that is made here is closed with the run. Raises EnvError or ConfigError."""
+    """Returns the environment that a program gave to `train`; closes with the run what is made here. Raises EnvError or ConfigError."""
     device = device_of(settings)
     env, is_ours = as_env(given, settings.env_settings.num_areas, device)
     if is_ours:
@@ -243,7 +243,7 @@ def take_env(given: object, settings: RunSettings, stack: ExitStack) -> Env:
 
 
 def device_of(settings: RunSettings) -> str:
-    """The device that the settings name, else the accelerator that is there. Raises ConfigError."""
+    """Returns the device that the settings name, else the accelerator of this machine. Raises ConfigError."""
     device = settings.torch_settings.device or ("cuda" if torch.cuda.is_available() else "cpu")
     if not device_exists(device):
         raise ConfigError(f"torch device '{device}' is not there: this machine has {', '.join(devices())}")
@@ -251,12 +251,12 @@ def device_of(settings: RunSettings) -> str:
 
 
 def on_device(env: Env, device: str) -> Env:
-    """The environment, or a view of it on that device."""
+    """Returns the environment, wrapped if its tensors lie on another device."""
     return env if env.device.type == torch.device(device).type else cast(Env, Transfer(env, torch.device(device)))
 
 
 def open_env(settings: RunSettings, folder: RunFolder, console: Console) -> Env:
-    """The environment that the settings name, on the device that they name; the Editor where they name none."""
+    """Opens the environment that the settings name, on their device; the Editor if they name none."""
     env, device = settings.env_settings, device_of(settings)
     name = env.env_path or EDITOR
     same = [name for name in settings.behaviors if name in Registry("envs")]
@@ -270,7 +270,7 @@ def open_env(settings: RunSettings, folder: RunFolder, console: Console) -> Env:
 
 
 def devices() -> list[str]:
-    """Those that this machine has."""
+    """Devices of this machine."""
     return ["cpu", *(f"cuda:{i}" for i in range(torch.cuda.device_count()))]
 
 
@@ -283,7 +283,7 @@ def device_exists(name: str) -> bool:
 
 
 def starting_point(folder: RunFolder, settings: RunSettings, console: Console) -> Checkpoint | None:
-    """The checkpoint to go on from or to play. None: a new run, or one that was killed before its first. Raises RunError."""
+    """Returns the checkpoint to resume or to play. None: a new run, or one that was killed before its first. Raises RunError."""
     chosen = settings.checkpoint_settings
     if not chosen.resume and not chosen.inference:
         folder.must_be_free(chosen.force)
@@ -312,7 +312,7 @@ def trackers(
 
 
 def check_lessons(run: Run, loaded: Loaded) -> None:
-    """Raises ConfigError for lessons that could never end; warns where a game may yet show what they wait for."""
+    """Raises ConfigError for lessons that could never end; warns if a game may still show what they wait for."""
     if unclear := list(ambiguous(run.settings, run.learners)):
         raise loaded.refusal(unclear, "lessons do not say whom they wait for")
     problems = list(never_measured(run.settings, run.learners))
@@ -332,7 +332,7 @@ def warn_of_unused_blocks(run: Run, loaded: Loaded) -> None:
 
 
 def check_teachers(run: Run, loaded: Loaded) -> None:
-    """Raises ConfigError for students of a behavior that the environment never has; where it may come, the run's end tells."""
+    """Raises ConfigError for students of a behavior that the environment never has."""
     if run.inference or not shows_all(run):
         return
     problems, there = [], run.env.behaviors
@@ -345,13 +345,13 @@ def check_teachers(run: Run, loaded: Loaded) -> None:
 
 
 def shows_all(run: Run) -> bool:
-    """Whether no behavior of its environment comes later than at the start."""
+    """Whether all behaviors of the environment appear at the start."""
     name = run.settings.env_settings.env_path or ""
     return (name.startswith(("builtin:", "gymnasium:")) or name in Registry("envs")) and not is_game(name)
 
 
 def begin(run: Run, checkpoint: Checkpoint | None) -> None:
-    """Makes or opens the run's folder; a new run starts from the networks that it is to start from."""
+    """Makes or opens the run's folder, and initializes the networks of a new run."""
     chosen = run.settings.checkpoint_settings
     if run.inference:
         report.announce(run, checkpoint, ())
@@ -372,7 +372,7 @@ def begin(run: Run, checkpoint: Checkpoint | None) -> None:
 
 
 def initialize(run: Run, origin: RunFolder | None) -> None:
-    """Networks from `--initialize-from`, or from each behavior's `init_path`, which wins."""
+    """Loads networks from each behavior's `init_path`, else from `--initialize-from`."""
     if origin is not None:
         origin.must_exist("initialize from it")
     for name, learner in run.learners.items():
@@ -392,7 +392,7 @@ def initialize(run: Run, origin: RunFolder | None) -> None:
 
 
 def checkpoint_place(path: str | None, origin: RunFolder | None) -> tuple[Path, int | None]:
-    """Folder of checkpoints and the step in it that `init_path` means: a run's folder, or one of its checkpoints."""
+    """Returns the folder of checkpoints and the step that `init_path` means: a run's folder, or one of its checkpoints."""
     if path is None:
         assert origin is not None
         return origin.checkpoints, None
@@ -405,7 +405,7 @@ def checkpoint_place(path: str | None, origin: RunFolder | None) -> tuple[Path, 
 
 
 def finish(run: Run) -> Result:
-    """Saves, writes the final models, and tells where everything is; a run that was finished before stays as it is."""
+    """Saves, writes the final models, and says where everything is; a run that was finished before stays as it is."""
     run.console.close()  # its live line tells of what is over
     if run.stopped and not run.inference:
         run.console.info("Training was stopped; saving what it has learned")
@@ -420,7 +420,7 @@ def finish(run: Run) -> Result:
 
 @contextmanager
 def closing(thing: Any) -> Iterator[Any]:
-    """Closes it at the end, whatever happened."""
+    """Closes an environment at the end of the block, also after an error."""
     try:
         yield thing
     finally:

@@ -1,4 +1,4 @@
-"""What more steps do to learning rates that fall until max_steps."""
+"""Warns where more steps lift learning rates that had fallen."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from palaestra.runtime.settings import BehaviorSettings, RunSettings, behavior
 from palaestra.trainers.settings import LAST_LEARNING_RATE, scheduled
 
 NOTABLE = 1.1
-"""A rate that rises by more than this factor is told of."""
+"""Factor by which a rate must rise for a warning."""
 LOW_SHARE = 0.1
-"""Of the rate that a run began with: what it is offered to go on with, where its last rate was too low to learn anything."""
+"""Share of a run's first rate that is offered if its last rate was too low to learn anything."""
 
 
 @dataclass(frozen=True, slots=True)
 class RateJump:
-    """A learning rate that more steps lift."""
+    """A learning rate that rises because a run was given more steps."""
 
     behavior: str
     old: float  # at this step, had max_steps stayed
@@ -29,18 +29,18 @@ class RateJump:
 
     @property
     def kept(self) -> float:
-        """The old rate, to two digits; where that is next to nothing, a tenth of the first."""
+        """The old rate, to two digits; a tenth of the first one if the old rate is next to nothing."""
         return float(f"{max(self.old, LOW_SHARE * self.first):.1e}")
 
 
 def rate_jumps(learners: Mapping[str, Learner], max_steps: Mapping[str, int]) -> list[RateJump]:
-    """Of behaviors whose rate is higher with these max_steps than with those that they have."""
+    """Returns the jumps of behaviors whose rate would be higher with these max_steps than with their own."""
     jumps = [_jump(learners[name], learners[name].settings, most) for name, most in max_steps.items()]
     return [jump for jump in jumps if jump is not None]
 
 
 def lifted(before: RunSettings, learners: Mapping[str, Learner]) -> list[RateJump]:
-    """Of behaviors whose rate is higher now than with the settings that the run had before."""
+    """Returns the jumps of behaviors whose rate is higher than with the run's earlier settings."""
     jumps = []
     for name, learner in learners.items():
         try:
@@ -64,7 +64,7 @@ def _jump(learner: Learner, before: BehaviorSettings, max_steps: int) -> RateJum
 
 
 def low_rate(jumps: Sequence[RateJump], behaviors: int) -> str:
-    """Arguments for a command line that hold the rates where they were, for a run of so many behaviors."""
+    """Returns command-line arguments that keep the rates where they were."""
     parts = []
     for jump in jumps:
         block = f"behaviors.{'*' if behaviors == 1 else jump.behavior}.hyperparameters"
@@ -73,7 +73,7 @@ def low_rate(jumps: Sequence[RateJump], behaviors: int) -> str:
 
 
 def sentence(jump: RateJump, command: str, behaviors: int) -> str:
-    """What is about to happen, why, and how to have it otherwise."""
+    """Returns a warning: what happens, why, and how to avoid it."""
     nothing = "" if jump.kept <= 1.05 * jump.old else f" (at {jump.old:.1e} nothing would be learned)"
     before, now = jump.max_steps
     return (

@@ -1,4 +1,4 @@
-"""The training loop: all of what a run does, in order."""
+"""The training loop: everything that a run does, in order."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def train(run: Run, callbacks: Sequence[Callback] = ()) -> None:
 
 
 def collect(run: Run, pause: float) -> Mapping[str, Rollout]:
-    """Rollouts that are full, after ticks until `pause`. Raises Diverged for EnvError where that is the reason: actions are no numbers."""
+    """Steps the environment until `pause`, and returns the full rollouts. Raises Diverged if diverged weights caused an EnvError."""
     try:
         return run.collector.collect(run.ticks_ahead(), lambda: run.stopped or perf_counter() > pause)
     except EnvError:
@@ -72,7 +72,7 @@ def summarize(run: Run, callbacks: Sequence[Callback]) -> None:
 
 
 def show(run: Run) -> None:
-    """Moves the progress line on."""
+    """Updates the progress line."""
     if not run.console.due():
         return
     rows = [

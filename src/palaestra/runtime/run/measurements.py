@@ -30,7 +30,7 @@ def note_episodes(run: Run) -> None:
 
 
 def note_measurements(run: Run) -> None:
-    """Tells the statistics what the environment measured itself: once a behavior, as none is known to be meant."""
+    """Tells the statistics what the environment measured itself, once for each behavior: an environment names none."""
     if not run.learners or not isinstance(run.env, Measures):
         return
     for tag, value, kind in run.env.take_measurements():

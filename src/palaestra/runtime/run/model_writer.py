@@ -16,7 +16,7 @@ from palaestra.runtime.storage.status import Model, TrainingStatus
 
 
 class ModelWriter:
-    """The ONNX models of all behaviors of a run, and their list in `training_status.json`."""
+    """Writes the ONNX models of a run's behaviors, and their list in `training_status.json`."""
 
     def __init__(self, folder: RunFolder, console: Console) -> None:
         self._folder, self._console = folder, console
@@ -24,7 +24,7 @@ class ModelWriter:
         self._last: dict[str, tuple[int, Path]] = {}  # step and file of the newest model that this process wrote
 
     def write(self, learner: Learner, reward: float | None) -> Path | None:
-        """`<Behavior>/<Behavior>-<step>.onnx`, checked against the network. None where it failed, which is logged."""
+        """Writes `<Behavior>/<Behavior>-<step>.onnx` and checks it against the network. Returns None if that failed, which is logged."""
         folder = self._models(learner)
         try:
             from palaestra.export import check, onnx
@@ -44,14 +44,14 @@ class ModelWriter:
         return path
 
     def write_final(self, learner: Learner, reward: float | None) -> Path | None:
-        """The last model, and its copy `<run>/<Behavior>.onnx`."""
+        """Writes the last model and its copy `<run>/<Behavior>.onnx`."""
         step, path = self._last.get(learner.name, (None, None))
         if step != learner.step:
             path = self.write(learner, reward)
         return None if path is None else self._models(learner).final(path, learner.step, reward)
 
     def final(self, learner: Learner) -> Path | None:
-        """`<run>/<Behavior>.onnx` where it is that of the step the behavior is at."""
+        """Returns `<run>/<Behavior>.onnx` if it was written at the behavior's present step."""
         listed = self.status.final(learner.name)
         path = self._folder.path / f"{file_name(learner.name)}.onnx"
         return path if listed is not None and listed.steps == learner.step and path.is_file() else None
@@ -62,7 +62,7 @@ class ModelWriter:
         return {} if None in there.values() else {name: path for name, path in there.items() if path is not None}
 
     def write_status(self) -> None:
-        """The list of models, as it stands."""
+        """Writes the list of models."""
         self.status.save()
 
     def _models(self, learner: Learner) -> ModelsFolder:
@@ -70,16 +70,16 @@ class ModelWriter:
 
 
 class ModelsFolder:
-    """Where models go, how many stay, and their list in the training status."""
+    """Folder of a behavior's models: their names, how many are kept, and their list in the training status."""
 
     def __init__(self, run: Path, behavior: str, keep: int, status: TrainingStatus) -> None:
-        """Keeps the `keep` newest; all of them when it is 0 or less."""
+        """Keeps the newest `keep` models, or all if it is 0 or less."""
         self._run, self._behavior, self._keep, self._status = run, behavior, keep, status
         self._name = file_name(behavior)
         self.folder = run / self._name
 
     def path(self, step: int) -> Path:
-        """Where the model of `step` is to be written; its folder exists. Raises RunError."""
+        """Returns the path for the model of `step`, and makes its folder. Raises RunError."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -108,5 +108,5 @@ class ModelsFolder:
 
 
 def _names(model: Model) -> set[str]:
-    """Its files' names alone: they lie in this folder, wherever the run was when it wrote the list, on whatever system."""
+    """Returns file names without folders: a run may have been moved since it wrote the list."""
     return {PureWindowsPath(path).name for path in (model.file_path, *model.auxillary_file_paths)} - {""}

@@ -22,25 +22,25 @@ SHOW_CURSOR = "\x1b[?25h"
 
 
 class Stoppable(Protocol):
-    """What can be asked to end."""
+    """Anything that can be asked to end."""
 
     inference: bool
 
     def stop(self) -> None:
-        """Ends soon, saved."""
+        """Ends soon, after saving."""
         ...
 
     def wait(self) -> str:
-        """What ending waits for, where that takes long: what, and how long; empty: nothing."""
+        """Says what ending waits for and how long; empty if it takes no time."""
         ...
 
     def abandon(self) -> None:
-        """Ends what this process has started: it ends itself at once."""
+        """Ends all processes that this one has started, at once."""
         ...
 
 
 class Terminated(KeyboardInterrupt):
-    """A signal that came before a run began, or while a command played."""
+    """Raised by a signal that comes before a run begins, or while a command plays."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -48,7 +48,7 @@ class Terminated(KeyboardInterrupt):
 
 
 class Breaker:
-    """The handler that raises Terminated. Where a command is all that the process is for (`process`), a signal during an import, which
+    """A signal handler that raises Terminated. Where a command is all that the process is for (`process`), a signal during an import, which
     may swallow the exception or turn it into another, ends the process instead, as a second signal does."""
 
     def __init__(self, process: bool) -> None:
@@ -82,7 +82,7 @@ def break_on_signals(*, process: bool = False) -> Iterator[None]:
 
 
 class Stopper:
-    """The handler that asks a run to end; it remembers the signal that did."""
+    """A signal handler that asks a run to end, and remembers the signal."""
 
     def __init__(self, run: Stoppable) -> None:
         self.heard: int | None = None
@@ -176,7 +176,7 @@ def leave(number: int, *, quietly: bool = False) -> NoReturn:
 
 
 def numbers() -> list[signal.Signals]:
-    """Those to hear; that of a closed terminal unless `nohup` had it ignored."""
+    """Returns the signals to handle; SIGHUP is left out if `nohup` had it ignored."""
     hangup = [signal.SIGHUP] if hasattr(signal, "SIGHUP") else []
     return [signal.SIGINT, signal.SIGTERM, *(number for number in hangup if signal.getsignal(number) != signal.SIG_IGN)]
 

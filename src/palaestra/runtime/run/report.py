@@ -1,4 +1,4 @@
-"""What a run says of itself at its beginning and at its end."""
+"""Messages of a run at its start and at its end."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from palaestra.runtime.storage.run_folder import CONFIGURATION, RunFolder
 
 
 def announce(run: Run, checkpoint: Checkpoint | None, warnings: Sequence[str]) -> None:
-    """Where the run starts and, for a new one, with which settings."""
+    """Says where the run starts and, for a new one, with which settings."""
     for warning in warnings:
         run.console.warning(warning)
     name, place = run.folder.run_id, run.folder.path
@@ -50,7 +50,7 @@ def outline_new(run: Run) -> None:
 
 
 def unused_blocks(run: Run, when: str) -> Iterator[tuple[str, str]]:
-    """Each name under `behaviors` that no behavior of the environment has had, and a sentence about it. `when`: such as 'so far'."""
+    """Returns each name under `behaviors` that no behavior of the environment has, with a sentence about it. `when`: such as 'so far'."""
     there = run.env.behaviors
     others = [name for name in there if name not in run.settings.behaviors]
     for name in run.settings.behaviors:
@@ -65,7 +65,7 @@ def unused_blocks(run: Run, when: str) -> Iterator[tuple[str, str]]:
 
 
 def conclude(run: Run, finals: Mapping[str, Path]) -> None:
-    """How it went, where everything is, and what can be done with it."""
+    """Says how the run went, where its files are, and what can be done with them."""
     for student, absent in () if run.inference else run.teachers.absent(run.learners):
         run.console.warning(f"'{student}' has learned nothing in this session: its teacher's behavior, '{absent}', never came")
     for _, text in unused_blocks(run, "in this session"):
@@ -88,7 +88,7 @@ def conclude(run: Run, finals: Mapping[str, Path]) -> None:
 
 
 def watching(run: Run) -> list[str]:
-    """How its agents can be watched; empty where nothing can draw them."""
+    """Says how the agents can be watched; empty if nothing can draw them."""
     name, no_graphics = run.settings.env_settings.env_path, run.settings.engine_settings.no_graphics
     record = f"palaestra record {shlex.quote(str(run.folder.path))}"
     command = watch_command(name or "", run.collector.env, record, play_command(run.folder), no_graphics=bool(no_graphics))
@@ -96,12 +96,12 @@ def watching(run: Run) -> list[str]:
 
 
 def rewards(run: Run) -> list[str]:
-    """A line a behavior: what its last summary said, and on how many episodes that stands."""
+    """Returns a line for each behavior: the mean reward of its last summary and the number of episodes."""
     return [f"{name}: {last_reward(run.statistics.last_reward(name), learner.next_summary)}" for name, learner in run.learners.items()]
 
 
 def last_reward(last: LastReward | None, next_summary: int) -> str:
-    """What the newest summary with an episode says; `next_summary` is the step of the one to come."""
+    """Says the mean reward of the newest summary with an episode; `next_summary` is the step of the next one."""
     if last is None:
         return "no episode ended"
     group = "" if last.group is None else f", mean group reward {last.group:.3f}"
@@ -114,7 +114,7 @@ def last_reward(last: LastReward | None, next_summary: int) -> str:
 
 
 def curves(run: Run) -> list[Path]:
-    """Learning curves as a picture, where there is a summary. That they cannot be drawn must not make a good run fail."""
+    """Draws the learning curves if there is a summary. A failure is a warning only."""
     if not (run.folder.path / METRICS).exists():
         return []
     from palaestra.runtime.logging.curves import save_curves  # matplotlib takes half a second to import
@@ -127,7 +127,7 @@ def curves(run: Run) -> list[Path]:
 
 
 def lifted_rates(run: Run) -> list[str]:
-    """Warnings of learning rates that rise because the run was given more steps. Call before its settings are written anew."""
+    """Returns warnings of learning rates that rise because the run was given more steps. Call before its settings are written anew."""
     try:
         before = load(run.folder.path / CONFIGURATION, own_code=False).settings
     except PalaestraError:
@@ -137,7 +137,7 @@ def lifted_rates(run: Run) -> list[str]:
 
 
 def gently(run: Run) -> list[str]:
-    """For a finished run whose learning rate has fallen: what the command above does to it, and one that keeps it low."""
+    """Says, for a finished run, that more steps lift its learning rate, and how to keep it low."""
     jumps = rate_jumps(run.learners, dict.fromkeys(run.learners, more_steps(run))) if run.finished else []
     if not jumps:
         return []
@@ -147,35 +147,35 @@ def gently(run: Run) -> list[str]:
 
 
 def tell_what_is_safe(run: Run) -> None:
-    """After an error: how much of the run is saved."""
+    """Says after an error how much of the run is saved."""
     steps = [] if run.inference else run.checkpoints.steps()
     if steps:
         run.console.info(f"The run is saved as it was at step {steps[-1]:,}; to go on from there: {go_on(run)}")
 
 
 def go_on(run: Run) -> str:
-    """The command that continues the run; one that is finished needs more steps than it has taken."""
+    """Returns the command that continues the run, with more steps if it is finished."""
     further = f" --set 'behaviors.*.max_steps={more_steps(run)}'" if run.finished else ""
     return resume_command(run.folder) + further
 
 
 def more_steps(run: Run) -> int:
-    """A max_steps that lets a finished run go on, as long again as it has been."""
+    """Returns a max_steps with which a finished run goes on for as long again."""
     return 2 * max(limit(run), farthest(run))
 
 
 def farthest(run: Run) -> int:
-    """The step of the behavior that is at the greatest."""
+    """Returns the largest step of all behaviors."""
     return max(learner.step for learner in run.learners.values())
 
 
 def resume_command(folder: RunFolder) -> str:
-    """The command that resumes a run."""
+    """Returns the command that resumes a run."""
     return f"{_learn(folder)} --resume"
 
 
 def play_command(folder: RunFolder) -> str:
-    """The command that plays a run."""
+    """Returns the command that plays a run."""
     return f"{_learn(folder)} --inference"
 
 
@@ -185,12 +185,12 @@ def _learn(folder: RunFolder) -> str:
 
 
 def limit(run: Run) -> int:
-    """The largest max_steps of its behaviors."""
+    """Returns the largest max_steps of its behaviors."""
     return max(learner.settings.max_steps for learner in run.learners.values())
 
 
 def outline(tree: Mapping[str, Any], depth: int = 1) -> str:
-    """Settings as an indented list, for people."""
+    """Returns settings as an indented list."""
     lines = []
     for key, value in tree.items():
         nested = isinstance(value, Mapping)
@@ -205,7 +205,7 @@ PYGAME = {"classic_control": "classic-control", "toy_text": "toy-text", "box2d":
 
 
 def watch_command(name: str, env: Env, record: str, play: str, *, no_graphics: bool = False) -> str | None:
-    """The command that shows an environment's agents, after what must be installed first; None where nothing draws them.
+    """Returns the command that shows an environment's agents, after what must be installed first; None if nothing draws them.
 
     `record` and `play` are the commands that record the run and that play it. A Unity build draws in a window of its own, for which
     one that was trained without (`no_graphics`) is told so. A game in Python that runs as a process draws nowhere.
@@ -223,7 +223,7 @@ def watch_command(name: str, env: Env, record: str, play: str, *, no_graphics: b
 
 
 def _gymnasium(id: str, record: str) -> str | None:
-    """Judged by what the environment declares: to try it would take another copy of it."""
+    """Judges by what the environment declares: trying would take another copy of it."""
     from palaestra.envs.gymnasium import drawn_by
 
     place = drawn_by(id)

@@ -1,4 +1,4 @@
-"""Saves a run to another place where its own folder is gone or cannot be written to any more."""
+"""Saves a run to another place if its own folder is gone or can no longer be written to."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from palaestra.runtime.storage.run_folder import RunFolder
 
 
 def rescue(run: Run, error: RunError) -> FolderLost | None:
-    """Saves what a run has learned, after its folder could not be written to; the error that says where and how to go on.
+    """Saves what a run has learned after its folder could not be written to. Returns the error that says where it is and how to go on.
 
     None where its own folder has it all.
     """
@@ -55,7 +55,7 @@ def places(run: Run) -> Iterator[RunFolder]:
 
 
 def save_in(folder: RunFolder, run: Run) -> None:
-    """Makes a run's folder that can be resumed; curves and snapshots come along where they can still be read."""
+    """Makes a folder from which the run can be resumed; curves and snapshots are copied if they can be read."""
     folder.path.mkdir(parents=True)
     Checkpoints(folder.checkpoints, 1).save(run.step, run.state_dict())
     place = {"run_id": folder.run_id, "results_dir": str(folder.results)}

@@ -16,7 +16,7 @@ MOST_CHANGES = 4
 
 
 def resume(run: Run, checkpoint: Checkpoint) -> None:
-    """Goes on from a checkpoint. Raises CheckpointError where it does not fit the environment or the settings."""
+    """Restores a run from a checkpoint. Raises CheckpointError where it does not fit the environment or the settings."""
     whole: Any = checkpoint.state["run"]
     run.unseen.take(checkpoint.state)
     run.outlined |= run.unseen.learned.keys()
@@ -52,7 +52,7 @@ def resume(run: Run, checkpoint: Checkpoint) -> None:
 
 
 def _changes(run: Run) -> str:
-    """What settings of behaviors are now, and were when the run was last saved; empty where none changed or that cannot be read."""
+    """Lists settings of behaviors that changed since the run was saved; empty if none did or that cannot be read."""
     try:
         before = load(run.folder.path / CONFIGURATION, own_code=False).settings
     except PalaestraError:
@@ -63,7 +63,7 @@ def _changes(run: Run) -> str:
 
 
 def _must_share_behaviors(run: Run, checkpoint: Checkpoint) -> None:
-    """Behaviors may come later; none in common means another environment."""
+    """Raises CheckpointError if run and checkpoint share no behavior; some may still appear later."""
     new = [name for name in run.learners if name not in run.unseen.learned]
     if run.unseen.learned and new and len(new) == len(run.learners):
         raise CheckpointError(

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 LONG = 1.0
-"""Seconds from which on a wait is worth a word."""
+"""Seconds from which a wait is mentioned."""
 SURE = 0.2
-"""Share of an update from which on what is done of it says more than how long the last one took."""
+"""Share of an update after which its own progress predicts its end better than the last update's duration."""
 
 
 class UpdateTimes:
@@ -23,7 +23,7 @@ class UpdateTimes:
 
     @contextmanager
     def of(self, behaviors: Sequence[str]) -> Iterator[None]:
-        """Within the block these behaviors are updated, in this order."""
+        """Marks a block in which these behaviors are updated, in this order."""
         self._to_come = tuple(behaviors)
         self._began = time.perf_counter()
         try:
@@ -32,13 +32,13 @@ class UpdateTimes:
             self._to_come = ()
 
     def ended(self, behavior: str) -> None:
-        """The first of them is done."""
+        """Notes that the first of the updates is done."""
         now = time.perf_counter()
         self._last[behavior], self._began = now - self._began, now
         self._to_come = self._to_come[1:]
 
     def wait(self, progress: Callable[[str], float | None]) -> str:
-        """What a run that stops has to wait for, for people; empty: nothing long. `progress` is how much of an update is done, if known."""
+        """Says what a run that stops has to wait for; empty if it is short. `progress`: the share of an update that is done."""
         to_come, passed = self._to_come, time.perf_counter() - self._began
         if not to_come:
             return ""
@@ -50,7 +50,7 @@ class UpdateTimes:
         return f"an update is under way, about {spoken(left)} left" if passed + left >= LONG else ""
 
     def _left(self, behavior: str, passed: float, progress: float | None) -> float | None:
-        """Seconds of the update under way that are to come; None: nothing is known of it."""
+        """Returns the seconds that the present update still takes; None if unknown."""
         last = self._last.get(behavior)
         if progress and (progress > SURE or last is None):
             return passed * (1 - progress) / progress
@@ -58,7 +58,7 @@ class UpdateTimes:
 
 
 def spoken(seconds: float) -> str:
-    """A time for people, rounded up."""
+    """Returns a time as text, rounded up."""
     whole = max(1, -int(-seconds // 1))
     return f"{whole} s" if whole < 120 else f"{whole // 60} min {whole % 60} s"
 

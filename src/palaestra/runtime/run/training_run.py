@@ -1,4 +1,4 @@
-"""A run put together: environment, learners, statistics and files, and everything a checkpoint holds."""
+"""The state of a run: environment, learners, statistics and files."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ SAFETY_SECONDS = 60.0
 
 
 class Run:
-    """Owns all state that changes while a run goes on."""
+    """Owns all state that changes during a run."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class Run:
         timers: Timers,
         origin: Checkpoint | None = None,
     ) -> None:
-        """`origin` is what `load` is called with next, where it is: the first reset is in its lessons already."""
+        """`origin`: the checkpoint that will be resumed, if any; its lessons hold from the first reset on."""
         self.settings, self.folder, self.env = settings, folder, env
         self.statistics, self.console, self.timers = statistics, console, timers
         self.models = ModelWriter(folder, console)
@@ -63,12 +63,12 @@ class Run:
         self.learners: dict[str, Learner] = {}
         self.checkpoints = Checkpoints(folder.checkpoints, most_kept(settings))
         self.stopped = False
-        """Set by a signal or a callback: the run ends at the next tick, saved."""
+        """Set by a signal or a callback: the run saves and ends at the next tick."""
         self.outlined: set[str] = set()
         """Behaviors whose settings TensorBoard has as text."""
         self.update_times, self.symptoms = UpdateTimes(), Symptoms()
         self.saved_step = -1
-        """Where this session saved last."""
+        """The step at which this session saved last."""
         self.first_step = 0
         """The step at which this session started."""
         self.clock, self._saved = RunClock(), time.perf_counter()
@@ -116,7 +116,7 @@ class Run:
         return learner.seat
 
     def set_threads(self) -> None:
-        """As many as asked for, else as many as the work is worth."""
+        """Sets the number of threads: the one asked for, else what the work is worth."""
         if self.threads is None:
             self.threads, why = threads_for(max((learner.work for learner in self.learners.values()), default=0))
             self.console.info(why)
@@ -129,21 +129,21 @@ class Run:
 
     @property
     def finished(self) -> bool:
-        """Every behavior has reached its max_steps."""
+        """Whether every behavior has reached its max_steps."""
         return not self.inference and bool(self.learners) and not any(learner.training for learner in self.learners.values())
 
     def ticks_ahead(self) -> int:
-        """Ticks until anything is due."""
+        """Returns the ticks until anything is due."""
         return min((self.lessons.ticks_ahead(), *(learner.ticks_ahead() for learner in self.learners.values())), default=1)
 
     def stop(self) -> None:
-        """Ends at the next tick, saved; an environment that waits for a game stops waiting. Safe in a signal handler."""
+        """Saves and ends at the next tick; an environment that waits for a game stops waiting. Safe in a signal handler."""
         self.stopped = True
         if isinstance(self.env, Interruptible):
             self.env.interrupt()
 
     def wait(self) -> str:
-        """What a stop has to wait for, for people; empty: nothing long. Safe in a signal handler."""
+        """Says what a stop has to wait for; empty if it is short. Safe in a signal handler."""
         return self.update_times.wait(lambda name: self.learners[name].progress)
 
     def abandon(self) -> None:
@@ -152,7 +152,7 @@ class Run:
             self.env.abandon()
 
     def update(self, name: str, rollout: Rollout) -> None:
-        """Whoever a rollout is for learns from it, and the statistics hears what was measured."""
+        """Updates the learners of a rollout, and tells the statistics what was measured."""
         for learner in self.teachers.pupils(name, self.learners):
             start = time.perf_counter()
             metrics = learner.update(rollout)
@@ -165,7 +165,7 @@ class Run:
             self.self_play.updated(learner.name)
 
     def change_lessons(self) -> None:
-        """Begins the lessons that are due."""
+        """Starts the lessons that are due."""
         met = self.lessons.look(self.learners, {name: contender.elo for name, contender in self.self_play.contenders.items()})
         if met:
             for seat in self.collector.seats.values():
@@ -174,7 +174,7 @@ class Run:
             self.collector.restart(self.settings.env_settings.seed + self.step)
 
     def retire(self) -> None:
-        """Behaviors that have reached max_steps go on acting beside others, and keep no more experience.
+        """Stops collecting for behaviors that have reached max_steps; they go on acting beside others.
 
         Where all have, the run ends, and what they had begun to collect is saved, for one that goes on to more steps.
         """
@@ -186,7 +186,7 @@ class Run:
         self.teachers.retire(self.learners)
 
     def checkpoint_due(self) -> bool:
-        """A behavior's checkpoint_interval has passed, or so much time that losing it would hurt."""
+        """Whether a behavior's checkpoint_interval, or SAFETY_SECONDS, have passed. Writes the models that are due."""
         if self.inference:
             return False
         if any(learner.step >= learner.next_checkpoint for learner in self.learners.values()):
@@ -199,7 +199,7 @@ class Run:
         return bool(due) or time.perf_counter() - self._saved > SAFETY_SECONDS
 
     def save(self) -> None:
-        """Writes a checkpoint of everything, and the list of models that belongs to it. Raises Diverged rather than save what is lost."""
+        """Writes a checkpoint of everything, and the list of models that belongs to it. Raises Diverged if weights are no numbers."""
         if self.inference:
             return
         self.must_be_finite()
@@ -217,12 +217,12 @@ class Run:
         self._saved = time.perf_counter()
 
     def must_be_finite(self) -> None:
-        """Raises Diverged where a behavior's weights are no numbers any more."""
+        """Raises Diverged if weights are no finite numbers."""
         for learner in self.learners.values():
             learner.must_be_finite()
 
     def state_dict(self) -> dict[str, Any]:
-        """Between two ticks, everything that the next one depends on."""
+        """Returns everything that the next tick depends on. Call it between two ticks."""
         for learner in self.learners.values():
             assert not len(learner.seat.meter)
         collector = self.collector.state_dict()
@@ -246,7 +246,7 @@ class Run:
             learner.tell(self.console.info, self.console.warning)
 
     def conclude(self) -> dict[str, Path]:
-        """Saves a last time and writes final models, settings and timers. The models by behavior."""
+        """Saves a last time and writes final models, settings and timers. Returns the models by behavior."""
         self.save()
         for contender in self.self_play.contenders.values():
             contender.conclude()
@@ -258,20 +258,20 @@ class Run:
 
 
 def steps_in(checkpoint: Checkpoint) -> dict[str, int]:
-    """Decisions of each behavior at a checkpoint."""
+    """Returns the decisions of each behavior at a checkpoint."""
     run: Any = checkpoint.state["run"]
     return {name: seat["decisions"] for name, seat in run["collector"]["seats"].items()}
 
 
 def most_kept(settings: RunSettings) -> int:
-    """Checkpoints that stay: as many as the behavior that keeps the most; 0: all."""
+    """Returns how many checkpoints are kept: as many as for the behavior that keeps the most; 0: all."""
     blocks = [*settings.behaviors.values(), *([settings.default_settings] if settings.default_settings else [])]
     kept = [block.keep_checkpoints for block in blocks]
     return 0 if min(kept, default=5) <= 0 else max(kept, default=5)
 
 
 def staggering(env: Env, settings: RunSettings) -> StaggersEpisodes | None:
-    """The environment, where its first episodes are to end at different times. Raises ConfigError where it cannot have them so."""
+    """Returns the environment if its first episodes are to end at different times. Raises ConfigError if it cannot do that."""
     if not settings.env_settings.stagger_episodes:
         return None
     behind = env.wrapped if isinstance(env, Transfer) else env
@@ -284,11 +284,11 @@ def staggering(env: Env, settings: RunSettings) -> StaggersEpisodes | None:
 
 
 MUCH_WORK = 30_000_000
-"""Multiplications in one pass at which a second core begins to pay: below, handing work over costs more than it saves."""
+"""Multiplications in one pass at which a second core starts to pay: below, handing work over costs more than it saves."""
 
 
 def threads_for(work: int) -> tuple[int, str]:
-    """All cores (or OMP_NUM_THREADS) where tables or minibatches are much work, else one; and a line that says so."""
+    """Returns the number of threads, and why: all cores (or OMP_NUM_THREADS) if a pass is much work, else one."""
     told = os.environ.get("OMP_NUM_THREADS", "")
     cores = int(told) if told.isdigit() else os.cpu_count()
     threads = cores or 1 if work >= MUCH_WORK else 1

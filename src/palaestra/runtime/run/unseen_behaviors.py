@@ -1,4 +1,4 @@
-"""Parts of a checkpoint that belong to behaviors which this session has not seen yet."""
+"""Keeps the parts of a checkpoint whose behaviors have not appeared in this session yet."""
 
 from __future__ import annotations
 
