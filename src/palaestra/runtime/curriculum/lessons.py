@@ -1,4 +1,4 @@
-"""Curricula in a run: what is measured for them, and what is said of them."""
+"""Curricula in a run: when lessons change, and what is said about them."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ if TYPE_CHECKING:
     from palaestra.runtime.logging.tracker import Summary
 
 LOOK_EVERY = 32
-"""Ticks between two looks at what was measured."""
+"""Ticks between two checks of the criteria."""
 NEVER = 1 << 30
 
 
 class Lessons:
-    """Decides when lessons change, and has environment parameters follow. A `Watcher` of the run's collector.
+    """Decides when lessons change, and sets environment parameters accordingly. A `TickObserver` of the run's collector.
 
     It looks every so many ticks, whatever else goes on: a run that was interrupted changes lessons where one that was not does.
     """
 
     def __init__(self, env: Env, settings: RunSettings, console: Console, saved: Mapping[str, Any] | None, games_seed: int) -> None:
-        """`saved` is the state gone on from: the first reset is then in its lessons already. Raises EnvError as `Parameters` does."""
+        """`saved`: the state of a resumed run, whose lessons hold from the first reset on. Raises EnvError as `Parameters` does."""
         self._forms = settings.environment_parameters or {}
         self.curricula = Curricula({name: form for name, form in self._forms.items() if isinstance(form, CurriculumSettings)})
         self.parameters = Parameters(env, self._forms, settings.env_settings.seed, games_seed)
         self._missed: Counter[str] = Counter()
-        """Summaries without a metric that a lesson waits for."""
+        """Number of summaries without a metric that a lesson waits for."""
         self._by_default: str | None = None
-        """The behavior that criteria go by which name none; None: there is no such criterion, or nobody learns yet."""
+        """Behavior for criteria that name none; None if there is no such criterion, or nobody learns yet."""
         self._console, self._ticks, self._still = console, 0, settings.checkpoint_settings.inference
         if saved is not None:
             self.load_state_dict(saved)
@@ -49,16 +49,16 @@ class Lessons:
 
     @property
     def idle(self) -> bool:
-        """No lesson can change."""
+        """Whether no lesson can change any more."""
         return self._still or self.curricula.over
 
     @property
     def numbers(self) -> dict[str, int]:
-        """The lesson of every parameter; 0 for those that have none."""
+        """Lesson of every parameter; 0 for parameters without lessons."""
         return {name: self.curricula.all[name].number if name in self.curricula.all else 0 for name in self._forms}
 
     def joins(self, behavior: str) -> None:
-        """A behavior that learns is there: the first is what criteria go by that name none."""
+        """Adds a behavior that learns; the first one is used for criteria that name none."""
         if not self.curricula.settled:
             self.curricula.settle(behavior)
             self._by_default = behavior
@@ -69,20 +69,20 @@ class Lessons:
             )
 
     def begin(self, steps: Mapping[str, TimeStep]) -> None:
-        """The first tables after a reset."""
+        """Takes in the first tables after a reset."""
         self.parameters.begin(steps)
 
     def watch(self, steps: Mapping[str, TimeStep]) -> None:
-        """A tick's tables."""
+        """Takes in a tick's tables."""
         self._ticks += 1
         self.parameters.watch(steps)
 
     def ticks_ahead(self) -> int:
-        """Ticks until the next look."""
+        """Returns the ticks until the next check."""
         return NEVER if self.idle else LOOK_EVERY - self._ticks % LOOK_EVERY
 
     def episodes(self, behavior: str, ended: Episodes) -> None:
-        """Those that ended; of a group, what it earned as one."""
+        """Takes in episodes that ended; for a group, what it earned as a whole."""
         counts = ~ended.older
         returns = ended.returns
         if ended.mates.any():
@@ -90,7 +90,7 @@ class Lessons:
         self.curricula.episodes(behavior, returns[counts].tolist())
 
     def summary(self, summary: Summary) -> None:
-        """Metrics are read where they are written; one that two summaries lack is warned of, once."""
+        """Reads the metrics of a summary; warns once of one that two summaries lack."""
         self.curricula.summary(summary.behavior, summary.values)
         for each in self.curricula.all.values():
             criterion = each.criterion
@@ -104,12 +104,12 @@ class Lessons:
                 )
 
     def note(self, statistics: Statistics, behavior: str) -> None:
-        """Has a summary hold the lessons."""
+        """Adds the lessons to a summary."""
         for name, number in self.numbers.items():
             statistics.latest(behavior, f"Environment/Lesson Number/{name}", number)
 
     def look(self, learners: Mapping[str, Learner], ratings: Mapping[str, float]) -> list[CompletionCriteriaSettings]:
-        """Changes the lessons that have been learned, where a look is due; gives what they had to meet."""
+        """Changes the lessons whose criteria are met, if a check is due. Returns these criteria."""
         if self.idle or self._ticks % LOOK_EVERY:
             return []
         progress = {name: min(learner.step / learner.settings.max_steps, 1.0) for name, learner in learners.items()}
@@ -120,7 +120,7 @@ class Lessons:
         return [met for each in changed if (met := each.lessons[each.number - 1].completion_criteria) is not None]
 
     def announce(self) -> None:
-        """What the parameters are that are not the same throughout."""
+        """Describes parameters that change during a run."""
         for each in self.curricula.all.values():
             self._console.info(self._announcement(each))
 
@@ -129,15 +129,15 @@ class Lessons:
         return f"Parameter '{each.parameter}' is in lesson '{each.lesson.name}' and has value '{sampler}'."
 
     def status(self, behavior: str | None = None) -> list[str]:
-        """What the next lessons need, of those that depend on a behavior; None: of all."""
+        """Says what the next lessons need, for those that depend on a behavior; None: for all."""
         return [] if self._still else self.curricula.status(behavior)
 
     def state_dict(self) -> dict[str, Any]:
-        """Between looks."""
+        """Returns the state between checks."""
         return {"ticks": self._ticks, "curricula": self.curricula.state_dict(), "parameters": self.parameters.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on from there."""
+        """Restores the state."""
         self._ticks = state["ticks"]
         self.curricula.load_state_dict(state["curricula"])
         self.parameters.load_state_dict(state["parameters"])

@@ -1,4 +1,4 @@
-"""Environment parameters in play: what the settings fix, and what is drawn anew for each episode of each area."""
+"""Environment parameters in a run: constant ones, and those drawn for each episode of each area."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from palaestra.scenario.settings import CurriculumSettings, Parameter, SamplerSe
 
 
 class Parameters:
-    """A `Watcher` of a run's collector that sets the parameters of an environment.
+    """Sets the parameters of an environment: a `TickObserver` of a run's collector.
 
     A value takes hold where an area begins its next episode. What is drawn is drawn for many episodes at once, which cost nothing until
     an area has used them up. A game that draws by itself is told the distributions instead, with a seed for each copy.
     """
 
     def __init__(self, env: Env, forms: Mapping[str, Parameter] | None, seed: int, games_seed: int | None = None) -> None:
-        """`seed` is the run's. `games_seed` is for games, which cannot go on with their streams: of a resumed run it is another.
+        """`seed`: the run's. `games_seed`: for games, which cannot restore their random streams; it differs in a resumed run.
 
         Nothing is set before `set`. Raises EnvError for values that the environment does not take, those of later lessons too.
         """
@@ -48,20 +48,20 @@ class Parameters:
         self._queue: QueuesParameters = behind if isinstance(behind, QueuesParameters) else Queue(env)
         self._streams: dict[str, Stream] = {}
         self._before = torch.zeros_like(self._queue.episodes)
-        """(areas,) episodes of each area that the queue does not count: those before the run was gone on with."""
+        """Episodes of each area (areas,) before the run was resumed, which the queue does not count."""
         self._filled, self._left = self._before, 0
-        """(areas,) which of its episodes each area's next one was as the queue was filled, and for how many ticks none can use it up."""
+        """Number of each area's next episode (areas,) when the queue was filled, and the ticks for which it lasts at least."""
         self._dropped: list[str] = []
-        """Parameters that the run gone on from had settings for, and this one has none."""
+        """Parameters that the resumed run had settings for, and this one has not."""
         for _, sentence in misfits(env, self._forms):
             raise EnvError(sentence)
 
     def sampler(self, name: str, lesson: int) -> Sampler:
-        """What a parameter is in a lesson."""
+        """Returns the value of a parameter in a lesson."""
         return sampler_of(value_of(self._forms[name], lesson))
 
     def set(self, lessons: Mapping[str, int]) -> None:
-        """From each area's next episode on these are the lessons; of parameters not named, the first."""
+        """Sets the lessons from each area's next episode on; the first one for parameters not named."""
         for name in self._dropped:
             self._env.set_parameters({name: torch.full((self._env.num_areas,), self._env.parameters[name])})
         for name, form in self._forms.items():
@@ -72,7 +72,7 @@ class Parameters:
             self._refill()
 
     def change(self, name: str, lesson: int) -> None:
-        """From each area's next episode on a parameter is in another lesson."""
+        """Sets a parameter's lesson from each area's next episode on."""
         self._set(name, value_of(self._forms[name], lesson), lesson)
         self._refill()
 
@@ -92,7 +92,7 @@ class Parameters:
 
     @property
     def _next(self) -> Tensor:
-        """(areas,) which of its episodes each area's next one is."""
+        """Number of each area's next episode, (areas,)."""
         return self._before + self._queue.episodes
 
     def _refill(self) -> None:
@@ -100,7 +100,7 @@ class Parameters:
         self._fill()
 
     def _fill(self) -> None:
-        """Puts into the queue what it was last filled with, whether used by now or not, so that a run gone on with has the same."""
+        """Fills the queue with its last content, used or not, so that a resumed run has the same."""
         if not self._streams:
             return
         length = self._queue.queue_length
@@ -109,7 +109,7 @@ class Parameters:
         self._queue.queue_parameters({name: stream.drawn(episodes) for name, stream in self._streams.items()})
 
     def begin(self, steps: Mapping[str, TimeStep]) -> None:
-        """Every area has begun an episode with what was set."""
+        """Whether every area has started an episode with what was set."""
         if isinstance(self._queue, Queue):
             self._queue.begin(steps)
         self._refill()
@@ -127,12 +127,12 @@ class Parameters:
             self._refill()
 
     def state_dict(self) -> dict[str, Any]:
-        """How many episodes the areas have had, and whose go on."""
+        """Returns how many episodes the areas have had, and which go on."""
         state: dict[str, Any] = {"episode": self._next, "filled": self._filled, "left": self._left, "names": list(self._forms)}
         return {**state, "areas": self._queue.state_dict()} if isinstance(self._queue, Queue) else state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on with those, in another number of areas too. Call `set` next."""
+        """Restores them, also for another number of areas. Call `set` next."""
         now = self._queue.episodes
         self._before = _resized(state["episode"], now) - now
         self._filled, self._left = _resized(state["filled"], now), state["left"]
@@ -142,7 +142,7 @@ class Parameters:
 
 
 def misfits(env: Env, forms: Mapping[str, Parameter] | None) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """Path in the settings, and a sentence, of each value that an environment does not take. Games take anything."""
+    """Returns the path in the settings, and a sentence, for each value that an environment does not take. Games take anything."""
     if isinstance(env.wrapped if isinstance(env, Transfer) else env, SamplesParameters):
         return
     for name, form in (forms or {}).items():
@@ -158,29 +158,29 @@ def misfits(env: Env, forms: Mapping[str, Parameter] | None) -> Iterator[tuple[t
 
 
 def _least_and_most(sampler: Sampler) -> tuple[float, ...]:
-    """Of what is drawn; of a normal distribution, which has no bounds, the mean: what lies beyond the range is moved there."""
+    """Returns the bounds of a distribution; the mean of a normal one, which has none: values beyond the range are clipped."""
     return (sampler.mean,) if isinstance(sampler, Gaussian) else sampler.ends or ()
 
 
 def _resized(episodes: Tensor, like: Tensor) -> Tensor:
-    """Those of other areas are 0."""
+    """Returns values for all areas; those of other areas are 0."""
     resized = torch.zeros_like(like)
     resized[: len(episodes)] = episodes[: len(like)]
     return resized
 
 
 def lessons_of(form: Parameter) -> int:
-    """How many lessons a parameter has; one that is no curriculum has one."""
+    """Returns the number of lessons of a parameter; one without a curriculum has one."""
     return len(form.curriculum) if isinstance(form, CurriculumSettings) else 1
 
 
 def value_of(form: Parameter, lesson: int) -> float | SamplerSettings:
-    """What a parameter is in a lesson; of a shorter curriculum in its last."""
+    """Returns the value of a parameter in a lesson; of a shorter curriculum, in its last one."""
     return form.curriculum[min(lesson, len(form.curriculum) - 1)].value if isinstance(form, CurriculumSettings) else form
 
 
 def _told(sampler: Sampler) -> tuple[Any, list[float]]:
-    """A distribution as `SamplesParameters` takes it."""
+    """Returns a distribution as `SamplesParameters` takes it."""
     match sampler:
         case Uniform(low, high):
             return "uniform", [low, high]
@@ -192,7 +192,7 @@ def _told(sampler: Sampler) -> tuple[Any, list[float]]:
 
 
 def with_parameters(env: Env, forms: Mapping[str, Parameter] | None, lessons: Mapping[str, int], seed: int) -> Env:
-    """The same environment, to play in: its parameters are those of these lessons, and drawn as in training."""
+    """Returns the environment for play, with the parameters of these lessons, drawn as in training."""
     if not forms:
         return env
     parameters = Parameters(env, forms, seed)
@@ -219,19 +219,19 @@ class _Played:
 
 
 class Queue:
-    """`envs.base.Queues`, by watching where each area's episodes begin."""
+    """Keeps the next parameters of each area, by watching where its episodes begin, as `QueuesParameters` does."""
 
     queue_length = 64
-    """As there."""
+    """See `Env`."""
 
     def __init__(self, env: Env) -> None:
         self._env, self._areas, self._values = env, AreaEpisodes(env.num_areas), dict[str, Tensor]()
         self.episodes = torch.zeros(env.num_areas, dtype=torch.int64, device=env.device)
-        """As there."""
+        """See `Env`."""
         self._filled = self.episodes
 
     def queue_parameters(self, values: Mapping[str, Tensor]) -> None:
-        """Sets the first of each area's."""
+        """Sets the first values of each area."""
         self._values, self._filled = dict(values), self.episodes
         self._set()
 
@@ -240,21 +240,21 @@ class Queue:
         self._env.set_parameters({name: values.gather(1, turn)[:, 0] for name, values in self._values.items()})
 
     def begin(self, steps: Mapping[str, TimeStep]) -> None:
-        """Every area has begun an episode."""
+        """Whether every area has started an episode."""
         self._areas.begin(steps)
         self.episodes = self.episodes + 1
 
     def watch(self, steps: Mapping[str, TimeStep]) -> None:
-        """Sets the next of the areas that have begun an episode."""
+        """Sets the next values of areas that have started an episode."""
         over = self._areas.over(steps)
         if over is not None:
             self.episodes = self.episodes + over
             self._set()
 
     def state_dict(self) -> dict[str, Any]:
-        """Whose episodes go on."""
+        """Returns which episodes go on."""
         return self._areas.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on with those."""
+        """Restores which episodes go on."""
         self._areas.load_state_dict({"living": {name: column.to(self._env.device) for name, column in state["living"].items()}})

@@ -1,1 +1,1 @@
-"""Who answers for which agents: models, teachers, players and rules; and how well they do."""
+"""Play: brains assigned to agents, teachers, evaluation, and recorded demonstrations."""

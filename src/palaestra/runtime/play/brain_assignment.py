@@ -1,4 +1,4 @@
-"""Who plays whom: what `--brain` says, and the brains made of it.
+"""Assigns brains to behaviors and teams, as `--brain` says.
 
 =====================================  ================================================================
 `Ball=model:first`                     the newest model of the behavior in the run 'first'
@@ -31,7 +31,7 @@ NAMED = re.compile(r"(?P<behavior>.+?)(?:\?team=(?P<team>[^=]*))?=(?P<brain>.*)"
 
 @dataclass(frozen=True, slots=True)
 class BrainSpec:
-    """What one `--brain` says."""
+    """One `--brain` of a command line."""
 
     kind: str  # 'python', or an entry point of `palaestra.brains`
     argument: str = ""
@@ -40,32 +40,32 @@ class BrainSpec:
 
     @property
     def brain(self) -> str:
-        """The brain as it is typed."""
+        """The brain as typed."""
         return f"{self.kind}:{self.argument}" if self.argument else self.kind
 
     @property
     def whom(self) -> str:
-        """Whom it plays, as it is typed."""
+        """The side that it plays, as typed."""
         return side_name(self.behavior or "", self.team)
 
     @property
     def typed(self) -> str:
-        """All of it."""
+        """The whole text."""
         return f"{self.whom}={self.brain}" if self.behavior is not None else self.brain
 
 
 def side_name(behavior: str, team: int | None) -> str:
-    """`Ball`, or `Ball?team=1`."""
+    """Name of a side: `Ball`, or `Ball?team=1`."""
     return behavior if team is None else f"{behavior}?team={team}"
 
 
 def kinds() -> list[str]:
-    """What a brain can be."""
+    """Kinds of brains, with a sentence each."""
     return sorted([*Registry("brains").names(), PYTHON])
 
 
 def read_part(text: str) -> BrainSpec:
-    """`[BEHAVIOR[?team=N]=]KIND[:ARGUMENT]`. Raises ConfigError with the nearest kind."""
+    """Parses `[BEHAVIOR[?team=N]=]KIND[:ARGUMENT]`. Raises ConfigError with the nearest kind."""
     known = kinds()
     kind, _, argument = text.partition(":")
     if kind in known:
@@ -89,7 +89,7 @@ def _no_brain(brain: str, known: Sequence[str]) -> str:
 
 
 def read_parts(texts: Iterable[str]) -> list[BrainSpec]:
-    """All of a command line. Raises ConfigError where two play the same."""
+    """Parses all `--brain`s of a command line. Raises ConfigError if two play the same side."""
     parts = [read_part(text) for text in texts]
     seen: dict[tuple[str | None, int | None], BrainSpec] = {}
     for part in parts:
@@ -101,7 +101,7 @@ def read_parts(texts: Iterable[str]) -> list[BrainSpec]:
 
 
 class BrainAssignment:
-    """Makes the brain of each behavior and team when it is first asked for."""
+    """Makes the brain of each behavior and team when it is first needed."""
 
     def __init__(
         self,
@@ -112,14 +112,14 @@ class BrainAssignment:
         deterministic: bool = False,
         results: Path = Path("results"),
     ) -> None:
-        """`results` is the folder of the runs that `model:RUN` means."""
+        """`results`: the folder of the runs that `model:RUN` means."""
         self._parts, self._env, self._results = parts, env, results
         self._seed, self._deterministic = seed, deterministic
         self._made: dict[tuple[BrainSpec, str], CheckedBrain] = {}
         self._played: set[tuple[str, int]] = set()
 
     def part(self, behavior: str, team: int) -> BrainSpec | None:
-        """The one that plays a side: named with its team, else by its behavior, else for all others."""
+        """Returns the spec for a side: named with its team, else by its behavior, else for all others."""
         for whom in ((behavior, team), (behavior, None), (None, None)):
             for part in self._parts:
                 if (part.behavior, part.team) == whom:
@@ -127,7 +127,7 @@ class BrainAssignment:
         return None
 
     def brain(self, behavior: str, team: int) -> CheckedBrain:
-        """The same one for all teams that one part plays. Raises PolicyError where there is none, or it cannot be made."""
+        """Returns the brain of a side, the same for all teams of one spec. Raises PolicyError if there is none, or it cannot be made."""
         part = self.part(behavior, team)
         if part is None:
             raise PolicyError(self._missing(behavior, team))
@@ -138,16 +138,16 @@ class BrainAssignment:
         return made
 
     def strangers(self) -> list[BrainSpec]:
-        """Parts for behaviors that have not appeared so far."""
+        """Specs for behaviors that have not appeared so far."""
         return [part for part in self._parts if part.behavior is not None and part.behavior not in self._env.behaviors]
 
     def idle(self) -> list[BrainSpec]:
-        """Parts that have played nobody so far."""
+        """Specs that were not used so far."""
         playing = {part for part, _ in self._made}
         return [part for part in self._parts if part not in playing]
 
     def teams(self, behavior: str) -> list[int]:
-        """Those of a behavior that have been given a brain so far."""
+        """Teams of a behavior that were given a brain so far."""
         return sorted(team for name, team in self._played if name == behavior)
 
     def _make(self, part: BrainSpec, behavior: str) -> CheckedBrain:
@@ -157,7 +157,7 @@ class BrainAssignment:
         return CheckedBrain(brain, part.brain, behavior, spec)
 
     def _argument(self, part: BrainSpec, behavior: str) -> str:
-        """As typed, but for a model's run its file."""
+        """Returns the brain as typed, but with the file of a run's model."""
         file, names = split_names(part.argument)
         if part.kind != "model" or not file or file.endswith(".onnx"):
             return part.argument
@@ -181,7 +181,7 @@ class BrainAssignment:
         return user_brain(getattr(module, attribute), part.brain, role)
 
     def _missing(self, behavior: str, team: int) -> str:
-        """Who has no brain, what may have been meant, and what can be chosen."""
+        """Says which side has no brain, what may have been meant, and what can be chosen."""
         typed = [part for part in self.strangers() if nearest(part.behavior or "", [behavior])]
         others = [side_name(behavior, part.team) for part in self._parts if part.behavior == behavior]
         whom = f"team {team} of behavior '{behavior}'" if others else f"behavior '{behavior}'"
@@ -194,5 +194,5 @@ class BrainAssignment:
 
 
 def model_parts(files: Mapping[str, Path]) -> list[BrainSpec]:
-    """Each behavior played by its model file."""
+    """Returns a spec for each behavior, played by its model file."""
     return [BrainSpec("model", str(file), name) for name, file in files.items()]

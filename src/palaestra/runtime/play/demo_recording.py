@@ -22,7 +22,7 @@ Side = tuple[str, int]
 
 @dataclass(slots=True)
 class _Take:
-    """An episode that goes on, as what its file will hold."""
+    """An open episode, as its file will hold it."""
 
     side: Side
     records: list[tuple[bytes, float, bool]] = field(default_factory=list)
@@ -43,7 +43,7 @@ class _Table:
 
 
 class DemoRecorder:
-    """Takes in what an environment shows and what its agents do, and writes a file a behavior, one more for each further team.
+    """Records what an environment shows and what its agents do: a file for each behavior and team.
 
     Episodes are whole and one after another, in the order in which they end. Those that began first are recorded, `episodes` of each
     file (None: all). Call `note` with the tables of `reset` and of each `step`, and `decided` with the actions in between.
@@ -64,11 +64,11 @@ class DemoRecorder:
 
     @property
     def done(self) -> bool:
-        """Every file has its episodes."""
+        """Whether every file has its episodes."""
         return self._episodes is not None and bool(self.writers) and all(w.ends >= self._episodes for w in self.writers.values())
 
     def decided(self, actions: Mapping[str, Action]) -> None:
-        """Takes in what the agents do that act in the tables noted last; those that wait keep what they did before."""
+        """Takes in the actions of agents that act in the newest tables; others keep their last ones."""
         for behavior, action in actions.items():
             new = action.continuous.cpu().numpy(), action.discrete.cpu().numpy()
             old, acting = self._actions.get(behavior, ()), self._acting[behavior]
@@ -84,7 +84,7 @@ class DemoRecorder:
             self._note(behavior, step)
 
     def close(self) -> list[Path]:
-        """Gives the files their names, and these. The longest open episode ends each, without an end; one of no decision is left out."""
+        """Names the files and returns them. The longest open episode is written last, without an end, if it has a decision."""
         named = []
         for side, writer in self.writers.items():
             if writer.closed:  # it could not be written, and has said so
@@ -123,7 +123,7 @@ class DemoRecorder:
             self._record(take, table, slot, spec, done=False)
 
     def _begin(self, side: Side) -> _Take | None:
-        """An episode that begins; None where enough have."""
+        """Starts an episode; None if there are enough."""
         if side not in self.writers:
             behavior, team = side
             spec = self._env.behaviors[behavior]

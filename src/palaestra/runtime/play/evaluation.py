@@ -1,4 +1,4 @@
-"""How well brains play: returns of a number of episodes, none of which is chosen by how it went."""
+"""Evaluates brains: returns of a number of episodes, none chosen by its result."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Evaluation:
 
     @property
     def mean(self) -> float:
-        """Mean return; NaN where no episode has ended."""
+        """Mean return; NaN if no episode has ended."""
         return float(self.returns.mean()) if len(self.returns) else float("nan")
 
     @property
@@ -40,7 +40,7 @@ class Evaluation:
 
     @property
     def success_rate(self) -> float | None:
-        """Share of the episodes that reached their aim; None where the environment never said so (`is_success` of Gymnasium's infos)."""
+        """Share of episodes that succeeded; None if the environment never says so (`is_success` of Gymnasium's infos)."""
         told = self.successes[~np.isnan(self.successes)]
         return float(told.mean()) if len(told) else None
 
@@ -51,7 +51,7 @@ class Evaluation:
 
 
 def play(env: Env, players: Players, seed: int, each_tick: Callable[[], None] = lambda: None) -> None:
-    """Until all episodes have ended. Whatever breaks it off, `players` knows those that have."""
+    """Plays until all episodes have ended. If it is interrupted, `players` has those that ended."""
     steps = env.reset(seed)
     players.note(steps)
     while not players.done:
@@ -61,7 +61,7 @@ def play(env: Env, players: Players, seed: int, each_tick: Callable[[], None] = 
 
 
 def results(players: Players) -> dict[str, Evaluation]:
-    """By behavior, or where one has several teams by `behavior?team=N`."""
+    """Returns results by behavior, or by `behavior?team=N` if it has several teams."""
     tallies = players.tallies
     several = {name for name, team in tallies if sum(other == name for other, _ in tallies) > 1}
     return {side_name(name, team if name in several else None): _result(tally) for (name, team), tally in tallies.items()}
@@ -78,7 +78,7 @@ def _result(tally: Tally) -> Evaluation:
 
 
 def model_brains(env: Env, policies: Mapping[str, Policy], *, deterministic: bool) -> BrainOf:
-    """Each behavior played by its policy, one that is loaded already."""
+    """Returns brains that play each behavior by a loaded policy."""
 
     def brain_of(behavior: str, team: int) -> Brain:
         if behavior not in policies:

@@ -1,4 +1,4 @@
-"""Plays all behaviors of an environment with brains, and counts episodes: those that began first, however they go."""
+"""Plays all behaviors of an environment with brains, and counts the episodes that began first."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from palaestra.runtime.collect.episodes import OpenEpisodes
 from palaestra.runtime.play.brain_policy import TableAnswers, no_actions
 
 BrainOf = Callable[[str, int], Brain]
-"""The brain of a behavior's team. Raises PolicyError where there is none."""
+"""Returns the brain of a behavior's team. Raises PolicyError if there is none."""
 Side = tuple[str, int]
 """A behavior and a team of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShownEpisode:
-    """What a tick says of a behavior's slots."""
+    """Columns of a tick that counting reads."""
 
     acting: NDArray[np.bool_]  # (S,)
     ended: NDArray[np.bool_]
@@ -37,7 +37,7 @@ class ShownEpisode:
 
 
 def shown(step: TimeStep) -> ShownEpisode:
-    """The columns that counting reads, on the CPU."""
+    """Returns the columns that counting reads, on the CPU."""
     return ShownEpisode(
         acting=step.acting.cpu().numpy(),
         ended=(step.terminated | step.truncated).cpu().numpy(),
@@ -98,7 +98,7 @@ class Tally:
         self._counted &= ~lost
 
     def _begin(self, now: ShownEpisode) -> None:
-        """Opens the episodes that begin on this tick; the lowest slots count where not all do."""
+        """Opens the episodes that begin on this tick; the lowest slots count if not all do."""
         new = now.acting & (now.team == self._team) & ~self._open.living
         self._open.open(new, now.group)
         slots = new.nonzero()[0]
@@ -111,7 +111,7 @@ class Tally:
 
 
 class PlayedAreas:
-    """One behavior: asks its brains, and keeps a tally of each team."""
+    """Asks the brains of one behavior, and keeps a tally of each team."""
 
     def __init__(self, behavior: str, spec: BehaviorSpec, brain_of: BrainOf, episodes: Callable[[int], int]) -> None:
         self._behavior, self._action, self._brain_of, self._episodes = behavior, spec.action, brain_of, episodes
@@ -143,7 +143,7 @@ class PlayedAreas:
             tally.note(now)
 
     def _parted(self, rows: NDArray[np.int64], teams: NDArray[np.int64]) -> list[tuple[TableAnswers, NDArray[np.int64]]]:
-        """Each brain with the rows that it decides for; one that plays several teams gets them at once."""
+        """Returns each brain with its rows; one that plays several teams gets them at once."""
         parts: dict[int, tuple[TableAnswers, list[int]]] = {}
         for team, answers in self._brains.items():
             mine = rows[teams[rows] == team]
@@ -154,7 +154,7 @@ class PlayedAreas:
 
 
 class Players:
-    """Plays all behaviors.
+    """Plays all behaviors of an environment.
 
     `episodes` tells how many episodes of a side count, from the number of its agents that act when it is first seen.
     """
@@ -165,22 +165,22 @@ class Players:
 
     @property
     def tallies(self) -> dict[Side, Tally]:
-        """Of all sides that have acted so far."""
+        """Tallies of all sides that have acted so far."""
         return {(name, team): tally for name, stage in self._stages.items() for team, tally in sorted(stage.tallies.items())}
 
     @property
     def decisions(self) -> int:
-        """Of all agents so far."""
+        """Decisions of all agents so far."""
         return sum(stage.decisions for stage in self._stages.values())
 
     @property
     def done(self) -> bool:
-        """All episodes of all sides seen so far have ended."""
+        """Whether all episodes of all sides seen so far have ended."""
         tallies = self.tallies
         return bool(tallies) and all(tally.done for tally in tallies.values())
 
     def act(self, steps: Mapping[str, TimeStep]) -> dict[str, Action]:
-        """What the agents of each behavior do."""
+        """Returns the actions of each behavior's agents."""
         return {name: self._stages[name].act(step) for name, step in steps.items()}
 
     def note(self, steps: Mapping[str, TimeStep]) -> None:

@@ -1,4 +1,4 @@
-"""What a command that plays needs: the models of a run, and the environment they were trained in."""
+"""Finds the models of a run, and opens the environment they were trained in."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ from palaestra.runtime.storage.trust import env_code, must_be_trusted
 
 @dataclass(frozen=True, slots=True)
 class Models:
-    """Model files, and the settings of the run they come from where they come from one."""
+    """Model files, and the settings of their run if they have one."""
 
     files: Mapping[str, Path]  # by behavior
     settings: RunSettings | None
     run: str
     lessons: Mapping[str, int] = field(default_factory=dict)
-    """Those that the environment parameters of the run have reached."""
+    """Lessons that the environment parameters of the run have reached."""
     folder: Path | None = None
-    """The run's, where they come from one."""
+    """Settings of the run, if there is one."""
     trust: bool = False
-    """The user lets the run's environment be opened, whoever wrote the run's folder."""
+    """Whether the user lets the run's environment be opened although others wrote its folder."""
 
     def policies(self, seed: int | None = None) -> dict[str, Policy]:
-        """Each ready to act."""
+        """Returns the policies, ready to act."""
         return {name: load_policy(file, seed=seed) for name, file in self.files.items()}
 
 
 def run_folder(run: str, results: Path) -> RunFolder:
-    """The run that a name or a path means. Raises RunError, with the nearest names, where there is none."""
+    """Returns the run that a name or a path means. Raises RunError, with the nearest names, if there is none."""
     path = Path(run)
     is_path = path.is_dir() and (len(path.parts) > 1 or not (results / run).is_dir())
     folder = RunFolder(path.parent, path.name) if is_path else RunFolder(results, run)
@@ -53,7 +53,7 @@ def run_folder(run: str, results: Path) -> RunFolder:
 
 
 def find_models(run: str, results: Path, trust: bool = False, step: int | None = None) -> Models:
-    """The newest model of each behavior of a run, or those of `step`; or one model file. Runs no code. Raises RunError.
+    """Finds the newest model of each behavior of a run, or those of `step`; or one model file. Runs no code. Raises RunError.
 
     A model file in a run's folder is played in the run's environment; other behaviors of the run play their newest models.
     `trust`: its environment may be opened although someone else wrote the run's folder.
@@ -104,7 +104,7 @@ def _of_run(folder: RunFolder, trust: bool, step: int | None) -> Models:
 
 
 def _at_step(folder: RunFolder, names: Sequence[str], step: int) -> dict[str, Path]:
-    """The models of that step; of behaviors that have none, beside one that has, those of the nearest step."""
+    """Returns the models of a step; of the nearest step for behaviors that have none."""
     there = {name: _by_step(folder, name) for name in names}
     if not any(step in models for models in there.values()):
         steps = "; ".join(f"'{name}': {', '.join(map(str, sorted(models))) or 'none'}" for name, models in there.items())
@@ -116,7 +116,7 @@ def _at_step(folder: RunFolder, names: Sequence[str], step: int) -> dict[str, Pa
 
 
 def _by_step(folder: RunFolder, behavior: str) -> dict[int, Path]:
-    """The model files of a behavior that carry their step in their name."""
+    """Returns the model files of a behavior by the step in their name."""
     name = file_name(behavior)
     files = (folder.path / name).glob("*.onnx")
     found = [(re.fullmatch(rf"{re.escape(name)}-(\d+)", file.stem), file) for file in files]
@@ -124,7 +124,7 @@ def _by_step(folder: RunFolder, behavior: str) -> dict[int, Path]:
 
 
 def newest(folder: RunFolder, behavior: str, status: TrainingStatus) -> Path | None:
-    """The final model, or the last of a run that is still going on."""
+    """Returns the final model, or the last one of a run that is not finished."""
     name = file_name(behavior)
     listed = [folder.path / name / Path(model.file_path).name for model in status.models(behavior)]
     candidates = [path for path in (*listed, folder.path / f"{name}.onnx") if path.is_file()]
@@ -132,7 +132,7 @@ def newest(folder: RunFolder, behavior: str, status: TrainingStatus) -> Path | N
 
 
 def env_name(models: Models, env: str | None) -> str:
-    """The environment named, else the run's own, which is the Editor where the run names none. Raises EnvError for a mere model."""
+    """Returns the name of the given environment, else the run's own (the Editor if it names none). Raises EnvError for a mere model."""
     name = env or (models.settings and (models.settings.env_settings.env_path or EDITOR))
     if not name:
         raise EnvError(f"which environment {models.run} was trained in is not known: name it with --env")
@@ -149,7 +149,7 @@ def open_for(
     flags: Mapping[str, Mapping[str, Any]] | None = None,
     **options: Any,
 ) -> Env:
-    """The environment to play in: the one named, else the run's own with the parameters that it was trained with last.
+    """Opens the environment to play in: the given one, else the run's own with its last parameters.
 
     Those are of the lessons that the run has reached, and drawn anew for each episode where they were; `seed` is of what is drawn.
 
@@ -176,7 +176,7 @@ def open_named(
     settings: RunSettings | None = None,
     flags: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Env:
-    """The same by name; `settings` are those of a run that it was trained in."""
+    """Opens an environment by name; `settings`: those of the run."""
     with WaitingNotice(f"opening {name}", on_stderr):
         return _open_named(name, areas, usual, options, settings, flags)
 
@@ -207,7 +207,7 @@ def open_game(
     options: Mapping[str, Any],
     flags: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Env:
-    """A Unity game with what a run's settings, or before them `flags`, say of it; what it has to tell goes to stderr."""
+    """Opens a Unity game as `flags`, else a run's settings, say; its messages go to stderr."""
     from palaestra.runtime.environments.unity_games import game_settings  # brings gRPC: 0.1 s
 
     settings = _with_flags(settings or RunSettings(), name, flags) if flags else settings or RunSettings()
@@ -216,7 +216,7 @@ def open_game(
 
 
 def _with_flags(settings: RunSettings, name: str, flags: Mapping[str, Mapping[str, Any]]) -> RunSettings:
-    """The settings with flags in their stead, checked as those of `palaestra learn`. Raises ConfigError."""
+    """Returns the settings with flags in their place, checked as in `palaestra learn`. Raises ConfigError."""
     of_env = {**flags.get("env_settings", {}), "env_path": None if name == EDITOR else name}
     tree = {section: getattr(settings, section).model_dump() for section in ("env_settings", "engine_settings")}
     checked = load({"default_settings": {}, **tree}, {**flags, "env_settings": of_env}).settings

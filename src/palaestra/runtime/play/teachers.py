@@ -1,4 +1,4 @@
-"""Teachers of `trainer_type: bc`: brains that act in the environment, or say what a student should have done there."""
+"""Teachers of `trainer_type: bc`: brains that act in the environment, or label what a student met."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 
 
 class TeacherPolicy:
-    """The teacher acts; its decisions are what a rollout holds."""
+    """A policy by which the teacher acts; rollouts hold its decisions."""
 
     def __init__(self, asked: BrainPolicy, device: torch.device) -> None:
         self._asked, self._device = asked, device
         self.brains = (asked,)
-        """Whose streams of random numbers a checkpoint holds."""
+        """Brains whose streams of random numbers a checkpoint holds."""
 
     @property
     def memory(self) -> Tensor:
-        """(S, L) of the teacher."""
+        """Memory (S, L) of the teacher."""
         return self._asked.memory.to(self._device)
 
     @memory.setter
@@ -43,35 +43,35 @@ class TeacherPolicy:
         self._asked.memory = memory
 
     def forget(self) -> None:
-        """Other agents sit in the slots from here on."""
+        """Forgets the agents of all slots: others follow."""
         self._asked.forget()
 
     def see(self, step: TimeStep) -> object:
-        """Takes in a table that asks nothing."""
+        """Takes in a table in which no agent asks for a decision."""
         return self._asked.see(step)
 
     def choose(self, step: TimeStep) -> PendingDecision:
-        """The teacher's answer."""
+        """Returns the teacher's actions."""
         self._asked.see(step)
         action = self._asked.answer(step)
         return PendingDecision(action, lambda: _drawn_nowhere(action))
 
     def blank(self, step: TimeStep) -> Decision:
-        """A decision that shows its columns' shapes."""
+        """Returns a decision that shows the shapes of its columns."""
         return _drawn_nowhere(self._asked.nothing(step))
 
 
 class LabelledPolicy:
-    """The student acts; a rollout holds what the teacher would have done in its place, and what the student remembered."""
+    """A policy by which the student acts; rollouts hold the teacher's actions, and the student's memory."""
 
     def __init__(self, student: NetworkPolicy, asked: BrainPolicy) -> None:
         self._student, self._asked = student, asked
         self.brains = (asked,)
-        """Whose streams of random numbers a checkpoint holds."""
+        """Brains whose streams of random numbers a checkpoint holds."""
 
     @property
     def memory(self) -> Tensor:
-        """(S, L) of the student, then of the teacher."""
+        """Memory (S, L) of the student, then of the teacher."""
         own = self._student.memory
         return torch.cat([own, self._asked.memory.to(own.device)], 1)
 
@@ -81,17 +81,17 @@ class LabelledPolicy:
         self._student.memory, self._asked.memory = memory[:, :size].clone(), memory[:, size:]
 
     def forget(self) -> None:
-        """Other agents sit in the slots from here on."""
+        """Forgets the agents of all slots: others follow."""
         self._student.forget()
         self._asked.forget()
 
     def see(self, step: TimeStep) -> object:
-        """Takes in a table that asks nothing."""
+        """Takes in a table in which no agent asks for a decision."""
         self._asked.see(step)
         return self._student.see(step)
 
     def choose(self, step: TimeStep) -> PendingDecision:
-        """The student's answer, ready for the environment; the decision has the teacher's beside it."""
+        """Returns the student's actions for the environment; the decision holds the teacher's as well."""
         self._asked.see(step)
         chosen, right = self._student.choose(step), self._asked.answer(step)
 
@@ -102,20 +102,20 @@ class LabelledPolicy:
         return PendingDecision(chosen.action, finish)
 
     def blank(self, step: TimeStep) -> Decision:
-        """A decision that shows its columns' shapes."""
+        """Returns a decision that shows the shapes of its columns."""
         return self._student.blank(step)
 
 
 class Teachers:
-    """Those of a run. A behavior that a teacher plays learns nothing itself: its rollouts are its pupils'."""
+    """The teachers of a run. A behavior that a teacher plays does not learn: its rollouts go to its students."""
 
     def __init__(self, settings: RunSettings, env: Env) -> None:
-        """Raises ConfigError where a behavior is to be played by a teacher and to learn for itself."""
+        """Raises ConfigError if a behavior is played by a teacher and has a block of its own."""
         self._env, self._results = env, Path(settings.checkpoint_settings.results_dir)
         self._seed, self._inference = settings.env_settings.seed, settings.checkpoint_settings.inference
         self._played: dict[str, BCSettings] = {}
         self.seats: dict[str, BehaviorCollector] = {}
-        """Of the behaviors that teachers play."""
+        """Collectors of the behaviors that teachers play."""
         for name, block in _blocks(settings):
             lesson = lesson_of(block)
             if lesson is not None and lesson.teacher_behavior not in (None, name):
@@ -128,7 +128,7 @@ class Teachers:
                 )
 
     def seat(self, name: str, spec: BehaviorSpec) -> BehaviorCollector | None:
-        """The seat of a behavior that a teacher plays; None where none does."""
+        """Returns the collector of a behavior that a teacher plays; None if none does."""
         if name not in self._played:
             return None
         lesson = self._played[name]
@@ -137,7 +137,7 @@ class Teachers:
         return self.seats[name]
 
     def attend(self, learner: Learner) -> str | None:
-        """Seats a student with its teacher, and says so; None where it has none. Raises EnvError where they do not fit."""
+        """Gives a student its teacher, and returns a line about it; None without one. Raises EnvError if they do not fit."""
         lesson, name = lesson_of(learner.settings), learner.name
         if lesson is None or lesson.teacher is None or self._inference:
             return None
@@ -152,7 +152,7 @@ class Teachers:
         return f"'{name}' plays, and learns what {lesson.teacher} would have done"
 
     def must_fit(self, learners: Mapping[str, Learner]) -> None:
-        """Raises EnvError, with both side by side, where a student and the behavior that its teacher plays see or do different things."""
+        """Raises EnvError, with both side by side, if a student and the behavior of its teacher have different specs."""
         for name in self.seats:
             for learner in self.pupils(name, learners):
                 titles = (f"'{name}', the teacher", f"'{learner.name}', the student")
@@ -160,21 +160,21 @@ class Teachers:
                     raise EnvError(f"'{learner.name}' cannot learn from the agents of '{name}':\n{table}")
 
     def pupils(self, name: str, learners: Mapping[str, Learner]) -> list[Learner]:
-        """Those who learn from a behavior's rollouts."""
+        """Returns the learners that learn from a behavior's rollouts."""
         if name not in self._played:
             return [learners[name]]
         lessons = {learner.name: lesson_of(learner.settings) for learner in learners.values()}
         return [learners[pupil] for pupil, lesson in lessons.items() if lesson is not None and lesson.teacher_behavior == name]
 
     def absent(self, learners: Mapping[str, Learner]) -> Iterator[tuple[str, str]]:
-        """Students, and the behavior that each learns from, where the environment has none of that name."""
+        """Returns students whose teacher's behavior the environment does not have, and its name."""
         for name, learner in learners.items():
             lesson = lesson_of(learner.settings)
             if lesson is not None and lesson.teacher_behavior not in (None, name, *self._env.behaviors):
                 yield name, str(lesson.teacher_behavior)
 
     def retire(self, learners: Mapping[str, Learner]) -> None:
-        """A teacher none of whose pupils learns any longer goes on playing, and keeps nothing."""
+        """Stops collecting for teachers whose students have all finished."""
         for name, seat in self.seats.items():
             pupils = self.pupils(name, learners)
             if pupils and not any(pupil.training for pupil in pupils):
@@ -197,7 +197,7 @@ class Teachers:
 
 
 def teacher_part(text: str) -> BrainSpec:
-    """Who `teacher` means: a brain as `--brain` has it, a model's file, or a class as `package.module:Class`. Raises ConfigError."""
+    """Returns the brain that `teacher` means: as in `--brain`, a model file, or `package.module:Class`. Raises ConfigError."""
     from palaestra.runtime.play.brain_assignment import PYTHON, BrainSpec, kinds
 
     kind, _, argument = text.partition(":")
@@ -213,7 +213,7 @@ def teacher_part(text: str) -> BrainSpec:
 
 
 def lesson_of(settings: BehaviorSettings) -> BCSettings | None:
-    """How a behavior imitates; None where it does something else."""
+    """Returns how a behavior imitates; None if it does not."""
     hyper = settings.hyperparameters
     return hyper if isinstance(hyper, BCSettings) else None
 
@@ -225,6 +225,6 @@ def _blocks(settings: RunSettings) -> Iterator[tuple[str, BehaviorSettings]]:
 
 
 def _drawn_nowhere(action: Action) -> Decision:
-    """A decision of one who has no probabilities to tell, and no memory that a student could begin with."""
+    """Returns a decision without probabilities, and without memory for a student."""
     none = torch.zeros((len(action.discrete), 0), device=action.discrete.device)
     return Decision(action, action, none, none)

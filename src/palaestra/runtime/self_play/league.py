@@ -1,4 +1,4 @@
-"""Every snapshot of a run against every other: a matrix of scores, and ratings fitted to the same games."""
+"""Plays every snapshot of a run against every other: a matrix of scores, and ratings fitted to the same games."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from palaestra.scenario.ratings import Skill, rate
 
 Numbers = NDArray[np.int64]
 Progress: TypeAlias = Callable[[int, int], None]
-"""Takes the number of games so far, and of all."""
+"""A callback that gets the number of games so far, and of all games."""
 PATIENCE = 2000
-"""Episodes of agents that may end in an area before it counts as holding several games, whose ends do not fall together."""
+"""Episodes of agents that may end in an area before it is taken for one with several games, which end at different times."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A snapshot that takes part."""
+    """A snapshot that takes part in the league."""
 
     behavior: str
     step: int
@@ -34,7 +34,7 @@ class Entry:
 
 @dataclass
 class League:
-    """Entries, and what they did to one another. E entries; an entry's score of a game is 1, 1/2 or 0."""
+    """Entries and their results. E entries; the score of a game is 1, 1/2 or 0."""
 
     entries: list[Entry]
     games: Numbers = field(init=False)  # (E, E) played by a row against a column
@@ -48,7 +48,7 @@ class League:
         self.skills = [Skill() for _ in self.entries]
 
     def add(self, players: Sequence[int], rewards: Sequence[float]) -> None:
-        """One game: who played each side, and its last reward. Whoever got more has won; of one who played several sides, their mean."""
+        """Adds a game: the entry of each side and its last reward. More reward wins; an entry that played several sides gets their mean."""
         distinct = sorted(set(players))
         means = [float(np.mean([r for p, r in zip(players, rewards, strict=True) if p == player])) for player in distinct]
         for one, gained in zip(distinct, means, strict=True):
@@ -62,12 +62,12 @@ class League:
 
     @property
     def scores(self) -> NDArray[np.float64]:
-        """(E, E) mean score of a row against a column; NaN where they never met."""
+        """Mean score of a row against a column, (E, E); NaN if they never met."""
         return np.divide(self.wins + 0.5 * self.draws, self.games, out=np.full(self.games.shape, np.nan), where=self.games > 0)
 
     @property
     def decided(self) -> NDArray[np.float64]:
-        """(E, E) the share of decided games that a row won; NaN where none was."""
+        """Share of decided games that a row won, (E, E); NaN if there was none."""
         lost = self.games - self.wins - self.draws
         return np.divide(self.wins, self.wins + lost, out=np.full(self.games.shape, np.nan), where=self.wins + lost > 0)
 
@@ -80,7 +80,7 @@ class League:
 
 
 def rank_correlation(left: NDArray[np.float64], right: NDArray[np.float64]) -> float:
-    """Spearman's: the correlation of ranks, equal values sharing theirs."""
+    """Returns Spearman's correlation of ranks; equal values share a rank."""
     if len(left) < 2:
         return float("nan")
     ranks = [np.array([(np.sum(x < value) + np.sum(x <= value) - 1) / 2 for value in x]) for x in (left, right)]
@@ -89,7 +89,7 @@ def rank_correlation(left: NDArray[np.float64], right: NDArray[np.float64]) -> f
 
 
 def pairings(entries: Sequence[Entry], sides: Sequence[tuple[str, int]]) -> list[list[int]]:
-    """Who plays each side, (sides,) entries a pairing: of one behavior every ordered pair, one of whom plays one side and the other all
+    """Lists the pairings, each (sides,) entries: of one behavior every ordered pair, one of whom plays one side and the other all
     others; of several behaviors every entry of one against every entry of another.
     """
     own = {name: [i for i, entry in enumerate(entries) if entry.behavior == name] for name, _ in sides}
@@ -118,7 +118,7 @@ def play(
     seed: int = 0,
     progress: Progress = lambda done, total: None,
 ) -> None:
-    """Adds `each` games of every pairing to the league, none chosen by how it went. `rivals` hold entry i as snapshot i.
+    """Adds `each` games of every pairing to the league, none chosen by its result. `rivals` hold entry i as snapshot i.
 
     An area plays one pairing, and as many games as its share; what it plays beyond is left out. `progress` is told how many games have
     been counted, and how many there will be.
@@ -141,7 +141,7 @@ def play(
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """As many pairings as there are areas, or fewer, each then in several areas."""
+    """Plays as many pairings as there are areas, or fewer, each then in several areas."""
 
     sides: Sequence[tuple[str, int]]
     players: list[list[int]]  # (areas, sides)
@@ -150,14 +150,14 @@ class Round:
 
     @property
     def quota(self) -> Numbers:
-        """(areas,) games that count: of each pairing `each` in all, spread over its areas as evenly as can be."""
+        """Returns the number of games that count in each area, (areas,): `each` for a pairing, spread evenly over its areas."""
         at = np.arange(len(self.players))
         areas = np.bincount(at % self.distinct)[at % self.distinct]
         return self.each // areas + (at // self.distinct < self.each % areas)
 
 
 def _play_some(env: Env, rivals: Mapping[str, MixedPolicy], league: League, one: Round, seed: int, played: Callable[[int], None]) -> None:
-    """`played` is told how many games of the round have been counted."""
+    """`played` is called with the number of games of the round that were counted."""
     left = one.quota
     due = int(left.sum())
     steps = env.reset(seed)
@@ -192,13 +192,13 @@ def _play_some(env: Env, rivals: Mapping[str, MixedPolicy], league: League, one:
 
 
 def sides_of(steps: Mapping[str, TimeStep]) -> list[tuple[str, int]]:
-    """Behavior and team of each side of an area, teams rising."""
+    """Returns behavior and team of each side of an area, in the order of teams."""
     found = {(team, name) for name, step in steps.items() for team in step.team.unique().tolist()}
     return [(name, team) for team, name in sorted(found)]
 
 
 def sides_in(step: TimeStep, name: str, sides: Sequence[tuple[str, int]]) -> Numbers:
-    """(S,) the side of each slot."""
+    """Returns the side of each slot, (S,)."""
     index = {team: i for i, (behavior, team) in enumerate(sides) if behavior == name}
     if late := [team for team in step.team.unique().tolist() if team not in index]:
         raise RunError(f"'{name}?team={late[0]}' came after the first episodes had begun; a league needs all teams from the beginning")

@@ -1,4 +1,4 @@
-"""The league of a run's folder: its snapshots, its environment, and the files that come of it."""
+"""Plays the league of a run's folder and writes its files."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def run_league(
     progress: Progress = lambda done, total: None,
     trust: bool = False,
 ) -> League:
-    """Plays every snapshot of a run, evenly chosen ones where there are more than `most`, against every other.
+    """Plays every snapshot of a run, or `most` of them evenly chosen, against every other.
 
     Raises RunError, also where networks are of code that only a folder of someone else's names, unless `trust` is given.
     """
@@ -72,14 +72,14 @@ def run_league(
 
 
 def chosen(steps: Sequence[int], most: int) -> list[int]:
-    """The first, the last, and evenly between them."""
+    """Returns the first, the last, and evenly chosen ones between them."""
     if len(steps) <= most:
         return list(steps)
     return [steps[i] for i in np.unique(np.linspace(0, len(steps) - 1, most).round().astype(int))]
 
 
 def write_league(league: League, run: Path) -> tuple[Path, Path]:
-    """`league.json` and `league.png` in the run's folder. Raises RunError."""
+    """Writes `league.json` and `league.png` in the run's folder. Raises RunError."""
     table, picture = run / "league.json", run / "league.png"
     try:
         write_whole(table, json.dumps(as_json(league), indent=1).encode())
@@ -90,7 +90,7 @@ def write_league(league: League, run: Path) -> tuple[Path, Path]:
 
 
 def as_json(league: League) -> dict[str, Any]:
-    """Entries with their ratings, and the matrices, rows against columns; null where two never met."""
+    """Returns entries with their ratings, and the matrices, rows against columns; null if two never met."""
     names = dict.fromkeys(entry.behavior for entry in league.entries)
     return {
         "entries": [
@@ -105,7 +105,7 @@ def as_json(league: League) -> dict[str, Any]:
 
 
 def heat_map(league: League) -> Figure:
-    """Scores of rows against columns: blue where the row wins, red where it loses."""
+    """Draws scores of rows against columns: blue if the row wins, red if it loses."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -133,7 +133,7 @@ def heat_map(league: League) -> Figure:
 
 
 def thousands(step: int) -> str:
-    """A step as people say it: 1500000 is 1.5M."""
+    """Returns a step as short text: 1500000 is 1.5M."""
     return f"{step / 1e6:.3g}M" if step >= 1e6 else f"{step / 1e3:.3g}k" if step >= 1e3 else str(step)
 
 

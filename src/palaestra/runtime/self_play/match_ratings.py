@@ -1,4 +1,4 @@
-"""What the ends of episodes say of those who played: ratings, and whether a game's results balance."""
+"""Rates players by the ends of episodes, and checks that the results of matches balance."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SKILL, SKILL_DEVIATION = "Self-play/Skill", "Self-play/Skill Deviation"
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """Who sat where while these episodes lasted."""
+    """The players of each slot during these episodes."""
 
     sides: Sequence[tuple[str, int]]  # behavior and team of each
     players: Mapping[str, Numbers]  # (areas, sides), or by behavior (S, sides)
@@ -35,16 +35,16 @@ class Match:
 
     @property
     def teams(self) -> int:
-        """How many there are."""
+        """Number of sides."""
         return len({team for _, team in self.sides})
 
     def at(self, name: str, slot: int, area: int) -> Numbers:
-        """(sides,) who played each side in a slot's episode."""
+        """Returns the players of all sides in a slot's episode, (sides,)."""
         return self.players[name][slot] if self.by_seat else self.players[""][area]
 
 
 class MatchRatings:
-    """Elo for two teams, as ML-Agents has it: every agent of the learning team whose episode was finished, not cut, has played a game,
+    """Updates Elo for two teams as ML-Agents does: every agent of the learning team whose episode was finished, not cut, has played a game,
     which its last reward and its group's decide. Skills, by openskill, where more than two teams meet or teams are groups.
     """
 
@@ -52,18 +52,18 @@ class MatchRatings:
         self._statistics, self._console = statistics, console
         self._warned = False
         self._last = np.zeros((0, 0))
-        """(areas, sides) mean last rewards, in episodes that go on, of the agents that ended last; NaN: none did, or some were cut."""
+        """Mean last rewards (areas, sides), in open episodes, of the agents that ended last; NaN: none did, or some were truncated."""
 
     def warn(self, text: str) -> None:
-        """Something that makes self-play, or its ratings, worth nothing."""
+        """A problem that makes self-play or its ratings meaningless."""
         self._console.warning(text)
 
     def begin(self) -> None:
-        """All areas begin anew."""
+        """Forgets the episodes of all areas."""
         self._last = np.zeros((0, 0))
 
     def of_agents(self, game: Match, name: str, step: TimeStep, contenders: Mapping[str, SelfPlayBehavior]) -> None:
-        """Elo after the episodes that ended with a behavior's table."""
+        """Updates Elo by the episodes that ended with a behavior's table."""
         contender, side_of = contenders[name], game.side_of.get(name)
         rows = finished(step)
         if side_of is None or not len(rows):
@@ -85,7 +85,7 @@ class MatchRatings:
             self._tell_opponents(name, game, contenders, team)
 
     def _change_elo(self, contender: SelfPlayBehavior, opponents: Sequence[tuple[SelfPlayBehavior, int]], result: float) -> None:
-        """One game's, shared among the opponents; who plays itself gains what it loses."""
+        """Updates Elo by one match, shared among the opponents; a player of both sides gains what it loses."""
         for other, number in opponents:
             if other is not contender or not contender.is_current(number):
                 change = elo_change(contender.elo, other.rating(number), result, contender.settings.elo_k / len(opponents))
@@ -101,7 +101,7 @@ class MatchRatings:
         self._statistics.latest(name, OPPONENT_DEVIATION, float(np.std(elos)))
 
     def of_areas(self, game: Match, steps: Mapping[str, TimeStep], over: Tensor, contenders: Mapping[str, SelfPlayBehavior]) -> None:
-        """Whether the results of games that ended balance, and skills after them."""
+        """Checks whether the results of finished matches balance, and updates skills."""
         self._note_last(game, steps)
         grouped = any(bool((step.group >= 0).any()) for step in steps.values())
         scores = self._last.copy()
@@ -118,7 +118,7 @@ class MatchRatings:
                 self._rate(game, area, of_sides, contenders)
 
     def _note_last(self, game: Match, steps: Mapping[str, TimeStep]) -> None:
-        """Keeps the last rewards of those who end."""
+        """Keeps the last rewards of agents that end."""
         shape = (len(game.players[""]), len(game.sides))
         total, count = np.zeros(shape), np.zeros(shape)
         for name, step in steps.items():
@@ -145,7 +145,7 @@ class MatchRatings:
         )
 
     def _rate(self, game: Match, area: int, scores: NDArray[np.float64], contenders: Mapping[str, SelfPlayBehavior]) -> None:
-        """One game's. Of a player of several sides it says the mean of what these do; of one that played itself, nothing."""
+        """Updates skills by one match. A player of several sides gets the mean of these; one that played itself, nothing."""
         players = game.players[""][area]
         keys = [
             (behavior, LEARNING if contenders[behavior].is_current(players[i]) else int(players[i]))
@@ -167,17 +167,17 @@ class MatchRatings:
                     self._statistics.add(behavior, ELO, contender.elo)
 
     def state_dict(self) -> dict[str, Tensor]:
-        """What is known of episodes that go on."""
+        """Returns what is known of open episodes."""
         known = ~np.isnan(self._last)
         return {"known": torch.from_numpy(known), "last": torch.from_numpy(np.where(known, self._last, 0.0))}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Goes on with that."""
+        """Restores what is known of open episodes."""
         self._last = np.where(state["known"].cpu().numpy(), state["last"].cpu().numpy(), np.nan)
 
 
 def finished(step: TimeStep) -> Numbers:
-    """The slots whose episodes ended by themselves, (E,): those that were cut say nothing of who won."""
+    """Returns the slots whose episodes were terminated, (E,): truncated ones say nothing about who won."""
     if step.reward.device.type == "cpu" and not len(step.ends.slots):
         return np.zeros(0, np.int64)
     return step.terminated.nonzero().squeeze(1).cpu().numpy()

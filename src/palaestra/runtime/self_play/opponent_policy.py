@@ -1,4 +1,4 @@
-"""Answers for one behavior whose slots are shared: by the policy that learns, by snapshots of it, and by fixed opponents."""
+"""Answers for a behavior whose slots are shared by the learning policy, snapshots of it, and fixed opponents."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ Numbers = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class PolicyRows:
-    """The slots that one player answers for."""
+    """Slots that one player answers for."""
 
     number: int
     rows: Tensor  # (R,) int64
 
 
 class MixedPolicy:
-    """Who sits in each slot is told by `seat`; each distinct network answers once a tick, for all its slots together."""
+    """Gives each slot the action of its player, as `seat` says; each network answers once a tick, for all its slots."""
 
     def __init__(self, policy: NetworkPolicy, live: nn.Module, make_network: Callable[[], Any], brains: Sequence[BrainPolicy]) -> None:
         """`live`: the policy's network. `make_network`: a fresh `Actor` of its shape, on its device. `brains`: fixed opponents."""
@@ -40,15 +40,15 @@ class MixedPolicy:
         self._parts: list[PolicyRows] = []
         self._learned: Tensor | None = None
         self.ghosts = 0
-        """Slots in which the policy that learns does not sit."""
+        """Whether some slots are not the learning policy's."""
 
     @property
     def numbers(self) -> list[int]:
-        """Of the snapshots that are kept."""
+        """Numbers of the snapshots that are kept."""
         return list(self._snapshots)
 
     def snapshot(self, number: int) -> None:
-        """Keeps the policy as it is now under a number."""
+        """Keeps a snapshot of the policy under a number."""
         self._networks.pop(number, None)
         self._snapshots[number] = Shared({key: value.detach().clone() for key, value in self._live.state_dict().items()})
 
@@ -60,7 +60,7 @@ class MixedPolicy:
                 self._spare.append(self._networks.pop(number))
 
     def seat(self, players: Numbers) -> None:
-        """From this table on, who answers for each slot, (S,)."""
+        """Sets the player of each slot, (S,), from this table on."""
         device = self.policy.generator.device
         order = np.argsort(players, kind="stable")
         numbers, first = np.unique(players[order], return_index=True)
@@ -70,16 +70,16 @@ class MixedPolicy:
         self.ghosts = int((players != LEARNING).sum())
 
     def weights(self, number: int) -> Shared:
-        """Those of a snapshot."""
+        """Returns the weights of a snapshot."""
         return self._snapshots[number]
 
     @property
     def learned(self) -> Tensor | None:
-        """(S,) in whose slots the policy that learns sits; None before `seat`."""
+        """Slots (S,) of the learning policy; None before `seat`."""
         return self._learned
 
     def choose(self, step: TimeStep) -> PendingDecision:
-        """An action for every acting slot, whoever sits there; the decision is that of the policy that learns."""
+        """Returns an action for every acting slot, by its player; the decision is the learning policy's."""
         memory = self.see(step)
         slots, spec, device = len(step.acting), self.policy.network.spec.action, step.reward.device
         continuous = torch.zeros((slots, spec.continuous), device=device)
@@ -121,24 +121,24 @@ class MixedPolicy:
         return self._networks[number]
 
     def see(self, step: TimeStep) -> Tensor:
-        """Takes in a table that asks nothing; the memory (S, L) of all slots."""
+        """Takes in a table in which no agent asks for a decision. Returns the memory (S, L) of all slots."""
         for opponent in self.brains:
             opponent.see(step)
         return self.policy.see(step)
 
     def forget(self) -> None:
-        """Other agents sit in the slots from here on."""
+        """Forgets the agents of all slots: others follow."""
         self.policy.forget()
         for opponent in self.brains:
             opponent.forget()
 
     def blank(self, step: TimeStep) -> Decision:
-        """A decision that shows its columns' shapes, and changes nothing."""
+        """Returns a decision that shows the shapes of its columns, and changes nothing."""
         return self.policy.blank(step)
 
     @property
     def memory(self) -> Tensor:
-        """(S, ...) what the networks remember of the slots, then what each fixed opponent does."""
+        """Memory (S, ...) of the networks for all slots, then that of each fixed opponent."""
         own = self.policy.memory
         return torch.cat([own, *(opponent.memory.to(own.device) for opponent in self.brains)], 1)
 
@@ -152,11 +152,11 @@ class MixedPolicy:
                 opponent.memory = part
 
     def state_dict(self) -> dict[str, Any]:
-        """The snapshots."""
+        """Returns the snapshots."""
         return {str(number): weights for number, weights in self._snapshots.items()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Those of a checkpoint."""
+        """Restores the snapshots of a checkpoint."""
         device = self.policy.generator.device
         self._snapshots = {int(number): Shared({key: x.to(device) for key, x in weights.items()}) for number, weights in state.items()}
         self._networks.clear()

@@ -1,4 +1,4 @@
-"""One behavior that plays itself: its snapshots, who of them is drawn, and what they are rated."""
+"""One behavior in self-play: its snapshots, which of them are drawn as opponents, and their ratings."""
 
 from __future__ import annotations
 
@@ -23,38 +23,38 @@ from palaestra.scenario.settings import SelfPlaySettings
 
 
 class SelfPlayBehavior:
-    """Numbers its snapshots as they are taken. A copy of the policy as it was at a swap is one too, but stays out of the pool."""
+    """Numbers its snapshots in the order they are taken. Copies of the policy made at swaps are numbered too, but stay out of the pool."""
 
     def __init__(self, learner: Learner, rivals: MixedPolicy, settings: SelfPlaySettings, seed: int, files: SnapshotFiles) -> None:
         self.learner, self.rivals, self.settings, self._files = learner, rivals, settings, files
         self.name, self.seat, self.steady = learner.name, learner.seat, learner.spec.steady
         self.schedule, self.pool = Schedule(), Pool(settings, seed, learner.name)
         self.ghost_step = 0
-        """Decisions of agents that followed a fixed policy."""
+        """Number of decisions by fixed policies."""
         self.elo = settings.initial_elo
         self.elos: dict[int, float] = {}
         self.skills: dict[int, Skill] = {LEARNING: Skill(deviation=COPY_SPREAD)}
         self._next, self._copy, self._updates = 0, (LEARNING, -1), 0
         self._first_written, self._loaded = False, False
         self._unwritten: dict[int, Shared] = {}
-        """Snapshots by step that are to become files."""
+        """Snapshots by step that are still to be written as files."""
         self.first = self._take()
-        """Whom every side plays at the beginning that is not learning."""
+        """Player of every side that does not learn, at the start."""
         self._admit(self.first)
 
     def retake_first(self) -> None:
-        """Another network has taken the place of the one that the run began with; nothing where a pool was loaded with it."""
+        """Takes the initialized network for the first snapshot, unless a pool was loaded with it."""
         if not self._loaded:
             self.rivals.snapshot(self.first)
 
     @property
     def step(self) -> int:
-        """Its decisions that were learned from."""
+        """Number of its decisions that were learned from."""
         return self.learner.step
 
     @property
     def counts(self) -> dict[str, int]:
-        """What has been done so far, with names for people."""
+        """Counters of what was done so far, by names for people."""
         schedule = self.schedule
         return {"Snapshots": schedule.saves, "Swaps": schedule.swaps, "Team Changes": schedule.changes, "Ghost Steps": self.ghost_step}
 
@@ -64,11 +64,11 @@ class SelfPlayBehavior:
         return self.learner.training
 
     def updated(self) -> None:
-        """Its policy is another than before."""
+        """Notes that the policy changed."""
         self._updates += 1
 
     def opponent(self) -> int:
-        """Whom to play next: a number of the pool, of a fixed opponent, or of a copy made now."""
+        """Draws the next player: a number of the pool, of a fixed opponent, or of a copy made now."""
         number = self.pool.draw()
         if number != LEARNING:
             return number
@@ -77,7 +77,7 @@ class SelfPlayBehavior:
         return self._copy[0]
 
     def save_if_due(self) -> None:
-        """A snapshot joins the pool where it is time. The first is written only now, when no other network can take its place."""
+        """Adds a snapshot to the pool if it is time. The first one is written only now, when no other network can replace it."""
         if not self._first_written and not self.schedule.saves and self.training:
             self._unwritten[0] = self.rivals.weights(self.first)
         self._first_written = True
@@ -88,7 +88,7 @@ class SelfPlayBehavior:
                 del self._unwritten[superfluous]
 
     def write_snapshots(self) -> None:
-        """Writes those that were taken since the last time, between two ticks. Raises RunError."""
+        """Writes the snapshots that were taken since the last call, between two ticks. Raises RunError."""
         for step, weights in self._unwritten.items():
             self._files.add(self.name, step, weights)
         self._unwritten.clear()
@@ -98,52 +98,52 @@ class SelfPlayBehavior:
         self._files.add(self.name, self.step, Shared(self.learner.trainer.network.state_dict()))
 
     def swap_due(self) -> bool:
-        """Whether its sides that do not learn draw anew."""
+        """Whether its sides that do not learn draw new players now."""
         return self.schedule.swap_due(self.ghost_step, self.settings)
 
     def change_due(self) -> bool:
-        """Whether it has learned for as long as a turn lasts."""
+        """Whether its turn to learn is over."""
         return self.training and self.schedule.change_due(self.step, self.settings)
 
     def end_turn(self) -> None:
-        """Its team gives way to another."""
+        """Notes that its team's turn is over."""
         self.schedule.change(self.step)
 
     def count_ghosts(self, step: TimeStep) -> None:
-        """Counts those who are about to act by a fixed policy."""
+        """Counts agents that are about to act by a fixed policy."""
         learned = self.rivals.learned
         if learned is not None:
             self.ghost_step += self.rivals.ghosts if self.steady else int((step.acting & ~learned).sum())
 
     def is_current(self, number: int) -> bool:
-        """Whether this player is rated as the policy that learns: that one, and copies of it outside the pool."""
+        """Whether this player is rated as the learning policy: the policy itself, and copies of it outside the pool."""
         return number == LEARNING or (number >= 0 and number not in self.elos)
 
     def rating(self, number: int) -> float:
-        """A player's."""
+        """Returns the rating of a player."""
         return self.elo if self.is_current(number) else self.elos.get(number, self.settings.initial_elo)
 
     def change_rating(self, number: int, change: float) -> None:
-        """After a game."""
+        """Sets the rating of a player after a match."""
         self.set_rating(number, self.rating(number) + change)
 
     def set_rating(self, number: int, elo: float) -> None:
-        """After a game."""
+        """Sets the rating of a player after a match."""
         if self.is_current(number):
             self.elo = elo
         else:
             self.elos[number] = elo
 
     def skill(self, number: int) -> Skill:
-        """A player's."""
+        """Returns the rating of a player."""
         return self.skills.get(LEARNING if self.is_current(number) else number, Skill())
 
     def set_skill(self, number: int, skill: Skill) -> None:
-        """After a game."""
+        """Sets the rating of a player after a match."""
         self.skills[LEARNING if self.is_current(number) else number] = skill
 
     def keep(self, seated: set[int]) -> None:
-        """Lets go of snapshots outside the pool that are not among those who play or will."""
+        """Drops snapshots outside the pool that nobody plays or will play."""
         self.rivals.keep({*self.pool.numbers, *seated, self._copy[0]})
         there = set(self.rivals.numbers)
         for known in (self.elos, self.skills):
@@ -160,7 +160,7 @@ class SelfPlayBehavior:
         self.elos[number], self.skills[number] = self.elo, self.skills[LEARNING]
 
     def state_dict(self) -> dict[str, Any]:
-        """Counters, pool, snapshots and ratings."""
+        """Returns counters, pool, snapshots and ratings."""
         return {
             "schedule": self.schedule.state_dict(),
             "pool": self.pool.state_dict(),
@@ -173,7 +173,7 @@ class SelfPlayBehavior:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on from there."""
+        """Restores counters, pool, snapshots and ratings."""
         self._loaded = True
         self.schedule = Schedule.of(state["schedule"])
         self.pool.load_state_dict(state["pool"])
@@ -193,7 +193,7 @@ OLD_GAMES = (
 
 
 def contend(learner: Learner, env: Env, settings: RunSettings, files: SnapshotFiles) -> SelfPlayBehavior:
-    """Has a behavior's slots shared by its policy and its opponents. Raises ConfigError, EnvError."""
+    """Lets a behavior's policy share its slots with opponents. Raises ConfigError, EnvError."""
     own = learner.settings.self_play
     assert own is not None
     trainer, device, seed = learner.trainer, env.device, settings.env_settings.seed

@@ -1,4 +1,4 @@
-"""Self-play in a run: who sits where, which team learns, and when that changes."""
+"""Self-play in a run: which policy plays which side, which team learns, and when that changes."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from palaestra.scenario.self_play_schedule import FIRST_FIXED, LEARNING, next_te
 
 Numbers = NDArray[np.int64]
 PATIENCE = 20
-"""Episodes of each agent, on average, that may end before an area's does."""
+"""Mean number of episodes of an agent that may end before an area's episode does."""
 
 
 class Side(NamedTuple):
-    """A team of a behavior."""
+    """A side: a team of a behavior."""
 
     behavior: str
     team: int
 
 
 class SelfPlay:
-    """Of all behaviors of a run that play against themselves or one another: a `Watcher` of its collector.
+    """Runs self-play for all behaviors of a run that have it: a `TickObserver` of the collector.
 
     One team learns at a time, whatever behaviors it has; each other side has one current opponent. What is decided takes hold
     where an area begins its next episode: who plays there, and who of them learns, stays so to its end. Where an area holds
@@ -41,36 +41,36 @@ class SelfPlay:
         """`tell` takes a line for people."""
         self.results, self.contenders, self._say = results, dict[str, SelfPlayBehavior](), tell
         self.learning: int | None = None
-        """The team whose turn it is."""
+        """The team that learns now."""
         self.sides: list[Side] = []
         self.chosen = np.zeros(0, np.int64)
-        """(sides,) who plays each in episodes that begin now."""
+        """Player of each side (sides,) in episodes that start now."""
         self._by_seat = isinstance(env, SharesAreas) and env.shared_areas
         self._areas = AreaEpisodes(env.num_areas)
         self._num_areas = env.num_areas
         self._players: dict[str, Numbers] = {}
-        """(areas, sides) who plays each in the episode that goes on; by behavior where its seats are areas of their own."""
+        """Player of each side in the present episode, (areas, sides); by behavior if its slots are areas of their own."""
         self._side_of: dict[str, Numbers] = {}
-        """(S,) by behavior: the side of each slot."""
+        """Side of each slot (S,), by behavior."""
         self._restarts: int | None = 0
-        """Episodes of agents that ended since an area's last did; None: people have been warned."""
+        """Episodes of agents that ended since an area's last one; None: the warning was given."""
         self._alone = False
-        """People have been told that there is one team only."""
+        """Whether the warning of a single team was given."""
         self._saved: Mapping[str, Any] = {}
 
     def join(self, contender: SelfPlayBehavior) -> None:
-        """A behavior that plays itself; before its first table is watched."""
+        """Adds a behavior; call it before its first table is watched."""
         self.contenders[contender.name] = contender
         if contender.name in self._saved:
             contender.load_state_dict(self._saved[contender.name])
 
     def initialized(self, name: str) -> None:
-        """A behavior's policy begins as another run's."""
+        """Notes that a behavior's policy was initialized from another run."""
         if name in self.contenders:
             self.contenders[name].retake_first()
 
     def note(self, statistics: Statistics) -> None:
-        """Tells the statistics where everyone is."""
+        """Tells the statistics the counters and ratings of all behaviors."""
         if len({side.team for side in self.sides}) == 1 and not self._alone:
             self._alone = True
             names = " and ".join(f"'{name}'" for name in self.contenders)
@@ -82,12 +82,12 @@ class SelfPlay:
                 statistics.latest(name, f"Self-play/{title}", count)
 
     def updated(self, name: str) -> None:
-        """A behavior's policy is another than before."""
+        """Notes that a behavior's policy was updated."""
         if name in self.contenders:
             self.contenders[name].updated()
 
     def begin(self, steps: Mapping[str, TimeStep]) -> None:
-        """All areas begin anew."""
+        """Starts new episodes in all areas."""
         mine = self._mine(steps)
         self._areas.begin(mine)
         self.results.begin()
@@ -96,7 +96,7 @@ class SelfPlay:
         self._seat(mine, None)
 
     def watch(self, steps: Mapping[str, TimeStep]) -> None:
-        """Rates what ended, then decides who answers for these tables."""
+        """Rates the episodes that ended, then chooses the players for these tables."""
         mine = self._mine(steps)
         if not mine:
             return
@@ -116,7 +116,7 @@ class SelfPlay:
             self.contenders[name].count_ghosts(step)
 
     def _must_end(self, steps: Mapping[str, TimeStep], over: torch.Tensor, restarts: int) -> int | None:
-        """Counts on from `restarts`, and warns where agents begin anew again and again and no area's episode is ever over."""
+        """Warns if episodes of agents end again and again while no area's episode is ever over. Counts on from `restarts`."""
         if bool(over.any()):
             return 0
         restarts += sum(int((step.terminated | step.truncated).sum()) for step in steps.values())
@@ -133,7 +133,7 @@ class SelfPlay:
         return {name: step for name, step in steps.items() if name in self.contenders}
 
     def _register(self, steps: Mapping[str, TimeStep]) -> bool:
-        """Takes in slots and teams that are new, and tells whether there are any."""
+        """Takes in new slots and teams. Returns whether there are any."""
         grew = False
         for name, step in steps.items():
             slots = len(step.team)
@@ -167,7 +167,7 @@ class SelfPlay:
             self._players[name] = np.concatenate([players, np.tile(self.chosen[-1:], (len(players), missing[name]))], 1)
 
     def _advance(self) -> None:
-        """Saves, swaps and changes that are due."""
+        """Makes the snapshots, swaps and team changes that are due."""
         for name, contender in self.contenders.items():
             contender.save_if_due()
             if contender.swap_due():
@@ -179,7 +179,7 @@ class SelfPlay:
             self._change_team(turn)
 
     def _change_team(self, turn: Sequence[SelfPlayBehavior]) -> None:
-        """The next team that has anything left to learn has its turn; the one that had it plays a fixed policy like all others."""
+        """Gives the turn to the next team that still learns; the one that had it plays a fixed policy like all others."""
         able = {side.team for side in self.sides if self.contenders[side.behavior].training}
         if self.learning is None or not turn or not able:
             return
@@ -196,7 +196,7 @@ class SelfPlay:
                 self.chosen[i] = self.contenders[side.behavior].opponent()
 
     def _seat(self, steps: Mapping[str, TimeStep], over: NDArray[np.bool_] | None) -> None:
-        """Has the areas that begin an episode adopt what was chosen, then tells each behavior who answers for its slots."""
+        """Sets the chosen players in areas that start an episode, then tells each behavior the player of each slot."""
         keys = list(steps) if self._by_seat else [""]
         for key in keys:
             rows = len(steps[key].acting) if self._by_seat else self._num_areas
@@ -218,14 +218,14 @@ class SelfPlay:
             self.contenders[name].rivals.seat(np.where(side < 0, LEARNING, players[at, side]))
 
     def _forget(self) -> None:
-        """Lets go of snapshots that nobody plays or may come to play."""
+        """Drops snapshots that nobody plays or will play."""
         for name, contender in self.contenders.items():
             mine = [i for i, side in enumerate(self.sides) if side.behavior == name]
             seated = [players[:, mine].ravel() for players in self._players.values()]
             contender.keep(set(np.unique(np.concatenate([self.chosen[mine], *seated])).tolist()))
 
     def _rate(self, steps: Mapping[str, TimeStep], over: torch.Tensor | None) -> None:
-        """Tells what the episodes that ended with these tables were worth to whom."""
+        """Rates the episodes that ended with these tables."""
         game = Match(self.sides, self._players, self._side_of, self._by_seat, self._areas.going)
         for name, step in steps.items():
             self.results.of_agents(game, name, step, self.contenders)
@@ -233,7 +233,7 @@ class SelfPlay:
             self.results.of_areas(game, steps, over, self.contenders)
 
     def state_dict(self) -> dict[str, Any]:
-        """Between two ticks, everything that the next one depends on."""
+        """Returns everything that the next tick depends on. Call it between two ticks."""
         return {
             "learning": self.learning,
             "sides": [list(side) for side in self.sides],
@@ -245,7 +245,7 @@ class SelfPlay:
         }
 
     def load_state_dict(self, state: Mapping[str, Any], steps: Mapping[str, TimeStep], *, restored: bool) -> None:
-        """Goes on from there; `restored`: with the same episodes, else all areas begin anew."""
+        """Restores a state; `restored`: with the same episodes, else all areas start new ones."""
         self._saved = {name: part for name, part in state["contenders"].items() if name not in self.contenders}
         for name, contender in self.contenders.items():
             if name in state["contenders"]:
@@ -263,7 +263,7 @@ class SelfPlay:
         self._tell(mine)
 
     def _load_sides(self, state: Mapping[str, Any], steps: Mapping[str, TimeStep]) -> list[int]:
-        """Which of the sides there are: not those of behaviors that are yet to be seen, or play themselves no more."""
+        """Returns which sides exist: not those of behaviors that have not appeared yet or have left self-play."""
         sides = [Side(name, team) for name, team in state["sides"]]
         here = [i for i, side in enumerate(sides) if side.behavior in self.contenders]
         self.learning, self.sides, self._side_of = state["learning"], [sides[i] for i in here], {}
@@ -275,7 +275,7 @@ class SelfPlay:
         return here
 
     def _able(self, players: Numbers) -> Numbers:
-        """A copy, (..., sides), in which others sit where there were fixed opponents that are no more."""
+        """Returns a copy (..., sides) in which fixed opponents that no longer exist are replaced."""
         players = players.copy()
         for i, side in enumerate(self.sides):
             contender = self.contenders[side.behavior]
@@ -286,5 +286,5 @@ class SelfPlay:
 
 
 def _widened(mask: torch.Tensor | None, slots: int) -> torch.Tensor | None:
-    """For slots that have come since, in which nobody sat."""
+    """Marks slots that are new and have no player."""
     return mask if mask is None or len(mask) >= slots else torch.cat([mask, mask.new_zeros(slots - len(mask))])
