@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,6 @@ from palaestra.runtime.play.teachers import Teachers
 from palaestra.runtime.run.analytics_facts import behavior_facts, training_facts
 from palaestra.runtime.run.model_writer import ModelWriter
 from palaestra.runtime.run.run_times import RunClock, UpdateTimes
-from palaestra.runtime.run.unseen_behaviors import UnseenBehaviors
 from palaestra.runtime.self_play.match_ratings import MatchRatings
 from palaestra.runtime.self_play.self_play_behavior import OLD_GAMES, contend
 from palaestra.runtime.self_play.sides import SelfPlay
@@ -295,3 +295,28 @@ def threads_for(work: int) -> tuple[int, str]:
     much = f"{work / 1e6:,.0f} million" if work >= 1e6 else "less than a million"
     why = f"{much} multiplications in a pass of a minibatch or a tick; --torch-threads chooses"
     return threads, f"Computing with {threads} {'thread' if threads == 1 else 'threads'}: {why}"
+
+
+class UnseenBehaviors:
+    """Keeps what was learned of behaviors until they appear; checkpoints go on holding it."""
+
+    def __init__(self) -> None:
+        self.learned: dict[str, Any] = {}
+        """By behavior, the state of its learner."""
+        self.seats: dict[str, Any] = {}
+        """By behavior, the state of its collector."""
+        self.specs: dict[str, Any] = {}
+        """By behavior, its spec; those of behaviors that were seen stay."""
+
+    def take(self, state: Mapping[str, Any]) -> None:
+        """Takes over the state of a checkpoint."""
+        self.learned = {name: part for name, part in state.items() if name != "run"}
+        self.seats, self.specs = dict(state["run"]["collector"]["seats"]), dict(state["run"].get("specs", {}))
+
+    def give(self, learner: Learner) -> bool:
+        """Gives a learner its state, once. Returns whether there was one."""
+        self.seats.pop(learner.name, None)
+        if learner.name not in self.learned:
+            return False
+        learner.load_state_dict(self.learned.pop(learner.name))
+        return True
