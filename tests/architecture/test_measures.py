@@ -60,7 +60,6 @@ def test_everything_public_has_a_docstring():
     assert measures.undocumented() == []
 
 
-@pytest.mark.xfail(strict=False, reason="docstrings of several folders are still being rewritten in plain English")
 def test_no_docstring_begins_with_a_riddle():
     assert measures.riddles() == []
 
