@@ -195,7 +195,7 @@ def test_staggered_episodes_are_whole_in_summaries_and_only_built_in_ones_can_be
     assert set(lengths) == {499.0}  # as ML-Agents counts
     with pytest.raises(ConfigError, match="stagger_episodes: this environment cannot"):
         palaestra.train(config, env="gymnasium:CartPole-v1", run_id="refused", **more)
-    with pytest.raises(EnvError, match="RingOut: its episodes are not cut"):
+    with pytest.raises(EnvError, match="RingOut: episodes have no time limit"):
         palaestra.train(config, env="builtin:RingOut", run_id="uncut", **more)
 
 
