@@ -98,7 +98,8 @@ class StatsWriter(ABC):
 class StatsWriterTracker:
     """Passes a run's metrics to one `StatsWriter`, with the arguments that ML-Agents calls it with.
 
-    The values of a period that began before a resume are one value, their mean (or sum, or last).
+    Where a run is resumed within a period, the values before are left out of its first summary, unless a tag has no value after it: then
+    they are one value, their mean (or sum, or last).
     """
 
     def __init__(self, writer: Any, run: TrackedRun) -> None:
