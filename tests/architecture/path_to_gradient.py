@@ -1,4 +1,7 @@
-"""The files of the package that PPO runs through from the environment to the gradient, as the profiler sees them."""
+"""The files of the package that PPO runs through from the environment to the gradient, as the profiler sees them.
+
+As a program it prints them: a process of its own is free of what other tests imported, patched or left to the garbage collector.
+"""
 
 from __future__ import annotations
 
@@ -57,3 +60,7 @@ def files_to_gradient() -> set[str]:
     end = called.index(("models/optimizer.py", "step"))
     begin = max(i for i, call in enumerate(called[:end]) if call == ("envs/builtin/base/env.py", "step"))
     return {file for file, _ in called[begin : end + 1]}
+
+
+if __name__ == "__main__":
+    print("\n".join(sorted(files_to_gradient())))
