@@ -99,7 +99,7 @@ def load_libraries(name: str) -> None:
 
 
 def complain(message: str, error: BaseException | None = None, prefix: str = "palaestra: error: ") -> int:
-    """Says on standard error what went wrong, below the traceback of an error. Returns the exit status."""
+    """Prints the message to standard error, after the traceback of `error` if one is given. Returns the exit status 1."""
     with suppress(OSError):
         if error is not None:
             traceback.print_exception(error)

@@ -51,7 +51,7 @@ class ReplayIndex:
         return self._end_start - self._oldest_start
 
     def sequence_starts(self, which: Ints) -> Ints:
-        """Returns the numbers of the first decisions of some sequences, counted from the oldest."""
+        """Returns the number of the first decision of each sequence in `which`; sequence 0 is the oldest one stored."""
         return self._starts[(self._oldest_start + which) % self.size]
 
     def seat(self, slots: int) -> None:

@@ -115,7 +115,7 @@ def convolution(graph: Graph, module: nn.Conv2d, name: str, x: str) -> str:
 
 
 def flat_linear(graph: Graph, module: nn.Linear, name: str, x: str) -> str:
-    """Writes x (N, C, H, W) to (N, out)."""
+    """Adds a dense layer over the flattened x: (N, C, H, W) to (N, out). Returns the result's name."""
     shape = graph.constant(f"{name}.inputs", np.array([-1, module.in_features]))
     return linear(graph, module, name, graph.add("Reshape", x, shape))
 

@@ -21,9 +21,10 @@ HALF_LOG_TAU = 0.5 * math.log(2 * math.pi)
 
 def clipped_surrogate(log_ratio: Tensor, advantage: Tensor, *, clip_range: float, joint: bool = False) -> Tensor:
     """Returns the policy loss of each row and component, (N, A). Schulman et al. 2017, https://arxiv.org/abs/1707.06347, eq. 7.
+    Its gradient in closed form is `surrogate_gradient`.
 
     `log_ratio` (N, A) is the new log-probability less the old. The minimum makes the bound pessimistic: leaving the clip range never pays,
-    coming back into it always does. As in ML-Agents, the ratio is that of each action
+    and a ratio that left it to the worse side still gets a gradient back. As in ML-Agents, the ratio is that of each action
     component on its own; `joint` takes that of the whole action, as the paper does, and gives (N, 1). `advantage` is (N,).
     """
     ratio = (log_ratio.sum(1, keepdim=True) if joint else log_ratio).exp()

@@ -27,9 +27,9 @@ MEAN_GAIN, LOGIT_GAIN = 0.2, 0.1
 
 
 class SoftCritics(Trunk):
-    """Twin critics of one shape: for each reward signal one action value, or one for each choice of every branch.
+    """Twin Q-networks of one architecture: one Q-value for each reward signal, or one for each choice of every discrete branch.
 
-    Continuous actions join the encoding before the bodies. With memory they join after it, so that what is remembered depends on
+    Continuous actions are inputs of the hidden layers. With memory they are added after the LSTM, so that its state depends on
     observations alone.
     """
 

@@ -145,7 +145,7 @@ def _identity(path: Path) -> tuple[object, ...]:
 
 
 def demo_files(demo_path: str | Sequence[str]) -> list[Path]:
-    """Returns the files that are meant, each once, those of a folder sorted by name. Raises DemoError where one is missing."""
+    """Returns the files that `demo_path` names, each once; a folder stands for its .demo files. Raises DemoError if one is missing."""
     files: list[Path] = []
     for path in _paths(demo_path):
         if path.is_dir():

@@ -148,7 +148,7 @@ class RewardSignals:
         return losses
 
     def learn_statistics(self, obs: tuple[Tensor, ...]) -> None:
-        """Takes all observations of a rollout, each (N, *shape), into the signals' normalizers."""
+        """Updates the signals' observation normalizers with all observations of a rollout, each (N, *shape)."""
         for signal in self._learned.values():
             signal.learn_statistics(obs)
 

@@ -20,7 +20,7 @@ GONE = ("framework", "output_path")
 
 
 def convert_block(old: OldFile, at: Key, new: NewTree, report: UpgradeReport) -> None:
-    """Writes the settings of one behavior."""
+    """Converts the settings of one behavior from the old file into the new one, and notes in `report` what changed."""
     block: Any = old.tree
     for key in at:
         block = block[key]

@@ -56,7 +56,7 @@ def _signal(block: Block, name: str, signal: Mapping[str, Any]) -> None:
 
 
 def _of_loose_keys(block: Block) -> None:
-    """Returns the signals of a section without a map; both shared a discount then, and so they do now."""
+    """Converts old keys outside `reward_signals`, such as `gamma` and `use_curiosity`; extrinsic and curiosity share the one `gamma`."""
     section = block.section
     place, gamma = section.place("gamma"), section.take("gamma")
     if gamma is not None:

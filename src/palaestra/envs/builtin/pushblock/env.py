@@ -89,7 +89,7 @@ class World:
 
 @wp.func
 def block_body(world: World, i: int):
-    """Returns the block as it is now."""
+    """Returns the block of area `i` as a rigid body, in its current state."""
     side = 0.5 * world.parameters[i, 0]
     return box_body(world.block_position[i], world.block_velocity[i], world.block_angle[i], world.block_spin[i], wp.vec2(side, side), MASS)
 
