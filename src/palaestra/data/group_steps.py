@@ -54,7 +54,7 @@ class GroupSteps:
         """Whether a group step is the first of its group, or all its agents begin anew there, (M,)."""
 
     def __len__(self) -> int:
-        """Returns M."""
+        """Returns M, the number of group steps."""
         return len(self.members)
 
     def _there(self, moments: Numbers, late: Marks | None = None) -> Presences:

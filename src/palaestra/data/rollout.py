@@ -88,7 +88,7 @@ class Rollout:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Returns (T, S)."""
+        """Returns (T, S), the numbers of ticks and slots."""
         return self.reward.shape[0], self.reward.shape[1]
 
 

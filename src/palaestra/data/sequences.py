@@ -15,11 +15,11 @@ from palaestra.data.minibatches import Minibatch
 
 
 class Streams(Protocol):
-    """Where the decisions of slots begin and end, as a Rollout has it."""
+    """Rollouts and other tables of decisions: where the decisions of each slot begin and end."""
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Returns (T, S)."""
+        """Returns (T, S), the numbers of ticks and slots."""
         ...
 
     @property

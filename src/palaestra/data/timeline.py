@@ -40,12 +40,12 @@ class Timeline:
 
     @property
     def decisions(self) -> int:
-        """Returns N."""
+        """Returns N, the number of completed decisions."""
         return len(self.slot)
 
     @property
     def views(self) -> int:
-        """Returns V."""
+        """Returns V, the number of observations before decisions."""
         return len(self.group)
 
     def key(self, group: Numbers, tick: Numbers) -> Numbers:
