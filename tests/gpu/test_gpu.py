@@ -95,7 +95,7 @@ def test_a_tick_with_its_decisions_and_its_bookkeeping_never_waits(name: str):
     """Counted over few and over many ticks: what a call of `collect` does once may wait."""
     env = make_env(f"builtin:{name}", areas=AREAS, device=str(DEVICE))
     block = load(settings(name, hyperparameters={"batch_size": 32, "buffer_size": 100_000})).settings.behaviors[name]
-    collector = Collector(env, lambda behavior, spec: Learner(behavior, spec, block, DEVICE, 0, False).seat, seed=0)
+    collector = Collector(env, lambda behavior, spec: Learner(behavior, spec, block, DEVICE, 0, False).collector, seed=0)
     collector._on_host = False  # on the CPU too: what is looked at there on every tick costs nothing there
     collector.collect(4, lambda: False)
     counts = []
@@ -133,7 +133,7 @@ def waits_of_an_update(kind: str, more: dict[str, Any]) -> list[str]:
 
     def join(behavior: str, spec: Any) -> Any:
         made[behavior] = Learner(behavior, spec, load(tree).settings.behaviors[name], DEVICE, 0, False)
-        return made[behavior].seat
+        return made[behavior].collector
 
     collector, counts = Collector(env, join, seed=0), list[list[str]]()
     while len(counts) < 8:  # the first compile, and fill a replay

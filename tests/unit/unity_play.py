@@ -168,18 +168,18 @@ class Run:
         """Collects until `done()`; rollouts are taken and dropped."""
         while not done():
             self.collector.collect(256, done)
-            for name, seat in self.collector.seats.items():
-                self._count(self.counts[name], seat)
+            for name, part in self.collector.collectors.items():
+                self._count(self.counts[name], part)
         return self.counts
 
     @staticmethod
-    def _count(count: Count, seat: BehaviorCollector) -> None:
-        episodes = seat.meter.take()
+    def _count(count: Count, part: BehaviorCollector) -> None:
+        episodes = part.meter.take()
         count.episodes += len(episodes.returns)
         count.returns += float(episodes.returns.sum())
         count.group_returns += float(episodes.group_returns.sum())
         count.length += int(episodes.lengths.sum())
-        count.settled = seat.decisions
+        count.settled = part.decisions
 
 
 class Play:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from palaestra.core.errors import ConfigError
-from palaestra.runtime.settings import BehaviorSettings, behavior, load
+from palaestra.runtime.settings import BehaviorSettings, behavior_settings, load
 from palaestra.runtime.upgrade import Upgraded, upgrade
 
 
@@ -26,7 +26,7 @@ def loaded(text: str, name: str = "A", **files: Path) -> BehaviorSettings:
     upgraded(text, **files)
     new = load(Path("new.yaml"))
     assert new.warnings == ()
-    return behavior(new.settings, name)
+    return behavior_settings(new.settings, name)
 
 
 def parameters(text: str = "A: {trainer: ppo, batch_size: 3}", **files: Path) -> dict[str, Any]:

@@ -57,7 +57,7 @@ def test_a_rollout_is_given_when_it_is_full():
     rollouts = collector.collect(100, never)
     assert rollouts["Walker"].shape == (4, 5)
     assert collector.env.tick == 4  # type: ignore[attr-defined]
-    assert collector.seats["Walker"].decisions == 20
+    assert collector.collectors["Walker"].decisions == 20
 
 
 def test_a_rollout_has_at_least_as_many_decisions_as_asked_for():
@@ -101,7 +101,9 @@ def test_an_environment_that_works_by_itself_gives_the_same_rollouts(seed: int):
         assert expected.keys() == given.keys()
         for name, rollout in expected.items():
             assert_equal_rollouts(given[name], rollout)
-        assert {name: seat.decisions for name, seat in one.seats.items()} == {name: seat.decisions for name, seat in other.seats.items()}
+        assert {name: part.decisions for name, part in one.collectors.items()} == {
+            name: part.decisions for name, part in other.collectors.items()
+        }
 
 
 def assert_equal_rollouts(given: Rollout, expected: Rollout) -> None:
@@ -121,9 +123,9 @@ def columns_of(value: Any) -> list[Tensor]:
 def test_collecting_stops_after_so_many_ticks_or_when_told():
     collector = collector_of(Scripted({"Walker": STEADY}), rollout_size=1000)
     assert collector.collect(7, never) == {}
-    assert collector.seats["Walker"].decisions == 35
+    assert collector.collectors["Walker"].decisions == 35
     assert collector.collect(7, lambda: True) == {}
-    assert collector.seats["Walker"].decisions == 40
+    assert collector.collectors["Walker"].decisions == 40
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -136,7 +138,7 @@ def test_each_behavior_fills_rollouts_of_its_own(seed: int):
         for name, rollout in collector.collect(100, never).items():
             taken[name].append((env.tick, copy.deepcopy(rollout)))
     for name, rollouts in taken.items():
-        policy = collector.seats[name].policy
+        policy = collector.collectors[name].policy
         assert isinstance(policy, Watched)
         plain, answers = PlainBuffer(), iter(policy.answers)
         ends = dict(rollouts)
@@ -162,7 +164,7 @@ def test_returns_and_lengths_of_episodes_are_right_for_every_behavior():
         collector.collect(5, never)
     for name in streams:
         tables = [tables[name] for tables in env.tables if name in tables]
-        same_episodes(episodes_of(collector.seats[name].meter.take()), slow_episodes(tables))
+        same_episodes(episodes_of(collector.collectors[name].meter.take()), slow_episodes(tables))
 
 
 def test_a_behavior_that_appears_while_another_is_absent_is_welcomed():
@@ -171,8 +173,8 @@ def test_a_behavior_that_appears_while_another_is_absent_is_welcomed():
     collector.collect(10, never)
     assert env.tick == 3  # what is due is reckoned anew
     collector.collect(10, never)
-    assert set(collector.seats) == {"Talker", "Late"}
-    assert collector.seats["Late"].decisions > 0
+    assert set(collector.collectors) == {"Talker", "Late"}
+    assert collector.collectors["Late"].decisions > 0
 
 
 class Asked(Scripted):
@@ -196,7 +198,7 @@ def test_a_behavior_in_which_nobody_acts_is_not_asked_and_gets_no_actions(rollou
     acting = [{name for name, step in tables.items() if step.acting.any()} for tables in env.tables]
     assert env.asked == acting[:-1]
     assert {"Walker"} in acting
-    lonely = collector.seats["Lonely"].policy
+    lonely = collector.collectors["Lonely"].policy
     assert isinstance(lonely, Watched)
     assert len(lonely.answers) == sum("Lonely" in names for names in acting[:-1])
 
@@ -207,10 +209,10 @@ def test_what_is_lost_leaves_the_rollout_but_not_the_count_of_decisions():
     counts, fullness = [0], [0]
     for _ in range(200):
         collector.collect(1, never)
-        seat = collector.seats["Loser"]
-        assert seat.buffer is not None
-        counts.append(seat.decisions)
-        fullness.append(seat.buffer.decisions)
+        part = collector.collectors["Loser"]
+        assert part.buffer is not None
+        counts.append(part.decisions)
+        fullness.append(part.buffer.decisions)
     assert counts == sorted(counts)
     assert fullness != sorted(fullness)
     assert counts[-1] > fullness[-1]
@@ -219,19 +221,19 @@ def test_what_is_lost_leaves_the_rollout_but_not_the_count_of_decisions():
 def test_a_behavior_that_learns_no_more_goes_on_being_counted():
     collector = collector_of(Scripted({"Walker": STEADY, "Talker": LOOSE}), rollout_size=1000)
     collector.collect(10, never)
-    before = {name: seat.decisions for name, seat in collector.seats.items()}
-    for seat in collector.seats.values():
-        seat.rollout_size, seat.buffer = None, None
+    before = {name: part.decisions for name, part in collector.collectors.items()}
+    for part in collector.collectors.values():
+        part.rollout_size, part.buffer = None, None
     collector.collect(10, never)
-    assert collector.seats["Walker"].decisions == before["Walker"] + 50
-    assert collector.seats["Talker"].decisions > before["Talker"]
+    assert collector.collectors["Walker"].decisions == before["Walker"] + 50
+    assert collector.collectors["Talker"].decisions > before["Talker"]
 
 
 def test_a_seat_that_does_not_learn_acts_and_keeps_nothing():
     collector = collector_of(Scripted({"Walker": STEADY}), rollout_size=None)
     assert collector.collect(9, never) == {}
-    assert collector.seats["Walker"].buffer is None
-    assert len(collector.seats["Walker"].meter.take().returns) > 0
+    assert collector.collectors["Walker"].buffer is None
+    assert len(collector.collectors["Walker"].meter.take().returns) > 0
 
 
 def test_time_is_told_by_where_it_went():
@@ -280,10 +282,10 @@ class Training:
             rollouts = self.collector.collect(1, never)
             self.ticks += 1
             for name, rollout in rollouts.items():
-                self.trainers[name].update(rollout, self.collector.seats[name].decisions)
-                self.collector.seats[name].meter.take()
-        for seat in self.collector.seats.values():
-            seat.meter.take()
+                self.trainers[name].update(rollout, self.collector.collectors[name].decisions)
+                self.collector.collectors[name].meter.take()
+        for part in self.collector.collectors.values():
+            part.meter.take()
 
     def state(self) -> dict[str, Any]:
         return {"collector": self.collector.state_dict(), "trainers": {name: t.state_dict() for name, t in self.trainers.items()}}
@@ -346,11 +348,11 @@ def test_an_environment_that_cannot_be_saved_starts_anew_and_everything_else_goe
     old, new = Training(Scripted(streams), 0), Training(Scripted(streams), 1)
     old.go_on(30)
     assert new.load(through_a_file(old.state()), seed=2) is False
-    for name, seat in old.collector.seats.items():
-        assert new.collector.seats[name].decisions == seat.decisions > 0
+    for name, part in old.collector.collectors.items():
+        assert new.collector.collectors[name].decisions == part.decisions > 0
         assert torch.equal(new.trainers[name].parameters[0], old.trainers[name].parameters[0])
     new.go_on(40)
-    assert new.collector.seats["Walker"].decisions > old.collector.seats["Walker"].decisions
+    assert new.collector.collectors["Walker"].decisions > old.collector.collectors["Walker"].decisions
 
 
 def test_another_number_of_areas_starts_new_episodes():
@@ -358,7 +360,7 @@ def test_another_number_of_areas_starts_new_episodes():
     old.go_on(5)
     assert new.load(through_a_file(old.state()), seed=1) is False
     new.go_on(30)
-    assert new.collector.seats["Basic"].decisions == 20 + 30 * 6
+    assert new.collector.collectors["Basic"].decisions == 20 + 30 * 6
 
 
 class Growing(Scripted):
@@ -396,10 +398,10 @@ def test_a_run_with_behaviors_that_are_not_there_yet_starts_new_episodes():
     old, new = Training(Growing(streams, late), 0), Training(Growing(streams, late), 0)
     old.go_on(20)
     assert new.collector.load_state_dict(through_a_file(old.state())["collector"], seed=1) is False
-    assert set(new.collector.seats) == {"Walker"}
+    assert set(new.collector.collectors) == {"Walker"}
     new.go_on(20)
-    assert new.collector.seats["Late"].decisions > 0
-    assert new.collector.seats["Walker"].decisions == 200
+    assert new.collector.collectors["Late"].decisions > 0
+    assert new.collector.collectors["Walker"].decisions == 200
 
 
 def test_tables_from_before_episodes_could_be_lost_are_read():
@@ -418,7 +420,7 @@ def test_a_run_that_moves_between_cpu_and_accelerator_starts_new_episodes():
     state["collector"]["on_host"] = False
     assert new.load(state, seed=1) is False
     new.go_on(30)
-    assert new.collector.seats["Basic"].decisions == 20 + 30 * 4
+    assert new.collector.collectors["Basic"].decisions == 20 + 30 * 4
 
 
 @pytest.mark.parametrize("buffer_size", [8, 48, 200])
@@ -428,7 +430,7 @@ def test_a_run_goes_on_with_another_buffer_size(buffer_size: int):
     new = Training(make_env("builtin:Basic", areas=4), 0, hyper={"batch_size": 8, "buffer_size": buffer_size})
     assert new.load(through_a_file(old.state()), seed=1)
     new.go_on(60)
-    assert new.collector.seats["Basic"].decisions == 13 * 4 + 60 * 4
+    assert new.collector.collectors["Basic"].decisions == 13 * 4 + 60 * 4
 
 
 def test_looking_at_a_policys_shapes_leaves_its_random_numbers_where_they_were():
@@ -451,11 +453,11 @@ def test_of_staggered_episodes_only_whole_ones_are_told_after_a_resume_too():
 
     first = collector()
     first.collect(300, never)
-    told = [first.seats["Match3VectorObs"].meter.take()]
+    told = [first.collectors["Match3VectorObs"].meter.take()]
     second = collector()
     assert second.load_state_dict(through_a_file(first.state_dict()), 4)
     second.collect(600, never)
-    told.append(second.seats["Match3VectorObs"].meter.take())
+    told.append(second.collectors["Match3VectorObs"].meter.take())
     lengths = [length for episodes in told for length in episodes.lengths.tolist()]
     assert lengths == [500] * len(lengths)
     assert 4 < len(lengths) < 16

@@ -12,7 +12,7 @@ from unity_games import make_build
 
 import palaestra
 from palaestra.core.errors import ConfigError
-from palaestra.runtime.settings import behavior, load
+from palaestra.runtime.settings import behavior_settings, load
 
 
 def misspelt(name: str, steps: int = 200) -> dict[str, Any]:
@@ -58,4 +58,4 @@ def test_settings_that_all_fit_are_not_named(tmp_path: Path, capsys: pytest.Capt
 
 def test_a_behavior_without_settings_is_told_of_the_block_that_may_be_meant():
     with pytest.raises(ConfigError, match=r"is '3DBal' in the settings meant for it\? .* Behavior Name in the agents' Behavior Parameters"):
-        behavior(load(settings("3DBal")).settings, "3DBall")
+        behavior_settings(load(settings("3DBal")).settings, "3DBall")

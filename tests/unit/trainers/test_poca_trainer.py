@@ -269,7 +269,7 @@ def doors(trainer: POCA, pairs: int = 64) -> Rollout:
 
     def moment(acting: list[int], left: list[int]) -> TimeStep:
         """Who decides now, and who has just finished."""
-        step = table(torch.ones(2 * pairs, 1), acting=[seat in acting for seat in seats.tolist()], terminated=left)
+        step = table(torch.ones(2 * pairs, 1), acting=[part in acting for part in seats.tolist()], terminated=left)
         paid = torch.zeros(2 * pairs)
         paid[left + (alone if left is first else [])] = 1.0  # a mate that is there gets it too
         return dataclasses.replace(step, group=seats // 2, group_reward=paid)
@@ -341,12 +341,12 @@ def learned(kind: type[POCA] | type[PPO], name: str) -> float:
         return BehaviorCollector(behavior, spec, trainers[0].policy, trainers[0].rollout_size, trainers[0].keeps)
 
     collector = Collector(Sacrifice(32), join, 0)
-    seat = collector.seats["Sacrifice"]
+    part = collector.collectors["Sacrifice"]
     earned = 0.0
-    while seat.decisions < settings.max_steps:
+    while part.decisions < settings.max_steps:
         for rollout in collector.collect(1000, lambda: False).values():
-            trainers[0].update(rollout, seat.decisions)
-        earned = float(seat.meter.take().group_returns.mean())
+            trainers[0].update(rollout, part.decisions)
+        earned = float(part.meter.take().group_returns.mean())
     return earned
 
 

@@ -147,12 +147,12 @@ class Collector:
     ) -> None:
         """`staggers`: the environment, if its first episodes are to end at different times; these are not counted then."""
         self._staggers = staggers
-        self.env, self.seats, self._join, self.watchers = env, dict[str, BehaviorCollector](), join, watchers
+        self.env, self.collectors, self._join, self.watchers = env, dict[str, BehaviorCollector](), join, watchers
         self.seconds = {"environment": 0.0, "inference": 0.0}
         self._on_host = env.device.type == "cpu"
-        self._apart = env if isinstance(env, AsyncEnv) else None
-        self._settled = True
-        """Whether the buffers have taken in the tables in `steps`."""
+        self._async_env = env if isinstance(env, AsyncEnv) else None
+        self._recorded = True
+        """Whether buffers and meters have the tables in `steps`."""
         self.steps: dict[str, TimeStep] = env.reset(seed)
         self._begin(seed)
 
@@ -160,89 +160,89 @@ class Collector:
         """Takes in the first tables after a reset with this seed; None: the tables do not follow a reset."""
         if self._staggers is not None and seed is not None:
             self._staggers.stagger(seed)
-        self._welcome()
+        self._add_new_behaviors()
         for name, step in self.steps.items():
-            self.seats[name].meter.begin(step, partial=self._staggers is not None and seed is not None)
+            self.collectors[name].meter.begin(step, partial=self._staggers is not None and seed is not None)
         for watcher in self.watchers:
             watcher.begin(self.steps)
 
-    def _welcome(self) -> None:
+    def _add_new_behaviors(self) -> None:
         for name in self.steps:
-            if name not in self.seats:
+            if name not in self.collectors:
                 check_shapes(name, self.env.behaviors[name], self.steps[name])
-                self.seats[name] = self._join(name, self.env.behaviors[name])
+                self.collectors[name] = self._join(name, self.env.behaviors[name])
 
     def restart(self, seed: int) -> None:
         """Resets the environment. Open episodes and rollouts are dropped."""
         self.steps = self.env.reset(seed)
-        for seat in self.seats.values():
-            seat.policy.forget()
-            seat.buffer = None
+        for collector in self.collectors.values():
+            collector.policy.forget()
+            collector.buffer = None
         self._begin(seed)
 
     @torch.no_grad()
     def collect(self, ticks: int, until: Callable[[], bool]) -> dict[str, Rollout]:
         """Steps until a rollout is full, `ticks` have passed, `until()` is true or a behavior appears. Returns the full rollouts."""
-        known = len(self.seats)
+        known = len(self.collectors)
         for _ in range(ticks):
             self._tick()
-            if any(seat.full for seat in self.seats.values()) or len(self.seats) > known or until():
+            if any(collector.full for collector in self.collectors.values()) or len(self.collectors) > known or until():
                 break
-        self._settle()
-        return {name: self._take(seat) for name, seat in self.seats.items() if seat.full}
+        self._record()
+        return {name: self._take(collector) for name, collector in self.collectors.items() if collector.full}
 
     def _tick(self) -> None:
         """Makes one tick. The environment gets its actions first, so that it works while the rest is done."""
         start = perf_counter()
-        chosen = {name: self.seats[name].policy.choose(step) for name, step in self.steps.items() if self._asks(name, step)}
+        chosen = {name: self.collectors[name].policy.choose(step) for name, step in self.steps.items() if self._may_ask(name, step)}
         for name, step in self.steps.items():
             if name not in chosen:
-                self.seats[name].policy.see(step)
+                self.collectors[name].policy.see(step)
         actions = {name: choice.action for name, choice in chosen.items()}
-        if self._apart is not None:
-            self._apart.send(actions)
-        self._settle()
+        if self._async_env is not None:
+            self._async_env.send(actions)
+        self._record()
         for name, choice in chosen.items():
-            self.seats[name].open(self.steps[name], choice)
+            self.collectors[name].open(self.steps[name], choice)
         decided = perf_counter()
-        self.steps = self.env.step(actions) if self._apart is None else self._apart.receive()
+        self.steps = self.env.step(actions) if self._async_env is None else self._async_env.receive()
         stepped = perf_counter()
-        if not self.seats.keys() >= self.steps.keys():
-            self._welcome()
+        if not self.collectors.keys() >= self.steps.keys():
+            self._add_new_behaviors()
         for watcher in self.watchers:
             watcher.watch(self.steps)
-        self._settled = False
-        if any(self.seats[name].may_be_full(len(step.acting)) for name, step in self.steps.items()):
-            self._settle()  # the next decisions may be those of another policy
+        self._recorded = False
+        if any(self.collectors[name].may_be_full(len(step.acting)) for name, step in self.steps.items()):
+            self._record()  # the next decisions may be those of another policy
         self.seconds["environment"] += stepped - decided
         self.seconds["inference"] += decided - start + perf_counter() - stepped
 
-    def _asks(self, name: str, step: TimeStep) -> bool:
+    def _may_ask(self, name: str, step: TimeStep) -> bool:
         """Whether an agent of a behavior may be waiting for an action."""
-        return not self._on_host or self.seats[name].spec.steady or bool(step.acting.any())
+        return not self._on_host or self.collectors[name].spec.steady or bool(step.acting.any())
 
-    def _settle(self) -> None:
-        """Takes in the newest tables, once."""
-        if not self._settled:
-            self._settled = True
+    def _record(self) -> None:
+        """Adds the newest tables to buffers and meters, once."""
+        if not self._recorded:
+            self._recorded = True
             for name, step in self.steps.items():
-                self._settle_seat(self.seats[name], step)
+                self._record_behavior(self.collectors[name], step)
 
-    def _settle_seat(self, seat: BehaviorCollector, step: TimeStep) -> None:
+    def _record_behavior(self, collector: BehaviorCollector, step: TimeStep) -> None:
         if self._on_host:
-            check_step(seat.name, seat.spec, step)
-        seat.meter.add(step, seat.counted)
-        if seat.buffer is not None:
-            seat.decisions += seat.buffer.settle(step)
-        elif seat.rollout_size is None:
-            seat.decisions += len(step.acting) if seat.steady else int(seat.own(step).sum())
+            check_step(collector.name, collector.spec, step)
+        collector.meter.add(step, collector.counted)
+        if collector.buffer is not None:
+            collector.decisions += collector.buffer.settle(step)
+        elif collector.rollout_size is None:
+            collector.decisions += len(step.acting) if collector.steady else int(collector.own(step).sum())
 
-    def _take(self, seat: BehaviorCollector) -> Rollout:
-        assert seat.buffer is not None
-        rollout = seat.buffer.take(self.steps[seat.name])
-        check_ends(seat.name, seat.spec, rollout)
+    def _take(self, collector: BehaviorCollector) -> Rollout:
+        assert collector.buffer is not None
+        rollout = collector.buffer.take(self.steps[collector.name])
+        check_ends(collector.name, collector.spec, rollout)
         if not self._on_host:
-            check_rollout(seat.name, seat.spec, rollout)
+            check_rollout(collector.name, collector.spec, rollout)
         return rollout
 
     def state_dict(self) -> dict[str, Any]:
@@ -254,13 +254,13 @@ class Collector:
             "steps": {name: pack(step) for name, step in self.steps.items()},
             "seats": {
                 name: {
-                    "decisions": seat.decisions,
-                    "meter": seat.meter.state_dict(),
-                    "memory": seat.policy.memory,
-                    "brains": [brain.chance for brain in brains_of(seat)],
-                    "buffer": None if seat.buffer is None else seat.buffer.state_dict(),
+                    "decisions": collector.decisions,
+                    "meter": collector.meter.state_dict(),
+                    "memory": collector.policy.memory,
+                    "brains": [brain.chance for brain in brains_of(collector)],
+                    "buffer": None if collector.buffer is None else collector.buffer.state_dict(),
                 }
-                for name, seat in self.seats.items()
+                for name, collector in self.collectors.items()
             },
         }
 
@@ -271,7 +271,7 @@ class Collector:
         same_place, same_areas = state.get("on_host", self._on_host) == self._on_host, state.get("areas") == self.env.num_areas
         if not state["env"] or not same_place or now.keys() != then.keys():
             return False
-        may_grow = {name: same_areas and not self.seats[name].spec.steady for name in now}
+        may_grow = {name: same_areas and not self.collectors[name].spec.steady for name in now}
         return all(then[name] == slots or (may_grow[name] and then[name] > slots) for name, slots in now.items())
 
     def load_state_dict(self, state: Mapping[str, Any], seed: int) -> bool:
@@ -286,31 +286,32 @@ class Collector:
             self.steps = {name: unpack(on(saved, self.env.device)) for name, saved in state["steps"].items()}
         else:
             self.steps = self.env.reset(seed)
-            for seat in self.seats.values():
-                seat.policy.forget()
+            for collector in self.collectors.values():
+                collector.policy.forget()
         self._begin(None if restored else seed)
         for name, saved in state["seats"].items():
-            if name not in self.seats:
+            if name not in self.collectors:
                 continue
-            seat = self.seats[name]
-            seat.decisions = saved["decisions"]
-            brains, positions = brains_of(seat), saved.get("brains", [])
+            collector = self.collectors[name]
+            collector.decisions = saved["decisions"]
+            brains, positions = brains_of(collector), saved.get("brains", [])
             if len(brains) == len(positions):  # else they are others now
                 for brain, position in zip(brains, positions, strict=True):
                     brain.chance = position
             if restored:
-                seat.meter.load_state_dict(saved["meter"])
-                seat.policy.memory = on(saved.get("memory", seat.policy.memory), self.env.device)
-            if restored and saved["buffer"] is not None and seat.rollout_size is not None:
-                seat.buffer = seat.make_buffer(self.steps[name], seat.policy.blank(self.steps[name]))
-                if saved["buffer"].get("kind", type(seat.buffer).__name__) == type(seat.buffer).__name__:  # else opponents came or went
-                    seat.buffer.load_state_dict(on(saved["buffer"], self.env.device))
+                collector.meter.load_state_dict(saved["meter"])
+                collector.policy.memory = on(saved.get("memory", collector.policy.memory), self.env.device)
+            if restored and saved["buffer"] is not None and collector.rollout_size is not None:
+                collector.buffer = collector.make_buffer(self.steps[name], collector.policy.blank(self.steps[name]))
+                kind = type(collector.buffer).__name__
+                if saved["buffer"].get("kind", kind) == kind:  # else opponents came or went
+                    collector.buffer.load_state_dict(on(saved["buffer"], self.env.device))
         return restored
 
 
-def brains_of(seat: BehaviorCollector) -> Sequence[HasChance]:
+def brains_of(collector: BehaviorCollector) -> Sequence[HasChance]:
     """Returns the brains that a policy asks."""
-    return seat.policy.brains if isinstance(seat.policy, AsksBrains) else ()
+    return collector.policy.brains if isinstance(collector.policy, AsksBrains) else ()
 
 
 def on(state: Any, device: torch.device) -> Any:

@@ -59,7 +59,9 @@ class Learner:
         self._watches_groups, self._found = getattr(settings.hyperparameters, "adds_group_rewards", False), list[str]()
         self.oddities = list(dict.fromkeys(line for demonstrations in found for line in demonstrations.oddities))
         """Oddities of the demonstrations that it learns from, a line each."""
-        self.seat = BehaviorCollector(name, spec, self.trainer.policy, None if inference else self.trainer.rollout_size, self.trainer.keeps)
+        self.collector = BehaviorCollector(
+            name, spec, self.trainer.policy, None if inference else self.trainer.rollout_size, self.trainer.keeps
+        )
         self.next_summary, self.next_checkpoint = settings.summary_freq, settings.checkpoint_interval
 
     def remarks(self) -> list[str]:
@@ -90,7 +92,7 @@ class Learner:
     @property
     def step(self) -> int:
         """Number of decisions so far."""
-        return self.seat.decisions
+        return self.collector.decisions
 
     @property
     def training(self) -> bool:
@@ -112,7 +114,7 @@ class Learner:
     @property
     def slots(self) -> int:
         """Number of slots of its table."""
-        return self.seat.meter.slots
+        return self.collector.meter.slots
 
     @property
     def progress(self) -> float | None:

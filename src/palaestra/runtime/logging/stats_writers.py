@@ -25,8 +25,7 @@ from palaestra.core.errors import PluginError, exception_summary
 from palaestra.core.metrics import Aggregation
 from palaestra.core.plugins import add_current_folder_to_path
 from palaestra.runtime.logging.tracker import Summary, TrackedRun
-from palaestra.runtime.settings import RunSettings
-from palaestra.runtime.settings import behavior as find_behavior
+from palaestra.runtime.settings import RunSettings, behavior_settings
 
 GROUP = "mlagents.stats_writer"
 STATS, SETTINGS, AGGREGATION = "mlagents.trainers.stats", "mlagents.trainers.settings", "mlagents_envs.side_channel.stats_side_channel"
@@ -129,7 +128,7 @@ class StatsWriterTracker:
         """Passes a behavior's hyperparameters, and whether it plays against itself, to `add_property`."""
         if tag != "Hyperparameters":
             return
-        settings, kinds = find_behavior(self._settings, behavior), self._stats.StatsPropertyType
+        settings, kinds = behavior_settings(self._settings, behavior), self._stats.StatsPropertyType
         self._writer.add_property(behavior, kinds.HYPERPARAMETERS, settings.model_dump())
         if settings.self_play is not None:
             self._writer.add_property(behavior, kinds.SELF_PLAY, True)

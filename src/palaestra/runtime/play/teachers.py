@@ -114,7 +114,7 @@ class Teachers:
         self._env, self._results = env, Path(settings.checkpoint_settings.results_dir)
         self._seed, self._inference = settings.env_settings.seed, settings.checkpoint_settings.inference
         self._played: dict[str, BCSettings] = {}
-        self.seats: dict[str, BehaviorCollector] = {}
+        self.collectors: dict[str, BehaviorCollector] = {}
         """Collectors of the behaviors that teachers play."""
         for name, block in _blocks(settings):
             lesson = lesson_of(block)
@@ -127,14 +127,14 @@ class Teachers:
                     f"learn; take it out of behaviors"
                 )
 
-    def seat(self, name: str, spec: BehaviorSpec) -> BehaviorCollector | None:
+    def collector_of(self, name: str, spec: BehaviorSpec) -> BehaviorCollector | None:
         """Returns the collector of a behavior that a teacher plays; None if none does."""
         if name not in self._played:
             return None
         lesson = self._played[name]
         policy = TeacherPolicy(self._asked(lesson, name, spec), self._env.device)
-        self.seats[name] = BehaviorCollector(name, spec, policy, None if self._inference else lesson.buffer_size)
-        return self.seats[name]
+        self.collectors[name] = BehaviorCollector(name, spec, policy, None if self._inference else lesson.buffer_size)
+        return self.collectors[name]
 
     def attend(self, learner: Learner) -> str | None:
         """Gives a student its teacher, and returns a line about it; None without one. Raises EnvError if they do not fit."""
@@ -142,29 +142,29 @@ class Teachers:
         if lesson is None or lesson.teacher is None or self._inference:
             return None
         if lesson.teacher_behavior not in (None, name):
-            learner.seat.rollout_size = None
+            learner.collector.rollout_size = None
             return self._of_another(name, str(lesson.teacher_behavior), lesson.teacher)
         asked = self._asked(lesson, name, learner.spec)
         if lesson.teacher_plays:
-            learner.seat.policy = TeacherPolicy(asked, self._env.device)
+            learner.collector.policy = TeacherPolicy(asked, self._env.device)
             return f"{lesson.teacher} plays '{name}', whose rewards are therefore the teacher's; the student watches"
-        learner.seat.policy = LabelledPolicy(learner.trainer.policy, asked)
+        learner.collector.policy = LabelledPolicy(learner.trainer.policy, asked)
         return f"'{name}' plays, and learns what {lesson.teacher} would have done"
 
     def must_fit(self, learners: Mapping[str, Learner]) -> None:
         """Raises EnvError, with both side by side, if a student and the behavior of its teacher have different specs."""
-        for name in self.seats:
-            for learner in self.pupils(name, learners):
+        for name in self.collectors:
+            for learner in self.students(name, learners):
                 titles = (f"'{name}', the teacher", f"'{learner.name}', the student")
                 if table := differences(self._env.behaviors[name], learner.spec, titles):
                     raise EnvError(f"'{learner.name}' cannot learn from the agents of '{name}':\n{table}")
 
-    def pupils(self, name: str, learners: Mapping[str, Learner]) -> list[Learner]:
+    def students(self, name: str, learners: Mapping[str, Learner]) -> list[Learner]:
         """Returns the learners that learn from a behavior's rollouts."""
         if name not in self._played:
             return [learners[name]]
         lessons = {learner.name: lesson_of(learner.settings) for learner in learners.values()}
-        return [learners[pupil] for pupil, lesson in lessons.items() if lesson is not None and lesson.teacher_behavior == name]
+        return [learners[student] for student, lesson in lessons.items() if lesson is not None and lesson.teacher_behavior == name]
 
     def absent(self, learners: Mapping[str, Learner]) -> Iterator[tuple[str, str]]:
         """Returns students whose teacher's behavior the environment does not have, and its name."""
@@ -175,10 +175,10 @@ class Teachers:
 
     def retire(self, learners: Mapping[str, Learner]) -> None:
         """Stops collecting for teachers whose students have all finished."""
-        for name, seat in self.seats.items():
-            pupils = self.pupils(name, learners)
-            if pupils and not any(pupil.training for pupil in pupils):
-                seat.rollout_size, seat.buffer = None, None
+        for name, collector in self.collectors.items():
+            students = self.students(name, learners)
+            if students and not any(student.training for student in students):
+                collector.rollout_size, collector.buffer = None, None
 
     def _of_another(self, name: str, there: str, teacher: str) -> str:
         present = "" if there in self._env.behaviors else f"; it is not there yet (the environment has {', '.join(self._env.behaviors)})"
@@ -192,8 +192,8 @@ class Teachers:
             raise ConfigError(f"behavior '{behavior}': {error}") from error
         from palaestra.runtime.play.brain_assignment import BrainAssignment  # brings onnxruntime, which most runs never need
 
-        cast = BrainAssignment([part], self._env, seed=self._seed, deterministic=True, results=self._results)
-        return BrainPolicy(cast.brain(behavior, 0), spec.action)
+        assignment = BrainAssignment([part], self._env, seed=self._seed, deterministic=True, results=self._results)
+        return BrainPolicy(assignment.brain(behavior, 0), spec.action)
 
 
 def teacher_part(text: str) -> BrainSpec:

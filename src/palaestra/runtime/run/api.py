@@ -32,9 +32,9 @@ from palaestra.runtime.run import report
 from palaestra.runtime.run.loop import Callback
 from palaestra.runtime.run.loop import train as loop
 from palaestra.runtime.run.os_signals import Terminated, break_on_signals, pass_on, stop_on_signals
-from palaestra.runtime.run.rescue import rescue
-from palaestra.runtime.run.resuming import resume
-from palaestra.runtime.run.training_run import Run, steps_in
+from palaestra.runtime.run.resuming import resume, steps_in
+from palaestra.runtime.run.saving import conclude, rescue, save
+from palaestra.runtime.run.training_run import Run
 from palaestra.runtime.settings import Loaded, RunSettings, load
 from palaestra.runtime.settings.criteria import ambiguous, never_measured
 from palaestra.runtime.storage.checkpoints import Checkpoint, Checkpoints
@@ -368,7 +368,7 @@ def begin(run: Run, checkpoint: Checkpoint | None) -> None:
     run.folder.configure(run.settings)
     report.announce(run, checkpoint, warnings)
     if checkpoint is None:
-        run.save()
+        save(run)
 
 
 def initialize(run: Run, origin: RunFolder | None) -> None:
@@ -409,7 +409,7 @@ def finish(run: Run) -> Result:
     run.console.close()  # its live line tells of what is over
     if run.stopped and not run.inference:
         run.console.info("Training was stopped; saving what it has learned")
-    finals = {} if run.inference else run.models.finals(run.learners) or run.conclude()
+    finals = {} if run.inference else run.models.finals(run.learners) or conclude(run)
     report.conclude(run, finals)
     last = {name: run.statistics.last_reward(name) for name in run.learners}
     rewards = {name: None if one is None else one.judged[0] for name, one in last.items()}

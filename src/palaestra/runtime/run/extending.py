@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from palaestra.core.errors import ConfigError
 from palaestra.runtime.collect.learner import Learner
-from palaestra.runtime.settings import BehaviorSettings, RunSettings, behavior
+from palaestra.runtime.settings import BehaviorSettings, RunSettings, behavior_settings
 from palaestra.trainers.settings import LAST_LEARNING_RATE, scheduled
 
 NOTABLE = 1.1
@@ -44,7 +44,7 @@ def lifted(before: RunSettings, learners: Mapping[str, Learner]) -> list[RateJum
     jumps = []
     for name, learner in learners.items():
         try:
-            old = behavior(before, name)
+            old = behavior_settings(before, name)
         except ConfigError:  # it had no settings of its own before
             continue
         if old.trainer_type == learner.settings.trainer_type:

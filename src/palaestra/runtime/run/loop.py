@@ -12,6 +12,7 @@ from palaestra.envs.base import Measures
 from palaestra.runtime.logging.console import ProgressRow
 from palaestra.runtime.logging.tracker import Summary
 from palaestra.runtime.run import report
+from palaestra.runtime.run.saving import checkpoint_due, save
 from palaestra.runtime.run.training_run import Run
 
 Callback = Callable[[Summary], object]
@@ -30,16 +31,16 @@ def train(run: Run, callbacks: Sequence[Callback] = ()) -> None:
         note_episodes(run)
         note_measurements(run)
         report.outline_new(run)
-        with run.update_times.of([pupil.name for name in rollouts for pupil in run.teachers.pupils(name, run.learners)]):
+        with run.update_times.of([student.name for name in rollouts for student in run.teachers.students(name, run.learners)]):
             for name, rollout in rollouts.items():
                 with run.timers("update"):
-                    run.update(name, rollout)
+                    update(run, name, rollout)
         run.retire()
         run.folder.must_be_writable(at_once=False)
         summarize(run, callbacks)
-        run.change_lessons()
-        if run.checkpoint_due():
-            run.save()
+        change_lessons(run)
+        if checkpoint_due(run):
+            save(run)
         show(run)
 
 
@@ -50,6 +51,20 @@ def collect(run: Run, pause: float) -> Mapping[str, Rollout]:
     except EnvError:
         run.must_be_finite()
         raise
+
+
+def update(run: Run, name: str, rollout: Rollout) -> None:
+    """Updates the learners of a rollout, and tells the statistics what was measured."""
+    for learner in run.teachers.students(name, run.learners):
+        start = perf_counter()
+        metrics = learner.update(rollout)
+        run.clock.learning += perf_counter() - start
+        learner.warn(run.console.warning)
+        run.update_times.ended(learner.name)
+        for tag, value in metrics.items():
+            run.statistics.add(learner.name, tag, value)
+        run.statistics.policy_updated(learner.name)
+        run.self_play.updated(learner.name)
 
 
 def summarize(run: Run, callbacks: Sequence[Callback]) -> None:
@@ -72,6 +87,16 @@ def summarize(run: Run, callbacks: Sequence[Callback]) -> None:
             run.stopped = True
 
 
+def change_lessons(run: Run) -> None:
+    """Starts the lessons that are due."""
+    met = run.lessons.look(run.learners, {name: behavior.elo for name, behavior in run.self_play.behaviors.items()})
+    if met:
+        for collector in run.collector.collectors.values():
+            collector.meter.mark()
+    if any(criterion.require_reset for criterion in met):
+        run.collector.restart(run.settings.env_settings.seed + run.step)
+
+
 def show(run: Run) -> None:
     """Updates the progress line."""
     if not run.console.due():
@@ -86,12 +111,12 @@ def show(run: Run) -> None:
 
 def note_episodes(run: Run) -> None:
     """Sums the episodes that ended and tells the statistics."""
-    for name, seat in run.teachers.seats.items():
-        returns = seat.meter.take()
-        for pupil in run.teachers.pupils(name, run.learners) if len(returns.returns) else []:
-            run.statistics.add(pupil.name, "Imitation/Teacher Reward", float((returns.returns + returns.group_returns).mean()))
+    for name, collector in run.teachers.collectors.items():
+        returns = collector.meter.take()
+        for student in run.teachers.students(name, run.learners) if len(returns.returns) else []:
+            run.statistics.add(student.name, "Imitation/Teacher Reward", float((returns.returns + returns.group_returns).mean()))
     for name, learner in run.learners.items():
-        ended = learner.seat.meter.take()
+        ended = learner.collector.meter.take()
         run.lessons.episodes(name, ended)
         if len(ended.returns):
             rewards = learner.settings.reward_signals

@@ -51,6 +51,12 @@ def resume(run: Run, checkpoint: Checkpoint) -> None:
     run.retire()
 
 
+def steps_in(checkpoint: Checkpoint) -> dict[str, int]:
+    """Returns the decisions of each behavior at a checkpoint."""
+    run: Any = checkpoint.state["run"]
+    return {name: collector["decisions"] for name, collector in run["collector"]["seats"].items()}
+
+
 def _changes(run: Run) -> str:
     """Lists settings of behaviors that changed since the run was saved; empty if none did or that cannot be read."""
     try:

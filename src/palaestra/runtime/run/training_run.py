@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -14,8 +12,6 @@ import torch
 from palaestra.core.errors import ConfigError, EnvError
 from palaestra.core.files import belongs_to_run
 from palaestra.core.specs import BehaviorSpec, describe
-from palaestra.core.versions import MLAGENTS, palaestra_version
-from palaestra.data.rollout import Rollout
 from palaestra.envs.base import Env, Interruptible, RunAware, StaggersEpisodes
 from palaestra.envs.transfer import Transfer
 from palaestra.runtime.collect.collector import BehaviorCollector, Collector
@@ -30,15 +26,12 @@ from palaestra.runtime.run.analytics_facts import behavior_facts, training_facts
 from palaestra.runtime.run.model_writer import ModelWriter
 from palaestra.runtime.run.run_times import RunClock, UpdateTimes
 from palaestra.runtime.self_play.match_ratings import MatchRatings
-from palaestra.runtime.self_play.self_play_behavior import OLD_GAMES, contend
+from palaestra.runtime.self_play.self_play_behavior import OLD_GAMES, join_self_play
 from palaestra.runtime.self_play.sides import SelfPlay
-from palaestra.runtime.settings import RunSettings, behavior
+from palaestra.runtime.settings import RunSettings, behavior_settings
 from palaestra.runtime.storage.checkpoints import Checkpoint, Checkpoints
 from palaestra.runtime.storage.run_folder import RunFolder
 from palaestra.runtime.storage.snapshots import SnapshotFiles
-
-SAFETY_SECONDS = 60.0
-"""A run is saved at least this often, whatever checkpoint_interval says; models are written at the latter alone."""
 
 
 class Run:
@@ -71,7 +64,7 @@ class Run:
         """The step at which this session saved last."""
         self.first_step = 0
         """The step at which this session started."""
-        self.clock, self._saved = RunClock(), time.perf_counter()
+        self.clock, self.saved_at = RunClock(), time.perf_counter()
         self.threads = settings.torch_settings.threads
         self.unseen = UnseenBehaviors()
         saved: Any = None if origin is None else origin.state["run"].get("lessons")
@@ -88,20 +81,20 @@ class Run:
     def _join(self, name: str, spec: BehaviorSpec) -> BehaviorCollector:
         if belongs_to_run(name):
             raise EnvError(f"a behavior cannot be named '{name}': a run keeps files of its own under that name; rename the behavior")
-        if (seat := self.teachers.seat(name, spec)) is not None:
+        if (collector := self.teachers.collector_of(name, spec)) is not None:
             self.teachers.must_fit(self.learners)
-            return seat
-        settings = behavior(self.settings, name, self.env.behaviors)
+            return collector
+        settings = behavior_settings(self.settings, name, self.env.behaviors)
         seed = self.settings.env_settings.seed + 1000 * len(self.learners)
         learner = Learner(name, spec, settings, self.device, seed, self.inference, self.folder.path)
         self.learners[name] = learner
         self.lessons.joins(name)
         taught = self.teachers.attend(learner)
-        if name in self.unseen.seats:
-            learner.seat.decisions = self.unseen.seats[name]["decisions"]
+        if name in self.unseen.collectors:
+            learner.collector.decisions = self.unseen.collectors[name]["decisions"]
             self.restore(learner)
         if settings.self_play is not None and not self.inference:
-            self.self_play.join(contend(learner, self.env, self.settings, SnapshotFiles(self.folder.path)))
+            self.self_play.join(join_self_play(learner, self.env, self.settings, SnapshotFiles(self.folder.path)))
             if getattr(settings.hyperparameters, "off_policy", False):
                 self.console.warning(f"{name}: {OLD_GAMES.format(settings.trainer_type)}")
         if isinstance(self.env, RunAware):
@@ -113,7 +106,7 @@ class Run:
         if taught is not None:
             self.console.info(taught)
             self.teachers.must_fit(self.learners)
-        return learner.seat
+        return learner.collector
 
     def set_threads(self) -> None:
         """Sets the number of threads: the one asked for, else what the work is worth."""
@@ -151,28 +144,6 @@ class Run:
         if isinstance(self.env, Interruptible):
             self.env.abandon()
 
-    def update(self, name: str, rollout: Rollout) -> None:
-        """Updates the learners of a rollout, and tells the statistics what was measured."""
-        for learner in self.teachers.pupils(name, self.learners):
-            start = time.perf_counter()
-            metrics = learner.update(rollout)
-            self.clock.learning += time.perf_counter() - start
-            learner.warn(self.console.warning)
-            self.update_times.ended(learner.name)
-            for tag, value in metrics.items():
-                self.statistics.add(learner.name, tag, value)
-            self.statistics.policy_updated(learner.name)
-            self.self_play.updated(learner.name)
-
-    def change_lessons(self) -> None:
-        """Starts the lessons that are due."""
-        met = self.lessons.look(self.learners, {name: contender.elo for name, contender in self.self_play.contenders.items()})
-        if met:
-            for seat in self.collector.seats.values():
-                seat.meter.mark()
-        if any(criterion.require_reset for criterion in met):
-            self.collector.restart(self.settings.env_settings.seed + self.step)
-
     def retire(self) -> None:
         """Stops collecting for behaviors that have reached max_steps; they go on acting beside others.
 
@@ -182,85 +153,19 @@ class Run:
             return
         for learner in self.learners.values():
             if not learner.training and not self.inference:
-                learner.seat.rollout_size, learner.seat.buffer = None, None
+                learner.collector.rollout_size, learner.collector.buffer = None, None
         self.teachers.retire(self.learners)
-
-    def checkpoint_due(self) -> bool:
-        """Whether a behavior's checkpoint_interval, or SAFETY_SECONDS, have passed. Writes the models that are due."""
-        if self.inference:
-            return False
-        if any(learner.step >= learner.next_checkpoint for learner in self.learners.values()):
-            self.folder.must_be_writable()  # before a model counts as written
-        due = [learner for learner in self.learners.values() if learner.checkpoint_due()]
-        if due:
-            self.must_be_finite()
-        for learner in due:
-            self.models.write(learner, self.statistics.recent_reward(learner.name))
-        return bool(due) or time.perf_counter() - self._saved > SAFETY_SECONDS
-
-    def save(self) -> None:
-        """Writes a checkpoint of everything, and the list of models that belongs to it. Raises Diverged if weights are no numbers."""
-        if self.inference:
-            return
-        self.must_be_finite()
-        self.folder.must_be_writable()
-        with self.timers("save"):
-            self.checkpoints.save(self.step, self.state_dict())
-            self.saved_step = self.step
-            for contender in self.self_play.contenders.values():
-                contender.write_snapshots()
-            for name, contender in self.self_play.contenders.items():
-                self.models.status.set_elo(name, contender.elo)
-            for name, number in self.lessons.numbers.items():
-                self.models.status.set_lesson(name, number)
-            self.models.write_status()
-        self._saved = time.perf_counter()
 
     def must_be_finite(self) -> None:
         """Raises Diverged if weights are no finite numbers."""
         for learner in self.learners.values():
             learner.must_be_finite()
 
-    def state_dict(self) -> dict[str, Any]:
-        """Returns everything that the next tick depends on. Call it between two ticks."""
-        for learner in self.learners.values():
-            assert not len(learner.seat.meter)
-        collector = self.collector.state_dict()
-        whole = {
-            "collector": {**collector, "seats": {**self.unseen.seats, **collector["seats"]}},
-            "tracker": self.statistics.state_dict(),
-            "self_play": self.self_play.state_dict(),
-            "lessons": self.lessons.state_dict(),
-            "symptoms": self.symptoms.state_dict(),
-            "elapsed": self.clock.elapsed,
-            "threads": self.threads,
-            "seed": self.settings.env_settings.seed,
-            "specs": {**self.unseen.specs, **{name: asdict(self.env.behaviors[name]) for name in self.learners}},
-        }
-        return {"run": whole, **self.unseen.learned, **{name: learner.state_dict() for name, learner in self.learners.items()}}
-
     def restore(self, learner: Learner) -> None:
         """Gives a learner what a checkpoint holds of its behavior, as soon as it is there."""
         if self.unseen.give(learner):
             self.self_play.initialized(learner.name)
             learner.tell(self.console.info, self.console.warning)
-
-    def conclude(self) -> dict[str, Path]:
-        """Saves a last time and writes final models, settings and timers. Returns the models by behavior."""
-        self.save()
-        for contender in self.self_play.contenders.values():
-            contender.conclude()
-        finals = {name: self.models.write_final(learner, self.statistics.recent_reward(name)) for name, learner in self.learners.items()}
-        self.folder.configure(self.settings)
-        versions = {"palaestra_version": palaestra_version(), "mlagents_version": MLAGENTS, "mlagents_envs_version": MLAGENTS}
-        self.timers.write(self.folder.logs / "timers.json", {**versions, "communication_protocol_version": "1.5.0"})
-        return {name: final for name, final in finals.items() if final is not None}
-
-
-def steps_in(checkpoint: Checkpoint) -> dict[str, int]:
-    """Returns the decisions of each behavior at a checkpoint."""
-    run: Any = checkpoint.state["run"]
-    return {name: seat["decisions"] for name, seat in run["collector"]["seats"].items()}
 
 
 def most_kept(settings: RunSettings) -> int:
@@ -303,7 +208,7 @@ class UnseenBehaviors:
     def __init__(self) -> None:
         self.learned: dict[str, Any] = {}
         """By behavior, the state of its learner."""
-        self.seats: dict[str, Any] = {}
+        self.collectors: dict[str, Any] = {}
         """By behavior, the state of its collector."""
         self.specs: dict[str, Any] = {}
         """By behavior, its spec; those of behaviors that were seen stay."""
@@ -311,11 +216,11 @@ class UnseenBehaviors:
     def take(self, state: Mapping[str, Any]) -> None:
         """Takes over the state of a checkpoint."""
         self.learned = {name: part for name, part in state.items() if name != "run"}
-        self.seats, self.specs = dict(state["run"]["collector"]["seats"]), dict(state["run"].get("specs", {}))
+        self.collectors, self.specs = dict(state["run"]["collector"]["seats"]), dict(state["run"].get("specs", {}))
 
     def give(self, learner: Learner) -> bool:
         """Gives a learner its state, once. Returns whether there was one."""
-        self.seats.pop(learner.name, None)
+        self.collectors.pop(learner.name, None)
         if learner.name not in self.learned:
             return False
         learner.load_state_dict(self.learned.pop(learner.name))

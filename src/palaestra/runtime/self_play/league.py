@@ -111,21 +111,21 @@ def pairings(entries: Sequence[Entry], sides: Sequence[tuple[str, int]]) -> list
 
 def play(
     env: Env,
-    rivals: Mapping[str, MixedPolicy],
+    policies: Mapping[str, MixedPolicy],
     league: League,
     each: int,
     *,
     seed: int = 0,
     progress: Progress = lambda done, total: None,
 ) -> None:
-    """Adds `each` games of every pairing to the league, none chosen by its result. `rivals` hold entry i as snapshot i.
+    """Adds `each` games of every pairing to the league, none chosen by its result. `policies` hold entry i as snapshot i.
 
     An area plays one pairing, and as many games as its share; what it plays beyond is left out. `progress` is told how many games have
     been counted, and how many there will be.
     """
     steps = env.reset(seed)
-    if strange := [name for name in steps if name not in rivals]:
-        there, known = ", ".join(f"'{name}'" for name in strange), ", ".join(f"'{name}'" for name in rivals)
+    if strange := [name for name in steps if name not in policies]:
+        there, known = ", ".join(f"'{name}'" for name in strange), ", ".join(f"'{name}'" for name in policies)
         raise RunError(f"this environment has the behavior {there}; the run has snapshots of {known}: name its environment with --env")
     sides = sides_of(steps)
     pairs = pairings(league.entries, sides)
@@ -136,7 +136,7 @@ def play(
     for start in range(0, len(pairs), env.num_areas):
         here = pairs[start : start + env.num_areas]
         one = Round(sides, [here[i % len(here)] for i in range(env.num_areas)], len(here), each)
-        _play_some(env, rivals, league, one, seed + start, lambda games, before=start * each: progress(before + games, total))
+        _play_some(env, policies, league, one, seed + start, lambda games, before=start * each: progress(before + games, total))
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +156,7 @@ class Round:
         return self.each // areas + (at // self.distinct < self.each % areas)
 
 
-def _play_some(env: Env, rivals: Mapping[str, MixedPolicy], league: League, one: Round, seed: int, played: Callable[[int], None]) -> None:
+def _play_some(env: Env, policies: Mapping[str, MixedPolicy], league: League, one: Round, seed: int, played: Callable[[int], None]) -> None:
     """`played` is called with the number of games of the round that were counted."""
     left = one.quota
     due = int(left.sum())
@@ -164,16 +164,16 @@ def _play_some(env: Env, rivals: Mapping[str, MixedPolicy], league: League, one:
     episodes = AreaEpisodes(env.num_areas)
     episodes.begin(steps)
     side_of = dict[str, Numbers]()
-    for rival in rivals.values():
-        rival.forget()
+    for policy in policies.values():
+        policy.forget()
     last, ends = np.zeros((env.num_areas, len(one.sides))), np.zeros(env.num_areas, np.int64)
     with torch.no_grad():
         while (left > 0).any():
             for name, step in steps.items():
                 if name not in side_of or len(side_of[name]) != len(step.area):  # agents may come later
                     side_of[name] = sides_in(step, name, one.sides)
-                    rivals[name].seat(np.array(one.players)[step.area.cpu().numpy(), side_of[name]])
-            steps = env.step({name: rivals[name].choose(step).action for name, step in steps.items()})
+                    policies[name].assign(np.array(one.players)[step.area.cpu().numpy(), side_of[name]])
+            steps = env.step({name: policies[name].choose(step).action for name, step in steps.items()})
             over = episodes.over(steps)
             for name, step in steps.items():
                 ended = (step.terminated | step.truncated).cpu().numpy()

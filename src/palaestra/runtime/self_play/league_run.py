@@ -17,7 +17,7 @@ from palaestra.models.policy import NetworkPolicy
 from palaestra.runtime.logging.curves import INK, SOFT, save
 from palaestra.runtime.self_play.league import Entry, League, Progress, play
 from palaestra.runtime.self_play.opponent_policy import MixedPolicy
-from palaestra.runtime.settings import behavior, load
+from palaestra.runtime.settings import behavior_settings, load
 from palaestra.runtime.storage.checkpoints import Checkpoints
 from palaestra.runtime.storage.networks import spec_of
 from palaestra.runtime.storage.run_folder import CONFIGURATION
@@ -53,21 +53,21 @@ def run_league(
     entries = [Entry(name, step) for name in specs for step in chosen(files.steps(name), most)]
     if lacking := [name for name in specs if not any(entry.behavior == name for entry in entries)]:
         raise RunError(f"{run} has no snapshots of '{lacking[0]}': a league is for behaviors that were trained with self_play")
-    rivals = {}
+    policies = {}
     for number, name in enumerate(specs):
-        own = behavior(settings, name, specs)
+        own = behavior_settings(settings, name, specs)
 
         def make(trainer: str = own.trainer_type, name: str = name) -> torch.nn.Module:
-            network = trainer_class(trainer).make_network(specs[name], behavior(settings, name, specs))
+            network = trainer_class(trainer).make_network(specs[name], behavior_settings(settings, name, specs))
             return network.to(env.device)
 
         network: Any = make()
         policy = NetworkPolicy(network, torch.Generator(env.device).manual_seed(seed + number), own.network_settings.deterministic)
-        rivals[name] = MixedPolicy(policy, network, make, ())
+        policies[name] = MixedPolicy(policy, network, make, ())
         mine = [(i, entry) for i, entry in enumerate(entries) if entry.behavior == name]
-        rivals[name].load_state_dict({str(i): files.load(name, entry.step) for i, entry in mine})
+        policies[name].load_state_dict({str(i): files.load(name, entry.step) for i, entry in mine})
     league = League(entries)
-    play(env, rivals, league, games, seed=seed, progress=progress)
+    play(env, policies, league, games, seed=seed, progress=progress)
     return league
 
 

@@ -30,7 +30,7 @@ class Match:
     sides: Sequence[tuple[str, int]]  # behavior and team of each
     players: Mapping[str, Numbers]  # (areas, sides), or by behavior (S, sides)
     side_of: Mapping[str, Numbers]  # by behavior, (S,)
-    by_seat: bool
+    by_slot: bool
     going: Mapping[str, Tensor]  # by behavior, (S,) who has not ended
 
     @property
@@ -40,12 +40,14 @@ class Match:
 
     def at(self, name: str, slot: int, area: int) -> Numbers:
         """Returns the players of all sides in a slot's episode, (sides,)."""
-        return self.players[name][slot] if self.by_seat else self.players[""][area]
+        return self.players[name][slot] if self.by_slot else self.players[""][area]
 
 
 class MatchRatings:
-    """Updates Elo for two teams as ML-Agents does: every agent of the learning team whose episode was finished, not cut, has played a game,
-    which its last reward and its group's decide. Skills, by openskill, where more than two teams meet or teams are groups.
+    """Rates players by finished matches.
+
+    Two teams get Elo as in ML-Agents: an agent of the learning team whose episode was terminated, not truncated, has played a match, and
+    the sign of its last reward and its group's says who won. Where more than two teams meet, or teams are groups, openskill rates them.
     """
 
     def __init__(self, statistics: Statistics, console: Console) -> None:
@@ -62,67 +64,67 @@ class MatchRatings:
         """Forgets the episodes of all areas."""
         self._last = np.zeros((0, 0))
 
-    def of_agents(self, game: Match, name: str, step: TimeStep, contenders: Mapping[str, SelfPlayBehavior]) -> None:
+    def of_agents(self, match: Match, name: str, step: TimeStep, behaviors: Mapping[str, SelfPlayBehavior]) -> None:
         """Updates Elo by the episodes that ended with a behavior's table."""
-        contender, side_of = contenders[name], game.side_of.get(name)
+        behavior, side_of = behaviors[name], match.side_of.get(name)
         rows = finished(step)
         if side_of is None or not len(rows):
             return
         rows = rows[rows < len(side_of)]
         reward = (step.reward + step.group_reward).cpu().numpy()
         area, group = step.area.tolist(), step.group.cpu().numpy()
-        left = set(group[game.going[name].cpu().numpy()].tolist()) - {-1}
-        by_skill = game.teams > 2 and not game.by_seat
+        left = set(group[match.going[name].cpu().numpy()].tolist()) - {-1}
+        by_skill = match.teams > 2 and not match.by_slot
         for slot in rows.tolist():
-            players, own = game.at(name, slot, area[slot]).tolist(), int(side_of[slot])
+            players, own = match.at(name, slot, area[slot]).tolist(), int(side_of[slot])
             if own < 0 or players[own] != LEARNING or group[slot] in left:
                 continue
-            result, team = result_of(float(reward[slot])), game.sides[own][1]
+            result, team = result_of(float(reward[slot])), match.sides[own][1]
             if not by_skill:
-                others = [(contenders[behavior], players[i]) for i, (behavior, other) in enumerate(game.sides) if other != team]
-                self._change_elo(contender, others, result)
-                self._statistics.add(name, ELO, contender.elo)
-            self._tell_opponents(name, game, contenders, team)
+                others = [(behaviors[opponent], players[i]) for i, (opponent, other) in enumerate(match.sides) if other != team]
+                self._change_elo(behavior, others, result)
+                self._statistics.add(name, ELO, behavior.elo)
+            self._tell_opponents(name, match, behaviors, team)
 
-    def _change_elo(self, contender: SelfPlayBehavior, opponents: Sequence[tuple[SelfPlayBehavior, int]], result: float) -> None:
+    def _change_elo(self, behavior: SelfPlayBehavior, opponents: Sequence[tuple[SelfPlayBehavior, int]], result: float) -> None:
         """Updates Elo by one match, shared among the opponents; a player of both sides gains what it loses."""
         for other, number in opponents:
-            if other is not contender or not contender.is_current(number):
-                change = elo_change(contender.elo, other.rating(number), result, contender.settings.elo_k / len(opponents))
-                contender.elo += change
+            if other is not behavior or not behavior.is_current(number):
+                change = elo_change(behavior.elo, other.rating(number), result, behavior.settings.elo_k / len(opponents))
+                behavior.elo += change
                 other.change_rating(number, -change)
 
-    def _tell_opponents(self, name: str, game: Match, contenders: Mapping[str, SelfPlayBehavior], team: int) -> None:
-        behaviors = {behavior for behavior, other in game.sides if other != team}
-        elos = [elo for behavior in sorted(behaviors) for elo in contenders[behavior].elos.values()]
+    def _tell_opponents(self, name: str, match: Match, behaviors: Mapping[str, SelfPlayBehavior], team: int) -> None:
+        opponents = {opponent for opponent, other in match.sides if other != team}
+        elos = [elo for opponent in sorted(opponents) for elo in behaviors[opponent].elos.values()]
         if not elos:  # a team without opponents
             return
         self._statistics.latest(name, OPPONENT_ELO, float(np.mean(elos)))
         self._statistics.latest(name, OPPONENT_DEVIATION, float(np.std(elos)))
 
-    def of_areas(self, game: Match, steps: Mapping[str, TimeStep], over: Tensor, contenders: Mapping[str, SelfPlayBehavior]) -> None:
+    def of_areas(self, match: Match, steps: Mapping[str, TimeStep], over: Tensor, behaviors: Mapping[str, SelfPlayBehavior]) -> None:
         """Checks whether the results of finished matches balance, and updates skills."""
-        self._note_last(game, steps)
+        self._note_last(match, steps)
         grouped = any(bool((step.group >= 0).any()) for step in steps.values())
         scores = self._last.copy()
         self._last[over.cpu().numpy()] = np.nan
-        teams = sorted({team for _, team in game.sides})
+        teams = sorted({team for _, team in match.sides})
         for area in over.nonzero().squeeze(1).tolist():
             of_sides = scores[area]
-            if np.isnan(of_sides).any():  # some were cut
+            if np.isnan(of_sides).any():  # some were truncated
                 continue
-            of_teams = [float(np.mean([of_sides[i] for i, (_, other) in enumerate(game.sides) if other == team])) for team in teams]
+            of_teams = [float(np.mean([of_sides[i] for i, (_, other) in enumerate(match.sides) if other == team])) for team in teams]
             if len(teams) > 1 and not self._warned and not sums_to_zero([result_of(score) for score in of_teams]):
                 self._warn(dict(zip(teams, of_teams, strict=True)))
             if len(teams) > 2 or grouped:
-                self._rate(game, area, of_sides, contenders)
+                self._rate(match, area, of_sides, behaviors)
 
-    def _note_last(self, game: Match, steps: Mapping[str, TimeStep]) -> None:
+    def _note_last(self, match: Match, steps: Mapping[str, TimeStep]) -> None:
         """Keeps the last rewards of agents that end."""
-        shape = (len(game.players[""]), len(game.sides))
+        shape = (len(match.players[""]), len(match.sides))
         total, count = np.zeros(shape), np.zeros(shape)
         for name, step in steps.items():
-            ended, side_of = (step.terminated | step.truncated).cpu().numpy(), game.side_of.get(name)
+            ended, side_of = (step.terminated | step.truncated).cpu().numpy(), match.side_of.get(name)
             if side_of is None or not ended.any():
                 continue
             rows = ended[: len(side_of)].nonzero()[0]
@@ -144,27 +146,24 @@ class MatchRatings:
             f"last reward (above 0: won, 0: a draw, below: lost); unless what one team wins the other loses, ratings mean nothing"
         )
 
-    def _rate(self, game: Match, area: int, scores: NDArray[np.float64], contenders: Mapping[str, SelfPlayBehavior]) -> None:
+    def _rate(self, match: Match, area: int, scores: NDArray[np.float64], behaviors: Mapping[str, SelfPlayBehavior]) -> None:
         """Updates skills by one match. A player of several sides gets the mean of these; one that played itself, nothing."""
-        players = game.players[""][area]
-        keys = [
-            (behavior, LEARNING if contenders[behavior].is_current(players[i]) else int(players[i]))
-            for i, (behavior, _) in enumerate(game.sides)
-        ]
+        players = match.players[""][area]
+        keys = [(name, LEARNING if behaviors[name].is_current(players[i]) else int(players[i])) for i, (name, _) in enumerate(match.sides)]
         if len(set(keys)) < 2:
             return
-        skills = rate([contenders[behavior].skill(number) for behavior, number in keys], scores.tolist())
-        for behavior, number in dict.fromkeys(keys):
-            skill = mean_of([skill for key, skill in zip(keys, skills, strict=True) if key == (behavior, number)])
-            contender = contenders[behavior]
-            contender.set_skill(number, skill)
-            if game.teams > 2:
-                contender.set_rating(number, skill.elo(contender.settings.initial_elo))
+        skills = rate([behaviors[name].skill(number) for name, number in keys], scores.tolist())
+        for name, number in dict.fromkeys(keys):
+            skill = mean_of([skill for key, skill in zip(keys, skills, strict=True) if key == (name, number)])
+            behavior = behaviors[name]
+            behavior.set_skill(number, skill)
+            if match.teams > 2:
+                behavior.set_rating(number, skill.elo(behavior.settings.initial_elo))
             if number == LEARNING:
-                self._statistics.add(behavior, SKILL, skill.mean)
-                self._statistics.latest(behavior, SKILL_DEVIATION, skill.deviation)
-                if game.teams > 2:
-                    self._statistics.add(behavior, ELO, contender.elo)
+                self._statistics.add(name, SKILL, skill.mean)
+                self._statistics.latest(name, SKILL_DEVIATION, skill.deviation)
+                if match.teams > 2:
+                    self._statistics.add(name, ELO, behavior.elo)
 
     def state_dict(self) -> dict[str, Tensor]:
         """Returns what is known of open episodes."""

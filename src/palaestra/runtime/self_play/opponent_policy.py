@@ -29,7 +29,7 @@ class PolicyRows:
 
 
 class MixedPolicy:
-    """Gives each slot the action of its player, as `seat` says; each network answers once a tick, for all its slots."""
+    """Gives each slot the action of its player, as `assign` says; each network answers once a tick, for all its slots."""
 
     def __init__(self, policy: NetworkPolicy, live: nn.Module, make_network: Callable[[], Any], brains: Sequence[BrainPolicy]) -> None:
         """`live`: the policy's network. `make_network`: a fresh `Actor` of its shape, on its device. `brains`: fixed opponents."""
@@ -59,7 +59,7 @@ class MixedPolicy:
             if number in self._networks:
                 self._spare.append(self._networks.pop(number))
 
-    def seat(self, players: Numbers) -> None:
+    def assign(self, players: Numbers) -> None:
         """Sets the player of each slot, (S,), from this table on."""
         device = self.policy.generator.device
         order = np.argsort(players, kind="stable")
@@ -75,7 +75,7 @@ class MixedPolicy:
 
     @property
     def learned(self) -> Tensor | None:
-        """Slots (S,) of the learning policy; None before `seat`."""
+        """Slots (S,) of the learning policy; None before `assign`."""
         return self._learned
 
     def choose(self, step: TimeStep) -> PendingDecision:

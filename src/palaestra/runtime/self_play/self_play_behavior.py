@@ -25,9 +25,9 @@ from palaestra.scenario.settings import SelfPlaySettings
 class SelfPlayBehavior:
     """Numbers its snapshots in the order they are taken. Copies of the policy made at swaps are numbered too, but stay out of the pool."""
 
-    def __init__(self, learner: Learner, rivals: MixedPolicy, settings: SelfPlaySettings, seed: int, files: SnapshotFiles) -> None:
-        self.learner, self.rivals, self.settings, self._files = learner, rivals, settings, files
-        self.name, self.seat, self.steady = learner.name, learner.seat, learner.spec.steady
+    def __init__(self, learner: Learner, policy: MixedPolicy, settings: SelfPlaySettings, seed: int, files: SnapshotFiles) -> None:
+        self.learner, self.policy, self.settings, self._files = learner, policy, settings, files
+        self.name, self.collector, self.steady = learner.name, learner.collector, learner.spec.steady
         self.schedule, self.pool = Schedule(), Pool(settings, seed, learner.name)
         self.ghost_step = 0
         """Number of decisions by fixed policies."""
@@ -45,7 +45,7 @@ class SelfPlayBehavior:
     def retake_first(self) -> None:
         """Takes the initialized network for the first snapshot, unless a pool was loaded with it."""
         if not self._loaded:
-            self.rivals.snapshot(self.first)
+            self.policy.snapshot(self.first)
 
     @property
     def step(self) -> int:
@@ -79,11 +79,11 @@ class SelfPlayBehavior:
     def save_if_due(self) -> None:
         """Adds a snapshot to the pool if it is time. The first one is written only now, when no other network can replace it."""
         if not self._first_written and not self.schedule.saves and self.training:
-            self._unwritten[0] = self.rivals.weights(self.first)
+            self._unwritten[0] = self.policy.weights(self.first)
         self._first_written = True
         if self.training and self.schedule.save_due(self.step, self.settings):
             self._admit(self._take())
-            self._unwritten[self.step] = self.rivals.weights(self.pool.numbers[-1])
+            self._unwritten[self.step] = self.policy.weights(self.pool.numbers[-1])
             for superfluous in too_many(list(self._unwritten)):
                 del self._unwritten[superfluous]
 
@@ -111,9 +111,9 @@ class SelfPlayBehavior:
 
     def count_ghosts(self, step: TimeStep) -> None:
         """Counts agents that are about to act by a fixed policy."""
-        learned = self.rivals.learned
+        learned = self.policy.learned
         if learned is not None:
-            self.ghost_step += self.rivals.ghosts if self.steady else int((step.acting & ~learned).sum())
+            self.ghost_step += self.policy.ghosts if self.steady else int((step.acting & ~learned).sum())
 
     def is_current(self, number: int) -> bool:
         """Whether this player is rated as the learning policy: the policy itself, and copies of it outside the pool."""
@@ -142,17 +142,17 @@ class SelfPlayBehavior:
         """Sets the rating of a player after a match."""
         self.skills[LEARNING if self.is_current(number) else number] = skill
 
-    def keep(self, seated: set[int]) -> None:
+    def keep(self, playing: set[int]) -> None:
         """Drops snapshots outside the pool that nobody plays or will play."""
-        self.rivals.keep({*self.pool.numbers, *seated, self._copy[0]})
-        there = set(self.rivals.numbers)
+        self.policy.keep({*self.pool.numbers, *playing, self._copy[0]})
+        there = set(self.policy.numbers)
         for known in (self.elos, self.skills):
             for number in [number for number in known if number >= 0 and number not in there]:
                 del known[number]
 
     def _take(self) -> int:
         number, self._next = self._next, self._next + 1
-        self.rivals.snapshot(number)
+        self.policy.snapshot(number)
         return number
 
     def _admit(self, number: int) -> None:
@@ -164,7 +164,7 @@ class SelfPlayBehavior:
         return {
             "schedule": self.schedule.state_dict(),
             "pool": self.pool.state_dict(),
-            "snapshots": self.rivals.state_dict(),
+            "snapshots": self.policy.state_dict(),
             "ghost_step": self.ghost_step,
             "elo": self.elo,
             "elos": {str(number): elo for number, elo in self.elos.items()},
@@ -177,7 +177,7 @@ class SelfPlayBehavior:
         self._loaded = True
         self.schedule = Schedule.of(state["schedule"])
         self.pool.load_state_dict(state["pool"])
-        self.rivals.load_state_dict(state["snapshots"])
+        self.policy.load_state_dict(state["snapshots"])
         self.ghost_step, self.elo = state["ghost_step"], state["elo"]
         self.elos = {int(number): elo for number, elo in state["elos"].items()}
         self.skills = {int(number): Skill(**skill) for number, skill in state["skills"].items()}
@@ -192,15 +192,15 @@ OLD_GAMES = (
 )
 
 
-def contend(learner: Learner, env: Env, settings: RunSettings, files: SnapshotFiles) -> SelfPlayBehavior:
+def join_self_play(learner: Learner, env: Env, settings: RunSettings, files: SnapshotFiles) -> SelfPlayBehavior:
     """Lets a behavior's policy share its slots with opponents. Raises ConfigError, EnvError."""
     own = learner.settings.self_play
     assert own is not None
     trainer, device, seed = learner.trainer, env.device, settings.env_settings.seed
     fixed = [_asked(text, learner, env, settings) for text in own.opponents]
-    rivals = MixedPolicy(trainer.policy, trainer.network, lambda: trainer.make_network(learner.spec, learner.settings).to(device), fixed)
-    learner.seat.policy, learner.seat.shared = rivals, True
-    return SelfPlayBehavior(learner, rivals, own, seed, files)
+    policy = MixedPolicy(trainer.policy, trainer.network, lambda: trainer.make_network(learner.spec, learner.settings).to(device), fixed)
+    learner.collector.policy, learner.collector.shared = policy, True
+    return SelfPlayBehavior(learner, policy, own, seed, files)
 
 
 def _asked(text: str, learner: Learner, env: Env, settings: RunSettings) -> BrainPolicy:
@@ -211,5 +211,5 @@ def _asked(text: str, learner: Learner, env: Env, settings: RunSettings) -> Brai
     from palaestra.runtime.play.brain_assignment import BrainAssignment  # brings onnxruntime, which most runs never need
 
     results = Path(settings.checkpoint_settings.results_dir)
-    cast = BrainAssignment([part], env, seed=settings.env_settings.seed, deterministic=False, results=results)
-    return BrainPolicy(cast.brain(learner.name, 0), learner.spec.action)
+    assignment = BrainAssignment([part], env, seed=settings.env_settings.seed, deterministic=False, results=results)
+    return BrainPolicy(assignment.brain(learner.name, 0), learner.spec.action)

@@ -34,18 +34,18 @@ class SelfPlay:
 
     One team learns at a time, whatever behaviors it has; each other side has one current opponent. What is decided takes hold
     where an area begins its next episode: who plays there, and who of them learns, stays so to its end. Where an area holds
-    several games that nobody tells apart (`envs.base.SharesAreas`), an agent's seat is an area of its own.
+    several games that nobody tells apart (`envs.base.SharesAreas`), each slot counts as an area of its own.
     """
 
-    def __init__(self, env: Env, results: MatchRatings, tell: Callable[[str], None]) -> None:
+    def __init__(self, env: Env, ratings: MatchRatings, tell: Callable[[str], None]) -> None:
         """`tell` takes a line for people."""
-        self.results, self.contenders, self._say = results, dict[str, SelfPlayBehavior](), tell
+        self.ratings, self.behaviors, self._say = ratings, dict[str, SelfPlayBehavior](), tell
         self.learning: int | None = None
         """The team that learns now."""
         self.sides: list[Side] = []
         self.chosen = np.zeros(0, np.int64)
         """Player of each side (sides,) in episodes that start now."""
-        self._by_seat = isinstance(env, SharesAreas) and env.shared_areas
+        self._by_slot = isinstance(env, SharesAreas) and env.shared_areas
         self._areas = AreaEpisodes(env.num_areas)
         self._num_areas = env.num_areas
         self._players: dict[str, Numbers] = {}
@@ -58,42 +58,42 @@ class SelfPlay:
         """Whether the warning of a single team was given."""
         self._saved: Mapping[str, Any] = {}
 
-    def join(self, contender: SelfPlayBehavior) -> None:
+    def join(self, behavior: SelfPlayBehavior) -> None:
         """Adds a behavior; call it before its first table is watched."""
-        self.contenders[contender.name] = contender
-        if contender.name in self._saved:
-            contender.load_state_dict(self._saved[contender.name])
+        self.behaviors[behavior.name] = behavior
+        if behavior.name in self._saved:
+            behavior.load_state_dict(self._saved[behavior.name])
 
     def initialized(self, name: str) -> None:
         """Notes that a behavior's policy was initialized from another run."""
-        if name in self.contenders:
-            self.contenders[name].retake_first()
+        if name in self.behaviors:
+            self.behaviors[name].retake_first()
 
     def note(self, statistics: Statistics) -> None:
         """Tells the statistics the counters and ratings of all behaviors."""
         if len({side.team for side in self.sides}) == 1 and not self._alone:
             self._alone = True
-            names = " and ".join(f"'{name}'" for name in self.contenders)
-            self.results.warn(f"all agents of {names} are of team {self.sides[0].team}: without another team self-play has no opponents")
-        for name, contender in self.contenders.items():
+            names = " and ".join(f"'{name}'" for name in self.behaviors)
+            self.ratings.warn(f"all agents of {names} are of team {self.sides[0].team}: without another team self-play has no opponents")
+        for name, behavior in self.behaviors.items():
             if self.learning is not None:
                 statistics.latest(name, "Self-play/Learning Team", self.learning)
-            for title, count in contender.counts.items():
+            for title, count in behavior.counts.items():
                 statistics.latest(name, f"Self-play/{title}", count)
 
     def updated(self, name: str) -> None:
         """Notes that a behavior's policy was updated."""
-        if name in self.contenders:
-            self.contenders[name].updated()
+        if name in self.behaviors:
+            self.behaviors[name].updated()
 
     def begin(self, steps: Mapping[str, TimeStep]) -> None:
         """Starts new episodes in all areas."""
         mine = self._mine(steps)
         self._areas.begin(mine)
-        self.results.begin()
+        self.ratings.begin()
         self._players = {}
         self._register(mine)
-        self._seat(mine, None)
+        self._assign_players(mine, None)
 
     def watch(self, steps: Mapping[str, TimeStep]) -> None:
         """Rates the episodes that ended, then chooses the players for these tables."""
@@ -102,18 +102,18 @@ class SelfPlay:
             return
         over = self._areas.over(mine)
         for name, step in mine.items():
-            contender = self.contenders[name]
-            contender.seat.counted = _widened(contender.rivals.learned, len(step.acting))
-        if over is not None or self._by_seat:
+            behavior = self.behaviors[name]
+            behavior.collector.counted = _widened(behavior.policy.learned, len(step.acting))
+        if over is not None or self._by_slot:
             self._rate(mine, over)
-        if over is not None and not self._by_seat and self._restarts is not None:
+        if over is not None and not self._by_slot and self._restarts is not None:
             self._restarts = self._must_end(mine, over, self._restarts)
         self._advance()
         grew = self._register(mine)
-        if over is not None or grew or self._by_seat:
-            self._seat(mine, None if over is None else over.cpu().numpy())
+        if over is not None or grew or self._by_slot:
+            self._assign_players(mine, None if over is None else over.cpu().numpy())
         for name, step in mine.items():
-            self.contenders[name].count_ghosts(step)
+            self.behaviors[name].count_ghosts(step)
 
     def _must_end(self, steps: Mapping[str, TimeStep], over: torch.Tensor, restarts: int) -> int | None:
         """Warns if episodes of agents end again and again while no area's episode is ever over. Counts on from `restarts`."""
@@ -122,7 +122,7 @@ class SelfPlay:
         restarts += sum(int((step.terminated | step.truncated).sum()) for step in steps.values())
         if restarts <= PATIENCE * sum(len(step.acting) for step in steps.values()):
             return restarts
-        self.results.warn(
+        self.ratings.warn(
             "agents begin new episodes one by one, so that the episode of a whole area never ends: opponents are never exchanged, "
             "and no other team learns. End the episodes of all agents of an area on one tick, or say with `shared_areas = True` on the "
             "environment that an agent may change its opponents whenever it begins anew"
@@ -130,7 +130,7 @@ class SelfPlay:
         return None
 
     def _mine(self, steps: Mapping[str, TimeStep]) -> dict[str, TimeStep]:
-        return {name: step for name, step in steps.items() if name in self.contenders}
+        return {name: step for name, step in steps.items() if name in self.behaviors}
 
     def _register(self, steps: Mapping[str, TimeStep]) -> bool:
         """Takes in new slots and teams. Returns whether there are any."""
@@ -138,7 +138,7 @@ class SelfPlay:
         for name, step in steps.items():
             slots = len(step.team)
             known = slots == len(self._side_of.get(name, ()))
-            if known and (self.contenders[name].steady or not step.acting.any()):
+            if known and (self.behaviors[name].steady or not step.acting.any()):
                 continue
             teams = step.team.cpu().numpy()
             for team in np.unique(teams[step.acting.cpu().numpy()]).tolist():
@@ -153,14 +153,14 @@ class SelfPlay:
 
     def _add_side(self, side: Side) -> None:
         self.sides.append(side)
-        begun = any(contender.step for contender in self.contenders.values())
+        begun = any(behavior.step for behavior in self.behaviors.values())
         if self.learning is None or (side.team < self.learning and not begun):
             self.learning = side.team  # the lowest learns first, whichever the environment shows first
-            chosen = [LEARNING if one.team == side.team else self.contenders[one.behavior].first for one in self.sides]
+            chosen = [LEARNING if one.team == side.team else self.behaviors[one.behavior].first for one in self.sides]
         else:
-            contender = self.contenders[side.behavior]
-            rival = contender.opponent() if begun else contender.first
-            chosen = [*self.chosen.tolist(), LEARNING if side.team == self.learning else rival]
+            behavior = self.behaviors[side.behavior]
+            opponent = behavior.opponent() if begun else behavior.first
+            chosen = [*self.chosen.tolist(), LEARNING if side.team == self.learning else opponent]
         self.chosen = np.array(chosen, np.int64)
         missing = {name: len(self.sides) - players.shape[1] for name, players in self._players.items()}
         for name, players in self._players.items():  # of an area in which it had not been seen
@@ -168,42 +168,42 @@ class SelfPlay:
 
     def _advance(self) -> None:
         """Makes the snapshots, swaps and team changes that are due."""
-        for name, contender in self.contenders.items():
-            contender.save_if_due()
-            if contender.swap_due():
+        for name, behavior in self.behaviors.items():
+            behavior.save_if_due()
+            if behavior.swap_due():
                 for i, side in enumerate(self.sides):
                     if side.behavior == name and side.team != self.learning:
-                        self.chosen[i] = contender.opponent()
-        turn = [self.contenders[side.behavior] for side in self.sides if side.team == self.learning]
+                        self.chosen[i] = behavior.opponent()
+        turn = [self.behaviors[side.behavior] for side in self.sides if side.team == self.learning]
         if any(one.change_due() for one in turn) or not any(one.training for one in turn):
             self._change_team(turn)
 
     def _change_team(self, turn: Sequence[SelfPlayBehavior]) -> None:
         """Gives the turn to the next team that still learns; the one that had it plays a fixed policy like all others."""
-        able = {side.team for side in self.sides if self.contenders[side.behavior].training}
+        able = {side.team for side in self.sides if self.behaviors[side.behavior].training}
         if self.learning is None or not turn or not able:
             return
         before, self.learning = self.learning, next_team(self.learning, able)
         if before != self.learning:
-            steps = ", ".join(f"'{name}' is at step {contender.step:,}" for name, contender in self.contenders.items())
+            steps = ", ".join(f"'{name}' is at step {behavior.step:,}" for name, behavior in self.behaviors.items())
             self._say(f"It is team {self.learning}'s turn to learn ({steps})")
-        for contender in turn:  # one of a team of several behaviors is due first: it is the turn of none of them any more
-            contender.end_turn()
+        for behavior in turn:  # the first behavior of a team that is due ends the turn of all behaviors of that team
+            behavior.end_turn()
         for i, side in enumerate(self.sides):
             if side.team == self.learning:
                 self.chosen[i] = LEARNING
             elif side.team == before:
-                self.chosen[i] = self.contenders[side.behavior].opponent()
+                self.chosen[i] = self.behaviors[side.behavior].opponent()
 
-    def _seat(self, steps: Mapping[str, TimeStep], over: NDArray[np.bool_] | None) -> None:
+    def _assign_players(self, steps: Mapping[str, TimeStep], over: NDArray[np.bool_] | None) -> None:
         """Sets the chosen players in areas that start an episode, then tells each behavior the player of each slot."""
-        keys = list(steps) if self._by_seat else [""]
+        keys = list(steps) if self._by_slot else [""]
         for key in keys:
-            rows = len(steps[key].acting) if self._by_seat else self._num_areas
+            rows = len(steps[key].acting) if self._by_slot else self._num_areas
             before = self._players.get(key)
             players = np.tile(self.chosen, (rows, 1))
             if before is not None:
-                stays = self._areas.going[key].cpu().numpy() if self._by_seat else np.ones(rows, bool) if over is None else ~over
+                stays = self._areas.going[key].cpu().numpy() if self._by_slot else np.ones(rows, bool) if over is None else ~over
                 stays[len(before) :] = False
                 players[stays] = before[stays[: len(before)]]
             self._players[key] = players
@@ -212,25 +212,25 @@ class SelfPlay:
 
     def _tell(self, steps: Mapping[str, TimeStep]) -> None:
         for name, step in steps.items():
-            players = self._players[name if self._by_seat else ""]
-            at = np.arange(len(step.acting)) if self._by_seat else step.area.cpu().numpy()
+            players = self._players[name if self._by_slot else ""]
+            at = np.arange(len(step.acting)) if self._by_slot else step.area.cpu().numpy()
             side = self._side_of[name]
-            self.contenders[name].rivals.seat(np.where(side < 0, LEARNING, players[at, side]))
+            self.behaviors[name].policy.assign(np.where(side < 0, LEARNING, players[at, side]))
 
     def _forget(self) -> None:
         """Drops snapshots that nobody plays or will play."""
-        for name, contender in self.contenders.items():
+        for name, behavior in self.behaviors.items():
             mine = [i for i, side in enumerate(self.sides) if side.behavior == name]
-            seated = [players[:, mine].ravel() for players in self._players.values()]
-            contender.keep(set(np.unique(np.concatenate([self.chosen[mine], *seated])).tolist()))
+            playing = [players[:, mine].ravel() for players in self._players.values()]
+            behavior.keep(set(np.unique(np.concatenate([self.chosen[mine], *playing])).tolist()))
 
     def _rate(self, steps: Mapping[str, TimeStep], over: torch.Tensor | None) -> None:
         """Rates the episodes that ended with these tables."""
-        game = Match(self.sides, self._players, self._side_of, self._by_seat, self._areas.going)
+        match = Match(self.sides, self._players, self._side_of, self._by_slot, self._areas.going)
         for name, step in steps.items():
-            self.results.of_agents(game, name, step, self.contenders)
-        if over is not None and not self._by_seat:
-            self.results.of_areas(game, steps, over, self.contenders)
+            self.ratings.of_agents(match, name, step, self.behaviors)
+        if over is not None and not self._by_slot:
+            self.ratings.of_areas(match, steps, over, self.behaviors)
 
     def state_dict(self) -> dict[str, Any]:
         """Returns everything that the next tick depends on. Call it between two ticks."""
@@ -240,16 +240,16 @@ class SelfPlay:
             "chosen": torch.from_numpy(self.chosen.copy()),
             "players": {name: torch.from_numpy(players.copy()) for name, players in self._players.items()},
             "areas": self._areas.state_dict(),
-            "results": self.results.state_dict(),
-            "contenders": {**self._saved, **{name: one.state_dict() for name, one in self.contenders.items()}},
+            "results": self.ratings.state_dict(),
+            "contenders": {**self._saved, **{name: one.state_dict() for name, one in self.behaviors.items()}},
         }
 
     def load_state_dict(self, state: Mapping[str, Any], steps: Mapping[str, TimeStep], *, restored: bool) -> None:
         """Restores a state; `restored`: with the same episodes, else all areas start new ones."""
-        self._saved = {name: part for name, part in state["contenders"].items() if name not in self.contenders}
-        for name, contender in self.contenders.items():
+        self._saved = {name: part for name, part in state["contenders"].items() if name not in self.behaviors}
+        for name, behavior in self.behaviors.items():
             if name in state["contenders"]:
-                contender.load_state_dict(state["contenders"][name])
+                behavior.load_state_dict(state["contenders"][name])
         here = self._load_sides(state, steps)
         if not restored:
             self.begin(steps)
@@ -258,17 +258,17 @@ class SelfPlay:
         self._areas.load_state_dict(state["areas"])
         self._players = {name: self._able(players.cpu().numpy()[:, here]) for name, players in state["players"].items()}
         if "results" in state and len(here) == len(state["sides"]):
-            self.results.load_state_dict(state["results"])
+            self.ratings.load_state_dict(state["results"])
         self._register(mine)
         self._tell(mine)
 
     def _load_sides(self, state: Mapping[str, Any], steps: Mapping[str, TimeStep]) -> list[int]:
         """Returns which sides exist: not those of behaviors that have not appeared yet or have left self-play."""
         sides = [Side(name, team) for name, team in state["sides"]]
-        here = [i for i, side in enumerate(sides) if side.behavior in self.contenders]
+        here = [i for i, side in enumerate(sides) if side.behavior in self.behaviors]
         self.learning, self.sides, self._side_of = state["learning"], [sides[i] for i in here], {}
         self.chosen = self._able(state["chosen"].cpu().numpy()[here])
-        teams = {side.team for side in sides if side.behavior in self.contenders or side.behavior not in steps}
+        teams = {side.team for side in sides if side.behavior in self.behaviors or side.behavior not in steps}
         if self.learning is not None and self.learning not in teams:
             self.learning = next_team(self.learning, teams) if teams else None
             self.chosen[[side.team == self.learning for side in self.sides]] = LEARNING
@@ -278,10 +278,10 @@ class SelfPlay:
         """Returns a copy (..., sides) in which fixed opponents that no longer exist are replaced."""
         players = players.copy()
         for i, side in enumerate(self.sides):
-            contender = self.contenders[side.behavior]
-            gone = players[..., i] < FIRST_FIXED + 1 - len(contender.settings.opponents)
+            behavior = self.behaviors[side.behavior]
+            gone = players[..., i] < FIRST_FIXED + 1 - len(behavior.settings.opponents)
             if gone.any():
-                players[..., i] = np.where(gone, contender.opponent(), players[..., i])
+                players[..., i] = np.where(gone, behavior.opponent(), players[..., i])
         return players
 
 

@@ -4,7 +4,7 @@
 `warnings` put problems into words; `loading` joins them.
 """
 
-from palaestra.runtime.settings.loading import Loaded, behavior, load, to_yaml
+from palaestra.runtime.settings.loading import Loaded, behavior_settings, load, to_yaml
 from palaestra.runtime.settings.tree import CheckpointSettings, EngineSettings, EnvSettings, RunSettings, TorchSettings, json_schema
 from palaestra.trainers.behavior_settings import BehaviorSettings
 
@@ -16,7 +16,7 @@ __all__ = [
     "Loaded",
     "RunSettings",
     "TorchSettings",
-    "behavior",
+    "behavior_settings",
     "json_schema",
     "load",
     "to_yaml",

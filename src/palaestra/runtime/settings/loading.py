@@ -79,7 +79,7 @@ def load(
     return Loaded(settings, tuple(dict.fromkeys(warnings)), document.text, draft)
 
 
-def behavior(settings: RunSettings, name: str, present: Iterable[str] = ()) -> BehaviorSettings:
+def behavior_settings(settings: RunSettings, name: str, present: Iterable[str] = ()) -> BehaviorSettings:
     """Returns the settings of a behavior, or default_settings. `present` are all behaviors of the environment, for the error. Raises
     ConfigError.
     """

@@ -10,7 +10,7 @@ from palaestra.core.errors import CheckpointError, RunError
 from palaestra.core.onnx_metadata import raw_obs
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.models.trunk import Trunk
-from palaestra.runtime.settings import behavior, load
+from palaestra.runtime.settings import behavior_settings, load
 from palaestra.runtime.storage.checkpoints import Checkpoints
 from palaestra.runtime.storage.run_folder import CONFIGURATION
 from palaestra.runtime.storage.state_checks import check_state
@@ -36,7 +36,7 @@ def load_networks(run: Path, step: int | None = None, trust: bool = False) -> di
     specs = {name: spec_of(saved) for name, saved in whole["specs"].items()}
     networks = {}
     for name, spec in specs.items():
-        own = behavior(settings, name, specs)
+        own = behavior_settings(settings, name, specs)
         network = trainer_class(own.trainer_type).make_network(spec, own)
         try:
             network.load_state_dict(checkpoint.state[name]["trainer"]["network"])

@@ -9,7 +9,7 @@ import pytest
 
 from palaestra.core.errors import ConfigError, PalaestraError
 from palaestra.core.plugins import registry
-from palaestra.runtime.settings import BehaviorSettings, Loaded, RunSettings, behavior, load, to_yaml
+from palaestra.runtime.settings import BehaviorSettings, Loaded, RunSettings, behavior_settings, load, to_yaml
 from palaestra.trainers.settings import PPOSettings, SACSettings
 
 Write = Callable[[str], Path]
@@ -317,8 +317,8 @@ def test_null_switches_off_what_default_settings_give(write: Write):
 def test_without_a_file_every_behavior_has_the_defaults():
     loaded = load(None)
     assert loaded.warnings == ("no settings file is given: every behavior trains with the built-in defaults",)
-    assert behavior(loaded.settings, "Anything") == BehaviorSettings()
-    assert behavior(load(None, sets=["behaviors.*.max_steps=7"]).settings, "Anything").max_steps == 7
+    assert behavior_settings(loaded.settings, "Anything") == BehaviorSettings()
+    assert behavior_settings(load(None, sets=["behaviors.*.max_steps=7"]).settings, "Anything").max_steps == 7
     assert load(None, sets=["behaviors.Cart-v1.5.hyperparameters.batch_size=7"]).settings.behaviors.keys() == {"Cart-v1.5"}
 
 
@@ -332,13 +332,13 @@ def test_a_tree_is_taken_as_a_file_is():
 
 def test_a_behavior_without_settings_is_an_error_that_names_both_lists(write: Write):
     settings = load(write("behaviors: {Ball: , Cube: }")).settings
-    assert behavior(settings, "Cube") == BehaviorSettings()
+    assert behavior_settings(settings, "Cube") == BehaviorSettings()
     with pytest.raises(ConfigError) as caught:
-        behavior(settings, "Bal", present=["Bal", "Cone"])
+        behavior_settings(settings, "Bal", present=["Bal", "Cone"])
     assert "is 'Ball' in the settings meant for it?" in str(caught.value)
     assert "the settings list 'Ball', 'Cube'; the environment has 'Bal', 'Cone'" in str(caught.value)
     with_default = load(write("default_settings: {max_steps: 3}\nbehaviors: {Ball: }")).settings
-    assert behavior(with_default, "Other").max_steps == 3
+    assert behavior_settings(with_default, "Other").max_steps == 3
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import palaestra
 from palaestra.core.errors import ConfigError
 from palaestra.models.settings import MemorySettings
 from palaestra.rewards.settings import CuriositySettings, ExtrinsicSettings, GAILSettings
-from palaestra.runtime.settings import behavior, load
+from palaestra.runtime.settings import behavior_settings, load
 from palaestra.runtime.upgrade import upgrade
 from palaestra.trainers.settings import BCSettings, BehavioralCloningSettings, PPOSettings, SACSettings
 
@@ -90,7 +90,7 @@ def test_default_goes_where_a_section_could_not_be_without_its_signals():
     assert loaded(old).network_settings.hidden_units == 256
     assert "old.yaml:2: every behavior says all of `default` itself" in upgraded(old).report.text()
     with pytest.raises(ConfigError, match="'Other', for which there are no settings"):
-        behavior(load(Path("new.yaml")).settings, "Other")
+        behavior_settings(load(Path("new.yaml")).settings, "Other")
 
 
 def test_before_0_9_discount_and_curiosity_were_keys_of_their_own():

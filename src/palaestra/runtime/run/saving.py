@@ -1,0 +1,142 @@
+"""Saves a run: checkpoints, models, and everything to another place if its own folder is gone or can no longer be written to."""
+
+from __future__ import annotations
+
+import copy
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from palaestra.core.errors import FolderLost, PalaestraError, RunError
+from palaestra.core.files import explain
+from palaestra.core.versions import MLAGENTS, palaestra_version
+from palaestra.runtime.logging.trackers import METRICS
+from palaestra.runtime.run import report
+from palaestra.runtime.run.training_run import Run
+from palaestra.runtime.storage.checkpoints import Checkpoints
+from palaestra.runtime.storage.run_folder import RunFolder
+
+SAFETY_SECONDS = 60.0
+"""A run is saved at least this often, whatever checkpoint_interval says; models are written only when that has passed."""
+
+
+def checkpoint_due(run: Run) -> bool:
+    """Whether a behavior's checkpoint_interval, or SAFETY_SECONDS, have passed. Writes the models that are due."""
+    if run.inference:
+        return False
+    if any(learner.step >= learner.next_checkpoint for learner in run.learners.values()):
+        run.folder.must_be_writable()  # before a model counts as written
+    due = [learner for learner in run.learners.values() if learner.checkpoint_due()]
+    if due:
+        run.must_be_finite()
+    for learner in due:
+        run.models.write(learner, run.statistics.recent_reward(learner.name))
+    return bool(due) or perf_counter() - run.saved_at > SAFETY_SECONDS
+
+
+def save(run: Run) -> None:
+    """Writes a checkpoint of everything, and the list of models that belongs to it. Raises Diverged if weights are no numbers."""
+    if run.inference:
+        return
+    run.must_be_finite()
+    run.folder.must_be_writable()
+    with run.timers("save"):
+        run.checkpoints.save(run.step, state_dict(run))
+        run.saved_step = run.step
+        for behavior in run.self_play.behaviors.values():
+            behavior.write_snapshots()
+        for name, behavior in run.self_play.behaviors.items():
+            run.models.status.set_elo(name, behavior.elo)
+        for name, number in run.lessons.numbers.items():
+            run.models.status.set_lesson(name, number)
+        run.models.write_status()
+    run.saved_at = perf_counter()
+
+
+def state_dict(run: Run) -> dict[str, Any]:
+    """Returns everything that the next tick depends on. Call it between two ticks."""
+    for learner in run.learners.values():
+        assert not len(learner.collector.meter)
+    collector = run.collector.state_dict()
+    whole = {
+        "collector": {**collector, "seats": {**run.unseen.collectors, **collector["seats"]}},
+        "tracker": run.statistics.state_dict(),
+        "self_play": run.self_play.state_dict(),
+        "lessons": run.lessons.state_dict(),
+        "symptoms": run.symptoms.state_dict(),
+        "elapsed": run.clock.elapsed,
+        "threads": run.threads,
+        "seed": run.settings.env_settings.seed,
+        "specs": {**run.unseen.specs, **{name: asdict(run.env.behaviors[name]) for name in run.learners}},
+    }
+    return {"run": whole, **run.unseen.learned, **{name: learner.state_dict() for name, learner in run.learners.items()}}
+
+
+def conclude(run: Run) -> dict[str, Path]:
+    """Saves a last time and writes final models, settings and timers. Returns the models by behavior."""
+    save(run)
+    for behavior in run.self_play.behaviors.values():
+        behavior.conclude()
+    finals = {name: run.models.write_final(learner, run.statistics.recent_reward(name)) for name, learner in run.learners.items()}
+    run.folder.configure(run.settings)
+    versions = {"palaestra_version": palaestra_version(), "mlagents_version": MLAGENTS, "mlagents_envs_version": MLAGENTS}
+    run.timers.write(run.folder.logs / "timers.json", {**versions, "communication_protocol_version": "1.5.0"})
+    return {name: final for name, final in finals.items() if final is not None}
+
+
+def rescue(run: Run, error: RunError) -> FolderLost | None:
+    """Saves what a run has learned after its folder could not be written to. Returns the error that says where it is and how to go on.
+
+    None where its own folder has it all.
+    """
+    if run.inference or (run.saved_step == run.step and run.folder.trouble() is None):
+        return None
+    failed: list[str] = []
+    for folder in places(run):
+        try:
+            save_in(folder, run)
+        except (OSError, PalaestraError) as problem:
+            shutil.rmtree(folder.path, ignore_errors=True)
+            failed.append(f"{folder.path}: {explain(problem) if isinstance(problem, OSError) else problem}")
+        else:
+            return FolderLost(
+                f"{error}. What was learned until step {run.step:,} is saved in {folder.path}; to go on from there: "
+                f"{report.resume_command(folder)}",
+                folder.path,
+            )
+    return FolderLost(f"{error}. What was learned since could not be saved in another place either ({'; '.join(failed)})")
+
+
+def places(run: Run) -> Iterator[RunFolder]:
+    """Folders to try: beside the run's own, and among temporary files."""
+    *above, name = run.folder.run_id.split("/")
+    for number in range(1, 100):
+        saved = f"{name}-saved-{run.step}" + (f"-{number}" if number > 1 else "")
+        folder = RunFolder(run.folder.results, "/".join((*above, saved)))
+        if not folder.path.exists():
+            yield folder
+            break
+    with suppress(OSError):
+        yield RunFolder(Path(tempfile.mkdtemp(prefix="palaestra-")), name)
+
+
+def save_in(folder: RunFolder, run: Run) -> None:
+    """Makes a folder from which the run can be resumed; curves and snapshots are copied if they can be read."""
+    folder.path.mkdir(parents=True)
+    Checkpoints(folder.checkpoints, 1).save(run.step, state_dict(run))
+    place = {"run_id": folder.run_id, "results_dir": str(folder.results)}
+    chosen = run.settings.checkpoint_settings.model_copy(update=place)
+    folder.configure(run.settings.model_copy(update={"checkpoint_settings": chosen}))
+    status = copy.copy(run.models.status)
+    status.file = folder.logs / status.file.name
+    status.save()
+    with suppress(OSError, shutil.Error):
+        shutil.copy(run.folder.path / METRICS, folder.path / METRICS)
+    for snapshots in run.folder.path.glob("*/snapshots"):
+        with suppress(OSError, shutil.Error):
+            shutil.copytree(snapshots, folder.path / snapshots.relative_to(run.folder.path))
