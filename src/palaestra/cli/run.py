@@ -107,7 +107,7 @@ def _play(env: Env, parts: Sequence[BrainSpec], options: argparse.Namespace) -> 
     except KeyboardInterrupt as signal:
         status = 128 + getattr(signal, "number", 2)
     finally:
-        if players.done or any(tally.returns for tally in players.tallies.values()):
+        if players.done or any(episodes.returns for episodes in players.teams.values()):
             _report(plays, players, time.perf_counter() - start, as_json=options.json)
     if status:
         print("palaestra: interrupted; only the episodes that had ended are counted", file=sys.stderr)
@@ -214,9 +214,9 @@ class _Live:
         if now - self._shown < REFRESH:
             return
         self._shown = now
-        tallies = self._players.tallies
-        done, rate = sum(len(tally.returns) for tally in tallies.values()), self._players.decisions / (now - self._start)
-        self._bar.update(self._task, completed=done, total=self._episodes * len(tallies), rate=rate)
+        teams = self._players.teams
+        done, rate = sum(len(episodes.returns) for episodes in teams.values()), self._players.decisions / (now - self._start)
+        self._bar.update(self._task, completed=done, total=self._episodes * len(teams), rate=rate)
 
 
 def _report(plays: BrainAssignment, players: Players, seconds: float, *, as_json: bool) -> None:
@@ -224,8 +224,8 @@ def _report(plays: BrainAssignment, players: Players, seconds: float, *, as_json
     from palaestra.runtime.play.evaluation import results
 
     found = results(players)
-    brains = dict(zip(found, (part.brain for side in players.tallies if (part := plays.part(*side))), strict=True))
-    compete = len({team for _, team in players.tallies}) > 1
+    brains = dict(zip(found, (part.brain for side in players.teams if (part := plays.part(*side))), strict=True))
+    compete = len({team for _, team in players.teams}) > 1
     if as_json:
         import json
 

@@ -78,13 +78,13 @@ def test_episodes_that_are_lost_are_made_up_for_by_others(tmp_path: Path):
     players.act(broken)
     ended = {"Bandit": table(view, reward=[9.0, 2.0], terminated=[1])}  # slot 0 is back, and its new episode counts
     players.note(ended)
-    tally = players.tallies["Bandit", 0]
-    assert tally.returns == [3.0]
+    episodes = players.teams["Bandit", 0]
+    assert episodes.returns == [3.0]
     assert not players.done
     players.act(ended)
     players.note({"Bandit": table(view, reward=[4.0, 5.0], terminated=[0, 1])})
-    assert tally.returns == [3.0, 4.0]
-    assert tally.lengths == [2, 1]
+    assert episodes.returns == [3.0, 4.0]
+    assert episodes.lengths == [2, 1]
     assert players.done
 
 

@@ -11,7 +11,7 @@ from tiny_envs import table
 
 from palaestra.core.timestep import TimeStep
 from palaestra.runtime.collect.episodes import EpisodeMeter, last_of_groups
-from palaestra.runtime.play.players import Tally, shown
+from palaestra.runtime.play.players import TeamEpisodes, shown
 
 GROUPS = [5, 5, 5, 9, -1]
 
@@ -39,8 +39,8 @@ def test_a_group_ends_with_its_last_member_and_earned_what_that_one_got():
     for step in STORY[1:]:
         meter.add(step)
     ended = meter.take()
-    assert ended.group_returns[ended.last].tolist() == [15.0, 16.0, 31.0]
-    assert ended.mates.tolist() == [True, True, False, True, True, True, True, True]
+    assert ended.group_returns[ended.last_of_group].tolist() == [15.0, 16.0, 31.0]
+    assert ended.in_group.tolist() == [True, True, False, True, True, True, True, True]
 
 
 def test_open_groups_go_on_from_a_state():
@@ -48,12 +48,12 @@ def test_open_groups_go_on_from_a_state():
     first.begin(STORY[0])
     for step in STORY[1:3]:
         first.add(step)
-    assert not first.take().last.any()
+    assert not first.take().last_of_group.any()
     second.load_state_dict(first.state_dict())
     for step in STORY[3:]:
         second.add(step)
     ended = second.take()
-    assert ended.group_returns[ended.last].tolist() == [15.0, 16.0, 31.0]
+    assert ended.group_returns[ended.last_of_group].tolist() == [15.0, 16.0, 31.0]
 
 
 def test_a_lost_member_is_not_waited_for():
@@ -62,16 +62,16 @@ def test_a_lost_member_is_not_waited_for():
     meter.add(replace(tick(1.0, [], [0, 3, 4]), lost=torch.tensor([False, True, True, False, False])))
     meter.add(tick(2.0, [0]))
     ended = meter.take()
-    assert ended.group_returns[ended.last].tolist() == [3.0]
+    assert ended.group_returns[ended.last_of_group].tolist() == [3.0]
 
 
-def test_a_tally_counts_groups_of_which_the_last_episode_counts():
-    tally = Tally(0, 8)
+def test_team_episodes_count_groups_of_which_the_last_episode_counts():
+    episodes = TeamEpisodes(0, 8)
     for i, step in enumerate(STORY):
-        tally.note(shown(step))
+        episodes.note(shown(step))
         if i < len(STORY) - 1:
-            tally.decided(step.acting.numpy().nonzero()[0])
-    assert tally.group_returns == [15.0, 16.0, 31.0]
+            episodes.decided(step.acting.numpy().nonzero()[0])
+    assert episodes.group_returns == [15.0, 16.0, 31.0]
 
 
 def test_of_members_that_end_together_the_one_that_lived_longest_speaks_for_the_group():

@@ -24,10 +24,10 @@ class Episodes:
     returns: NDArray[np.float64]  # (E,) sum of the agent's own rewards
     group_returns: NDArray[np.float64]  # (E,) sum of its group's
     lengths: NDArray[np.int64]  # (E,) decisions
-    mates: NDArray[np.bool_]  # (E,) it played in a group
-    last: NDArray[np.bool_]  # (E,) which ended with it: its group_returns are what the whole group earned
-    older: NDArray[np.bool_]  # (E,) it had begun when `mark` was last called
-    success: NDArray[np.float64]  # (E,) whether it reached its aim, 1 or 0; NaN where the environment did not say
+    in_group: NDArray[np.bool_]  # (E,) whether the agent was in a group
+    last_of_group: NDArray[np.bool_]  # (E,) whether its group ended with it: its group_returns are what the whole group earned
+    older: NDArray[np.bool_]  # (E,) whether it had begun when `mark` was last called
+    success: NDArray[np.float64]  # (E,) 1 if it succeeded, else 0; NaN where the environment does not report success
 
 
 class OpenEpisodes:
@@ -49,13 +49,13 @@ class OpenEpisodes:
                 setattr(self, name, np.pad(getattr(self, name), (0, more)))
             self.groups = np.pad(self.groups, (0, more), constant_values=-1)
 
-    def settle(self, acting: Flags, ended: Flags, reward: Numbers, group_reward: Numbers) -> None:
+    def add_rewards(self, acting: Flags, ended: Flags, reward: Numbers, group_reward: Numbers) -> None:
         """Adds a tick's rewards, each (S,), where a decision's outcome is known now: its agent acts again or its episode ended."""
-        settled = self.waiting & (acting | ended)
-        self.returns += reward * settled
-        self.group_returns += group_reward * settled
-        self.lengths += settled
-        self.waiting &= ~settled
+        completed = self.waiting & (acting | ended)
+        self.returns += reward * completed
+        self.group_returns += group_reward * completed
+        self.lengths += completed
+        self.waiting &= ~completed
 
     def last_of_groups(self, ended: Flags) -> NDArray[np.int64]:
         """Returns the slots whose `group_returns` are what a whole group earned, of the groups that `ended` (S,) leaves empty."""
@@ -129,38 +129,40 @@ class EpisodeMeter:
 
     def take(self) -> Episodes:
         """Sums the ticks since the last call; waits for the device once."""
-        returns, groups, lengths, mates, last, older, success = [], [], [], [], [], [], []
+        returns, groups, lengths, in_group, last, older, success = [], [], [], [], [], [], []
         ticks, self._ticks = self._ticks, []
         lost, self._lost = self._lost, []
         counted, self._counted = self._counted, []
-        aims, self._success = self._success, []
+        successes, self._success = self._success, []
         columns = [[] if not ticks else host(column) for column in zip(*ticks, strict=True)] or [[]] * 6
-        for reward, group, acting, terminated, truncated, plays_in, gone, told, aim in zip(*columns, lost, counted, aims, strict=True):
+        for reward, group, acting, terminated, truncated, ids, gone, counts, succeeded in zip(
+            *columns, lost, counted, successes, strict=True
+        ):
             self._widen(len(reward))
             if gone is not None:
                 self._forget(gone.cpu().numpy())
             ended, open_ = terminated | truncated, self._open
-            open_.settle(acting, ended, reward, group)
+            open_.add_rewards(acting, ended, reward, group)
             open_.waiting |= acting
             if ended.any():
-                own = ended if told is None else ended & told.cpu().numpy()
-                slots = (own & ~self._partial & (open_.lengths > 0)).nonzero()[0]  # one that ends before its first decision is none
+                counted_ends = ended if counts is None else ended & counts.cpu().numpy()
+                slots = (counted_ends & ~self._partial & (open_.lengths > 0)).nonzero()[0]  # an episode without a decision does not count
                 returns.append(open_.returns[slots])
                 groups.append(open_.group_returns[slots])
                 lengths.append(open_.lengths[slots])
-                mates.append(open_.groups[slots] >= 0)
+                in_group.append(open_.groups[slots] >= 0)
                 last.append(np.isin(slots, open_.last_of_groups(ended)))
                 older.append(self._older[slots])
-                success.append(np.full(len(slots), np.nan) if aim is None else aim.cpu().numpy()[slots])
+                success.append(np.full(len(slots), np.nan) if succeeded is None else succeeded.cpu().numpy()[slots])
                 open_.close(ended)
                 self._older[ended] = self._partial[ended] = False
-            open_.open(acting, plays_in)
+            open_.open(acting, ids)
         nothing = np.zeros(0)
         return Episodes(
             np.concatenate([nothing, *returns]),
             np.concatenate([nothing, *groups]),
             np.concatenate([nothing.astype(np.int64), *lengths]),
-            np.concatenate([nothing.astype(np.bool_), *mates]),
+            np.concatenate([nothing.astype(np.bool_), *in_group]),
             np.concatenate([nothing.astype(np.bool_), *last]),
             np.concatenate([nothing.astype(np.bool_), *older]),
             np.concatenate([nothing, *success]),
@@ -214,8 +216,8 @@ def last_of_groups(
 ) -> NDArray[np.int64]:
     """Returns, for each group that these ends leave empty, the slot of the member that decided most, (G,).
 
-    What that one got with its group is what the group earned: members that left early got a part of it only. All columns (S,);
-    `living`: whose episodes were open before; `group`: that in which they played, -1 on their own.
+    That member's group return is what the whole group earned: members that left earlier received only part of it. All columns are (S,);
+    `living`: slots whose episodes were open before; `group`: the group of each, -1 without one.
     """
     slots = (ended & (group >= 0)).nonzero()[0]
     slots = slots[~np.isin(group[slots], group[living & ~ended])]

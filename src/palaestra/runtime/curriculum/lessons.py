@@ -85,8 +85,8 @@ class Lessons:
         """Takes in episodes that ended; for a group, what it earned as a whole."""
         counts = ~ended.older
         returns = ended.returns
-        if ended.mates.any():
-            counts, returns = counts & (ended.last | ~ended.mates), returns + ended.group_returns
+        if ended.in_group.any():
+            counts, returns = counts & (ended.last_of_group | ~ended.in_group), returns + ended.group_returns
         self.curricula.episodes(behavior, returns[counts].tolist())
 
     def summary(self, summary: Summary) -> None:

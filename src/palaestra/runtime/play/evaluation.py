@@ -15,7 +15,7 @@ from palaestra.brains.trained import ModelBrain
 from palaestra.core.errors import PolicyError
 from palaestra.envs.base import Env
 from palaestra.runtime.play.brain_assignment import side_name
-from palaestra.runtime.play.players import BrainOf, Players, Tally
+from palaestra.runtime.play.players import BrainOf, Players, TeamEpisodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,18 +62,18 @@ def play(env: Env, players: Players, seed: int, each_tick: Callable[[], None] = 
 
 def results(players: Players) -> dict[str, Evaluation]:
     """Returns results by behavior, or by `behavior?team=N` if it has several teams."""
-    tallies = players.tallies
-    several = {name for name, team in tallies if sum(other == name for other, _ in tallies) > 1}
-    return {side_name(name, team if name in several else None): _result(tally) for (name, team), tally in tallies.items()}
+    teams = players.teams
+    several = {name for name, team in teams if sum(other == name for other, _ in teams) > 1}
+    return {side_name(name, team if name in several else None): _result(episodes) for (name, team), episodes in teams.items()}
 
 
-def _result(tally: Tally) -> Evaluation:
+def _result(episodes: TeamEpisodes) -> Evaluation:
     return Evaluation(
-        np.array(tally.returns),
-        np.array(tally.lengths, np.int64),
-        np.array(tally.finals),
-        np.array(tally.group_returns),
-        np.array(tally.successes),
+        np.array(episodes.returns),
+        np.array(episodes.lengths, np.int64),
+        np.array(episodes.finals),
+        np.array(episodes.group_returns),
+        np.array(episodes.successes),
     )
 
 
@@ -107,7 +107,7 @@ def evaluate(
 
     def tell() -> None:
         if progress is not None:
-            progress(min((len(tally.returns) for tally in players.tallies.values()), default=0))
+            progress(min((len(episodes.returns) for episodes in players.teams.values()), default=0))
 
     play(env, players, seed, tell)
     return results(players)

@@ -50,7 +50,7 @@ def shown(step: TimeStep) -> ShownEpisode:
     )
 
 
-class Tally:
+class TeamEpisodes:
     """Counts the episodes of one team of a behavior.
 
     It counts those that began first, however late they end: taking the first that end would favor short ones.
@@ -62,7 +62,7 @@ class Tally:
         self.returns: list[float] = []
         self.lengths: list[int] = []
         self.finals: list[float] = []  # what each episode's last decision earned
-        self.successes: list[float] = []  # whether each episode reached its aim, 1 or 0; NaN where the environment did not say
+        self.successes: list[float] = []  # 1 for each episode that succeeded, else 0; NaN where the environment does not report success
         self.group_returns: list[float] = []  # what each group earned as one, whose last member's episode counts
 
     @property
@@ -79,7 +79,7 @@ class Tally:
         self._widen(len(now.reward))
         if now.lost is not None:
             self._forget(now.lost)
-        self._open.settle(now.acting, now.ended, now.reward, now.group_reward)
+        self._open.add_rewards(now.acting, now.ended, now.reward, now.group_reward)
         for slot in (now.ended & self._counted).nonzero()[0]:
             self.returns.append(float(self._open.returns[slot]))
             self.lengths.append(int(self._open.lengths[slot]))
@@ -111,12 +111,12 @@ class Tally:
 
 
 class PlayedAreas:
-    """Asks the brains of one behavior, and keeps a tally of each team."""
+    """Asks the brains of one behavior, and counts the episodes of each team."""
 
     def __init__(self, behavior: str, spec: BehaviorSpec, brain_of: BrainOf, episodes: Callable[[int], int]) -> None:
         self._behavior, self._action, self._brain_of, self._episodes = behavior, spec.action, brain_of, episodes
         self._brains: dict[int, TableAnswers] = {}  # by team
-        self.tallies: dict[int, Tally] = {}  # by team
+        self.teams: dict[int, TeamEpisodes] = {}  # by team
         self.decisions = 0
 
     def act(self, step: TimeStep) -> Action:
@@ -136,11 +136,11 @@ class PlayedAreas:
                 agents = int((now.acting & (now.team == team)).sum())
                 brain = self._brain_of(self._behavior, team)
                 self._brains[team] = next((one for one in self._brains.values() if one.brain is brain), TableAnswers(brain, self._action))
-                self.tallies[team] = Tally(team, self._episodes(agents))
+                self.teams[team] = TeamEpisodes(team, self._episodes(agents))
         for answers in {id(one): one for one in self._brains.values()}.values():
             answers.see(step)
-        for tally in self.tallies.values():
-            tally.note(now)
+        for episodes in self.teams.values():
+            episodes.note(now)
 
     def _parted(self, rows: NDArray[np.int64], teams: NDArray[np.int64]) -> list[tuple[TableAnswers, NDArray[np.int64]]]:
         """Returns each brain with its rows; one that plays several teams gets them at once."""
@@ -148,7 +148,7 @@ class PlayedAreas:
         for team, answers in self._brains.items():
             mine = rows[teams[rows] == team]
             if len(mine):
-                self.tallies[team].decided(mine)
+                self.teams[team].decided(mine)
                 parts.setdefault(id(answers), (answers, []))[1].append(team)
         return [(answers, rows[np.isin(teams[rows], own)]) for answers, own in parts.values()]
 
@@ -161,31 +161,31 @@ class Players:
 
     def __init__(self, env: Env, brain_of: BrainOf, episodes: Callable[[int], int]) -> None:
         self._env, self._brain_of, self._episodes = env, brain_of, episodes
-        self._stages: dict[str, PlayedAreas] = {}
+        self._behaviors: dict[str, PlayedAreas] = {}
 
     @property
-    def tallies(self) -> dict[Side, Tally]:
+    def teams(self) -> dict[Side, TeamEpisodes]:
         """Tallies of all sides that have acted so far."""
-        return {(name, team): tally for name, stage in self._stages.items() for team, tally in sorted(stage.tallies.items())}
+        return {(name, team): episodes for name, played in self._behaviors.items() for team, episodes in sorted(played.teams.items())}
 
     @property
     def decisions(self) -> int:
         """Decisions of all agents so far."""
-        return sum(stage.decisions for stage in self._stages.values())
+        return sum(played.decisions for played in self._behaviors.values())
 
     @property
     def done(self) -> bool:
         """Whether all episodes of all sides seen so far have ended."""
-        tallies = self.tallies
-        return bool(tallies) and all(tally.done for tally in tallies.values())
+        teams = self.teams
+        return bool(teams) and all(episodes.done for episodes in teams.values())
 
     def act(self, steps: Mapping[str, TimeStep]) -> dict[str, Action]:
         """Returns the actions of each behavior's agents."""
-        return {name: self._stages[name].act(step) for name, step in steps.items()}
+        return {name: self._behaviors[name].act(step) for name, step in steps.items()}
 
     def note(self, steps: Mapping[str, TimeStep]) -> None:
         """Takes in the tables of a tick, those of reset first. Raises PolicyError for a side without a brain."""
         for name, step in steps.items():
-            if name not in self._stages:
-                self._stages[name] = PlayedAreas(name, self._env.behaviors[name], self._brain_of, self._episodes)
-            self._stages[name].note(step)
+            if name not in self._behaviors:
+                self._behaviors[name] = PlayedAreas(name, self._env.behaviors[name], self._brain_of, self._episodes)
+            self._behaviors[name].note(step)

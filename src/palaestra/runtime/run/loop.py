@@ -122,11 +122,11 @@ def note_episodes(run: Run) -> None:
             rewards = learner.settings.reward_signals
             strength = rewards["extrinsic"].strength if "extrinsic" in rewards else 0.0
             extrinsic = (ended.returns + ended.group_returns) * strength
-            told = {"extrinsic": extrinsic.tolist()}
-            if ended.mates.any():
-                told["judged"] = (ended.returns + ended.group_returns)[ended.last | ~ended.mates].tolist()
-            run.statistics.episodes(name, ended.returns.tolist(), ended.lengths.tolist(), **told)
-            run.statistics.spread(name, GROUP_REWARD, ended.group_returns[ended.last].tolist())
+            returns = {"extrinsic": extrinsic.tolist()}
+            if ended.in_group.any():
+                returns["judged"] = (ended.returns + ended.group_returns)[ended.last_of_group | ~ended.in_group].tolist()
+            run.statistics.episodes(name, ended.returns.tolist(), ended.lengths.tolist(), **returns)
+            run.statistics.spread(name, GROUP_REWARD, ended.group_returns[ended.last_of_group].tolist())
             run.statistics.extend(name, SUCCESS, ended.success.tolist())
     run.self_play.note(run.statistics)
 

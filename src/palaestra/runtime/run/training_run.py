@@ -82,14 +82,14 @@ class Run:
         if belongs_to_run(name):
             raise EnvError(f"a behavior cannot be named '{name}': a run keeps files of its own under that name; rename the behavior")
         if (collector := self.teachers.collector_of(name, spec)) is not None:
-            self.teachers.must_fit(self.learners)
+            self.teachers.check_specs_match(self.learners)
             return collector
         settings = behavior_settings(self.settings, name, self.env.behaviors)
         seed = self.settings.env_settings.seed + 1000 * len(self.learners)
         learner = Learner(name, spec, settings, self.device, seed, self.inference, self.folder.path)
         self.learners[name] = learner
         self.lessons.joins(name)
-        taught = self.teachers.attend(learner)
+        taught = self.teachers.add_student(learner)
         if name in self.unseen.collectors:
             learner.collector.decisions = self.unseen.collectors[name]["decisions"]
             self.restore(learner)
@@ -105,7 +105,7 @@ class Run:
         learner.tell(self.console.info, self.console.warning)
         if taught is not None:
             self.console.info(taught)
-            self.teachers.must_fit(self.learners)
+            self.teachers.check_specs_match(self.learners)
         return learner.collector
 
     def set_threads(self) -> None:

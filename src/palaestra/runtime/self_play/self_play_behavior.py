@@ -12,7 +12,7 @@ from palaestra.core.timestep import TimeStep
 from palaestra.envs.base import Env
 from palaestra.runtime.collect.learner import Learner
 from palaestra.runtime.play.brain_policy import BrainPolicy
-from palaestra.runtime.play.teachers import teacher_part
+from palaestra.runtime.play.teachers import teacher_spec
 from palaestra.runtime.self_play.opponent_policy import MixedPolicy
 from palaestra.runtime.settings import RunSettings
 from palaestra.runtime.storage.shared_tensors import Shared
@@ -205,7 +205,7 @@ def join_self_play(learner: Learner, env: Env, settings: RunSettings, files: Sna
 
 def _asked(text: str, learner: Learner, env: Env, settings: RunSettings) -> BrainPolicy:
     try:
-        part = teacher_part(text)
+        part = teacher_spec(text)
     except ConfigError as error:
         raise ConfigError(f"behavior '{learner.name}': self_play.opponents: {str(error).replace('teacher', 'opponent')}") from error
     from palaestra.runtime.play.brain_assignment import BrainAssignment  # brings onnxruntime, which most runs never need
