@@ -25,7 +25,7 @@ from typing import Any
 import palaestra  # isort: skip  before torch, whose threads it tells how to wait
 import torch
 
-from palaestra.data.minibatches import Minibatch
+from palaestra.data.rollout import Minibatch
 from palaestra.envs.base import Env
 from palaestra.runtime.collect.collector import Collector
 from palaestra.runtime.collect.learner import Learner

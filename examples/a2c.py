@@ -22,13 +22,12 @@ from palaestra.data.rollout import Rollout, RolloutNeeds, completed
 from palaestra.data.sequences import SequenceTable
 from palaestra.models.actor_critic import ActorCritic
 from palaestra.models.distributions import log_prob_and_entropy
-from palaestra.models.optimizer import Adam
+from palaestra.models.optimizer import Adam, scheduled
 from palaestra.models.policy import NetworkPolicy
 from palaestra.rewards.signals import RewardSignals
 from palaestra.trainers.advantages import advantages
 from palaestra.trainers.base import refuse
 from palaestra.trainers.behavior_settings import BehaviorSettings
-from palaestra.trainers.settings import scheduled
 
 
 class A2CSettings(Settings):

@@ -21,13 +21,12 @@ from palaestra.core.timestep import Action
 from palaestra.data.n_step import NStepReplay, n_step
 from palaestra.data.rollout import Rollout, RolloutNeeds, completed
 from palaestra.models.distributions import draw
-from palaestra.models.optimizer import Adam
+from palaestra.models.optimizer import Adam, scheduled
 from palaestra.models.policy import NetworkPolicy
 from palaestra.models.trunk import Inputs, Trunk
 from palaestra.rewards.signals import RewardSignals
 from palaestra.trainers.base import refuse
 from palaestra.trainers.behavior_settings import BehaviorSettings
-from palaestra.trainers.settings import scheduled
 
 
 class DQNSettings(Settings):

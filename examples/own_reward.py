@@ -17,7 +17,7 @@ from pydantic import Field
 from torch import Tensor
 
 from palaestra.core.specs import BehaviorSpec
-from palaestra.data.rollout import Transitions
+from palaestra.data.transitions import Transitions
 from palaestra.rewards.settings import SignalSettings
 
 

@@ -11,7 +11,7 @@ import palaestra  # noqa: F401  # isort: skip  before torch, whose threads it te
 import torch
 
 from palaestra.core.specs import ObsSpec
-from palaestra.data.minibatches import minibatches
+from palaestra.data.rollout import minibatches
 
 
 def main(minibatch: int, threads: int, bits: int) -> None:

@@ -12,8 +12,7 @@ from torch import Tensor
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
-from palaestra.data.minibatches import Minibatch
-from palaestra.data.rollout import Rollout
+from palaestra.data.rollout import Minibatch, Rollout
 from palaestra.data.sequences import SequenceTable, sequence_minibatches
 from palaestra.runtime.settings import load
 from palaestra.trainers.gradients import Coefficients

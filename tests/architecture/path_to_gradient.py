@@ -23,14 +23,6 @@ SETTINGS = {
     "hyperparameters": {"batch_size": 64, "buffer_size": 128, "num_epoch": 1},
     "network_settings": {"normalize": True},
 }
-OBSERVERS = {
-    "core/metrics.py": "sums what an update measured",
-    "losses/diagnostics.py": "gradient norm and explained variance, for metrics",
-    "trainers/update_metrics.py": "KL divergence and clip fraction, for metrics",
-    "runtime/collect/episodes.py": "returns and lengths of episodes, for metrics",
-    "runtime/collect/env_checks.py": "raises an error for tables that break the contract",
-}
-"""Files on the way that only measure or check, and hand nothing on."""
 
 
 def files_to_gradient() -> set[str]:

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
-from palaestra.data.rollout import Transitions
+from palaestra.data.transitions import Transitions
 
 CPU = torch.device("cpu")
 EVERYTHING = BehaviorSpec(

@@ -20,7 +20,8 @@ from palaestra.core.row_index import Sequences
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action
 from palaestra.data.replay_index import NONE, ReplayIndex
-from palaestra.data.rollout import Rollout, Transitions
+from palaestra.data.rollout import Rollout
+from palaestra.data.transitions import Transitions
 
 SPARE, LEAST_SPARE = 8, 1024
 """Rows of observations beyond one for each decision, for final observations and waiting slots: one in SPARE, and at least so many."""

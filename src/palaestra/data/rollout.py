@@ -1,16 +1,17 @@
-"""On-policy experience of one behavior: the only unit of it that crosses a boundary.
+"""On-policy experience of one behavior, the only unit of it that crosses a boundary, and shuffled minibatches of its rows.
 
 Letters in shapes: T decisions of a slot, S slots, E truncated ends, A action components, L memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from palaestra.core.row_index import Sequences
 from palaestra.core.timestep import Action, Decision, TimeStep
 
 
@@ -104,62 +105,6 @@ def completed_rows(rollout: Rollout) -> Tensor | None:
         return None
     time, _ = rollout.shape
     return (torch.arange(time, device=rollout.lengths.device).unsqueeze(1) < rollout.lengths).flatten().nonzero().squeeze(1)
-
-
-@dataclass(frozen=True, slots=True)
-class Transitions:
-    """N transitions, in any order."""
-
-    obs: tuple[Tensor, ...]  # each (N, *shape)
-    action: Action  # as the environment got it: (N, continuous) within -1..1, (N, branches)
-    next_obs: tuple[Tensor, ...]  # each (N, *shape): the final observation where an episode ended, if kept (`RolloutNeeds.terminal_obs`)
-    reward: Tensor  # (N,) the environment's
-    terminated: Tensor  # (N,) bool
-    ended: Tensor  # (N,) bool: terminated or truncated
-
-    def __len__(self) -> int:
-        return len(self.reward)
-
-
-class TransitionTable:
-    """The completed decisions of a rollout as transitions, without a second copy of the observations."""
-
-    def __init__(self, rollout: Rollout, action: Action, reward: Tensor) -> None:
-        """`action` (T, S, ...) as the environment got it, `reward` (T, S)."""
-        time, slots = rollout.shape
-        device = reward.device
-        extra = (rollout.last_obs, rollout.final_obs)
-        self._views = tuple(torch.cat([obs.flatten(0, 1), *rest]) for obs, *rest in zip(rollout.obs, *extra, strict=True))
-        rows, of_slot = torch.arange(time * slots, device=device), torch.arange(slots, device=device)
-        following = rows + slots  # the rows of what followed the last tick are those of `last_obs`
-        if rollout.lengths is not None:
-            last = (rollout.lengths - 1).clamp(min=0) * slots + of_slot
-            following.index_copy_(0, last, time * slots + of_slot)
-        following.index_copy_(0, rollout.final_rows, (time + 1) * slots + torch.arange(len(rollout.final_rows), device=device))
-        completed = rows
-        if rollout.lengths is not None:
-            completed = rows[(rows // slots) < rollout.lengths.repeat(time)]
-        self.rows = completed
-        """Rows of the decisions, counted in T * S, (N,) rising."""
-        self._following = following[completed]
-        ended = rollout.terminated | rollout.truncated
-        columns = (action.continuous, action.discrete, reward, rollout.terminated, ended)
-        self._columns = tuple(column.flatten(0, 1)[completed] for column in columns)
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def take(self, rows: Tensor) -> Transitions:
-        """Returns some transitions, (R,), counted among the completed ones."""
-        continuous, discrete, reward, terminated, ended = (column.index_select(0, rows) for column in self._columns)
-        here, there = self.rows.index_select(0, rows), self._following.index_select(0, rows)
-        obs, next_obs = (tuple(view.index_select(0, at) for view in self._views) for at in (here, there))
-        return Transitions(obs, Action(continuous, discrete), next_obs, reward, terminated, ended)
-
-    def parts(self, size: int) -> Iterator[Transitions]:
-        """Yields all transitions in order, `size` at a time."""
-        for rows in torch.arange(len(self), device=self.rows.device).split(size):
-            yield self.take(rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,3 +229,60 @@ class RolloutLayout:
             whole = Earned(*(torch.cat(pair) for pair in pairs))
         made = waiting.opened[-2]
         return whole.after(int(made.min()) if len(made) else 1 << 62)
+
+
+@dataclass(frozen=True, slots=True)
+class Minibatch:
+    """N completed decisions, in any order. K: reward signals, A: action components."""
+
+    inputs: tuple[Tensor, ...]  # prepared observations, each (N, ...)
+    continuous: Tensor  # (N, continuous) as drawn
+    discrete: Tensor  # (N, branches) int64
+    log_prob: Tensor  # (N, A) when it was drawn
+    advantage: Tensor  # (N,)
+    value: Tensor  # (N, K) before the update
+    target: Tensor  # (N, K) what the critic should have said
+    mask: Tensor | None  # (N, choices) bool
+    sequences: Sequences | None = None
+    """Sequences of decisions that follow one another, where the network has memory."""
+
+    def columns(self) -> list[Tensor]:
+        """Returns all columns, for `with_columns`."""
+        rest = [self.continuous, self.discrete, self.log_prob, self.advantage, self.value, self.target]
+        return [*self.inputs, *rest] if self.mask is None else [*self.inputs, *rest, self.mask]
+
+    def with_columns(self, columns: Sequence[Tensor], sequences: Sequences | None = None) -> Minibatch:
+        """Returns other rows of the same kind."""
+        count = len(self.inputs)
+        rest = columns[count : count + 6]
+        mask = None if self.mask is None else columns[count + 6]
+        return Minibatch(tuple(columns[:count]), *rest, mask=mask, sequences=sequences)
+
+
+def minibatches(rows: Minibatch, *, size: int, epochs: int, generator: torch.Generator) -> Iterator[Minibatch]:
+    """Yields minibatches of `size` rows in `epochs` passes over all rows, each in a new order.
+
+    What is left of a pass is dropped; fewer rows than `size` are one minibatch. Each pass is laid out once, so that a minibatch is a
+    view and costs no copy.
+    """
+    columns = rows.columns()
+    total = len(rows.advantage)
+    size = min(size, total)
+    for order in _orders(total, size, epochs, generator):
+        pieces = [column.index_select(0, order).split(size) for column in columns]
+        for piece in zip(*pieces, strict=True):
+            yield rows.with_columns(piece)
+
+
+def index_minibatches(total: int, *, size: int, epochs: int, generator: torch.Generator) -> Iterator[Tensor]:
+    """Yields the same minibatches as row numbers, each (size,), without laying anything out."""
+    size = min(size, total)
+    for order in _orders(total, size, epochs, generator):
+        for begin in range(0, len(order), size):
+            yield order[begin : begin + size]
+
+
+def _orders(total: int, size: int, epochs: int, generator: torch.Generator) -> Iterator[Tensor]:
+    """Yields the rows that each pass takes."""
+    for _ in range(epochs):
+        yield torch.randperm(total, generator=generator, device=generator.device)[: total // size * size]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from palaestra.core.row_index import Sequences
-from palaestra.data.minibatches import Minibatch
+from palaestra.data.rollout import Minibatch
 
 
 class Streams(Protocol):

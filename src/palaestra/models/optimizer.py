@@ -1,9 +1,9 @@
-"""The Adam optimizer. Kingma and Ba 2014, https://arxiv.org/abs/1412.6980, algorithm 1."""
+"""The Adam optimizer, and what belongs to its steps: the norm of gradients, schedules of the learning rate and of coefficients."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -11,7 +11,7 @@ from torch.optim.adam import adam
 
 
 class Adam:
-    """torch's fused Adam, called as a function.
+    """torch's fused Adam, called as a function. Kingma and Ba 2014, https://arxiv.org/abs/1412.6980, algorithm 1.
 
     torch.optim.Adam does the same, but making one imports torch's compiler (a second of a core and 70 MB),
     and its `step` spends more on bookkeeping than a small network takes to update.
@@ -77,3 +77,16 @@ def flatten(network: nn.Module | Iterable[nn.Parameter]) -> nn.Parameter:
         parameter.grad = whole.grad[view].view(parameter.shape)
         at = view.stop
     return whole
+
+
+def gradient_norm(parameters: Iterable[Tensor]) -> Tensor:
+    """Returns the Euclidean norm of all gradients together, (). Parameters without one are left out."""
+    norms = [torch.linalg.vector_norm(p.grad) for p in parameters if p.grad is not None]
+    return norms[0] if len(norms) == 1 else torch.linalg.vector_norm(torch.stack(norms))
+
+
+def scheduled(schedule: Literal["constant", "linear"], first: float, last: float, step: int, max_steps: int) -> float:
+    """Returns `first` all along, or a value that falls linearly from `first` at step 0 to `last` at `max_steps`."""
+    if schedule == "constant":
+        return first
+    return (first - last) * (1 - min(step, max_steps) / max_steps) + last

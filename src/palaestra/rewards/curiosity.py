@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action
-from palaestra.data.rollout import Transitions
+from palaestra.data.transitions import Transitions
 from palaestra.models.settings import NetworkSettings
 from palaestra.models.trunk import Trunk
 from palaestra.rewards.settings import CuriositySettings

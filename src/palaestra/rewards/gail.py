@@ -13,7 +13,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action
-from palaestra.data.rollout import Transitions
+from palaestra.data.transitions import Transitions
 from palaestra.models.settings import NetworkSettings
 from palaestra.models.trunk import Inputs, Trunk
 from palaestra.rewards.demonstrations import load_demonstrations

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from palaestra.core.specs import BehaviorSpec
-from palaestra.data.rollout import Transitions
+from palaestra.data.transitions import Transitions
 from palaestra.models.trunk import Trunk
 from palaestra.rewards.settings import RNDSettings
 from palaestra.rewards.signal_optimizer import SignalOptimizer, of_signal, seeded

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from palaestra.core.errors import PluginError
 from palaestra.core.specs import BehaviorSpec
-from palaestra.data.rollout import Rollout, RolloutNeeds, Transitions, TransitionTable
+from palaestra.data.rollout import Rollout, RolloutNeeds
+from palaestra.data.transitions import Transitions, TransitionTable
 from palaestra.rewards.reward_scaling import EpisodeSums, ReturnScale
 from palaestra.rewards.settings import REWARDS, RewardSettings, signal_class
 

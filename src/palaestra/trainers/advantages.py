@@ -1,6 +1,6 @@
 """Advantages and value targets of a rollout, and the critic's values that they are computed from.
 
-A truncated episode is bootstrapped in one place, `ValueEstimates.next_values`.
+A truncated episode is bootstrapped in one place, `ValueEstimates.next_values`. Shapes: T rows of time, S slots.
 """
 
 from __future__ import annotations
@@ -10,10 +10,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from palaestra.data.minibatches import Minibatch
-from palaestra.data.rollout import Rollout, completed, completed_rows
+from palaestra.data.rollout import Minibatch, Rollout, completed, completed_rows
 from palaestra.data.sequences import SequenceTable
-from palaestra.losses.returns import gae, horizon_cuts, normalized
 from palaestra.models.actor_critic import ActorCritic
 from palaestra.models.trunk import Inputs
 from palaestra.rewards.signals import RewardSignals
@@ -86,6 +84,39 @@ def advantages(
     advantage = torch.stack(found, -1)
     mean_advantage, value, target = completed(rollout, (advantage.mean(-1), value, advantage + value))
     return Advantages(estimates.inputs, mean_advantage, value, target, torch.stack(means))
+
+
+def gae(reward: Tensor, value: Tensor, next_value: Tensor, cut: Tensor, *, gamma: float, gae_lambda: float) -> Tensor:
+    """Returns the advantage of each decision, (T, S). Schulman et al. 2015, https://arxiv.org/abs/1506.02438, eq. 16.
+
+    `next_value` (T, S) is the value of what followed each decision: 0 where the episode terminated, that of the final observation where
+    it was truncated. `cut` (T, S) is True at the last decision of a stream, where the next row belongs to another: the sum of deltas
+    stops there.
+    """
+    delta = torch.addcmul(reward - value, next_value, torch.full_like(value, gamma))
+    decay = (~cut).to(value.dtype) * (gamma * gae_lambda)
+    advantage = torch.empty_like(value)
+    later = torch.zeros_like(value[0])
+    for now, step, keep in zip(reversed(advantage.unbind()), reversed(delta.unbind()), reversed(decay.unbind()), strict=True):
+        later = torch.addcmul(step, keep, later, out=now)
+    return advantage
+
+
+def horizon_cuts(ended: Tensor, horizon: int) -> Tensor:
+    """Returns where a stream is cut because it is `horizon` decisions long, (T, S) bool.
+
+    A stream starts at the first row and after each end of an episode. Its decisions number 1, 2, ...; every `horizon`th closes a
+    piece (ML-Agents' `time_horizon`), which bootstraps from the observation that follows.
+    """
+    ticks = torch.arange(1, ended.shape[0] + 1, device=ended.device).unsqueeze(1)
+    ends = torch.where(ended, ticks, torch.zeros_like(ticks))
+    start = torch.cat([torch.zeros_like(ends[:1]), ends[:-1]]).cummax(0).values
+    return (ticks - start) % horizon == 0
+
+
+def normalized(advantage: Tensor) -> Tensor:
+    """Returns advantages with zero mean and unit standard deviation over all rows."""
+    return (advantage - advantage.mean()) / (advantage.std(correction=0) + 1e-10)
 
 
 class ValueEstimates:

@@ -21,14 +21,14 @@ from palaestra.data.rollout import Rollout, RolloutNeeds, completed
 from palaestra.data.sequences import SequenceTable
 from palaestra.models.actor_critic import ActorCritic
 from palaestra.models.distributions import RANGE
-from palaestra.models.optimizer import flatten
+from palaestra.models.optimizer import flatten, scheduled
 from palaestra.models.policy import NetworkPolicy
 from palaestra.rewards.demonstrations import load_demonstrations
 from palaestra.rewards.expert_decisions import Decisions
 from palaestra.trainers.base import refuse
 from palaestra.trainers.behavior_settings import BehaviorSettings
 from palaestra.trainers.imitation import Imitation, ImitationBatches, imitation_batches
-from palaestra.trainers.settings import LAST_LEARNING_RATE, BCSettings, scheduled
+from palaestra.trainers.settings import LAST_LEARNING_RATE, BCSettings
 
 LEAST_DEVIATION = 0.02
 """Smallest standard deviation of actions, as the environment gets them: a teacher without noise would leave none to explore with."""

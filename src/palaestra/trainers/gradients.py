@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from palaestra.core.errors import ConfigError
 from palaestra.core.row_index import Groups, Sequences
 from palaestra.core.timestep import Action
-from palaestra.data.minibatches import Minibatch
+from palaestra.data.rollout import Minibatch
 from palaestra.losses.ppo import HeadGradient, branch_part, clipped_surrogate, clipped_value, gaussian_part, squared_error, value_part
 from palaestra.models.actor_critic import ACTOR, CRITIC, ActorCritic
 from palaestra.models.distributions import branch_log_probs, log_prob_and_entropy
@@ -94,7 +94,7 @@ class ClosedForm:
     """
 
     def __init__(self, network: ActorCritic) -> None:
-        self.network = network
+        self.network, self._components = network, network.spec.action.components
 
     @torch.no_grad()
     def __call__(self, rows: Minibatch, c: Coefficients) -> Losses:
@@ -127,7 +127,7 @@ class ClosedForm:
         """Computes all action components; the gradient is that of the packed output."""
         action, log_std = self.network.spec.action, self.network.log_std
         parts = []
-        shared = {"clip_range": c.clip_range, "entropy_coef": c.entropy_coef, "components": action.components}
+        shared = {"clip_range": c.clip_range, "entropy_coef": c.entropy_coef, "components": self._components}
         n = action.continuous
         if n:
             parts.append(gaussian_part(output[:, :n], log_std, rows.continuous, rows.log_prob[:, :n], rows.advantage, **shared))

@@ -11,12 +11,11 @@ from palaestra.data.group_minibatches import GroupMinibatches
 from palaestra.data.group_steps import groups_of
 from palaestra.data.rollout import Rollout, completed, completed_rows
 from palaestra.data.timeline import NOBODY
-from palaestra.losses.returns import group_returns, horizon_cuts
 from palaestra.models.actor_critic import CRITIC, ActorCritic
 from palaestra.models.group_critic import GroupCritic
 from palaestra.models.trunk import Inputs
 from palaestra.rewards.signals import RewardSignals
-from palaestra.trainers.advantages import VALUE_ROWS, Advantages
+from palaestra.trainers.advantages import VALUE_ROWS, Advantages, horizon_cuts
 
 
 @torch.no_grad()
@@ -140,3 +139,22 @@ class GroupValues:
         """Returns the memory (R, L) after the decisions of these rows, which are counted in T * S."""
         inputs = self.network.prepare(tuple(obs.flatten(0, 1).index_select(0, rows) for obs in self.rollout.obs))
         return self.network.decide(inputs, self.rollout.memory.flatten(0, 1).index_select(0, rows))[1]
+
+
+def group_returns(reward: Tensor, next_value: Tensor, successor: Tensor, *, gamma: float, gae_lambda: float) -> Tensor:
+    """Returns lambda-returns of N decisions, (N,): G = r + gamma ((1 - lambda) V' + lambda G').
+
+    Cohen et al. 2022, https://arxiv.org/abs/2111.05992, TD(lambda) on the group's value. `next_value` (N,) is V', the
+    value of the group at the next decision, 0 where the group's episode ended. `successor` (N,) is the index of the
+    decision whose return is G', or -1 where there is none and V' is used alone: the agent's own next decision, or a
+    surviving mate's after it has died, which credits the dead with what the group earns later. Successors must not form a cycle.
+    """
+    goes_on = successor >= 0
+    step = goes_on * (gamma * gae_lambda)
+    total = reward + gamma * next_value - step * next_value
+    ahead = torch.where(goes_on, successor, 0)
+    for _ in range(len(reward).bit_length()):  # each pass doubles how far a decision looks ahead
+        total = total + step * total.index_select(0, ahead)
+        step = step * step.index_select(0, ahead)
+        ahead = ahead.index_select(0, ahead)
+    return total

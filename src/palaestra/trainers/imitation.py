@@ -16,7 +16,7 @@ from torch import Tensor
 
 from palaestra.core.row_index import Sequences
 from palaestra.core.specs import BehaviorSpec
-from palaestra.data.minibatches import index_minibatches
+from palaestra.data.rollout import index_minibatches
 from palaestra.data.sequences import SequenceTable, StreamTable
 from palaestra.models.optimizer import Adam
 from palaestra.models.trunk import Inputs

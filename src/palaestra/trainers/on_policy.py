@@ -11,17 +11,16 @@ import torch
 from torch import Tensor, nn
 
 from palaestra.core.metrics import Metrics
-from palaestra.data.minibatches import index_minibatches
-from palaestra.data.rollout import Rollout, TransitionTable, completed
-from palaestra.losses.diagnostics import gradient_norm
+from palaestra.data.rollout import Rollout, completed, index_minibatches
+from palaestra.data.transitions import TransitionTable
 from palaestra.models.actor_critic import ActorCritic
-from palaestra.models.optimizer import Adam
+from palaestra.models.optimizer import Adam, gradient_norm, scheduled
 from palaestra.models.policy import NetworkPolicy
 from palaestra.rewards.signals import EXTRINSIC, RewardSignals
 from palaestra.trainers.behavior_settings import BehaviorSettings
 from palaestra.trainers.gradients import Coefficients, Losses
 from palaestra.trainers.imitation import Cloning
-from palaestra.trainers.settings import LAST_BETA, LAST_EPSILON, LAST_LEARNING_RATE, POCASettings, PPOSettings, scheduled
+from palaestra.trainers.settings import LAST_BETA, LAST_EPSILON, LAST_LEARNING_RATE, POCASettings, PPOSettings
 from palaestra.trainers.update_metrics import GRADIENT_NORM, PolicyChange, at_bounds
 
 Batch = TypeVar("Batch")

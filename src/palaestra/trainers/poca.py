@@ -15,8 +15,7 @@ from palaestra.core.system_memory import keep_freed_memory
 from palaestra.core.timestep import Action
 from palaestra.data.group_minibatches import GroupMinibatches
 from palaestra.data.group_steps import GroupSteps
-from palaestra.data.minibatches import Minibatch
-from palaestra.data.rollout import Rollout, RolloutNeeds, completed
+from palaestra.data.rollout import Minibatch, Rollout, RolloutNeeds, completed
 from palaestra.models.actor_critic import ActorCritic
 from palaestra.models.group_critic import GroupCritic
 from palaestra.trainers.behavior_settings import BehaviorSettings

@@ -10,8 +10,7 @@ from torch import Tensor, nn
 from palaestra.core.metrics import Metrics
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.system_memory import keep_freed_memory
-from palaestra.data.minibatches import Minibatch, minibatches
-from palaestra.data.rollout import Rollout, completed
+from palaestra.data.rollout import Minibatch, Rollout, completed, minibatches
 from palaestra.data.sequences import SequenceTable, sequence_minibatches
 from palaestra.models.actor_critic import ActorCritic
 from palaestra.models.optimizer import flatten

@@ -14,7 +14,9 @@ from palaestra.core.metrics import Metrics
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.system_memory import format_bytes, free_memory, keep_freed_memory
 from palaestra.data.replay import Replay
-from palaestra.data.rollout import Rollout, TransitionTable, completed
+from palaestra.data.rollout import Rollout, completed
+from palaestra.data.transitions import TransitionTable
+from palaestra.models.optimizer import scheduled
 from palaestra.models.policy import NetworkPolicy
 from palaestra.models.sac_networks import SoftActorCritic
 from palaestra.rewards.signals import RewardSignals, title
@@ -22,7 +24,7 @@ from palaestra.trainers.behavior_settings import BehaviorSettings
 from palaestra.trainers.gradients import bfloat16_pays
 from palaestra.trainers.imitation import Cloning
 from palaestra.trainers.sac_gradient import EXPLAINED, VALUES, SoftGradient
-from palaestra.trainers.settings import LAST_LEARNING_RATE, STEPS_BESIDE, SACSettings, scheduled
+from palaestra.trainers.settings import LAST_LEARNING_RATE, STEPS_BESIDE, SACSettings
 from palaestra.trainers.update_metrics import at_bounds, explained_tag
 
 SAVED_AT_MOST = 1 << 30

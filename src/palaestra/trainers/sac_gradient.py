@@ -9,12 +9,11 @@ import torch
 from torch import Tensor
 
 from palaestra.data.replay import ReplayBatch
-from palaestra.losses.diagnostics import explained_variance, gradient_norm
 from palaestra.losses.sac import backup, entropy_excess, soft_value, temperature_loss, value_of_taken
 from palaestra.models import tanh_gaussian
-from palaestra.models.optimizer import Adam, flatten
+from palaestra.models.optimizer import Adam, flatten, gradient_norm
 from palaestra.models.sac_networks import SoftActorCritic, SoftCritics
-from palaestra.trainers.update_metrics import GRADIENT_NORM
+from palaestra.trainers.update_metrics import GRADIENT_NORM, explained_variance
 
 Measured = dict[str, Tensor]
 VALUES, EXPLAINED = "values", "explained"

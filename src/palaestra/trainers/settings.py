@@ -210,10 +210,3 @@ def _follow_learning_rate(data: Any) -> Any:
         return data
     schedule = data["learning_rate_schedule"]
     return {"beta_schedule": schedule, "epsilon_schedule": schedule, **data}
-
-
-def scheduled(schedule: Schedule, first: float, last: float, step: int, max_steps: int) -> float:
-    """Returns `first` all along, or a value that falls linearly from `first` at step 0 to `last` at `max_steps`."""
-    if schedule == "constant":
-        return first
-    return (first - last) * (1 - min(step, max_steps) / max_steps) + last

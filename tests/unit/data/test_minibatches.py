@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from palaestra.data.minibatches import Minibatch, minibatches
+from palaestra.data.rollout import Minibatch, minibatches
 
 
 def numbered(count: int, masked: bool = True) -> Minibatch:

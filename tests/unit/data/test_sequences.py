@@ -10,8 +10,7 @@ import torch
 from tiny_envs import Stream, decide, fill
 
 from palaestra.data.buffers import SlottedBuffer
-from palaestra.data.minibatches import Minibatch
-from palaestra.data.rollout import Rollout
+from palaestra.data.rollout import Minibatch, Rollout
 from palaestra.data.sequences import SequenceTable, StreamTable, sequence_minibatches
 
 

@@ -5,7 +5,8 @@ import torch
 from tiny_envs import Stream, decide, fill, plainly
 
 from palaestra.data.buffers import SlottedBuffer, SteadyBuffer
-from palaestra.data.rollout import Rollout, RolloutNeeds, TransitionTable
+from palaestra.data.rollout import Rollout, RolloutNeeds
+from palaestra.data.transitions import TransitionTable
 
 
 def experience(seed: int, steady: bool, terminal_obs: bool = True, ticks: int = 25) -> Rollout:

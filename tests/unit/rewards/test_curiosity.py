@@ -9,7 +9,7 @@ from torch.testing import assert_close
 
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action
-from palaestra.data.rollout import Transitions
+from palaestra.data.transitions import Transitions
 from palaestra.rewards.curiosity import Curiosity
 from palaestra.rewards.settings import CuriositySettings
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action
-from palaestra.data.minibatches import Minibatch
+from palaestra.data.rollout import Minibatch
 from palaestra.models.actor_critic import ActorCritic
 from palaestra.models.distributions import log_prob_and_entropy
 from palaestra.models.optimizer import flatten

@@ -20,16 +20,14 @@ from palaestra.core.timestep import Action, Decision, TimeStep
 from palaestra.data.buffers import RolloutBuffer, SlottedBuffer, SteadyBuffer
 from palaestra.data.group_minibatches import GroupMinibatches
 from palaestra.data.group_steps import GroupSteps
-from palaestra.data.minibatches import Minibatch
-from palaestra.data.rollout import Rollout, completed
+from palaestra.data.rollout import Minibatch, Rollout, completed
 from palaestra.data.sequences import SequenceTable
-from palaestra.losses.returns import gae
 from palaestra.models.actor_critic import CRITIC
 from palaestra.models.distributions import log_prob_and_entropy
 from palaestra.models.group_critic import GroupCritic
 from palaestra.runtime.collect.collector import BehaviorCollector, Collector
 from palaestra.testing import check_trainer
-from palaestra.trainers.advantages import ValueEstimates
+from palaestra.trainers.advantages import ValueEstimates, gae
 from palaestra.trainers.group_advantages import GroupValues
 from palaestra.trainers.poca import POCA
 from palaestra.trainers.ppo import PPO

@@ -13,11 +13,11 @@ from palaestra.core.metrics import Metrics
 from palaestra.core.timestep import Action, TimeStep
 from palaestra.data.buffers import SlottedBuffer, SteadyBuffer
 from palaestra.data.rollout import Rollout
-from palaestra.losses.returns import normalized
 from palaestra.models.actor_critic import ActorCritic
 from palaestra.models.distributions import log_prob_and_entropy
 from palaestra.rewards.settings import ExtrinsicSettings
 from palaestra.rewards.signals import RewardSignals
+from palaestra.trainers.advantages import normalized
 from palaestra.trainers.poca import POCA
 from palaestra.trainers.ppo import PPO
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from palaestra.core.row_index import Sequences
 from palaestra.core.specs import BehaviorSpec
-from palaestra.data.minibatches import Minibatch
+from palaestra.data.rollout import Minibatch
 from palaestra.trainers import gradients
 from palaestra.trainers.gradients import Autograd, Coefficients
 from palaestra.trainers.ppo import PPO

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from palaestra.trainers.settings import scheduled
+from palaestra.models.optimizer import scheduled
 
 
 def test_a_constant_schedule_stays():

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from palaestra.core.errors import ConfigError
+from palaestra.models.optimizer import scheduled
 from palaestra.runtime.collect.learner import Learner
 from palaestra.runtime.settings import BehaviorSettings, RunSettings, behavior_settings
-from palaestra.trainers.settings import LAST_LEARNING_RATE, scheduled
+from palaestra.trainers.settings import LAST_LEARNING_RATE
 
 NOTABLE = 1.1
 """Factor by which a rate must rise for a warning."""

@@ -1,7 +1,8 @@
 import torch
 from torch.testing import assert_close
 
-from palaestra.losses.returns import gae, group_returns
+from palaestra.trainers.advantages import gae
+from palaestra.trainers.group_advantages import group_returns
 
 
 def test_returns_of_a_chain_worked_by_hand():

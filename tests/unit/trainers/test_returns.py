@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
-from palaestra.losses.returns import gae, horizon_cuts, normalized
+from palaestra.trainers.advantages import gae, horizon_cuts, normalized
 
 
 def column(*values: float) -> Tensor:

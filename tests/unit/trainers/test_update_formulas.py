@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from palaestra.losses.diagnostics import approximate_kl, clip_fraction, explained_variance, gradient_norm, share_at_bounds
+from palaestra.models.optimizer import gradient_norm
+from palaestra.trainers.update_metrics import approximate_kl, clip_fraction, explained_variance, share_at_bounds
 
 
 def test_the_kl_of_two_rows_is_the_mean_of_r_minus_1_minus_ln_r():
