@@ -20,7 +20,7 @@ from palaestra.runtime.logging.history import read_history
 from palaestra.runtime.logging.tracker import Summary
 from palaestra.runtime.play.brain_assignment import BrainSpec
 from palaestra.runtime.play.evaluation import evaluate
-from palaestra.runtime.play.teachers import teacher_part
+from palaestra.runtime.play.teachers import teacher_spec
 
 
 class Tilts:
@@ -138,12 +138,12 @@ def test_a_behavior_that_is_played_by_a_teacher_does_not_learn(tmp_path: Path):
 
 
 def test_a_teacher_is_typed_as_a_brain_a_file_or_a_class(tmp_path: Path):
-    assert teacher_part("heuristic") == BrainSpec("heuristic")
-    assert teacher_part("model:first") == BrainSpec("model", "first")
-    assert teacher_part("a/Ball.onnx") == BrainSpec("model", "a/Ball.onnx")
-    assert teacher_part("mine:Brain") == teacher_part("python:mine:Brain") == BrainSpec("python", "mine:Brain")
+    assert teacher_spec("heuristic") == BrainSpec("heuristic")
+    assert teacher_spec("model:first") == BrainSpec("model", "first")
+    assert teacher_spec("a/Ball.onnx") == BrainSpec("model", "a/Ball.onnx")
+    assert teacher_spec("mine:Brain") == teacher_spec("python:mine:Brain") == BrainSpec("python", "mine:Brain")
     with pytest.raises(ConfigError, match="there is no teacher 'heuristik'; did you mean 'heuristic'"):
-        teacher_part("heuristik")
+        teacher_spec("heuristik")
     with pytest.raises(PolicyError, match=r"none\.onnx"):
         train(tree("3DBall", teacher="none.onnx"), "3DBall", tmp_path, quiet=True)
 
