@@ -21,30 +21,30 @@ from palaestra.runtime.collect.env_checks import check_ends, check_rollout, chec
 from palaestra.runtime.collect.episodes import EpisodeMeter
 
 TICKS_AT_ONCE = 256
-"""Ticks after which episode returns are summed."""
+"""Number of ticks between two sums of episode returns."""
 
 
 class ActingPolicy(Protocol):
-    """A policy that answers for the agents of a behavior: that of a trainer, or a teacher."""
+    """A policy that chooses actions for the agents of a behavior: a trainer's policy or a teacher."""
 
     @property
     def memory(self) -> Tensor:
-        """State of its memory for all slots, (S, ...), as checkpoints hold it."""
+        """Recurrent state of all slots, (S, ...), as checkpoints store it."""
         ...
 
     @memory.setter
     def memory(self, memory: Tensor) -> None: ...
 
     def choose(self, step: TimeStep) -> PendingDecision:
-        """Returns an action for every slot; those of slots that are not acting mean nothing."""
+        """Returns an action for every slot; the actions of slots that are not acting are ignored."""
         ...
 
     def see(self, step: TimeStep) -> object:
-        """Takes in a table in which no agent asks for a decision."""
+        """Processes a table in which no agent asks for a decision."""
         ...
 
     def forget(self) -> None:
-        """Forgets the agents of all slots: others follow."""
+        """Clears the state of all slots, because other agents follow."""
         ...
 
     def blank(self, step: TimeStep) -> Decision:
@@ -56,7 +56,7 @@ class HasChance(Protocol):
     """A brain with a stream of random numbers of its own."""
 
     chance: Mapping[str, Any]
-    """Position of the stream; empty if the brain shows none."""
+    """State of the random stream; empty if the brain does not show one."""
 
 
 @runtime_checkable
@@ -78,11 +78,11 @@ class BehaviorCollector:
         self.buffer: RolloutBuffer | None = None
         self.meter = EpisodeMeter(0)
         self.decisions = 0
-        """Completed decisions since the run began, those of lost episodes too; in inference, all that were asked for."""
+        """Completed decisions since the run began, including those of lost episodes; in inference, all decisions that were asked for."""
         self.shared = False
-        """Whether agents of fixed policies use some of its slots."""
+        """Whether fixed policies (self-play opponents) play some of its slots."""
         self.counted: Tensor | None = None
-        """Slots (S,) whose episodes, if they end with the present tables, were played by the learning policy; None: all."""
+        """Slots (S,) played by the learning policy in the episodes that end with the present tables; None: all slots."""
 
     def open(self, step: TimeStep, chosen: PendingDecision) -> None:
         """Stores a decision if anything is learned from it."""
@@ -101,12 +101,12 @@ class BehaviorCollector:
         return (SteadyBuffer if self.steady else SlottedBuffer)(step, decision, ticks, self.keeps)
 
     def own(self, step: TimeStep) -> Tensor:
-        """Returns which slots (S,) act, without agents of fixed policies."""
+        """Returns which slots (S,) act and belong to the learning policy."""
         return step.acting if self.counted is None else step.acting & self.counted
 
     @property
     def steady(self) -> bool:
-        """Whether every slot is learned from on every tick."""
+        """Whether every slot yields a decision to learn from on every tick."""
         return self.spec.steady and not self.shared
 
     @property
@@ -115,26 +115,26 @@ class BehaviorCollector:
         return self.may_be_full(0)
 
     def may_be_full(self, more: int) -> bool:
-        """Whether its rollout would be complete with so many more decisions."""
+        """Whether its rollout would be complete after `more` further decisions."""
         return self.rollout_size is not None and self.buffer is not None and self.buffer.decisions + more >= self.rollout_size
 
 
 class TickObserver(Protocol):
-    """Sees every tick's tables before they are answered."""
+    """Receives every tick's tables before actions are chosen for them."""
 
     def begin(self, steps: Mapping[str, TimeStep]) -> None:
-        """Takes in the first tables after a reset."""
+        """Processes the first tables after a reset."""
         ...
 
     def watch(self, steps: Mapping[str, TimeStep]) -> None:
-        """Takes in the tables of a tick."""
+        """Processes the tables of a tick."""
         ...
 
 
 class Collector:
-    """Steps one environment and collects for each of its behaviors.
+    """Steps one environment and collects a rollout for each of its behaviors.
 
-    `join(name, spec)` is asked for the policy of a behavior when it first appears.
+    `join(name, spec)` is called when a behavior first appears, and returns its collector.
     """
 
     def __init__(
@@ -275,7 +275,7 @@ class Collector:
         return all(then[name] == slots or (may_grow[name] and then[name] > slots) for name, slots in now.items())
 
     def load_state_dict(self, state: Mapping[str, Any], seed: int) -> bool:
-        """Restores a state. Returns whether its episodes go on, too.
+        """Restores a state. Returns whether its episodes go on as well.
 
         They do not where the environment cannot be saved, or has other areas or behaviors or moved to or from an
         accelerator since: it then starts new ones from `seed`, and what the rollouts held is collected again.

@@ -66,7 +66,7 @@ def check_shapes(name: str, spec: BehaviorSpec, step: TimeStep) -> None:
 
 
 def check_step(name: str, spec: BehaviorSpec, step: TimeStep) -> None:
-    """Raises NotFinite or EnvError for numbers that would poison a policy. Reads the tables: for the CPU, on every tick."""
+    """Raises NotFinite or EnvError for numbers that would spoil a policy. Runs on every tick on the CPU only."""
     for i, obs in enumerate(step.obs):
         if not math.isfinite(obs.sum()):
             refuse(name, f"observation '{spec.obs[i].name}'", obs)
@@ -94,14 +94,14 @@ def check_rollout(name: str, spec: BehaviorSpec, rollout: Rollout) -> None:
 
 
 def check_ends(name: str, spec: BehaviorSpec, rollout: Rollout) -> None:
-    """Raises NotFinite for final observations that would poison a bootstrap. Called once a rollout, where they are read."""
+    """Raises NotFinite for final observations that would spoil a bootstrapped value. Called once a rollout."""
     agents = rollout.final_rows % rollout.shape[1]
     for i, obs in enumerate(rollout.final_obs):
         refuse(name, f"at a truncated episode's end, observation '{spec.obs[i].name}'", obs, agents)
 
 
 def refuse(name: str, what: str, values: Tensor, agents: Tensor | None = None) -> None:
-    """Raises NotFinite for the first number of (rows, ...) that is not finite; `agents` (rows,): the agent of each row, if others."""
+    """Raises NotFinite for the first number in (rows, ...) that is not finite. `agents`: (rows,), if known."""
     bad = (~values.isfinite()).nonzero()
     if len(bad):
         row, *index = bad[0].tolist()

@@ -19,7 +19,7 @@ Numbers = NDArray[np.floating]
 
 @dataclass(frozen=True, slots=True)
 class Episodes:
-    """Episodes that ended, in the order of their ends. E episodes."""
+    """E finished episodes, in the order in which they ended."""
 
     returns: NDArray[np.float64]  # (E,) sum of the agent's own rewards
     group_returns: NDArray[np.float64]  # (E,) sum of its group's
@@ -31,7 +31,7 @@ class Episodes:
 
 
 class OpenEpisodes:
-    """Sums of S slots over the episodes that are under way."""
+    """Sums over the unfinished episodes of S slots."""
 
     def __init__(self, slots: int) -> None:
         self.returns, self.group_returns = np.zeros(slots), np.zeros(slots)
@@ -42,7 +42,7 @@ class OpenEpisodes:
         return len(self.returns)
 
     def widen(self, slots: int) -> None:
-        """Adds slots until there are `slots`."""
+        """Adds slots up to the number `slots`."""
         more = slots - len(self)
         if more > 0:
             for name in ("returns", "group_returns", "lengths", "waiting", "living"):
@@ -67,7 +67,7 @@ class OpenEpisodes:
         self.living &= ~ended
 
     def open(self, slots: Flags, groups: NDArray[np.int64]) -> None:
-        """Notes that the agents of these slots (S,) live, and in which groups (S,)."""
+        """Begins the episodes of the agents in these slots (S,), which belong to these groups (S,)."""
         self.living |= slots
         self.groups = np.where(slots, groups, self.groups)
 
@@ -80,8 +80,8 @@ class OpenEpisodes:
 class EpisodeMeter:
     """Sums rewards over the episodes of one behavior.
 
-    A tick only keeps references to its columns; the sums are made many ticks at a time, so that
-    they cost next to nothing and an accelerator is not waited for.
+    A tick only stores references to its columns. They are summed many ticks at a time, which costs little and
+    does not wait for an accelerator.
     """
 
     def __init__(self, slots: int) -> None:
@@ -96,12 +96,12 @@ class EpisodeMeter:
         self._older, self._partial = np.zeros(slots, bool), np.zeros(slots, bool)
 
     def mark(self) -> None:
-        """Notes which episodes are under way. Call `take` first."""
+        """Remembers which episodes are unfinished now. Call `take` first."""
         assert not self._ticks
         self._older = self._open.waiting | (self._open.lengths > 0)
 
     def begin(self, step: TimeStep, *, partial: bool = False) -> None:
-        """Starts with the first tables after a reset. `partial`: the episodes that begin now are not whole, and not counted."""
+        """Starts with the first tables after a reset. `partial`: the episodes that begin now are incomplete and not counted."""
         self._ticks.clear()
         self._lost.clear()
         self._counted.clear()
@@ -226,14 +226,14 @@ def last_of_groups(
 
 
 class AreaEpisodes:
-    """Tells when the episode of an area is over: when all agents that played in it have ended."""
+    """Finds out when the episode of an area is over, that is, when the episodes of all its agents have ended."""
 
     def __init__(self, areas: int) -> None:
         self.areas = areas
         self._living: dict[str, Tensor] = {}
         """By behavior, the slots (S,) whose episode goes on."""
         self.going: dict[str, Tensor] = {}
-        """By behavior, the slots (S,) whose agents were there before the last tables and have not ended with them."""
+        """By behavior, the slots (S,) whose agents were there before the last tables and whose episodes did not end with them."""
 
     def begin(self, steps: Mapping[str, TimeStep]) -> None:
         """Starts with the first tables after a reset."""

@@ -26,7 +26,7 @@ from palaestra.runtime.settings import BehaviorSettings
 from palaestra.trainers.base import Progresses, Remarks, Trainer, Warns, make_trainer
 
 MOST_WEIGHT = 1e15
-"""Weights beyond this make outputs that float32 cannot hold."""
+"""Weights above this size give outputs that float32 cannot hold."""
 
 
 class Learner:
@@ -58,14 +58,14 @@ class Learner:
         self.inference = inference
         self._watches_groups, self._found = getattr(settings.hyperparameters, "adds_group_rewards", False), list[str]()
         self.oddities = list(dict.fromkeys(line for demonstrations in found for line in demonstrations.oddities))
-        """Oddities of the demonstrations that it learns from, a line each."""
+        """Warnings about the demonstrations that it learns from, one line each."""
         self.collector = BehaviorCollector(
             name, spec, self.trainer.policy, None if inference else self.trainer.rollout_size, self.trainer.keeps
         )
         self.next_summary, self.next_checkpoint = settings.summary_freq, settings.checkpoint_interval
 
     def remarks(self) -> list[str]:
-        """Returns what its trainer has to say. Raises ConfigError if it cannot have what it needs."""
+        """Returns the trainer's messages to the user. Raises ConfigError if the trainer cannot get what it needs."""
         if self.inference or not isinstance(self.trainer, Remarks):
             return []
         try:
@@ -74,18 +74,18 @@ class Learner:
             raise ConfigError(f"behavior '{self.name}': {error}") from error
 
     def warnings(self) -> list[str]:
-        """Returns warnings since the last call, those of its trainer too."""
+        """Returns the warnings since the last call, including its trainer's."""
         found, self._found = self._found, []
         return found + (self.trainer.warnings() if isinstance(self.trainer, Warns) and not self.inference else [])
 
     def tell(self, info: Callable[[str], object], warning: Callable[[str], object]) -> None:
-        """Passes on what the trainer has to say. Raises ConfigError where it cannot have what it needs."""
+        """Passes on the trainer's messages and warnings. Raises ConfigError if the trainer cannot get what it needs."""
         for remark in self.remarks():
             info(f"{self.name}: {remark}")
         self.warn(warning)
 
     def warn(self, warning: Callable[[str], object]) -> None:
-        """Passes on what was found wrong since the last call."""
+        """Passes on the warnings since the last call."""
         for found in self.warnings():
             warning(f"{self.name}: {found}")
 
@@ -101,7 +101,7 @@ class Learner:
 
     @property
     def work(self) -> int:
-        """Multiplications in one pass of the most rows that are computed together."""
+        """Multiplications in one forward pass of the largest batch."""
         rows = max(self.slots, getattr(self.settings.hyperparameters, "batch_size", 0))
         return rows * multiplications(self.trainer.network)
 
@@ -131,7 +131,7 @@ class Learner:
         return measured
 
     def _look_for_groups(self, rollout: Rollout) -> None:
-        """Notes the first group reward that arrives under a trainer that is not made for groups."""
+        """Warns at the first group reward if the trainer is not made for groups."""
         if self._watches_groups and bool(rollout.group_reward.any()):
             self._watches_groups, kind = False, self.settings.trainer_type
             self._found.append(
@@ -157,7 +157,7 @@ class Learner:
         return self._passed("next_summary", self.settings.summary_freq)
 
     def checkpoint_due(self) -> bool:
-        """Whether its model is to be written now; a last time once training is over."""
+        """Whether its model must be written now; true a last time when training ends."""
         interval = self.settings.checkpoint_interval
         new = self.next_checkpoint < self.settings.max_steps + interval
         return self._passed("next_checkpoint", interval) is not None and new
@@ -224,7 +224,7 @@ def _demo_paths(settings: BehaviorSettings) -> Iterator[str | Sequence[str]]:
 
 @torch.no_grad()
 def multiplications(network: Trunk) -> int:
-    """Returns the multiplications in one pass of one row through actor and critics; of attention, only those of its layers."""
+    """Returns the multiplications of one row's forward pass through actor and critics; of attention it counts only the linear layers."""
     sized = [module for module in network.modules() if isinstance(module, StackedMLP | LSTMLayer)]
     total = sum(weight.numel() for module in sized for weight in module.parameters() if weight.dim() > 1 and weight.shape[-2] > 1)
 

@@ -40,12 +40,12 @@ class BrainSpec:
 
     @property
     def brain(self) -> str:
-        """The brain as typed."""
+        """The brain, as typed on the command line."""
         return f"{self.kind}:{self.argument}" if self.argument else self.kind
 
     @property
     def whom(self) -> str:
-        """The side that it plays, as typed."""
+        """The side that the brain plays, as typed."""
         return side_name(self.behavior or "", self.team)
 
     @property
@@ -60,7 +60,7 @@ def side_name(behavior: str, team: int | None) -> str:
 
 
 def kinds() -> list[str]:
-    """Kinds of brains, with a sentence each."""
+    """Returns the kinds of brains."""
     return sorted([*Registry("brains").names(), PYTHON])
 
 
@@ -138,16 +138,16 @@ class BrainAssignment:
         return made
 
     def strangers(self) -> list[BrainSpec]:
-        """Specs for behaviors that have not appeared so far."""
+        """Returns the specs for behaviors that have not appeared so far."""
         return [part for part in self._parts if part.behavior is not None and part.behavior not in self._env.behaviors]
 
     def idle(self) -> list[BrainSpec]:
-        """Specs that were not used so far."""
+        """Returns the specs that were not used so far."""
         playing = {part for part, _ in self._made}
         return [part for part in self._parts if part not in playing]
 
     def teams(self, behavior: str) -> list[int]:
-        """Teams of a behavior that were given a brain so far."""
+        """Returns the teams of a behavior that have a brain so far."""
         return sorted(team for name, team in self._played if name == behavior)
 
     def _make(self, part: BrainSpec, behavior: str) -> CheckedBrain:
@@ -181,7 +181,7 @@ class BrainAssignment:
         return user_brain(getattr(module, attribute), part.brain, role)
 
     def _missing(self, behavior: str, team: int) -> str:
-        """Says which side has no brain, what may have been meant, and what can be chosen."""
+        """Returns a message: which side has no brain, what may have been meant, and what can be chosen."""
         typed = [part for part in self.strangers() if nearest(part.behavior or "", [behavior])]
         others = [side_name(behavior, part.team) for part in self._parts if part.behavior == behavior]
         whom = f"team {team} of behavior '{behavior}'" if others else f"behavior '{behavior}'"

@@ -1,4 +1,4 @@
-"""A brain that answers for the table of a behavior: for teachers, for opponents in self-play, and for play."""
+"""Lets a brain choose the actions for the table of a behavior: for teachers, for opponents in self-play, and for play."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class TableAnswers:
         self._fresh = np.zeros(0, np.bool_)  # (S,) the brain has not been told that an episode begins there
 
     def see(self, step: TimeStep) -> None:
-        """Notes the slots in which episodes ended, so that the next ones there are new to the brain."""
+        """Remembers the slots in which episodes ended, so that the brain is told of new episodes there."""
         over = step.terminated | step.truncated if step.lost is None else step.terminated | step.truncated | step.lost
         self._fresh = np.pad(self._fresh, (0, max(len(over) - len(self._fresh), 0)), constant_values=True)
         self._fresh |= over.cpu().numpy()
@@ -56,7 +56,7 @@ class TableAnswers:
         return Action(torch.from_numpy(continuous).to(step.reward.device), torch.from_numpy(discrete).to(step.reward.device))
 
     def forget(self) -> None:
-        """Takes the agents of all slots for new ones."""
+        """Treats the agents of all slots as new ones."""
         self._fresh = self._fresh[:0]
 
 
@@ -82,7 +82,7 @@ class BrainPolicy(TableAnswers):
 
     @property
     def chance(self) -> dict[str, Any]:
-        """The position of the brain's stream of random numbers; empty where it shows none."""
+        """State of the brain's random stream; empty if the brain does not show one."""
         generator = self._brain.chance
         return {} if generator is None else save_rng(generator)
 

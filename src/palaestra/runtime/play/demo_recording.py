@@ -22,7 +22,7 @@ Side = tuple[str, int]
 
 @dataclass(slots=True)
 class _Take:
-    """An open episode, as its file will hold it."""
+    """An unfinished episode, as its file will store it."""
 
     side: Side
     records: list[tuple[bytes, float, bool]] = field(default_factory=list)
@@ -30,7 +30,7 @@ class _Take:
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """A tick of one behavior on the CPU."""
+    """One tick of a behavior, on the CPU."""
 
     obs: tuple[NDArray[np.float32], ...]
     final_obs: tuple[NDArray[np.float32], ...]
@@ -68,7 +68,7 @@ class DemoRecorder:
         return self._episodes is not None and bool(self.writers) and all(w.ends >= self._episodes for w in self.writers.values())
 
     def decided(self, actions: Mapping[str, Action]) -> None:
-        """Takes in the actions of agents that act in the newest tables; others keep their last ones."""
+        """Records the actions of agents that act in the newest tables; other agents keep their last actions."""
         for behavior, action in actions.items():
             new = action.continuous.cpu().numpy(), action.discrete.cpu().numpy()
             old, acting = self._actions.get(behavior, ()), self._acting[behavior]
@@ -79,7 +79,7 @@ class DemoRecorder:
             self._actions[behavior] = held[0], held[1]
 
     def note(self, steps: Mapping[str, TimeStep]) -> None:
-        """Takes in the tables of a tick."""
+        """Records the tables of a tick."""
         for behavior, step in steps.items():
             self._note(behavior, step)
 
@@ -136,7 +136,7 @@ class DemoRecorder:
         return _Take(side)
 
     def _lose(self, takes: dict[int, _Take], slot: int) -> None:
-        """Forgets an episode that broke off; another is recorded in its stead."""
+        """Drops an episode that broke off; another one is recorded instead."""
         take = takes.pop(slot, None)
         if take is not None:
             self._begun[take.side] -= 1

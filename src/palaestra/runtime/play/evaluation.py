@@ -1,4 +1,4 @@
-"""Evaluates brains: returns of a number of episodes, none chosen by its result."""
+"""Evaluates brains over a number of episodes; which episodes count does not depend on their results."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Evaluation:
 
     @property
     def success_rate(self) -> float | None:
-        """Share of episodes that succeeded; None if the environment never says so (`is_success` of Gymnasium's infos)."""
+        """Share of episodes that succeeded; None if the environment never reports success (`is_success` of Gymnasium's infos)."""
         told = self.successes[~np.isnan(self.successes)]
         return float(told.mean()) if len(told) else None
 

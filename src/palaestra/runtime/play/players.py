@@ -19,12 +19,12 @@ from palaestra.runtime.play.brain_policy import TableAnswers, no_actions
 BrainOf = Callable[[str, int], Brain]
 """Returns the brain of a behavior's team. Raises PolicyError if there is none."""
 Side = tuple[str, int]
-"""A behavior and a team of it."""
+"""A behavior and one of its teams."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShownEpisode:
-    """Columns of a tick that counting reads."""
+    """The columns of one tick's table that counting episodes needs."""
 
     acting: NDArray[np.bool_]  # (S,)
     ended: NDArray[np.bool_]
@@ -37,7 +37,7 @@ class ShownEpisode:
 
 
 def shown(step: TimeStep) -> ShownEpisode:
-    """Returns the columns that counting reads, on the CPU."""
+    """Returns the columns that counting episodes needs, on the CPU."""
     return ShownEpisode(
         acting=step.acting.cpu().numpy(),
         ended=(step.terminated | step.truncated).cpu().numpy(),
@@ -53,7 +53,7 @@ def shown(step: TimeStep) -> ShownEpisode:
 class TeamEpisodes:
     """Counts the episodes of one team of a behavior.
 
-    It counts those that began first, however late they end: taking the first that end would favor short ones.
+    The episodes that began first count, however late they end: counting the first that end would favor short ones.
     """
 
     def __init__(self, team: int, episodes: int) -> None:
@@ -71,7 +71,7 @@ class TeamEpisodes:
         return len(self.returns) >= self._episodes
 
     def decided(self, rows: NDArray[np.int64]) -> None:
-        """Notes that agents in these slots, which are of this team, were given actions."""
+        """Marks the agents in these slots of this team as acting: their decisions count once their outcome is known."""
         self._open.waiting[rows] = True
 
     def note(self, now: ShownEpisode) -> None:
@@ -92,13 +92,13 @@ class TeamEpisodes:
         self._begin(now)
 
     def _forget(self, lost: NDArray[np.bool_]) -> None:
-        """Drops episodes that broke off, which say nothing of the brain: others are counted in their stead."""
+        """Drops episodes that broke off, which say nothing about the brain; others count instead."""
         self._begun -= int((lost & self._counted).sum())
         self._open.forget(lost)
         self._counted &= ~lost
 
     def _begin(self, now: ShownEpisode) -> None:
-        """Opens the episodes that begin on this tick; the lowest slots count if not all do."""
+        """Opens the episodes that begin on this tick; if only some of them count, those in the lowest slots do."""
         new = now.acting & (now.team == self._team) & ~self._open.living
         self._open.open(new, now.group)
         slots = new.nonzero()[0]
@@ -129,7 +129,7 @@ class PlayedAreas:
         return Action(torch.from_numpy(continuous).to(device), torch.from_numpy(discrete).to(device))
 
     def note(self, step: TimeStep) -> None:
-        """Takes in a tick. Raises PolicyError for a team without a brain."""
+        """Processes the table of a tick. Raises PolicyError for a team without a brain."""
         now = shown(step)
         for team in np.unique(now.team[now.acting]).tolist():
             if team not in self._brains:
@@ -143,7 +143,7 @@ class PlayedAreas:
             episodes.note(now)
 
     def _parted(self, rows: NDArray[np.int64], teams: NDArray[np.int64]) -> list[tuple[TableAnswers, NDArray[np.int64]]]:
-        """Returns each brain with its rows; one that plays several teams gets them at once."""
+        """Returns each brain with its rows; a brain that plays several teams gets their rows together."""
         parts: dict[int, tuple[TableAnswers, list[int]]] = {}
         for team, answers in self._brains.items():
             mine = rows[teams[rows] == team]
@@ -156,7 +156,7 @@ class PlayedAreas:
 class Players:
     """Plays all behaviors of an environment.
 
-    `episodes` tells how many episodes of a side count, from the number of its agents that act when it is first seen.
+    `episodes` maps the number of a side's agents that act when it first appears to the number of its episodes that count.
     """
 
     def __init__(self, env: Env, brain_of: BrainOf, episodes: Callable[[int], int]) -> None:
@@ -165,7 +165,7 @@ class Players:
 
     @property
     def teams(self) -> dict[Side, TeamEpisodes]:
-        """Tallies of all sides that have acted so far."""
+        """Episodes of all sides that have acted so far."""
         return {(name, team): episodes for name, played in self._behaviors.items() for team, episodes in sorted(played.teams.items())}
 
     @property
@@ -184,7 +184,7 @@ class Players:
         return {name: self._behaviors[name].act(step) for name, step in steps.items()}
 
     def note(self, steps: Mapping[str, TimeStep]) -> None:
-        """Takes in the tables of a tick, those of reset first. Raises PolicyError for a side without a brain."""
+        """Processes the tables of a tick, first those of `reset`. Raises PolicyError for a side without a brain."""
         for name, step in steps.items():
             if name not in self._behaviors:
                 self._behaviors[name] = PlayedAreas(name, self._env.behaviors[name], self._brain_of, self._episodes)

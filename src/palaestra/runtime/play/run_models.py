@@ -32,11 +32,11 @@ class Models:
     settings: RunSettings | None
     run: str
     lessons: Mapping[str, int] = field(default_factory=dict)
-    """Lessons that the environment parameters of the run have reached."""
+    """The run's present lesson of each environment parameter."""
     folder: Path | None = None
     """Settings of the run, if there is one."""
     trust: bool = False
-    """Whether the user lets the run's environment be opened although others wrote its folder."""
+    """Whether the run's environment may be opened although another user wrote its folder."""
 
     def policies(self, seed: int | None = None) -> dict[str, Policy]:
         """Returns the policies, ready to act."""
@@ -44,7 +44,7 @@ class Models:
 
 
 def run_folder(run: str, results: Path) -> RunFolder:
-    """Returns the run that a name or a path means. Raises RunError, with the nearest names, if there is none."""
+    """Returns the folder of a run given by name or path. Raises RunError, which suggests similar names, if there is none."""
     path = Path(run)
     is_path = path.is_dir() and (len(path.parts) > 1 or not (results / run).is_dir())
     folder = RunFolder(path.parent, path.name) if is_path else RunFolder(results, run)
@@ -104,7 +104,7 @@ def _of_run(folder: RunFolder, trust: bool, step: int | None) -> Models:
 
 
 def _at_step(folder: RunFolder, names: Sequence[str], step: int) -> dict[str, Path]:
-    """Returns the models of a step; of the nearest step for behaviors that have none."""
+    """Returns the models of a step; for behaviors without one, those of the nearest step."""
     there = {name: _by_step(folder, name) for name in names}
     if not any(step in models for models in there.values()):
         steps = "; ".join(f"'{name}': {', '.join(map(str, sorted(models))) or 'none'}" for name, models in there.items())
@@ -124,7 +124,7 @@ def _by_step(folder: RunFolder, behavior: str) -> dict[int, Path]:
 
 
 def newest(folder: RunFolder, behavior: str, status: TrainingStatus) -> Path | None:
-    """Returns the final model, or the last one of a run that is not finished."""
+    """Returns the final model, or the newest one of a run that is not finished."""
     name = file_name(behavior)
     listed = [folder.path / name / Path(model.file_path).name for model in status.models(behavior)]
     candidates = [path for path in (*listed, folder.path / f"{name}.onnx") if path.is_file()]

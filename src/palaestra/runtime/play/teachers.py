@@ -1,4 +1,4 @@
-"""Teachers of `trainer_type: bc`: brains that act in the environment, or label what a student met."""
+"""Teachers of `trainer_type: bc`: brains that act in the environment, or label what a student observed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class TeacherPolicy:
-    """A policy by which the teacher acts; rollouts hold its decisions."""
+    """A policy with which the teacher acts; rollouts contain its decisions."""
 
     def __init__(self, teacher: BrainPolicy, device: torch.device) -> None:
         self._teacher, self._device = teacher, device
@@ -43,11 +43,11 @@ class TeacherPolicy:
         self._teacher.memory = memory
 
     def forget(self) -> None:
-        """Forgets the agents of all slots: others follow."""
+        """Clears the state of all slots, because other agents follow."""
         self._teacher.forget()
 
     def see(self, step: TimeStep) -> object:
-        """Takes in a table in which no agent asks for a decision."""
+        """Processes a table in which no agent asks for a decision."""
         return self._teacher.see(step)
 
     def choose(self, step: TimeStep) -> PendingDecision:
@@ -62,7 +62,7 @@ class TeacherPolicy:
 
 
 class LabelledPolicy:
-    """A policy by which the student acts; rollouts hold the teacher's actions, and the student's memory."""
+    """A policy with which the student acts; rollouts contain the teacher's actions and the student's recurrent state."""
 
     def __init__(self, student: NetworkPolicy, teacher: BrainPolicy) -> None:
         self._student, self._teacher = student, teacher
@@ -81,12 +81,12 @@ class LabelledPolicy:
         self._student.memory, self._teacher.memory = memory[:, :size].clone(), memory[:, size:]
 
     def forget(self) -> None:
-        """Forgets the agents of all slots: others follow."""
+        """Clears the state of all slots, because other agents follow."""
         self._student.forget()
         self._teacher.forget()
 
     def see(self, step: TimeStep) -> object:
-        """Takes in a table in which no agent asks for a decision."""
+        """Processes a table in which no agent asks for a decision."""
         self._teacher.see(step)
         return self._student.see(step)
 
@@ -110,7 +110,7 @@ class Teachers:
     """The teachers of a run. A behavior that a teacher plays does not learn: its rollouts go to its students."""
 
     def __init__(self, settings: RunSettings, env: Env) -> None:
-        """Raises ConfigError if a behavior is played by a teacher and has a bc of its own."""
+        """Raises ConfigError if a behavior is played by a teacher and has a block of its own."""
         self._env, self._results = env, Path(settings.checkpoint_settings.results_dir)
         self._seed, self._inference = settings.env_settings.seed, settings.checkpoint_settings.inference
         self._played: dict[str, BCSettings] = {}
@@ -137,7 +137,7 @@ class Teachers:
         return self.collectors[name]
 
     def add_student(self, learner: Learner) -> str | None:
-        """Gives a student its teacher, and returns a line about it; None without one. Raises EnvError if they do not fit."""
+        """Gives a student its teacher. Returns a message about it; None without a teacher. Raises EnvError if their specs differ."""
         bc, name = bc_settings_of(learner.settings), learner.name
         if bc is None or bc.teacher is None or self._inference:
             return None
@@ -152,7 +152,7 @@ class Teachers:
         return f"'{name}' plays, and learns what {bc.teacher} would have done"
 
     def check_specs_match(self, learners: Mapping[str, Learner]) -> None:
-        """Raises EnvError, with both side by side, if a student and the behavior of its teacher have different specs."""
+        """Raises EnvError, which shows both side by side, if a student and the behavior of its teacher have different specs."""
         for name in self.collectors:
             for learner in self.students(name, learners):
                 titles = (f"'{name}', the teacher", f"'{learner.name}', the student")
@@ -213,7 +213,7 @@ def teacher_spec(text: str) -> BrainSpec:
 
 
 def bc_settings_of(settings: BehaviorSettings) -> BCSettings | None:
-    """Returns how a behavior imitates; None if it does not."""
+    """Returns a behavior's settings of behavioral cloning; None if it has another trainer."""
     hyper = settings.hyperparameters
     return hyper if isinstance(hyper, BCSettings) else None
 
@@ -225,6 +225,6 @@ def _blocks(settings: RunSettings) -> Iterator[tuple[str, BehaviorSettings]]:
 
 
 def _without_probabilities(action: Action) -> Decision:
-    """Returns a decision without probabilities, and without memory for a student."""
+    """Returns a decision without probabilities and without recurrent state."""
     none = torch.zeros((len(action.discrete), 0), device=action.discrete.device)
     return Decision(action, action, none, none)

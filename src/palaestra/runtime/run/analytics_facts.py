@@ -1,6 +1,6 @@
-"""Collects what a game's own analytics are told of a run: its settings as JSON, and which features are in use.
+"""Collects what a run reports to a game's analytics: its settings as JSON, and the features in use.
 
-What a user named, and where it lies, is hashed: behaviors, parameters, lessons, the run and the one it starts from, files, folders and
+Names and paths that a user chose are hashed: behaviors, parameters, lessons, the run and the one it starts from, files, folders and
 classes.
 (ML-Agents leaves the environment's path and arguments, run_id and the demonstrations of rewards as they are, and hashes results_dir
 by a function whose value differs from process to process.) What only Palaestra's own environments take is left out.
@@ -22,9 +22,9 @@ from palaestra.scenario.settings import CurriculumSettings
 from palaestra.trainers.behavior_settings import BehaviorSettings
 
 NAMES = ("env_path", "env_args", "run_id", "initialize_from", "results_dir", "init_path", "demo_path")
-"""Settings whose text is hashed."""
+"""Settings with texts that are hashed."""
 CODE = ("vis_encode_type", "body")
-"""Settings that may name code of the user's, as `package.module:Class`."""
+"""Settings that may name the user's code, as `package.module:Class`."""
 OURS = ("env_options", "side_channels")
 """Keys of env_settings whose values can be of any kind."""
 

@@ -77,11 +77,11 @@ def train(
 
     `config` is a file or a tree of settings. `env` is a name as for `--env`; an environment of your own: an `Env`, a Gymnasium
     environment (one area; a list of them: one each) or vector environment; or a function or class that makes one of these (called
-    `num_areas` times, 16 by default, where it makes single Gymnasium environments). One that you made is left open. Further keywords
+    `num_areas` times, 16 by default, where it makes single Gymnasium environments). It is left open if you made it. Further keywords
     are settings of `checkpoint_settings`, `env_settings` and `torch_settings` by their YAML names: run_id, resume,
     force, results_dir, seed, num_areas, device ... Each callback is given every Summary; one that returns True ends the training, as
     `palaestra.stop_at_reward(95)` does.
-    `trust`: a run that is gone on with may run the code its settings name, although you did not write its folder on this machine.
+    `trust`: a resumed run may run the code that its settings name, although its folder was not written by you on this machine.
     Raises PalaestraError. Ctrl-C and SIGTERM save the run, and then do what they do anywhere: Ctrl-C raises KeyboardInterrupt,
     SIGTERM ends the program, unless it handles them itself.
     """
@@ -170,7 +170,7 @@ def learn(
 
 
 def first_wait(settings: RunSettings, named: bool, console: Console) -> AbstractContextManager[object]:
-    """Says what is going on until the first decision, if that takes long; waiting for the Editor has a line of its own."""
+    """Shows what the run waits for until the first decision, if that takes long; waiting for the Editor has its own message."""
     name = settings.env_settings.env_path or EDITOR
     if named and name == EDITOR:
         return nullcontext()
@@ -217,7 +217,7 @@ def settled_settings(
 
 
 def run_folder(results: Path, run_id: str) -> RunFolder:
-    """Returns the folder of the run that the command line names. Raises ConfigError for a name that is none."""
+    """Returns the folder of the run that the command line names. Raises ConfigError for an invalid name."""
     check_run_id(run_id)
     return RunFolder(results, run_id)
 
@@ -232,7 +232,7 @@ def seeded(settings: RunSettings, checkpoint: Checkpoint | None) -> RunSettings:
 
 
 def take_env(given: object, settings: RunSettings, stack: ExitStack) -> Env:
-    """Returns the environment that a program gave to `train`; closes with the run what is made here. Raises EnvError or ConfigError."""
+    """Returns the environment that a program gave to `train`; one made here is closed with the run. Raises EnvError or ConfigError."""
     device = device_of(settings)
     env, is_ours = as_env(given, settings.env_settings.num_areas, device)
     if is_ours:
@@ -243,7 +243,7 @@ def take_env(given: object, settings: RunSettings, stack: ExitStack) -> Env:
 
 
 def device_of(settings: RunSettings) -> str:
-    """Returns the device that the settings name, else the accelerator of this machine. Raises ConfigError."""
+    """Returns the device in the settings, else this machine's accelerator if it has one. Raises ConfigError."""
     device = settings.torch_settings.device or ("cuda" if torch.cuda.is_available() else "cpu")
     if not device_exists(device):
         raise ConfigError(f"torch device '{device}' is not there: this machine has {', '.join(devices())}")
@@ -251,12 +251,12 @@ def device_of(settings: RunSettings) -> str:
 
 
 def on_device(env: Env, device: str) -> Env:
-    """Returns the environment, wrapped if its tensors lie on another device."""
+    """Returns the environment, wrapped if its tensors are on another device."""
     return env if env.device.type == torch.device(device).type else cast(Env, Transfer(env, torch.device(device)))
 
 
 def open_env(settings: RunSettings, folder: RunFolder, console: Console) -> Env:
-    """Opens the environment that the settings name, on their device; the Editor if they name none."""
+    """Opens the environment named in the settings; the Editor if they name none."""
     env, device = settings.env_settings, device_of(settings)
     name = env.env_path or EDITOR
     same = [name for name in settings.behaviors if name in Registry("envs")]
@@ -270,7 +270,7 @@ def open_env(settings: RunSettings, folder: RunFolder, console: Console) -> Env:
 
 
 def devices() -> list[str]:
-    """Devices of this machine."""
+    """Returns the devices of this machine."""
     return ["cpu", *(f"cuda:{i}" for i in range(torch.cuda.device_count()))]
 
 
@@ -283,7 +283,7 @@ def device_exists(name: str) -> bool:
 
 
 def starting_point(folder: RunFolder, settings: RunSettings, console: Console) -> Checkpoint | None:
-    """Returns the checkpoint to resume or to play. None: a new run, or one that was killed before its first. Raises RunError."""
+    """Returns the checkpoint to resume or to play; None for a new run or one killed before its first checkpoint. Raises RunError."""
     chosen = settings.checkpoint_settings
     if not chosen.resume and not chosen.inference:
         folder.must_be_free(chosen.force)
@@ -304,7 +304,7 @@ def starting_point(folder: RunFolder, settings: RunSettings, console: Console) -
 def trackers(
     found: Mapping[str, Callable[..., Tracker]], folder: RunFolder, settings: RunSettings, checkpoint: Checkpoint | None, console: Console
 ) -> dict[str, Tracker]:
-    """Makes the trackers of a run; one that only plays has the console alone, since it leaves no trace in its folder."""
+    """Makes the trackers of a run; in inference only the console, because nothing is written then."""
     run = TrackedRun(folder.path, settings, {} if checkpoint is None else steps_in(checkpoint), console.info, console.debug)
     if settings.checkpoint_settings.inference:
         return {"console": ConsoleTracker(run)} if "console" in found else {}
@@ -325,7 +325,7 @@ def check_lessons(run: Run, loaded: Loaded) -> None:
 
 
 def warn_of_unused_blocks(run: Run, loaded: Loaded) -> None:
-    """Says which names under `behaviors` the environment does not have, or has not shown so far."""
+    """Warns of names under `behaviors` that the environment does not have, or has not shown so far."""
     for name, text in report.unused_blocks(run, "in this environment" if shows_all(run) else "so far"):
         where = loaded.draft.source(("behaviors", name)).where if loaded.draft else ""
         run.console.warning(f"{where}: {text}" if where else text)

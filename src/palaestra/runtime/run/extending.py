@@ -1,4 +1,4 @@
-"""Warns where more steps lift learning rates that had fallen."""
+"""Warns if more steps raise learning rates that had decayed."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ Callback = Callable[[Summary], object]
 """Called with every summary; a callback that returns True ends the run, saved."""
 
 PAUSE = 0.25
-"""Seconds after which collecting is interrupted for a look at signals and the progress line."""
+"""Seconds after which collecting pauses to handle signals and the progress line."""
 
 
 def train(run: Run, callbacks: Sequence[Callback] = ()) -> None:
@@ -54,7 +54,7 @@ def collect(run: Run, pause: float) -> Mapping[str, Rollout]:
 
 
 def update(run: Run, name: str, rollout: Rollout) -> None:
-    """Updates the learners of a rollout, and tells the statistics what was measured."""
+    """Updates the learners of a rollout and adds their metrics to the statistics."""
     for learner in run.teachers.students(name, run.learners):
         start = perf_counter()
         metrics = learner.update(rollout)
@@ -110,7 +110,7 @@ def show(run: Run) -> None:
 
 
 def note_episodes(run: Run) -> None:
-    """Sums the episodes that ended and tells the statistics."""
+    """Adds the episodes that ended to the statistics."""
     for name, collector in run.teachers.collectors.items():
         returns = collector.meter.take()
         for student in run.teachers.students(name, run.learners) if len(returns.returns) else []:
@@ -132,7 +132,7 @@ def note_episodes(run: Run) -> None:
 
 
 def note_measurements(run: Run) -> None:
-    """Tells the statistics what the environment measured itself, once for each behavior: an environment names none."""
+    """Adds what the environment measured to the statistics of every behavior, because it belongs to none in particular."""
     if not run.learners or not isinstance(run.env, Measures):
         return
     for tag, value, kind in run.env.take_measurements():

@@ -57,7 +57,7 @@ class ModelWriter:
         return path if listed is not None and listed.steps == learner.step and path.is_file() else None
 
     def finals(self, learners: Mapping[str, Learner]) -> dict[str, Path]:
-        """Returns the final models where all were written at the step of their learner, as after resuming a finished run; else none."""
+        """Returns the final models if all were written at their learner's present step, as after resuming a finished run; else none."""
         there = {name: self.final(learner) for name, learner in learners.items()}
         return {} if None in there.values() else {name: path for name, path in there.items() if path is not None}
 
@@ -108,5 +108,5 @@ class ModelsFolder:
 
 
 def _names(model: Model) -> set[str]:
-    """Returns file names without folders: a run may have been moved since it wrote the list."""
+    """Returns file names without folders, because a run's folder may have been moved."""
     return {PureWindowsPath(path).name for path in (model.file_path, *model.auxillary_file_paths)} - {""}

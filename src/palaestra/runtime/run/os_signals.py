@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and a terminal that is closed.
+"""Handles Ctrl-C, SIGTERM and a closed terminal.
 
 Before a run begins they break it off, as Ctrl-C does anywhere; while it goes on the first asks it to end, saved, and the second ends the
 process. A program that trains is then given the signal itself (`pass_on`): it must not go on with its next run.
@@ -31,7 +31,7 @@ class Stoppable(Protocol):
         ...
 
     def wait(self) -> str:
-        """Says what ending waits for and how long; empty if it takes no time."""
+        """Returns what ending waits for and how long; empty if it takes no time."""
         ...
 
     def abandon(self) -> None:
@@ -40,7 +40,7 @@ class Stoppable(Protocol):
 
 
 class Terminated(KeyboardInterrupt):
-    """Raised by a signal that comes before a run begins, or while a command plays."""
+    """Raised by a signal before a run begins, or during a command that does not train."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -182,6 +182,6 @@ def numbers() -> list[signal.Signals]:
 
 
 def say(text: str) -> None:
-    """Writes past Python's buffers, which the code that was interrupted may be writing to just now."""
+    """Writes to stderr without Python's buffers, which the interrupted code may be using."""
     with suppress(OSError):
         os.write(2, text.encode())

@@ -22,7 +22,7 @@ from palaestra.runtime.storage.run_folder import CONFIGURATION, RunFolder
 
 
 def announce(run: Run, checkpoint: Checkpoint | None, warnings: Sequence[str]) -> None:
-    """Says where the run starts and, for a new one, with which settings."""
+    """Prints where the run starts and, for a new run, its settings."""
     for warning in warnings:
         run.console.warning(warning)
     name, place = run.folder.run_id, run.folder.path
@@ -43,14 +43,14 @@ def announce(run: Run, checkpoint: Checkpoint | None, warnings: Sequence[str]) -
 
 
 def outline_new(run: Run) -> None:
-    """Sends the settings of behaviors that have come since the last call to TensorBoard, as text."""
+    """Writes the settings of new behaviors to TensorBoard, as text."""
     for name in [] if run.inference else [name for name in run.learners if name not in run.outlined]:
         run.outlined.add(name)
         run.statistics.text(name, "Hyperparameters", outline(run.learners[name].settings.model_dump()))
 
 
 def unused_blocks(run: Run, when: str) -> Iterator[tuple[str, str]]:
-    """Returns each name under `behaviors` that no behavior of the environment has, with a sentence about it. `when`: such as 'so far'."""
+    """Returns each name under `behaviors` that the environment does not have, with a sentence about it. `when`: for example 'so far'."""
     there = run.env.behaviors
     others = [name for name in there if name not in run.settings.behaviors]
     for name in run.settings.behaviors:
@@ -65,7 +65,7 @@ def unused_blocks(run: Run, when: str) -> Iterator[tuple[str, str]]:
 
 
 def conclude(run: Run, finals: Mapping[str, Path]) -> None:
-    """Says how the run went, where its files are, and what can be done with them."""
+    """Prints how the run went, where its files are, and what can be done with them."""
     for student, absent in () if run.inference else run.teachers.absent(run.learners):
         run.console.warning(f"'{student}' has learned nothing in this session: its teacher's behavior, '{absent}', never came")
     for _, text in unused_blocks(run, "in this session"):
@@ -88,7 +88,7 @@ def conclude(run: Run, finals: Mapping[str, Path]) -> None:
 
 
 def watching(run: Run) -> list[str]:
-    """Says how the agents can be watched; empty if nothing can draw them."""
+    """Returns how the agents can be watched; empty if nothing can draw them."""
     name, no_graphics = run.settings.env_settings.env_path, run.settings.engine_settings.no_graphics
     record = f"palaestra record {shlex.quote(str(run.folder.path))}"
     command = watch_command(name or "", run.collector.env, record, play_command(run.folder), no_graphics=bool(no_graphics))
@@ -101,7 +101,7 @@ def rewards(run: Run) -> list[str]:
 
 
 def last_reward(last: LastReward | None, next_summary: int) -> str:
-    """Says the mean reward of the newest summary with an episode; `next_summary` is the step of the next one."""
+    """Returns the mean reward of the newest summary that has an episode, as text; `next_summary` is the step of the next one."""
     if last is None:
         return "no episode ended"
     group = "" if last.group is None else f", mean group reward {last.group:.3f}"
@@ -127,7 +127,7 @@ def curves(run: Run) -> list[Path]:
 
 
 def lifted_rates(run: Run) -> list[str]:
-    """Returns warnings of learning rates that rise because the run was given more steps. Call before its settings are written anew."""
+    """Returns warnings about learning rates that rise because the run has more steps now. Call it before the settings are written again."""
     try:
         before = load(run.folder.path / CONFIGURATION, own_code=False).settings
     except PalaestraError:
@@ -137,7 +137,7 @@ def lifted_rates(run: Run) -> list[str]:
 
 
 def gently(run: Run) -> list[str]:
-    """Says, for a finished run, that more steps lift its learning rate, and how to keep it low."""
+    """Returns, for a finished run, a warning that more steps raise its learning rate, and how to keep it low."""
     jumps = rate_jumps(run.learners, dict.fromkeys(run.learners, more_steps(run))) if run.finished else []
     if not jumps:
         return []
@@ -147,7 +147,7 @@ def gently(run: Run) -> list[str]:
 
 
 def tell_what_is_safe(run: Run) -> None:
-    """Says after an error how much of the run is saved."""
+    """Prints, after an error, how much of the run is saved."""
     steps = [] if run.inference else run.checkpoints.steps()
     if steps:
         run.console.info(f"The run is saved as it was at step {steps[-1]:,}; to go on from there: {go_on(run)}")
@@ -160,7 +160,7 @@ def go_on(run: Run) -> str:
 
 
 def more_steps(run: Run) -> int:
-    """Returns a max_steps with which a finished run goes on for as long again."""
+    """Returns the max_steps that doubles a finished run."""
     return 2 * max(limit(run), farthest(run))
 
 
@@ -207,8 +207,9 @@ PYGAME = {"classic_control": "classic-control", "toy_text": "toy-text", "box2d":
 def watch_command(name: str, env: Env, record: str, play: str, *, no_graphics: bool = False) -> str | None:
     """Returns the command that shows an environment's agents, after what must be installed first; None if nothing draws them.
 
-    `record` and `play` are the commands that record the run and that play it. A Unity build draws in a window of its own, for which
-    one that was trained without (`no_graphics`) is told so. A game in Python that runs as a process draws nowhere.
+    `record` and `play` are the commands that record the run and that play it.
+    A Unity build draws in its own window, so the command turns `no_graphics` off.
+    A Python game in a process of its own draws nothing.
     """
     if is_game(name):
         window = " --set engine_settings.no_graphics=false" if no_graphics else ""

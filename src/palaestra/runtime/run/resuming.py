@@ -12,11 +12,11 @@ from palaestra.runtime.storage.checkpoints import Checkpoint
 from palaestra.runtime.storage.run_folder import CONFIGURATION
 
 MOST_CHANGES = 4
-"""Settings that one message names."""
+"""Number of changed settings that one message names."""
 
 
 def resume(run: Run, checkpoint: Checkpoint) -> None:
-    """Restores a run from a checkpoint. Raises CheckpointError where it does not fit the environment or the settings."""
+    """Restores a run from a checkpoint. Raises CheckpointError if it does not fit the environment or the settings."""
     whole: Any = checkpoint.state["run"]
     run.unseen.take(checkpoint.state)
     run.outlined |= run.unseen.learned.keys()
@@ -58,7 +58,7 @@ def steps_in(checkpoint: Checkpoint) -> dict[str, int]:
 
 
 def _changes(run: Run) -> str:
-    """Lists settings of behaviors that changed since the run was saved; empty if none did or that cannot be read."""
+    """Lists settings of behaviors that changed since the run was saved; empty if none did or the old settings cannot be read."""
     try:
         before = load(run.folder.path / CONFIGURATION, own_code=False).settings
     except PalaestraError:

@@ -1,4 +1,4 @@
-"""Times of a run: its clock, and how long updates take, for those who stop it during one."""
+"""Times of a run: its clock, and how long updates take, which a user who stops the run is told."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class UpdateTimes:
         self._to_come = self._to_come[1:]
 
     def wait(self, progress: Callable[[str], float | None]) -> str:
-        """Says what a run that stops has to wait for; empty if it is short. `progress`: the share of an update that is done."""
+        """Returns what a stopping run has to wait for; empty if the wait is short. `progress`: the share of an update that is done."""
         to_come, passed = self._to_come, time.perf_counter() - self._began
         if not to_come:
             return ""
@@ -84,5 +84,5 @@ class RunClock:
         return self.before + self.session
 
     def spent(self, collecting: Mapping[str, float]) -> dict[str, float]:
-        """Returns where this session's seconds went: those of collecting by part, and learning."""
+        """Returns how this session's seconds were spent: the parts of collecting, and learning."""
         return {**collecting, "learning": self.learning}

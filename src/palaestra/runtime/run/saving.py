@@ -1,4 +1,4 @@
-"""Saves a run: checkpoints, models, and everything to another place if its own folder is gone or can no longer be written to."""
+"""Saves a run: checkpoints, models, and a copy elsewhere if the run's own folder is gone or cannot be written to."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def checkpoint_due(run: Run) -> bool:
 
 
 def save(run: Run) -> None:
-    """Writes a checkpoint of everything, and the list of models that belongs to it. Raises Diverged if weights are no numbers."""
+    """Writes a checkpoint of everything, and the list of models that belongs to it. Raises Diverged if weights are not finite."""
     if run.inference:
         return
     run.must_be_finite()
@@ -92,7 +92,7 @@ def conclude(run: Run) -> dict[str, Path]:
 def rescue(run: Run, error: RunError) -> FolderLost | None:
     """Saves what a run has learned after its folder could not be written to. Returns the error that says where it is and how to go on.
 
-    None where its own folder has it all.
+    Returns None if the run's own folder has everything.
     """
     if run.inference or (run.saved_step == run.step and run.folder.trouble() is None):
         return None
@@ -113,7 +113,7 @@ def rescue(run: Run, error: RunError) -> FolderLost | None:
 
 
 def places(run: Run) -> Iterator[RunFolder]:
-    """Folders to try: beside the run's own, and among temporary files."""
+    """Yields folders to try: beside the run's own folder, then among temporary files."""
     *above, name = run.folder.run_id.split("/")
     for number in range(1, 100):
         saved = f"{name}-saved-{run.step}" + (f"-{number}" if number > 1 else "")

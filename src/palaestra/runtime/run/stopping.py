@@ -14,12 +14,12 @@ from palaestra.runtime.logging.tracker import Summary
 class StopAtReward:
     """Ends a training once the mean reward of the newest episodes is high enough. For `train(callbacks=[...])`.
 
-    The mean stands on `min_episodes` at least: where a summary has fewer, those of the summaries before it count as well. In
-    groups it is what each group earned as one.
+    The mean is over at least `min_episodes` episodes: if a summary has fewer, earlier summaries count as well. For
+    groups it is the mean reward of whole groups.
     """
 
     def __init__(self, reward: float, *, min_episodes: int = 100, behavior: str | None = None) -> None:
-        """`behavior`: whose reward; None: of any, whichever gets there first. Raises ConfigError for less than one episode."""
+        """`behavior`: whose reward; None: any behavior's. Raises ConfigError for less than one episode."""
         if min_episodes < 1:
             raise ConfigError(f"stop_at_reward: expected min_episodes of at least 1, got {min_episodes}")
         self.reward, self.min_episodes, self.behavior = reward, min_episodes, behavior
@@ -27,7 +27,7 @@ class StopAtReward:
         """By behavior: the returns of its newest summaries, as many as are needed."""
 
     def __call__(self, summary: Summary) -> bool:
-        """Whether the training is to end."""
+        """Returns whether to end the training."""
         if self.behavior not in (None, summary.behavior):
             return False
         tag = GROUP_REWARD if GROUP_REWARD in summary.histograms else REWARD
@@ -40,8 +40,8 @@ class StopAtReward:
 
 
 def stop_at_reward(reward: float, *, min_episodes: int = 100, behavior: str | None = None) -> StopAtReward:
-    """A callback for `train` that ends the run, saved, at a mean reward over at least `min_episodes` episodes.
+    """Returns a callback for `train` that saves and ends the run at a mean reward over at least `min_episodes` episodes.
 
-    These are the newest summary's, or where it has fewer, those of several. `behavior`: whose reward; None: whichever gets there first.
+    The episodes are those of the newest summary, or of several if it has fewer. `behavior`: whose reward; None: any behavior's.
     """
     return StopAtReward(reward, min_episodes=min_episodes, behavior=behavior)

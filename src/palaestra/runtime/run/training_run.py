@@ -58,7 +58,7 @@ class Run:
         self.stopped = False
         """Set by a signal or a callback: the run saves and ends at the next tick."""
         self.outlined: set[str] = set()
-        """Behaviors whose settings TensorBoard has as text."""
+        """Behaviors whose settings have been written to TensorBoard."""
         self.update_times, self.symptoms = UpdateTimes(), Symptoms()
         self.saved_step = -1
         """The step at which this session saved last."""
@@ -109,7 +109,7 @@ class Run:
         return learner.collector
 
     def set_threads(self) -> None:
-        """Sets the number of threads: the one asked for, else what the work is worth."""
+        """Sets the number of threads: the setting's, else one chosen by the size of the networks."""
         if self.threads is None:
             self.threads, why = threads_for(max((learner.work for learner in self.learners.values()), default=0))
             self.console.info(why)
@@ -126,7 +126,7 @@ class Run:
         return not self.inference and bool(self.learners) and not any(learner.training for learner in self.learners.values())
 
     def ticks_ahead(self) -> int:
-        """Returns the ticks until anything is due."""
+        """Returns the number of ticks until something is due."""
         return min((self.lessons.ticks_ahead(), *(learner.ticks_ahead() for learner in self.learners.values())), default=1)
 
     def stop(self) -> None:
@@ -136,7 +136,7 @@ class Run:
             self.env.interrupt()
 
     def wait(self) -> str:
-        """Says what a stop has to wait for; empty if it is short. Safe in a signal handler."""
+        """Returns what a stop has to wait for; empty if the wait is short. Safe in a signal handler."""
         return self.update_times.wait(lambda name: self.learners[name].progress)
 
     def abandon(self) -> None:
@@ -145,9 +145,9 @@ class Run:
             self.env.abandon()
 
     def retire(self) -> None:
-        """Stops collecting for behaviors that have reached max_steps; they go on acting beside others.
+        """Stops collecting for behaviors that have reached max_steps; their agents go on acting.
 
-        Where all have, the run ends, and what they had begun to collect is saved, for one that goes on to more steps.
+        When all have, the run ends and their unfinished rollouts are saved, so that the run can be continued with more steps.
         """
         if not any(learner.training for learner in self.learners.values()):
             return
@@ -157,26 +157,26 @@ class Run:
         self.teachers.retire(self.learners)
 
     def must_be_finite(self) -> None:
-        """Raises Diverged if weights are no finite numbers."""
+        """Raises Diverged if weights are not finite."""
         for learner in self.learners.values():
             learner.must_be_finite()
 
     def restore(self, learner: Learner) -> None:
-        """Gives a learner what a checkpoint holds of its behavior, as soon as it is there."""
+        """Restores a learner from the checkpoint when its behavior appears."""
         if self.unseen.give(learner):
             self.self_play.initialized(learner.name)
             learner.tell(self.console.info, self.console.warning)
 
 
 def most_kept(settings: RunSettings) -> int:
-    """Returns how many checkpoints are kept: as many as for the behavior that keeps the most; 0: all."""
+    """Returns how many checkpoints to keep: the largest number that a behavior asks for; 0: all."""
     blocks = [*settings.behaviors.values(), *([settings.default_settings] if settings.default_settings else [])]
     kept = [block.keep_checkpoints for block in blocks]
     return 0 if min(kept, default=5) <= 0 else max(kept, default=5)
 
 
 def staggering(env: Env, settings: RunSettings) -> StaggersEpisodes | None:
-    """Returns the environment if its first episodes are to end at different times. Raises ConfigError if it cannot do that."""
+    """Returns the environment if `stagger_episodes` is on, which spreads the ends of first episodes. Raises ConfigError if it cannot."""
     if not settings.env_settings.stagger_episodes:
         return None
     behind = env.wrapped if isinstance(env, Transfer) else env
@@ -189,11 +189,11 @@ def staggering(env: Env, settings: RunSettings) -> StaggersEpisodes | None:
 
 
 MUCH_WORK = 30_000_000
-"""Multiplications in one pass at which a second core starts to pay: below, handing work over costs more than it saves."""
+"""Multiplications in one forward pass from which a second core pays off."""
 
 
 def threads_for(work: int) -> tuple[int, str]:
-    """Returns the number of threads, and why: all cores (or OMP_NUM_THREADS) if a pass is much work, else one."""
+    """Returns the number of threads, and why: all cores (or OMP_NUM_THREADS) if a forward pass is large, else one."""
     told = os.environ.get("OMP_NUM_THREADS", "")
     cores = int(told) if told.isdigit() else os.cpu_count()
     threads = cores or 1 if work >= MUCH_WORK else 1
@@ -203,7 +203,7 @@ def threads_for(work: int) -> tuple[int, str]:
 
 
 class UnseenBehaviors:
-    """Keeps what was learned of behaviors until they appear; checkpoints go on holding it."""
+    """Keeps the checkpointed state of behaviors that have not appeared yet, and passes it on to new checkpoints."""
 
     def __init__(self) -> None:
         self.learned: dict[str, Any] = {}
@@ -211,15 +211,15 @@ class UnseenBehaviors:
         self.collectors: dict[str, Any] = {}
         """By behavior, the state of its collector."""
         self.specs: dict[str, Any] = {}
-        """By behavior, its spec; those of behaviors that were seen stay."""
+        """By behavior, its spec; specs of behaviors that have appeared stay."""
 
     def take(self, state: Mapping[str, Any]) -> None:
-        """Takes over the state of a checkpoint."""
+        """Stores the state of a checkpoint."""
         self.learned = {name: part for name, part in state.items() if name != "run"}
         self.collectors, self.specs = dict(state["run"]["collector"]["seats"]), dict(state["run"].get("specs", {}))
 
     def give(self, learner: Learner) -> bool:
-        """Gives a learner its state, once. Returns whether there was one."""
+        """Restores a learner, once. Returns whether there was a state for it."""
         self.collectors.pop(learner.name, None)
         if learner.name not in self.learned:
             return False

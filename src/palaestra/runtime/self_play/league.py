@@ -19,14 +19,14 @@ from palaestra.scenario.ratings import Skill, rate
 
 Numbers = NDArray[np.int64]
 Progress: TypeAlias = Callable[[int, int], None]
-"""A callback that gets the number of games so far, and of all games."""
+"""A callback that receives the number of games played so far and the total."""
 PATIENCE = 2000
 """Episodes of agents that may end in an area before it is taken for one with several games, which end at different times."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A snapshot that takes part in the league."""
+    """A snapshot in the league."""
 
     behavior: str
     step: int
@@ -34,7 +34,7 @@ class Entry:
 
 @dataclass
 class League:
-    """Entries and their results. E entries; the score of a game is 1, 1/2 or 0."""
+    """E entries and their results. A game scores 1, 1/2 or 0."""
 
     entries: list[Entry]
     games: Numbers = field(init=False)  # (E, E) played by a row against a column
@@ -157,7 +157,7 @@ class Round:
 
 
 def _play_some(env: Env, policies: Mapping[str, MixedPolicy], league: League, one: Round, seed: int, played: Callable[[int], None]) -> None:
-    """`played` is called with the number of games of the round that were counted."""
+    """Plays one round. `played` is called with the number of its games that were counted so far."""
     left = one.quota
     due = int(left.sum())
     steps = env.reset(seed)

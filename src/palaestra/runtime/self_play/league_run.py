@@ -72,7 +72,7 @@ def run_league(
 
 
 def chosen(steps: Sequence[int], most: int) -> list[int]:
-    """Returns the first, the last, and evenly chosen ones between them."""
+    """Returns the first, the last, and evenly spaced entries between them."""
     if len(steps) <= most:
         return list(steps)
     return [steps[i] for i in np.unique(np.linspace(0, len(steps) - 1, most).round().astype(int))]

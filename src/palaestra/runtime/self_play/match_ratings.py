@@ -1,4 +1,4 @@
-"""Rates players by the ends of episodes, and checks that the results of matches balance."""
+"""Rates players by how episodes end, and checks that what one team wins the others lose."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class MatchRatings:
         """Mean last rewards (areas, sides), in open episodes, of the agents that ended last; NaN: none did, or some were truncated."""
 
     def warn(self, text: str) -> None:
-        """A problem that makes self-play or its ratings meaningless."""
+        """Warns of a problem that makes self-play or its ratings meaningless."""
         self._console.warning(text)
 
     def begin(self) -> None:
@@ -65,7 +65,7 @@ class MatchRatings:
         self._last = np.zeros((0, 0))
 
     def of_agents(self, match: Match, name: str, step: TimeStep, behaviors: Mapping[str, SelfPlayBehavior]) -> None:
-        """Updates Elo by the episodes that ended with a behavior's table."""
+        """Updates Elo from the episodes that ended in a behavior's table."""
         behavior, side_of = behaviors[name], match.side_of.get(name)
         rows = finished(step)
         if side_of is None or not len(rows):
@@ -120,7 +120,7 @@ class MatchRatings:
                 self._rate(match, area, of_sides, behaviors)
 
     def _note_last(self, match: Match, steps: Mapping[str, TimeStep]) -> None:
-        """Keeps the last rewards of agents that end."""
+        """Stores the last rewards of agents whose episodes ended."""
         shape = (len(match.players[""]), len(match.sides))
         total, count = np.zeros(shape), np.zeros(shape)
         for name, step in steps.items():
@@ -147,7 +147,7 @@ class MatchRatings:
         )
 
     def _rate(self, match: Match, area: int, scores: NDArray[np.float64], behaviors: Mapping[str, SelfPlayBehavior]) -> None:
-        """Updates skills by one match. A player of several sides gets the mean of these; one that played itself, nothing."""
+        """Updates skills by one match. A player of several sides gets their mean; a player that met only itself is not rated."""
         players = match.players[""][area]
         keys = [(name, LEARNING if behaviors[name].is_current(players[i]) else int(players[i])) for i, (name, _) in enumerate(match.sides)]
         if len(set(keys)) < 2:
@@ -166,12 +166,12 @@ class MatchRatings:
                     self._statistics.add(name, ELO, behavior.elo)
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Returns what is known of open episodes."""
+        """Returns the last rewards of unfinished matches."""
         known = ~np.isnan(self._last)
         return {"known": torch.from_numpy(known), "last": torch.from_numpy(np.where(known, self._last, 0.0))}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Restores what is known of open episodes."""
+        """Restores the last rewards of unfinished matches."""
         self._last = np.where(state["known"].cpu().numpy(), state["last"].cpu().numpy(), np.nan)
 
 

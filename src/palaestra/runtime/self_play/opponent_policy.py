@@ -1,4 +1,4 @@
-"""Answers for a behavior whose slots are shared by the learning policy, snapshots of it, and fixed opponents."""
+"""Chooses actions for a behavior whose slots the learning policy shares with its snapshots and with fixed opponents."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ Numbers = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class PolicyRows:
-    """Slots that one player answers for."""
+    """Slots that one player controls."""
 
     number: int
     rows: Tensor  # (R,) int64
 
 
 class MixedPolicy:
-    """Gives each slot the action of its player, as `assign` says; each network answers once a tick, for all its slots."""
+    """Gives each slot the action of the player that `assign` gave it; each network runs once a tick, for all its slots."""
 
     def __init__(self, policy: NetworkPolicy, live: nn.Module, make_network: Callable[[], Any], brains: Sequence[BrainPolicy]) -> None:
         """`live`: the policy's network. `make_network`: a fresh `Actor` of its shape, on its device. `brains`: fixed opponents."""
@@ -40,7 +40,7 @@ class MixedPolicy:
         self._parts: list[PolicyRows] = []
         self._learned: Tensor | None = None
         self.ghosts = 0
-        """Whether some slots are not the learning policy's."""
+        """Number of slots that the learning policy does not play."""
 
     @property
     def numbers(self) -> list[int]:
@@ -75,11 +75,11 @@ class MixedPolicy:
 
     @property
     def learned(self) -> Tensor | None:
-        """Slots (S,) of the learning policy; None before `assign`."""
+        """Slots (S,) that the learning policy plays; None before `assign`."""
         return self._learned
 
     def choose(self, step: TimeStep) -> PendingDecision:
-        """Returns an action for every acting slot, by its player; the decision is the learning policy's."""
+        """Returns the actions of all players; the decision to learn from is the learning policy's."""
         memory = self.see(step)
         slots, spec, device = len(step.acting), self.policy.network.spec.action, step.reward.device
         continuous = torch.zeros((slots, spec.continuous), device=device)
@@ -121,13 +121,13 @@ class MixedPolicy:
         return self._networks[number]
 
     def see(self, step: TimeStep) -> Tensor:
-        """Takes in a table in which no agent asks for a decision. Returns the memory (S, L) of all slots."""
+        """Processes a table in which no agent asks for a decision. Returns the memory (S, L) of all slots."""
         for opponent in self.brains:
             opponent.see(step)
         return self.policy.see(step)
 
     def forget(self) -> None:
-        """Forgets the agents of all slots: others follow."""
+        """Clears the state of all slots, because other agents follow."""
         self.policy.forget()
         for opponent in self.brains:
             opponent.forget()

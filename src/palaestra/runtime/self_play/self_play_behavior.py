@@ -39,7 +39,7 @@ class SelfPlayBehavior:
         self._unwritten: dict[int, Shared] = {}
         """Snapshots by step that are still to be written as files."""
         self.first = self._take()
-        """Player of every side that does not learn, at the start."""
+        """The player of every non-learning side at the start."""
         self._admit(self.first)
 
     def retake_first(self) -> None:
@@ -54,7 +54,7 @@ class SelfPlayBehavior:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Counters of what was done so far, by names for people."""
+        """Counters for statistics, by their display names."""
         schedule = self.schedule
         return {"Snapshots": schedule.saves, "Swaps": schedule.swaps, "Team Changes": schedule.changes, "Ghost Steps": self.ghost_step}
 
@@ -94,11 +94,11 @@ class SelfPlayBehavior:
         self._unwritten.clear()
 
     def conclude(self) -> None:
-        """Writes the policy as training left it."""
+        """Writes the final policy as a snapshot."""
         self._files.add(self.name, self.step, Shared(self.learner.trainer.network.state_dict()))
 
     def swap_due(self) -> bool:
-        """Whether its sides that do not learn draw new players now."""
+        """Whether it is time to draw new opponents for its non-learning sides."""
         return self.schedule.swap_due(self.ghost_step, self.settings)
 
     def change_due(self) -> bool:
@@ -110,7 +110,7 @@ class SelfPlayBehavior:
         self.schedule.change(self.step)
 
     def count_ghosts(self, step: TimeStep) -> None:
-        """Counts agents that are about to act by a fixed policy."""
+        """Counts the decisions that fixed policies are about to make."""
         learned = self.policy.learned
         if learned is not None:
             self.ghost_step += self.policy.ghosts if self.steady else int((step.acting & ~learned).sum())
@@ -143,7 +143,7 @@ class SelfPlayBehavior:
         self.skills[LEARNING if self.is_current(number) else number] = skill
 
     def keep(self, playing: set[int]) -> None:
-        """Drops snapshots outside the pool that nobody plays or will play."""
+        """Drops snapshots that are outside the pool and play nowhere."""
         self.policy.keep({*self.pool.numbers, *playing, self._copy[0]})
         there = set(self.policy.numbers)
         for known in (self.elos, self.skills):
@@ -193,7 +193,7 @@ OLD_GAMES = (
 
 
 def join_self_play(learner: Learner, env: Env, settings: RunSettings, files: SnapshotFiles) -> SelfPlayBehavior:
-    """Lets a behavior's policy share its slots with opponents. Raises ConfigError, EnvError."""
+    """Adds opponents to a behavior's policy, which then shares its slots with them. Raises ConfigError, EnvError."""
     own = learner.settings.self_play
     assert own is not None
     trainer, device, seed = learner.trainer, env.device, settings.env_settings.seed

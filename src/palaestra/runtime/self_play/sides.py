@@ -19,7 +19,7 @@ from palaestra.scenario.self_play_schedule import FIRST_FIXED, LEARNING, next_te
 
 Numbers = NDArray[np.int64]
 PATIENCE = 20
-"""Mean number of episodes of an agent that may end before an area's episode does."""
+"""Episodes that an agent may finish, on average, before a warning that the area's episode never ends."""
 
 
 class Side(NamedTuple):
@@ -32,19 +32,19 @@ class Side(NamedTuple):
 class SelfPlay:
     """Runs self-play for all behaviors of a run that have it: a `TickObserver` of the collector.
 
-    One team learns at a time, whatever behaviors it has; each other side has one current opponent. What is decided takes hold
-    where an area begins its next episode: who plays there, and who of them learns, stays so to its end. Where an area holds
-    several games that nobody tells apart (`envs.base.SharesAreas`), each slot counts as an area of its own.
+    One team learns at a time, even if it has several behaviors; each other side has one current opponent. A change takes effect
+    when an area begins its next episode: players and the learning team of an area stay the same until its episode ends. If an area holds
+    several games that cannot be told apart (`envs.base.SharesAreas`), each slot counts as an area of its own.
     """
 
     def __init__(self, env: Env, ratings: MatchRatings, tell: Callable[[str], None]) -> None:
-        """`tell` takes a line for people."""
+        """`tell` receives messages for the console."""
         self.ratings, self.behaviors, self._say = ratings, dict[str, SelfPlayBehavior](), tell
         self.learning: int | None = None
         """The team that learns now."""
         self.sides: list[Side] = []
         self.chosen = np.zeros(0, np.int64)
-        """Player of each side (sides,) in episodes that start now."""
+        """Player of each side (sides,) in episodes that start from now on."""
         self._by_slot = isinstance(env, SharesAreas) and env.shared_areas
         self._areas = AreaEpisodes(env.num_areas)
         self._num_areas = env.num_areas
@@ -70,7 +70,7 @@ class SelfPlay:
             self.behaviors[name].retake_first()
 
     def note(self, statistics: Statistics) -> None:
-        """Tells the statistics the counters and ratings of all behaviors."""
+        """Adds the counters and ratings of all behaviors to the statistics."""
         if len({side.team for side in self.sides}) == 1 and not self._alone:
             self._alone = True
             names = " and ".join(f"'{name}'" for name in self.behaviors)
@@ -133,7 +133,7 @@ class SelfPlay:
         return {name: step for name, step in steps.items() if name in self.behaviors}
 
     def _register(self, steps: Mapping[str, TimeStep]) -> bool:
-        """Takes in new slots and teams. Returns whether there are any."""
+        """Registers new slots and teams. Returns whether there were any."""
         grew = False
         for name, step in steps.items():
             slots = len(step.team)
@@ -179,7 +179,7 @@ class SelfPlay:
             self._change_team(turn)
 
     def _change_team(self, turn: Sequence[SelfPlayBehavior]) -> None:
-        """Gives the turn to the next team that still learns; the one that had it plays a fixed policy like all others."""
+        """Lets the next team that still trains learn; the previous one plays fixed policies from now on."""
         able = {side.team for side in self.sides if self.behaviors[side.behavior].training}
         if self.learning is None or not turn or not able:
             return
@@ -218,7 +218,7 @@ class SelfPlay:
             self.behaviors[name].policy.assign(np.where(side < 0, LEARNING, players[at, side]))
 
     def _forget(self) -> None:
-        """Drops snapshots that nobody plays or will play."""
+        """Drops snapshots that play nowhere now or later."""
         for name, behavior in self.behaviors.items():
             mine = [i for i, side in enumerate(self.sides) if side.behavior == name]
             playing = [players[:, mine].ravel() for players in self._players.values()]
@@ -263,7 +263,7 @@ class SelfPlay:
         self._tell(mine)
 
     def _load_sides(self, state: Mapping[str, Any], steps: Mapping[str, TimeStep]) -> list[int]:
-        """Returns which sides exist: not those of behaviors that have not appeared yet or have left self-play."""
+        """Returns the indices of the sides whose behaviors have appeared and are still in self-play."""
         sides = [Side(name, team) for name, team in state["sides"]]
         here = [i for i, side in enumerate(sides) if side.behavior in self.behaviors]
         self.learning, self.sides, self._side_of = state["learning"], [sides[i] for i in here], {}
@@ -286,5 +286,5 @@ class SelfPlay:
 
 
 def _widened(mask: torch.Tensor | None, slots: int) -> torch.Tensor | None:
-    """Marks slots that are new and have no player."""
+    """Extends the mask by False for new slots, which have no player yet."""
     return mask if mask is None or len(mask) >= slots else torch.cat([mask, mask.new_zeros(slots - len(mask))])
