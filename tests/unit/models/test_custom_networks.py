@@ -133,7 +133,7 @@ def test_a_module_that_is_not_there_or_fails_is_named(tmp_path: Path, monkeypatc
 
 def test_a_file_in_the_current_folder_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
-    lines = ["from test_own_modules import Mean", "class Beside(Mean): pass"]
+    lines = ["from test_custom_networks import Mean", "class Beside(Mean): pass"]
     (tmp_path / "beside_the_yaml.py").write_text("\n".join(lines))
     assert visual_encoder("beside_the_yaml:Beside", "camera", SHAPE, 16)(torch.rand(1, *SHAPE)).shape == (1, 16)
 

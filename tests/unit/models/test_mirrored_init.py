@@ -62,7 +62,7 @@ NETWORKS: dict[str, dict[str, Any]] = {
     "even": {},
     "odd": {"hidden_units": 15, "num_layers": 1},
     "memory": {"memory": MEMORY},
-    "own body": {"body": "test_own_modules:Wide"},
+    "own body": {"body": "test_custom_networks:Wide"},
     "own body with shortcuts": {"body": "examples.own_encoder:Residual"},
 }
 
@@ -95,7 +95,7 @@ def test_signals_and_twins_have_heads_of_their_own():
 @pytest.mark.parametrize("body", ["Unlike", "Short"])
 def test_a_body_that_cannot_be_mirrored_keeps_its_weights_under_heads_of_zero(body: str):
     torch.manual_seed(1)
-    made = SoftActorCritic(SPECS["vector"], network_settings(body=f"test_mirrored:{body}"))
+    made = SoftActorCritic(SPECS["vector"], network_settings(body=f"test_mirrored_init:{body}"))
     assert not made.critics.head_weight.any()
     weight = next(made.critics.bodies[0].parameters())
     assert len(torch.unique(weight)) == weight.numel()

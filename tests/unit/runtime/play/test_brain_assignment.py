@@ -9,7 +9,7 @@ from palaestra.runtime.play.brain_assignment import BrainAssignment, BrainSpec, 
 from palaestra.runtime.play.evaluation import play, results
 from palaestra.runtime.play.players import Players
 
-MODELS = Path(__file__).parents[2] / "golden" / "data" / "onnx"
+MODELS = Path(__file__).parents[3] / "golden" / "data" / "onnx"
 
 
 def played(*texts, areas=3, episodes=6, env=None):

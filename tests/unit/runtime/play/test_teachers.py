@@ -62,7 +62,7 @@ def test_a_pupil_learns_from_another_behavior(tmp_path: Path, capsys: pytest.Cap
 
 
 def test_the_teacher_is_whoever_is_named(tmp_path: Path):
-    done = train(tree("Pupil", 4000, teacher="test_teaching:Tilts", teacher_behavior="Expert", num_epoch=6), School(), tmp_path, quiet=True)
+    done = train(tree("Pupil", 4000, teacher="test_teachers:Tilts", teacher_behavior="Expert", num_epoch=6), School(), tmp_path, quiet=True)
     view = School(3).reset(0)["Pupil"].obs[0].numpy()
     action = palaestra.load_policy(done.models["Pupil"]).act([view], deterministic=True)
     assert action.continuous == pytest.approx(np.full((3, 2), 0.25), abs=0.1)

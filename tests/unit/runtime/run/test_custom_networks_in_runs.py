@@ -20,7 +20,7 @@ from palaestra.models.custom import own_body
 from palaestra.models.encoders import visual_encoder
 from palaestra.runtime.logging.tracker import Summary
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 SMALL = {
     "hyperparameters.batch_size": 16,
     "hyperparameters.buffer_size": 64,
