@@ -1,4 +1,4 @@
-"""Curricula: lessons of environment parameters, each of which lasts until a behavior meets its criterion."""
+"""Curricula: lessons of environment parameters. A lesson lasts until a behavior meets its criterion."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from palaestra.scenario.settings import ELO, CompletionCriteriaSettings, CurriculumSettings, LessonSettings
 
-OLD = 0.25
+SMOOTHING = 0.25
 """Weight of the last value of a smoothed measure."""
 PROGRESS, REWARD = "progress", "reward"
 MEASURES = (REWARD, PROGRESS, ELO)
@@ -22,7 +22,7 @@ class Curriculum:
     def __init__(self, parameter: str, settings: CurriculumSettings) -> None:
         self.parameter, self.lessons, self.number = parameter, settings.curriculum, 0
         self.measured: float | None = None
-        """The criterion's measure, smoothed if requested; None: nothing was measured in this lesson yet."""
+        """Value of the criterion's measure, smoothed if requested; None if this lesson has no value yet."""
 
     @property
     def lesson(self) -> LessonSettings:
@@ -31,18 +31,18 @@ class Curriculum:
 
     @property
     def criterion(self) -> CompletionCriteriaSettings | None:
-        """Criterion that ends the lesson; None: it is the last."""
+        """Criterion that ends the current lesson; None if the lesson is the last."""
         return self.lesson.completion_criteria if self.number + 1 < len(self.lessons) else None
 
-    def settle(self, behavior: str) -> None:
-        """Sets the behavior that criteria without one measure."""
+    def set_default_behavior(self, behavior: str) -> None:
+        """Sets the behavior for criteria that name none."""
         self.lessons = tuple(_measured_by(lesson, behavior) for lesson in self.lessons)
 
     def measure(self, value: float) -> None:
         """Adds a new value of the measure."""
         criterion = self.criterion
         smoothed = criterion is not None and criterion.signal_smoothing and criterion.measure != PROGRESS
-        self.measured = OLD * self.measured + (1 - OLD) * value if smoothed and self.measured is not None else value
+        self.measured = SMOOTHING * self.measured + (1 - SMOOTHING) * value if smoothed and self.measured is not None else value
 
     def met(self, episodes: int) -> bool:
         """Whether the criterion is met after that many episodes of the lesson."""
@@ -79,7 +79,7 @@ def _shown(number: float) -> str:
 
 
 class Curricula:
-    """Curricula of a run, and their measurements since a lesson last began; names and numbers only.
+    """Curricula of a run, and what was measured since a lesson last began.
 
     As in ML-Agents, a change of any lesson restarts all measurements: what agents earned before says little about the environment now.
     """
@@ -89,17 +89,17 @@ class Curricula:
         self._returns: dict[str, deque[float]] = {}
         self._episodes: dict[str, int] = {}
         self._loaded: Mapping[str, Any] | None = None
-        """Loaded state, kept until it is known which behavior criteria without one measure."""
+        """Loaded state, kept until `set_default_behavior` is called."""
         self._new: set[str] = set()
-        """Behaviors with episodes that have ended since the last look."""
+        """Behaviors with episodes that have ended since the last update."""
         self._metrics: dict[str, Mapping[str, float]] = {}
         """Values of each behavior's newest summary, until they are used."""
         self._mixed: set[str] = set()
         """Behaviors whose open summary began in an earlier lesson."""
-        self._make_room()
+        self._allocate_returns()
 
-    def _make_room(self) -> None:
-        """Makes buffers for the returns of all measured behaviors, as many as the longest lesson needs."""
+    def _allocate_returns(self) -> None:
+        """Makes an empty buffer of returns for each measured behavior, as long as its longest lesson needs."""
         lengths: defaultdict[str, int] = defaultdict(lambda: 1)
         for criterion in self._criteria():
             if criterion.behavior is not None:
@@ -112,20 +112,20 @@ class Curricula:
         return [lesson.completion_criteria for lesson in lessons if lesson.completion_criteria is not None]
 
     @property
-    def settled(self) -> bool:
+    def has_behaviors(self) -> bool:
         """Whether every criterion has a behavior."""
         return all(criterion.behavior is not None for criterion in self._criteria())
 
-    def settle(self, behavior: str) -> None:
-        """Sets the behavior that criteria without one measure."""
+    def set_default_behavior(self, behavior: str) -> None:
+        """Sets the behavior for criteria that name none."""
         for each in self.all.values():
-            each.settle(behavior)
-        self._make_room()
+            each.set_default_behavior(behavior)
+        self._allocate_returns()
         if self._loaded is not None:
             self.load_state_dict(self._loaded)
 
     @property
-    def over(self) -> bool:
+    def finished(self) -> bool:
         """Whether all parameters are in their last lesson."""
         return all(each.criterion is None for each in self.all.values())
 
@@ -143,9 +143,10 @@ class Curricula:
         elif behavior in self._returns:
             self._metrics[behavior] = values
 
-    def look(self, progress: Mapping[str, float], ratings: Mapping[str, float]) -> list[Curriculum]:
-        """Begins lessons whose turn has come and returns their parameters. `progress` has each behavior's, within 0..1; `ratings` those of
-        rated behaviors.
+    def update(self, progress: Mapping[str, float], ratings: Mapping[str, float]) -> list[Curriculum]:
+        """Advances every parameter whose criterion is met, and returns the curricula that advanced.
+
+        `progress` maps behaviors to their share of max_steps, from 0 to 1; `ratings` maps behaviors in self-play to their Elo.
         """
         for each in self.all.values():
             value = self._value(each.criterion, progress, ratings)
@@ -177,7 +178,7 @@ class Curricula:
         return self._metrics.get(behavior, {}).get(criterion.measure)
 
     def _episodes_of(self, criterion: CompletionCriteriaSettings) -> int:
-        """Returns the number of episodes of its lesson that have ended."""
+        """Returns how many episodes of the criterion's behavior have ended in this lesson."""
         return 0 if criterion.behavior is None else self._episodes[criterion.behavior]
 
     def _begin(self, behaviors: Iterable[str]) -> None:
@@ -189,12 +190,12 @@ class Curricula:
         self._mixed = set(behaviors)
 
     def status(self, behavior: str | None = None) -> list[str]:
-        """Returns a line for each parameter with a lesson to come that depends on a behavior; None: on any."""
+        """Returns a line for each parameter that still has a lesson to reach; with `behavior`, only for criteria that measure it."""
         waiting = [(each, each.criterion) for each in self.all.values() if each.criterion is not None]
         return [each.status(self._episodes_of(criterion)) for each, criterion in waiting if behavior in (None, criterion.behavior)]
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the state in plain types. Call between looks."""
+        """Returns the state in plain types. Call between updates."""
         return {
             "lessons": {name: each.number for name, each in self.all.items()},
             "measured": {name: each.measured for name, each in self.all.items()},
@@ -207,7 +208,7 @@ class Curricula:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores `state_dict`. Unknown curricula start again; a lesson beyond the last becomes the last."""
-        self._loaded = None if self.settled else state
+        self._loaded = None if self.has_behaviors else state
         for name, each in self.all.items():
             if name in state["lessons"]:
                 each.number = min(state["lessons"][name], len(each.lessons) - 1)

@@ -1,4 +1,4 @@
-"""Curricula in a run: when lessons change, and what is said about them."""
+"""Curricula in a run: changes lessons, and reports each change."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from palaestra.runtime.logging.statistics import Statistics
     from palaestra.runtime.logging.tracker import Summary
 
-LOOK_EVERY = 32
+CHECK_EVERY = 32
 """Ticks between two checks of the criteria."""
 NEVER = 1 << 30
 
@@ -29,19 +29,19 @@ NEVER = 1 << 30
 class Lessons:
     """Decides when lessons change, and sets environment parameters accordingly. A `TickObserver` of the run's collector.
 
-    It looks every so many ticks, whatever else goes on: a run that was interrupted changes lessons where one that was not does.
+    Criteria are checked at fixed ticks, so that a resumed run changes lessons at the same ticks as an uninterrupted one.
     """
 
     def __init__(self, env: Env, settings: RunSettings, console: Console, saved: Mapping[str, Any] | None, games_seed: int) -> None:
-        """`saved`: the state of a resumed run, whose lessons hold from the first reset on. Raises EnvError as `Parameters` does."""
-        self._forms = settings.environment_parameters or {}
-        self.curricula = Curricula({name: form for name, form in self._forms.items() if isinstance(form, CurriculumSettings)})
-        self.parameters = Parameters(env, self._forms, settings.env_settings.seed, games_seed)
+        """`saved`: the state of a resumed run, whose lessons apply from the first reset on. Raises EnvError as `Parameters` does."""
+        self._settings = settings.environment_parameters or {}
+        self.curricula = Curricula({name: form for name, form in self._settings.items() if isinstance(form, CurriculumSettings)})
+        self.parameters = Parameters(env, self._settings, settings.env_settings.seed, games_seed)
         self._missed: Counter[str] = Counter()
-        """Number of summaries without a metric that a lesson waits for."""
-        self._by_default: str | None = None
-        """Behavior for criteria that name none; None if there is no such criterion, or nobody learns yet."""
-        self._console, self._ticks, self._still = console, 0, settings.checkpoint_settings.inference
+        """Number of summaries that lacked a metric for which a lesson waits, by metric."""
+        self._default_behavior: str | None = None
+        """Behavior for criteria that name none; None if there is no such criterion, or no behavior learns yet."""
+        self._console, self._ticks, self._inference = console, 0, settings.checkpoint_settings.inference
         if saved is not None:
             self.load_state_dict(saved)
         else:
@@ -49,40 +49,40 @@ class Lessons:
 
     @property
     def idle(self) -> bool:
-        """Whether no lesson can change any more."""
-        return self._still or self.curricula.over
+        """Whether no lesson can change from now on."""
+        return self._inference or self.curricula.finished
 
     @property
     def numbers(self) -> dict[str, int]:
-        """Lesson of every parameter; 0 for parameters without lessons."""
-        return {name: self.curricula.all[name].number if name in self.curricula.all else 0 for name in self._forms}
+        """Number of the current lesson of every parameter; 0 for parameters without lessons."""
+        return {name: self.curricula.all[name].number if name in self.curricula.all else 0 for name in self._settings}
 
-    def joins(self, behavior: str) -> None:
-        """Adds a behavior that learns; the first one is used for criteria that name none."""
-        if not self.curricula.settled:
-            self.curricula.settle(behavior)
-            self._by_default = behavior
-        elif self._by_default is not None and self._ticks:
+    def add_behavior(self, behavior: str) -> None:
+        """Adds a behavior that learns. The first one is measured by criteria that name no behavior."""
+        if not self.curricula.has_behaviors:
+            self.curricula.set_default_behavior(behavior)
+            self._default_behavior = behavior
+        elif self._default_behavior is not None and self._ticks:
             self._console.warning(
-                f"'{behavior}' learns too: lessons whose completion_criteria name no behavior still wait for '{self._by_default}'; "
-                f"name the behavior that is meant"
+                f"'{behavior}' learns too: lessons whose completion_criteria name no behavior still wait for '{self._default_behavior}'; "
+                f"name the behavior to measure"
             )
 
     def begin(self, steps: Mapping[str, TimeStep]) -> None:
-        """Takes in the first tables after a reset."""
+        """Processes the first tables after a reset."""
         self.parameters.begin(steps)
 
     def watch(self, steps: Mapping[str, TimeStep]) -> None:
-        """Takes in a tick's tables."""
+        """Processes the tables of a tick."""
         self._ticks += 1
         self.parameters.watch(steps)
 
     def ticks_ahead(self) -> int:
-        """Returns the ticks until the next check."""
-        return NEVER if self.idle else LOOK_EVERY - self._ticks % LOOK_EVERY
+        """Returns the number of ticks until the next check."""
+        return NEVER if self.idle else CHECK_EVERY - self._ticks % CHECK_EVERY
 
     def episodes(self, behavior: str, ended: Episodes) -> None:
-        """Takes in episodes that ended; for a group, what it earned as a whole."""
+        """Adds the returns of episodes that ended; a group counts once, with what it earned as a whole."""
         counts = ~ended.older
         returns = ended.returns
         if ended.in_group.any():
@@ -90,7 +90,7 @@ class Lessons:
         self.curricula.episodes(behavior, returns[counts].tolist())
 
     def summary(self, summary: Summary) -> None:
-        """Reads the metrics of a summary; warns once of one that two summaries lack."""
+        """Reads the metrics of a summary. Warns once if a second summary lacks a metric for which a lesson waits."""
         self.curricula.summary(summary.behavior, summary.values)
         for each in self.curricula.all.values():
             criterion = each.criterion
@@ -99,28 +99,28 @@ class Lessons:
             self._missed[criterion.measure] += 1
             if self._missed[criterion.measure] == 2:
                 self._console.warning(
-                    f"{each.parameter} waits for the metric '{criterion.measure}', which nobody has written for '{summary.behavior}' so far"
+                    f"{each.parameter} waits for the metric '{criterion.measure}', which no summary of '{summary.behavior}' had so far"
                     f"{nearest(criterion.measure, summary.values)} (there are: {', '.join(summary.values)})"
                 )
 
-    def note(self, statistics: Statistics, behavior: str) -> None:
-        """Adds the lessons to a summary."""
+    def log(self, statistics: Statistics, behavior: str) -> None:
+        """Adds the lesson numbers to a behavior's summary."""
         for name, number in self.numbers.items():
             statistics.latest(behavior, f"Environment/Lesson Number/{name}", number)
 
-    def look(self, learners: Mapping[str, Learner], ratings: Mapping[str, float]) -> list[CompletionCriteriaSettings]:
-        """Changes the lessons whose criteria are met, if a check is due. Returns these criteria."""
-        if self.idle or self._ticks % LOOK_EVERY:
+    def advance(self, learners: Mapping[str, Learner], ratings: Mapping[str, float]) -> list[CompletionCriteriaSettings]:
+        """Advances the lessons whose criteria are met, if a check is due. Returns these criteria."""
+        if self.idle or self._ticks % CHECK_EVERY:
             return []
         progress = {name: min(learner.step / learner.settings.max_steps, 1.0) for name, learner in learners.items()}
-        changed = self.curricula.look(progress, ratings)
+        changed = self.curricula.update(progress, ratings)
         for each in changed:
             self.parameters.change(each.parameter, each.number)
             self._console.info(self._announcement(each))
         return [met for each in changed if (met := each.lessons[each.number - 1].completion_criteria) is not None]
 
-    def announce(self) -> None:
-        """Describes parameters that change during a run."""
+    def print_lessons(self) -> None:
+        """Prints the current lesson of each parameter that has a curriculum."""
         for each in self.curricula.all.values():
             self._console.info(self._announcement(each))
 
@@ -129,15 +129,15 @@ class Lessons:
         return f"Parameter '{each.parameter}' is in lesson '{each.lesson.name}' and has value '{sampler}'."
 
     def status(self, behavior: str | None = None) -> list[str]:
-        """Says what the next lessons need, for those that depend on a behavior; None: for all."""
-        return [] if self._still else self.curricula.status(behavior)
+        """Returns a line for each parameter that still has a lesson to reach; with `behavior`, only for criteria that measure it."""
+        return [] if self._inference else self.curricula.status(behavior)
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the state between checks."""
+        """Returns the state in plain types and tensors."""
         return {"ticks": self._ticks, "curricula": self.curricula.state_dict(), "parameters": self.parameters.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restores the state."""
+        """Restores `state_dict`."""
         self._ticks = state["ticks"]
         self.curricula.load_state_dict(state["curricula"])
         self.parameters.load_state_dict(state["parameters"])

@@ -17,7 +17,7 @@ from palaestra.core.plugins import Registry, nearest
 from palaestra.envs.base import Env, Measures
 from palaestra.envs.transfer import Transfer
 from palaestra.runtime.collect.env_checks import guarded
-from palaestra.runtime.curriculum.parameters import misfits
+from palaestra.runtime.curriculum.parameters import invalid_values
 from palaestra.runtime.environments.custom_envs import as_env
 from palaestra.runtime.environments.make import EDITOR, is_game, make_env
 from palaestra.runtime.environments.unity_games import game_settings
@@ -143,8 +143,8 @@ def learn(
             world = open_env(settings, folder, console) if env is None else take_env(env, settings, stack)
         if env is None:
             stack.enter_context(closing(world))
-        if unfit := list(misfits(world, settings.environment_parameters)):
-            raise loaded.refusal(unfit, "parameters are not taken by the environment")
+        if invalid := list(invalid_values(world, settings.environment_parameters)):
+            raise loaded.refusal(invalid, "parameters are not taken by the environment")
         timers = Timers()
         shown = {**trackers(found, folder, settings, checkpoint, console), "gauges": GaugeTracker(timers)}
         statistics = stack.enter_context(closing(Statistics(shown, console.warning)))

@@ -75,7 +75,7 @@ def summarize(run: Run, callbacks: Sequence[Callback]) -> None:
         due = learner.summary_due()
         if due is None:
             continue
-        run.lessons.note(run.statistics, name)
+        run.lessons.log(run.statistics, name)
         summary = run.statistics.summarize(name, due, elapsed=run.clock.elapsed, training=learner.training or run.finished)
         run.lessons.summary(summary)
         for symptom in run.symptoms.note(summary, learner.settings, learner.spec.action):
@@ -89,7 +89,7 @@ def summarize(run: Run, callbacks: Sequence[Callback]) -> None:
 
 def change_lessons(run: Run) -> None:
     """Starts the lessons that are due."""
-    met = run.lessons.look(run.learners, {name: behavior.elo for name, behavior in run.self_play.behaviors.items()})
+    met = run.lessons.advance(run.learners, {name: behavior.elo for name, behavior in run.self_play.behaviors.items()})
     if met:
         for collector in run.collector.collectors.values():
             collector.meter.mark()

@@ -39,7 +39,7 @@ def announce(run: Run, checkpoint: Checkpoint | None, warnings: Sequence[str]) -
     else:
         run.console.info(f"Resuming '{name}' from step {checkpoint.step:,}; its files are in {place}")
     outline_new(run)
-    run.lessons.announce()
+    run.lessons.print_lessons()
 
 
 def outline_new(run: Run) -> None:

@@ -88,7 +88,7 @@ class Run:
         seed = self.settings.env_settings.seed + 1000 * len(self.learners)
         learner = Learner(name, spec, settings, self.device, seed, self.inference, self.folder.path)
         self.learners[name] = learner
-        self.lessons.joins(name)
+        self.lessons.add_behavior(name)
         taught = self.teachers.add_student(learner)
         if name in self.unseen.collectors:
             learner.collector.decisions = self.unseen.collectors[name]["decisions"]

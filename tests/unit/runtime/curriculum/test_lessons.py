@@ -209,7 +209,7 @@ def test_a_metric_that_nobody_has_written_is_warned_of_where_a_game_might_have(t
     config = {**settings("Fighter", 300), "environment_parameters": {"pace": lessons}}
     train(config, tmp_path, env=Paced(), num_areas=None, quiet=False)
     out = capsys.readouterr().out
-    assert out.count("pace waits for the metric 'Fighter/Score', which nobody has written for 'Fighter' so far (there are: ") == 1
+    assert out.count("pace waits for the metric 'Fighter/Score', which no summary of 'Fighter' had so far (there are: ") == 1
 
 
 class Paced(Rumble):

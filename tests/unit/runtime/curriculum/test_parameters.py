@@ -12,7 +12,7 @@ from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.base import Env
 from palaestra.envs.builtin.ball.env import Ball
 from palaestra.envs.builtin.foodcollector.env import FoodCollector
-from palaestra.runtime.curriculum.parameters import Parameters, Queue, with_parameters
+from palaestra.runtime.curriculum.parameters import ParameterQueue, Parameters, with_parameters
 from palaestra.scenario.samplers import Stream, Uniform, key_of
 from palaestra.scenario.settings import CurriculumSettings, Parameter, SamplerSettings
 
@@ -90,7 +90,7 @@ def test_the_kth_episode_of_an_area_has_the_kth_value_of_its_stream():
 
 def test_an_environment_that_takes_one_value_at_a_time_gets_those_that_one_with_a_queue_does():
     queued, single = (recorded(uniform(0.5, 10), ticks=2500, plain=plain) for plain in (False, True))
-    assert min(len(taken) for taken in queued.taken) > 2 * Queue.queue_length
+    assert min(len(taken) for taken in queued.taken) > 2 * ParameterQueue.queue_length
     assert queued.taken == single.taken
     assert queued.parameters.state_dict()["episode"].tolist() == [len(taken) for taken in queued.taken]
 
