@@ -57,7 +57,7 @@ class A2C:
         self.action_rng = torch.Generator(device).manual_seed(seed + 1)
         self.policy = NetworkPolicy(self.network, self.action_rng, settings.network_settings.deterministic)
         self.signals = RewardSignals(spec, settings.reward_signals, device, seed)
-        self.rollout_size, self.keeps = self.hyper.rollout_size, RolloutNeeds()
+        self.rollout_size, self.needs = self.hyper.rollout_size, RolloutNeeds()
 
     @staticmethod
     def make_network(spec: BehaviorSpec, settings: BehaviorSettings) -> ActorCritic:
@@ -75,7 +75,7 @@ class A2C:
             rollout, network, rewards, self.signals, gae_lambda=hyper.lambd, time_horizon=self.settings.time_horizon, table=table
         )
         mask = None if rollout.action_mask is None else completed(rollout, (rollout.action_mask,))[0]
-        continuous, discrete, stored = completed(rollout, (rollout.sample.continuous, rollout.sample.discrete, rollout.memory))
+        continuous, discrete, stored = completed(rollout, (rollout.sample.continuous, rollout.sample.discrete, rollout.recurrent_state))
         sequences = None
         if table is not None:  # rows are put in the order of their sequences
             ((rows, sequences),) = table.take([np.arange(len(table))], stored)

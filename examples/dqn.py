@@ -60,9 +60,9 @@ class QNetwork(Trunk):
         branches = enumerate(self.action_head(features).split(self.spec.action.branches, 1))
         return self.value_head(features) + torch.cat([a.gather(1, choices[:, i : i + 1]) - a.mean(1, keepdim=True) for i, a in branches], 1)
 
-    def decide(self, inputs: Inputs, memory: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns advantages (N, choices), of which the greatest is the best choice; there is no memory to change."""
-        return self.action_head(self.features(0, inputs)), memory
+    def decide(self, inputs: Inputs, recurrent_state: Tensor) -> tuple[Tensor, Tensor]:
+        """Returns advantages (N, choices), of which the greatest is the best choice; the state does not change."""
+        return self.action_head(self.features(0, inputs)), recurrent_state
 
     def draw(self, output: Tensor, mask: Tensor | None, generator: torch.Generator, deterministic: bool) -> tuple[Action, list[Tensor]]:
         """Draws the best choice of each branch, or with probability epsilon any that the mask allows."""
@@ -95,11 +95,11 @@ class DQN:
         self.network = self.make_network(spec, settings).to(device)
         self.target = copy.deepcopy(self.network).requires_grad_(False)
         self.optimizer = Adam(list(self.network.parameters()), self.hyper.learning_rate)
-        self.chance = torch.Generator(device).manual_seed(seed + 1)
-        self.policy = NetworkPolicy(self.network, self.chance, settings.network_settings.deterministic)
+        self.action_rng = torch.Generator(device).manual_seed(seed + 1)
+        self.policy = NetworkPolicy(self.network, self.action_rng, settings.network_settings.deterministic)
         self.signals = RewardSignals(spec, settings.reward_signals, device, seed)
         self.replay = NStepReplay(spec, self.hyper.buffer_size, device)
-        self.rollout_size, self.keeps = self.hyper.rollout_size, RolloutNeeds()
+        self.rollout_size, self.needs = self.hyper.rollout_size, RolloutNeeds()
 
     @staticmethod
     def make_network(spec: BehaviorSpec, settings: BehaviorSettings) -> QNetwork:
@@ -120,12 +120,12 @@ class DQN:
         return metrics
 
     def _learn(self) -> dict[str, Tensor]:
-        network, batch = self.network, self.replay.draw(self.hyper.batch_size, self.chance)
+        network, batch = self.network, self.replay.draw(self.hyper.batch_size, self.action_rng)
         with torch.no_grad():
             for slow, fast in zip(self.target.parameters(), network.parameters(), strict=True):
                 slow.lerp_(fast, self.hyper.tau)
             after = network.prepare(batch.next_obs)
-            best, _ = network.draw(network.decide(after, after[0])[0], batch.next_mask, self.chance, deterministic=True)
+            best, _ = network.draw(network.decide(after, after[0])[0], batch.next_mask, self.action_rng, deterministic=True)
             goal = batch.reward + batch.discount * self.target.worth(after, best.discrete).mean(1)
         worth = network.worth(network.prepare(batch.obs), batch.choices)
         loss = nn.functional.smooth_l1_loss(worth, goal.unsqueeze(1).expand_as(worth))
@@ -138,10 +138,10 @@ class DQN:
     def state_dict(self) -> dict[str, Any]:
         """Returns everything that the next decision and update depend on."""
         parts = ("network", "target", "optimizer", "signals", "replay")
-        return {"chance": self.chance.get_state(), **{name: dict(getattr(self, name).state_dict()) for name in parts}}
+        return {"chance": self.action_rng.get_state(), **{name: dict(getattr(self, name).state_dict()) for name in parts}}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores a saved state."""
-        self.chance.set_state(state["chance"].cpu())
+        self.action_rng.set_state(state["chance"].cpu())
         for name in state.keys() - {"chance"}:
             getattr(self, name).load_state_dict(state[name])

@@ -65,7 +65,7 @@ class Reach:
             group_reward=torch.zeros_like(reward),
             terminated=terminated,
             truncated=truncated,
-            ends=FinalObs(ended, (last[ended],)),  # what the ended episodes saw last
+            final_obs=FinalObs(ended, (last[ended],)),  # what the ended episodes saw last
             action_mask=None,
             area=areas,
             team=torch.zeros_like(areas),

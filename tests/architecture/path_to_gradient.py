@@ -32,7 +32,7 @@ def files_to_gradient() -> set[str]:
 
     def join(name: str, spec: BehaviorSpec) -> BehaviorCollector:
         trainer = trainers[name] = PPO(spec, settings, torch.device("cpu"), seed=1)
-        return BehaviorCollector(name, spec, trainer.policy, trainer.rollout_size, trainer.keeps)
+        return BehaviorCollector(name, spec, trainer.policy, trainer.rollout_size, trainer.needs)
 
     collector = Collector(env, join, seed=1)
     called = list[tuple[str, str]]()

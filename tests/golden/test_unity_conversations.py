@@ -71,10 +71,10 @@ def check(step: TimeStep, seated: Mapping[str, list[tuple[int, Any]]]) -> None:
     assert set(step.acting.nonzero().flatten().tolist()) == set(asking)
     assert step.terminated.nonzero().flatten().tolist() == sorted(row for row, one in ended.items() if not one.max_step_reached)
     assert step.truncated.nonzero().flatten().tolist() == sorted(row for row, one in ended.items() if one.max_step_reached)
-    assert step.ends.slots.tolist() == sorted(ended)
+    assert step.final_obs.slots.tolist() == sorted(ended)
     assert step.lost is None or not step.lost.any()
     for i, row in enumerate(sorted(ended)):
-        assert all(torch.equal(obs[i], view) for obs, view in zip(step.ends.obs, views(ended[row]), strict=True))
+        assert all(torch.equal(obs[i], view) for obs, view in zip(step.final_obs.obs, views(ended[row]), strict=True))
     for row, (key, one) in asking.items():
         assert all(torch.equal(obs[row], view) for obs, view in zip(step.obs, views(one), strict=True))
         assert step.team[row] == int(key.partition("=")[2])

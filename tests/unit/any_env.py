@@ -55,7 +55,7 @@ class Anything:
             group_reward=torch.full_like(reward, 0.1 if self.mates else 0.0),
             terminated=ended & ~cut,
             truncated=cut,
-            ends=FinalObs(where, self._views(len(where))),
+            final_obs=FinalObs(where, self._views(len(where))),
             action_mask=self._mask(),
             area=rows,
             team=torch.zeros_like(rows),

@@ -63,7 +63,7 @@ class Sacrifice:
             group_reward=earned.repeat_interleave(MATES) * ended,
             terminated=ended,
             truncated=torch.zeros_like(ended),
-            ends=FinalObs(where, (last[where],)),
+            final_obs=FinalObs(where, (last[where],)),
             action_mask=None,
             area=self._area,
             team=slots,

@@ -73,7 +73,7 @@ class Signs:
                 group_reward=torch.zeros(1),
                 terminated=ended,
                 truncated=torch.zeros(1, dtype=torch.bool),
-                ends=FinalObs(ended.nonzero().squeeze(1), tuple(view[ended] for view in last or self._views())),
+                final_obs=FinalObs(ended.nonzero().squeeze(1), tuple(view[ended] for view in last or self._views())),
                 action_mask=None,
                 area=none,
                 team=none,

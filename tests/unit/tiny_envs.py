@@ -75,7 +75,7 @@ def table(
         group_reward=torch.zeros(slots),
         terminated=ended[0],
         truncated=ended[1],
-        ends=FinalObs(where, tuple(x[where] for x in obs) if final_obs is None else final_obs),
+        final_obs=FinalObs(where, tuple(x[where] for x in obs) if final_obs is None else final_obs),
         action_mask=mask,
         area=none,
         team=none,
@@ -117,7 +117,7 @@ class Stream:
             group_reward=torch.randn(slots, generator=self.generator),
             terminated=terminated,
             truncated=ended & ~terminated,
-            ends=FinalObs(where, (seen[where] + 0.5, seen[where, :1] / 1000 + 0.5)),
+            final_obs=FinalObs(where, (seen[where] + 0.5, seen[where, :1] / 1000 + 0.5)),
             action_mask=self._mask(slots) if self.masked else None,
             area=torch.arange(slots),
             team=torch.zeros(slots, dtype=torch.int64),
@@ -160,11 +160,11 @@ class PlainBuffer:
                     "mask": None if step.action_mask is None else step.action_mask[slot].tolist(),
                 }
 
-    def settle(self, step: TimeStep) -> int:
+    def complete(self, step: TimeStep) -> int:
         for slot in [] if step.lost is None else step.lost.nonzero()[:, 0].tolist():
             self._forget(slot)
         before = self.decisions
-        final = {int(slot): [x[i].tolist() for x in step.ends.obs] for i, slot in enumerate(step.ends.slots)}
+        final = {int(slot): [x[i].tolist() for x in step.final_obs.obs] for i, slot in enumerate(step.final_obs.slots)}
         for slot in list(self.open_decisions):
             if step.acting[slot] or step.terminated[slot] or step.truncated[slot]:
                 row = self.open_decisions.pop(slot)
@@ -228,7 +228,7 @@ def fill(buffers: list[RolloutBuffer | PlainBuffer], stream: Stream, first: Time
             buffer.open(step, decision)
         step = stream.next()
         for buffer in buffers:
-            buffer.settle(step)
+            buffer.complete(step)
     return step
 
 

@@ -32,10 +32,10 @@ class CheckedBrain:
             self.brain.memory = memory
 
     @property
-    def chance(self) -> np.random.Generator | None:
-        """Random generator of the brain, if its `chance` is a NumPy generator; else None."""
-        chance = getattr(self.brain, "chance", None)
-        return chance if isinstance(chance, np.random.Generator) and isinstance(chance.bit_generator, np.random.PCG64) else None
+    def rng(self) -> np.random.Generator | None:
+        """Random generator of the brain, if its `rng` is a NumPy generator; else None."""
+        rng = getattr(self.brain, "rng", None)
+        return rng if isinstance(rng, np.random.Generator) and isinstance(rng.bit_generator, np.random.PCG64) else None
 
     def begin(self, slots: NDArray[np.int64]) -> None:
         """Begins new episodes in these slots."""

@@ -33,7 +33,7 @@ class MappedModel:
         if not model.is_file():
             raise PolicyError(f"{model} does not exist; expected a model file")
         self._session, self._names, self._role = Session(str(model), str(model), role.seed), read_names(names), role
-        self.chance = np.random.default_rng(role.seed)
+        self.rng = np.random.default_rng(role.seed)
         """Random generator for choices; a checkpoint saves its state."""
         self._obs = {f"obs_{i}": i for i in range(len(role.spec.obs))} | {obs.name: i for i, obs in enumerate(role.spec.obs)}
         self._check_tensors()
@@ -90,7 +90,7 @@ class MappedModel:
         by_row, shape = self._sizes(key, np.shape(source.value) if isinstance(source, Value) and source.shape is None else source.shape)
         shape = (rows, *shape) if by_row else shape
         if isinstance(source, UniformInput):
-            return self.chance.uniform(source.low, source.high, shape).astype(kind)
+            return self.rng.uniform(source.low, source.high, shape).astype(kind)
         return np.broadcast_to(np.asarray(source.value, kind), shape).copy()
 
     def _seen(self, key: str, source: ObservationInput, seen: Seen, part: slice) -> NDArray[np.float32]:
@@ -207,7 +207,7 @@ class MappedModel:
             return np.rint(self._columns(answer, "discrete", len(action.branches), rows)).astype(np.int64)
         score = self._columns(answer, "logits", action.choices, rows).astype(np.float64)
         if not self._role.deterministic:
-            score = score + self.chance.gumbel(size=score.shape)
+            score = score + self.rng.gumbel(size=score.shape)
         if seen.mask is not None:
             score = np.where(seen.mask, score, -np.inf)
         return np.stack([part.argmax(1) for part in np.split(score, np.cumsum(action.branches)[:-1], axis=1)], 1)

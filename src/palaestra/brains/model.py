@@ -45,7 +45,7 @@ class Policy:
             what = "is a folder" if path.is_dir() else "does not exist"
             raise PolicyError(f"{path} {what}; expected a model file such as results/ID/NAME.onnx")
         self.path, self.seed = path, seed
-        self.chance = np.random.default_rng(seed)
+        self.rng = np.random.default_rng(seed)
         """Random generator for choices; a checkpoint saves its state."""
         self._session = Session(str(path), str(path), seed)
         self._layout = read_layout(self._session)
@@ -218,7 +218,7 @@ class Policy:
 
     def _choose(self, log_probs: np.ndarray, deterministic: bool) -> np.ndarray:
         """Returns a choice for each branch: the likeliest after adding Gumbel noise, which samples each with its own probability."""
-        score = log_probs if deterministic else log_probs + self.chance.gumbel(size=log_probs.shape)
+        score = log_probs if deterministic else log_probs + self.rng.gumbel(size=log_probs.shape)
         return np.stack([part.argmax(1) for part in np.split(score, np.cumsum(self.branches)[:-1], axis=1)], 1)
 
 

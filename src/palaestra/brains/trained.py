@@ -46,9 +46,9 @@ class ModelBrain:
         """Memory of each slot, (S, L)."""
 
     @property
-    def chance(self) -> np.random.Generator:
+    def rng(self) -> np.random.Generator:
         """Random generator for choices. The noise of continuous actions comes from inside the file, and its state cannot be set."""
-        return self.policy.chance
+        return self.policy.rng
 
     def begin(self, slots: NDArray[np.int64]) -> None:
         """Sets the memory of these slots to zero."""

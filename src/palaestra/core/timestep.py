@@ -44,8 +44,8 @@ class TimeStep:
     reward: Tensor  # (S,) float32: sum since the slot last acted; read where it acts again or its episode ended
     group_reward: Tensor  # (S,) float32: the group's reward over the same time
     terminated: Tensor  # (S,) bool: its episode ended for good: no value beyond it
-    truncated: Tensor  # (S,) bool: its episode ended by a limit: bootstrap from ends.obs
-    ends: FinalObs
+    truncated: Tensor  # (S,) bool: its episode ended by a limit: bootstrap from final_obs.obs
+    final_obs: FinalObs
     action_mask: Tensor | None  # (S, choices) bool, True: allowed; None: no masks
     area: Tensor  # (S,) int64: the area it belongs to
     team: Tensor  # (S,) int64

@@ -25,7 +25,7 @@ class RolloutBuffer(Protocol):
         """Stores what the acting slots observed and did."""
         ...
 
-    def settle(self, step: TimeStep) -> int:
+    def complete(self, step: TimeStep) -> int:
         """Stores rewards and ends. A slot's decision is complete when it acts again or its episode ends.
 
         Returns how many were completed. The decisions of a lost episode are dropped: those since the last `take` no longer count.
@@ -48,14 +48,14 @@ class RolloutBuffer(Protocol):
 class SteadyBuffer:
     """Buffer for behaviors whose slots all act on every tick: a row is one tick, written whole."""
 
-    def __init__(self, step: TimeStep, decision: Decision, ticks: int, keeps: RolloutNeeds = PLAIN) -> None:
+    def __init__(self, step: TimeStep, decision: Decision, ticks: int, needs: RolloutNeeds = PLAIN) -> None:
         """`step` and `decision` show the columns' shapes, types and device."""
         self.decisions, self.tick = 0, 0
-        self._layout = RolloutLayout(step, decision, keeps)
+        self._layout = RolloutLayout(step, decision, needs)
         self._make_columns(self._layout.opened(step, decision, 0), self._layout.completed(step, 0), ticks)
         self._slots = torch.arange(len(step.reward), device=step.reward.device)
         on_host = step.reward.device.type == "cpu"
-        self._ends = FinalObsList(keeps.terminal_obs) if on_host else FinalObsTable(step, ticks)
+        self._final_obs = FinalObsList(needs.terminal_obs) if on_host else FinalObsTable(step, ticks)
 
     def _make_columns(self, opened: Sequence[Tensor], completed: Sequence[Tensor], ticks: int) -> None:
         self._opened, self._completed = [column(x, ticks) for x in opened], [column(x, ticks) for x in completed]
@@ -68,7 +68,7 @@ class SteadyBuffer:
         for row, value in zip(self._opened_rows[self.tick], self._layout.opened(step, decision, self.tick), strict=True):
             row.copy_(value)
 
-    def settle(self, step: TimeStep) -> int:
+    def complete(self, step: TimeStep) -> int:
         """Completes row `tick` and moves on. Raises EnvError where an episode was lost: then not every slot could act."""
         if step.lost is not None:
             raise EnvError(
@@ -77,8 +77,8 @@ class SteadyBuffer:
             )
         for row, value in zip(self._completed_rows[self.tick], self._layout.completed(step, self.tick + 1), strict=True):
             row.copy_(value)
-        if len(step.ends.slots):
-            self._ends.add(self._slots + self.tick * len(self._slots), step)
+        if len(step.final_obs.slots):
+            self._final_obs.add(self._slots + self.tick * len(self._slots), step)
         self.tick += 1
         self.decisions += len(self._slots)
         return len(self._slots)
@@ -86,9 +86,9 @@ class SteadyBuffer:
     def take(self, step: TimeStep) -> Rollout:
         """Returns the rollout, cut after the last tick."""
         opened, completed = [x[: self.tick] for x in self._opened], [x[: self.tick] for x in self._completed]
-        ends = self._ends.take(self._layout.kept(completed), step.obs)
+        final_obs = self._final_obs.take(self._layout.kept(completed), step.obs)
         now, self.tick, self.decisions = self.tick, 0, 0
-        return self._layout.rollout(opened, completed, None, ends, step, now)
+        return self._layout.rollout(opened, completed, None, final_obs, step, now)
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the rows written so far."""
@@ -96,7 +96,7 @@ class SteadyBuffer:
             "kind": type(self).__name__,
             "opened": [x[: self.tick] for x in self._opened],
             "settled": [x[: self.tick] for x in self._completed],
-            "ends": self._ends.state_dict(),
+            "ends": self._final_obs.state_dict(),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -108,7 +108,7 @@ class SteadyBuffer:
         for columns, saved in ((self._opened, state["opened"]), (self._completed, state["settled"])):
             for x, value in zip(columns, saved, strict=True):
                 x[: self.tick].copy_(value)
-        self._ends.load_state_dict(state["ends"])
+        self._final_obs.load_state_dict(state["ends"])
 
 
 class SlottedBuffer:
@@ -118,12 +118,12 @@ class SlottedBuffer:
     waits for the device once a tick; environments that live on an accelerator are steady.
     """
 
-    def __init__(self, step: TimeStep, decision: Decision, ticks: int, keeps: RolloutNeeds = PLAIN) -> None:
+    def __init__(self, step: TimeStep, decision: Decision, ticks: int, needs: RolloutNeeds = PLAIN) -> None:
         """`step` and `decision` show the columns' shapes, types and device."""
         self.decisions, self._tick = 0, 0
-        self._layout = RolloutLayout(step, decision, keeps)
+        self._layout = RolloutLayout(step, decision, needs)
         self._waiting = torch.zeros_like(step.acting)  # decided, not completed
-        self._ends = FinalObsList(keeps.terminal_obs)
+        self._final_obs = FinalObsList(needs.terminal_obs)
         self._earned: Earned | None = None
         self._have(
             [column(x, ticks) for x in self._layout.opened(step, decision, 0)],
@@ -159,7 +159,7 @@ class SlottedBuffer:
                 x.index_copy_(0, rows, value.index_select(0, slots))
         self._waiting |= step.acting
 
-    def settle(self, step: TimeStep) -> int:
+    def complete(self, step: TimeStep) -> int:
         """Completes the rows of slots that act again or ended."""
         self._make_room(len(step.reward))
         if step.lost is not None:
@@ -168,8 +168,8 @@ class SlottedBuffer:
         done = self._waiting & (step.acting | step.terminated | step.truncated)
         for x, value in zip(self._flat_completed, self._layout.completed(step, self._tick), strict=True):
             x.index_copy_(0, self._next, value)  # of every slot: what has not completed is written again when it does
-        if len(step.ends.slots):
-            self._ends.add(self._next, step, done)
+        if len(step.final_obs.slots):
+            self._final_obs.add(self._next, step, done)
         self._next.add_(done, alpha=len(self._slots))
         self._waiting ^= done
         self._most += 1
@@ -197,12 +197,12 @@ class SlottedBuffer:
         waiting = OpenDecisions(slots, [x[self._next[slots]] for x in self._flat_opened], self._earned)
         rows, lengths = self._furthest(), self._cursor
         opened, completed = [x[:rows].clone() for x in self._opened], [x[:rows].clone() for x in self._completed]
-        ends = self._ends.take(self._layout.kept(completed), step.obs)
+        final_obs = self._final_obs.take(self._layout.kept(completed), step.obs)
         self._earned = self._layout.earned(opened, completed, lengths, waiting)
         self._next, self._most, self.decisions = self._slots.clone(), 0, 0
         for x, value in zip(self._opened, waiting.opened, strict=True):
             x[0, slots] = value
-        return self._layout.rollout(opened, completed, lengths, ends, step, self._tick, waiting)
+        return self._layout.rollout(opened, completed, lengths, final_obs, step, self._tick, waiting)
 
     def _furthest(self) -> int:
         """Row that the slot with most decisions writes next."""
@@ -213,7 +213,7 @@ class SlottedBuffer:
         if more > 0:
             ticks = len(self._completed[0])
             rows = min(ticks, max(self._furthest() + 1, ticks * had // slots))  # as much room in all as before
-            self._ends.widen(had, slots)
+            self._final_obs.widen(had, slots)
             self._waiting = torch.cat([self._waiting, self._waiting.new_zeros(more)])
             opened, completed = (
                 [torch.cat([x[:rows], x.new_zeros((rows, more, *x.shape[2:]))], 1) for x in columns]
@@ -242,7 +242,7 @@ class SlottedBuffer:
             "decisions": self.decisions,
             "tick": self._tick,
             "earned": None if self._earned is None else asdict(self._earned),
-            "ends": self._ends.state_dict(),
+            "ends": self._final_obs.state_dict(),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -252,7 +252,7 @@ class SlottedBuffer:
         self._waiting, self.decisions, self._tick = state["waiting"].clone(), state["decisions"], state.get("tick", 0)
         earned = state.get("earned")
         self._earned = None if earned is None else Earned(**earned)
-        self._ends.load_state_dict(state["ends"])
+        self._final_obs.load_state_dict(state["ends"])
 
 
 def blanked(column: Tensor, where: Tensor) -> Tensor:
@@ -270,13 +270,13 @@ class FinalObsList:
 
     def add(self, rows: Tensor, step: TimeStep, completed: Tensor | None = None) -> None:
         """Adds those of this tick. `rows` (S,): row of each slot's decision, counted in T * S; `completed` (S,): slots that had one."""
-        slots = step.ends.slots
+        slots = step.final_obs.slots
         kept = step.truncated | step.terminated if self.terminal_obs else step.truncated
         cut = kept[slots] if completed is None else (kept & completed)[slots]
         if not cut.any():
             return
         self._rows.append(rows[slots[cut]])
-        self._obs.append(tuple(obs[cut] for obs in step.ends.obs))
+        self._obs.append(tuple(obs[cut] for obs in step.final_obs.obs))
 
     def take(self, ended: Tensor, like: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
         """Returns rows (E,) and observations, each (E, *shape), of the episodes whose final observations are kept: `ended` (T, S)."""
@@ -309,7 +309,7 @@ class FinalObsTable:
 
     def add(self, rows: Tensor, step: TimeStep) -> None:
         """Adds those of one tick. `rows` (S,): row of each slot's decision, counted in T * S."""
-        for x, value in zip(self._columns, step.ends.obs, strict=True):
+        for x, value in zip(self._columns, step.final_obs.obs, strict=True):
             x.view(-1, *x.shape[2:]).index_copy_(0, rows, value)
 
     def take(self, ended: Tensor, like: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:

@@ -27,12 +27,12 @@ class GroupMinibatch:
     sequences: tuple[int, Tensor, Tensor] | None
     """Sequences, where there is memory, with the number of the observation before which it is stored in place of the memory."""
 
-    def sequences_with(self, memory: Tensor) -> Sequences | None:
-        """Returns the sequences with their memory; `memory` (V, L) is that before each observation."""
+    def sequences_with(self, recurrent_state: Tensor) -> Sequences | None:
+        """Returns the sequences with their recurrent states, given those before each observation, (V, L)."""
         if self.sequences is None:
             return None
         steps, place, starts = self.sequences
-        return Sequences(steps, place, memory.index_select(0, starts))
+        return Sequences(steps, place, recurrent_state.index_select(0, starts))
 
 
 class GroupMinibatches:

@@ -144,7 +144,7 @@ class Replay:
     def _decisions(rollout: Rollout, action: Action, reward: Tensor) -> list[Tensor]:
         """Returns what is stored of each decision, (T, S, ...)."""
         ended = rollout.terminated | rollout.truncated
-        return [action.continuous, action.discrete.to(torch.int32), reward, rollout.terminated, ended, rollout.memory]
+        return [action.continuous, action.discrete.to(torch.int32), reward, rollout.terminated, ended, rollout.recurrent_state]
 
     def _on_host(self, rollout: Rollout, ledger: ReplayIndex) -> tuple[NDArray[np.int8], NDArray[np.bool_], Slots]:
         """Returns how each slot goes on (S,), which decisions ended an episode (T, S), and how many each slot made (S,).
@@ -159,7 +159,9 @@ class Replay:
         if self._masks is not None and rollout.action_mask is not None:
             same &= (self._masks.index_select(0, rows) == rollout.action_mask[0]).all(1)
         # an episode that goes on remembers something
-        joins = same.to(torch.int8) if not self.memory else same.to(torch.int8) * (1 + (rollout.memory[0] != 0).any(1).to(torch.int8))
+        joins = same.to(torch.int8)
+        if self.memory:
+            joins = joins * (1 + (rollout.recurrent_state[0] != 0).any(1).to(torch.int8))
         table = torch.cat([joins.unsqueeze(0), (rollout.terminated | rollout.truncated).to(torch.int8)]).cpu().numpy()
         lengths = np.full(slots, time, np.int64) if rollout.lengths is None else rollout.lengths.cpu().numpy()
         if not self.memory:

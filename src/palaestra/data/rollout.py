@@ -1,6 +1,6 @@
 """On-policy experience of one behavior, the only unit of it that crosses a boundary, and shuffled minibatches of its rows.
 
-Letters in shapes: T decisions of a slot, S slots, E truncated ends, A action components, L memory.
+Letters in shapes: T decisions of a slot, S slots, E truncated ends, A action components, L recurrent state.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Moments:
     last_here: Tensor  # (S,) bool: `last_obs` is an agent's; False: the slot is empty
     last_decided: Tensor  # (S,) bool: it has been answered
     last_sample: Action  # (S, continuous), (S, branches): how, where it has
-    last_memory: Tensor  # (S, L) with which memory, where it has
+    last_recurrent_state: Tensor  # (S, L) before that decision
     earlier: Earned  # in the rollouts before, since the decisions that this one begins with were made
 
 
@@ -70,7 +70,7 @@ class Rollout:
     sample: Action  # (T, S, continuous), (T, S, branches): as drawn
     log_prob: Tensor  # (T, S, A)
     action_mask: Tensor | None  # (T, S, choices) bool
-    memory: Tensor  # (T, S, L) before the decision
+    recurrent_state: Tensor  # (T, S, L) before the decision
     reward: Tensor  # (T, S)
     group_reward: Tensor  # (T, S)
     terminated: Tensor  # (T, S) bool
@@ -119,51 +119,51 @@ class OpenDecisions:
 class RolloutLayout:
     """Columns that a behavior's decisions have: those of no width are left out of every tick."""
 
-    def __init__(self, step: TimeStep, decision: Decision, keeps: RolloutNeeds) -> None:
+    def __init__(self, step: TimeStep, decision: Decision, needs: RolloutNeeds) -> None:
         self.views = len(step.obs)
         self.widths = (decision.sample.continuous.shape[1], decision.sample.discrete.shape[1], decision.recurrent_state.shape[1])
-        self.keeps, self.masked = keeps, step.action_mask is not None
+        self.needs, self.masked = needs, step.action_mask is not None
 
     def opened(self, step: TimeStep, decision: Decision, tick: int) -> list[Tensor]:
         """Returns what is known when a slot acts, on this tick."""
-        continuous, discrete, memory = self.widths
+        continuous, discrete, recurrent_state = self.widths
         parts = [*step.obs, decision.log_prob]
         if continuous:
             parts.append(decision.sample.continuous)
         if discrete:
             parts.append(decision.sample.discrete)
-        if memory:
+        if recurrent_state:
             parts.append(decision.recurrent_state)
         if step.action_mask is not None:
             parts.append(step.action_mask)
-        if self.keeps.moments:
+        if self.needs.moments:
             parts += [torch.full_like(step.group, tick), step.group]
         return parts
 
     def completed(self, step: TimeStep, tick: int) -> list[Tensor]:
         """Returns what is known once a slot acts again or its episode ends, on this tick."""
         parts = [step.reward, step.group_reward, step.terminated, step.truncated]
-        if self.keeps.moments:
+        if self.needs.moments:
             parts.append(torch.full_like(step.group, tick))
         return parts
 
     def kept(self, completed: list[Tensor]) -> Tensor:
         """Returns the episodes whose final observations are kept, (T, S), from these columns."""
-        return completed[2] | completed[3] if self.keeps.terminal_obs else completed[3]
+        return completed[2] | completed[3] if self.needs.terminal_obs else completed[3]
 
     def rollout(
         self,
         opened: list[Tensor],
         completed: list[Tensor],
         lengths: Tensor | None,
-        ends: tuple[Tensor, tuple[Tensor, ...]],
+        final: tuple[Tensor, tuple[Tensor, ...]],
         step: TimeStep,
         now: int,
         waiting: OpenDecisions | None = None,
     ) -> Rollout:
         """Returns the columns as a rollout. `step` came on tick `now`, after the last decision; waiting slots show what they decided on."""
         reward, group_reward, terminated, truncated, *until = completed
-        obs, log_prob, sample, memory, mask, _ = self._named(opened)
+        obs, log_prob, sample, recurrent_state, mask, _ = self._named(opened)
         last_obs, last_mask = step.obs, step.action_mask
         if waiting is not None:
             views, *_, allowed, _ = self._named(waiting.opened)
@@ -175,7 +175,7 @@ class RolloutLayout:
             sample=sample,
             log_prob=log_prob,
             action_mask=mask,
-            memory=memory,
+            recurrent_state=recurrent_state,
             reward=reward,
             group_reward=group_reward,
             terminated=terminated,
@@ -183,42 +183,42 @@ class RolloutLayout:
             lengths=lengths,
             last_obs=last_obs,
             last_mask=last_mask,
-            final_rows=ends[0],
-            final_obs=ends[1],
+            final_rows=final[0],
+            final_obs=final[1],
             area=step.area,
             team=step.team,
             group=step.group,
-            moments=self._moments(opened, until[0], step, now, waiting) if self.keeps.moments else None,
+            moments=self._moments(opened, until[0], step, now, waiting) if self.needs.moments else None,
         )
 
     def _named(self, opened: list[Tensor]) -> tuple[tuple[Tensor, ...], Tensor, Action, Tensor, Tensor | None, list[Tensor]]:
-        """Returns observations, log-probabilities, sample, memory, mask, and the rest: tick and group."""
+        """Returns observations, log-probabilities, sample, recurrent state, mask, and the rest: tick and group."""
         columns = iter(opened)
         obs = tuple(next(columns) for _ in range(self.views))
         log_prob = next(columns)
         none = log_prob[..., :0]
-        continuous, discrete, memory = (next(columns) if width else none for width in self.widths)
+        continuous, discrete, recurrent_state = (next(columns) if width else none for width in self.widths)
         mask = next(columns) if self.masked else None
-        return obs, log_prob, Action(continuous, discrete), memory, mask, list(columns)
+        return obs, log_prob, Action(continuous, discrete), recurrent_state, mask, list(columns)
 
     def _moments(self, opened: list[Tensor], until: Tensor, step: TimeStep, now: int, waiting: OpenDecisions | None) -> Moments:
-        _, _, sample, memory, _, (made, group) = self._named(opened)
+        _, _, sample, recurrent_state, _, (made, group) = self._named(opened)
         last = [torch.full_like(step.group, now), step.group, step.acting, torch.zeros_like(step.acting)]
-        last += [x.new_zeros(x.shape[1:]) for x in (sample.continuous, sample.discrete, memory)]
+        last += [x.new_zeros(x.shape[1:]) for x in (sample.continuous, sample.discrete, recurrent_state)]
         if waiting is not None:
-            _, _, sample, memory, _, (then, was) = self._named(waiting.opened)
+            _, _, sample, recurrent_state, _, (then, was) = self._named(waiting.opened)
             yes = torch.ones_like(waiting.slots, dtype=torch.bool)
-            parts = (then, was, yes, yes, sample.continuous, sample.discrete, memory)
+            parts = (then, was, yes, yes, sample.continuous, sample.discrete, recurrent_state)
             last = [x.index_copy(0, waiting.slots, value) for x, value in zip(last, parts, strict=True)]
-        last_made, last_group, here, decided, continuous, discrete, memory = last
+        last_made, last_group, here, decided, continuous, discrete, recurrent_state = last
         none = made[:0, 0]
         earlier = None if waiting is None else waiting.earlier
         earlier = earlier or Earned(none, none, step.reward[:0])
-        return Moments(made, until, group, last_made, last_group, here, decided, Action(continuous, discrete), memory, earlier)
+        return Moments(made, until, group, last_made, last_group, here, decided, Action(continuous, discrete), recurrent_state, earlier)
 
     def earned(self, opened: list[Tensor], completed: list[Tensor], lengths: Tensor, waiting: OpenDecisions) -> Earned | None:
         """Returns what agents of groups earned since the first waiting decision was made; None where moments are not kept."""
-        if not self.keeps.moments:
+        if not self.needs.moments:
             return None
         group, until, reward = opened[-1], completed[-1], completed[0]
         rows = (torch.arange(len(until), device=until.device).unsqueeze(1) < lengths) & (group >= 0)

@@ -64,16 +64,16 @@ class SequenceTable:
     def __len__(self) -> int:
         return len(self.lengths)
 
-    def take(self, parts: Iterable[NDArray[np.int64]], memory: Tensor) -> Iterator[tuple[Tensor, Sequences]]:
-        """Yields the rows (N,) of the sequences of each part, and how they follow one another. `memory` (all completed rows, L).
+    def take(self, parts: Iterable[NDArray[np.int64]], recurrent_state: Tensor) -> Iterator[tuple[Tensor, Sequences]]:
+        """Yields the rows (N,) of the sequences of each part, and how they follow one another; `recurrent_state`: (N, L).
 
         All tables go to the device at once, before the first part: an accelerator is waited for once, not for each part.
         """
         layouts = [self._layout(which) for which in parts]
-        tables = torch.from_numpy(np.concatenate([table for _, *tables in layouts for table in tables])).to(memory.device)
+        tables = torch.from_numpy(np.concatenate([table for _, *tables in layouts for table in tables])).to(recurrent_state.device)
         pieces = iter(tables.split([len(table) for _, *tables in layouts for table in tables]))
         for (steps, *_), rows, place, starts in zip(layouts, pieces, pieces, pieces, strict=True):
-            yield rows, Sequences(steps, place, memory.index_select(0, starts))
+            yield rows, Sequences(steps, place, recurrent_state.index_select(0, starts))
 
     def _layout(self, which: NDArray[np.int64]) -> tuple[int, NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """Returns the length of the longest sequence, all rows, where they lie in the grid, and the first row of each."""
@@ -112,14 +112,14 @@ class StreamTable(SequenceTable):
 
 
 def sequence_minibatches(
-    rows: Minibatch, memory: Tensor, table: SequenceTable, *, size: int, epochs: int, generator: torch.Generator
+    rows: Minibatch, recurrent_state: Tensor, table: SequenceTable, *, size: int, epochs: int, generator: torch.Generator
 ) -> Iterator[Minibatch]:
     """Yields minibatches of whole sequences, of about `size` decisions, in `epochs` passes, each in a new order.
 
-    `memory` (N, L) is that of every row. Nothing of a pass is dropped: minibatches differ a little in size instead.
+    `recurrent_state` (N, L) is that of every row. Nothing of a pass is dropped: minibatches differ a little in size instead.
     """
     columns, parts = rows.columns(), max(1, int(table.lengths.sum()) // size)
     for _ in range(epochs):
         order = torch.randperm(len(table), generator=generator, device=generator.device).cpu().numpy()
-        for chosen, sequences in table.take(np.array_split(order, min(parts, len(table))), memory):
+        for chosen, sequences in table.take(np.array_split(order, min(parts, len(table))), recurrent_state):
             yield rows.with_columns([column.index_select(0, chosen) for column in columns], sequences)

@@ -83,7 +83,7 @@ class GymnasiumEnv:
         self._all_false, self._all_true = torch.zeros(n, dtype=torch.bool), torch.ones(n, dtype=torch.bool)
         self._zero_rewards, self._teams = torch.zeros(n), torch.zeros(n, dtype=torch.int64)
         self._areas, self._no_group = torch.arange(n), torch.full((n,), -1)
-        self._no_ends = FinalObs(torch.zeros(0, dtype=torch.int64), tuple(torch.zeros(0, *leaf.spec.shape) for leaf in self._leaves))
+        self._no_final_obs = FinalObs(torch.zeros(0, dtype=torch.int64), tuple(torch.zeros(0, *leaf.spec.shape) for leaf in self._leaves))
         action = spec.action
         self._no_action = Action(torch.zeros(n, action.continuous), torch.zeros(n, len(action.branches), dtype=torch.int64))
         self._last_obs: tuple[Tensor, ...] = ()
@@ -95,7 +95,7 @@ class GymnasiumEnv:
         obs = self._columns(self._envs.reset(seed), self._areas)
         self._self_resets.add_first(obs)
         self._last_obs, self._acting = obs, self._all_true
-        return self._step(obs, self._zero_rewards, self._all_false, self._all_false, self._no_ends)
+        return self._step(obs, self._zero_rewards, self._all_false, self._all_false, self._no_final_obs)
 
     def step(self, actions: Mapping[str, Action]) -> dict[str, TimeStep]:
         """Simulates one tick. Raises NotFinite for a number that is NaN or infinite, EnvError if final observations are lost."""
@@ -103,30 +103,30 @@ class GymnasiumEnv:
         obs, reward = self._columns(tick.obs, self._areas), torch.from_numpy(tick.reward.astype(np.float32))
         if not math.isfinite(reward.sum()):
             self._refuse("reward", reward, self._areas)
-        ends, terminated, truncated, success = self._no_ends, self._all_false, self._all_false, None
+        final_obs, terminated, truncated, success = self._no_final_obs, self._all_false, self._all_false, None
         if len(tick.ended):
             slots = torch.from_numpy(tick.ended)
             terminated, truncated = torch.from_numpy(tick.terminated), torch.from_numpy(tick.truncated & ~tick.terminated)
-            ends = FinalObs(slots, self._columns(tick.last, slots))
+            final_obs = FinalObs(slots, self._columns(tick.last, slots))
             success = None if tick.success is None else torch.from_numpy(tick.success)
         acting = self._all_true if tick.acting is None else torch.from_numpy(tick.acting)
         if self._self_resets.undecided:
-            self._warn_of_self_resets(obs, acting, ends)
+            self._warn_of_self_resets(obs, acting, final_obs)
         self._last_obs, self._acting = obs, acting
-        return self._step(obs, reward, terminated, truncated, ends, success)
+        return self._step(obs, reward, terminated, truncated, final_obs, success)
 
-    def _warn_of_self_resets(self, obs: tuple[Tensor, ...], acting: Tensor, ends: FinalObs) -> None:
+    def _warn_of_self_resets(self, obs: tuple[Tensor, ...], acting: Tensor, final_obs: FinalObs) -> None:
         """Warns once if final observations look as if the environment resets itself within `step`."""
         begun = ~self._acting & acting
-        if len(ends.slots):
-            if self._self_resets.add_ended(ends.obs, tuple(column[ends.slots] for column in self._last_obs)):
+        if len(final_obs.slots):
+            if self._self_resets.add_ended(final_obs.obs, tuple(column[final_obs.slots] for column in self._last_obs)):
                 warnings.warn(
                     f"{self.name} seems to reset itself inside `step`: every final observation so far looks like a first one, unlike the "
                     f"observation before it. If so, the final observation, which learning needs, is lost: return it, and leave the reset "
                     f"to the caller",
                     stacklevel=3,
                 )
-            begun[ends.slots] = acting[ends.slots]
+            begun[final_obs.slots] = acting[final_obs.slots]
         if begun.any():
             self._self_resets.add_first(tuple(column[begun] for column in obs))
 
@@ -158,7 +158,7 @@ class GymnasiumEnv:
         reward: Tensor,
         terminated: Tensor,
         truncated: Tensor,
-        ends: FinalObs,
+        final_obs: FinalObs,
         success: Tensor | None = None,
     ) -> dict[str, TimeStep]:
         step = TimeStep(
@@ -168,7 +168,7 @@ class GymnasiumEnv:
             group_reward=self._zero_rewards,
             terminated=terminated,
             truncated=truncated,
-            ends=ends,
+            final_obs=final_obs,
             action_mask=None,
             area=self._areas,
             team=self._teams,

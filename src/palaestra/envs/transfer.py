@@ -93,7 +93,7 @@ class Transfer:
 
 def to_device(step: TimeStep, device: torch.device) -> TimeStep:
     """Moves a table to a device. Its final observations get a row for every slot, as on accelerators."""
-    finals = tuple(now.index_copy(0, step.ends.slots, last) for now, last in zip(step.obs, step.ends.obs, strict=True))
+    finals = tuple(now.index_copy(0, step.final_obs.slots, last) for now, last in zip(step.obs, step.final_obs.obs, strict=True))
     slots = torch.arange(len(step.reward), device=device)
     return TimeStep(
         obs=tuple(x.to(device) for x in step.obs),
@@ -102,7 +102,7 @@ def to_device(step: TimeStep, device: torch.device) -> TimeStep:
         group_reward=step.group_reward.to(device),
         terminated=step.terminated.to(device),
         truncated=step.truncated.to(device),
-        ends=FinalObs(slots, tuple(x.to(device) for x in finals)),
+        final_obs=FinalObs(slots, tuple(x.to(device) for x in finals)),
         action_mask=None if step.action_mask is None else step.action_mask.to(device),
         area=step.area.to(device),
         team=step.team.to(device),

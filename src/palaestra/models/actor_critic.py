@@ -68,11 +68,11 @@ class ActorCritic(Trunk):
         """Returns the actor's packed output, (N, continuous + choices), where there is no memory."""
         return self.action_head(self.features(ACTOR, inputs))
 
-    def decide(self, inputs: Inputs, memory: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns the actor's packed output and the memory (N, L) after this decision, actor's and critic's."""
+    def decide(self, inputs: Inputs, recurrent_state: Tensor) -> tuple[Tensor, Tensor]:
+        """Returns the actor's packed output and the recurrent state (N, L) after this decision, actor's and critic's."""
         if self.memory is None:
-            return self.act(inputs), memory
-        features, after = zip(*(self.remember(i, inputs, memory) for i in range(self.networks)), strict=True)
+            return self.act(inputs), recurrent_state
+        features, after = zip(*(self.remember(i, inputs, recurrent_state) for i in range(self.networks)), strict=True)
         return self.action_head(features[ACTOR]), torch.cat(after, 1)
 
     def outputs(self, inputs: Inputs, sequences: Sequences | None = None) -> Tensor:
@@ -83,9 +83,9 @@ class ActorCritic(Trunk):
         """Returns values, (N, signals). `sequences` as in `forward`."""
         return self.value_head(self.unroll(CRITIC, self.features(CRITIC, inputs), sequences))
 
-    def value_with(self, inputs: Inputs, memory: Tensor) -> Tensor:
-        """Returns values (N, signals) of single decisions with this memory (N, L) before each."""
-        return self.value(inputs) if self.memory is None else self.value_head(self.remember(CRITIC, inputs, memory)[0])
+    def value_with(self, inputs: Inputs, recurrent_state: Tensor) -> Tensor:
+        """Returns values (N, signals) of single decisions with this recurrent state (N, L) before each."""
+        return self.value(inputs) if self.memory is None else self.value_head(self.remember(CRITIC, inputs, recurrent_state)[0])
 
     def forward(self, inputs: Inputs, sequences: Sequences | None = None) -> tuple[Tensor, Tensor]:
         """Returns packed actor output and values, both from one pass. With memory, `sequences` say which rows follow one another."""

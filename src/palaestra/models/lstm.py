@@ -30,9 +30,9 @@ class LSTMLayer(nn.Module):
             assert isinstance(lstm, nn.LSTM)
             start(lstm)
 
-    def step(self, index: int, features: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
+    def step(self, index: int, features: Tensor, recurrent_state: Tensor) -> tuple[Tensor, Tensor]:
         """Takes one decision with one network: features (N, F) and its memory (N, size) to (N, size / 2) and the memory after it."""
-        hidden, cell = memory.chunk(2, 1)
+        hidden, cell = recurrent_state.chunk(2, 1)
         hidden, cell = torch.lstm_cell(features, (hidden, cell), *weights(self.lstm(index)))
         return hidden, torch.cat([hidden, cell], 1)
 
@@ -49,10 +49,10 @@ class LSTMLayer(nn.Module):
         out = out.flatten(0, 1)
         return out if cells == len(features) else out.index_select(0, sequences.place)
 
-    def own(self, index: int, memory: Tensor) -> Tensor:
+    def own(self, index: int, recurrent_state: Tensor) -> Tensor:
         """Returns one network's part of rows of memory: (N, k * size) to (N, size). Index -1: the last network's."""
         at = index % len(self.lstms) * self.size
-        return memory[:, at : at + self.size]
+        return recurrent_state[:, at : at + self.size]
 
     def lstm(self, index: int) -> nn.LSTM:
         """Returns one network's LSTM."""

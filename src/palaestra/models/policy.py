@@ -28,21 +28,21 @@ class PendingDecision:
 
 
 class Actor(Protocol):
-    """Network that a policy acts with. N rows, L memory, A action components."""
+    """Network that a policy acts with. N rows, L recurrent state, A action components."""
 
     spec: BehaviorSpec
 
     @property
     def memory_size(self) -> int:
-        """L, numbers of memory; 0 without memory."""
+        """L, numbers of recurrent state; 0 without an LSTM."""
         ...
 
     def prepare(self, obs: tuple[Tensor, ...]) -> Inputs:
         """Prepares observations (N, *shape) in the order of the spec for `decide`."""
         ...
 
-    def decide(self, inputs: Inputs, memory: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns the packed output that actions are drawn from, (N, outputs), and the memory (N, L) after this decision."""
+    def decide(self, inputs: Inputs, recurrent_state: Tensor) -> tuple[Tensor, Tensor]:
+        """Returns the packed output that actions are drawn from, (N, outputs), and the recurrent state (N, L) after this decision."""
         ...
 
     def draw(self, output: Tensor, mask: Tensor | None, generator: torch.Generator, deterministic: bool) -> tuple[Action, list[Tensor]]:
@@ -59,16 +59,16 @@ class Actor(Protocol):
 
 
 class NetworkPolicy:
-    """An actor, the random stream that it draws from, and the memory of each slot. Call it without gradients."""
+    """An actor, the random stream that it draws from, and the recurrent state of each slot. Call it without gradients."""
 
     def __init__(self, network: Actor, generator: torch.Generator, deterministic: bool = False) -> None:
         self.network, self.generator, self.deterministic = network, generator, deterministic
-        self.memory = torch.zeros((0, network.memory_size), device=generator.device)
-        """Memory (S, L) of the slots of the last table; L is 0 without memory."""
+        self.recurrent_state = torch.zeros((0, network.memory_size), device=generator.device)
+        """Recurrent state (S, L) of the slots of the last table; L is 0 without an LSTM."""
 
     def forget(self) -> None:
-        """Clears all memory, as other agents are in the slots from here on, such as after a `reset` of the environment."""
-        self.memory = self.memory[:0]
+        """Clears all recurrent states, as other agents are in the slots from here on, such as after a `reset` of the environment."""
+        self.recurrent_state = self.recurrent_state[:0]
 
     def act(self, step: TimeStep) -> Decision:
         """Returns a decision for every slot; those of slots that are not acting mean nothing."""
@@ -76,70 +76,73 @@ class NetworkPolicy:
 
     def choose(self, step: TimeStep) -> PendingDecision:
         """Returns the same with the actions first, for callers that wait for them."""
-        memory = self.see(step)
+        recurrent_state = self.see(step)
         if self.network.spec.steady or step.reward.device.type != "cpu":
-            return self._of_all(step, memory)
+            return self._of_all(step, recurrent_state)
         rows, slots = step.acting.nonzero().squeeze(1), len(step.acting)
         if len(rows) == slots:
-            return self._of_all(step, memory)
+            return self._of_all(step, recurrent_state)
         # where agents are few or take turns, only they cost anything; an accelerator would have to be waited for
-        few, after = self.choose_rows(step, rows, memory, self.network)
+        few, after = self.choose_rows(step, rows, recurrent_state, self.network)
         if after.numel():
-            self.memory = memory.index_copy(0, rows, after)
+            self.recurrent_state = recurrent_state.index_copy(0, rows, after)
         action = Action(spread(few.action.continuous, rows, slots), spread(few.action.discrete, rows, slots))
-        return PendingDecision(action, lambda: whole(few, rows, action, memory))
+        return PendingDecision(action, lambda: whole(few, rows, action, recurrent_state))
 
-    def choose_rows(self, step: TimeStep, rows: Tensor, memory: Tensor, network: Actor) -> tuple[PendingDecision, Tensor]:
-        """Returns the choice of this or another network for rows (R,) of a table, and its memory (R, L) after it; `memory`: all slots'."""
+    def choose_rows(self, step: TimeStep, rows: Tensor, recurrent_state: Tensor, network: Actor) -> tuple[PendingDecision, Tensor]:
+        """Returns the choice of this or another network for rows (R,), and the state (R, L) after it; `recurrent_state`: all slots'."""
         mask = None if step.action_mask is None else step.action_mask.index_select(0, rows)
-        return self._choose(tuple(x.index_select(0, rows) for x in step.obs), mask, memory.index_select(0, rows), network)
+        return self._choose(tuple(x.index_select(0, rows) for x in step.obs), mask, recurrent_state.index_select(0, rows), network)
 
     @torch.no_grad()
     def blank(self, step: TimeStep) -> Decision:
-        """Returns a decision that shows its columns' shapes; leaves the policy's random numbers and memory as they were."""
-        state, memory = self.generator.get_state(), self.memory
+        """Returns a decision that shows its columns' shapes; leaves the policy's random numbers and recurrent state as they were."""
+        state, recurrent_state = self.generator.get_state(), self.recurrent_state
         decision = self.act(step)
         self.generator.set_state(state)
-        self.memory = memory
+        self.recurrent_state = recurrent_state
         return decision
 
     def see(self, step: TimeStep) -> Tensor:
-        """Returns the memory (S, L) with which each slot of this table acts, reset to zeros where an episode ended or was lost.
+        """Returns the recurrent state (S, L) with which each slot of this table acts, reset to zeros where an episode ended or was lost.
 
         `choose` calls it; whoever has nothing to choose on a tick calls it alone.
         """
         slots = len(step.acting)
-        if len(self.memory) != slots:
-            self.memory = torch.cat([self.memory[:slots], self.memory.new_zeros((max(slots - len(self.memory), 0), self.memory.shape[1]))])
-        if self.memory.shape[1]:
+        if len(self.recurrent_state) != slots:
+            kept = self.recurrent_state[:slots]
+            self.recurrent_state = torch.cat([kept, kept.new_zeros((slots - len(kept), kept.shape[1]))])
+        if self.recurrent_state.shape[1]:
             over = step.terminated | step.truncated if step.lost is None else step.terminated | step.truncated | step.lost
-            self.memory = self.memory.masked_fill(over.unsqueeze(1), 0.0)
-        return self.memory
+            self.recurrent_state = self.recurrent_state.masked_fill(over.unsqueeze(1), 0.0)
+        return self.recurrent_state
 
-    def _of_all(self, step: TimeStep, memory: Tensor) -> PendingDecision:
-        chosen, after = self._choose(step.obs, step.action_mask, memory, self.network)
+    def _of_all(self, step: TimeStep, recurrent_state: Tensor) -> PendingDecision:
+        chosen, after = self._choose(step.obs, step.action_mask, recurrent_state, self.network)
         if self.network.memory_size:
-            # an empty slot's memory stays as it is
-            self.memory = after if self.network.spec.steady else torch.where(step.acting.unsqueeze(1), after, memory)
+            # an empty slot's state stays as it is
+            self.recurrent_state = after if self.network.spec.steady else torch.where(step.acting.unsqueeze(1), after, recurrent_state)
         return chosen
 
-    def _choose(self, obs: tuple[Tensor, ...], mask: Tensor | None, memory: Tensor, network: Actor) -> tuple[PendingDecision, Tensor]:
-        """Returns the choice for these rows, and the memory after it."""
-        output, after = network.decide(network.prepare(obs), memory)
+    def _choose(
+        self, obs: tuple[Tensor, ...], mask: Tensor | None, recurrent_state: Tensor, network: Actor
+    ) -> tuple[PendingDecision, Tensor]:
+        """Returns the choice for these rows, and the recurrent state after it."""
+        output, after = network.decide(network.prepare(obs), recurrent_state)
         sample, branches = network.draw(output, mask, self.generator, self.deterministic)
         action = network.for_environment(sample)
 
         def finish() -> Decision:
-            return Decision(action, sample, network.drawn_log_prob(output, sample, branches), memory)
+            return Decision(action, sample, network.drawn_log_prob(output, sample, branches), recurrent_state)
 
         return PendingDecision(action, finish), after
 
 
-def whole(few: PendingDecision, rows: Tensor, action: Action, memory: Tensor) -> Decision:
-    """Returns the decision of these rows for a table of all slots, given the environment's `action` and the `memory` (S, L) before it."""
-    decision, slots = few.decision(), len(memory)
+def whole(few: PendingDecision, rows: Tensor, action: Action, recurrent_state: Tensor) -> Decision:
+    """Returns the decision of these rows for a table of all slots, given the environment's `action` and the state (S, L) before it."""
+    decision, slots = few.decision(), len(recurrent_state)
     sample = Action(spread(decision.sample.continuous, rows, slots), spread(decision.sample.discrete, rows, slots))
-    return Decision(action, sample, spread(decision.log_prob, rows, slots), memory)
+    return Decision(action, sample, spread(decision.log_prob, rows, slots), recurrent_state)
 
 
 def spread(values: Tensor, rows: Tensor, slots: int) -> Tensor:

@@ -51,9 +51,9 @@ class SoftCritics(Trunk):
         features = self.all_features(inputs)
         return torch.stack([self.unroll(i, features[i], sequences) for i in range(TWINS)])
 
-    def after(self, inputs: Inputs, memory: Tensor) -> Tensor:
-        """Returns the memory (N, L) after these observations, where it was `memory` before."""
-        return torch.cat([self.remember(i, inputs, memory)[1] for i in range(TWINS)], 1)
+    def after(self, inputs: Inputs, recurrent_state: Tensor) -> Tensor:
+        """Returns the recurrent state (N, L) after these observations."""
+        return torch.cat([self.remember(i, inputs, recurrent_state)[1] for i in range(TWINS)], 1)
 
     def forward(self, encoding: Tensor, numbers: Tensor) -> Tensor:
         """Returns values (2, N, K, outputs) of these actions (N, continuous): one output, or one for each choice of every branch."""
@@ -114,16 +114,16 @@ class SoftActorCritic(Trunk):
         others = {id(p) for part in (self.critics, self.targets) for p in part.parameters()} | {id(self.log_temperature)}
         return [p for p in self.parameters() if id(p) not in others]
 
-    def decide(self, inputs: Inputs, memory: Tensor) -> tuple[Tensor, Tensor]:
+    def decide(self, inputs: Inputs, recurrent_state: Tensor) -> tuple[Tensor, Tensor]:
         """Returns the packed output and the memory (N, L) after this decision."""
         if self.memory is None:
-            return self.outputs(inputs), memory
-        features, after = self.remember(ACTOR, inputs, memory)
-        return self.action_head(features), torch.cat([after, self.critics.after(inputs, self.of_critics(memory))], 1)
+            return self.outputs(inputs), recurrent_state
+        features, after = self.remember(ACTOR, inputs, recurrent_state)
+        return self.action_head(features), torch.cat([after, self.critics.after(inputs, self.of_critics(recurrent_state))], 1)
 
-    def of_critics(self, memory: Tensor) -> Tensor:
+    def of_critics(self, recurrent_state: Tensor) -> Tensor:
         """Returns the critics' part of rows of memory (N, L)."""
-        return memory[:, super().memory_size :]
+        return recurrent_state[:, super().memory_size :]
 
     def outputs(self, inputs: Inputs, sequences: Sequences | None = None) -> Tensor:
         """Returns the packed output. With memory, `sequences` say which rows follow one another."""

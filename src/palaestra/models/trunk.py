@@ -116,10 +116,10 @@ class Trunk(nn.Module):
             return self._encode(0, inputs, extra).unsqueeze(0).expand(self.networks, -1, -1)
         return torch.stack([self._encode(i, inputs, extra) for i in range(self.networks)])
 
-    def remember(self, index: int, inputs: Inputs, memory: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns one network's features after its memory, (N, width), and memory after this decision; `memory` (N, L): all networks'."""
+    def remember(self, index: int, inputs: Inputs, recurrent_state: Tensor) -> tuple[Tensor, Tensor]:
+        """Returns one network's features (N, width) and state after this decision; `recurrent_state` (N, L): all networks'."""
         assert self.memory is not None
-        return self.memory.step(index, self.features(index, inputs), self.memory.own(index, memory))
+        return self.memory.step(index, self.features(index, inputs), self.memory.own(index, recurrent_state))
 
     def unroll(self, index: int, features: Tensor, sequences: Sequences | None) -> Tensor:
         """Returns one network's features (N, hidden) after its memory, (N, width), along the sequences; unchanged without memory."""

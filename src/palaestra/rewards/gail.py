@@ -43,7 +43,7 @@ class GAIL:
         shape, actions, bottleneck = settings.network_settings, settings.use_actions, settings.use_vail
         self.descent = SignalOptimizer(lambda: Discriminator(spec, shape, actions, bottleneck), device, settings.learning_rate, seed)
         self.model = self.descent.network
-        self.drawing = torch.Generator(device).manual_seed(seed + 1)
+        self.rng = torch.Generator(device).manual_seed(seed + 1)
         self.beta = torch.zeros((), device=device)
         """Weight of the bottleneck's divergence."""
 
@@ -56,10 +56,10 @@ class GAIL:
         """Takes a gradient step with the discriminator, on these decisions and as many drawn from the demonstrations."""
         model, both = self.model, self._with_theirs(batch)
         features = model.features(both)
-        ours, theirs = model.logit(features, self.drawing).chunk(2)
+        ours, theirs = model.logit(features, self.rng).chunk(2)
         loss = functional.softplus(ours).mean() + functional.softplus(-theirs).mean()
         n = len(batch)
-        penalty = PENALTY * steepness(model, tuple(x[:n] for x in both), tuple(x[n:] for x in both), self.drawing)
+        penalty = PENALTY * steepness(model, tuple(x[:n] for x in both), tuple(x[n:] for x in both), self.rng)
         measured = {
             "Losses/GAIL Loss": loss,
             "Policy/GAIL Policy Estimate": ours.sigmoid().mean(),
@@ -78,7 +78,7 @@ class GAIL:
     def _with_theirs(self, batch: Transitions) -> Inputs:
         """Returns the discriminator's inputs for these decisions, then for as many of the demonstrations', drawn with replacement."""
         demos, n = self.demonstrations, len(batch)
-        rows = torch.randint(len(demos), (n,), generator=self.drawing, device=self.drawing.device)
+        rows = torch.randint(len(demos), (n,), generator=self.rng, device=self.rng.device)
         theirs = demos.decisions.take(rows)
         obs = tuple(torch.cat(both) for both in zip(batch.obs, theirs.obs, strict=True))
         continuous, discrete, ended = (
@@ -97,13 +97,13 @@ class GAIL:
 
     def state_dict(self) -> dict[str, Any]:
         """Returns weights, optimizer, statistics, beta, and the stream that demonstrations are drawn with."""
-        return {**self.descent.state_dict(), "beta": self.beta, "drawing": self.drawing.get_state()}
+        return {**self.descent.state_dict(), "beta": self.beta, "drawing": self.rng.get_state()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores a saved state."""
         self.descent.load_state_dict(state)
         self.beta = state["beta"].to(self.beta.device)
-        self.drawing.set_state(state["drawing"].cpu())
+        self.rng.set_state(state["drawing"].cpu())
 
 
 class Discriminator(nn.Module):

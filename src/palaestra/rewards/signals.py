@@ -85,7 +85,7 @@ class RewardSignals:
         return bool(self._learned)
 
     @property
-    def keeps(self) -> RolloutNeeds:
+    def needs(self) -> RolloutNeeds:
         """Additional parts that rollouts must have for the signals."""
         return RolloutNeeds(terminal_obs=self.learned)
 

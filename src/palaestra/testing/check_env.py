@@ -150,10 +150,10 @@ def _columns(steps: Steps) -> dict[str, Tensor]:
     for behavior, step in steps.items():
         for field in fields(step):
             value = getattr(step, field.name)
-            if field.name == "ends":
-                columns[f"'{behavior}' ends.slots"] = value.slots
-            parts = value if field.name == "obs" else value.obs if field.name == "ends" else ()
-            prefix = "ends.obs" if field.name == "ends" else field.name
+            if field.name == "final_obs":
+                columns[f"'{behavior}' final_obs.slots"] = value.slots
+            parts = value if field.name == "obs" else value.obs if field.name == "final_obs" else ()
+            prefix = "final_obs.obs" if field.name == "final_obs" else field.name
             columns |= {f"'{behavior}' {prefix}[{i}]": part for i, part in enumerate(parts)}
             if isinstance(value, Tensor):
                 columns[f"'{behavior}' {field.name}"] = value

@@ -126,7 +126,7 @@ class _Tables:
             group_reward=torch.randn(SLOTS, generator=self._generator).to(self.device),
             terminated=terminated.to(self.device),
             truncated=(ended & ~terminated).to(self.device),
-            ends=FinalObs(where.to(self.device), self._views(len(where))),
+            final_obs=FinalObs(where.to(self.device), self._views(len(where))),
             action_mask=self._mask(),
             area=none,
             team=none,
@@ -171,10 +171,10 @@ def _rollout(trainer: Trainer, tables: _Tables, where: str) -> Rollout:
         _check_decision(decision, step, tables.spec.action, where)
         if buffer is None:
             ticks = math.ceil(trainer.rollout_size / SLOTS)
-            buffer = (SteadyBuffer if tables.spec.steady else SlottedBuffer)(step, decision, ticks, trainer.keeps)
+            buffer = (SteadyBuffer if tables.spec.steady else SlottedBuffer)(step, decision, ticks, trainer.needs)
         buffer.open(step, decision)
         step = tables.next()
-        buffer.settle(step)
+        buffer.complete(step)
     return buffer.take(step)
 
 

@@ -88,18 +88,18 @@ def _check_ends(step: TimeStep, spec: BehaviorSpec, device: torch.device, where:
     if bool((both := step.terminated & step.truncated).any()):
         slot = both.nonzero()[0].item()
         raise EnvError(f"{where}: slot {slot} is terminated and truncated; an episode that ended has nothing left to cut")
-    ends = step.ends
-    if not isinstance(ends, FinalObs) or not isinstance(ends.slots, Tensor):
-        raise EnvError(f"{where}: ends is a {type(ends).__name__}; expected Ends")
-    rows = len(ends.slots)
-    _expect(ends.slots, torch.int64, (rows,), device, f"{where}: ends.slots")
-    _check_obs(ends.obs, spec, rows, device, f"{where}: ends.obs")
+    final_obs = step.final_obs
+    if not isinstance(final_obs, FinalObs) or not isinstance(final_obs.slots, Tensor):
+        raise EnvError(f"{where}: final_obs is a {type(final_obs).__name__}; expected FinalObs")
+    rows = len(final_obs.slots)
+    _expect(final_obs.slots, torch.int64, (rows,), device, f"{where}: final_obs.slots")
+    _check_obs(final_obs.obs, spec, rows, device, f"{where}: final_obs.obs")
     if device.type == "cpu":
         expected, rule = (step.terminated | step.truncated).nonzero()[:, 0], "the slots where terminated or truncated, rising"
     else:
         expected, rule = torch.arange(len(step.acting), device=device), "every slot, counted through"
-    if not torch.equal(ends.slots, expected):
-        raise EnvError(f"{where}: ends.slots is {ends.slots.tolist()}; expected {expected.tolist()} ({rule})")
+    if not torch.equal(final_obs.slots, expected):
+        raise EnvError(f"{where}: final_obs.slots is {final_obs.slots.tolist()}; expected {expected.tolist()} ({rule})")
 
 
 def _check_numbers(step: TimeStep, spec: BehaviorSpec, areas: int, where: str) -> None:

@@ -171,9 +171,9 @@ class ValueEstimates:
 
     def _in_sequence(self, table: SequenceTable) -> Tensor:
         """Returns (N, K) of the completed decisions."""
-        memory = completed(self.rollout, (self.rollout.memory,))[0]
-        value = memory.new_zeros((len(memory), self.network.signals))
-        for rows, sequences in table.take(table.in_parts(VALUE_ROWS), memory):
+        recurrent_state = completed(self.rollout, (self.rollout.recurrent_state,))[0]
+        value = recurrent_state.new_zeros((len(recurrent_state), self.network.signals))
+        for rows, sequences in table.take(table.in_parts(VALUE_ROWS), recurrent_state):
             value[rows] = self.network.value(tuple(x.index_select(0, rows) for x in self.inputs), sequences)
         return value
 
@@ -182,6 +182,6 @@ class ValueEstimates:
         inputs = self.network.prepare(obs)
         if self.table is None:
             return self._values(inputs)
-        before = self.rollout.memory.flatten(0, 1).index_select(0, rows)
+        before = self.rollout.recurrent_state.flatten(0, 1).index_select(0, rows)
         _, after = self.network.decide(tuple(x.index_select(0, rows) for x in self._inputs), before)
         return self.network.value_with(inputs, after)

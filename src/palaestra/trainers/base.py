@@ -33,7 +33,7 @@ class Trainer(Protocol):
     """Acts with the network."""
     rollout_size: int
     """Decisions that a rollout has when `update` is due."""
-    keeps: RolloutNeeds
+    needs: RolloutNeeds
     """Anything else that its rollouts must have."""
 
     def __init__(self, spec: BehaviorSpec, settings: BehaviorSettings, device: torch.device, seed: int) -> None:

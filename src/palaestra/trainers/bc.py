@@ -60,7 +60,7 @@ class BC:
         self.shuffle_rng = torch.Generator(device).manual_seed(seed + 2)
         self.policy = NetworkPolicy(self.network, self.action_rng, settings.network_settings.deterministic)
         self.imitation = Imitation(self.network, parameters, self.shuffle_rng)
-        self.rollout_size, self.keeps = self.hyper.buffer_size, RolloutNeeds()
+        self.rollout_size, self.needs = self.hyper.buffer_size, RolloutNeeds()
         memory = settings.network_settings.memory
         self._sequence_length = None if memory is None else memory.sequence_length
         self._demonstrated: ImitationBatches | None = None
@@ -103,13 +103,13 @@ class BC:
         return metrics
 
     def _batches(self, rollout: Rollout) -> ImitationBatches:
-        columns = (*rollout.obs, rollout.sample.continuous, rollout.sample.discrete, rollout.memory)
-        *obs, continuous, discrete, memory = completed(rollout, columns)
+        columns = (*rollout.obs, rollout.sample.continuous, rollout.sample.discrete, rollout.recurrent_state)
+        *obs, continuous, discrete, recurrent_state = completed(rollout, columns)
         mask = None if rollout.action_mask is None else completed(rollout, (rollout.action_mask,))[0]
         table = None if self._sequence_length is None else SequenceTable(rollout, self._sequence_length)
-        if not memory.shape[1]:  # a teacher knows nothing of what its pupils would have remembered
-            memory = memory.new_zeros((1, self.network.memory_size)).expand(len(memory), -1)
-        return ImitationBatches(Decisions(tuple(obs), Action(continuous, discrete), mask), memory, table)
+        if not recurrent_state.shape[1]:  # a teacher knows nothing of what its pupils would have remembered
+            recurrent_state = recurrent_state.new_zeros((1, self.network.memory_size)).expand(len(recurrent_state), -1)
+        return ImitationBatches(Decisions(tuple(obs), Action(continuous, discrete), mask), recurrent_state, table)
 
     def _learn_statistics(self, batches: ImitationBatches) -> None:
         """Takes the teachers' observations into the normalizer."""

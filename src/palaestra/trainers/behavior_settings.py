@@ -156,7 +156,7 @@ def hyperparameters_class(trainer_type: str, own_code: bool = True) -> type[Sett
 
 GUIDE = "docs/guides/own-trainer.md says what each of them is"
 OF_A_CLASS = ("Settings", "make_network", "update", "state_dict", "load_state_dict")
-OF_AN_INSTANCE = ("network", "policy", "rollout_size", "keeps")
+OF_AN_INSTANCE = ("network", "policy", "rollout_size", "needs")
 
 
 def trainer_class(name: str) -> type[Any]:

@@ -58,7 +58,7 @@ class GroupValues:
         self.device = rollout.reward.device
         self.rows = completed_rows(rollout)
         self._last, self._final = network.prepare(rollout.last_obs), network.prepare(rollout.final_obs)
-        sample, last = completed(rollout, (rollout.sample.continuous, rollout.sample.discrete, rollout.memory)), when.last_sample
+        sample, last = completed(rollout, (rollout.sample.continuous, rollout.sample.discrete, rollout.recurrent_state)), when.last_sample
         obs = completed(rollout, rollout.obs)
         if (batches.table.members >= len(batches.table.moment)).any():  # some mates wait for what comes of a decision
             obs = tuple(map(torch.cat, zip(obs, rollout.last_obs, strict=True)))
@@ -67,8 +67,8 @@ class GroupValues:
         done = Action(torch.cat([sample[0], last.continuous]), torch.cat([sample[1], last.discrete]))
         self.action = network.for_environment(done)
         """Action at each observation, (V, ...)."""
-        self.memory = torch.cat([sample[2], when.last_memory])
-        """Memory before each observation, (V, L)."""
+        self.recurrent_state = torch.cat([sample[2], when.last_recurrent_state])
+        """Recurrent state before each observation, (V, L)."""
 
     def __call__(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Returns values, baselines, next values and endless next values of all decisions, each (N, K).
@@ -110,14 +110,14 @@ class GroupValues:
         if not self.network.memory_size:
             last = [self._last] if len(self.inputs[0]) == len(self.batches.table.moment) else []
             return torch.cat([self._alone(inputs) for inputs in (self.inputs, *last, self._final)])
-        own = self.memory.new_zeros((len(self.batches.table.moment), self.network.width))
+        own = self.recurrent_state.new_zeros((len(self.batches.table.moment), self.network.width))
         for batch in self.batches.in_order(VALUE_ROWS, self.device):
             inputs = tuple(x.index_select(0, batch.chosen) for x in self.inputs)
-            features = self.network.unroll(CRITIC, self.network.features(CRITIC, inputs), batch.sequences_with(self.memory))
+            features = self.network.unroll(CRITIC, self.network.features(CRITIC, inputs), batch.sequences_with(self.recurrent_state))
             here = batch.chosen < len(own)
             own[batch.chosen[here]] = features[here]
-        final, _ = self.network.remember(CRITIC, self._final, self._memory_after(self.rollout.final_rows))
-        last, _ = self.network.remember(CRITIC, self._last, self._last_memory())
+        final, _ = self.network.remember(CRITIC, self._final, self._state_after(self.rollout.final_rows))
+        last, _ = self.network.remember(CRITIC, self._last, self._last_state())
         return torch.cat([own, last, final])
 
     def _alone(self, inputs: Inputs) -> Tensor:
@@ -125,20 +125,20 @@ class GroupValues:
         parts = zip(*(x.split(VALUE_ROWS) for x in inputs), strict=True)
         return torch.cat([self.network.features(CRITIC, part) for part in parts])
 
-    def _last_memory(self) -> Tensor:
-        """Returns the memory (S, L) with which each slot sees `last_obs`: zeros where an episode ended."""
-        rollout, memory = self.rollout, self.when.last_memory
+    def _last_state(self) -> Tensor:
+        """Returns the recurrent state (S, L) with which each slot sees `last_obs`: zeros where an episode ended."""
+        rollout, recurrent_state = self.rollout, self.when.last_recurrent_state
         time, slots = rollout.shape
         lengths = torch.full_like(rollout.area, time) if rollout.lengths is None else rollout.lengths
         rows = (lengths - 1).clamp(min=0) * slots + torch.arange(slots, device=lengths.device)
         ended = (rollout.terminated | rollout.truncated).flatten().index_select(0, rows)
-        after = self._memory_after(rows).masked_fill((ended | (lengths == 0)).unsqueeze(1), 0.0)
-        return torch.where(self.when.last_decided.unsqueeze(1), memory, after)
+        after = self._state_after(rows).masked_fill((ended | (lengths == 0)).unsqueeze(1), 0.0)
+        return torch.where(self.when.last_decided.unsqueeze(1), recurrent_state, after)
 
-    def _memory_after(self, rows: Tensor) -> Tensor:
-        """Returns the memory (R, L) after the decisions of these rows, which are counted in T * S."""
+    def _state_after(self, rows: Tensor) -> Tensor:
+        """Returns the recurrent state (R, L) after the decisions of these rows, which are counted in T * S."""
         inputs = self.network.prepare(tuple(obs.flatten(0, 1).index_select(0, rows) for obs in self.rollout.obs))
-        return self.network.decide(inputs, self.rollout.memory.flatten(0, 1).index_select(0, rows))[1]
+        return self.network.decide(inputs, self.rollout.recurrent_state.flatten(0, 1).index_select(0, rows))[1]
 
 
 def group_returns(reward: Tensor, next_value: Tensor, successor: Tensor, *, gamma: float, gae_lambda: float) -> Tensor:

@@ -173,12 +173,12 @@ class ImitationBatches:
     """N decisions of a teacher, from which minibatches are drawn."""
 
     decisions: Decisions | StoredDecisions
-    memory: Tensor  # (N, L) of the student before each; read where sequences begin
+    recurrent_state: Tensor  # (N, L) of the student before each; read where sequences begin
     table: SequenceTable | None = None
     """Sequences of decisions that follow one another, where the student has memory."""
 
     def __len__(self) -> int:
-        return len(self.memory)
+        return len(self.recurrent_state)
 
     def minibatches(self, *, size: int, count: int, generator: torch.Generator) -> Iterator[ImitationBatch]:
         """Yields `count` minibatches of about `size` decisions, each pass in a new order; whole sequences where there are any."""
@@ -194,15 +194,15 @@ class ImitationBatches:
             order = torch.randperm(len(table), generator=generator, device=generator.device).cpu().numpy()
             parts = np.array_split(order, count)
             for begin in range(0, count, LAID_OUT):
-                for rows, sequences in table.take(parts[begin : begin + LAID_OUT], self.memory):
+                for rows, sequences in table.take(parts[begin : begin + LAID_OUT], self.recurrent_state):
                     yield ImitationBatch(self.decisions.take(rows), sequences)
 
 
 def imitation_batches(demonstrations: Demonstrations, student: Student, sequence_length: int | None) -> ImitationBatches:
     """Returns demonstrations ready for a student; its memory, where it has one (`sequence_length`), is empty where a sequence begins."""
     table = None if sequence_length is None else StreamTable(demonstrations.last.cpu().numpy(), sequence_length)
-    memory = torch.zeros((1, student.memory_size), device=demonstrations.last.device).expand(len(demonstrations), -1)
-    return ImitationBatches(demonstrations.decisions, memory, table)
+    recurrent_state = torch.zeros((1, student.memory_size), device=demonstrations.last.device).expand(len(demonstrations), -1)
+    return ImitationBatches(demonstrations.decisions, recurrent_state, table)
 
 
 def squared_errors(played: Tensor, demonstrated: Tensor) -> Tensor:

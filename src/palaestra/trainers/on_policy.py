@@ -59,7 +59,7 @@ class OnPolicy(ABC, Generic[Batch]):
         self.signals = RewardSignals(network.spec, settings.reward_signals, device, seed + 3)
         imitates = settings.behavioral_cloning is not None
         self.cloning = Cloning(network, parameters, settings, self.hyper, device, seed + 4) if imitates else None
-        self.rollout_size, self.keeps = self.hyper.buffer_size, self.signals.keeps
+        self.rollout_size, self.needs = self.hyper.buffer_size, self.signals.needs
         self.change = PolicyChange(0, 0)
         """Change of the policy by the newest update, which may be under way."""
 

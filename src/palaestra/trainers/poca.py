@@ -45,7 +45,7 @@ class POCA(OnPolicy[GroupRows]):
         # bfloat16 is off unless asked for: where rewards are rare, two runs of three learned later with it
         gradient = GroupGradient(network, bfloat16=settings.network_settings.bfloat16 or False, compiled=settings.network_settings.compile)
         super().__init__(network, [p for p in network.parameters() if p.numel()], gradient, settings, device, seed)
-        self.keeps = RolloutNeeds(terminal_obs=self.signals.keeps.terminal_obs, moments=True)
+        self.needs = RolloutNeeds(terminal_obs=self.signals.needs.terminal_obs, moments=True)
 
     @staticmethod
     def make_network(spec: BehaviorSpec, settings: BehaviorSettings) -> ActorCritic:
@@ -89,7 +89,9 @@ class POCA(OnPolicy[GroupRows]):
         """Yields whole group steps: the rows of their decisions, and the inputs of the observations that are there."""
         action = estimates.action
         for batch in estimates.batches.shuffled(self.hyper.batch_size, self.hyper.num_epoch, self.shuffle_rng):
-            chosen = rows.with_columns([x.index_select(0, batch.decisions) for x in rows.columns()], batch.sequences_with(estimates.memory))
+            chosen = rows.with_columns(
+                [x.index_select(0, batch.decisions) for x in rows.columns()], batch.sequences_with(estimates.recurrent_state)
+            )
             chosen = replace(chosen, inputs=tuple(x.index_select(0, batch.chosen) for x in estimates.inputs))
             done = Action(action.continuous.index_select(0, batch.chosen), action.discrete.index_select(0, batch.chosen))
             yield GroupRows(chosen, done, batch.groups, batch.views, batch.places)

@@ -76,5 +76,5 @@ class PPO(OnPolicy[Minibatch]):
         size, epochs = self.hyper.batch_size, self.hyper.num_epoch
         if table is None:
             return minibatches(rows, size=size, epochs=epochs, generator=self.shuffle_rng)
-        memory = completed(rollout, (rollout.memory,))[0]
-        return sequence_minibatches(rows, memory, table, size=size, epochs=epochs, generator=self.shuffle_rng)
+        recurrent_state = completed(rollout, (rollout.recurrent_state,))[0]
+        return sequence_minibatches(rows, recurrent_state, table, size=size, epochs=epochs, generator=self.shuffle_rng)

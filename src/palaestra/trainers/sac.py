@@ -62,7 +62,7 @@ class SAC:
         self._ignore_ends = torch.tensor(self.signals.ignore_ends, device=device)
         stretch = network.memory.sequence_length if network.memory else 0
         self.replay = Replay(spec, self.hyper.buffer_size, device, memory=self.network.memory_size, stretch=stretch)
-        self.rollout_size, self.keeps = max(1, int(min(self.hyper.steps_per_update, MOST_COLLECTED))), self.signals.keeps
+        self.rollout_size, self.needs = max(1, int(min(self.hyper.steps_per_update, MOST_COLLECTED))), self.signals.needs
         self._to_collect = self._first_collect
         self._owed, self._signals_owed = 0.0, 0.0
         self._told, self._lacks_replay = False, False

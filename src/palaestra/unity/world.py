@@ -201,9 +201,9 @@ class _StepArrays:
         self._group = _array(step.group) + 1  # 0: no group
         self._mask = None if step.action_mask is None else _array(step.action_mask)
         self._branches = branches
-        slots = _array(step.ends.slots)
+        slots = _array(step.final_obs.slots)
         rows = ended[slots]  # on an accelerator, final observations have rows for all slots
-        self._end_slots, self._last = slots[rows], [_array(column)[rows] for column in step.ends.obs]
+        self._end_slots, self._last = slots[rows], [_array(column)[rows] for column in step.final_obs.obs]
 
     def decisions(self, slots: NDArray[np.int64]) -> DecisionSteps:
         """Returns the decision requests of slots."""

@@ -73,10 +73,10 @@ def test_an_answer_that_is_no_choice_is_refused():
 @pytest.mark.parametrize("kind", [np.random.PCG64, np.random.MT19937, np.random.Philox, np.random.SFC64])
 def test_only_streams_whose_position_can_be_written_down_are_shown(kind: type[np.random.BitGenerator]):
     class Draws:
-        chance = np.random.Generator(kind(1))
+        rng = np.random.Generator(kind(1))
 
         def decide(self, seen: Seen) -> Choice:
             raise NotImplementedError
 
-    shown = CheckedBrain(Draws(), "mine", "Hero", SPEC).chance
-    assert shown is (Draws.chance if kind is np.random.PCG64 else None)
+    shown = CheckedBrain(Draws(), "mine", "Hero", SPEC).rng
+    assert shown is (Draws.rng if kind is np.random.PCG64 else None)

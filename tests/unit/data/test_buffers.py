@@ -189,7 +189,7 @@ def test_a_ledger_of_thousands_of_ticks_with_losses_ends_and_waiting_is_right_to
         buffer.open(step, decision)
         plain.open(step, decision)
         step = stream.next()
-        assert buffer.settle(step) == plain.settle(step)
+        assert buffer.complete(step) == plain.complete(step)
         assert buffer.decisions == plain.decisions
         if tick % 90 == 0:  # through a checkpoint
             saved = copy.deepcopy(buffer.state_dict())
@@ -216,15 +216,15 @@ def test_what_is_lost_is_only_the_open_episode_of_the_lost_slot():
     buffer = SlottedBuffer(steps[0], decide(steps[0], torch.Generator()), 2)
     for step, following in itertools.pairwise(steps):
         buffer.open(step, decide(step, torch.Generator()))
-        buffer.settle(following)
+        buffer.complete(following)
     assert buffer.decisions == 6
     buffer.open(steps[3], decide(steps[3], torch.Generator()))
     lost = dataclasses.replace(table(view + 40, reward=[7.0, 8.0]), lost=torch.tensor([True, False]))
-    assert buffer.settle(lost) == 1  # slot 1's fourth; slot 0 begins anew with what it sees now
+    assert buffer.complete(lost) == 1  # slot 1's fourth; slot 0 begins anew with what it sees now
     assert buffer.decisions == 5
     buffer.open(lost, decide(lost, torch.Generator()))
     after = table(view + 50, reward=[9.0, 10.0])
-    assert buffer.settle(after) == 2
+    assert buffer.complete(after) == 2
     rollout = buffer.take(after)
     assert rollout.lengths is not None
     assert rollout.lengths.tolist() == [2, 5]
@@ -243,7 +243,7 @@ def test_what_was_taken_before_an_episode_is_lost_stays_taken():
     assert before
     buffer.open(step, decide(step, generator))
     quiet = table((torch.zeros(4, 2), torch.zeros(4, 1)), acting=[False] * 4)
-    assert buffer.settle(dataclasses.replace(quiet, lost=torch.ones(4, dtype=torch.bool))) == 0
+    assert buffer.complete(dataclasses.replace(quiet, lost=torch.ones(4, dtype=torch.bool))) == 0
     assert buffer.decisions == 0
     rollout = buffer.take(quiet)
     assert rollout.lengths is not None
@@ -255,7 +255,7 @@ def test_a_steady_behavior_that_loses_an_episode_is_refused():
     buffer, step, generator = start(stream, SteadyBuffer)
     buffer.open(step, decide(step, generator))
     with pytest.raises(EnvError, match="steady behavior came with a column `lost`"):
-        buffer.settle(dataclasses.replace(stream.next(), lost=torch.zeros(4, dtype=torch.bool)))
+        buffer.complete(dataclasses.replace(stream.next(), lost=torch.zeros(4, dtype=torch.bool)))
 
 
 def test_growing_slots_do_not_multiply_the_room_of_a_long_rollout():
@@ -272,7 +272,7 @@ def test_rows_double_only_when_a_slot_needs_them():
     buffer = SlottedBuffer(table(view), decide(table(view), torch.Generator()), 8)
     for tick in range(21):  # in turns: each slot has decided seven times
         step = table(view, acting=[slot == tick % 3 for slot in range(3)])
-        buffer.settle(step)
+        buffer.complete(step)
         buffer.open(step, decide(step, torch.Generator()))
     assert buffer.decisions == 18
     assert len(buffer._completed[0]) == 8

@@ -12,10 +12,10 @@ from palaestra.data.buffers import FinalObsList, FinalObsTable, column
 def with_every_row(step: TimeStep) -> TimeStep:
     """As an accelerator shows its ends: a row for each slot."""
     obs = tuple(x + 0.25 for x in step.obs)
-    for x, seen in zip(obs, step.ends.obs, strict=True):
-        x[step.ends.slots] = seen
+    for x, seen in zip(obs, step.final_obs.obs, strict=True):
+        x[step.final_obs.slots] = seen
     values = {name: getattr(step, name) for name in step.__slots__}
-    return TimeStep(**{**values, "ends": FinalObs(torch.arange(len(step.reward)), obs)})
+    return TimeStep(**{**values, "final_obs": FinalObs(torch.arange(len(step.reward)), obs)})
 
 
 def test_a_list_and_a_table_keep_the_same_views_of_truncated_episodes():

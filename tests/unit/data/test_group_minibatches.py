@@ -27,7 +27,7 @@ def table_of(seed: int, steady: bool) -> GroupSteps:
                 buffer = (SteadyBuffer if steady else SlottedBuffer)(step, decision, 30, KEEPS)
             buffer.open(step, decision)
             step = stream.next()
-            buffer.settle(step)
+            buffer.complete(step)
         assert buffer is not None
         rollout = buffer.take(step)
     return GroupSteps(rollout)

@@ -51,7 +51,7 @@ class PlainGroups:
             self.waiting[slot] = Plain((made, slot), slot, made, group if group >= 0 else -1 - slot, slot not in self.begun)
             self.begun.add(slot)
 
-    def settle(self, step: TimeStep) -> None:
+    def complete(self, step: TimeStep) -> None:
         now = float(step.obs[0][0, 0])
         for slot in [] if step.lost is None else step.lost.nonzero()[:, 0].tolist():
             self.waiting.pop(slot, None)
@@ -112,8 +112,8 @@ def test_a_table_says_what_plain_bookkeeping_does(seed: int, steady: bool, grows
             buffer.open(step, decision)
             plain.open(step)
             step = stream.next()
-            buffer.settle(step)
-            plain.settle(step)
+            buffer.complete(step)
+            plain.complete(step)
         assert buffer is not None
         rollout = buffer.take(step)
         compare(GroupSteps(rollout), rollout, plain, step)

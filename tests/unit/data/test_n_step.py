@@ -18,7 +18,7 @@ GAMMA = 0.9
 SPEC = BehaviorSpec((ObsSpec("place", (2,)), ObsSpec("time", (1,))), ActionSpec(branches=(3, 2)))
 
 
-def rollouts(seed: int, steady: bool, masked: bool, keeps: RolloutNeeds) -> Iterator[Rollout]:
+def rollouts(seed: int, steady: bool, masked: bool, needs: RolloutNeeds) -> Iterator[Rollout]:
     """Three in a row of one stream: slots wait, end, are cut and stay empty. The next overwrites the last."""
     stream, generator = Stream(seed, steady=steady, masked=masked), torch.Generator().manual_seed(seed)
     step = stream.next()
@@ -26,10 +26,10 @@ def rollouts(seed: int, steady: bool, masked: bool, keeps: RolloutNeeds) -> Iter
     for tick in range(60):
         decision = decide(step, generator)
         if buffer is None:
-            buffer = (SteadyBuffer if steady else SlottedBuffer)(step, decision, 20, keeps)
+            buffer = (SteadyBuffer if steady else SlottedBuffer)(step, decision, 20, needs)
         buffer.open(step, decision)
         step = stream.next()
-        buffer.settle(step)
+        buffer.complete(step)
         if tick % 20 == 19:
             yield buffer.take(step)
 
@@ -53,11 +53,11 @@ def slowly(rollout: Rollout, steps: int) -> list[tuple[list[float], float, float
     return found
 
 
-@pytest.mark.parametrize("keeps", [RolloutNeeds(), RolloutNeeds(terminal_obs=True)])
+@pytest.mark.parametrize("needs", [RolloutNeeds(), RolloutNeeds(terminal_obs=True)])
 @pytest.mark.parametrize("steady", [True, False])
 @pytest.mark.parametrize("steps", [1, 3, 50])
-def test_every_decision_gets_the_rewards_and_the_view_that_a_loop_finds(steps: int, steady: bool, keeps: RolloutNeeds):
-    for rollout in rollouts(steps, steady, masked=False, keeps=keeps):
+def test_every_decision_gets_the_rewards_and_the_view_that_a_loop_finds(steps: int, steady: bool, needs: RolloutNeeds):
+    for rollout in rollouts(steps, steady, masked=False, needs=needs):
         found = n_step(rollout, rollout.reward, gamma=GAMMA, steps=steps)
         seen, then = (torch.cat(views, 1) for views in (found.obs, found.next_obs))
         mine = {tuple(seen[i].tolist()): i for i in range(len(seen))}
@@ -72,7 +72,7 @@ def test_every_decision_gets_the_rewards_and_the_view_that_a_loop_finds(steps: i
 
 @pytest.mark.parametrize("steady", [True, False])
 def test_the_mask_is_that_of_the_view_it_bootstraps_from(steady: bool):
-    for rollout in rollouts(7, steady, masked=True, keeps=RolloutNeeds()):
+    for rollout in rollouts(7, steady, masked=True, needs=RolloutNeeds()):
         assert rollout.action_mask is not None
         assert rollout.last_mask is not None
         views = {tuple(obs.tolist()): i for i, obs in enumerate(rollout.obs[0].flatten(0, 1))}

@@ -80,7 +80,7 @@ class World:
             group_reward=torch.zeros(n),
             terminated=torch.from_numpy(terminated),
             truncated=torch.from_numpy(ended & ~terminated),
-            ends=FinalObs(which, columns([finals[i] for i in sorted(finals)])),
+            final_obs=FinalObs(which, columns([finals[i] for i in sorted(finals)])),
             action_mask=torch.from_numpy(masks),
             area=zeros,
             team=zeros,
@@ -114,16 +114,16 @@ class World:
         sample = Action(numbers.unsqueeze(1), (numbers.long() % 3).unsqueeze(1))
         return Decision(sample, sample, torch.zeros(self.slots, 2), memory)
 
-    def rollouts(self, sizes: list[int], keeps: RolloutNeeds) -> Any:
+    def rollouts(self, sizes: list[int], needs: RolloutNeeds) -> Any:
         buffer: Any = None
         for size in sizes:
             while buffer is None or buffer.decisions < size:
                 decision = self.decide()
                 if buffer is None:
-                    buffer = (SteadyBuffer if self.steady else SlottedBuffer)(self.step, decision, 400, keeps)
+                    buffer = (SteadyBuffer if self.steady else SlottedBuffer)(self.step, decision, 400, needs)
                 buffer.open(self.step, decision)
                 self.step = self.table()
-                buffer.settle(self.step)
+                buffer.complete(self.step)
             yield buffer.take(self.step)
 
 
@@ -141,7 +141,7 @@ def pour(replay: Replay, rollout: Rollout) -> list[int]:
     return [int(rollout.sample.continuous[t, s]) for t in range(time) for s in range(slots) if t < lengths[s]]
 
 
-def check_rows(world: World, views: list[Any], masks: Any, after: list[Any], batch: Any, keeps: RolloutNeeds) -> list[int]:
+def check_rows(world: World, views: list[Any], masks: Any, after: list[Any], batch: Any, needs: RolloutNeeds) -> list[int]:
     numbers = batch.action.continuous[:, 0].long().tolist()
     for row, number in enumerate(numbers):
         happened = world.history[number]
@@ -151,7 +151,7 @@ def check_rows(world: World, views: list[Any], masks: Any, after: list[Any], bat
         assert batch.reward[row] == np.float32(happened.reward)
         assert bool(batch.terminated[row]) == happened.terminated
         assert bool(batch.ended[row]) == happened.ended
-        if not happened.terminated or keeps.terminal_obs:
+        if not happened.terminated or needs.terminal_obs:
             assert after[row] == happened.after
     return numbers
 
@@ -164,13 +164,13 @@ def as_tuples(table: Tensor) -> list[tuple[float, float]]:
 @pytest.mark.parametrize("few", [False, True])
 @pytest.mark.parametrize("terminal_obs", [False, True])
 def test_what_is_drawn_is_what_happened(steady: bool, few: bool, terminal_obs: bool):
-    keeps = RolloutNeeds(terminal_obs=terminal_obs)
+    needs = RolloutNeeds(terminal_obs=terminal_obs)
     generator = torch.Generator().manual_seed(3)
     for seed, size in ((1, 37), (2, 100)):
         world = World(seed, 5, steady=steady, few=few)
         replay, poured = Replay(SPEC, size, torch.device("cpu")), []
         sizes = np.random.default_rng(seed).choice([1, 1, 1, 2, 7, 25, 200], 30).tolist()
-        for rollout in world.rollouts(sizes, keeps):
+        for rollout in world.rollouts(sizes, needs):
             poured += pour(replay, rollout)
             assert len(replay) == min(len(poured), size)
             if len(poured):
@@ -178,7 +178,7 @@ def test_what_is_drawn_is_what_happened(steady: bool, few: bool, terminal_obs: b
                 table, masks = as_tuples(batch.views[0]), batch.masks
                 assert masks is not None
                 assert torch.equal(batch.views[1], columns(table)[1])
-                drawn = check_rows(world, table[:64], masks[:64].tolist(), table[64:], batch, keeps)
+                drawn = check_rows(world, table[:64], masks[:64].tolist(), table[64:], batch, needs)
                 assert set(drawn) <= set(poured[-size:])
         assert len(poured) > 5 * size
 
@@ -187,11 +187,11 @@ def test_what_is_drawn_is_what_happened(steady: bool, few: bool, terminal_obs: b
 @pytest.mark.parametrize("few", [False, True])
 @pytest.mark.parametrize("size", [50, 90])
 def test_sequences_are_one_agents_decisions_in_one_episode(steady: bool, few: bool, size: int):
-    keeps, generator, stretch = RolloutNeeds(), torch.Generator().manual_seed(3), 4
+    needs, generator, stretch = RolloutNeeds(), torch.Generator().manual_seed(3), 4
     world = World(5, 5, steady=steady, few=few, memory=2)
     replay, poured = Replay(SPEC, size, torch.device("cpu"), memory=2, stretch=stretch), []
     longest = 0
-    for rollout in world.rollouts([1, 3, 1, 40, 1, 1] * 8, keeps):
+    for rollout in world.rollouts([1, 3, 1, 40, 1, 1] * 8, needs):
         poured += pour(replay, rollout)
         batch = replay.draw(32, generator)
         table, sequences, masks, now, after = as_tuples(batch.views[0]), batch.sequences, batch.masks, batch.now, batch.after
@@ -205,7 +205,7 @@ def test_sequences_are_one_agents_decisions_in_one_episode(steady: bool, few: bo
             masks[now].tolist(),
             [table[i] for i in after.tolist()],
             batch,
-            keeps,
+            needs,
         )
         count = len(sequences.recurrent_state)
         column = (sequences.place % count)[now]

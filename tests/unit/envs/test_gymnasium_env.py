@@ -111,9 +111,9 @@ def test_at_an_end_obs_is_the_next_episodes_first_and_ends_has_the_final_one(nam
     assert start.obs[0][:, 0].tolist() == [0, 0]
     assert [step.obs[0][0, 0].item() for step in steps] == [1, 2, 0, 1]
     assert [step.terminated.tolist() for step in steps] == [[False] * 2, [False] * 2, [True] * 2, [False] * 2]
-    assert steps[2].ends.slots.tolist() == [0, 1]
-    assert steps[2].ends.obs[0].tolist() == [[3, start.obs[0][0, 1]], [3, start.obs[0][1, 1]]]
-    assert [len(step.ends.slots) for step in steps] == [0, 0, 2, 0]
+    assert steps[2].final_obs.slots.tolist() == [0, 1]
+    assert steps[2].final_obs.obs[0].tolist() == [[3, start.obs[0][0, 1]], [3, start.obs[0][1, 1]]]
+    assert [len(step.final_obs.slots) for step in steps] == [0, 0, 2, 0]
     assert all(step.reward.tolist() == [0.5, 0.5] for step in steps)
 
 
@@ -124,7 +124,7 @@ def test_a_time_limit_truncates_an_episode():
     step = act(env, discrete=[0])
     assert step.truncated.item()
     assert not step.terminated.item()
-    assert step.ends.obs[0][0, 0] == 2
+    assert step.final_obs.obs[0][0, 0] == 2
 
 
 def test_an_episode_that_ends_at_its_time_limit_is_terminated_only():
@@ -143,13 +143,13 @@ def pole(seed: int, ticks: int) -> list[TimeStep]:
 
 def test_cart_poles_own_vector_version_restarts_a_fallen_pole_on_the_tick_it_falls():
     steps = pole(0, 100)
-    falls = [step for step in steps if len(step.ends.slots)]
+    falls = [step for step in steps if len(step.final_obs.slots)]
     assert len(falls) > 10
     for step in falls:
-        last, start = step.ends.obs[0], step.obs[0][step.ends.slots]
+        last, start = step.final_obs.obs[0], step.obs[0][step.final_obs.slots]
         assert (last[:, 2].abs() > 12 * torch.pi / 180).logical_or(last[:, 0].abs() > 2.4).all()
         assert (start.abs() <= 0.05).all()
-        assert step.terminated[step.ends.slots].all()
+        assert step.terminated[step.final_obs.slots].all()
     assert all(bool((step.reward == 1).all()) for step in steps[1:])
 
 
@@ -161,7 +161,7 @@ def test_cart_poles_own_vector_version_moves_as_the_single_one():
         step = act(env, discrete=[tick % 2])
         obs, _, terminated, *_ = single.step(tick % 2)
         if terminated:
-            np.testing.assert_allclose(step.ends.obs[0][0].numpy(), obs, atol=1e-5)
+            np.testing.assert_allclose(step.final_obs.obs[0][0].numpy(), obs, atol=1e-5)
             assert step.terminated.item()
             return
         np.testing.assert_allclose(step.obs[0][0].numpy(), obs, atol=1e-5)
@@ -247,8 +247,8 @@ def test_every_supported_observation_becomes_columns(space, obs, shapes, expecte
         assert column.is_contiguous()
         torch.testing.assert_close(column, torch.tensor(np.array([values, values]), dtype=torch.float32))
     act(env, discrete=[0, 0])
-    ends = act(env, discrete=[0, 0]).ends
-    assert [tuple(column.shape) for column in ends.obs] == [(2, *shape) for shape in shapes]
+    final_obs = act(env, discrete=[0, 0]).final_obs
+    assert [tuple(column.shape) for column in final_obs.obs] == [(2, *shape) for shape in shapes]
 
 
 def test_a_dictionarys_entries_are_named_by_their_keys():

@@ -142,20 +142,20 @@ def test_environments_of_a_vector_environment_that_reset_themselves_are_refused(
 @pytest.mark.parametrize("key", ["final_obs", "final_observation", "terminal_observation"])
 def test_the_last_observation_is_taken_from_the_info_where_it_is_there(key: str):
     steps = play(GymnasiumEnv.wrap(ResetsItselfAndSaysWhatWasLast(key)), 2 * LENGTH)
-    assert [step.ends.obs[0][0, 0].item() for step in steps if len(step.ends.slots)] == [LENGTH, LENGTH]
+    assert [step.final_obs.obs[0][0, 0].item() for step in steps if len(step.final_obs.slots)] == [LENGTH, LENGTH]
     assert ticks_shown(steps) == [0, 1, 2, 0, 1, 2, 0]
 
 
 def test_an_environment_that_resets_itself_but_returns_the_last_observation_is_welcome():
     steps = play(GymnasiumEnv.wrap(ResetsItselfButReturnsTheLast()), LENGTH)
-    assert steps[-1].ends.obs[0][0, 0] == LENGTH
+    assert steps[-1].final_obs.obs[0][0, 0] == LENGTH
 
 
 def test_gymnasiums_autoreset_wrapper_changes_nothing():
     wrapped, plain = (play(GymnasiumEnv.wrap(made), 2 * LENGTH) for made in (Autoreset(Counts()), Counts()))
     for one, other in zip(wrapped, plain, strict=True):
         assert torch.equal(one.obs[0], other.obs[0])
-        assert torch.equal(one.ends.obs[0], other.ends.obs[0])
+        assert torch.equal(one.final_obs.obs[0], other.final_obs.obs[0])
 
 
 def test_an_environment_that_restarts_without_reset_causes_one_warning():
@@ -193,8 +193,8 @@ def test_every_autoreset_mode_shows_the_same_episodes(mode: AutoresetMode):
     steps = play(env, 9)
     asked = [step for step in steps if bool(step.acting[0])]
     assert [tuple(step.obs[0][0].tolist()) for step in asked][:7] == [(0, 0), (1, 0), (2, 0), (0, 1), (1, 1), (2, 1), (0, 2)]
-    ends = [step for step in steps if len(step.ends.slots)]
-    assert [step.ends.obs[0][0].tolist() for step in ends[:2]] == [[3, 0], [3, 1]]
+    ends = [step for step in steps if len(step.final_obs.slots)]
+    assert [step.final_obs.obs[0][0].tolist() for step in ends[:2]] == [[3, 0], [3, 1]]
     assert all(step.terminated.all() for step in ends)
     assert env.behaviors[env.behavior].steady == (mode is not AutoresetMode.NEXT_STEP)
 
@@ -272,7 +272,7 @@ def test_a_vector_environment_that_does_otherwise_than_it_says_is_refused_with_t
 @pytest.mark.parametrize("made", [*(Vectors(2, mode) for mode in AutoresetMode), [Counts(), Counts()]])
 def test_whether_an_episode_was_successful_is_told_at_its_end(made):
     steps = play(GymnasiumEnv.wrap(made), 8)
-    assert all(step.success is None for step in steps if not len(step.ends.slots))
+    assert all(step.success is None for step in steps if not len(step.final_obs.slots))
     assert [step.success.tolist() for step in steps if step.success is not None] == [[1, 1], [0, 0]]
 
 

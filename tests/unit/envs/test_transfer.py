@@ -25,9 +25,9 @@ def test_a_transferred_table_has_final_observations_for_every_slot_that_ended():
         one, two = first["CartPole-v1"], second["CartPole-v1"]
         assert torch.equal(one.obs[0], two.obs[0])
         assert torch.equal(one.reward, two.reward)
-        assert two.ends.slots.tolist() == [0, 1, 2, 3]
-        assert torch.equal(two.ends.obs[0][one.ends.slots], one.ends.obs[0])
-        ended += len(one.ends.slots)
+        assert two.final_obs.slots.tolist() == [0, 1, 2, 3]
+        assert torch.equal(two.final_obs.obs[0][one.final_obs.slots], one.final_obs.obs[0])
+        ended += len(one.final_obs.slots)
         first, second = plain.step(push), transfer.step(push)
     assert ended > 0
 

@@ -95,7 +95,7 @@ def test_an_episode_that_ends_has_its_final_observation_and_the_next_ones_first(
     assert step is not None
     assert step.terminated.tolist() == [True]
     assert step.acting.tolist() == [True]
-    assert float(step.ends.obs[0][0, 0]) > 1
+    assert float(step.final_obs.obs[0][0, 0]) > 1
     assert -0.5 <= float(step.obs[0][0, 0]) <= 0.5
     assert returns < 0
 

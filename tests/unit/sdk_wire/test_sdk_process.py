@@ -54,8 +54,8 @@ def same(one: TimeStep, other: TimeStep) -> None:
         torch.testing.assert_close(getattr(one, name), getattr(other, name), rtol=0, atol=0)
     for column, of_other in zip(one.obs, other.obs, strict=True):
         torch.testing.assert_close(column[one.acting], of_other[one.acting], rtol=0, atol=0)
-    assert one.ends.slots.tolist() == other.ends.slots.tolist()
-    for column, of_other in zip(one.ends.obs, other.ends.obs, strict=True):
+    assert one.final_obs.slots.tolist() == other.final_obs.slots.tolist()
+    for column, of_other in zip(one.final_obs.obs, other.final_obs.obs, strict=True):
         torch.testing.assert_close(column, of_other, rtol=0, atol=0)
     if one.action_mask is not None and other.action_mask is not None:
         assert one.action_mask[one.acting].tolist() == other.action_mask[one.acting].tolist()
@@ -81,7 +81,7 @@ def test_the_same_actions_have_the_same_outcome_in_process_and_as_a_process(kind
             for name in ours:
                 assert here.behaviors[name] == there.behaviors[name]
                 same(ours[name], theirs[name])
-                ends += len(ours[name].ends.slots)
+                ends += len(ours[name].final_obs.slots)
             actions = choose(ours, here, generator)
             ours, theirs = here.step(actions), there.step(actions)
         assert ends > 0
@@ -108,7 +108,7 @@ def test_a_reset_by_the_trainer_begins_new_episodes():
             env.step({"Continuous": Action(torch.ones(1, 1), torch.zeros(1, 0, dtype=torch.int64))})
         again = env.reset(1)["Continuous"]
         assert float(first.obs[0][0, 0]) == float(again.obs[0][0, 0]) == 0.0
-        assert len(again.ends.slots) == 0
+        assert len(again.final_obs.slots) == 0
 
 
 def test_a_trainer_of_one_build_starts_several_copies():

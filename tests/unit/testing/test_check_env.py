@@ -42,7 +42,7 @@ class Walk:
             group_reward=torch.zeros(SLOTS),
             terminated=terminated,
             truncated=truncated,
-            ends=FinalObs(slots, (torch.zeros(len(slots), 2),)),
+            final_obs=FinalObs(slots, (torch.zeros(len(slots), 2),)),
             action_mask=torch.tensor([True, True, False, True, True]).expand(SLOTS, 5),
             area=rows,
             team=torch.zeros_like(rows),
@@ -112,7 +112,7 @@ class Losing(Coming):
             return step
         lost = torch.arange(self.slots) == self.slots // 2
         step = replace(step, lost=lost, acting=step.acting & (self.slots % 3 > 0))
-        return step if not self.ends_too else replace(step, terminated=lost, ends=FinalObs(lost.nonzero()[:, 0], (torch.zeros(1, 2),)))
+        return step if not self.ends_too else replace(step, terminated=lost, final_obs=FinalObs(lost.nonzero()[:, 0], (torch.zeros(1, 2),)))
 
     def step(self, actions):
         assert (NAME in actions) == (self.slots % 3 > 0 or self.slots == 1)
@@ -139,7 +139,7 @@ def spoiled(**columns):
 
 
 def cut_short(step: TimeStep) -> FinalObs:
-    return FinalObs(step.ends.slots[1:], tuple(obs[1:] for obs in step.ends.obs))
+    return FinalObs(step.final_obs.slots[1:], tuple(obs[1:] for obs in step.final_obs.obs))
 
 
 def with_nan(step: TimeStep) -> tuple[torch.Tensor, ...]:
@@ -164,10 +164,10 @@ def with_nan(step: TimeStep) -> tuple[torch.Tensor, ...]:
         (spoiled(truncated=lambda step: step.terminated | step.truncated), "is terminated and truncated"),
         (spoiled(acting=lambda step: step.acting & (step.area > 0)), "slot 0 is not acting; every slot of a steady"),
         (spoiled(acting=lambda step: None), "acting is a NoneType"),
-        (spoiled(ends=cut_short), r"ends.slots is \[.*\]; expected"),
-        (spoiled(ends=lambda step: FinalObs(step.ends.slots.flip(0), step.ends.obs)), "rising"),
-        (spoiled(ends=lambda step: FinalObs(step.ends.slots, (step.ends.obs[0][:, :1],))), r"ends.obs\[0\] 'drawn'"),
-        (spoiled(ends=lambda step: None), "ends is a NoneType"),
+        (spoiled(final_obs=cut_short), r"final_obs.slots is \[.*\]; expected"),
+        (spoiled(final_obs=lambda step: FinalObs(step.final_obs.slots.flip(0), step.final_obs.obs)), "rising"),
+        (spoiled(final_obs=lambda step: FinalObs(step.final_obs.slots, (step.final_obs.obs[0][:, :1],))), r"final_obs.obs\[0\] 'drawn'"),
+        (spoiled(final_obs=lambda step: None), "final_obs is a NoneType"),
         (spoiled(action_mask=lambda step: step.action_mask[:, :4]), r"action_mask is torch.bool \(3, 4\)"),
         (spoiled(action_mask=lambda step: step.action_mask & False), "agent 0 may choose nothing in branch 0"),
         (spoiled(area=lambda step: step.area + 1), "area 3 does not exist; there are 0 to 2"),
@@ -176,7 +176,7 @@ def with_nan(step: TimeStep) -> tuple[torch.Tensor, ...]:
         (spoiled(lost=lambda step: step.acting), "lost is a column; expected None, as no episode of a steady behavior"),
         (spoiled(lost=lambda step: step.acting[:1]), r"lost is torch.bool \(1,\)"),
         (
-            spoiled(terminated=lambda step: step.area == 0, ends=lambda step: FinalObs(step.area[:1], (step.obs[0][:1],))),
+            spoiled(terminated=lambda step: step.area == 0, final_obs=lambda step: FinalObs(step.area[:1], (step.obs[0][:1],))),
             "reset reports ended episodes",
         ),
     ],
@@ -193,8 +193,8 @@ class Image(Walk):
 
     def table(self, drawn, reward):
         step = super().table(drawn, reward)
-        last = torch.zeros(len(step.ends.slots), 1, 2, 2)
-        return replace(step, obs=(torch.full((SLOTS, 1, 2, 2), 255.0),), ends=FinalObs(step.ends.slots, (last,)))
+        last = torch.zeros(len(step.final_obs.slots), 1, 2, 2)
+        return replace(step, obs=(torch.full((SLOTS, 1, 2, 2), 255.0),), final_obs=FinalObs(step.final_obs.slots, (last,)))
 
 
 class Rewriting(Walk):

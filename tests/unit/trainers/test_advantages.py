@@ -47,7 +47,7 @@ def played(ppo: PPO, stream: Stream, ticks: int = 30) -> list[Rollout]:
         for _ in range(ticks):
             buffer.open(step, ppo.policy.act(step))
             step = stream.next()
-            buffer.settle(step)
+            buffer.complete(step)
         rollouts.append(copy.deepcopy(buffer.take(step)))  # the buffer writes over what it gave
     return rollouts
 
@@ -59,7 +59,7 @@ def told(rollout: Rollout, ppo: PPO) -> dict[tuple[int, int], tuple[Tensor, Tens
     time, slots = rollout.shape
     rows = {}
     for slot in range(slots):
-        memory = rollout.memory[:1, slot]
+        memory = rollout.recurrent_state[:1, slot]
         length = time if rollout.lengths is None else int(rollout.lengths[slot])
         for t in range(length):
             inputs = network.prepare(tuple(x[t, slot][None] for x in rollout.obs))
@@ -88,7 +88,7 @@ def test_a_rollout_is_valued_as_one_decision_at_a_time(stream: str, shared: bool
         following = critique.next_values(value)
         assert len(rollout.final_rows)
         for (t, slot), (memory, expected, after) in told(rollout, ppo).items():
-            assert_close(rollout.memory[t, slot], memory, rtol=0, atol=1e-5)
+            assert_close(rollout.recurrent_state[t, slot], memory, rtol=0, atol=1e-5)
             assert_close(value[t, slot], expected, rtol=0, atol=1e-5)
             if not rollout.terminated[t, slot]:
                 assert_close(following[t, slot], after, rtol=0, atol=1e-5)
@@ -117,7 +117,7 @@ def test_an_episode_begins_without_memory():
     begins = np.argwhere(ended[:-1])
     assert len(begins) > 5
     for t, slot in begins:
-        assert not first.memory[t + 1, slot].any()
+        assert not first.recurrent_state[t + 1, slot].any()
     goes_on = ~ended[-1]
     assert goes_on.any()
-    assert second.memory[0, goes_on].any(1).all()
+    assert second.recurrent_state[0, goes_on].any(1).all()

@@ -179,7 +179,7 @@ def test_hyperparameters_are_checked_by_the_trainers_own_settings(tmp_path: Path
 class Bare:
     """Has no policy, and a rollout of no size."""
 
-    Settings, rollout_size, keeps, network = type(BehaviorSettings()), 0, None, None
+    Settings, rollout_size, needs, network = type(BehaviorSettings()), 0, None, None
     make_network = update = state_dict = load_state_dict = print
 
     def __init__(self, *_: Any) -> None: ...

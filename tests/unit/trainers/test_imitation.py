@@ -174,9 +174,9 @@ def test_with_memory_episodes_are_learned_in_order_from_an_empty_one(tmp_path: P
     assert losses[-1] < 0.05
     lessons = imitation_batches(load_demonstrations(path, spec, CPU), network, 2)
     assert lessons.table is not None
-    parts = [rows.tolist() for rows, _ in lessons.table.take(np.arange(4)[:, None], lessons.memory)]
+    parts = [rows.tolist() for rows, _ in lessons.table.take(np.arange(4)[:, None], lessons.recurrent_state)]
     assert parts == [[0, 1], [2], [3, 4], [5]]
-    assert lessons.memory.shape == (48, 2 * 16)
+    assert lessons.recurrent_state.shape == (48, 2 * 16)
     memory = torch.zeros(2, network.memory_size)
     with torch.no_grad():
         for view in ([-1.0, 1.0], [0.0, 0.0], [0.0, 0.0]):

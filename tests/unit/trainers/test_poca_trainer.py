@@ -65,10 +65,10 @@ def played(trainer: POCA, stream: Grouped | Stream, ticks: int = 30) -> list[Rol
         for _ in range(ticks):
             decision = trainer.policy.act(step)
             if buffer is None:
-                buffer = (SteadyBuffer if trainer.network.spec.steady else SlottedBuffer)(step, decision, ticks, trainer.keeps)
+                buffer = (SteadyBuffer if trainer.network.spec.steady else SlottedBuffer)(step, decision, ticks, trainer.needs)
             buffer.open(step, decision)
             step = stream.next()
-            buffer.settle(step)
+            buffer.complete(step)
         assert buffer is not None
         rollouts.append(copy.deepcopy(buffer.take(step)))  # the buffer writes over what it gave
     return rollouts
@@ -81,9 +81,9 @@ def steps_to_rollout(trainer: POCA, steps: list[TimeStep]) -> Rollout:
         slots = len(step.reward)
         sample = Action(torch.zeros(slots, 0), torch.zeros(slots, 1, dtype=torch.int64))
         decision = Decision(sample, sample, torch.zeros(slots, 1), torch.zeros(slots, 0))
-        buffer = buffer or SlottedBuffer(step, decision, 8, trainer.keeps)
+        buffer = buffer or SlottedBuffer(step, decision, 8, trainer.needs)
         buffer.open(step, decision)
-        buffer.settle(after)
+        buffer.complete(after)
     assert buffer is not None
     return buffer.take(steps[-1])
 
@@ -216,9 +216,9 @@ def matrix_game(trainer: POCA) -> tuple[Rollout, Tensor]:
     after = dataclasses.replace(table(obs, terminated=list(range(len(chosen)))), group=group, group_reward=earned)
     sample = Action(torch.zeros(len(chosen), 0), chosen.unsqueeze(1))
     decision = Decision(sample, sample, LIKELY[chosen].log().unsqueeze(1), torch.zeros(len(chosen), 0))
-    buffer = SteadyBuffer(step, decision, 1, trainer.keeps)
+    buffer = SteadyBuffer(step, decision, 1, trainer.needs)
     buffer.open(step, decision)
-    buffer.settle(after)
+    buffer.complete(after)
     return buffer.take(after), pairs
 
 
@@ -245,9 +245,9 @@ def test_the_value_of_an_agent_depends_on_what_only_its_mate_sees():
     after = dataclasses.replace(table(obs, terminated=list(range(400))), group=group, group_reward=earned)
     sample = Action(torch.zeros(400, 0), torch.zeros(400, 1, dtype=torch.int64))
     decision = Decision(sample, sample, torch.zeros(400, 1), torch.zeros(400, 0))
-    buffer = SteadyBuffer(step, decision, 1, trainer.keeps)
+    buffer = SteadyBuffer(step, decision, 1, trainer.needs)
     buffer.open(step, decision)
-    buffer.settle(after)
+    buffer.complete(after)
     rollout = buffer.take(after)
     for _ in range(40):
         trainer.update(rollout, 0)
@@ -279,9 +279,9 @@ def doors(trainer: POCA, pairs: int = 64) -> Rollout:
     for (step, after), choice in zip(pairwise(steps), chosen, strict=False):
         sample = Action(torch.zeros(2 * pairs, 0), choice)
         decision = Decision(sample, sample, torch.full((2 * pairs, 1), 0.5).log(), torch.zeros(2 * pairs, 0))
-        buffer = buffer or SlottedBuffer(step, decision, 8, trainer.keeps)
+        buffer = buffer or SlottedBuffer(step, decision, 8, trainer.needs)
         buffer.open(step, decision)
-        buffer.settle(after)
+        buffer.complete(after)
     assert buffer is not None
     return buffer.take(steps[-1])
 
@@ -336,7 +336,7 @@ def learned(kind: type[POCA] | type[PPO], name: str) -> float:
 
     def join(behavior: str, spec: BehaviorSpec) -> BehaviorCollector:
         trainers.append(kind(spec, settings, CPU, 0))
-        return BehaviorCollector(behavior, spec, trainers[0].policy, trainers[0].rollout_size, trainers[0].keeps)
+        return BehaviorCollector(behavior, spec, trainers[0].policy, trainers[0].rollout_size, trainers[0].needs)
 
     collector = Collector(Sacrifice(32), join, 0)
     part = collector.collectors["Sacrifice"]

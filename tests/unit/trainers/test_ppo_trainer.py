@@ -60,7 +60,7 @@ def played(ppo: PPO, seed: int, ticks: int = 16) -> Rollout:
         for _ in range(ticks):
             buffer.open(step, ppo.policy.act(step))
             step = stream.next()
-            buffer.settle(step)
+            buffer.complete(step)
     return buffer.take(step)
 
 
@@ -270,7 +270,7 @@ def test_it_learns_what_is_best_in_a_bandit(action: dict[str, Any]):
                 decision = ppo.policy.act(step)
             buffer.open(step, decision)
             step = env.step({"Bandit": decision.action})["Bandit"]
-            buffer.settle(step)
+            buffer.complete(step)
         ppo.update(buffer.take(step), 0)
     best = len(action)
     assert first < 0.8 * best

@@ -44,7 +44,7 @@ def tick(obs: Tensor, reward: Tensor, terminated: Tensor, truncated: Tensor, fin
         group_reward=torch.zeros(slots),
         terminated=terminated,
         truncated=truncated,
-        ends=FinalObs(ends, (final[ends],)),
+        final_obs=FinalObs(ends, (final[ends],)),
         action_mask=mask,
         area=none,
         team=none,
@@ -71,7 +71,7 @@ def chain(sac: SAC, ticks: int, ends: str) -> Rollout:
         age = torch.where(over, 0.0, age)
         terminated, truncated = (over, no) if ends == "terminated" else (no, over)
         step = tick(seen(age), torch.ones(slots), terminated, truncated, final)
-        buffer.settle(step)
+        buffer.complete(step)
     return buffer.take(step)
 
 
@@ -114,7 +114,7 @@ def bandit(sac: SAC, ticks: int) -> Rollout:
         buffer.open(step, decision)
         reward = decision.action.discrete.float().sum(1) - 4 * decision.action.continuous.square().sum(1)
         step = tick(view, reward, yes, no, view)
-        buffer.settle(step)
+        buffer.complete(step)
     return buffer.take(step)
 
 

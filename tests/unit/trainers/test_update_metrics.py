@@ -25,7 +25,7 @@ def measured(made: type[PPO] | type[POCA] | type[SAC], settings: BehaviorSetting
     env = Bandit(8, **(actions or {"continuous": 2, "branches": (2,)}))
     trainer = made(env.behaviors["Bandit"], settings, CPU, 0)
     collector = Collector(
-        env, lambda name, spec: BehaviorCollector(name, spec, trainer.policy, trainer.rollout_size, trainer.keeps), seed=0
+        env, lambda name, spec: BehaviorCollector(name, spec, trainer.policy, trainer.rollout_size, trainer.needs), seed=0
     )
     values: dict[str, float] = {}
     for _ in range(updates):

@@ -87,7 +87,7 @@ class BehaviorTable:
 
     def __init__(self, spec: BehaviorSpec) -> None:
         self.spec = spec
-        self._no_ends = FinalObs(torch.zeros(0, dtype=torch.int64), tuple(torch.zeros(0, *obs.shape) for obs in spec.obs))
+        self._no_final_obs = FinalObs(torch.zeros(0, dtype=torch.int64), tuple(torch.zeros(0, *obs.shape) for obs in spec.obs))
         self._slots = Slots()
         self._last_messages = np.zeros(0, np.int64)  # (S,) number of the game's message in which the slot's agent last appeared
         self._membership = _membership(0)
@@ -118,7 +118,7 @@ class BehaviorTable:
             for arrival in new_arrivals:
                 self._add_agents(arrival)
             found = [self._find(arrival) for arrival in arrivals]
-        rows, waiting = _TickColumns(self.spec, len(self), self._no_ends), dict[tuple[int, str], Ids]()
+        rows, waiting = _TickColumns(self.spec, len(self), self._no_final_obs), dict[tuple[int, str], Ids]()
         for arrival, slots in zip(arrivals, found, strict=True):
             assert slots is not None
             waiting[arrival.copy, arrival.key] = rows.add(arrival, slots)
@@ -135,7 +135,7 @@ class BehaviorTable:
     def _idle_step(self) -> TimeStep:
         """Returns the TimeStep of a tick without arrivals."""
         if self._idle is None or self._idle.area is not self._membership[0]:
-            self._idle = _TickColumns(self.spec, len(self), self._no_ends).step(self._membership, [])
+            self._idle = _TickColumns(self.spec, len(self), self._no_final_obs).step(self._membership, [])
         return self._idle
 
     def _find(self, arrival: Arrival) -> Ids | None:
@@ -206,8 +206,8 @@ class BehaviorTable:
 class _TickColumns:
     """Columns of one tick while they are filled."""
 
-    def __init__(self, spec: BehaviorSpec, slots: int, no_ends: FinalObs) -> None:
-        self._spec, self._no_ends = spec, no_ends
+    def __init__(self, spec: BehaviorSpec, slots: int, no_final_obs: FinalObs) -> None:
+        self._spec, self._no_final_obs = spec, no_final_obs
         self._slots = slots
         self._obs: list[NDArray[np.float32]] = []
         self._acting = np.zeros(slots, np.bool_)
@@ -271,7 +271,7 @@ class _TickColumns:
             group_reward=torch.from_numpy(self._group_reward),
             terminated=torch.from_numpy(self.terminated),
             truncated=torch.from_numpy(self.truncated),
-            ends=self._ends(),
+            final_obs=self._final_obs(),
             action_mask=None if self._mask is None else torch.from_numpy(self._mask),
             area=area,
             team=team,
@@ -279,9 +279,9 @@ class _TickColumns:
             lost=None if marks is None else torch.from_numpy(marks),
         )
 
-    def _ends(self) -> FinalObs:
+    def _final_obs(self) -> FinalObs:
         if not self._ended:
-            return self._no_ends
+            return self._no_final_obs
         slots = np.concatenate(self._ended)
         shown = (self.terminated | self.truncated)[slots].nonzero()[0]
         order = shown[np.argsort(slots[shown])]

@@ -28,12 +28,12 @@ class ActingPolicy(Protocol):
     """A policy that chooses actions for the agents of a behavior: a trainer's policy or a teacher."""
 
     @property
-    def memory(self) -> Tensor:
+    def recurrent_state(self) -> Tensor:
         """Recurrent state of all slots, (S, ...), as checkpoints store it."""
         ...
 
-    @memory.setter
-    def memory(self, memory: Tensor) -> None: ...
+    @recurrent_state.setter
+    def recurrent_state(self, recurrent_state: Tensor) -> None: ...
 
     def choose(self, step: TimeStep) -> PendingDecision:
         """Returns an action for every slot; the actions of slots that are not acting are ignored."""
@@ -52,10 +52,10 @@ class ActingPolicy(Protocol):
         ...
 
 
-class HasChance(Protocol):
+class HasRandomState(Protocol):
     """A brain with a stream of random numbers of its own."""
 
-    chance: Mapping[str, Any]
+    random_state: Mapping[str, Any]
     """State of the random stream; empty if the brain does not show one."""
 
 
@@ -64,7 +64,7 @@ class AsksBrains(Protocol):
     """A policy that asks brains."""
 
     @property
-    def brains(self) -> Sequence[HasChance]:
+    def brains(self) -> Sequence[HasRandomState]:
         """Brains whose streams of random numbers a checkpoint holds."""
         ...
 
@@ -72,9 +72,9 @@ class AsksBrains(Protocol):
 class BehaviorCollector:
     """Collects the decisions of one behavior."""
 
-    def __init__(self, name: str, spec: BehaviorSpec, policy: ActingPolicy, rollout_size: int | None, keeps: RolloutNeeds = PLAIN) -> None:
-        """`rollout_size`: decisions in a rollout; None if nothing is learned. `keeps`: what else the trainer needs of a rollout."""
-        self.name, self.spec, self.policy, self.rollout_size, self.keeps = name, spec, policy, rollout_size, keeps
+    def __init__(self, name: str, spec: BehaviorSpec, policy: ActingPolicy, rollout_size: int | None, needs: RolloutNeeds = PLAIN) -> None:
+        """`rollout_size`: decisions in a rollout; None if nothing is learned. `needs`: what else the trainer needs of a rollout."""
+        self.name, self.spec, self.policy, self.rollout_size, self.needs = name, spec, policy, rollout_size, needs
         self.buffer: RolloutBuffer | None = None
         self.meter = EpisodeMeter(0)
         self.decisions = 0
@@ -98,7 +98,7 @@ class BehaviorCollector:
         """Allocates a buffer for one rollout of these slots."""
         assert self.rollout_size is not None
         ticks = math.ceil(self.rollout_size / max(len(step.reward), 1))
-        return (SteadyBuffer if self.steady else SlottedBuffer)(step, decision, ticks, self.keeps)
+        return (SteadyBuffer if self.steady else SlottedBuffer)(step, decision, ticks, self.needs)
 
     def own(self, step: TimeStep) -> Tensor:
         """Returns which slots (S,) act and belong to the learning policy."""
@@ -233,7 +233,7 @@ class Collector:
             check_step(collector.name, collector.spec, step)
         collector.meter.add(step, collector.counted)
         if collector.buffer is not None:
-            collector.decisions += collector.buffer.settle(step)
+            collector.decisions += collector.buffer.complete(step)
         elif collector.rollout_size is None:
             collector.decisions += len(step.acting) if collector.steady else int(collector.own(step).sum())
 
@@ -256,8 +256,8 @@ class Collector:
                 name: {
                     "decisions": collector.decisions,
                     "meter": collector.meter.state_dict(),
-                    "memory": collector.policy.memory,
-                    "brains": [brain.chance for brain in brains_of(collector)],
+                    "memory": collector.policy.recurrent_state,
+                    "brains": [brain.random_state for brain in brains_of(collector)],
                     "buffer": None if collector.buffer is None else collector.buffer.state_dict(),
                 }
                 for name, collector in self.collectors.items()
@@ -297,10 +297,10 @@ class Collector:
             brains, positions = brains_of(collector), saved.get("brains", [])
             if len(brains) == len(positions):  # else they are others now
                 for brain, position in zip(brains, positions, strict=True):
-                    brain.chance = position
+                    brain.random_state = position
             if restored:
                 collector.meter.load_state_dict(saved["meter"])
-                collector.policy.memory = on(saved.get("memory", collector.policy.memory), self.env.device)
+                collector.policy.recurrent_state = on(saved.get("memory", collector.policy.recurrent_state), self.env.device)
             if restored and saved["buffer"] is not None and collector.rollout_size is not None:
                 collector.buffer = collector.make_buffer(self.steps[name], collector.policy.blank(self.steps[name]))
                 kind = type(collector.buffer).__name__
@@ -309,7 +309,7 @@ class Collector:
         return restored
 
 
-def brains_of(collector: BehaviorCollector) -> Sequence[HasChance]:
+def brains_of(collector: BehaviorCollector) -> Sequence[HasRandomState]:
     """Returns the brains that a policy asks."""
     return collector.policy.brains if isinstance(collector.policy, AsksBrains) else ()
 
@@ -325,11 +325,12 @@ def on(state: Any, device: torch.device) -> Any:
 
 def pack(step: TimeStep) -> dict[str, Any]:
     """Returns a TimeStep as plain containers of tensors."""
-    columns = {name: getattr(step, name) for name in step.__slots__ if name != "ends"}
-    return {**columns, "ends": {"slots": step.ends.slots, "obs": step.ends.obs}}
+    columns = {name: getattr(step, name) for name in step.__slots__ if name != "final_obs"}
+    return {**columns, "ends": {"slots": step.final_obs.slots, "obs": step.final_obs.obs}}
 
 
 def unpack(state: Mapping[str, Any]) -> TimeStep:
     """Returns the TimeStep that `pack` was given."""
-    ends = FinalObs(state["ends"]["slots"], tuple(state["ends"]["obs"]))
-    return TimeStep(**{**state, "obs": tuple(state["obs"]), "ends": ends})
+    final_obs = FinalObs(state["ends"]["slots"], tuple(state["ends"]["obs"]))
+    columns = {name: column for name, column in state.items() if name != "ends"}
+    return TimeStep(**{**columns, "obs": tuple(state["obs"]), "final_obs": final_obs})

@@ -279,7 +279,7 @@ class AreaEpisodes:
 
 def _quiet(step: TimeStep) -> bool:
     """Whether no episode ended, as far as that is known without reading a column."""
-    return step.reward.device.type == "cpu" and not len(step.ends.slots) and step.lost is None
+    return step.reward.device.type == "cpu" and not len(step.final_obs.slots) and step.lost is None
 
 
 def _ended(step: TimeStep) -> Tensor:

@@ -60,7 +60,7 @@ class Learner:
         self.oddities = list(dict.fromkeys(line for demonstrations in found for line in demonstrations.oddities))
         """Warnings about the demonstrations that it learns from, one line each."""
         self.collector = BehaviorCollector(
-            name, spec, self.trainer.policy, None if inference else self.trainer.rollout_size, self.trainer.keeps
+            name, spec, self.trainer.policy, None if inference else self.trainer.rollout_size, self.trainer.needs
         )
         self.next_summary, self.next_checkpoint = settings.summary_freq, settings.checkpoint_interval
 

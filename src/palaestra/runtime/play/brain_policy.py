@@ -68,27 +68,27 @@ class BrainPolicy(TableAnswers):
         self._brain = brain
 
     @property
-    def memory(self) -> Tensor:
+    def recurrent_state(self) -> Tensor:
         """(S, 1 + L): 1 where an episode begins, then a model's LSTM memory. The memory of a user's own brain is not in it."""
         remembered = self._remembered(len(self._fresh))
         return torch.from_numpy(np.concatenate([self._fresh[:, None].astype(np.float32), remembered], 1))
 
-    @memory.setter
-    def memory(self, memory: Tensor) -> None:
-        columns = memory.cpu().numpy()
+    @recurrent_state.setter
+    def recurrent_state(self, recurrent_state: Tensor) -> None:
+        columns = recurrent_state.cpu().numpy()
         self._fresh = columns[:, 0] > 0
         if columns.shape[1] > 1:
             self._brain.memory = columns[:, 1:].copy()
 
     @property
-    def chance(self) -> dict[str, Any]:
+    def random_state(self) -> dict[str, Any]:
         """State of the brain's random stream; empty if the brain does not show one."""
-        generator = self._brain.chance
+        generator = self._brain.rng
         return {} if generator is None else save_rng(generator)
 
-    @chance.setter
-    def chance(self, position: Mapping[str, Any]) -> None:
-        generator = self._brain.chance
+    @random_state.setter
+    def random_state(self, position: Mapping[str, Any]) -> None:
+        generator = self._brain.rng
         if generator is not None and position:
             restore_rng(generator, position)
 

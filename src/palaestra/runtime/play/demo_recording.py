@@ -195,8 +195,8 @@ def record_demo(
 def _table(step: TimeStep) -> _Table:
     return _Table(
         obs=tuple(column.cpu().numpy() for column in step.obs),
-        final_obs=tuple(column.cpu().numpy() for column in step.ends.obs),
-        final_row={slot: row for row, slot in enumerate(step.ends.slots.cpu().tolist())},
+        final_obs=tuple(column.cpu().numpy() for column in step.final_obs.obs),
+        final_row={slot: row for row, slot in enumerate(step.final_obs.slots.cpu().tolist())},
         reward=step.reward.cpu().numpy(),
         group_reward=step.group_reward.cpu().numpy(),
         mask=None if step.action_mask is None else step.action_mask.cpu().numpy(),

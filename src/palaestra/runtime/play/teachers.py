@@ -34,13 +34,13 @@ class TeacherPolicy:
         """Brains whose streams of random numbers a checkpoint holds."""
 
     @property
-    def memory(self) -> Tensor:
-        """Memory (S, L) of the teacher."""
-        return self._teacher.memory.to(self._device)
+    def recurrent_state(self) -> Tensor:
+        """Recurrent state (S, L) of the teacher."""
+        return self._teacher.recurrent_state.to(self._device)
 
-    @memory.setter
-    def memory(self, memory: Tensor) -> None:
-        self._teacher.memory = memory
+    @recurrent_state.setter
+    def recurrent_state(self, recurrent_state: Tensor) -> None:
+        self._teacher.recurrent_state = recurrent_state
 
     def forget(self) -> None:
         """Clears the state of all slots, because other agents follow."""
@@ -70,15 +70,15 @@ class LabelledPolicy:
         """Brains whose streams of random numbers a checkpoint holds."""
 
     @property
-    def memory(self) -> Tensor:
-        """Memory (S, L) of the student, then of the teacher."""
-        own = self._student.memory
-        return torch.cat([own, self._teacher.memory.to(own.device)], 1)
+    def recurrent_state(self) -> Tensor:
+        """Recurrent states (S, L) of the student, then of the teacher."""
+        own = self._student.recurrent_state
+        return torch.cat([own, self._teacher.recurrent_state.to(own.device)], 1)
 
-    @memory.setter
-    def memory(self, memory: Tensor) -> None:
+    @recurrent_state.setter
+    def recurrent_state(self, recurrent_state: Tensor) -> None:
         size = self._student.network.memory_size
-        self._student.memory, self._teacher.memory = memory[:, :size].clone(), memory[:, size:]
+        self._student.recurrent_state, self._teacher.recurrent_state = recurrent_state[:, :size].clone(), recurrent_state[:, size:]
 
     def forget(self) -> None:
         """Clears the state of all slots, because other agents follow."""

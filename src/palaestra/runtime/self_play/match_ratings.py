@@ -177,6 +177,6 @@ class MatchRatings:
 
 def finished(step: TimeStep) -> Numbers:
     """Returns the slots whose episodes were terminated, (E,): truncated ones say nothing about who won."""
-    if step.reward.device.type == "cpu" and not len(step.ends.slots):
+    if step.reward.device.type == "cpu" and not len(step.final_obs.slots):
         return np.zeros(0, np.int64)
     return step.terminated.nonzero().squeeze(1).cpu().numpy()

@@ -80,11 +80,11 @@ class MixedPolicy:
 
     def choose(self, step: TimeStep) -> PendingDecision:
         """Returns the actions of all players; the decision to learn from is the learning policy's."""
-        memory = self.see(step)
+        recurrent_state = self.see(step)
         slots, spec, device = len(step.acting), self.policy.network.spec.action, step.reward.device
         continuous = torch.zeros((slots, spec.continuous), device=device)
         discrete = torch.zeros((slots, len(spec.branches)), dtype=torch.int64, device=device)
-        remembered = memory.clone() if memory.shape[1] else memory
+        remembered = recurrent_state.clone() if recurrent_state.shape[1] else recurrent_state
         own: tuple[PendingDecision, Tensor] | None = None
         for part in self._parts:
             if (which := fixed(part.number)) is not None:
@@ -95,21 +95,21 @@ class MixedPolicy:
             rows = part.rows if self.policy.network.spec.steady else part.rows[step.acting[part.rows]]
             if not len(rows) and own is not None:
                 continue
-            few, after = self.policy.choose_rows(step, rows, memory, self._network(part.number))
+            few, after = self.policy.choose_rows(step, rows, recurrent_state, self._network(part.number))
             for column, values in ((continuous, few.action.continuous), (discrete, few.action.discrete), (remembered, after)):
                 if values.numel():
                     column.index_copy_(0, rows, values)
             if part.number == LEARNING or own is None:
                 own = few, rows
-        self.policy.memory = remembered
+        self.policy.recurrent_state = remembered
         action = Action(continuous, discrete)
-        return PendingDecision(action, lambda: self._decision(own, action, memory), self._learned)
+        return PendingDecision(action, lambda: self._decision(own, action, recurrent_state), self._learned)
 
-    def _decision(self, own: tuple[PendingDecision, Tensor] | None, action: Action, memory: Tensor) -> Decision:
+    def _decision(self, own: tuple[PendingDecision, Tensor] | None, action: Action, recurrent_state: Tensor) -> Decision:
         if own is None:  # all slots are fixed opponents'
             components = action.continuous.shape[1] + action.discrete.shape[1]
-            return Decision(action, action, action.continuous.new_zeros((len(memory), components)), memory)
-        return whole(*own, action, memory)
+            return Decision(action, action, action.continuous.new_zeros((len(recurrent_state), components)), recurrent_state)
+        return whole(*own, action, recurrent_state)
 
     def _network(self, number: int) -> Actor:
         if number == LEARNING:
@@ -121,7 +121,7 @@ class MixedPolicy:
         return self._networks[number]
 
     def see(self, step: TimeStep) -> Tensor:
-        """Processes a table in which no agent asks for a decision. Returns the memory (S, L) of all slots."""
+        """Processes a table in which no agent asks for a decision. Returns the recurrent state (S, L) of all slots."""
         for opponent in self.brains:
             opponent.see(step)
         return self.policy.see(step)
@@ -137,19 +137,19 @@ class MixedPolicy:
         return self.policy.blank(step)
 
     @property
-    def memory(self) -> Tensor:
-        """Memory (S, ...) of the networks for all slots, then that of each fixed opponent."""
-        own = self.policy.memory
-        return torch.cat([own, *(opponent.memory.to(own.device) for opponent in self.brains)], 1)
+    def recurrent_state(self) -> Tensor:
+        """Recurrent state (S, ...) of the networks for all slots, then that of each fixed opponent."""
+        own = self.policy.recurrent_state
+        return torch.cat([own, *(opponent.recurrent_state.to(own.device) for opponent in self.brains)], 1)
 
-    @memory.setter
-    def memory(self, memory: Tensor) -> None:
-        size, sizes = self.policy.network.memory_size, [opponent.memory.shape[1] for opponent in self.brains]
-        own, others = memory.split([size, memory.shape[1] - size], 1)
-        self.policy.memory = own.clone()
+    @recurrent_state.setter
+    def recurrent_state(self, recurrent_state: Tensor) -> None:
+        size, sizes = self.policy.network.memory_size, [opponent.recurrent_state.shape[1] for opponent in self.brains]
+        own, others = recurrent_state.split([size, recurrent_state.shape[1] - size], 1)
+        self.policy.recurrent_state = own.clone()
         if sizes and others.shape[1] == sum(sizes):  # else they are other opponents now, who begin anew
             for opponent, part in zip(self.brains, others.split(sizes, 1), strict=True):
-                opponent.memory = part
+                opponent.recurrent_state = part
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the snapshots."""

@@ -59,7 +59,7 @@ def test_a_ball_that_lies_still_earns_a_tenth_and_stays():
     torch.testing.assert_close(step.reward, torch.full((2,), 0.1))
     torch.testing.assert_close(step.obs[0], torch.tensor([[0, 0, 0.5, 3.0, -0.5, 0, 0, 0]]).expand(2, 8))
     assert not step.terminated.any()
-    assert len(step.ends.slots) == 0
+    assert len(step.final_obs.slots) == 0
 
 
 def test_five_ticks_of_free_fall_are_integrated_with_the_new_velocity():
@@ -117,8 +117,8 @@ def test_a_fallen_ball_costs_one_and_ends_the_episode_with_its_last_view():
     assert step.terminated.tolist() == [False, True, False]
     assert not step.truncated.any()
     assert step.reward[1] == -1
-    assert step.ends.slots.tolist() == [1]
-    assert step.ends.obs[0][0, 2] > 3.0
+    assert step.final_obs.slots.tolist() == [1]
+    assert step.final_obs.obs[0][0, 2] > 3.0
     assert step.obs[0][1, 3] == 4.0
     assert step.obs[0][1, 2].abs() <= 1.5
 
@@ -134,7 +134,7 @@ def test_a_thousand_decisions_earn_a_hundred_and_cut_the_episode():
         assert step.truncated.item() == (decision == 999)
     assert total.item() == pytest.approx(100, abs=1e-4)
     assert not step.terminated.any()
-    torch.testing.assert_close(step.ends.obs[0], torch.tensor([[0, 0, 0, 3.0, 0, 0, 0, 0]]))
+    torch.testing.assert_close(step.final_obs.obs[0], torch.tensor([[0, 0, 0, 3.0, 0, 0, 0, 0]]))
 
 
 @pytest.mark.parametrize("kind", [Ball, BallHard])
@@ -163,7 +163,7 @@ def test_a_restored_state_goes_on_to_the_same_digits():
         one, two = played(env, action), played(later, action)
         assert torch.equal(one.obs[0], two.obs[0])
         assert torch.equal(one.reward, two.reward)
-        assert torch.equal(one.ends.obs[0], two.ends.obs[0])
+        assert torch.equal(one.final_obs.obs[0], two.final_obs.obs[0])
 
 
 def test_a_parameter_takes_hold_at_its_areas_next_episode():
@@ -199,7 +199,7 @@ def test_a_hard_episode_begins_with_one_view_after_zeros_and_keeps_the_oldest_fi
     put(env, [9.0, 0.0, 0.0])
     step = still(env)
     assert not step.obs[0][:, :24].any()
-    assert torch.equal(step.ends.obs[0][:, 21:24], second[:, 24:27])
+    assert torch.equal(step.final_obs.obs[0][:, 21:24], second[:, 24:27])
 
 
 def test_random_play_drops_the_ball_within_seconds():
@@ -208,7 +208,7 @@ def test_random_play_drops_the_ball_within_seconds():
     ends = 0
     for _ in range(200):
         step = played(env, 2 * torch.rand(64, 2, generator=torch.Generator().manual_seed(ends)) - 1)
-        ends += len(step.ends.slots)
+        ends += len(step.final_obs.slots)
         assert torch.isfinite(step.obs[0]).all()
     assert 200 * 64 / ends < 100
 

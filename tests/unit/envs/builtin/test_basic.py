@@ -23,7 +23,7 @@ def test_seven_moves_to_the_large_goal_earn_the_benchmark():
     assert [round(step.reward.item(), 4) for step in rewards] == [-0.01] * 6 + [0.99]
     assert sum(step.reward.item() for step in rewards) == pytest.approx(Basic.benchmark)
     assert [step.terminated.item() for step in rewards] == [False] * 6 + [True]
-    assert rewards[-1].ends.obs[0].argmax() == 17
+    assert rewards[-1].final_obs.obs[0].argmax() == 17
     assert torch.equal(rewards[-1].obs[0], first.obs[0])
 
 
@@ -36,7 +36,7 @@ def test_five_moves_to_the_small_goal_earn_five_hundredths():
         total += step.reward
     torch.testing.assert_close(total, torch.tensor([0.05, -0.05]))
     assert step.terminated.tolist() == [True, False]
-    assert step.ends.slots.tolist() == [0]
+    assert step.final_obs.slots.tolist() == [0]
     assert step.obs[0].sum(1).tolist() == [1.0, 1.0]
 
 
@@ -46,7 +46,7 @@ def test_an_agent_that_stays_is_cut_after_a_hundred_decisions():
     steps = [played(env, NOTHING) for _ in range(100)]
     assert [step.truncated.item() for step in steps] == [False] * 99 + [True]
     assert not any(step.terminated.item() for step in steps)
-    assert steps[-1].ends.obs[0].argmax() == 10
+    assert steps[-1].final_obs.obs[0].argmax() == 10
 
 
 @pytest.mark.parametrize("choice", [-1, 3])

@@ -68,7 +68,7 @@ def test_who_runs_into_the_dragon_dies_with_it_and_leaves_the_key_where_it_fell(
     step = played(env, FORWARD, NOTHING, NOTHING)
     assert step.terminated.tolist() == [True, False, False]
     assert step.acting.tolist() == DEAD
-    assert step.ends.slots.tolist() == [0]
+    assert step.final_obs.slots.tolist() == [0]
     assert not step.group_reward.any()
     assert not step.reward.any()
     state = env.state_dict()
@@ -113,8 +113,8 @@ def test_the_door_opens_to_the_key_for_the_group_and_all_start_anew():
     step = played(env, FORWARD)
     assert step.group_reward.tolist() == [0, 1, 1]
     assert step.terminated.tolist() == [False, True, True]
-    assert step.ends.slots.tolist() == [1, 2]
-    assert step.ends.obs[0][:, -1].tolist() == [1, 0]
+    assert step.final_obs.slots.tolist() == [1, 2]
+    assert step.final_obs.obs[0][:, -1].tolist() == [1, 0]
     assert step.acting.tolist() == ALIVE
     assert holds_key(step) == [0, 0, 0]
     assert step.obs[0][0].any()
@@ -144,14 +144,14 @@ def test_time_out_cuts_the_episode_of_the_living():
     step = played(env, NOTHING)
     assert step.truncated.tolist() == DEAD
     assert not step.terminated.any()
-    assert step.ends.slots.tolist() == [1, 2]
+    assert step.final_obs.slots.tolist() == [1, 2]
 
 
 def test_who_dies_as_time_runs_out_has_ended_and_the_others_are_cut():
     step = played(placed(dragon=[-4.0, 1.5], age=299), NOTHING)
     assert step.terminated.tolist() == [True, False, False]
     assert step.truncated.tolist() == DEAD
-    assert step.ends.slots.tolist() == [0, 1, 2]
+    assert step.final_obs.slots.tolist() == [0, 1, 2]
     assert step.acting.tolist() == ALIVE
 
 

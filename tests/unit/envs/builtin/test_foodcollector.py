@@ -196,10 +196,10 @@ def test_an_episode_is_cut_after_5000_ticks_and_its_last_view_kept(make: type[En
     step, goes_on = acted(env, (1.0, 0.0, 0.5)), acted(twin, (1.0, 0.0, 0.5))
     assert step.truncated.all()
     assert not step.terminated.any()
-    assert step.ends.slots.tolist() == list(range(AGENTS))
-    for last, seen in zip(step.ends.obs, goes_on.obs, strict=True):
+    assert step.final_obs.slots.tolist() == list(range(AGENTS))
+    for last, seen in zip(step.final_obs.obs, goes_on.obs, strict=True):
         torch.testing.assert_close(last, seen)
-    assert (step.obs[0] != step.ends.obs[0]).any()
+    assert (step.obs[0] != step.final_obs.obs[0]).any()
 
 
 def test_the_camera_shows_green_food_ahead_in_the_middle():

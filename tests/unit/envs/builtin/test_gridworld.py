@@ -46,7 +46,7 @@ def test_a_goal_ends_the_episode_with_a_reward_by_its_color(wanted: int, reward:
     assert step.reward.item() == reward
     assert step.terminated.item()
     assert not step.truncated.any()
-    assert step.ends.slots.tolist() == [0]
+    assert step.final_obs.slots.tolist() == [0]
 
 
 @pytest.mark.parametrize(("choice", "cell"), [(NOTHING, 12), (UP, 7), (DOWN, 17), (LEFT, 11), (RIGHT, 13)])
@@ -85,7 +85,7 @@ def test_an_agent_that_stays_is_cut_after_a_hundred_decisions():
     steps = [played(env, NOTHING, NOTHING) for _ in range(100)]
     assert [step.truncated.all().item() for step in steps] == [False] * 99 + [True]
     assert not any(step.terminated.any().item() for step in steps)
-    for seen, last in zip(first.obs, steps[-1].ends.obs, strict=True):
+    for seen, last in zip(first.obs, steps[-1].final_obs.obs, strict=True):
         assert torch.equal(seen, last)
 
 
@@ -106,7 +106,7 @@ def test_the_image_shows_each_thing_in_its_color_at_its_place():
 def test_the_last_image_of_an_episode_shows_the_agent_on_the_goal():
     env = laid(agent=12, green=13, red=0, wanted=GREEN)
     step = played(env, RIGHT)
-    image, signal = step.ends.obs
+    image, signal = step.final_obs.obs
     blue = image[0, 2].nonzero().float().mean(0)
     torch.testing.assert_close(blue, torch.tensor([2.5, 3.5]) * 7.2 - 0.5, atol=0.5, rtol=0)
     assert not image[0, 1].any()

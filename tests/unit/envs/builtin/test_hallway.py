@@ -45,7 +45,7 @@ def test_the_goal_of_the_symbols_mark_is_the_right_one(symbol: int, left_goal: i
         assert step.reward.item() == pytest.approx(-0.0003)
     assert step.reward.item() == pytest.approx(reward)
     assert not step.truncated.any()
-    assert step.ends.slots.tolist() == [0]
+    assert step.final_obs.slots.tolist() == [0]
 
 
 def test_an_episode_is_cut_after_600_decisions_which_is_no_end():

@@ -173,8 +173,8 @@ def test_an_episode_is_cut_after_500_moves_with_its_last_board_shown():
     step = played(env, rightward(0, 0))
     assert step.truncated.tolist() == [True, False]
     assert not step.terminated.any()
-    assert step.ends.slots.tolist() == [0]
-    last = step.ends.obs[0].view(ROWS, COLUMNS, KINDS).argmax(2)
+    assert step.final_obs.slots.tolist() == [0]
+    last = step.final_obs.obs[0].view(ROWS, COLUMNS, KINDS).argmax(2)
     np.testing.assert_array_equal(last, boards(env)[1])
     assert (boards(env)[0] != boards(env)[1]).any()
     assert env.state_dict()["age"].tolist() == [0, 1]

@@ -87,8 +87,8 @@ def test_a_block_that_is_pushed_onto_the_goal_ends_the_episode_with_the_prize():
         decisions, step = decisions + 1, played(env, FORWARD)
     assert 5 < decisions < 20
     assert step.reward.item() == pytest.approx(5 - 0.0025)
-    assert step.ends.slots.tolist() == [0]
-    final = step.ends.obs[0][0].view(2, 7, 5)
+    assert step.final_obs.slots.tolist() == [0]
+    final = step.final_obs.obs[0][0].view(2, 7, 5)
     assert final[0, 0, BLOCK] == 1  # as it was at the end; the view is of the next episode already
     assert not torch.equal(step.obs[0][0], final.flatten())
 

@@ -111,7 +111,7 @@ def test_the_last_block_in_the_goal_ends_the_episode_for_all():
         steps.append(acted(env, FORWARD))
     assert steps[-1].terminated.all()
     assert not steps[-1].truncated.any()
-    assert steps[-1].ends.slots.tolist() == [0, 1, 2]
+    assert steps[-1].final_obs.slots.tolist() == [0, 1, 2]
     assert not env.state_dict()["block_gone"].any()
     assert env.state_dict()["age"].tolist() == [0]
 
@@ -124,7 +124,7 @@ def test_an_episode_is_cut_after_5000_ticks_and_its_last_view_kept():
     after = acted(env)
     assert after.truncated.all()
     assert not after.terminated.any()
-    torch.testing.assert_close(after.ends.obs[0], before.obs[0])
+    torch.testing.assert_close(after.final_obs.obs[0], before.obs[0])
     assert (after.obs[0] != before.obs[0]).any()
 
 

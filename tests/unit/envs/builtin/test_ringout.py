@@ -126,8 +126,8 @@ def test_places_are_paid_at_the_end(falls: list[list[int]], rewards: list[float]
         if number < len(falls) - 1:
             assert not step.reward.any()
     assert step.reward.tolist() == rewards
-    assert step.ends.slots.tolist() == [0, 1, 2]
-    assert step.ends.obs[0][:, 4].sum() == rewards.count(1)
+    assert step.final_obs.slots.tolist() == [0, 1, 2]
+    assert step.final_obs.obs[0][:, 4].sum() == rewards.count(1)
     assert (step.obs[0][:, 4] == 1).all()  # all are in again
 
 

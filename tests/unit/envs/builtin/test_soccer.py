@@ -70,7 +70,7 @@ def test_a_goal_pays_the_team_that_scores_less_the_time_it_took_and_costs_the_ot
     assert not step.reward.any()
     assert step.terminated.all()
     assert not step.truncated.any()
-    assert step.ends.slots.tolist() == [0, 1, 2, 3]
+    assert step.final_obs.slots.tolist() == [0, 1, 2, 3]
     assert env.state_dict()["age"].tolist() == [0]
 
 
@@ -94,7 +94,7 @@ def test_time_out_cuts_the_episode_of_all_for_nothing():
     assert step.truncated.all()
     assert not step.terminated.any()
     assert not step.group_reward.any()
-    assert step.ends.slots.tolist() == [0, 1, 2, 3]
+    assert step.final_obs.slots.tolist() == [0, 1, 2, 3]
 
 
 def test_rays_tell_what_is_there_and_how_far_in_the_order_of_unitys():

@@ -56,8 +56,8 @@ def test_the_tiles_in_rising_order_earn_one_each_and_end_the_episode():
     assert last.reward.item() == pytest.approx(1 - 0.0002)
     assert last.terminated.item()
     assert not last.truncated.item()
-    assert last.ends.slots.tolist() == [0]
-    assert last.ends.obs[0][0, :2, 22].tolist() == [1.0, 1.0]
+    assert last.final_obs.slots.tolist() == [0]
+    assert last.final_obs.obs[0][0, :2, 22].tolist() == [1.0, 1.0]
     assert last.obs[0][0, :, 22].sum() == 0
     assert last.obs[1][0, :2].tolist() == [0.0, 0.0]
 
@@ -127,7 +127,7 @@ def test_a_new_number_of_tiles_takes_hold_at_the_next_episode():
     assert (played(env, STAY).obs[0][0].abs().sum(1) > 0).sum() == 2
     step = until_touched(env, SOUTH)
     assert (step.obs[0][0].abs().sum(1) > 0).sum() == 1
-    assert (step.ends.obs[0][0].abs().sum(1) > 0).sum() == 2
+    assert (step.final_obs.obs[0][0].abs().sum(1) > 0).sum() == 2
 
 
 def test_the_agent_stays_within_the_room():

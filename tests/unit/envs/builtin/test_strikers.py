@@ -75,9 +75,9 @@ def test_a_goal_is_one_to_the_strikers_and_costs_the_goalie_one_and_ends_the_gam
     assert goalies.group_reward[1].item() == -1
     assert strikers.terminated.tolist() == [False, False, True, True, False, False]
     assert goalies.terminated.tolist() == [False, True, False]
-    assert (strikers.ends.slots.tolist(), goalies.ends.slots.tolist()) == ([2, 3], [1])
-    assert (strikers.ends.obs[0].shape, goalies.ends.obs[0].shape) == ((2, 294), (1, 738))
-    assert strikers.ends.obs[0][0].view(3, 14, 7)[2, :, BALL].any()
+    assert (strikers.final_obs.slots.tolist(), goalies.final_obs.slots.tolist()) == ([2, 3], [1])
+    assert (strikers.final_obs.obs[0].shape, goalies.final_obs.obs[0].shape) == ((2, 294), (1, 738))
+    assert strikers.final_obs.obs[0][0].view(3, 14, 7)[2, :, BALL].any()
     assert not strikers.obs[0][2].view(3, -1)[:2].any()  # the next game begins
     assert env.state_dict()["age"].tolist() == [1, 0, 1]
 

@@ -111,7 +111,7 @@ def test_who_loses(ball: list[float], velocity: list[float], striker: int, bounc
     else:
         assert step.reward.tolist() == ([-1, 1] if (loser == 0) == (side == 0) else [1, -1])
         assert step.terminated.all()
-        assert step.ends.slots.tolist() == [0, 1]
+        assert step.final_obs.slots.tolist() == [0, 1]
         assert (step.obs[0][:, 23] == 4.0).all()  # the next serve, as yet in nobody's reach
 
 
@@ -197,7 +197,7 @@ def test_a_rally_without_end_is_a_draw():
     assert step.truncated.tolist() == [True, True]
     assert not step.terminated.any()
     assert not step.reward.any()
-    assert step.ends.slots.tolist() == [0, 1]
+    assert step.final_obs.slots.tolist() == [0, 1]
 
 
 def test_chance_touches_the_ball_often_and_wins_on_both_sides_alike():

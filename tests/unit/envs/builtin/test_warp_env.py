@@ -48,9 +48,9 @@ def test_ends_and_rewards_stand_where_the_agent_played_and_acting_where_it_plays
     many, few = steps["Many"], steps["Few"]
     assert many.terminated.tolist() == [True, True, False, False, False, False]
     assert few.truncated.tolist() == [False, False, True, False, False, False]
-    assert (many.ends.slots.tolist(), few.ends.slots.tolist()) == ([0, 1], [2])
-    assert many.ends.obs[0].tolist() == [[1, 0], [1, 1]]
-    assert few.ends.obs[1].tolist() == [[[1], [0]]]
+    assert (many.final_obs.slots.tolist(), few.final_obs.slots.tolist()) == ([0, 1], [2])
+    assert many.final_obs.obs[0].tolist() == [[1, 0], [1, 1]]
+    assert few.final_obs.obs[1].tolist() == [[[1], [0]]]
     assert many.reward.tolist() == [0.5, 0.5, 0, 0.5, 0.5, 0]
     assert many.acting.tolist() == [False, False, True, True, True, False]
     assert few.acting.tolist() == [True, True, False, False, False, True]
@@ -60,7 +60,7 @@ def test_a_parameter_is_one_value_an_area_and_takes_hold_at_its_next_episode():
     env, _ = crowd((1, 2))
     env.set_parameters({"length": torch.tensor([2.0, 1.0])})
     both = {"Many": actions(0, 0), "Few": actions(0, 0)}
-    areas = [sorted({slot // 3 for step in env.step(both).values() for slot in step.ends.slots.tolist()}) for _ in range(4)]
+    areas = [sorted({slot // 3 for step in env.step(both).values() for slot in step.final_obs.slots.tolist()}) for _ in range(4)]
     assert areas == [[0], [1], [0, 1], [1]]
 
 

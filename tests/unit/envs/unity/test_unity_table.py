@@ -80,7 +80,7 @@ def columns(step: TimeStep) -> list[Tensor]:
     for each in fields(step):
         value = getattr(step, each.name)
         found += [value] if isinstance(value, Tensor) else value if each.name == "obs" else []
-    return [*found, step.ends.slots, *step.ends.obs]
+    return [*found, step.final_obs.slots, *step.final_obs.obs]
 
 
 def test_agents_keep_their_slots() -> None:
@@ -113,7 +113,7 @@ def test_an_agent_that_ends_and_requests_a_decision_has_its_last_reward_and_its_
     assert step.group_reward.tolist() == [0, 2]
     assert step.acting.tolist() == [True, True]
     assert (where(step.terminated), where(step.truncated)) == ([], [1])
-    assert (step.ends.slots.tolist(), step.ends.obs[0].tolist(), step.ends.obs[1].tolist()) == ([1], [[1, 6]], [[-1]])
+    assert (step.final_obs.slots.tolist(), step.final_obs.obs[0].tolist(), step.final_obs.obs[1].tolist()) == ([1], [[1, 6]], [[-1]])
     assert step.obs[0][1].tolist() == [2, 6]
     step = play.tick(arrival(Said(6, 3.0)))
     assert (where(step.acting), step.reward[1]) == ([1], 3)
@@ -123,8 +123,8 @@ def test_ends_rise_by_slot_whatever_the_order_of_messages() -> None:
     play = Play()
     play.tick(arrival(Said(0), Said(1)), arrival(Said(0), Said(1), copy=1))
     step = play.tick(arrival(end(1), end(0, truncated=True), copy=1), arrival(end(1, 2.0, seen=5)))
-    assert step.ends.slots.tolist() == [1, 2, 3]
-    assert step.ends.obs[0].tolist() == [[5, 1], [0, 0], [0, 1]]
+    assert step.final_obs.slots.tolist() == [1, 2, 3]
+    assert step.final_obs.obs[0].tolist() == [[5, 1], [0, 0], [0, 1]]
     assert (where(step.terminated), where(step.truncated), where(step.acting)) == ([1, 3], [2], [])
 
 
@@ -141,7 +141,7 @@ def test_the_end_of_an_unknown_agent_takes_a_slot_for_that_tick() -> None:
     play = Play()
     play.tick(arrival(Said(1)))
     step = play.tick(arrival(Said(1), end(8, 3.0)))
-    assert (where(step.terminated), where(step.acting), step.ends.slots.tolist()) == ([1], [0], [1])
+    assert (where(step.terminated), where(step.acting), step.final_obs.slots.tolist()) == ([1], [0], [1])
     step = play.tick(arrival(Said(1), Said(9)))
     assert where(step.acting) == [0, 1]
     assert not where(step.terminated)
@@ -154,7 +154,7 @@ def test_tables_double_and_keep_their_rows() -> None:
         step = play.tick(arrival(*(Said(i, seen=i) for i in range(agents))))
         sizes.append(len(step.acting))
         assert step.obs[0][:agents, 1].tolist() == list(range(agents))
-        assert all(len(column) == sizes[-1] for column in columns(step) if column is not step.ends.slots and len(column))
+        assert all(len(column) == sizes[-1] for column in columns(step) if column is not step.final_obs.slots and len(column))
     assert sizes == [1, 2, 4, 8, 8, 16]
     assert (step.group == -1).all()
 
@@ -244,7 +244,12 @@ def test_a_new_agent_does_not_end_the_episode_of_the_silent_one_whose_slot_it_ta
     for _ in range(FORGET_AFTER + 1):
         play.tick(arrival(Said(0)))
     step = play.tick(arrival(end(0, 1.0), end(9, 3.0)))
-    assert (where(step.lost), where(step.terminated), step.ends.slots.tolist(), step.ends.obs[0].tolist()) == ([1], [0], [0], [[0, 0]])
+    assert (where(step.lost), where(step.terminated), step.final_obs.slots.tolist(), step.final_obs.obs[0].tolist()) == (
+        [1],
+        [0],
+        [0],
+        [[0, 0]],
+    )
 
 
 def test_a_team_goes_on_when_one_of_its_agents_loses_its_slot() -> None:

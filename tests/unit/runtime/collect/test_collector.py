@@ -76,7 +76,7 @@ def test_memory_goes_with_its_episode_though_nobody_acts_when_that_ends():
     assert rollout.lengths is not None
     ended = (rollout.terminated | rollout.truncated)[: int(rollout.lengths) - 1, 0]
     assert 2 < ended.sum() < 20
-    assert torch.equal(rollout.memory[1 : int(rollout.lengths), 0].any(1), ~ended)
+    assert torch.equal(rollout.recurrent_state[1 : int(rollout.lengths), 0].any(1), ~ended)
 
 
 class Apart(Scripted):
@@ -145,7 +145,7 @@ def test_each_behavior_fills_rollouts_of_its_own(seed: int):
         for tick, tables in enumerate(env.tables):
             if name not in tables:
                 continue
-            plain.settle(tables[name])
+            plain.complete(tables[name])
             if tick in ends:
                 assert plain.decisions >= 20
                 assert plainly(ends[tick]) == plain.take(tables[name])
@@ -249,7 +249,7 @@ class Broken(Bandit):
     def _table(self, reward: Tensor, ended: bool) -> TimeStep:
         step = super()._table(reward, ended)
         values = {name: getattr(step, name) for name in step.__slots__}
-        for view in step.ends.obs:
+        for view in step.final_obs.obs:
             view[:, 1] = torch.nan
         return TimeStep(**{**values, "terminated": step.truncated, "truncated": step.terminated})
 

@@ -34,7 +34,7 @@ def rollout_of(*steps: TimeStep) -> Rollout:
     buffer = SteadyBuffer(steps[0], decide(steps[0], generator), len(steps))
     for step, following in zip(steps, (*steps[1:], step_with()), strict=True):
         buffer.open(step, decide(step, generator))
-        buffer.settle(following)
+        buffer.complete(following)
     return buffer.take(step_with())
 
 

@@ -128,7 +128,7 @@ def test_an_accelerators_ends_have_a_row_for_every_slot(tmp_path):
     recorder.note({"Ball": table(seen(1, 11))})
     recorder.decided(did(0, 0))
     ended = table(seen(1, 11), terminated=[0], final_obs=(seen(2),))
-    recorder.note({"Ball": with_columns(ended, ends=FinalObs(torch.arange(2), (seen(2, 12),)))})
+    recorder.note({"Ball": with_columns(ended, final_obs=FinalObs(torch.arange(2), (seen(2, 12),)))})
     assert rows(recorder.close()[0])[1][0] == 2
 
 

@@ -79,7 +79,7 @@ class Table:
         """(S,) int64: rows of its agents in columns with a row per agent; None: all rows."""
         self._acting = torch.ones_like(self._slots, dtype=torch.bool)
         self._no_group_reward = torch.zeros(len(self._slots), device=device)
-        self._no_ends = FinalObs(self._slots[:0], tuple(column[:0].clone() for column in obs))
+        self._no_final_obs = FinalObs(self._slots[:0], tuple(column[:0].clone() for column in obs))
 
     def make(self, ended: bool) -> TimeStep:
         """Returns the current TimeStep. `ended` tells whether an episode ended; it is ignored on an accelerator."""
@@ -91,7 +91,7 @@ class Table:
             group_reward=self._copied("group_reward") if "group_reward" in self._columns else self._no_group_reward,
             terminated=terminated,
             truncated=truncated,
-            ends=self._ends(terminated, truncated) if ended or not self._on_host else self._no_ends,
+            final_obs=self._take_final_obs(terminated, truncated) if ended or not self._on_host else self._no_final_obs,
             action_mask=self._copied("mask") if "mask" in self._columns else None,
             area=self._area,
             team=self._team,
@@ -101,7 +101,7 @@ class Table:
     def _copied(self, name: str) -> Tensor:
         return self._columns[name].clone() if self.rows is None else self._columns[name][self.rows]
 
-    def _ends(self, terminated: Tensor, truncated: Tensor) -> FinalObs:
+    def _take_final_obs(self, terminated: Tensor, truncated: Tensor) -> FinalObs:
         if not self._on_host:
             return FinalObs(self._slots, tuple([column.clone() for column in self._final_obs]))
         slots = (terminated | truncated).nonzero()[:, 0]
@@ -135,10 +135,10 @@ class Tables:
 
     def _share(self, whole: TimeStep, plays: Tensor, played: Tensor) -> TimeStep:
         """Returns one behavior's share: agents act by `plays` (S,), while rewards and ends belong to `played` (S,)."""
-        ends = whole.ends
+        final_obs = whole.final_obs
         if self._on_host:  # on an accelerator there is a row for every slot
-            mine = played[ends.slots]
-            ends = FinalObs(ends.slots[mine], tuple(obs[mine] for obs in ends.obs))
+            mine = played[final_obs.slots]
+            final_obs = FinalObs(final_obs.slots[mine], tuple(obs[mine] for obs in final_obs.obs))
         return replace(
             whole,
             acting=whole.acting & plays,
@@ -146,5 +146,5 @@ class Tables:
             group_reward=whole.group_reward * played,
             terminated=whole.terminated & played,
             truncated=whole.truncated & played,
-            ends=ends,
+            final_obs=final_obs,
         )
