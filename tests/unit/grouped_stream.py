@@ -10,7 +10,7 @@ from tiny_envs import Stream
 from palaestra.core.timestep import TimeStep
 from palaestra.data.rollout import RolloutNeeds
 
-KEEPS = RolloutNeeds(terminal_obs=True, moments=True)
+KEEPS = RolloutNeeds(terminal_obs=True, group_ticks=True)
 
 
 class Grouped:

@@ -94,9 +94,9 @@ class MappedModel:
         return np.broadcast_to(np.asarray(source.value, kind), shape).copy()
 
     def _seen(self, key: str, source: ObservationInput, seen: Seen, part: slice) -> NDArray[np.float32]:
-        views = [seen.obs[self._obs[name]][part] for name in source.obs]
-        view = views[0] if len(views) == 1 else np.concatenate([each.reshape(len(each), -1) for each in views], 1)
-        return np.moveaxis(view, 1, -1) if self._channels_last(key, view.shape[1:]) else view
+        parts = [seen.obs[self._obs[name]][part] for name in source.obs]
+        obs = parts[0] if len(parts) == 1 else np.concatenate([each.reshape(len(each), -1) for each in parts], 1)
+        return np.moveaxis(obs, 1, -1) if self._channels_last(key, obs.shape[1:]) else obs
 
     def _channels_last(self, key: str, shape: tuple[int, ...]) -> bool:
         """Whether the model takes (H, W, C) instead of (C, H, W)."""

@@ -272,16 +272,16 @@ class FinalObsList:
         """Adds those of this tick. `rows` (S,): row of each slot's decision, counted in T * S; `completed` (S,): slots that had one."""
         slots = step.final_obs.slots
         kept = step.truncated | step.terminated if self.terminal_obs else step.truncated
-        cut = kept[slots] if completed is None else (kept & completed)[slots]
-        if not cut.any():
+        chosen = kept[slots] if completed is None else (kept & completed)[slots]
+        if not chosen.any():
             return
-        self._rows.append(rows[slots[cut]])
-        self._obs.append(tuple(obs[cut] for obs in step.final_obs.obs))
+        self._rows.append(rows[slots[chosen]])
+        self._obs.append(tuple(obs[chosen] for obs in step.final_obs.obs))
 
     def take(self, ended: Tensor, like: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
         """Returns rows (E,) and observations, each (E, *shape), of the episodes whose final observations are kept: `ended` (T, S)."""
         rows = torch.cat([torch.empty(0, dtype=torch.int64, device=ended.device), *self._rows])
-        obs = tuple(torch.cat([x[:0], *(views[i] for views in self._obs)]) for i, x in enumerate(like))
+        obs = tuple(torch.cat([x[:0], *(obs[i] for obs in self._obs)]) for i, x in enumerate(like))
         self._rows, self._obs = [], []
         return rows, obs
 
@@ -291,11 +291,11 @@ class FinalObsList:
 
     def state_dict(self) -> dict[str, Any]:
         """Returns what is kept."""
-        return {"rows": list(self._rows), "obs": [list(views) for views in self._obs]}
+        return {"rows": list(self._rows), "obs": [list(obs) for obs in self._obs]}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores what was kept."""
-        self._rows, self._obs = list(state["rows"]), [tuple(views) for views in state["obs"]]
+        self._rows, self._obs = list(state["rows"]), [tuple(obs) for obs in state["obs"]]
 
 
 class FinalObsTable:

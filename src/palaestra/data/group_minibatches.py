@@ -18,12 +18,12 @@ from palaestra.data.timeline import NOBODY, Numbers, ranges
 class GroupMinibatch:
     """A few group steps: R decisions, made at M of them, and the U observations that are there."""
 
-    chosen: Tensor  # (U,) int64, as MomentTable counts views
-    groups: Groups  # the moments, as numbers of these views
+    chosen: Tensor  # (U,) int64, as `GroupSteps` numbers observations
+    groups: Groups  # the group steps, as indices of these observations
     decisions: Tensor  # (R,) int64, as the rollout's completed ones are counted
-    moments: Tensor  # (M,) int64
-    views: Tensor  # (R,) int64 which of the views decides
-    places: Tensor  # (R,) int64 where it stands, in M * P counting
+    group_steps: Tensor  # (M,) int64
+    deciding: Tensor  # (R,) int64 which of these observations each decision was made at
+    places: Tensor  # (R,) int64 its place, counted in M * P
     sequences: tuple[int, Tensor, Tensor] | None
     """Sequences, where there is memory, with the number of the observation before which it is stored in place of the memory."""
 
@@ -45,16 +45,16 @@ class GroupMinibatches:
 
     def __init__(self, table: GroupSteps, longest: int | None) -> None:
         self.table = table
-        self._decisions = np.argsort(table.moment, kind="stable")
-        self._of_moment = np.searchsorted(table.moment[self._decisions], np.arange(len(table.members) + 1))
+        self._decisions = np.argsort(table.group_step, kind="stable")
+        self._of_group_step = np.searchsorted(table.group_step[self._decisions], np.arange(len(table.members) + 1))
         begins = np.arange(len(table.members)) if longest is None else _blocks(table, longest)
-        self._moments = np.append(begins, len(table.members))
+        self._group_steps = np.append(begins, len(table.members))
         self._sequences, self._of_block = (None, None) if longest is None else self._in_sequence(begins, longest)
-        self._place_of = np.zeros(table.timeline.views, np.int64)
+        self._place_of = np.zeros(table.timeline.observations, np.int64)
 
     def __len__(self) -> int:
         """Returns the number of blocks."""
-        return len(self._moments) - 1
+        return len(self._group_steps) - 1
 
     def shuffled(self, size: int, epochs: int, generator: torch.Generator) -> Iterator[GroupMinibatch]:
         """Yields minibatches of about `size` decisions in `epochs` passes over all blocks, each in a new order; drops nothing."""
@@ -68,7 +68,7 @@ class GroupMinibatches:
 
     def _parts(self, order: Numbers, parts: int) -> list[Numbers]:
         """Cuts blocks in this order into parts of about as many decisions each."""
-        decisions = np.diff(self._of_moment[self._moments])[order].cumsum()
+        decisions = np.diff(self._of_group_step[self._group_steps])[order].cumsum()
         cuts = np.searchsorted(decisions, np.arange(1, parts) * len(self._decisions) / parts)
         return [part for part in np.split(order, cuts) if len(part)]
 
@@ -78,33 +78,33 @@ class GroupMinibatches:
         sizes = [len(table) for tables, *_ in layouts for table in tables]
         pieces = iter(torch.from_numpy(np.concatenate([table for tables, *_ in layouts for table in tables])).to(device).split(sizes))
         for tables, most, steps, in_order in layouts:
-            chosen, members, here, decisions, moments, views, places, *rest = (next(pieces) for _ in tables)
+            chosen, members, here, decisions, group_steps, deciding, places, *rest = (next(pieces) for _ in tables)
             groups = Groups(members.view(-1, most), here.view(-1, most).bool(), in_order)
             sequences = (steps, rest[0], rest[1]) if rest else None
-            yield GroupMinibatch(chosen, groups, decisions, moments, views, places, sequences)
+            yield GroupMinibatch(chosen, groups, decisions, group_steps, deciding, places, sequences)
 
     def _layout(self, blocks: Numbers) -> tuple[list[Numbers], int, int, bool]:
         """Returns the columns of a batch, its places, the decisions of its longest sequence, and `Groups.in_order`."""
         table = self.table
-        moments = ranges(self._moments[blocks], self._moments[blocks + 1])
-        counts = self._of_moment[moments + 1] - self._of_moment[moments]
-        decisions = self._decisions[ranges(self._of_moment[moments], self._of_moment[moments + 1])]
-        members = table.members[moments]
+        group_steps = ranges(self._group_steps[blocks], self._group_steps[blocks + 1])
+        counts = self._of_group_step[group_steps + 1] - self._of_group_step[group_steps]
+        decisions = self._decisions[ranges(self._of_group_step[group_steps], self._of_group_step[group_steps + 1])]
+        members = table.members[group_steps]
         members = members[:, : int((members != NOBODY).sum(1).max())]
         here, most = members != NOBODY, members.shape[1]
-        chosen, steps, rest = self._views(blocks, members[here])
+        chosen, steps, rest = self._observations(blocks, members[here])
         self._place_of[chosen] = np.arange(len(chosen))
-        places = np.repeat(np.arange(len(moments)), counts) * most + table.place[decisions]
+        places = np.repeat(np.arange(len(group_steps)), counts) * most + table.place[decisions]
         local = self._place_of[np.where(here, members, members[:, :1])].reshape(-1)
         flat = here.reshape(-1).astype(np.int64)
         in_order = len(local) == len(chosen) and bool((local[1:] > local[:-1]).all())
-        return [chosen, local, flat, decisions, moments, self._place_of[decisions], places, *rest], most, steps, in_order
+        return [chosen, local, flat, decisions, group_steps, self._place_of[decisions], places, *rest], most, steps, in_order
 
-    def _views(self, blocks: Numbers, members: Numbers) -> tuple[Numbers, int, list[Numbers]]:
+    def _observations(self, blocks: Numbers, members: Numbers) -> tuple[Numbers, int, list[Numbers]]:
         """Returns the observations that are there, in the order of the group steps; with memory in that of their sequences, and those."""
         if self._sequences is None or self._of_block is None:
             return _once(members), 1, []
-        there = np.zeros(self.table.timeline.views, np.bool_)
+        there = np.zeros(self.table.timeline.observations, np.bool_)
         there[members] = True
         sequences = self._sequences[ranges(self._of_block[blocks], self._of_block[blocks + 1])]
         there[sequences[sequences != NOBODY]] = False
@@ -120,7 +120,7 @@ class GroupMinibatches:
     def _in_sequence(self, begins: Numbers, longest: int) -> tuple[Numbers, Numbers]:
         """Returns a row for each sequence of a slot's decisions within a block, block by block, and the first of each block."""
         table, line = self.table, self.table.timeline
-        block = np.searchsorted(begins, table.moment, side="right") - 1
+        block = np.searchsorted(begins, table.group_step, side="right") - 1
         order = np.lexsort((line.made, line.slot, block))
         slot, block = line.slot[order], block[order]
         first = np.ones(len(order), np.bool_)
@@ -133,14 +133,14 @@ class GroupMinibatches:
 
 def _blocks(table: GroupSteps, longest: int) -> Numbers:
     """Returns the first step of each block: where a group begins or all its agents begin anew, and after each `longest` steps."""
-    moments = np.arange(len(table.members))
+    group_steps = np.arange(len(table.members))
     fresh = table.fresh.copy()
     fresh[:1] = True
-    age = moments - np.maximum.accumulate(np.where(fresh, moments, 0))
+    age = group_steps - np.maximum.accumulate(np.where(fresh, group_steps, 0))
     return np.flatnonzero(age % longest == 0)
 
 
-def _once(views: Numbers) -> Numbers:
+def _once(numbers: Numbers) -> Numbers:
     """Returns each value where it occurs first."""
-    _, first = np.unique(views, return_index=True)
-    return views[np.sort(first)]
+    _, first = np.unique(numbers, return_index=True)
+    return numbers[np.sort(first)]

@@ -23,8 +23,8 @@ from palaestra.data.timeline import NOBODY, Marks, Numbers, Timeline, ranges
 class Presences(NamedTuple):
     """Observations that are there, and at which group step, in any order."""
 
-    moment: Numbers  # (X,)
-    view: Numbers  # (X,)
+    group_step: Numbers  # (X,)
+    obs: Numbers  # (X,)
 
 
 class GroupSteps:
@@ -35,20 +35,20 @@ class GroupSteps:
     """
 
     def __init__(self, rollout: Rollout) -> None:
-        """Reads a rollout with `moments`."""
+        """Reads a rollout with `group_ticks`."""
         self.timeline = line = Timeline.of(rollout)
         self._group = line.group[: line.decisions]
-        self._keys, self.moment = np.unique(line.key(self._group, line.made), return_inverse=True)
-        self.moment: Numbers
+        self._keys, self.group_step = np.unique(line.key(self._group, line.made), return_inverse=True)
+        self.group_step: Numbers
         """Group step at which each decision was made, (N,)."""
         there = self._there(self._keys)
         self.members, places = _table(there, len(self._keys))
         """Observations that are there at each group step, (M, P), rising, then NOBODY."""
-        own = np.flatnonzero(there.view < line.decisions)
-        own = own[self.moment[there.view[own]] == there.moment[own]]
+        own = np.flatnonzero(there.obs < line.decisions)
+        own = own[self.group_step[there.obs[own]] == there.group_step[own]]
         self.place = np.zeros(line.decisions, np.int64)
         """Place of each decision's own observation among them, (N,)."""
-        self.place[there.view[own]] = places[own]
+        self.place[there.obs[own]] = places[own]
         self._follow()
         self.fresh = self._begun(there)
         """Whether a group step is the first of its group, or all its agents begin anew there, (M,)."""
@@ -57,20 +57,20 @@ class GroupSteps:
         """Returns M, the number of group steps."""
         return len(self.members)
 
-    def _there(self, moments: Numbers, late: Marks | None = None) -> Presences:
-        """Returns who is there at these group steps, by rising keys; those of `late` (V,) only after their observation's tick."""
+    def _there(self, keys: Numbers, late: Marks | None = None) -> Presences:
+        """Returns who is there at the group steps with these rising keys; agents of `late` (V,) only after their observation's tick."""
         line = self.timeline
         begin = line.begin if late is None else line.begin + late
-        low, high = (np.searchsorted(moments, line.key(line.group, tick)) for tick in (begin, line.end))
+        low, high = (np.searchsorted(keys, line.key(line.group, tick)) for tick in (begin, line.end))
         high = np.maximum(low, high)
-        return Presences(ranges(low, high), np.repeat(np.arange(line.views), high - low))
+        return Presences(ranges(low, high), np.repeat(np.arange(line.observations), high - low))
 
     def _begun(self, there: Presences) -> Marks:
         line = self.timeline
         group, tick = np.divmod(self._keys, line.width)
-        goes_on = ~line.begins[there.view] | (line.begin[there.view] < tick[there.moment])
+        goes_on = ~line.begins[there.obs] | (line.begin[there.obs] < tick[there.group_step])
         fresh = np.ones(len(self), np.bool_)
-        fresh[there.moment[goes_on]] = False
+        fresh[there.group_step[goes_on]] = False
         fresh[1:] |= group[1:] != group[:-1]
         return fresh
 
@@ -86,20 +86,20 @@ class GroupSteps:
         over, left = ~line.goes_on, line.key(self._group, line.until)
         ends, at_end = np.unique(left[over], return_inverse=True)
         staying = self._there(ends, line.begins)
-        views = line.views + np.arange(len(line.final))
-        final = Presences(np.searchsorted(ends, left[line.final]), views)
-        cut = Presences(final.moment[line.was_cut], views[line.was_cut])
+        numbers = line.observations + np.arange(len(line.final))
+        final = Presences(np.searchsorted(ends, left[line.final]), numbers)
+        truncated = Presences(final.group_step[line.was_truncated], numbers[line.was_truncated])
         tables = [
             _table(presences, count)[0]
             for presences, count in (
                 (self._there(lasts), len(lasts)),
-                (_joined(staying, cut), len(ends)),
+                (_joined(staying, truncated), len(ends)),
                 (_joined(staying, final), len(ends)),
             )
         ]
         self.later = _stacked(tables)
         """Observations that are there at steps that follow, but are none of `members`, (F, P)."""
-        self.following = np.where(line.next == NOBODY, NOBODY, self.moment[line.next])
+        self.following = np.where(line.next == NOBODY, NOBODY, self.group_step[line.next])
         """Group step that each decision led to, (N,), counted in `members` and on in `later`; NOBODY: nothing is left to earn."""
         self.following[last] = total + at_last
         self.following_endless = self.following.copy()
@@ -115,7 +115,7 @@ class GroupSteps:
         """Returns the first decision made at this group step (N,) by agents that were there before, (N,)."""
         old = np.flatnonzero(~self.timeline.begins[: self.timeline.decisions])[::-1]
         first = np.full(len(self) + 1, NOBODY)
-        first[self.moment[old]] = old  # of several the earliest, which is written last
+        first[self.group_step[old]] = old  # of several the earliest, which is written last
         found = np.searchsorted(self._keys, left)
         known = np.append(self._keys, NOBODY)[found] == left
         return np.where(known, first[found], NOBODY)
@@ -134,23 +134,23 @@ class GroupSteps:
 
 def groups_of(table: Numbers, device: torch.device) -> tuple[Tensor, Groups]:
     """Returns the distinct observations of a table (M, P), and the table as indices into them."""
-    views, places = np.unique(table, return_inverse=True)
+    distinct, places = np.unique(table, return_inverse=True)
     members, here = (torch.from_numpy(column.reshape(table.shape)).to(device) for column in (places, table != NOBODY))
-    return torch.from_numpy(np.maximum(views, 0)).to(device), Groups(members, here)
+    return torch.from_numpy(np.maximum(distinct, 0)).to(device), Groups(members, here)
 
 
 def _joined(some: Presences, others: Presences) -> Presences:
-    return Presences(np.concatenate([some.moment, others.moment]), np.concatenate([some.view, others.view]))
+    return Presences(np.concatenate([some.group_step, others.group_step]), np.concatenate([some.obs, others.obs]))
 
 
-def _table(there: Presences, moments: int) -> tuple[Numbers, Numbers]:
+def _table(there: Presences, group_steps: int) -> tuple[Numbers, Numbers]:
     """Returns a row for each group step with its observations, rising, then NOBODY; and the place (X,) of each presence in it."""
-    order = np.lexsort((there.view, there.moment))
-    begins = np.searchsorted(there.moment[order], np.arange(moments))
+    order = np.lexsort((there.obs, there.group_step))
+    begins = np.searchsorted(there.group_step[order], np.arange(group_steps))
     place = np.empty(len(order), np.int64)
-    place[order] = np.arange(len(order)) - begins[there.moment[order]]
-    table = np.full((moments, int(place.max(initial=0)) + 1), NOBODY)
-    table[there.moment, place] = there.view
+    place[order] = np.arange(len(order)) - begins[there.group_step[order]]
+    table = np.full((group_steps, int(place.max(initial=0)) + 1), NOBODY)
+    table[there.group_step, place] = there.obs
     return table, place
 
 

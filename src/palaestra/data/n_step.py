@@ -52,17 +52,17 @@ def n_step(rollout: Rollout, reward: Tensor, *, gamma: float, steps: int) -> NSt
         at = torch.where(going, at + slots, at)
         total = torch.where(going, total + discount * earned[at], total)
         discount = torch.where(going, discount * gamma, discount)
-    views = [torch.cat([obs.flatten(0, 1), *more]) for obs, *more in zip(rollout.obs, rollout.last_obs, rollout.final_obs, strict=True)]
+    all_obs = [torch.cat([obs.flatten(0, 1), *more]) for obs, *more in zip(rollout.obs, rollout.last_obs, rollout.final_obs, strict=True)]
     masks = None
     if rollout.action_mask is not None and rollout.last_mask is not None:
         seen = rollout.action_mask.flatten(0, 1)
         masks = torch.cat([seen, rollout.last_mask, seen[rollout.final_rows]])[following[at]]
     return NStep(
-        obs=tuple(view[rows] for view in views),
+        obs=tuple(x[rows] for x in all_obs),
         choices=rollout.sample.discrete.flatten(0, 1)[rows],
         reward=total,
         discount=discount * ~rollout.terminated.flatten()[at],
-        next_obs=tuple(view[following[at]] for view in views),
+        next_obs=tuple(x[following[at]] for x in all_obs),
         next_mask=masks,
     )
 
@@ -73,11 +73,11 @@ class NStepReplay:
     def __init__(self, spec: BehaviorSpec, size: int, device: torch.device) -> None:
         self.size, self.seen = size, 0
         """`seen`: how many were ever added."""
-        views = [torch.zeros(size, *obs.shape, device=device) for obs in spec.obs]
+        obs = [torch.zeros(size, *each.shape, device=device) for each in spec.obs]
         choices = torch.zeros(size, len(spec.action.branches), dtype=torch.int64, device=device)
         allowed = torch.ones(size, spec.action.choices, dtype=torch.bool, device=device)
         numbers = torch.zeros(2, size, device=device)
-        self._columns = [*views, *(torch.zeros_like(view) for view in views), choices, allowed, *numbers]
+        self._columns = [*obs, *(torch.zeros_like(x) for x in obs), choices, allowed, *numbers]
 
     def __len__(self) -> int:
         return min(self.seen, self.size)
@@ -94,9 +94,9 @@ class NStepReplay:
     def draw(self, count: int, generator: torch.Generator) -> NStep:
         """Draws `count` transitions with equal probability, with replacement."""
         rows = torch.randint(len(self), (count,), generator=generator, device=generator.device)
-        *views, choices, allowed, reward, discount = (column.index_select(0, rows) for column in self._columns)
-        kinds = len(views) // 2
-        return NStep(tuple(views[:kinds]), choices, reward, discount, tuple(views[kinds:]), allowed)
+        *obs, choices, allowed, reward, discount = (column.index_select(0, rows) for column in self._columns)
+        kinds = len(obs) // 2
+        return NStep(tuple(obs[:kinds]), choices, reward, discount, tuple(obs[kinds:]), allowed)
 
     def state_dict(self) -> dict[str, Any]:
         """Returns all transitions."""

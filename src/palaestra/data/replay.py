@@ -36,9 +36,9 @@ Slots = NDArray[np.int64]
 class ReplayBatch:
     """N decisions drawn from a replay, and E observations: those they were made at, and those they led to."""
 
-    views: tuple[Tensor, ...]  # each (E, *shape)
+    obs: tuple[Tensor, ...]  # each (E, *shape)
     masks: Tensor | None  # (E, choices) bool
-    now: slice | Tensor  # which views the decisions were made at, (N,)
+    now: slice | Tensor  # which observations the decisions were made at, (N,)
     after: slice | Tensor  # and which they led to, (N,)
     sequences: Sequences | None
     """Sequences of observations that follow one another; None: decisions were drawn one by one."""
@@ -49,7 +49,7 @@ class ReplayBatch:
 
     def transitions(self) -> Transitions:
         """Returns the batch as reward signals take it."""
-        obs, next_obs = (tuple(view[at] for view in self.views) for at in (self.now, self.after))
+        obs, next_obs = (tuple(x[at] for x in self.obs) for at in (self.now, self.after))
         return Transitions(obs, self.action, next_obs, self.reward, self.terminated, self.ended)
 
 
@@ -61,24 +61,24 @@ class Replay:
         self.spec, self.size, self.device, self.memory = spec, size, device, memory
         self.as_bytes = [obs.is_visual for obs in spec.obs]
         """Whether each observation is stored as bytes: images are, until one has a number beyond 0..1."""
-        self._views: list[Tensor] = []
+        self._obs: list[Tensor] = []
         self._masks: Tensor | None = None
         self._columns: list[Tensor] = []  # action, reward, terminated, ended, memory
         self.rows = size + max(size // SPARE, LEAST_SPARE)
-        self._stretch, self._ledger = stretch, None
+        self._stretch, self._index = stretch, None
 
     def __len__(self) -> int:
-        return 0 if self._ledger is None else len(self._ledger)
+        return 0 if self._index is None else len(self._index)
 
     @property
     def bytes_needed(self) -> int:
         """Size of all tables in bytes, known before they are made, if images have numbers within 0..1."""
         sizes = [math.prod(obs.shape) * (1 if as_bytes else 4) for obs, as_bytes in zip(self.spec.obs, self.as_bytes, strict=True)]
-        view = self.spec.action.choices + sum(sizes)
+        observation = self.spec.action.choices + sum(sizes)
         action = self.spec.action
         decision = 4 * (action.continuous + len(action.branches) + 1 + self.memory) + 2
         on_host = 4 + 4 + 8 + 1 + 1 + 8
-        return self.rows * (view + 4) + self.size * (decision + on_host)
+        return self.rows * (observation + 4) + self.size * (decision + on_host)
 
     @torch.no_grad()
     def pour(self, rollout: Rollout, action: Action, reward: Tensor) -> None:
@@ -88,20 +88,20 @@ class Replay:
         """
         time, slots = rollout.shape
         self._widen(rollout)
-        if self._ledger is None:
-            self._ledger = self._make(rollout)
-        ledger = self._ledger
-        ledger.seat(slots)
-        joins, ended, lengths = self._on_host(rollout, ledger)
-        last_views = np.full(time * slots, NONE, np.int64)
-        last_views[rollout.final_rows.cpu().numpy()] = np.arange(len(rollout.final_rows))
+        if self._index is None:
+            self._index = self._make(rollout)
+        index = self._index
+        index.resize(slots)
+        joins, ended, lengths = self._on_host(rollout, index)
+        final_rows = np.full(time * slots, NONE, np.int64)
+        final_rows[rollout.final_rows.cpu().numpy()] = np.arange(len(rollout.final_rows))
         columns = self._decisions(rollout, action, reward)
         for t in range(time):
             acted = np.flatnonzero(lengths > t)
             if t == 0:
-                self._continue(rollout, ledger, acted, joins)
-            final = last_views[t * slots + acted]
-            places, seen, kept = ledger.decide(acted, ended[t, acted], final != NONE)
+                self._continue(rollout, index, acted, joins)
+            final = final_rows[t * slots + acted]
+            places, seen, kept = index.decide(acted, ended[t, acted], final != NONE)
             self._put(self._columns, places, [column[t] for column in columns], acted)
             self._see(kept, rollout.final_obs, None, final[final != NONE])
             goes_on = lengths[acted] > t + 1
@@ -124,8 +124,8 @@ class Replay:
         for i, fit in zip(images, torch.stack(fits).tolist(), strict=True):
             if not fit:
                 self.as_bytes[i] = False
-                if self._ledger is not None:
-                    self._views[i] = decoded(self._views[i])
+                if self._index is not None:
+                    self._obs[i] = decoded(self._obs[i])
 
     def _make(self, rollout: Rollout) -> ReplayIndex:
         """Makes all tables, empty."""
@@ -134,7 +134,7 @@ class Replay:
             return torch.empty((rows, *like.shape[2:]), dtype=dtype, device=self.device)
 
         kinds = [torch.uint8 if as_bytes else torch.float32 for as_bytes in self.as_bytes]
-        self._views = [table(self.rows, obs, kind) for obs, kind in zip(rollout.obs, kinds, strict=True)]
+        self._obs = [table(self.rows, obs, kind) for obs, kind in zip(rollout.obs, kinds, strict=True)]
         self._masks = None if rollout.action_mask is None else table(self.rows, rollout.action_mask, torch.bool)
         columns = self._decisions(rollout, rollout.sample, rollout.reward)
         self._columns = [table(self.size, column, column.dtype) for column in columns]
@@ -146,15 +146,15 @@ class Replay:
         ended = rollout.terminated | rollout.truncated
         return [action.continuous, action.discrete.to(torch.int32), reward, rollout.terminated, ended, rollout.recurrent_state]
 
-    def _on_host(self, rollout: Rollout, ledger: ReplayIndex) -> tuple[NDArray[np.int8], NDArray[np.bool_], Slots]:
+    def _on_host(self, rollout: Rollout, index: ReplayIndex) -> tuple[NDArray[np.int8], NDArray[np.bool_], Slots]:
         """Returns how each slot goes on (S,), which decisions ended an episode (T, S), and how many each slot made (S,).
 
         2: the same episode; 1: the same observation, but a new episode begins; 0: it goes on from elsewhere, as where an episode was lost.
         """
         time, slots = rollout.shape
-        rows = torch.from_numpy(ledger.waiting.astype(np.int64).clip(0)).to(self.device)
+        rows = torch.from_numpy(index.waiting.astype(np.int64).clip(0)).to(self.device)
         same = torch.ones(slots, dtype=torch.bool, device=self.device)
-        for table, as_bytes, obs in zip(self._views, self.as_bytes, rollout.obs, strict=True):
+        for table, as_bytes, obs in zip(self._obs, self.as_bytes, rollout.obs, strict=True):
             same &= (table.index_select(0, rows) == encoded(obs[0], as_bytes)).flatten(1).all(1)
         if self._masks is not None and rollout.action_mask is not None:
             same &= (self._masks.index_select(0, rows) == rollout.action_mask[0]).all(1)
@@ -168,21 +168,21 @@ class Replay:
             table[0] *= 2
         return table[0], table[1:].astype(np.bool_), lengths
 
-    def _continue(self, rollout: Rollout, ledger: ReplayIndex, acted: Slots, joins: NDArray[np.int8]) -> None:
+    def _continue(self, rollout: Rollout, index: ReplayIndex, acted: Slots, joins: NDArray[np.int8]) -> None:
         """Lets slots begin anew whose first decision here was made at another observation than the one they waited at."""
-        waits = ledger.waiting[acted] != NONE
-        ledger.part(acted[waits & (joins[acted] == 0)])
-        ledger.begin(acted[waits & (joins[acted] == 1)])
-        new = acted[ledger.waiting[acted] == NONE]
+        waits = index.waiting[acted] != NONE
+        index.part(acted[waits & (joins[acted] == 0)])
+        index.begin(acted[waits & (joins[acted] == 1)])
+        new = acted[index.waiting[acted] == NONE]
         if len(new):
             mask = None if rollout.action_mask is None else rollout.action_mask[0]
-            self._see(ledger.welcome(new), tuple(obs[0] for obs in rollout.obs), mask, new)
+            self._see(index.welcome(new), tuple(obs[0] for obs in rollout.obs), mask, new)
 
     def _see(self, rows: NDArray[np.int32], obs: tuple[Tensor, ...], mask: Tensor | None, which: Slots) -> None:
         """Writes observations, each (_, *shape), and their `mask`; without a mask everything is allowed there."""
         if not len(rows):
             return
-        self._put(self._views, rows, list(obs), which, self.as_bytes)
+        self._put(self._obs, rows, list(obs), which, self.as_bytes)
         if self._masks is not None:
             allowed = self._masks.new_ones((len(which), self._masks.shape[1])) if mask is None else mask
             self._put([self._masks], rows, [allowed], which if mask is not None else np.arange(len(which)))
@@ -203,36 +203,36 @@ class Replay:
 
         `generator` is one of the CPU: the rows are known without waiting for an accelerator.
         """
-        ledger = self._ledger
-        assert ledger is not None
+        index = self._index
+        assert index is not None
         if self._stretch:
-            return self._draw_sequences(ledger, count, generator)
-        places = (ledger.oldest + randint(len(ledger), count, generator)) % ledger.size
-        chosen = np.concatenate([ledger.view[places], ledger.after[places], places])
+            return self._draw_sequences(index, count, generator)
+        places = (index.oldest + randint(len(index), count, generator)) % index.size
+        chosen = np.concatenate([index.obs[places], index.after[places], places])
         rows, places = torch.from_numpy(chosen).to(self.device).split([2 * count, count])
         return self._recall(rows, places, slice(0, count), slice(count, 2 * count), None)
 
-    def _draw_sequences(self, ledger: ReplayIndex, count: int, generator: torch.Generator) -> ReplayBatch:
+    def _draw_sequences(self, index: ReplayIndex, count: int, generator: torch.Generator) -> ReplayBatch:
         """Draws sequences, each with one observation more than it has decisions, so that each decision's next one is in its sequence."""
-        number = max(1, round(count * ledger.sequences / len(ledger)))
-        numbers = ledger.sequence_starts(randint(ledger.sequences, number, generator))
+        number = max(1, round(count * index.sequences / len(index)))
+        numbers = index.sequence_starts(randint(index.sequences, number, generator))
         grid = np.full((self._stretch, number), NONE, np.int64)
         for t in range(self._stretch):
             grid[t] = numbers
             if not (numbers != NONE).any():
                 break
-            numbers = np.where(numbers == NONE, NONE, ledger.following[numbers % ledger.size])
+            numbers = np.where(numbers == NONE, NONE, index.following[numbers % index.size])
         lengths = (grid != NONE).sum(0)
         steps = int(lengths.max())
-        grid = grid[:steps] % ledger.size * (grid[:steps] != NONE) + NONE * (grid[:steps] == NONE)  # places now
-        views = np.full((steps + 1, number), NONE, np.int64)
-        views[:steps] = np.where(grid != NONE, ledger.view[grid], NONE)
+        grid = grid[:steps] % index.size * (grid[:steps] != NONE) + NONE * (grid[:steps] == NONE)  # places now
+        seen = np.full((steps + 1, number), NONE, np.int64)
+        seen[:steps] = np.where(grid != NONE, index.obs[grid], NONE)
         ends = grid[lengths - 1, np.arange(number)]
-        views[lengths, np.arange(number)] = ledger.after[ends]
-        place = np.flatnonzero(views.ravel() != NONE)
-        row_of = np.cumsum(views.ravel() != NONE).reshape(views.shape) - 1
+        seen[lengths, np.arange(number)] = index.after[ends]
+        place = np.flatnonzero(seen.ravel() != NONE)
+        row_of = np.cumsum(seen.ravel() != NONE).reshape(seen.shape) - 1
         real = grid != NONE
-        parts = [views.ravel()[place], grid[real], row_of[:-1][real], row_of[1:][real], place, grid[0]]
+        parts = [seen.ravel()[place], grid[real], row_of[:-1][real], row_of[1:][real], place, grid[0]]
         rows, places, now, after, place, firsts = (
             torch.from_numpy(np.concatenate(parts)).to(self.device).split([len(part) for part in parts])
         )
@@ -240,25 +240,25 @@ class Replay:
         return self._recall(rows, places, now, after, Sequences(steps + 1, place, memory))
 
     def _recall(self, rows: Tensor, places: Tensor, now: slice | Tensor, after: slice | Tensor, sequences: Sequences | None) -> ReplayBatch:
-        views = tuple(decoded(table.index_select(0, rows)) for table in self._views)
+        obs = tuple(decoded(table.index_select(0, rows)) for table in self._obs)
         masks = None if self._masks is None else self._masks.index_select(0, rows)
         continuous, discrete, reward, terminated, ended = (column.index_select(0, places) for column in self._columns[:-1])
-        return ReplayBatch(views, masks, now, after, sequences, Action(continuous, discrete.long()), reward, terminated, ended)
+        return ReplayBatch(obs, masks, now, after, sequences, Action(continuous, discrete.long()), reward, terminated, ended)
 
     def state_dict(self) -> dict[str, Any]:
         """Returns everything that was written, without a copy; empty where nothing was."""
-        ledger = self._ledger
-        if ledger is None:
+        index = self._index
+        if index is None:
             return {}
-        used = min(ledger.end, self.size)
-        views = [*self._views, *([] if self._masks is None else [self._masks])]
+        used = min(index.end, self.size)
+        tables = [*self._obs, *([] if self._masks is None else [self._masks])]
         return {
             "size": self.size,
             "stretch": self._stretch,
             "masked": self._masks is not None,
-            "views": [table[: ledger.highest] for table in views],
+            "views": [table[: index.highest] for table in tables],
             "columns": [column[:used] for column in self._columns],
-            "ledger": ledger.state_dict(),
+            "ledger": index.state_dict(),
         }
 
     def load_state_dict(self, state: Mapping[str, Any] | None) -> bool:
@@ -266,17 +266,17 @@ class Replay:
 
         It is empty where nothing was saved, and where the number of decisions or their sequences was another then.
         """
-        self._ledger = None
+        self._index = None
         if not state:
             return state is not None
         if state["size"] != self.size or state["stretch"] != self._stretch:
             return False
-        views = [self._like(table, self.rows) for table in state["views"]]
+        tables = [self._like(table, self.rows) for table in state["views"]]
         self._columns = [self._like(column, self.size) for column in state["columns"]]
-        self._masks = views.pop() if state["masked"] else None
-        self._views, self.as_bytes = views, [view.dtype == torch.uint8 for view in views]
-        self._ledger = ReplayIndex(self.size, self.rows, self._stretch)
-        self._ledger.load_state_dict(state["ledger"])
+        self._masks = tables.pop() if state["masked"] else None
+        self._obs, self.as_bytes = tables, [table.dtype == torch.uint8 for table in tables]
+        self._index = ReplayIndex(self.size, self.rows, self._stretch)
+        self._index.load_state_dict(state["ledger"])
         return True
 
     def _like(self, saved: Tensor, rows: int) -> Tensor:

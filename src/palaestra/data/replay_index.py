@@ -25,7 +25,7 @@ class ReplayIndex:
 
     def __init__(self, size: int, rows: int, stretch: int) -> None:
         self.size, self.rows, self.stretch = size, rows, stretch
-        self.view, self.after = np.zeros(size, np.int32), np.zeros(size, np.int32)
+        self.obs, self.after = np.zeros(size, np.int32), np.zeros(size, np.int32)
         """Rows of the observation of each place's decision, and of the one it led to; after an end that was not kept, the same row."""
         self.following = np.full(size, NONE, np.int64)  # number of the slot's next decision in the same episode
         self._owns_after = np.zeros(size, np.bool_)
@@ -54,7 +54,7 @@ class ReplayIndex:
         """Returns the number of the first decision of each sequence in `which`; sequence 0 is the oldest one stored."""
         return self._starts[(self._oldest_start + which) % self.size]
 
-    def seat(self, slots: int) -> None:
+    def resize(self, slots: int) -> None:
         """Makes room for so many slots; slots beyond them are gone. Raises ConfigError where the replay is too small for them."""
         if slots > self.size or 3 * slots > self.rows:  # each may wait somewhere, end somewhere, and wait anew
             least = max(slots, 3 * slots - (self.rows - self.size))
@@ -105,7 +105,7 @@ class ReplayIndex:
         numbers = self.end + np.arange(count)
         places = numbers % self.size
         seen, final = self._take(count), self._take(int(kept.sum()))
-        self.view[places] = self.waiting[slots]
+        self.obs[places] = self.waiting[slots]
         after = np.where(ended, self.waiting[slots], seen)
         after[kept] = final
         self.after[places], self._owns_after[places], self.following[places] = after, kept, NONE
@@ -137,7 +137,7 @@ class ReplayIndex:
 
     def _forget(self, count: int) -> None:
         places = np.arange(self.oldest, self.oldest + count) % self.size
-        self._release(self.view[places])
+        self._release(self.obs[places])
         self._release(self.after[places[self._owns_after[places]]])
         if self.stretch:
             self._oldest_start += int(self._begins[places].sum())
@@ -159,7 +159,7 @@ class ReplayIndex:
         """Returns all of it, as tensors and numbers; of places, only those that were ever used."""
         used = min(self.end, self.size)
         arrays = {
-            "view": self.view[:used],
+            "view": self.obs[:used],
             "after": self.after[:used],
             "following": self.following[:used],
             "owns_after": self._owns_after[:used],
@@ -177,7 +177,7 @@ class ReplayIndex:
         """Restores the state of an index of the same size."""
         arrays = {name: tensor.cpu().numpy() for name, tensor in state["arrays"].items()}
         used = len(arrays["view"])
-        self.view[:used], self.after[:used], self.following[:used] = arrays["view"], arrays["after"], arrays["following"]
+        self.obs[:used], self.after[:used], self.following[:used] = arrays["view"], arrays["after"], arrays["following"]
         self._owns_after[:used], self._begins[:used] = arrays["owns_after"], arrays["begins"]
         self._starts[: len(arrays["starts"])] = arrays["starts"]
         self._freed = len(arrays["free"])

@@ -21,8 +21,8 @@ class RolloutNeeds:
 
     terminal_obs: bool = False
     """Whether `final_rows` and `final_obs` have terminated episodes too, not only truncated ones."""
-    moments: bool = False
-    """Whether rollouts have `moments`: when decisions were made, and in which group."""
+    group_ticks: bool = False
+    """Whether rollouts have `group_ticks`: when decisions were made, and in which group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Earned:
 
 
 @dataclass(frozen=True, slots=True)
-class Moments:
+class GroupTicks:
     """When decisions were made and completed, in ticks that count on from rollout to rollout, and each agent's group.
 
     `last_obs` shows agents that wait: for an answer that they will get in the next rollout, or for the outcome of one they have.
@@ -81,11 +81,11 @@ class Rollout:
     final_rows: (
         Tensor  # (E,) int64 rows, in T * S counting, of the decisions that a truncation closed (or any end: `RolloutNeeds.terminal_obs`)
     )
-    final_obs: tuple[Tensor, ...]  # each (E, *shape): the last views of those episodes
+    final_obs: tuple[Tensor, ...]  # each (E, *shape): the final observations of those episodes
     area: Tensor  # (S,) int64
     team: Tensor  # (S,) int64
     group: Tensor  # (S,) int64
-    moments: Moments | None = None  # where `RolloutNeeds.moments` asks for them
+    group_ticks: GroupTicks | None = None  # where `RolloutNeeds.group_ticks` asks for them
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -113,14 +113,14 @@ class OpenDecisions:
 
     slots: Tensor  # (W,) int64
     opened: list[Tensor]  # as `RolloutLayout.opened`, each (W, ...)
-    earlier: Earned | None  # of the rollouts before this one, where moments are kept
+    earlier: Earned | None  # of the rollouts before this one, where group ticks are kept
 
 
 class RolloutLayout:
     """Columns that a behavior's decisions have: those of no width are left out of every tick."""
 
     def __init__(self, step: TimeStep, decision: Decision, needs: RolloutNeeds) -> None:
-        self.views = len(step.obs)
+        self.observations = len(step.obs)
         self.widths = (decision.sample.continuous.shape[1], decision.sample.discrete.shape[1], decision.recurrent_state.shape[1])
         self.needs, self.masked = needs, step.action_mask is not None
 
@@ -136,14 +136,14 @@ class RolloutLayout:
             parts.append(decision.recurrent_state)
         if step.action_mask is not None:
             parts.append(step.action_mask)
-        if self.needs.moments:
+        if self.needs.group_ticks:
             parts += [torch.full_like(step.group, tick), step.group]
         return parts
 
     def completed(self, step: TimeStep, tick: int) -> list[Tensor]:
         """Returns what is known once a slot acts again or its episode ends, on this tick."""
         parts = [step.reward, step.group_reward, step.terminated, step.truncated]
-        if self.needs.moments:
+        if self.needs.group_ticks:
             parts.append(torch.full_like(step.group, tick))
         return parts
 
@@ -166,8 +166,8 @@ class RolloutLayout:
         obs, log_prob, sample, recurrent_state, mask, _ = self._named(opened)
         last_obs, last_mask = step.obs, step.action_mask
         if waiting is not None:
-            views, *_, allowed, _ = self._named(waiting.opened)
-            last_obs = tuple(x.index_copy(0, waiting.slots, was) for x, was in zip(last_obs, views, strict=True))
+            waiting_obs, *_, allowed, _ = self._named(waiting.opened)
+            last_obs = tuple(x.index_copy(0, waiting.slots, was) for x, was in zip(last_obs, waiting_obs, strict=True))
             if last_mask is not None and allowed is not None:
                 last_mask = last_mask.index_copy(0, waiting.slots, allowed)
         return Rollout(
@@ -188,20 +188,20 @@ class RolloutLayout:
             area=step.area,
             team=step.team,
             group=step.group,
-            moments=self._moments(opened, until[0], step, now, waiting) if self.needs.moments else None,
+            group_ticks=self._group_ticks(opened, until[0], step, now, waiting) if self.needs.group_ticks else None,
         )
 
     def _named(self, opened: list[Tensor]) -> tuple[tuple[Tensor, ...], Tensor, Action, Tensor, Tensor | None, list[Tensor]]:
         """Returns observations, log-probabilities, sample, recurrent state, mask, and the rest: tick and group."""
         columns = iter(opened)
-        obs = tuple(next(columns) for _ in range(self.views))
+        obs = tuple(next(columns) for _ in range(self.observations))
         log_prob = next(columns)
         none = log_prob[..., :0]
         continuous, discrete, recurrent_state = (next(columns) if width else none for width in self.widths)
         mask = next(columns) if self.masked else None
         return obs, log_prob, Action(continuous, discrete), recurrent_state, mask, list(columns)
 
-    def _moments(self, opened: list[Tensor], until: Tensor, step: TimeStep, now: int, waiting: OpenDecisions | None) -> Moments:
+    def _group_ticks(self, opened: list[Tensor], until: Tensor, step: TimeStep, now: int, waiting: OpenDecisions | None) -> GroupTicks:
         _, _, sample, recurrent_state, _, (made, group) = self._named(opened)
         last = [torch.full_like(step.group, now), step.group, step.acting, torch.zeros_like(step.acting)]
         last += [x.new_zeros(x.shape[1:]) for x in (sample.continuous, sample.discrete, recurrent_state)]
@@ -214,11 +214,11 @@ class RolloutLayout:
         none = made[:0, 0]
         earlier = None if waiting is None else waiting.earlier
         earlier = earlier or Earned(none, none, step.reward[:0])
-        return Moments(made, until, group, last_made, last_group, here, decided, Action(continuous, discrete), recurrent_state, earlier)
+        return GroupTicks(made, until, group, last_made, last_group, here, decided, Action(continuous, discrete), recurrent_state, earlier)
 
     def earned(self, opened: list[Tensor], completed: list[Tensor], lengths: Tensor, waiting: OpenDecisions) -> Earned | None:
-        """Returns what agents of groups earned since the first waiting decision was made; None where moments are not kept."""
-        if not self.needs.moments:
+        """Returns what agents of groups earned since the first waiting decision was made; None where group ticks are not kept."""
+        if not self.needs.group_ticks:
             return None
         group, until, reward = opened[-1], completed[-1], completed[0]
         rows = (torch.arange(len(until), device=until.device).unsqueeze(1) < lengths) & (group >= 0)

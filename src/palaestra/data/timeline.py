@@ -30,12 +30,12 @@ class Timeline:
     goes_on: Marks  # (N,) the episode did not end
     next: Numbers  # (N,) the slot's next decision in the same episode; NOBODY: not in this rollout
     group: Numbers  # (V,)
-    begin: Numbers  # (V,) the tick from which a view is its agent's last
+    begin: Numbers  # (V,) the tick from which an observation is its agent's last
     end: Numbers  # (V,) and the first from which it is not
     begins: Marks  # (V,) the first of its episode
-    final: Numbers  # (E,) the decision that each last view followed
-    was_cut: Marks  # (E,) by a truncation
-    earlier: tuple[Numbers, Numbers, NDArray[np.float32]]  # `Moments.earlier`: group, until, reward
+    final: Numbers  # (E,) the decision before each final observation
+    was_truncated: Marks  # (E,) whether the episode was truncated
+    earlier: tuple[Numbers, Numbers, NDArray[np.float32]]  # `GroupTicks.earlier`: group, until, reward
     width: int  # more than the last tick
 
     @property
@@ -44,7 +44,7 @@ class Timeline:
         return len(self.slot)
 
     @property
-    def views(self) -> int:
+    def observations(self) -> int:
         """Returns V, the number of observations before decisions."""
         return len(self.group)
 
@@ -54,8 +54,8 @@ class Timeline:
 
     @classmethod
     def of(cls, rollout: Rollout) -> Timeline:
-        """Reads a rollout with `moments`; waits for the device."""
-        when = rollout.moments
+        """Reads a rollout with `group_ticks`; waits for the device."""
+        when = rollout.group_ticks
         assert when is not None
         time, slots = rollout.shape
         lengths = np.full(slots, time) if rollout.lengths is None else host(rollout.lengths)
@@ -72,7 +72,7 @@ class Timeline:
         earlier = tuple(host(column) for column in (when.earlier.group, when.earlier.until, when.earlier.reward))
         own = np.where(group < 0, NOBODY - slot, group), np.where(last_group < 0, NOBODY - of_slot, last_group)
         group = np.unique(np.concatenate([*own, earlier[0]]), return_inverse=True)[1]
-        views = len(slot) + slots
+        observations = len(slot) + slots
         over = np.ones((time + 1) * slots, np.bool_)  # by row: the slot's decision before it ended an episode, or there was none
         over[rows + slots] = ended
         final = position[host(rollout.final_rows)]
@@ -83,13 +83,13 @@ class Timeline:
             terminated=terminated,
             goes_on=~ended,
             next=np.where(ended, NOBODY, position[rows + slots]),
-            group=group[:views],
+            group=group[:observations],
             begin=begin - first,
             end=np.concatenate([until, np.where(here, never, last_made)]) - first,
             begins=np.concatenate([over[rows], over[lengths * slots + of_slot]]),
             final=final,
-            was_cut=truncated[final],
-            earlier=(group[views:], np.maximum(earlier[1] - first, 0), earlier[2]),
+            was_truncated=truncated[final],
+            earlier=(group[observations:], np.maximum(earlier[1] - first, 0), earlier[2]),
             width=int(never - first) + 1,
         )
 

@@ -35,7 +35,7 @@ class TransitionTable:
         time, slots = rollout.shape
         device = reward.device
         extra = (rollout.last_obs, rollout.final_obs)
-        self._views = tuple(torch.cat([obs.flatten(0, 1), *rest]) for obs, *rest in zip(rollout.obs, *extra, strict=True))
+        self._obs = tuple(torch.cat([obs.flatten(0, 1), *rest]) for obs, *rest in zip(rollout.obs, *extra, strict=True))
         rows, of_slot = torch.arange(time * slots, device=device), torch.arange(slots, device=device)
         following = rows + slots  # the rows of what followed the last tick are those of `last_obs`
         if rollout.lengths is not None:
@@ -59,7 +59,7 @@ class TransitionTable:
         """Returns some transitions, (R,), counted among the completed ones."""
         continuous, discrete, reward, terminated, ended = (column.index_select(0, rows) for column in self._columns)
         here, there = self.rows.index_select(0, rows), self._following.index_select(0, rows)
-        obs, next_obs = (tuple(view.index_select(0, at) for view in self._views) for at in (here, there))
+        obs, next_obs = (tuple(x.index_select(0, at) for x in self._obs) for at in (here, there))
         return Transitions(obs, Action(continuous, discrete), next_obs, reward, terminated, ended)
 
     def parts(self, size: int) -> Iterator[Transitions]:

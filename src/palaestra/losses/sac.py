@@ -53,7 +53,7 @@ def backup(reward: Tensor, next_value: Tensor, terminated: Tensor, gamma: Tensor
     """Returns the critics' target (N, K), eq. 5 and 6: terminated episodes have no value, but for signals that ignore ends.
 
     `reward` and `next_value` (N, K), `terminated` (N,), `gamma` and `ignores_ends` (K,). `next_value` of a truncated episode is that
-    of its last view.
+    of its final observation.
     """
     goes_on = ~terminated.unsqueeze(1) | ignores_ends
     return torch.addcmul(reward, gamma * next_value, goes_on.to(reward.dtype))

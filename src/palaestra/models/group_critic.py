@@ -69,31 +69,31 @@ class GroupCritic(nn.Module):
 
     def _context(self, features: Tensor, groups: Groups, agents: Tensor) -> Tensor:
         """Returns contexts (M, P, K) of all places of the groups."""
-        view = self._embedded(self.seen(features.detach()))
-        (asks,), (key, worth) = self._heads(self.query(view), groups), self._heads(self.key_value(view), groups)
+        embedded = self._embedded(self.seen(features.detach()))
+        (asks,), (key, worth) = self._heads(self.query(embedded), groups), self._heads(self.key_value(embedded), groups)
         attended = (self._softmax(asks @ key.transpose(2, 3), groups) @ worth).transpose(1, 2).flatten(2)
-        return self.context_head(self._attended_features(attended, groups.of(view), agents))
+        return self.context_head(self._attended_features(attended, groups.of(embedded), agents))
 
     def context_and_difference(
-        self, features: Tensor, action: Action, groups: Groups, views: Tensor, places: Tensor
+        self, features: Tensor, action: Action, groups: Groups, deciding: Tensor, places: Tensor
     ) -> tuple[Tensor, Tensor]:
         """Returns contexts and differences of R decisions, each (R, K): value = own + context, baseline = value + difference.
 
-        `features` (N, inputs) of observations; `action` (N, ...) is what each agent did, as sent to the environment. `views` (R,)
+        `features` (N, inputs) of observations; `action` (N, ...) is what each agent did, as sent to the environment. `deciding` (R,)
         indexes the observation of each decision; `places` (R,) its place in the flattened (M, P) table of `groups`.
         """
         seen = self.seen(features.detach())
-        view, deed = self._embedded(seen), self._embedded(seen + self.done(self.encoded(action)))
+        embedded, with_action = self._embedded(seen), self._embedded(seen + self.done(self.encoded(action)))
         (asks,), (key, worth), (keys, worths) = (
-            self._heads(x, groups) for x in (self.query(view), self.key_value(view), self.key_value(deed))
+            self._heads(x, groups) for x in (self.query(embedded), self.key_value(embedded), self.key_value(with_action))
         )
-        diagonal = torch.eye(groups.members.shape[1], dtype=torch.bool, device=view.device)
-        of_views = asks @ key.transpose(2, 3)
-        of_deeds = torch.where(diagonal, of_views, asks @ keys.transpose(2, 3))
-        weight = self._softmax(of_deeds, groups)
+        diagonal = torch.eye(groups.members.shape[1], dtype=torch.bool, device=embedded.device)
+        of_obs = asks @ key.transpose(2, 3)
+        of_actions = torch.where(diagonal, of_obs, asks @ keys.transpose(2, 3))
+        weight = self._softmax(of_actions, groups)
         own = weight.diagonal(dim1=2, dim2=3).unsqueeze(3)
-        attended = (self._softmax(of_views, groups) @ worth, weight.masked_fill(diagonal, 0.0) @ worths + own * worth)
-        itself, agents = view.index_select(0, views), groups.agents_at(places)
+        attended = (self._softmax(of_obs, groups) @ worth, weight.masked_fill(diagonal, 0.0) @ worths + own * worth)
+        itself, agents = embedded.index_select(0, deciding), groups.agents_at(places)
         chosen = (one.transpose(1, 2).flatten(2).flatten(0, 1).index_select(0, places) for one in attended)
         context, difference = (self._attended_features(one, itself, agents) for one in chosen)
         return self.context_head(context), self.difference_head(difference)

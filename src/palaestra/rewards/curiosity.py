@@ -36,8 +36,8 @@ class CuriosityModel(nn.Module):
 
     def features(self, batch: Transitions) -> tuple[Tensor, Tensor]:
         """Returns phi of the observations before and after, each (N, width), from one pass."""
-        views = tuple(torch.cat(pair) for pair in zip(batch.obs, batch.next_obs, strict=True))
-        now, after = self.trunk.features(0, self.trunk.prepare(views)).chunk(2)
+        obs = tuple(torch.cat(pair) for pair in zip(batch.obs, batch.next_obs, strict=True))
+        now, after = self.trunk.features(0, self.trunk.prepare(obs)).chunk(2)
         return now, after
 
     def surprise(self, now: Tensor, after: Tensor, action: Action) -> Tensor:

@@ -39,7 +39,7 @@ class Decisions:
         """Returns the decisions of these rows, (n,)."""
         action = Action(self.action.continuous.index_select(0, rows), self.action.discrete.index_select(0, rows))
         mask = None if self.mask is None else self.mask.index_select(0, rows)
-        return Decisions(tuple(view.index_select(0, rows) for view in self.obs), action, mask)
+        return Decisions(tuple(x.index_select(0, rows) for x in self.obs), action, mask)
 
     def parts(self) -> Iterator[Decisions]:
         """Yields all decisions in order: here in one piece."""
@@ -232,7 +232,7 @@ def _in_bytes(values: NDArray[np.float32]) -> bool:
 
 def _columns(pairs: Pairs, spec: BehaviorSpec) -> dict[str, NDArray[Any]]:
     """Returns the columns by name, each (N, ...)."""
-    columns: dict[str, NDArray[Any]] = {f"obs{i}": view for i, view in enumerate(pairs.obs)}
+    columns: dict[str, NDArray[Any]] = {f"obs{i}": obs for i, obs in enumerate(pairs.obs)}
     return columns | {
         "continuous": pairs.continuous.clip(-1, 1),
         "discrete": pairs.discrete,

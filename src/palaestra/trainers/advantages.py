@@ -73,28 +73,28 @@ def advantages(
     value = estimates.values()
     next_value = estimates.next_values(value)
     ended = rollout.terminated | rollout.truncated
-    cut = ended if time_horizon >= time else ended | horizon_cuts(ended, time_horizon)
+    stream_end = ended if time_horizon >= time else ended | horizon_ends(ended, time_horizon)
     if rollout.lengths is not None:  # what lies below a slot's last decision is not its own
-        cut = cut | (torch.arange(time, device=cut.device).unsqueeze(1) >= rollout.lengths - 1)
+        stream_end = stream_end | (torch.arange(time, device=stream_end.device).unsqueeze(1) >= rollout.lengths - 1)
     found, means = [], []
     for k, (gamma, ignores_ends) in enumerate(zip(signals.gammas, signals.ignore_ends, strict=True)):
         after = next_value[..., k] if ignores_ends else next_value[..., k] * ~rollout.terminated
-        found.append(gae(rewards[k], value[..., k], after, cut, gamma=gamma, gae_lambda=gae_lambda))
+        found.append(gae(rewards[k], value[..., k], after, stream_end, gamma=gamma, gae_lambda=gae_lambda))
         means.append(completed(rollout, (value[..., k],))[0].mean())
     advantage = torch.stack(found, -1)
     mean_advantage, value, target = completed(rollout, (advantage.mean(-1), value, advantage + value))
     return Advantages(estimates.inputs, mean_advantage, value, target, torch.stack(means))
 
 
-def gae(reward: Tensor, value: Tensor, next_value: Tensor, cut: Tensor, *, gamma: float, gae_lambda: float) -> Tensor:
+def gae(reward: Tensor, value: Tensor, next_value: Tensor, stream_end: Tensor, *, gamma: float, gae_lambda: float) -> Tensor:
     """Returns the advantage of each decision, (T, S). Schulman et al. 2015, https://arxiv.org/abs/1506.02438, eq. 16.
 
     `next_value` (T, S) is the value of what followed each decision: 0 where the episode terminated, that of the final observation where
-    it was truncated. `cut` (T, S) is True at the last decision of a stream, where the next row belongs to another: the sum of deltas
+    it was truncated. `stream_end` (T, S) is True at the last decision of a stream, where the next row belongs to another: the sum of deltas
     stops there.
     """
     delta = torch.addcmul(reward - value, next_value, torch.full_like(value, gamma))
-    decay = (~cut).to(value.dtype) * (gamma * gae_lambda)
+    decay = (~stream_end).to(value.dtype) * (gamma * gae_lambda)
     advantage = torch.empty_like(value)
     later = torch.zeros_like(value[0])
     for now, step, keep in zip(reversed(advantage.unbind()), reversed(delta.unbind()), reversed(decay.unbind()), strict=True):
@@ -102,7 +102,7 @@ def gae(reward: Tensor, value: Tensor, next_value: Tensor, cut: Tensor, *, gamma
     return advantage
 
 
-def horizon_cuts(ended: Tensor, horizon: int) -> Tensor:
+def horizon_ends(ended: Tensor, horizon: int) -> Tensor:
     """Returns where a stream is cut because it is `horizon` decisions long, (T, S) bool.
 
     A stream starts at the first row and after each end of an episode. Its decisions number 1, 2, ...; every `horizon`th closes a

@@ -146,11 +146,11 @@ class ClosedForm:
 class GroupRows:
     """Minibatch of MA-POCA: R decisions of whole group steps, and the U observations that are there."""
 
-    rows: Minibatch  # their `inputs` and `sequences` are the views', (U, ...); all else (R, ...)
+    rows: Minibatch  # their `inputs` and `sequences` are of the observations, (U, ...); all else (R, ...)
     action: Action  # (U, ...) as the environment got it
-    groups: Groups  # the moments, as numbers of the views
-    views: Tensor  # (R,) int64: which of the views decides
-    places: Tensor  # (R,) int64: where it stands, in M * P counting
+    groups: Groups  # the group steps, as indices of the observations
+    deciding: Tensor  # (R,) int64: which of the observations each decision was made at
+    places: Tensor  # (R,) int64: its place, counted in M * P
 
 
 class GroupGradient:
@@ -170,10 +170,10 @@ class GroupGradient:
         assert isinstance(critic, GroupCritic)
         output, features = self._forward(rows.inputs, rows.sequences)
         with torch.autocast(features.device.type, torch.bfloat16, enabled=self.bfloat16):
-            own = critic.own_value(features.index_select(0, batch.views), batch.groups.agents_at(batch.places))
-            context, difference = critic.context_and_difference(features, batch.action, batch.groups, batch.views, batch.places)
+            own = critic.own_value(features.index_select(0, batch.deciding), batch.groups.agents_at(batch.places))
+            context, difference = critic.context_and_difference(features, batch.action, batch.groups, batch.deciding, batch.places)
         own, context, difference = (x.to(features.dtype) for x in (own, context, difference))
-        policy_loss, entropy, log_ratio = policy_loss_and_entropy(self.network, output.index_select(0, batch.views), rows, c)
+        policy_loss, entropy, log_ratio = policy_loss_and_entropy(self.network, output.index_select(0, batch.deciding), rows, c)
         value = own.detach() + context
         baseline = value.detach() + difference
         own_loss, value_loss, baseline_loss = (squared_error(x, rows.target).mean() for x in (own, value, baseline))

@@ -15,7 +15,7 @@ from palaestra.models.actor_critic import CRITIC, ActorCritic
 from palaestra.models.group_critic import GroupCritic
 from palaestra.models.trunk import Inputs
 from palaestra.rewards.signals import RewardSignals
-from palaestra.trainers.advantages import VALUE_ROWS, Advantages, horizon_cuts
+from palaestra.trainers.advantages import VALUE_ROWS, Advantages, horizon_ends
 
 
 @torch.no_grad()
@@ -28,7 +28,7 @@ def group_advantages(
     """
     rollout, table = estimates.rollout, estimates.batches.table
     ended = rollout.terminated | rollout.truncated
-    stops = completed(rollout, (horizon_cuts(ended, time_horizon) & ~ended,))[0]
+    stops = completed(rollout, (horizon_ends(ended, time_horizon) & ~ended,))[0]
     dead = completed(rollout, (rollout.terminated,))[0]
     successor = torch.from_numpy(table.successor).to(stops.device).masked_fill(stops, NOBODY)
     value, baseline, next_value, next_value_endless = estimates()
@@ -51,7 +51,7 @@ class GroupValues:
 
     def __init__(self, network: ActorCritic, rollout: Rollout, batches: GroupMinibatches) -> None:
         """`batches` are those of the rollout's table; the network has a `GroupCritic` for a value head."""
-        when, critic = rollout.moments, network.value_head
+        when, critic = rollout.group_ticks, network.value_head
         assert when is not None
         assert isinstance(critic, GroupCritic)
         self.network, self.rollout, self.batches, self.critic, self.when = network, rollout, batches, critic, when
@@ -60,7 +60,7 @@ class GroupValues:
         self._last, self._final = network.prepare(rollout.last_obs), network.prepare(rollout.final_obs)
         sample, last = completed(rollout, (rollout.sample.continuous, rollout.sample.discrete, rollout.recurrent_state)), when.last_sample
         obs = completed(rollout, rollout.obs)
-        if (batches.table.members >= len(batches.table.moment)).any():  # some mates wait for what comes of a decision
+        if (batches.table.members >= len(batches.table.group_step)).any():  # some mates wait for what comes of a decision
             obs = tuple(map(torch.cat, zip(obs, rollout.last_obs, strict=True)))
         self.inputs = network.prepare(obs)
         """Prepared observations that are there at decisions: all before decisions, (V, ...), or only the decisions' own, (N, ...)."""
@@ -80,8 +80,8 @@ class GroupValues:
         table = self.batches.table
         features = self._features()
         own, value, together, baseline = self._of_decisions(features)
-        views, groups = groups_of(table.later, self.device)
-        later = self.critic.value(features.index_select(0, views), groups)
+        rows, groups = groups_of(table.later, self.device)
+        later = self.critic.value(features.index_select(0, rows), groups)
         known = torch.cat([together, later, torch.zeros_like(together[:1])])  # the last, at index -1, where the group is gone
         following, endless = (torch.from_numpy(where % len(known)).to(self.device) for where in (table.following, table.following_endless))
         if self.critic.count_head is None:
@@ -93,24 +93,24 @@ class GroupValues:
     def _of_decisions(self, features: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Returns own values and values (N, K) of decisions, values (M, K) of groups at all group steps, and baselines (N, K)."""
         table, signals = self.batches.table, self.network.signals
-        own, value, baseline = features.new_zeros((3, len(table.moment), signals)).unbind()
+        own, value, baseline = features.new_zeros((3, len(table.group_step), signals)).unbind()
         together = features.new_zeros((len(table), signals))
         for batch in self.batches.in_order(VALUE_ROWS, self.device):
             action = Action(*(column.index_select(0, batch.chosen) for column in (self.action.continuous, self.action.discrete)))
             seen, rows = features.index_select(0, batch.chosen), batch.decisions
-            context, difference = self.critic.context_and_difference(seen, action, batch.groups, batch.views, batch.places)
-            own[rows] = self.critic.own_value(seen.index_select(0, batch.views), batch.groups.agents_at(batch.places))
+            context, difference = self.critic.context_and_difference(seen, action, batch.groups, batch.deciding, batch.places)
+            own[rows] = self.critic.own_value(seen.index_select(0, batch.deciding), batch.groups.agents_at(batch.places))
             value[rows] = own[rows] + context
             baseline[rows] = value[rows] + difference
-            together[batch.moments] = self.critic.value(seen, batch.groups)
+            together[batch.group_steps] = self.critic.value(seen, batch.groups)
         return own, value, together, baseline
 
     def _features(self) -> Tensor:
         """Returns features of all observations, (V + E, width)."""
         if not self.network.memory_size:
-            last = [self._last] if len(self.inputs[0]) == len(self.batches.table.moment) else []
+            last = [self._last] if len(self.inputs[0]) == len(self.batches.table.group_step) else []
             return torch.cat([self._alone(inputs) for inputs in (self.inputs, *last, self._final)])
-        own = self.recurrent_state.new_zeros((len(self.batches.table.moment), self.network.width))
+        own = self.recurrent_state.new_zeros((len(self.batches.table.group_step), self.network.width))
         for batch in self.batches.in_order(VALUE_ROWS, self.device):
             inputs = tuple(x.index_select(0, batch.chosen) for x in self.inputs)
             features = self.network.unroll(CRITIC, self.network.features(CRITIC, inputs), batch.sequences_with(self.recurrent_state))

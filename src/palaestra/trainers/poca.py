@@ -45,7 +45,7 @@ class POCA(OnPolicy[GroupRows]):
         # bfloat16 is off unless asked for: where rewards are rare, two runs of three learned later with it
         gradient = GroupGradient(network, bfloat16=settings.network_settings.bfloat16 or False, compiled=settings.network_settings.compile)
         super().__init__(network, [p for p in network.parameters() if p.numel()], gradient, settings, device, seed)
-        self.needs = RolloutNeeds(terminal_obs=self.signals.needs.terminal_obs, moments=True)
+        self.needs = RolloutNeeds(terminal_obs=self.signals.needs.terminal_obs, group_ticks=True)
 
     @staticmethod
     def make_network(spec: BehaviorSpec, settings: BehaviorSettings) -> ActorCritic:
@@ -94,4 +94,4 @@ class POCA(OnPolicy[GroupRows]):
             )
             chosen = replace(chosen, inputs=tuple(x.index_select(0, batch.chosen) for x in estimates.inputs))
             done = Action(action.continuous.index_select(0, batch.chosen), action.discrete.index_select(0, batch.chosen))
-            yield GroupRows(chosen, done, batch.groups, batch.views, batch.places)
+            yield GroupRows(chosen, done, batch.groups, batch.deciding, batch.places)

@@ -91,7 +91,7 @@ class SoftGradient:
 
     def _passes(self, batch: ReplayBatch) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
         """Returns actor's output and critics' encoding at each decision, and, without gradients, output and targets' encoding after it."""
-        network, inputs = self.network, self.network.prepare(batch.views)
+        network, inputs = self.network, self.network.prepare(batch.obs)
         if batch.sequences is not None:
             output = network.outputs(inputs, batch.sequences).float()
             of_critics = replace(batch.sequences, recurrent_state=network.of_critics(batch.sequences.recurrent_state))

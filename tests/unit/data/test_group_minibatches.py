@@ -1,4 +1,4 @@
-"""Minibatches of whole moments."""
+"""Minibatches of whole group steps."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def check_moments(batch: GroupMinibatch, table: GroupSteps) -> None:
     """A batch's tables are those of the whole, in its own numbers."""
     chosen, members, here = batch.chosen.tolist(), batch.groups.members, batch.groups.present
     most = members.shape[1]
-    for row, moment in enumerate(batch.moments.tolist()):
-        expected = [view for view in table.members[moment].tolist() if view != NOBODY]
+    for row, group_step in enumerate(batch.group_steps.tolist()):
+        expected = [view for view in table.members[group_step].tolist() if view != NOBODY]
         assert [chosen[view] for view in members[row][here[row]].tolist()] == expected
-    for decision, view, place in zip(batch.decisions.tolist(), batch.views.tolist(), batch.places.tolist(), strict=True):
+    for decision, view, place in zip(batch.decisions.tolist(), batch.deciding.tolist(), batch.places.tolist(), strict=True):
         assert chosen[view] == decision
-        assert batch.moments[place // most] == table.moment[decision]
+        assert batch.group_steps[place // most] == table.group_step[decision]
         assert members[place // most, place % most] == view
     assert len(set(chosen)) == len(chosen)
 
@@ -56,14 +56,14 @@ def test_a_pass_takes_each_decision_once_with_its_whole_moment(longest: int | No
     for batch in batches.shuffled(20, 1, torch.Generator().manual_seed(0)):
         check_moments(batch, table)
         taken += batch.decisions.tolist()
-    assert sorted(taken) == list(range(len(table.moment)))
+    assert sorted(taken) == list(range(len(table.group_step)))
     assert [n for batch in batches.in_order(20, torch.device("cpu")) for n in sorted(batch.decisions.tolist())] != taken
 
 
 def test_batches_have_about_as_many_decisions_each():
     table = table_of(2, steady=True)
     sizes = [len(batch.decisions) for batch in GroupMinibatches(table, None).shuffled(20, 2, torch.Generator())]
-    assert sum(sizes) == 2 * len(table.moment)
+    assert sum(sizes) == 2 * len(table.group_step)
     assert all(16 <= size <= 25 for size in sizes)
 
 
@@ -92,5 +92,5 @@ def test_with_memory_decisions_of_a_block_follow_one_another_and_others_stand_al
 def test_a_groups_blocks_begin_anew_with_it():
     table = table_of(4, steady=True)
     fresh = torch.from_numpy(table.fresh).nonzero()[:, 0].tolist()
-    begins = {int(batch.moments[0]) for batch in GroupMinibatches(table, 1000).in_order(1, torch.device("cpu"))}
+    begins = {int(batch.group_steps[0]) for batch in GroupMinibatches(table, 1000).in_order(1, torch.device("cpu"))}
     assert begins == set(fresh)

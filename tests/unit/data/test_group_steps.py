@@ -1,4 +1,4 @@
-"""Who shares a moment, and what each decision led to, against one decision and one agent at a time."""
+"""Agents that share a group step, and what each decision led to, against one decision and one agent at a time."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Plain:
 
 @dataclass
 class PlainGroups:
-    """What a MomentTable must say, one agent at a time."""
+    """What a GroupSteps must say, one agent at a time."""
 
     waiting: dict[int, Plain] = field(default_factory=dict)
     settled: list[Plain] = field(default_factory=list)
@@ -127,10 +127,10 @@ def compare(table: GroupSteps, rollout: Rollout, plain: PlainGroups, step: TimeS
     members, later = shown(views, table.members), shown(views, table.later)
     every = members + later
     shared = table.shared(np.array([row.reward for row in rows], np.float32))
-    assert len(rows) == len(table.moment)
+    assert len(rows) == len(table.group_step)
     for n, row in enumerate(rows):
-        assert members[table.moment[n]] == there(everyone, row.group, row.made)
-        assert tuple(views[table.members[table.moment[n], table.place[n]]].tolist()) == row.seen
+        assert members[table.group_step[n]] == there(everyone, row.group, row.made)
+        assert tuple(views[table.members[table.group_step[n], table.place[n]]].tolist()) == row.seen
         mates = [other.reward for other in plain.past + rows if other.group == row.group and row.made < other.until <= row.until]
         assert shared[n] == pytest.approx(sum(mates), abs=1e-5)
         goes_on = next((other for other in everyone if other.seen == (row.until, row.slot) and not row.end), None)

@@ -175,9 +175,9 @@ def test_what_is_drawn_is_what_happened(steady: bool, few: bool, terminal_obs: b
             assert len(replay) == min(len(poured), size)
             if len(poured):
                 batch = replay.draw(64, generator)
-                table, masks = as_tuples(batch.views[0]), batch.masks
+                table, masks = as_tuples(batch.obs[0]), batch.masks
                 assert masks is not None
-                assert torch.equal(batch.views[1], columns(table)[1])
+                assert torch.equal(batch.obs[1], columns(table)[1])
                 drawn = check_rows(world, table[:64], masks[:64].tolist(), table[64:], batch, needs)
                 assert set(drawn) <= set(poured[-size:])
         assert len(poured) > 5 * size
@@ -194,7 +194,7 @@ def test_sequences_are_one_agents_decisions_in_one_episode(steady: bool, few: bo
     for rollout in world.rollouts([1, 3, 1, 40, 1, 1] * 8, needs):
         poured += pour(replay, rollout)
         batch = replay.draw(32, generator)
-        table, sequences, masks, now, after = as_tuples(batch.views[0]), batch.sequences, batch.masks, batch.now, batch.after
+        table, sequences, masks, now, after = as_tuples(batch.obs[0]), batch.sequences, batch.masks, batch.now, batch.after
         assert sequences is not None
         assert masks is not None
         assert isinstance(now, Tensor)
@@ -250,7 +250,7 @@ def test_a_replay_that_was_saved_goes_on_the_same(stretch: int):
         if i > 20:
             pour(other, rollout)
             drawn = [one.draw(16, torch.Generator().manual_seed(i)) for one in (replay, other)]
-            assert all(torch.equal(a, b) for a, b in zip(drawn[0].views, drawn[1].views, strict=True))
+            assert all(torch.equal(a, b) for a, b in zip(drawn[0].obs, drawn[1].obs, strict=True))
             assert torch.equal(drawn[0].action.continuous, drawn[1].action.continuous)
 
 
@@ -326,7 +326,7 @@ def test_images_with_numbers_beyond_0_and_1_are_kept_as_they_are_and_those_befor
         poured += pour(replay, stretched(rollout, factor))
         assert replay.as_bytes == [False, False]
         batch = replay.draw(200, torch.Generator().manual_seed(i))
-        numbers, now = batch.action.continuous[:, 0].long(), batch.views[1][:200]
+        numbers, now = batch.action.continuous[:, 0].long(), batch.obs[1][:200]
         seen = columns([world.history[number].view for number in numbers.tolist()])[1]
         wide = torch.tensor([number in poured[before:] for number in numbers.tolist()])
         assert wide.any()

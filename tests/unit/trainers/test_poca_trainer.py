@@ -132,7 +132,7 @@ def test_the_last_to_end_has_nothing_left_to_earn_and_all_share_what_each_earns(
     assert found == pytest.approx({(1, 0): 28.0, (1, 1): 28.0, (0, 0): 17.0, (0, 1): 17.0})
 
 
-def test_who_is_cut_goes_on_with_the_value_of_the_last_views():
+def test_a_truncated_episode_goes_on_with_the_value_of_its_final_observation():
     trainer = poca(VECTOR, {"lambd": 1.0}, gamma=0.5)
     steps = [mates(table(NOTHING)), mates(table(NOTHING, reward=[1.0, 2.0], truncated=[0, 1]))]
     found = targets_with_constant_value(trainer, steps_to_rollout(trainer, steps), 10.0)
@@ -192,7 +192,7 @@ def test_the_ratio_is_1_before_the_first_step(memory: dict[str, int] | None, ste
     for batch in trainer._minibatches(rows, critique_of(trainer, rollout)):
         output, _ = trainer.network.output_and_features(batch.rows.inputs, batch.rows.sequences)
         sample = Action(batch.rows.continuous, batch.rows.discrete)
-        own = output.index_select(0, batch.views)
+        own = output.index_select(0, batch.deciding)
         log_prob, _ = log_prob_and_entropy(own, trainer.network.log_std, batch.rows.mask, sample, MIXED.action)
         assert_close(log_prob, batch.rows.log_prob)
         seen += len(sample.discrete)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
-from palaestra.trainers.advantages import gae, horizon_cuts, normalized
+from palaestra.trainers.advantages import gae, horizon_ends, normalized
 
 
 def column(*values: float) -> Tensor:
@@ -61,7 +61,7 @@ def test_with_lambda_1_advantage_and_value_make_the_discounted_return():
 
 
 def test_streams_are_cut_at_every_multiple_of_the_horizon():
-    cuts = horizon_cuts(torch.zeros(7, 1, dtype=torch.bool), 3)
+    cuts = horizon_ends(torch.zeros(7, 1, dtype=torch.bool), 3)
     assert cuts[:, 0].tolist() == [False, False, True, False, False, True, False]
 
 
@@ -69,18 +69,18 @@ def test_after_an_end_the_horizon_counts_from_1():
     ended = torch.zeros(8, 2, dtype=torch.bool)
     ended[1, 0] = True  # the next stream is rows 2, 3, 4
     ended[2, 1] = True  # at the horizon itself: the next is rows 3, 4, 5
-    cuts = horizon_cuts(ended, 3)
+    cuts = horizon_ends(ended, 3)
     assert cuts[:, 0].nonzero()[:, 0].tolist() == [4, 7]
     assert cuts[:, 1].nonzero()[:, 0].tolist() == [2, 5]
 
 
 def test_a_horizon_of_1_cuts_everywhere():
-    assert horizon_cuts(torch.zeros(4, 3, dtype=torch.bool), 1).all()
+    assert horizon_ends(torch.zeros(4, 3, dtype=torch.bool), 1).all()
 
 
 def test_horizon_cuts_agree_with_counting_each_slot():
     ended = torch.rand(50, 6, generator=torch.Generator().manual_seed(1)) < 0.15
-    cuts = horizon_cuts(ended, 4)
+    cuts = horizon_ends(ended, 4)
     for slot in range(6):
         count = 0
         for tick in range(50):
