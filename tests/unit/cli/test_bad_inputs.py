@@ -130,13 +130,13 @@ def test_a_file_that_holds_no_settings_is_refused(text: str, said: str, capsys: 
         (". --env=Basic", "."),
         ("good.yaml --env=Basik", "did you mean 'Basic'?"),
         ("good.yaml --env=gymnasium:CartPol-v1", "did you mean 'CartPole-v1'?"),
-        ("ball.yaml --env=Basic", "the behavior 'Basic', for which there are no settings (the settings list '3DBall'"),
+        ("ball.yaml --env=Basic", "the behavior 'Basic', which has no settings (the settings list '3DBall'"),
         ("good.yaml --env=Basic --torch-device=tpu", "torch device 'tpu' is not there: this machine has cpu"),
         ("good.yaml --env=Basic --torch-device=cuda:99", "torch device 'cuda:99' is not there"),
         ("good.yaml --env=Basic --torch-threads=0", "--torch-threads: torch_settings.threads: expected a number greater than 0"),
         ("good.yaml --env=Basic --num-areas=0", "--num-areas: "),
         ("good.yaml --env=Basic --num-areas=-3", "--num-areas: "),
-        ("good.yaml --env=Basic --num-envs=2", "Basic is no Unity build, of which alone there can be several copies (--num-envs)"),
+        ("good.yaml --env=Basic --num-envs=2", "Basic is not a Unity build: --num-envs starts several copies of a build"),
         ("good.yaml --num-envs=2", "--num-envs: env_settings.num_envs: expected 1 without env_path (--env)"),
         ("good.yaml --env=Basic --seed=99999999999999999999", "--seed: "),
         ("good.yaml --env=Basic --set behaviors.Basic.max_stepz=1", "did you mean 'max_steps'?"),
@@ -184,7 +184,7 @@ def test_a_run_that_is_not_there_is_told_from_its_neighbors(command: str, capsys
 def test_a_folder_that_is_no_run_is_refused(command: str, capsys: pytest.CaptureFixture[str]):
     Path("results/empty").mkdir()
     said = refused(capsys, f"{command} empty")
-    assert "is no run: it has no configuration.yaml" in said or "no metrics in" in said
+    assert "it has no configuration.yaml" in said or "no metrics in" in said
 
 
 @pytest.mark.parametrize("command", ["evaluate", "record"])

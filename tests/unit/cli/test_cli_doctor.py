@@ -42,7 +42,7 @@ def test_a_game_that_fails_is_explained_without_a_traceback(tmp_path: Path, caps
     out, err = capsys.readouterr()
     assert "failed   behaviors appear" in out
     assert "1 finding\n" in out
-    assert " 1. error behaviors appear: failed, as said above" in out
+    assert " 1. error behaviors appear: failed; see above" in out
     assert "there is no display" not in out  # it connected
     assert err == ""
 

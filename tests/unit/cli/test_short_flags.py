@@ -48,7 +48,7 @@ def test_a_short_flag_for_a_hyperparameter_needs_no_trainer_type(tree: object):
         (
             "--max-steps=5",
             ("behaviors.*.max_steps=6",),
-            "--set behaviors.*.max_steps=6: --max-steps sets max_steps of every behavior already",
+            "--set behaviors.*.max_steps=6: --max-steps already sets max_steps of every behavior",
         ),
     ],
 )

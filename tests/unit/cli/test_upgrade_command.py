@@ -32,7 +32,7 @@ def test_learn_says_what_to_do_with_an_old_file(capsys: pytest.CaptureFixture[st
     said = capsys.readouterr().err
     assert said == (
         "palaestra: error: old.yaml: is a trainer file of ML-Agents before release 3; "
-        "bring it up to date with `palaestra upgrade old.yaml old.new.yaml`\n"
+        "upgrade it with `palaestra upgrade old.yaml old.new.yaml`\n"
     )
     assert not Path("results").exists()
 

@@ -1,4 +1,4 @@
-"""Examines an environment from its start through a number of ticks of random actions."""
+"""Examines an environment: starts it, plays random actions for some ticks, and collects findings."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ NEVER = Restarts(lifetime=0)
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Time that ticks took, by part, without the examination's own."""
+    """Time that the environment's ticks took, by part, without that of the examination."""
 
     ticks: int
     parts: Mapping[str, float]  # seconds
@@ -50,8 +50,8 @@ class Timing:
 
 
 @dataclass(frozen=True, slots=True)
-class SlotCounts:
-    """Number of copies of a game that are worth starting on this machine."""
+class CopiesAdvice:
+    """Number of copies of a game that this machine can use, and the reason."""
 
     number: int
     why: str
@@ -65,7 +65,7 @@ class Examination:
     stages: tuple[CheckStage, ...]
     behaviors: Mapping[str, BehaviorReport]
     timing: Timing | None  # None: there was no tick
-    copies: SlotCounts | None
+    copies: CopiesAdvice | None
     findings: tuple[Finding, ...]
 
     @property
@@ -87,10 +87,10 @@ class Limit:
 
 
 def examine(settings: RunSettings, limit: Limit, visitor: Visitor, *, listed: bool) -> Examination:
-    """Opens the environment that `settings` name (without env_path the Editor), plays, and closes it. `listed`: the settings are a user's
-    file.
+    """Opens the environment that `settings` name (without env_path the Editor), plays, and closes it.
 
-    Problems of the environment become findings. Logs of a game with problems are kept, and named in the findings.
+    `listed`: the settings come from a user's file. Problems of the environment become findings. The logs of a game are kept if there are
+    errors, whose messages name them.
     """
     logs = Path(tempfile.mkdtemp(prefix="palaestra-doctor-"))
     found = None
@@ -113,9 +113,9 @@ class _ExaminedEnv:
         games = game_settings(settings, logs)
         executable = None if self.name == EDITOR else self.name
         options = replace(games.options, copies=1, restarts=NEVER, executable=executable)
-        self.walk = GameProgress(options, visitor) if self.is_unity else None
-        self.stages = self.walk.walk if self.walk else StageList((OPENED, FIRST), visitor)
-        self.games = GameSettings(options, games.channels, self.walk.tell if self.walk else None)
+        self.progress = GameProgress(options, visitor) if self.is_unity else None
+        self.stages = self.progress.stage_list if self.progress else StageList((OPENED, FIRST), visitor)
+        self.games = GameSettings(options, games.channels, self.progress.tell if self.progress else None)
         self.meters: dict[str, BehaviorMeter] = {}
         self.findings: list[Finding] = []
         self.timing: Timing | None = None
@@ -129,8 +129,8 @@ class _ExaminedEnv:
             self._play(env, steps, limit)
         except PalaestraError as error:
             if self.stages.awaited is not None:
-                (self.walk or self.stages).failed(error)
-                self.findings.append(Finding("error", f"{self.stages.stages[-1].name}: failed, as said above"))
+                (self.progress or self.stages).failed(error)
+                self.findings.append(Finding("error", f"{self.stages.stages[-1].name}: failed; see above"))
             else:
                 self.findings.append(Finding("error", str(error)))
         finally:
@@ -146,9 +146,9 @@ class _ExaminedEnv:
     def _open(self) -> Env:
         place = self.settings.env_settings
         env = make_env(self.name, areas=place.num_areas, options=place.env_options, games=self.games if self.is_unity else None)
-        if self.walk is not None:
+        if self.progress is not None:
             assert isinstance(env, UnityEnv)
-            self.walk.opened(env)
+            self.progress.opened(env)
             return env
         self.stages.passed(f"{self.name}: {env.num_areas} areas", *(f"{name}: {describe(spec)}" for name, spec in env.behaviors.items()))
         return env if self.name in Registry("envs") else guarded(env, self.name)
@@ -156,7 +156,7 @@ class _ExaminedEnv:
     def _first(self, env: Env) -> dict[str, TimeStep]:
         steps = env.reset(max(0, self.settings.env_settings.seed))
         self._measure(env, steps)
-        if self.walk is None:
+        if self.progress is None:
             self.stages.passed(*(f"{name}: {int(step.acting.sum())} agents" for name, step in steps.items()))
         return steps
 
@@ -192,8 +192,8 @@ class _ExaminedEnv:
             self.findings += of_settings(self.settings, reports)
         for report in reports.values() if around.ticks else ():
             self.findings += of_behavior(report, around)
-        if self.walk is not None:
-            self.findings += [Finding("warning", text) for text in dict.fromkeys(self.walk.warnings)]
+        if self.progress is not None:
+            self.findings += [Finding("warning", text) for text in dict.fromkeys(self.progress.warnings)]
 
 
 class _Clock:
@@ -211,7 +211,7 @@ class _Clock:
         self._now = self._counts()
 
     def timing(self, ticks: int, time_scale: float) -> Timing:
-        """Returns the times of that many ticks."""
+        """Returns the measured times of `ticks` ticks."""
         if self._game is None:
             return Timing(ticks, {"environment": self._seconds}, None, None, None, None)
         waiting, reading, answering, received, sent, computed = (
@@ -234,7 +234,7 @@ class _Clock:
 
 
 def processor_seconds(pid: int) -> float:
-    """Returns the processor seconds of a process; 0 if the system does not tell."""
+    """Returns the processor time of a process in seconds; 0 if the system does not report it."""
     if not sys.platform.startswith("linux"):
         return 0.0
     try:
@@ -245,29 +245,27 @@ def processor_seconds(pid: int) -> float:
 
 
 def random_action(spec: ActionSpec, step: TimeStep, generator: torch.Generator) -> Action:
-    """Returns random actions, uniform over what is allowed, a row for each slot."""
+    """Returns a random action for each slot, uniform over the allowed choices."""
     slots, device = len(step.reward), step.reward.device
     continuous = 2 * torch.rand(slots, spec.continuous, generator=generator) - 1
-    luck = torch.rand(slots, spec.choices, generator=generator)
+    priority = torch.rand(slots, spec.choices, generator=generator)
     if step.action_mask is not None:
-        luck[~step.action_mask.cpu()] = -1
-    branches = [part.argmax(1) for part in luck.split(spec.branches, 1)] if spec.branches else []
+        priority[~step.action_mask.cpu()] = -1
+    branches = [part.argmax(1) for part in priority.split(spec.branches, 1)] if spec.branches else []
     discrete = torch.stack(branches, 1) if branches else torch.zeros(slots, 0, dtype=torch.int64)
     return Action(continuous.to(device), discrete.to(device))
 
 
-def worth_starting(timing: Timing, processors: int | None = None) -> SlotCounts:
-    """Returns how many copies are worth starting with `processors`, by default this machine's. Each copy of a game needs some, and the
-    trainer one.
-    """
+def worth_starting(timing: Timing, processors: int | None = None) -> CopiesAdvice:
+    """Returns how many copies of a game to start with `processors` cores, by default this machine's. The trainer needs one of them."""
     here = processors or os.cpu_count() or 1
     game = timing.parts["game"] / timing.seconds
     busy = 1.0 if timing.cores is None else max(0.05, min(timing.cores, 1.0))
     by_processors = max(1, int((here - 1) / busy))
     by_trainer = max(1, round(1 / max(1 - game, 1e-3)))
     number = min(by_processors, by_trainer)
-    keeps = "is taken to keep one core busy" if timing.cores is None else f"keeps {busy:.0%} of a core busy while it is waited for"
-    return SlotCounts(
+    keeps = "is assumed to keep one core busy" if timing.cores is None else f"keeps {busy:.0%} of a core busy while it is waited for"
+    return CopiesAdvice(
         number,
         f"a copy {keeps}, and this machine has {here}, of which one is for the trainer; "
         f"reading and answering take {1 - game:.0%} of a tick, so about {by_trainer} would keep the trainer busy, learning aside",

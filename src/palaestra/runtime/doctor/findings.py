@@ -1,4 +1,4 @@
-"""Findings: what is suspicious about an environment, and what to do about it."""
+"""Findings about an environment: problems, and advice on each."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from palaestra.runtime.settings import RunSettings
 ENOUGH = 10
 """Decisions that must have been seen before a constant value is reported."""
 SHOWN = 8
-"""Number of elements that are listed by their index."""
+"""Largest number of elements whose indices are listed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Circumstances:
-    """Circumstances that the advice depends on."""
+    """Facts about the examination on which the advice depends."""
 
     settings: RunSettings
     listed: bool  # the settings come from the user's file
@@ -48,7 +48,7 @@ def _of_episodes(report: BehaviorReport, around: Circumstances) -> Iterator[Find
     if around.complete and not report.terminated + report.truncated:
         advice = "set the agents' Max Step, or call EndEpisode" if around.is_unity else "terminate or truncate episodes"
         what = f"behavior '{report.name}': no episode ended in {around.ticks} ticks"
-        yield Finding("warning", what, f"{advice}; where episodes are only long, look for longer: --ticks {10 * around.ticks}")
+        yield Finding("warning", what, f"{advice}; if episodes are simply long, examine more ticks: --ticks {10 * around.ticks}")
 
 
 def _of_rewards(report: BehaviorReport) -> Iterator[Finding]:
@@ -57,7 +57,7 @@ def _of_rewards(report: BehaviorReport) -> Iterator[Finding]:
         yield Finding(
             "warning",
             f"behavior '{report.name}': its reward was always zero",
-            "call AddReward or SetReward where the agent does well; where random actions only rarely get that far, look longer (--ticks)",
+            "call AddReward or SetReward when the agent does well; if random actions rarely get that far, examine more ticks (--ticks)",
         )
 
 
@@ -68,16 +68,19 @@ def _of_observation(behavior: str, seen: ObservationReport, around: Circumstance
         yield Finding(
             "warning",
             f"{where}: the image had one color all the time",
-            "with --no-graphics cameras draw nothing: leave it out, or run under xvfb-run where there is no display"
+            "with --no-graphics cameras draw nothing: leave out that flag, or run under xvfb-run if there is no display"
             if no_graphics
-            else "is its camera enabled, looking at something, and drawing to what the sensor reads?",
+            else "check that its camera is enabled, sees an object, and renders to the texture that the sensor reads",
         )
     elif len(seen.constant) == seen.elements:
-        level, what = "note" if seen.goal else "warning", "a goal signal, never changed" if seen.goal else "nothing in it ever changed"
-        yield Finding(level, f"{where}: {what}", "what never changes tells agents nothing: is it written in every step?")
+        level, what = (
+            "note" if seen.goal else "warning",
+            "the goal signal never changed" if seen.goal else "none of its elements ever changed",
+        )
+        yield Finding(level, f"{where}: {what}", "a constant observation tells agents nothing: check that it is written in every step")
     elif seen.constant and seen.kind != "image":
         what = f"{where}: {len(seen.constant)} of {seen.elements} elements never changed: {elements(seen)}"
-        yield Finding("note", what, "leave out what is always the same; where it only changes rarely, all is well")
+        yield Finding("note", what, "leave out elements that are always the same; if they only change rarely, nothing is wrong")
     if seen.far and seen.kind != "image" and not normalizes(around, behavior):
         yield Finding(
             "warning",
@@ -93,7 +96,7 @@ def elements(seen: ObservationReport) -> str:
 
 
 def normalizes(around: Circumstances, behavior: str) -> bool:
-    """Whether the user's settings normalize observations already."""
+    """Whether the user's settings already normalize the observations of a behavior."""
     settings = around.settings.behaviors.get(behavior) or around.settings.default_settings
     return around.listed and settings is not None and settings.network_settings.normalize
 
@@ -105,11 +108,11 @@ def of_settings(settings: RunSettings, behaviors: Mapping[str, BehaviorReport]) 
     for name in behaviors:
         if name not in settings.behaviors and settings.default_settings is None:
             what = f"behavior '{name}' has no settings{nearest(name, settings.behaviors)} {both}"
-            yield Finding("error", what, "list it under behaviors with the very same name, or add default_settings")
+            yield Finding("error", what, "list it under behaviors with exactly this name, or add default_settings")
         elif name not in settings.behaviors:
             yield Finding("note", f"behavior '{name}' is not listed {both}", "it is trained with default_settings")
     for name in settings.behaviors:
         if name not in behaviors:
             what = f"the settings list '{name}', which did not appear{nearest(name, behaviors)} {both}"
-            advice = "it must be the Behavior Name in the agents' Behavior Parameters; behaviors that come later are no problem"
+            advice = "it must be the Behavior Name in the agents' Behavior Parameters; ignore this if the behavior appears later"
             yield Finding("warning", what, advice)

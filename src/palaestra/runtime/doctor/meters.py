@@ -1,4 +1,4 @@
-"""Measures what an environment sends to acting agents: observations, rewards, masks, episodes."""
+"""Collects statistics of the data that an environment sends: observations, rewards, masks, episodes."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from palaestra.core.timestep import TimeStep
 from palaestra.runtime.collect.episodes import EpisodeMeter
 
 FAR = 5.0
-"""Size beyond which a number is far outside -1..1, where networks learn best."""
+"""Absolute value above which a number counts as far outside -1..1, the range in which networks learn best."""
 
 
 @dataclass(frozen=True, slots=True)
 class ObservationReport:
-    """Statistics of one observation of a behavior over all decisions; of variable-length ones, over the rows in use."""
+    """Statistics of one observation of a behavior over all decisions; for a variable-length one, over the rows in use."""
 
     name: str
     shape: tuple[int, ...]
@@ -145,7 +145,7 @@ class RewardMeter:
 
 
 class BehaviorMeter:
-    """Measures one behavior, starting with its first table."""
+    """Collects statistics of one behavior, starting with its first table."""
 
     def __init__(self, name: str, spec: BehaviorSpec, first: TimeStep) -> None:
         self.name, self.spec = name, spec

@@ -30,7 +30,7 @@ AWAITED = {
     Phase.EMPTY: BEHAVIORS,
     Phase.UNDECIDED: DECISIONS,
 }
-"""Event that each phase of a conversation waits for."""
+"""Stage that each phase of the conversation waits for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +55,12 @@ class Visitor(Protocol):
         ...
 
     def says(self, text: str) -> None:
-        """Called with a line of the environment's own, such as which key to press."""
+        """Called with a message of the environment, such as which key to press."""
         ...
 
 
 class StageList:
-    """Stages in order; the first that is not passed is waited for."""
+    """Stages of an examination, in order. The first that is not passed is the awaited one."""
 
     def __init__(self, names: tuple[str, ...], visitor: Visitor) -> None:
         self.stages: list[CheckStage] = []
@@ -70,7 +70,7 @@ class StageList:
 
     @property
     def awaited(self) -> str | None:
-        """Returns the stage that is waited for; None if all are passed."""
+        """Name of the awaited stage; None if all are passed or one failed."""
         at = len(self.stages)
         return self._names[at] if at < len(self._names) and (not at or self.stages[-1].ok) else None
 
@@ -97,9 +97,9 @@ class GameProgress:
 
     def __init__(self, options: UnityOptions, visitor: Visitor) -> None:
         self.options, self._visitor = options, visitor
-        self.walk = StageList(OF_EDITOR if options.executable is None else OF_BUILDS, visitor)
+        self.stage_list = StageList(OF_EDITOR if options.executable is None else OF_BUILDS, visitor)
         self.warnings: list[str] = []
-        """Oddities in the game's messages."""
+        """Warnings about the game's messages."""
         self._env: UnityEnv | None = None
 
     def opened(self, env: UnityEnv) -> None:
@@ -107,17 +107,17 @@ class GameProgress:
         self._env = env
         env.entered = self._entered
         if self.options.executable is not None:
-            self.walk.passed(*found(self.options.executable))
+            self.stage_list.passed(*found(self.options.executable))
 
     def failed(self, error: PalaestraError) -> None:
         """Marks the awaited stage as failed."""
-        if self.walk.awaited == CONNECTED and not isinstance(error, GameGone):
-            self.walk.passed()  # it connected, but sent something invalid
-        self.walk.failed(error)
+        if self.stage_list.awaited == CONNECTED and not isinstance(error, GameGone):
+            self.stage_list.passed()  # it connected, but sent something invalid
+        self.stage_list.failed(error)
 
     def tell(self, level: str, text: str) -> None:
-        """Receives UnityEnv's messages. Raises EnvError if waiting any longer is pointless."""
-        awaited = self.walk.awaited
+        """Receives UnityEnv's messages. Raises EnvError if there is no use in waiting longer."""
+        awaited = self.stage_list.awaited
         if level == "info":
             if awaited == CONNECTED:
                 self._visitor.says(text)
@@ -147,14 +147,14 @@ class GameProgress:
             BEHAVIORS: self._behaviors,
             DECISIONS: deciders,
         }
-        while self.walk.awaited not in (None, goal) and self._ahead(goal):
-            lines = details.get(self.walk.awaited or "", lambda copy: [])
-            self.walk.passed(*lines(self._copy()))
+        while self.stage_list.awaited not in (None, goal) and self._ahead(goal):
+            lines = details.get(self.stage_list.awaited or "", lambda copy: [])
+            self.stage_list.passed(*lines(self._copy()))
 
     def _ahead(self, goal: str | None) -> bool:
         """Whether a stage is still to come; a game that connects again does not repeat stages."""
         names = OF_EDITOR if self.options.executable is None else OF_BUILDS
-        return goal is None or names.index(goal) > len(self.walk.stages)
+        return goal is None or names.index(goal) > len(self.stage_list.stages)
 
     def _behaviors(self, _: GameInstance) -> list[str]:
         assert self._env is not None
@@ -162,25 +162,25 @@ class GameProgress:
 
 
 def found(name: str) -> list[str]:
-    """Returns a description of a build: its file."""
+    """Describes the file of a build."""
     file = executable.find(name) or Path(name)
     marked = "marked as a program" if os.access(file, os.X_OK) else "not marked as a program"
     return [f"{file} ({size(file.stat().st_size)}, {marked})"]
 
 
 def listening(copy: GameInstance) -> list[str]:
-    """Returns a description of waiting for the Editor."""
+    """Describes the port on which the Editor is awaited."""
     return [f"port {copy.server.port} on {copy.options.bind or 'this machine only'}"]
 
 
 def started(copy: GameInstance) -> list[str]:
-    """Returns number and command line of a started copy."""
+    """Describes a started copy: process id and command line."""
     assert copy.process is not None
     return [f"process {copy.process.pid}: {shlex.join(copy.process.command)}"]
 
 
 def versions(copy: GameInstance) -> list[str]:
-    """Returns the versions that the game reports."""
+    """Describes the versions that the game reports, and the capabilities that it lacks."""
     assert copy.game is not None
     game = copy.game
     lines = [f"package com.unity.ml-agents {game.package or 'unknown'}, communication API {game.communication}"]
@@ -188,7 +188,7 @@ def versions(copy: GameInstance) -> list[str]:
 
 
 def deciders(copy: GameInstance) -> list[str]:
-    """Returns the behaviors in a game's first message and their agents."""
+    """Describes the behaviors in a game's first message, and their agents."""
     lines = []
     for arrival in copy.arrivals:
         asking = arrival.infos.group[~arrival.infos.done]

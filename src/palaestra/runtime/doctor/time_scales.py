@@ -1,4 +1,4 @@
-"""Compares one game at several time scales: it must behave the same when it runs faster than it will be played."""
+"""Compares one game at several time scales: it must behave the same in training, where it runs fast, as in play."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from palaestra.runtime.settings import RunSettings
 ERRORS = 4.0
 """Standard errors by which two means must differ to be reported."""
 LEAST = 0.02
-"""Relative difference that two means must have as well."""
+"""Relative difference by which two means must also differ to be reported."""
 DEVIATIONS = 0.5
-"""Standard deviations by which the mean of an observation may differ."""
+"""Largest difference of an observation's means that is not reported, in standard deviations."""
 ADVICE = (
-    "physics or scripts depend on the frame rate: move what decides into FixedUpdate, avoid Time.unscaledDeltaTime, "
-    "leave Fixed Timestep and Maximum Allowed Timestep as they are, or train at the lower time scale"
+    "physics or scripts depend on the frame rate: move game logic into FixedUpdate, avoid Time.unscaledDeltaTime, "
+    "keep the default Fixed Timestep and Maximum Allowed Timestep, or train at the lower time scale"
 )
 
 
@@ -51,7 +51,7 @@ def compare(settings: RunSettings, scales: Sequence[float], examine: Callable[[R
 
 
 def differences(scales: Sequence[float], found: Sequence[Examination]) -> Iterator[Finding]:
-    """Returns the differences of each time scale from the first."""
+    """Yields a finding for each difference of another time scale from the first."""
     first = found[0]
     for scale, other in zip(scales[1:], found[1:], strict=True):
         both = f"at time scale {scales[0]:g} and {scale:g}"

@@ -24,7 +24,7 @@ def user_env(place: str, areas: int | None, device: str, options: Mapping[str, A
     name = f"python:{place}"
     module_name, _, attribute = place.partition(":")
     if not module_name or not attribute:
-        raise EnvError(f"'{name}' is not complete; expected python:module:factory, such as python:my_game:make")
+        raise EnvError(f"'{name}' is incomplete; expected python:module:factory, such as python:my_game:make")
     module = import_user_module(module_name, name)
     factory = getattr(module, attribute, None)
     if factory is None:
@@ -37,7 +37,7 @@ def user_env(place: str, areas: int | None, device: str, options: Mapping[str, A
 
 
 def as_env(given: object, areas: int | None, device: str) -> tuple[Env, bool]:
-    """Turns the environment that a program gives into an `Env`. Returns it, and whether it was made here and must be closed by the caller.
+    """Turns the object that a program passes into an `Env`. Returns it, and whether it was made here, so that the caller must close it.
 
     A single Gymnasium environment is one area; a function or class that makes one is called once for each area. Raises EnvError.
     """
@@ -47,8 +47,8 @@ def as_env(given: object, areas: int | None, device: str) -> tuple[Env, bool]:
     if (known := _from_gymnasium(given)) is not None:
         if areas is not None and known.num_areas != areas:
             raise EnvError(
-                f"{name}: {areas} areas were asked for (num_areas), and this environment has {known.num_areas}; give a function that makes "
-                f"an environment, such as lambda: gymnasium.make('CartPole-v1'), which is called once for each area"
+                f"{name}: num_areas is {areas}, but the environment's is {known.num_areas}; pass a function that makes one "
+                f"environment, such as lambda: gymnasium.make('CartPole-v1'), which is then called once for each area"
             )
         return known, False
     if callable(given):
@@ -67,10 +67,12 @@ def make_with(factory: Callable[..., Any], name: str, areas: int | None, device:
     env = _from_gymnasium(made)
     if env is None:
         if _missing(made):
-            raise EnvError(f"{name} gave an instance of {type(made).__name__}, which lacks {_listed(made)}; expected {KINDS}")
+            raise EnvError(f"{name} returned an instance of {type(made).__name__}, which lacks {_listed(made)}; expected {KINDS}")
         env = cast(Env, made)
     if areas is not None and env.num_areas != areas:
-        raise EnvError(f"{name}: {areas} areas were asked for and it made {env.num_areas}; its factory should take 'areas'")
+        raise EnvError(
+            f"{name}: num_areas is {areas}, but the environment's is {env.num_areas}; its factory should take the argument 'areas'"
+        )
     return env
 
 
@@ -82,7 +84,7 @@ def _repeated(first: Any, make: Callable[[], Any], name: str, areas: int | None)
     for _ in range((DEFAULT_AREAS if areas is None else areas) - 1):
         another = make()
         if any(another is one for one in made):
-            raise EnvError(f"{name} gave the same environment twice; it is called once for each area and must make a new one each time")
+            raise EnvError(f"{name} returned the same environment twice; it is called once for each area and must make a new one each time")
         made.append(another)
     return made
 
@@ -104,7 +106,7 @@ def _around(given: Any) -> Env:
 
 
 def call(factory: Callable[..., Any], name: str, areas: int | None, device: str, options: Mapping[str, Any]) -> Any:
-    """Calls a factory with the arguments that its signature accepts. It may lack `areas` and `device`, but no option. Raises EnvError."""
+    """Calls a factory with the arguments that its signature accepts; it need not accept `areas` and `device`. Raises EnvError."""
     form = signature(factory)
     takes = form.parameters
     takes_all = any(parameter.kind is Parameter.VAR_KEYWORD for parameter in takes.values())
@@ -112,14 +114,16 @@ def call(factory: Callable[..., Any], name: str, areas: int | None, device: str,
     if unknown:
         raise EnvError(f"{name} takes no option '{unknown[0]}'{nearest(unknown[0], takes)} (it takes: {', '.join(takes) or 'none'})")
     if _is_gymnasiums(factory):
-        takes_all = False  # further keywords go to the environment, which knows neither
+        takes_all = False  # further keywords go to the environment, which knows neither `areas` nor `device`
     arguments = {key: value for key, value in {"areas": areas, "device": device}.items() if key in takes or takes_all}
     if areas is None and "areas" in takes and takes["areas"].default is not Parameter.empty:
         del arguments["areas"]
     try:
         form.bind(**arguments, **options)
     except TypeError as error:
-        raise EnvError(f"{name} cannot be called: {error}; what it needs beyond 'areas' and 'device' is an option to be given") from error
+        raise EnvError(
+            f"{name} cannot be called: {error}; give its arguments, other than 'areas' and 'device', under env_options"
+        ) from error
     try:
         return factory(**arguments, **options)
     except PalaestraError:
@@ -138,7 +142,7 @@ def _is_gymnasiums(factory: Callable[..., Any]) -> bool:
 
 
 def _missing(env: object) -> list[str]:
-    """Lists the members of `Env` that it lacks. `render` may be missing: only `record` needs it."""
+    """Lists the members of `Env` that an object lacks. `render` may be missing: only the command `record` needs it."""
     members = {**Env.__annotations__, **vars(Env)}
     return [name for name in members if not name.startswith("_") and name != "render" and not hasattr(env, name)]
 

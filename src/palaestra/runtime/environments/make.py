@@ -1,12 +1,12 @@
-"""From what `--env` or `env_path` says to an environment.
+"""Opens the environment that `--env` or `env_path` names.
 
 =========================  ==========================================================
 `Game`                     an executable file of that name (a Unity build), else the built-in
 `game.py`                  a game written in Python (palaestra.sdk), run as a process of its own
 `editor`                   the Unity Editor
-`builtin:3DBall`           the built-in, whatever files there are
+`builtin:3DBall`           the built-in, even if a file of that name exists
 `gymnasium:CartPole-v1`    a Gymnasium id; `gymnasium:module:Id-v0` imports a module first
-`python:module:factory`    what a function (or class) of yours makes: an `Env`, or a Gymnasium environment
+`python:module:factory`    a function or class of yours that makes an `Env` or a Gymnasium environment
 =========================  ==========================================================
 """
 
@@ -40,17 +40,17 @@ def make_env(
 ) -> Env:
     """Opens the environment that `name` means (see the top of this module), with `areas` areas or its own number of them.
 
-    `device` is for environments that run on several; `env.device` has the one in use. `games` is only used for Unity games. Raises
-    EnvError, which says what to do.
+    `device` is a request, for environments that can run on a GPU; `env.device` is the one in use. `games` is only used for Unity games.
+    Raises EnvError.
     """
     if not name:
-        raise EnvError("no environment given: name one with --env, such as --env=3DBall ('palaestra envs' lists them)")
+        raise EnvError("no environment is given: name one with --env, such as --env=3DBall ('palaestra envs' lists them)")
     if is_game(name):
         from palaestra.runtime.environments.unity_games import open_games  # imports gRPC: 0.1 s
 
         return open_games(None if name == EDITOR else name, areas, options, games)
     if games is not None and games.copies > 1:
-        raise EnvError(f"{name} is no Unity build, of which alone there can be several copies (--num-envs); more areas are --num-areas")
+        raise EnvError(f"{name} is not a Unity build: --num-envs starts several copies of a build; use --num-areas for more areas")
     kind, colon, rest = name.partition(":")
     if colon and kind == "gymnasium":
         add_current_folder_to_path()
@@ -91,12 +91,12 @@ def _builtin(name: str, areas: int | None, device: str, options: Mapping[str, An
 def _meant(name: str, registry: Registry) -> str:
     import gymnasium
 
-    told = name.partition(":")[2]  # 'gym:CartPole-v1', of the library's old name
-    for one in (name, told):
+    rest = name.partition(":")[2]  # 'gym:CartPole-v1', of the library's old name
+    for one in (name, rest):
         if one in gymnasium.registry:
             return f"; did you mean 'gymnasium:{one}'?"
-    if told in registry:
-        return f"; did you mean 'builtin:{told}'?"
+    if rest in registry:
+        return f"; did you mean 'builtin:{rest}'?"
     if ":" in name:
         return f"; did you mean 'python:{name}'?"
     return nearest(name, registry.names())

@@ -60,7 +60,7 @@ def open_games(executable: str | None, areas: int | None, options: Mapping[str, 
     given = dict(options)
     channels = [*user_channels(games.channels), *given.pop("side_channels", ())]
     if wrong := [channel for channel in channels if not isinstance(channel, SideChannel)]:
-        raise EnvError(f"side_channels holds a {type(wrong[0]).__name__}; expected instances of subclasses of SideChannel")
+        raise EnvError(f"side_channels contains a {type(wrong[0]).__name__}; expected instances of subclasses of SideChannel")
     of_engine, of_games = ({each.name for each in fields(kind)} for kind in (Engine, UnityOptions))
     if unknown := [name for name in given if name not in of_engine | of_games]:
         hint = nearest(unknown[0], of_engine | of_games)
@@ -72,7 +72,7 @@ def open_games(executable: str | None, areas: int | None, options: Mapping[str, 
 
 
 def user_channels(names: Iterable[str]) -> list[SideChannel]:
-    """Makes an instance of each class, imported as `python:` environments are. Raises EnvError, which says what to do."""
+    """Imports each class as `module:Class` and makes an instance of it, without arguments. Raises EnvError."""
     return [_own_channel(name) for name in names]
 
 
@@ -80,7 +80,7 @@ def _own_channel(name: str) -> SideChannel:
     title = f"side channel '{name}'"
     module_name, _, attribute = name.partition(":")
     if not module_name or not attribute:
-        raise EnvError(f"{title} is not complete; expected module:Class, such as my_channels:Scores")
+        raise EnvError(f"{title} is incomplete; expected module:Class, such as my_channels:Scores")
     module = import_user_module(module_name, title)
     make = getattr(module, attribute, None)
     if make is None:
@@ -92,9 +92,9 @@ def _own_channel(name: str) -> SideChannel:
     except PalaestraError:
         raise
     except Exception as error:  # a user's constructor may raise anything
-        raise EnvError(f"{title} could not be made, without arguments: {exception_summary(error)}") from error
+        raise EnvError(f"{title} could not be made (its class is called without arguments): {exception_summary(error)}") from error
     if not isinstance(channel, SideChannel):
         raise EnvError(
-            f"{title} gave an instance of {type(channel).__name__}; expected a subclass of palaestra.wire.side_channels.SideChannel"
+            f"{title} is an instance of {type(channel).__name__}; expected a subclass of palaestra.wire.side_channels.SideChannel"
         )
     return channel

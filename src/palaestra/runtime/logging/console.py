@@ -1,4 +1,4 @@
-"""The console of a run: lines as ML-Agents prints them and, on a terminal, a progress line for each behavior below them."""
+"""The console of a run: prints lines as ML-Agents does and, on a terminal, a progress line for each behavior below them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ class ProgressRow:
 class Console:
     """Prints a run's lines.
 
-    A closed pipe or a full disk behind a redirect silences the console and never stops a run. For a full disk, standard error says so once.
+    If standard output is a closed pipe or a file on a full disk, the console falls silent and the run continues. A full disk is reported
+    once on standard error.
     """
 
     def __init__(self, debug: bool, stream: TextIO | None = None) -> None:
@@ -52,7 +53,7 @@ class Console:
         self._live: Live | None = None
         self._paces: dict[str, Pace] = {}
         self._due = 0.0
-        self._spoke = time.monotonic()
+        self._last_output = time.monotonic()
         self._silent = False
 
     def debug(self, text: str) -> None:
@@ -81,8 +82,8 @@ class Console:
         return time.monotonic() >= self._due
 
     def progress(self, rows: Sequence[ProgressRow], shares: Mapping[str, float] | None = None, remarks: Sequence[str] = ()) -> None:
-        """Shows progress. `shares` has the share of time by part, `remarks` are lines below. Does nothing within a quarter second of the
-        last call.
+        """Shows progress. `shares` has the share of time by part, `remarks` are lines shown below. Does nothing if the last
+        call was less than a quarter second ago.
         """
         now = time.monotonic()
         if now < self._due or self._silent:
@@ -95,7 +96,7 @@ class Console:
                 self._show(self._terminal, rows, shares or {}, remarks)
             except OSError as error:
                 self._fall_silent(error)
-        elif now - self._spoke >= SILENCE:
+        elif now - self._last_output >= SILENCE:
             for row in rows:
                 self.info(sentence(row, self._paces[row.behavior].rate()))
             for remark in remarks:
@@ -128,7 +129,7 @@ class Console:
     def _say(self, level: str, text: str) -> None:
         if self._silent:
             return
-        self._spoke = time.monotonic()
+        self._last_output = time.monotonic()
         text = escaped_lines(text)
         line = f"{time.strftime('%Y-%m-%d %H:%M:%S')} {level} [{_origin()}] {text}" if self._debug else f"[{level}] {text}"
         try:
@@ -147,7 +148,9 @@ class Console:
         silence(self._stream)
         if isinstance(error, OSError) and not isinstance(error, BrokenPipeError) and self._stream is not sys.stderr:
             with suppress(OSError, ValueError, AttributeError):
-                sys.stderr.write(f"[WARNING] standard output cannot be written ({explain(error)}): the run goes on without a word\n")
+                sys.stderr.write(
+                    f"[WARNING] standard output cannot be written ({explain(error)}): the run continues and prints nothing more\n"
+                )
                 sys.stderr.flush()
 
 

@@ -1,4 +1,4 @@
-"""Draws learning curves."""
+"""Draws learning curves: metrics of one or several runs over their steps or time."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ Key = tuple[str, str]
 SKILL, LEARNING_RATE = "Self-play/Skill", "Policy/Learning Rate"
 RATINGS = {ELO, SKILL}
 OVERVIEW = (REWARD, GROUP_REWARD, ELO, SKILL, LENGTH, "Policy/Entropy", "Losses/Policy Loss", "Losses/Value Loss", LEARNING_RATE)
-"""Panels of `curves.png`. The learning rate is left out where there is a rating."""
+"""Panels of `curves.png`. The learning rate is left out in self-play."""
 COLORS = ("#2f6fd0", "#d1495b", "#2a9d6f", "#e08e1b", "#7b52ab", "#0f9bb0", "#8c6d46", "#c2569b")
 PATTERNS = ("-", (0, (5, 2)), (0, (1.2, 1.6)), (0, (6, 1.5, 1.2, 1.5)))
-"""Line styles: solid, dashed, dotted, dash and dot. Beyond as many lines as these and the colors tell apart, lines have marks too."""
+"""Line styles: solid, dashed, dotted, dash and dot. When colors and line styles are used up, lines get marks too."""
 MARKS = (None, "o", "s", "^", "D", "v")
 LEGEND_COLUMNS, LEGEND_LETTERS = 5, 30
-"""Names of behaviors beyond these may not fit above the panels of one run."""
+"""Number of behaviors, and total length of their names, that fit into the legend above the panels of one run."""
 INK, SOFT, GRID = "#22262b", "#6d757e", "#e4e7eb"
 
 
@@ -134,7 +134,7 @@ class Look:
 
 
 def _looks() -> Iterator[Look]:
-    """Yields endless looks: all colors solid, then all dashed ..."""
+    """Yields line styles without end: first all colors solid, then all dashed, and so on."""
     return (Look(color, pattern, mark) for mark, pattern, color in cycle(product(MARKS, PATTERNS, COLORS)))
 
 
@@ -170,8 +170,10 @@ def _title(axes: Axes, metric: str, line: str, smooth: float) -> None:
     """Sets the title: the metric, and below it in small letters its group, the name of the only line, and the smoothing."""
     group, _, title = metric.rpartition("/")
     axes.set_title(title, loc="left", fontsize=14, fontweight="bold", color=INK, pad=28, parse_math=False)
-    said = "  ·  ".join(part for part in (group, line, f"smoothed {smooth:g}" if smooth else "") if part)
-    axes.annotate(said, (0, 1), (0, 12), xycoords="axes fraction", textcoords="offset points", fontsize=10, color=SOFT, parse_math=False)
+    subtitle = "  ·  ".join(part for part in (group, line, f"smoothed {smooth:g}" if smooth else "") if part)
+    axes.annotate(
+        subtitle, (0, 1), (0, 12), xycoords="axes fraction", textcoords="offset points", fontsize=10, color=SOFT, parse_math=False
+    )
 
 
 def _dress(axes: Axes, size: float) -> None:
@@ -228,7 +230,7 @@ def _legend(figure: Figure, looks: Mapping[str, Look]) -> None:
 
 
 def _legend_beside(figure: Figure, looks: Mapping[str, Look]) -> None:
-    """Adds a legend to the right of all panels, with as many columns as keep it no higher than they are."""
+    """Adds a legend to the right of all panels, with enough columns to be no higher than they are."""
     high = max(1, int(figure.get_figheight() * 72 * (figure.subplotpars.top - figure.subplotpars.bottom) / 15))
     place = {"loc": "upper left", "bbox_to_anchor": (figure.subplotpars.right + 0.015, figure.subplotpars.top + 0.02)}
     _entries(figure, looks, fontsize=9.5, handlelength=3.0, ncols=math.ceil(len(looks) / high), columnspacing=1.2, **place)
@@ -255,6 +257,6 @@ def _labels(keys: Sequence[Key]) -> dict[Key, str]:
 
 
 def _unit(curves: Iterable[Points]) -> tuple[float, str]:
-    """Returns the seconds in a unit that fits, and its name."""
+    """Returns the time unit that suits the longest curve: its length in seconds, and its name."""
     longest = max(float(points.seconds.max()) for points in curves)
     return (1.0, "seconds") if longest < 180 else (60.0, "minutes") if longest < 3 * 3600 else (3600.0, "hours")

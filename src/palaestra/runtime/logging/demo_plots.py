@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MOST_NUMBERS = 400
-"""Number of observation values whose ranges are drawn; of more, evenly spaced ones."""
+"""Largest number of observation values whose ranges are drawn; of more values, evenly spaced ones are drawn."""
 _SIZE = 8.0  # of labels
 
 
@@ -66,7 +66,7 @@ def _actions(axes: Axes, summary: DemoSummary, color: str) -> None:
 
 
 def _ranges(axes: Axes, summary: DemoSummary, color: str) -> None:
-    """Draws the range and the mean of each number."""
+    """Draws the range and the mean of each observation value."""
     at = 0
     for seen, own in zip(summary.obs, cycle((color, *COLORS)), strict=False):
         size = len(seen.least)

@@ -40,7 +40,7 @@ def read_history(run: Path) -> History:
     except OSError as error:
         raise RunError(f"cannot read the metrics of {run}: {explain(error)}") from error
     if not history:
-        raise RunError(f"no metrics in {run}: the first come with the first summary, after summary_freq steps")
+        raise RunError(f"no metrics in {run}: a run writes its first metrics with its first summary, after summary_freq steps")
     return history
 
 
@@ -55,8 +55,8 @@ def has_metrics(run: Path) -> bool:
 
 
 def find_tags(words: Sequence[str], known: Sequence[str]) -> list[str]:
-    """Returns the tags that words mean: names (`find_tag`), patterns such as 'Losses/*', and several of either separated by commas. Raises
-    RunError.
+    """Returns the tags that a user's words select. A word is a name (see `find_tag`), a pattern such as 'Losses/*', or several of them
+    separated by commas. Raises RunError if one selects nothing.
     """
     names = [part.strip() for word in words for part in ([word] if word in known else word.split(",")) if part.strip()]
     found: dict[str, None] = {}
@@ -72,8 +72,8 @@ def find_tags(words: Sequence[str], known: Sequence[str]) -> list[str]:
 
 
 def find_tag(name: str, known: Sequence[str]) -> str:
-    """Returns the tag of a name. Its last part, such as 'entropy', is enough if only one tag ends so. Raises RunError, with the nearest
-    tag.
+    """Returns the tag of a name. The last part, such as 'entropy', is enough if only one tag ends with it. Raises RunError, which names
+    similar tags.
     """
     if name in known:
         return name

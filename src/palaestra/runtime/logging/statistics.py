@@ -25,7 +25,7 @@ RECENT = 100
 
 @dataclass(frozen=True, slots=True)
 class LastReward:
-    """Mean returns of the latest period in which an episode ended."""
+    """Mean returns of the newest period in which an episode ended."""
 
     step: int | None  # step of its summary; None: no summary had an episode yet, and these are all episodes so far
     episodes: int
@@ -113,9 +113,9 @@ class Statistics:
         self._recent[behavior].extend(numbers)
 
     def recent_reward(self, behavior: str) -> float | None:
-        """Returns the mean return of the episodes since the last policy update, which a checkpoint is listed with.
+        """Returns the mean return of the episodes since the last policy update, which is listed with a checkpoint.
 
-        Without such an episode, uses those before that update; None if no episode has ended yet.
+        If no episode has ended since, returns that of the period before the update; None if no episode has ended at all.
         """
         total, count = self._since_update[behavior]
         if not count:
@@ -134,7 +134,7 @@ class Statistics:
         return sum(recent) / len(recent) if recent else None
 
     def last_reward(self, behavior: str) -> LastReward | None:
-        """Returns the rewards of the newest summary with an episode, else of all episodes so far; None if no episode has ended."""
+        """Returns the rewards of the newest summary with an episode. Before it, of all episodes so far; None if none has ended."""
         if behavior in self._last:
             return self._last[behavior]
         return _last_reward(self._periods[behavior], None) if behavior in self._periods else None
@@ -196,7 +196,7 @@ class Statistics:
                 self._failed.add(name)
                 reason = str(error) if isinstance(error, PalaestraError) else exception_summary(error)
                 self._warn(
-                    f"the tracker '{name}' could not take {what}: {reason}; training goes on without it, and further failures "
+                    f"the tracker '{name}' could not record {what}: {reason}; training continues without it, and further failures "
                     "of this tracker are not reported"
                 )
 
@@ -233,7 +233,7 @@ def _last_reward(period: _Period, step: int | None) -> LastReward | None:
 
 
 def _add(sum_and_count: list[float], numbers: Sequence[float]) -> None:
-    """Adds one by one: a sum must not depend on how many values come at once, or a resumed run would differ in its last bit."""
+    """Adds numbers one by one: if the sum depended on how they are batched, a resumed run would differ in its last bit."""
     for number in numbers:
         sum_and_count[0] += number
     sum_and_count[1] += len(numbers)

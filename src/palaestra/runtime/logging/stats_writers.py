@@ -37,7 +37,7 @@ _METHODS: dict[Aggregation, str] = {"mean": "AVERAGE", "latest": "MOST_RECENT", 
 
 
 class StatsPropertyType(Enum):
-    """Properties of a behavior that `StatsWriter.add_property` is told."""
+    """Properties of a behavior that `StatsWriter.add_property` receives."""
 
     HYPERPARAMETERS = "hyperparameters"
     SELF_PLAY = "selfplay"
@@ -97,8 +97,8 @@ class StatsWriter(ABC):
 class StatsWriterTracker:
     """Passes a run's metrics to one `StatsWriter`, with the arguments that ML-Agents calls it with.
 
-    Where a run is resumed within a period, the values before are left out of its first summary, unless a tag has no value after it: then
-    they are one value, their mean (or sum, or last).
+    After a resume in the middle of a period, the first summary leaves out the values from before the resume. A tag that only has such
+    values is passed on as one value: their mean, sum or last value.
     """
 
     def __init__(self, writer: Any, run: TrackedRun) -> None:
@@ -138,7 +138,7 @@ class StatsWriterTracker:
 
 
 def find_stats_writers(run: TrackedRun, warn: Callable[[str], object]) -> dict[str, StatsWriterTracker]:
-    """Makes a tracker of each writer that an installed plug-in returns. A plug-in that fails is reported with `warn` and left out."""
+    """Makes a tracker for each writer that an installed plug-in returns. A plug-in that fails is reported with `warn` and left out."""
     points = [point for point in entry_points(group=GROUP) if not point.value.startswith("mlagents.")]  # without ML-Agents' own
     if not points:
         return {}

@@ -1,4 +1,4 @@
-"""Finds signs in the summaries that a behavior does not learn, and reports each once a run; see docs/guides/it-does-not-learn.md."""
+"""Detects from its summaries that a behavior does not learn, and reports each sign once per run; see docs/guides/it-does-not-learn.md."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ MANY_AT_BOUNDS = 0.5
 
 @dataclass
 class _Seen:
-    """Memory of a behavior's summaries, in plain types, so that `state_dict` is JSON."""
+    """Record of a behavior's summaries, in plain types, so that `state_dict` is JSON."""
 
     judged: bool = True  # False: it was trained before, so rewards need not rise
     first: dict[str, list[float]] = field(default_factory=dict)  # by tag: mean, standard deviation and count of its first episodes
@@ -52,13 +52,13 @@ class _Seen:
 
 
 class Symptoms:
-    """Watches all behaviors of a run."""
+    """Looks for signs that a behavior of the run does not learn."""
 
     def __init__(self) -> None:
         self._seen: dict[str, _Seen] = {}
 
     def started_trained(self, behavior: str) -> None:
-        """Marks a behavior whose network was trained before: its rewards may be as good as they get."""
+        """Marks a behavior that starts from a trained network: its rewards need not rise."""
         self._seen.setdefault(behavior, _Seen()).judged = False
 
     def note(self, summary: Summary, settings: BehaviorSettings, action: ActionSpec) -> list[str]:
@@ -126,30 +126,30 @@ def _of_bounds(share: float) -> str:
 def _of_entropy(entropy: float, seen: _Seen, settings: BehaviorSettings) -> str:
     key = "init_entcoef" if isinstance(settings.hyperparameters, SACSettings) else "beta"
     return (
-        f"its policy tries nothing new any more (entropy {entropy:.2g}), yet {_then_and_now(seen)}: it has settled too early. "
-        f"A larger {key} or a smaller learning_rate keeps it trying"
+        f"its policy has stopped exploring (entropy {entropy:.2g}), yet {_then_and_now(seen)}: it became deterministic too early. "
+        f"A larger {key} or a smaller learning_rate keeps it exploring"
     )
 
 
 def _of_reward(seen: _Seen, summary: Summary, settings: BehaviorSettings) -> str:
     if _constant(seen):
         return (
-            f"every episode has earned the same so far ({seen.first[_judge(seen)][0]:.3g}), so that there is nothing to learn from: "
-            f"rewards may be too rare for chance to find them, or are never given"
+            f"every episode has earned the same so far ({seen.first[_judge(seen)][0]:.3g}), so there is nothing to learn from: "
+            f"rewards may be so rare that random actions do not find them, or are never given"
         )
     return f"{_then_and_now(seen)}, after {summary.step:,} of {settings.max_steps:,} decisions: it does not learn, or not yet"
 
 
 def _of_values(share: float, seen: _Seen) -> str:
     return (
-        f"its critic explains nothing of what agents earn (explained variance {share:.2f}; 1 is all), and {_then_and_now(seen)}: "
+        f"its critic does not predict what agents earn (explained variance {share:.2f}; 1 is perfect), and {_then_and_now(seen)}: "
         f"observations may lack what rewards depend on, or rewards may be too large or too noisy"
     )
 
 
 def _must_rise(seen: _Seen, summary: Summary, settings: BehaviorSettings) -> bool:
-    """Whether a mean reward that does not rise means that nothing is learned. It does not in self-play, in later lessons, or when only
-    other signals are learned from.
+    """Whether a mean reward that does not rise means that nothing is learned. It need not rise in self-play, in later lessons, or when
+    the policy learns from other signals only.
     """
     lessons = any(value for tag, value in summary.values.items() if tag.startswith("Environment/Lesson Number/"))
     return seen.judged and EXTRINSIC in settings.reward_signals and ELO not in summary.values and not lessons and bool(seen.first)

@@ -1,4 +1,4 @@
-"""Where a run's time goes: a tree of named stretches, and gauges."""
+"""Measures how much time the parts of a run take: a tree of named timers, and gauges."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ROOT = "root"
 
 
 class Timers:
-    """`with timers("collect"):` times a stretch; stretches nest. Not for several threads."""
+    """Timers of a run: `with timers("collect"):` measures a block; blocks may be nested. Not for several threads."""
 
     def __init__(self) -> None:
         self._began = time.time()
@@ -31,30 +31,30 @@ class Timers:
         self._gauges: dict[str, dict[str, float]] = {}
 
     def __call__(self, name: str) -> _TimerNode:
-        """The stretch of that name within the one that is open now."""
+        """Returns the timer of that name inside the timer that is running now."""
         now = self._now
-        stretch = now.children.get(name)
-        if stretch is None:
-            stretch = now.children[name] = _TimerNode(self, name, now)
-        return stretch
+        timer = now.children.get(name)
+        if timer is None:
+            timer = now.children[name] = _TimerNode(self, name, now)
+        return timer
 
     def gauge(self, name: str, value: float) -> None:
-        """Keeps the last value, the least, the greatest and the count."""
+        """Records a value. A gauge keeps its last, least and greatest value, and the count."""
         gauge = self._gauges.setdefault(name, {"value": value, "min": value, "max": value, "count": 0})
         gauge.update(value=value, min=min(gauge["min"], value), max=max(gauge["max"], value), count=gauge["count"] + 1)
 
     def shares(self) -> dict[str, float]:
-        """Each outermost stretch's part of the time so far, the largest first; 'other' is what none of them saw."""
+        """Returns the share of the total time that each outermost timer took, the largest first; 'other' is the rest."""
         total = time.perf_counter() - self._root.since
-        parts = sorted(((name, stretch.so_far() / total) for name, stretch in self._root.children.items()), key=lambda part: -part[1])
+        parts = sorted(((name, timer.so_far() / total) for name, timer in self._root.children.items()), key=lambda part: -part[1])
         return {**dict(parts), "other": max(0.0, 1.0 - sum(share for _, share in parts))}
 
     def tree(self) -> dict[str, Any]:
-        """Total seconds, count, seconds of its own and children of every stretch, those that are open included."""
+        """Returns total seconds, count, own seconds and children of every timer, running ones included."""
         return self._root.tree()
 
     def write(self, file: Path, metadata: Mapping[str, str]) -> None:
-        """`run_logs/timers.json` in the layout of ML-Agents, with `metadata` added to ours. Raises RunError."""
+        """Writes `run_logs/timers.json` in the layout of ML-Agents, with `metadata` added. Raises RunError."""
         body = {
             "name": ROOT,
             "gauges": {name: {**gauge, "count": int(gauge["count"])} for name, gauge in self._gauges.items()},
@@ -106,7 +106,7 @@ class _TimerNode:
         return self.total + (time.perf_counter() - self.since if self.since else 0.0)
 
     def tree(self) -> dict[str, Any]:
-        children = {name: stretch.tree() for name, stretch in self.children.items()}
+        children = {name: timer.tree() for name, timer in self.children.items()}
         total = self.so_far()
         own = max(0.0, total - sum(child["total"] for child in children.values()))
         return {"total": total, "count": self.count + bool(self.since), "self": own, **({"children": children} if children else {})}

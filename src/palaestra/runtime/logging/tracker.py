@@ -1,7 +1,7 @@
-"""The contract of trackers: what a class must have to receive a run's metrics.
+"""The contract of trackers: the members that a class needs to receive a run's metrics.
 
 A tracker is chosen under `trackers` in the settings, by its name among the entry points `palaestra.trackers` or as `module:Class`. It is
-made once, `Class(run, **options)`, and then gets every summary. What it raises is reported once, and training goes on.
+made once, `Class(run, **options)`, and then receives every summary. Its first exception is reported, and training continues.
 """
 
 from __future__ import annotations

@@ -36,11 +36,11 @@ def _find(name: str, options: Mapping[str, Any]) -> Callable[..., Tracker]:
     title = f"tracker '{name}'"
     found = find_plugin("trackers", title, name)
     if not callable(found):
-        raise PluginError(f"{title} is {found!r}; expected a class that is made with (run, **options)")
+        raise PluginError(f"{title} is {found!r}; expected a class that can be called with (run, **options)")
     try:
         signature(found).bind(None, **options)
     except TypeError as error:
-        raise PluginError(f"{title} does not take what the settings give it: {error} (it takes: {signature(found)})") from error
+        raise PluginError(f"{title} does not accept the options in the settings: {error} (it accepts: {signature(found)})") from error
     except ValueError:  # classes written in C have no signature
         pass
     return cast(Callable[..., Tracker], found)

@@ -1,6 +1,6 @@
 """Trackers that come with Palaestra: TensorBoard, `metrics.jsonl`, `metrics.csv`, the console, and the gauges of `timers.json`.
 
-After a resume each file drops what lies beyond the step resumed from, so that no curve overlaps itself.
+When a run resumes, each file drops the values after the step that it resumes from, so that no curve overlaps itself.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _MOST = float(np.finfo(np.float64).max)
 class TensorBoardTracker:
     """Writes event files `<run>/<Behavior>/events.out.tfevents...`. A new run first removes those of an earlier run in its folder.
 
-    Does without the thread of TensorBoard's own file writer, so that a full disk is reported where it happens.
+    Unlike TensorBoard's own file writer it uses no thread, so that a full disk is reported by the call that fails.
     """
 
     def __init__(self, run: TrackedRun) -> None:
@@ -156,7 +156,7 @@ class CSVTracker:
 
 
 class _LineFile:
-    """A file that grows by whole lines. Opened at the first `append`, without the lines that lie beyond the resumed steps."""
+    """File that grows by whole lines. The first `append` opens it, and removes lines of later steps than those resumed from."""
 
     def __init__(self, path: Path, resumed: Mapping[str, int], place: Callable[[bytes], tuple[str, int]], head: bytes = b"") -> None:
         """`place` reads behavior and step of a line, or raises ValueError, KeyError or TypeError. `head` is the first line."""
@@ -308,7 +308,7 @@ def _bin_edges(low: float, high: float) -> np.ndarray:
 
 
 def _utf8(tag: str) -> str:
-    """Escapes what cannot be encoded: a game may send half a surrogate pair."""
+    """Escapes characters that UTF-8 cannot encode: a game may send half a surrogate pair."""
     return tag.encode("utf-8", "backslashreplace").decode()
 
 

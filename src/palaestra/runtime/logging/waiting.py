@@ -15,7 +15,7 @@ LONGEST = 30.0
 
 
 class WaitingNotice:
-    """Context manager that reports a long wait, after 1.5 s and then ever less often."""
+    """Context manager that reports a long wait: after 1.5 s, then at growing intervals."""
 
     def __init__(self, what: str, tell: Callable[[str], object]) -> None:
         """Calls `tell` from another thread, with lines such as 'opening 3DBall: 5 s so far'."""

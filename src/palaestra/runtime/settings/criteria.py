@@ -1,4 +1,4 @@
-"""Finds criteria of lessons that can never be met, before a run begins."""
+"""Finds completion criteria of lessons that can never be met, before a run begins."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _OF_SIGNALS = {
 
 
 def criteria(settings: RunSettings) -> Iterator[tuple[Key, CompletionCriteriaSettings]]:
-    """Yields the criterion of each lesson, and its path."""
+    """Yields the path and the completion criterion of each lesson."""
     for name, form in (settings.environment_parameters or {}).items():
         for number, lesson in enumerate(form.curriculum[:-1] if isinstance(form, CurriculumSettings) else ()):
             if lesson.completion_criteria is not None:
@@ -58,12 +58,12 @@ def criteria(settings: RunSettings) -> Iterator[tuple[Key, CompletionCriteriaSet
 
 
 def never_met(settings: RunSettings) -> Iterator[tuple[Key, str]]:
-    """Yields path and sentence of each criterion that the settings alone make impossible."""
+    """Yields the path of each criterion that the settings alone make impossible, and why."""
     for at, criterion in criteria(settings):
         name = _name(criterion, settings.behaviors)
         block = settings.behaviors.get(name) or settings.default_settings
         if block is None and criterion.behavior is None:
-            continue  # which of them learn is known later
+            continue  # the behaviors that learn are not known yet
         if block is None:
             there = ", ".join(map(repr, settings.behaviors))
             yield (*at, "behavior"), f"the settings have no behavior '{name}'{nearest(name, settings.behaviors)} (there are: {there})"
@@ -72,14 +72,14 @@ def never_met(settings: RunSettings) -> Iterator[tuple[Key, str]]:
             sentence = f"progress is never {'less' if criterion.below else 'more'} than {criterion.threshold:g}: the lesson would never end"
             yield (*at, "threshold"), sentence
         if criterion.measure == ELO and block.self_play is None:
-            yield (*at, "measure"), f"'{name}' has no rating: it does not play against itself (self_play)"
+            yield (*at, "measure"), f"'{name}' has no rating: its settings have no self_play"
         if criterion.min_lesson_length > block.max_steps:
             sentence = f"'{name}' cannot have {criterion.min_lesson_length:,} episodes within its max_steps of {block.max_steps:,}"
             yield (*at, "min_lesson_length"), sentence
 
 
 def never_measured(settings: RunSettings, behaviors: Collection[str]) -> Iterator[tuple[Key, str]]:
-    """Yields the same for an environment that has only these behaviors and measures nothing itself."""
+    """Yields the path of each criterion that can never be met in an environment with these behaviors and no metrics of its own, and why."""
     for at, criterion in criteria(settings):
         name = _name(criterion, behaviors)
         if criterion.behavior is None and len(behaviors) != 1:
@@ -97,21 +97,21 @@ def never_measured(settings: RunSettings, behaviors: Collection[str]) -> Iterato
 
 
 def ambiguous(settings: RunSettings, behaviors: Collection[str]) -> Iterator[tuple[Key, str]]:
-    """Yields path and sentence of each criterion that names no behavior although several of these learn."""
+    """Yields the path of each criterion that names no behavior although several learn, and an error message."""
     for at, criterion in criteria(settings) if len(behaviors) > 1 else ():
         if criterion.behavior is None:
-            yield (*at, "behavior"), f"several behaviors learn ({', '.join(map(repr, behaviors))}): name the one that is measured"
+            yield (*at, "behavior"), f"several behaviors learn ({', '.join(map(repr, behaviors))}): name the one to measure"
 
 
 def _name(criterion: CompletionCriteriaSettings, behaviors: Collection[str]) -> str:
-    """Returns the name of the behavior that a criterion measures; empty if it names none and there are several."""
+    """Returns the behavior that a criterion measures; an empty text if it names none and there are several."""
     if criterion.behavior is not None:
         return criterion.behavior
     return next(iter(behaviors)) if len(behaviors) == 1 else ""
 
 
 def metrics_of(block: BehaviorSettings, settings: RunSettings) -> set[str] | None:
-    """Returns the tags that a behavior may write; None: unknown, because its trainer or a reward signal is the user's own."""
+    """Returns the tags that a behavior may write; None if unknown, because its trainer or a reward signal is user-defined."""
     from palaestra.rewards.signals import title  # imports torch, which commands that only read settings do not need
 
     if block.trainer_type not in _OF_TRAINERS or not block.reward_signals.keys() <= REWARDS.keys():

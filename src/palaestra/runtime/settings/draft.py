@@ -1,6 +1,6 @@
-"""Settings before they are checked: a tree of plain values that knows where each came from.
+"""Settings before they are checked: a tree of plain values, with the source of each value.
 
-File, flags and `--set` are written into it in this order; `inherit` then merges each behavior with default_settings.
+The file, flags and `--set` are applied in this order; `inherit` then merges each behavior with default_settings.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _FLAGS = {"env_path": "--env", "load_model": "--load", "train_model": "--train",
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where a value was given."""
+    """Place where a value was given: a line of a file, a flag or `--set`."""
 
     path: Key
-    """Path in that file, which may be in default_settings for a behavior's value."""
+    """Path in the file. For a behavior's value it may be in default_settings."""
     file: Path | None = None
     line: int | None = None
     words: str = ""
@@ -78,7 +78,7 @@ class Draft:
                 self._put(concrete, value, words)
 
     def _need_no_trainer_type(self, path: Key) -> None:
-        """Sets the default trainer for a block that names none, so that a flag for a hyperparameter means that trainer."""
+        """Sets the default trainer in a block that names none, so that a flag can set one of its hyperparameters."""
         at = 2 if path[0] == "behaviors" else 1
         if path[at : at + 1] != ("hyperparameters",):
             return
@@ -96,12 +96,12 @@ class Draft:
         if what := unusable_text(text):
             raise ConfigError(f"{words}: a text with {what}")
         if path.count(".") >= MAX_DEPTH:
-            raise ConfigError(f"{words}: no setting lies {path.count('.') + 1} levels deep")
+            raise ConfigError(f"{words}: PATH has {path.count('.') + 1} keys, more than any setting")
         if not equals or not all(path.split(".")):
             raise ConfigError(f"{words}: expected PATH=VALUE, such as behaviors.3DBall.max_steps=1e6")
         keys = path.strip().split(".")
         if keys[:2] == ["behaviors", "*"] and (flag := self._of_every_behavior.get(tuple(keys[2:]))):
-            raise ConfigError(f"{words}: {flag} sets {keys[-1]} of every behavior already; leave out one of the two")
+            raise ConfigError(f"{words}: {flag} already sets {keys[-1]} of every behavior; leave out one of the two")
         try:
             parsed = yaml_file.parse(value).tree
         except ConfigError as error:
@@ -110,8 +110,9 @@ class Draft:
             self._put(concrete, deepcopy(parsed), words)
 
     def inherit(self, own_code: bool = True) -> None:
-        """Merges each listed behavior with default_settings, leaving out hyperparameters that its trainer does not know. `own_code`: the
-        user's modules are imported to learn what their trainers know.
+        """Merges each listed behavior with default_settings, leaving out hyperparameters that its trainer does not have.
+
+        `own_code`: the user's modules are imported, to find out the hyperparameters of user-defined trainers.
         """
         default, behaviors = self.tree.get("default_settings"), self.tree.get("behaviors")
         if isinstance(default, dict) and isinstance(behaviors, dict):
@@ -142,7 +143,7 @@ class Draft:
         self._sources[path] = Source(path, words=words)
 
     def _concrete(self, parts: list[str], words: str) -> Iterator[Key]:
-        """Returns the path that `parts` mean: joins names that contain dots; `*` is every behavior."""
+        """Yields the paths that `parts` mean. Joins names that contain dots; `*` stands for every behavior."""
         if len(parts) < 2 or parts[0] not in ("behaviors", "environment_parameters"):
             yield tuple(parts)
             return
@@ -161,7 +162,7 @@ class Draft:
 
 
 def _within(at: Any, key: str | int, above: Key, words: str) -> Any:
-    """Returns the key as `at` takes it: a position in a list is a number."""
+    """Returns the key for indexing `at`: a number if `at` is a list. Raises ConfigError if it has no such key."""
     if isinstance(at, dict):
         return key
     if not isinstance(at, list):
@@ -172,7 +173,7 @@ def _within(at: Any, key: str | int, above: Key, words: str) -> Any:
 
 
 def _name_size(parts: list[str], known: list[str], keys: Any) -> int:
-    """Returns how many of the parts form the name at their beginning: a known one, else everything before a known key."""
+    """Returns how many of the first parts form a name: a known name, else all parts before a known key."""
     for size in range(len(parts), 0, -1):
         if ".".join(parts[:size]) in known:
             return size

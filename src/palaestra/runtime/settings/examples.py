@@ -19,8 +19,9 @@ def example_names() -> list[str]:
 
 
 def find_example(name: str) -> Path:
-    """Returns the file of an example. Its folder and the suffix .yaml may be left out, and case does not matter. Raises ConfigError with
-    the nearest name.
+    """Returns the file of an example. The folder and the suffix .yaml may be left out; case does not matter.
+
+    Raises ConfigError, which suggests the nearest name.
     """
     names = example_names()
     found = _match(name, names)
@@ -34,7 +35,7 @@ def find_example(name: str) -> Path:
 
 
 def example_like(path: Path) -> str | None:
-    """Returns the example that a path such as `configs/ppo/3DBall.yaml` most likely means; None if there is none of that name."""
+    """Returns the example that a path such as `configs/ppo/3DBall.yaml` most likely means; None if no example has that name."""
     names = example_names()
     return _match("/".join(path.parts[-2:]), names) or _match(path.name, names)
 
@@ -54,7 +55,7 @@ def _match(name: str, names: list[str]) -> str | None:
 
 
 def _aliases(name: str) -> list[str]:
-    """Yields the name, then other names of the built-in environment of that name."""
+    """Returns the name, then the other names of the same built-in environment."""
     registry = Registry("envs")
     places = {one: registry.place(one) for one in registry.names()}
     place = next((place for one, place in places.items() if one.casefold() == name), None)

@@ -1,4 +1,4 @@
-"""Tells which generation of ML-Agents a settings file is from. Older ones are for `palaestra upgrade`."""
+"""Detects which generation of ML-Agents a settings file was written for. `palaestra upgrade` converts older ones."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from palaestra.trainers.behavior_settings import BehaviorSettings
 
 Generation = Literal["current", "nested", "flat", "samplers", "curricula"]
 """`nested`: behaviors, with `curriculum` or `parameter_randomization` beside them. `flat`: every key of a behavior on one level,
-with `behaviors` above (release 2) or without (release 1 and before). The others hold one of the two files that once stood alone."""
+with `behaviors` above (release 2) or without (release 1 and before). `samplers` and `curricula` are files that were once separate."""
 
 _OLD = (
     "trainer batch_size buffer_size buffer_init_steps learning_rate beta epsilon lambd gamma tau num_epoch hidden_units num_layers "
@@ -21,18 +21,18 @@ _OLD = (
 )
 
 OLD_KEYS = frozenset(_OLD.split())
-"""Keys of a flat section that are elsewhere, or gone, in today's blocks."""
+"""Keys of a flat section that current settings have elsewhere, or no longer have."""
 
 _WORDS = {
     "nested": "has `curriculum` or `parameter_randomization` of ML-Agents before release 6",
     "flat": "is a trainer file of ML-Agents before release 3",
-    "samplers": "holds samplers of ML-Agents before release 3, which stand in the trainer file now",
-    "curricula": "holds curricula of ML-Agents before release 3, which stand in the trainer file now",
+    "samplers": "holds samplers of ML-Agents before release 3, which are part of the trainer file now",
+    "curricula": "holds curricula of ML-Agents before release 3, which are part of the trainer file now",
 }
 
 
 def generation(tree: Mapping[str, Any]) -> Generation:
-    """Returns the generation of a file's tree; `current` if no generation matches, because its errors say most."""
+    """Returns the generation of a file's tree; `current` if none matches, because that gives the most helpful errors."""
     blocks = tree.get("behaviors")
     if isinstance(blocks, Mapping):
         if any(is_flat(block) for block in blocks.values()):
@@ -61,7 +61,7 @@ def refuse_old(tree: Mapping[str, Any], file: Path) -> None:
     before, new = shlex.quote(str(file)), shlex.quote(str(file.with_suffix(".new.yaml")))
     flag = {"samplers": "--sampler", "curricula": "--curriculum"}.get(old)
     command = f"palaestra upgrade TRAINER_FILE NEW_FILE {flag} {before}" if flag else f"palaestra upgrade {before} {new}"
-    raise ConfigError(f"{_WORDS[old]}; bring it up to date with `{command}`", file)
+    raise ConfigError(f"{_WORDS[old]}; upgrade it with `{command}`", file)
 
 
 def is_flat(block: Any) -> bool:

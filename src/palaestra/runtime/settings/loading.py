@@ -1,4 +1,4 @@
-"""Loads settings: file, flags and `--set` become one checked tree; `to_yaml` makes that tree a file again.
+"""Loads settings: combines file, flags and `--set` into one checked tree; `to_yaml` writes that tree as a file.
 
 The order is built-in default < file < flag < `--set`. The classes are in `tree`; `NOT_YET` lists what is not available yet.
 """
@@ -28,7 +28,7 @@ from palaestra.runtime.settings.yaml_file import Key
 from palaestra.trainers.behavior_settings import BehaviorSettings
 
 MOST_HINTS = 50  # unknown keys that are looked up in the whole tree
-RESERVED_NAME = "no behavior can have this name: a run keeps files of its own under it"
+RESERVED_NAME = "no behavior can have this name, which a run uses for its own files"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Loaded:
     draft: Draft | None = field(default=None, repr=False)  # knows where each value was given
 
     def refusal(self, problems: Iterable[tuple[Key, str]], heading: str) -> ConfigError:
-        """Returns the error for settings that turned out wrong later, from path and sentence of each problem."""
+        """Returns the error for problems that are found after loading; each is a path and a sentence."""
         return config_error(problems, self.draft or Draft(yaml_file.Document(tree={}), None), heading)
 
 
@@ -52,7 +52,7 @@ def load(
     *,
     own_code: bool = True,
 ) -> Loaded:
-    """Reads a file, or a tree of the same shape, or neither; then flags, then `--set`; then checks it all.
+    """Reads a file, a tree of the same shape, or nothing; applies flags, then `--set`; then checks the result.
 
     `overrides` is the partial tree of the flags given, such as {"env_settings": {"seed": 3}}; `sets` are PATH=VALUE. In both, `behaviors.*`
     means every behavior, including default_settings. With `own_code`, the user's trainers are imported to check their hyperparameters;
@@ -80,8 +80,9 @@ def load(
 
 
 def behavior_settings(settings: RunSettings, name: str, present: Iterable[str] = ()) -> BehaviorSettings:
-    """Returns the settings of a behavior, or default_settings. `present` are all behaviors of the environment, for the error. Raises
-    ConfigError.
+    """Returns the settings of a behavior, or default_settings. `present`: all behaviors of the environment, for the error.
+
+    Raises ConfigError if there are neither.
     """
     if name in settings.behaviors:
         return settings.behaviors[name]
@@ -89,14 +90,14 @@ def behavior_settings(settings: RunSettings, name: str, present: Iterable[str] =
         return settings.default_settings
     of_team = next((other for other in settings.behaviors if other.partition("?team=")[0] == name), None)
     if of_team is not None:
-        raise ConfigError(f"write '{name}' for '{of_team}': the settings of a behavior are those of all its teams")
+        raise ConfigError(f"rename '{of_team}' to '{name}' in the settings: all teams of a behavior share its settings")
     has = ", ".join(f"'{other}'" for other in dict.fromkeys([*present, name]))
     near = [other for other in settings.behaviors if nearest(name, [other])]
-    meant = f"; is '{near[0]}' in the settings meant for it? Both names must be the same" if near else ""
+    meant = f"; did you mean it by '{near[0]}' in the settings? Both names must be equal" if near else ""
     raise ConfigError(
-        f"the environment has the behavior '{name}', for which there are no settings{meant} "
+        f"the environment has the behavior '{name}', which has no settings{meant} "
         f"(the settings list {', '.join(map(repr, settings.behaviors))}; the environment has {has}); "
-        f"list it under behaviors by this name, in Unity the Behavior Name in the agents' Behavior Parameters, or add default_settings"
+        f"list it under behaviors by this exact name (in Unity: Behavior Name in the agents' Behavior Parameters), or add default_settings"
     )
 
 
@@ -120,7 +121,7 @@ def _draft(config: Path | Mapping[str, Any] | None) -> tuple[yaml_file.Document,
             document = yaml_file.read(file)  # raises for the duplicate key
     tree = document.tree
     if tree is None:
-        raise ConfigError("is empty; expected settings with a map `behaviors`", file)
+        raise ConfigError("is empty; expected a map with the key `behaviors`", file)
     if not isinstance(tree, dict):
         raise ConfigError(f"holds {'a list' if isinstance(tree, list) else repr(tree)}; expected a map with the key `behaviors`", file)
     return document, Draft(document, file)

@@ -1,4 +1,4 @@
-"""Messages about wrong settings: place, path, expected and actual value."""
+"""Writes error messages about settings: place, path, expected and actual value."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _EXPECTED = {
 
 
 def config_error(problems: Iterable[tuple[Key, str]], draft: Draft, heading: str) -> ConfigError:
-    """Returns one error for all problems (path and sentence). Those that several behaviors inherit are named once."""
+    """Returns one error for all problems, each a path and a sentence. A problem that several behaviors inherit is named once."""
     found = list(dict.fromkeys((draft.source(path), _path(path, draft), sentence) for path, sentence in problems))
     if len(found) == 1:
         source, path, sentence = found[0]
@@ -58,7 +58,7 @@ def config_error(problems: Iterable[tuple[Key, str]], draft: Draft, heading: str
 
 
 def problem(error: ErrorDetails, draft: Draft | None = None) -> tuple[Key, str]:
-    """Returns path and sentence of one of pydantic's errors. With the draft, an unknown key gets a hint where it belongs."""
+    """Returns path and message for an error of pydantic. With a draft, the message about an unknown key says where it belongs."""
     sentence = _sentence(error)
     if error["type"] in (UNKNOWN_KEY, IGNORED_KEY) and draft is not None:
         sentence = hint(error["loc"], draft.tree, sentence)
@@ -66,7 +66,7 @@ def problem(error: ErrorDetails, draft: Draft | None = None) -> tuple[Key, str]:
 
 
 def warning(path: Key, sentence: str, draft: Draft) -> str:
-    """Returns a line with place, path and sentence."""
+    """Returns a warning as a line: place, path and sentence."""
     where = draft.source(path).where
     return f"{where}: {_path(path, draft)}: {sentence}" if where else f"{_path(path, draft)}: {sentence}"
 
@@ -81,7 +81,7 @@ def _sentence(error: ErrorDetails) -> str:
     if kind in (UNKNOWN_KEY, IGNORED_KEY):
         return error["msg"]
     if kind == "missing":
-        return "is required, and missing"
+        return "is missing, but required"
     if kind == "value_error":
         return str(context["error"])
     if kind == "literal_error":
@@ -101,9 +101,9 @@ def _shown(value: Any) -> str:
 
 
 def hint(path: Key, tree: Any, sentence: str) -> str:
-    """Returns the sentence about an unknown key at `path`, with the full path of a key elsewhere of the same or a similar name.
+    """Returns the message about an unknown key at `path`, with the full path of a key of the same or a similar name elsewhere.
 
-    A similar key of its own section, which the sentence names already, comes first.
+    If the message already names a similar key of the same section, that is kept.
     """
     key, places = str(path[-1])[:100], dict(_places(path, tree))
     near = [key] if key in places else [] if "did you mean" in sentence else get_close_matches(key, places, n=1, cutoff=0.8)
@@ -111,7 +111,7 @@ def hint(path: Key, tree: Any, sentence: str) -> str:
 
 
 def _places(path: Key, tree: Any) -> Iterator[tuple[str, str]]:
-    """Yields each known key and its full path: within the same behavior, or the only one, and in the sections of a run."""
+    """Yields each known key and its full path: in the same behavior (or the only one), and in the sections of a run."""
     for section, field in RunSettings.model_fields.items():
         kind = field.annotation
         if isinstance(kind, type) and issubclass(kind, BaseModel) and section != "default_settings":

@@ -131,7 +131,7 @@ class TorchSettings(Settings):
 
 
 def _options_by_name(value: Any) -> Any:
-    """Turns a list of trackers into a map of their options, and options left empty into none."""
+    """Turns a list of trackers into a map of their options; empty options become an empty map."""
     if isinstance(value, list | tuple):
         if not all(isinstance(name, str) for name in value):
             raise ValueError("expected a list of names, or a map of names to options")
@@ -190,7 +190,7 @@ PACE = {"max_steps", "summary_freq", "checkpoint_interval", "keep_checkpoints"}
 
 
 def changes(before: RunSettings, now: RunSettings) -> list[str]:
-    """Lists settings of behaviors that differ and that a checkpoint may depend on, each with both values."""
+    """Returns a line for each setting of a behavior that differs, with both values, if a checkpoint may depend on it."""
     old, new = (dict(_leaves(settings.model_dump(mode="json")["behaviors"])) for settings in (before, now))
     paths = [path for path in dict.fromkeys((*new, *old)) if path[-1] not in PACE and old.get(path) != new.get(path)]
     return [f"behaviors.{'.'.join(path)} is {_shown(new, path)}, was {_shown(old, path)}" for path in paths]
@@ -209,7 +209,7 @@ def _leaves(tree: Any, at: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ..
 
 
 OPEN = {"type": ["object", "null"]}
-"""Section whose keys are known only to a class of the user's."""
+"""Schema of a section whose keys only a user-defined class knows."""
 
 
 def json_schema() -> dict[str, Any]:

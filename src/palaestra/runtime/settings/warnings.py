@@ -1,4 +1,4 @@
-"""Warnings about settings that are allowed but suspicious."""
+"""Warns about settings that are allowed but probably a mistake."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from palaestra.trainers.behavior_settings import BehaviorSettings
 from palaestra.trainers.settings import BCSettings, POCASettings, PPOSettings, SACSettings
 
 NOT_OF_SIGNALS = {
-    "memory": "a reward signal judges each decision on its own",
+    "memory": "a reward signal sees each decision on its own",
     "deterministic": "a reward signal does not act",
     "bfloat16": "a reward signal works in float32",
     "compile": "a reward signal's network is not compiled",
@@ -22,7 +22,7 @@ NOT_OF_SIGNALS = {
 
 
 def remarks(settings: RunSettings) -> Iterator[tuple[Key, str]]:
-    """Yields path and sentence of each warning."""
+    """Yields the path and the text of each warning."""
     begins = not (settings.checkpoint_settings.resume or settings.checkpoint_settings.inference)
     for at, behavior in _behaviors(settings):
         yield from _of_behavior(behavior, at)
@@ -33,9 +33,9 @@ def remarks(settings: RunSettings) -> Iterator[tuple[Key, str]]:
             at = ("environment_parameters", name, "curriculum", len(parameter.curriculum) - 1, "completion_criteria")
             yield at, "not used: no lesson follows the last one"
     if settings.checkpoint_settings.load_model:
-        yield ("checkpoint_settings", "load_model"), "deprecated, and without effect: use resume"
+        yield ("checkpoint_settings", "load_model"), "deprecated and without effect: use resume"
     if settings.checkpoint_settings.train_model:
-        yield ("checkpoint_settings", "train_model"), "deprecated, and without effect: training is the default"
+        yield ("checkpoint_settings", "train_model"), "deprecated and without effect: training is the default"
 
 
 def _behaviors(settings: RunSettings) -> Iterator[tuple[Key, BehaviorSettings]]:
@@ -78,22 +78,22 @@ def _of_extrinsic(signal: ExtrinsicSettings, at: Key, *, rewarded: bool) -> Iter
         yield (*at, "network_settings"), "not used: the environment's reward has no network"
     for key in () if rewarded else ("strength", "normalize"):
         if getattr(signal, key) != ExtrinsicSettings.model_fields[key].default:
-            yield (*at, key), "changes nothing that is learned: bc does not learn from rewards"
+            yield (*at, key), "has no effect: bc does not learn from rewards"
 
 
 def _of_cloning(behavior: BehaviorSettings, at: Key) -> Iterator[tuple[Key, str]]:
     hyper = behavior.hyperparameters
     if isinstance(hyper, BCSettings) and not hyper.teacher_plays and hyper.teacher_behavior not in (None, at[-1]):
-        yield (*at, "hyperparameters", "teacher_plays"), "not used: the teacher plays a behavior of its own"
+        yield (*at, "hyperparameters", "teacher_plays"), "not used: the teacher acts for another behavior"
 
 
 def _of_length(behavior: BehaviorSettings, at: Key) -> Iterator[tuple[Key, str]]:
-    """Checks that a new run is not over before it learns."""
+    """Warns if a new run ends before its first update."""
     hyper, most = behavior.hyperparameters, behavior.max_steps
-    over = f"max_steps ({most}): it ends before the first update"
+    end = f"max_steps ({most}): the run ends before the first update"
     if isinstance(hyper, SACSettings):
         key = "buffer_init_steps" if hyper.buffer_init_steps >= hyper.batch_size else "batch_size"
         if (first := getattr(hyper, key)) >= most:
-            yield (*at, "hyperparameters", key), f"{first} is not less than {over}"
+            yield (*at, "hyperparameters", key), f"{first} is not less than {end}"
     elif isinstance(hyper, PPOSettings | POCASettings) and hyper.buffer_size > most:
-        yield (*at, "hyperparameters", "buffer_size"), f"{hyper.buffer_size} is more than {over}"
+        yield (*at, "hyperparameters", "buffer_size"), f"{hyper.buffer_size} is more than {end}"

@@ -1,6 +1,6 @@
 """Reads YAML with the line of every key. Numbers such as `1e3` are numbers, and a duplicate key is an error.
 
-Any file is read in bounded time and memory: its bytes, nesting and values, with aliases followed, are counted before anything is built.
+Time and memory are bounded for any file: its bytes, nesting and values (aliases replaced by their content) are checked first.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ class _Loader(yaml.SafeLoader):
 
 
 class _FastLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # pyright: ignore[reportGeneralTypeIssues]
-    """The same with libyaml, if PyYAML was built with it."""
+    """`_Loader` with libyaml, if PyYAML was built with it."""
 
 
 class _Dumper(yaml.SafeDumper):
-    """Puts quotes around text that `_Loader` would take for a number."""
+    """Dumper that puts quotes around text that `_Loader` would read as a number."""
 
 
 for _class in (_Loader, _FastLoader):
@@ -67,7 +67,7 @@ def read(path: Path, repeats: list[tuple[str, int]] | None = None) -> Document:
             data = file.read(MAX_BYTES + 1)
         text = data[:MAX_BYTES].decode("utf-8-sig") if len(data) <= MAX_BYTES else ""
     except FileNotFoundError:
-        raise ConfigError(f"no settings file is at {path.absolute()}{_shipped(path)}") from None
+        raise ConfigError(f"there is no settings file {path.absolute()}{_shipped(path)}") from None
     except IsADirectoryError:
         raise ConfigError("is a folder; expected a YAML file of settings", path) from None
     except UnicodeDecodeError as error:
@@ -77,12 +77,12 @@ def read(path: Path, repeats: list[tuple[str, int]] | None = None) -> Document:
     except ValueError:  # a NUL
         raise ConfigError(f"no file can be named {str(path)!r}") from None
     if len(data) > MAX_BYTES:
-        raise ConfigError(f"is larger than {MAX_BYTES // 2**20} MB; expected a file of settings, which is a few kilobytes of YAML", path)
+        raise ConfigError(f"is larger than {MAX_BYTES // 2**20} MB; expected a YAML file of settings, usually a few kilobytes", path)
     return parse(text.replace("\t", " ") if path.suffix == ".json" else text, path, repeats)
 
 
 def _shipped(path: Path) -> str:
-    """Returns a hint for the path of an example, which lies elsewhere when the package was installed from a wheel."""
+    """Returns a hint if a missing file has the name of an example, whose place depends on how the package was installed."""
     example = example_like(path)
     out = f"{path.stem}.yaml"
     return "" if example is None else f"\n  An example of that name comes with Palaestra: palaestra config --example {example} --out {out}"
@@ -91,7 +91,7 @@ def _shipped(path: Path) -> str:
 def parse(text: str, file: Path | None = None, repeats: list[tuple[str, int]] | None = None) -> Document:
     """Parses a text. Raises ConfigError with line and column.
 
-    A duplicate key is an error, or goes into `repeats` with the line of its last value, which counts.
+    A duplicate key is an error. With `repeats` it is added there, with the line of its last value, which is used.
     """
     loader_class = _Loader if len(text) <= _SMALL else _FastLoader
     try:
@@ -105,7 +105,7 @@ def parse(text: str, file: Path | None = None, repeats: list[tuple[str, int]] | 
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1 if isinstance(error.position, int) else None
         raise ConfigError(f"is not YAML: {str(error).splitlines()[0]}", file, line) from None
-    except (yaml.YAMLError, ValueError) as error:  # a half of a surrogate pair is a ValueError to libyaml
+    except (yaml.YAMLError, ValueError) as error:  # libyaml raises ValueError for half a surrogate pair
         raise ConfigError(f"is not YAML: {(str(error).splitlines() or ['?'])[0]}", file) from None
 
 
@@ -140,7 +140,7 @@ class _Reader:
         if kind not in _KINDS:
             raise self._error(f"the tag {_tag(node)} has no meaning in settings; leave it out", node)
         if len(node.value) > _MAX_DIGITS:
-            raise self._error(f"a number of {len(node.value):,} characters; expected at most {_MAX_DIGITS}", node)
+            raise self._error(f"the number has {len(node.value):,} characters; expected at most {_MAX_DIGITS}", node)
         try:
             return self.loader.construct_object(node)
         except (ValueError, LookupError, ArithmeticError):  # what looks like a number may be none, such as 0b
@@ -182,7 +182,7 @@ class _Reader:
         for key, _ in node.value:
             name, line = self._name(key), key.start_mark.line + 1
             if name in first and self.repeats is None:
-                raise ConfigError(f"the key '{name}' is given twice (first in line {first[name]})", self.file, line)
+                raise ConfigError(f"the key '{name}' is given twice (first in line {first[name]}); remove one", self.file, line)
             if name in first and self.repeats is not None:
                 self.repeats.append((name, line))
             first[name] = line
@@ -202,8 +202,8 @@ def _tag(node: yaml.Node) -> str:
 
 def _syntax_error(error: yaml.MarkedYAMLError, file: Path | None) -> ConfigError:
     mark = error.problem_mark or error.context_mark
-    begun = error.context_mark and mark is not error.context_mark and f"(begun in line {error.context_mark.line + 1})"
-    what = " ".join(part for part in (error.context, begun, error.problem) if part)
+    start = error.context_mark and mark is not error.context_mark and f"(begun in line {error.context_mark.line + 1})"
+    what = " ".join(part for part in (error.context, start, error.problem) if part)
     hint = "; indent with spaces, not tabs" if r"'\t'" in what else ""
     if mark is None:
         return ConfigError(f"is not YAML: {what}{hint}", file)

@@ -1,4 +1,4 @@
-"""Limits on a YAML file, checked before anything is built from it."""
+"""Checks the size of a YAML file before values are built from it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from palaestra.core.errors import ConfigError
 
 MAX_BYTES = 2 * 2**20
 MAX_VALUES = 50_000
-"""Largest number of keys and values, each alias counted as all that it stands for: several hundred behaviors with every default."""
+"""Largest number of keys and values, with aliases replaced by their content: enough for several hundred behaviors."""
 MAX_DEPTH = 50
 """Deepest nesting of maps and lists."""
 
@@ -29,7 +29,7 @@ class _Counter:
         self._file = file
         self._values, self._aliases = 0, False
         self._open: list[_Collection] = []
-        self._known: dict[str, tuple[int, int]] = {}  # values and depth of what each anchor stands for
+        self._known: dict[str, tuple[int, int]] = {}  # number of values and depth of each anchor's content
 
     def add(self, event: yaml.Event) -> None:
         line = event.start_mark.line + 1
@@ -45,7 +45,7 @@ class _Counter:
         elif isinstance(event, yaml.AliasEvent):
             self._aliases = True
             if any(each.anchor == event.anchor for each in self._open):
-                raise ConfigError(f"refers to itself: *{event.anchor} stands within &{event.anchor}", self._file, line)
+                raise ConfigError(f"refers to itself: the alias *{event.anchor} is inside &{event.anchor}", self._file, line)
             self._leaf(*self._known.get(event.anchor, (1, 0)), line)
         elif isinstance(event, yaml.ScalarEvent):
             if event.anchor is not None:
@@ -63,8 +63,8 @@ class _Counter:
         if within > MAX_DEPTH:
             raise ConfigError(f"is nested too deeply: more than {MAX_DEPTH} maps or lists within one another", self._file, line)
         if self._values > MAX_VALUES:
-            followed = ", once its aliases (*) are followed" if self._aliases else ""
-            raise ConfigError(f"holds more than {MAX_VALUES:,} keys and values{followed}; no settings are that many", self._file, line)
+            followed = ", with its aliases (*) replaced by their content" if self._aliases else ""
+            raise ConfigError(f"has more than {MAX_VALUES:,} keys and values{followed}; expected a file of settings", self._file, line)
 
 
 class _Collection:
@@ -74,6 +74,6 @@ class _Collection:
         self.anchor, self.values, self.depth = anchor, 1, 1
 
     def hold(self, values: int, depth: int) -> None:
-        """Counts a part of it."""
+        """Adds the size of a part."""
         self.values += values
         self.depth = max(self.depth, depth + 1)

@@ -1,10 +1,10 @@
-"""Checkpoints: `checkpoints/<step>/` with a manifest and one safetensors file a part, written beside and committed by one rename.
+"""Checkpoints: `checkpoints/<step>/` with a manifest and a safetensors file for each part.
 
-Hidden neighbors are what a killed writer left:
-`.<step>.tmp-<pid>` is not committed; `.<step>.old-<pid>` was about to be replaced and still counts while `<step>` is missing;
-`.<step>.gone-<pid>` was rotated away.
+A checkpoint is written to a hidden folder, which one rename turns into the checkpoint. A killed writer leaves hidden folders:
+`.<step>.tmp-<pid>` is not complete; `.<step>.old-<pid>` was about to be replaced, and is used as long as `<step>` is missing;
+`.<step>.gone-<pid>` was about to be removed.
 
-What never changes is stored once for all of them, in `checkpoints/shared` (`shared_tensors`).
+Tensors that never change are stored once for all checkpoints, in `checkpoints/shared` (see `shared_tensors`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from palaestra.runtime.storage.shared_tensors import Shared, SharedFiles
 from palaestra.runtime.storage.tensor_files import State, digest_of, flatten, read_tensors, restore, write_tensors
 
 SCHEMA = 2
-"""Version of the manifest; grows when a manifest changes its meaning. Older ones must still be readable."""
+"""Version of the manifest, which grows when its meaning changes. Older versions must remain readable."""
 WITHOUT_SHARED = 1
 """Version of a manifest without shared files, which earlier versions of Palaestra can read."""
 MANIFEST = "manifest.json"
@@ -59,7 +59,7 @@ class Checkpoints:
     """Checkpoints of one run. One process at a time may write; any number may read."""
 
     def __init__(self, folder: Path, keep: int) -> None:
-        """Keeps the `keep` newest; all of them when it is 0 or less. Nothing is created before the first save."""
+        """`keep` is the number of newest checkpoints to keep; 0 or less keeps all. Nothing is created before the first save."""
         self.folder, self.keep = folder, keep
         self._shared = SharedFiles(folder)
         self._used: dict[int, set[str]] = {}
@@ -70,8 +70,7 @@ class Checkpoints:
         return sorted(self._committed())
 
     def save(self, step: int, state: Mapping[str, State]) -> Path:
-        """Writes every part of `state` and removes the oldest checkpoints. Those of later steps belong to an abandoned course and are
-        removed too.
+        """Writes a checkpoint, and removes the oldest ones. Those of later steps are removed too: the run was resumed from an earlier one.
 
         Raises RunError if it cannot be written; earlier checkpoints are unchanged then.
         """
@@ -87,7 +86,7 @@ class Checkpoints:
         except OSError as error:
             raise RunError(
                 f"cannot write the checkpoint of step {step} to {target}: {explain(error)}; "
-                f"earlier checkpoints are as they were: mend that, then go on with --resume"
+                f"earlier checkpoints are unchanged. Solve that problem, then continue with --resume"
             ) from error
         finally:
             shutil.rmtree(beside, ignore_errors=True)
@@ -112,22 +111,28 @@ class Checkpoints:
     def _load(self, found: Mapping[int, Path], step: int | None, check: Callable[[Mapping[str, State]], None]) -> Checkpoint:
         if not found or step not in (None, *found):
             wanted = "no checkpoint" if step is None else f"no checkpoint of step {step}"
-            there = f"there are: {', '.join(map(str, sorted(found)))}" if found else "nothing was saved there yet; train without --resume"
+            there = (
+                f"there are: {', '.join(map(str, sorted(found)))}" if found else "no checkpoint was saved there yet; train without --resume"
+            )
             raise CheckpointError(f"{wanted} in {self.folder} ({there})")
         damaged: list[str] = []
         for at in sorted(found, reverse=True) if step is None else [step]:
             try:
                 state = _read(found[at], at, self._shared)
                 check(state)
-                return Checkpoint(at, state, found[at], tuple(f"passed over a damaged checkpoint: {d}" for d in damaged))
+                return Checkpoint(at, state, found[at], tuple(f"skipped a damaged checkpoint: {d}" for d in damaged))
             except _DAMAGE as error:
                 damaged.append(f"{found[at]}: {_reason(error)}")
         rest = [at for at in found if at != step]
-        advice = f"use one of the others: {', '.join(map(str, sorted(rest)))}" if step is not None and rest else "train anew with --force"
+        advice = (
+            f"use one of the others: {', '.join(map(str, sorted(rest)))}"
+            if step is not None and rest
+            else "start the training again with --force"
+        )
         raise CheckpointError(f"no usable checkpoint in {self.folder}; {advice}\n  " + "\n  ".join(damaged))
 
     def clear(self) -> None:
-        """Removes all checkpoints: a new run in an old folder must not fall back on the old run's."""
+        """Removes all checkpoints, so that a new run in an old folder cannot fall back on those of the old run."""
         for step in self.steps():
             self._remove(step)
         self.sweep(alone=False)
@@ -156,7 +161,7 @@ class Checkpoints:
             self._remove(step)
 
     def _remove(self, step: int) -> None:
-        """Hides a checkpoint before removing it, so that no half one is ever seen. If it cannot be removed now, a later save does it."""
+        """Removes a checkpoint. It is hidden first, so that no reader sees half of it; if removing fails, a later save repeats it."""
         gone = self._hidden(step, "gone")
         try:
             os.rename(self.folder / str(step), gone)
@@ -165,7 +170,7 @@ class Checkpoints:
         shutil.rmtree(gone, ignore_errors=True)
 
     def sweep(self, *, alone: bool) -> None:
-        """Removes what killed writers left. `alone`: no other process can be writing here, even if one has a writer's id."""
+        """Removes files that killed writers left. `alone`: no other process can be writing here, even if one has a writer's process id."""
         for step, path in self._committed().items():
             if path.name != str(step) and (alone or not _is_being_written(path)):
                 with suppress(OSError):
@@ -194,8 +199,8 @@ class Checkpoints:
 
 
 def _is_being_written(path: Path) -> bool:
-    """Whether the process that a hidden folder is named after is a Python process of this machine that was alive when it was last written
-    to.
+    """Whether a hidden folder belongs to a process that is alive: a Python process with the id in the folder's name, which started before
+    the folder was last written to.
     """
     pid = int(path.name.rpartition("-")[2])
     try:
@@ -254,7 +259,7 @@ def _read(folder: Path, step: int, shared: SharedFiles) -> dict[str, State]:
         raise ValueError(f"{MANIFEST} was changed after it was written")
     for part in body["parts"].values():
         if not isinstance(part["file"], str) or not _PART.fullmatch(part["file"]) or (folder / part["file"]).is_symlink():
-            raise ValueError(f"{MANIFEST} names the file {part['file']!r}, which is none of this folder's")
+            raise ValueError(f"{MANIFEST} names the file {part['file']!r}, which is not a file of this folder")
         sha256, size = digest_of(folder / part["file"])
         if size != part["bytes"]:
             raise ValueError(f"{part['file']} has {size} bytes instead of {part['bytes']}")

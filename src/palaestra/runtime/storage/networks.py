@@ -1,4 +1,4 @@
-"""Loads the networks in a run's checkpoint without putting the run together."""
+"""Loads the networks from a run's checkpoint, without an environment or a trainer."""
 
 from __future__ import annotations
 
@@ -21,18 +21,20 @@ from palaestra.trainers.behavior_settings import trainer_class
 def load_networks(run: Path, step: int | None = None, trust: bool = False) -> dict[str, tuple[Trunk, BehaviorSpec]]:
     """Returns network and spec of each behavior, on the CPU, from the checkpoint of `step` or the newest intact one.
 
-    Raises RunError, also if the networks are code named in someone else's folder, unless `trust` is given.
+    Raises RunError. Without `trust`, also if another user's run folder names code that the networks need.
     """
     configuration = run / CONFIGURATION
     if not configuration.is_file():
-        raise RunError(f"{run} is no run: it has no {CONFIGURATION}")
+        raise RunError(f"{run} is not a run's folder: it has no {CONFIGURATION}")
     named = load(configuration, own_code=False).settings
     must_be_trusted(run, named, network_code(named), trust)
     settings = load(configuration).settings
     checkpoint = Checkpoints(run / "checkpoints", 0).load(step, check_state)
     whole: Any = checkpoint.state["run"]
     if "specs" not in whole:
-        raise CheckpointError(f"{checkpoint.path} was written by an earlier version: resume the run for a moment with this one")
+        raise CheckpointError(
+            f"{checkpoint.path} was written by an earlier version: resume the run with this version, to save a new checkpoint"
+        )
     specs = {name: spec_of(saved) for name, saved in whole["specs"].items()}
     networks = {}
     for name, spec in specs.items():

@@ -1,4 +1,4 @@
-"""The folder of one run: `results/<run-id>/`."""
+"""The folder of a run, `results/<run-id>/`: its paths, and checks before writing to it."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from palaestra.runtime.storage.signature import sign
 from palaestra.runtime.storage.trust import CONFIGURATION as CONFIGURATION
 from palaestra.runtime.storage.writer_lock import LOCK, WRITER, WriterLock
 
-LOOK_EVERY = 1.0
+CHECK_EVERY = 1.0
 """Seconds between two checks that the folder still exists."""
 HALF = ".*.tmp-*"
-"""Names of files that are written beside their place and then renamed."""
+"""Pattern of the names that files have until they are complete and renamed."""
 
 
 def check_run_id(run_id: str) -> None:
@@ -40,7 +40,7 @@ class RunFolder:
         self.logs = self.path / "run_logs"
         self.lock: WriterLock | None = None
         """Lock of the process that trains here; None in commands that only read."""
-        self._looked = 0.0
+        self._checked_at = 0.0
 
     @property
     def exists(self) -> bool:
@@ -52,8 +52,8 @@ class RunFolder:
         if self.exists:
             return
         if self.path.is_dir():
-            begun = " (it ended before it began: leave out --resume to start it)" if purpose == "resume" else ""
-            raise RunError(f"cannot {purpose}: {self.path} is no run: it has no {CONFIGURATION}{begun}")
+            begun = " (the run stopped before it began: leave out --resume to start it)" if purpose == "resume" else ""
+            raise RunError(f"cannot {purpose}: {self.path} is not a run's folder: it has no {CONFIGURATION}{begun}")
         try:
             names = sorted(entry.name for entry in self.results.iterdir() if entry.is_dir() and not entry.name.startswith("."))
             names = [name for name in names if name != self.run_id]
@@ -69,7 +69,7 @@ class RunFolder:
         """Raises RunError if a new run would overwrite another, unless `force` is set."""
         if self.path.exists() and not force and not self._is_bare():
             raise RunError(
-                f"the run '{self.run_id}' exists already ({self.path}): go on with --resume, begin anew in it with --force, "
+                f"the run '{self.run_id}' exists already ({self.path}): continue it with --resume, start it again with --force, "
                 f"or choose another --run-id"
             )
 
@@ -82,10 +82,10 @@ class RunFolder:
         )
 
     def create(self, settings: RunSettings) -> None:
-        """Begins a run in the folder by writing its resolved settings.
+        """Starts a run in the folder by writing its resolved settings.
 
-        If there was a run (`force`), its files stay except checkpoints, snapshots and metrics, which would mix with the new ones. Raises
-        RunError.
+        Of an earlier run in the folder (`force`), checkpoints, snapshots and metrics are removed, since they would mix with the new ones;
+        other files stay. Raises RunError.
         """
         shutil.rmtree(self.path.with_name(f".{self.path.name}.new"), ignore_errors=True)  # of an earlier version that was killed
         try:
@@ -96,7 +96,7 @@ class RunFolder:
         self.configure(settings)
 
     def trouble(self) -> str | None:
-        """Returns why the run's files cannot be written any longer; None if they can."""
+        """Returns why the run's files can no longer be written; None if they can."""
         if self.lock is None:
             return None
         found = self.lock.trouble()
@@ -109,9 +109,9 @@ class RunFolder:
         `at_once`.
         """
         now = time.monotonic()
-        if not at_once and now - self._looked < LOOK_EVERY:
+        if not at_once and now - self._checked_at < CHECK_EVERY:
             return
-        self._looked = now
+        self._checked_at = now
         if found := self.trouble():
             raise FolderLost(f"the folder of the run '{self.run_id}' ({self.path}) {found} while the run was training")
 

@@ -1,6 +1,6 @@
 """Tensors that never change, such as snapshots of self-play: one file each, `checkpoints/shared/<SHA-256>.safetensors`.
 
-Any number of checkpoints refer to it by its hash. It is complete before a checkpoint that refers to it is, and goes after the last one.
+Any number of checkpoints refer to a file by its hash. It is complete before the first of them, and removed after the last of them.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 class Shared:
-    """Table of tensors that are never written to again."""
+    """Tensors, by name, that never change again."""
 
     def __init__(self, tensors: Mapping[str, Tensor]) -> None:
-        self.tensors = {name: tensors[name] for name in sorted(tensors)}  # saving them again uses the same file
+        self.tensors = {name: tensors[name] for name in sorted(tensors)}  # in a fixed order, so that saving them again gives the same hash
         self.digest = ""
-        """SHA-256 of its file, once it is written."""
+        """SHA-256 of the file; empty until it is written."""
 
 
 class SharedFiles:
@@ -64,7 +64,7 @@ class SharedFiles:
     def load(self, digest: object, size: object) -> dict[str, Tensor]:
         """Loads the tensors of a file, on the CPU. Raises ValueError or OSError if it is damaged or missing."""
         if not isinstance(digest, str) or not _DIGEST.fullmatch(digest):
-            raise ValueError(f"{digest!r} names no shared file")
+            raise ValueError(f"{digest!r} is not the hash of a shared file")
         found, length = digest_of(self.path(digest))
         if (found, length) != (digest, size):
             raise ValueError(f"{SHARED}/{digest}{SUFFIX} was changed after it was written")
@@ -81,7 +81,7 @@ class SharedFiles:
             self.folder.rmdir()
 
     def sweep(self, is_being_written: Callable[[Path], bool]) -> None:
-        """Removes what killed writers left."""
+        """Removes files that killed writers left."""
         for half in self.folder.glob(".new.tmp-*"):
             if half.name.rpartition("-")[2].isdecimal() and not is_being_written(half):
                 shutil.rmtree(half) if half.is_dir() else half.unlink(missing_ok=True)

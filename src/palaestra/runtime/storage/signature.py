@@ -1,7 +1,7 @@
-"""Signs a run's folder, so that its user is recognized.
+"""Signs a run's folder, so that the folders that this user wrote can be told from others.
 
-The signature covers everything in the folder's settings that runs code. Its key lies in the user's configuration folder, never in a run's.
-Copies of a folder keep the signature; nobody can forge it without the key.
+The signature covers everything in the folder's settings that runs code. Its key is in the user's configuration folder, never in
+a run's. A copied folder keeps its signature, which cannot be forged without the key.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def sign(folder: Path, settings: RunSettings) -> None:
 
 
 def is_own(folder: Path, settings: RunSettings) -> bool:
-    """Whether the user has written this folder's settings on this machine, or has trusted them before."""
+    """Whether this user wrote the folder's settings on this machine, or trusted them before."""
     try:
         with (folder / SIGNATURE).open("rb") as file:
             found = file.read(1024).strip()
@@ -55,7 +55,7 @@ def is_own(folder: Path, settings: RunSettings) -> bool:
 
 
 def signing_key() -> bytes | None:
-    """Returns the user's key, made at the first call; None if there is no place that is the user's alone."""
+    """Returns the user's key, which the first call makes; None if there is no folder that only the user can write to."""
     with suppress(OSError):  # no folder for temporary files at all
         for folder in _key_folders():
             with suppress(OSError):
@@ -64,7 +64,7 @@ def signing_key() -> bytes | None:
 
 
 def _key_folders() -> Iterator[Path]:
-    """Yields the folder of the user's configuration, then a folder of the user's own among temporary files."""
+    """Yields the user's configuration folder, then a folder for this user among temporary files."""
     configuration = platformdirs.user_config_path("palaestra", appauthor=False)
     if configuration.is_absolute():  # else there is no home folder
         yield configuration
@@ -73,7 +73,7 @@ def _key_folders() -> Iterator[Path]:
 
 
 def _key_in(folder: Path) -> bytes:
-    """Reads the key, or makes it. Raises OSError if it cannot be made, or others could have read it."""
+    """Reads the key, or makes it. Raises OSError if it cannot be made, or other users may have read it."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     _must_be_private(folder, stat.S_IWGRP | stat.S_IWOTH)
     file = folder / KEY
@@ -87,7 +87,7 @@ def _key_in(folder: Path) -> bytes:
 
 
 def _make_key(file: Path) -> None:
-    """Makes a key in one step, and never in place of one that another process has made meanwhile."""
+    """Makes a key in one step. Keeps the key of another process that makes one at the same time."""
     beside = file.with_name(f".{file.name}.{os.getpid()}-{secrets.token_hex(4)}")
     descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
@@ -105,7 +105,7 @@ def _must_be_private(path: Path, forbidden: int) -> None:
         return
     found = path.stat()
     if found.st_uid != os.getuid() or found.st_mode & forbidden:
-        raise OSError(f"{path} can be changed or read by others")
+        raise OSError(f"{path} can be changed or read by other users")
 
 
 def _signature(key: bytes, settings: RunSettings) -> str:
@@ -124,7 +124,7 @@ def _signed(settings: RunSettings) -> dict[str, Any]:
 
 
 def user_trackers(settings: RunSettings) -> dict[str, Any]:
-    """Returns the options of each tracker that is the user's code and not an installed plug-in."""
+    """Returns the options of each tracker that is given as `module:Class`, and so is the user's code."""
     return {name: options for name, options in settings.trackers.items() if ":" in name}
 
 
@@ -139,7 +139,7 @@ def _named(block: BehaviorSettings) -> dict[str, Any]:
 
 
 def signal_modules(name: str, signal: RewardSettings) -> list[str | None]:
-    """Returns encoder and body of a reward signal's network; of a user's own signal only those that are classes of the user's."""
+    """Returns encoder and body of a reward signal's network. For a user-defined signal, only those given as `module:Class`."""
     network = getattr(signal, "network_settings", None)  # a map where the signal's class was not imported
     found = [network.get(key) if isinstance(network, Mapping) else getattr(network, key, None) for key in ("vis_encode_type", "body")]
     return found if name in REWARDS else [value if isinstance(value, str) and ":" in value else None for value in found]

@@ -1,4 +1,4 @@
-"""Snapshots of self-play as files, `<run>/<Behavior>/snapshots/<step>.safetensors`: what `palaestra league` plays against one another."""
+"""Snapshots of self-play as files, `<run>/<Behavior>/snapshots/<step>.safetensors`, which `palaestra league` plays against each other."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from palaestra.core.files import explain, file_name, write_whole
 from palaestra.runtime.storage.shared_tensors import Shared, SharedFiles
 
 MOST = 20
-"""Largest number of files of a behavior. When there are more, the one whose removal leaves the most even steps is removed, never the first
-or the last.
+"""Largest number of snapshot files of a behavior. Beyond it, the file whose removal leaves the most even steps is removed, but never the
+first or the last.
 """
 SUFFIX = ".safetensors"
 
@@ -26,7 +26,7 @@ class SnapshotFiles:
         self._run = run
 
     def add(self, behavior: str, step: int, weights: Shared) -> None:
-        """Writes a snapshot and thins the others out. Takes no extra disk space if a checkpoint has it too. Raises RunError."""
+        """Writes a snapshot, and removes one if there are too many. Takes no disk space if a checkpoint has it too. Raises RunError."""
         folder = self.folder(behavior)
         file = folder / f"{step}{SUFFIX}"
         try:
@@ -42,7 +42,7 @@ class SnapshotFiles:
             raise RunError(f"cannot write a snapshot to {folder}: {explain(error)}") from error
 
     def drop_after(self, behavior: str, step: int) -> None:
-        """Removes the snapshots of an abandoned course."""
+        """Removes the snapshots of later steps, when a run resumes from `step`."""
         for later in self.steps(behavior):
             if later > step:
                 (self.folder(behavior) / f"{later}{SUFFIX}").unlink(missing_ok=True)
@@ -57,7 +57,7 @@ class SnapshotFiles:
         file = self.folder(behavior) / f"{step}{SUFFIX}"
         try:
             return load_file(file)
-        except Exception as error:  # safetensors raises its own, which is no OSError
+        except Exception as error:  # safetensors raises an error class of its own
             raise RunError(f"cannot read the snapshot {file}: {error}") from error
 
     def folder(self, behavior: str) -> Path:

@@ -1,4 +1,4 @@
-"""Checks that a checkpoint's state is one that a run can have written.
+"""Checks that the state in a checkpoint has the form that a run writes.
 
 The hashes of a checkpoint show that nothing has changed since it was written, not that a run wrote it.
 """
@@ -16,7 +16,7 @@ _SHAPE = ConfigDict(strict=True, extra="ignore", allow_inf_nan=False)
 Count = Annotated[int, Field(ge=0, lt=1 << 62)]
 
 
-class _Seat(BaseModel):
+class _BehaviorCollector(BaseModel):
     model_config = _SHAPE
     decisions: Count
     buffer: dict[str, Any] | None
@@ -25,18 +25,18 @@ class _Seat(BaseModel):
 
 class _Collector(BaseModel):
     model_config = _SHAPE
-    seats: dict[str, _Seat]
+    seats: dict[str, _BehaviorCollector]
     steps: dict[str, dict[str, Any]]
 
 
-class _Tracker(BaseModel):
+class _Statistics(BaseModel):
     model_config = ConfigDict(strict=True, extra="ignore")  # numbers that games send may be infinite
     periods: dict[str, dict[str, dict[str, Any] | list[Any]]]
     since_update: dict[str, Annotated[list[float], Field(min_length=2, max_length=2)]]
     recent: dict[str, list[Any]]
 
 
-class _Contender(BaseModel):
+class _SelfPlayBehavior(BaseModel):
     model_config = _SHAPE
     elo: float
     elos: dict[str, float]
@@ -49,7 +49,7 @@ class _SelfPlay(BaseModel):
     model_config = _SHAPE
     learning: int | None
     sides: list[tuple[str, int] | list[Any]]
-    contenders: dict[str, _Contender]
+    contenders: dict[str, _SelfPlayBehavior]
 
 
 class _Obs(BaseModel):
@@ -76,7 +76,7 @@ class _Run(BaseModel):
 
     model_config = _SHAPE
     collector: _Collector
-    tracker: _Tracker
+    tracker: _Statistics
     elapsed: Annotated[float, Field(ge=0)]
     threads: Count | None
     seed: Annotated[int, Field(ge=-(1 << 62), lt=1 << 62)]
@@ -95,9 +95,9 @@ class _Learner(BaseModel):
 
 
 def check_state(state: Mapping[str, Any]) -> None:
-    """Raises ValueError for a state that no run can have written."""
+    """Raises ValueError, which names the key, for a state that no run can have written."""
     if "run" not in state:
-        raise ValueError("it has no part 'run'")
+        raise ValueError("the checkpoint has no part 'run'")
     for name, part in state.items():
         try:
             (_Run if name == "run" else _Learner).model_validate(part)

@@ -1,4 +1,4 @@
-"""`run_logs/training_status.json`: the models of a run and the lessons it has reached, as ML-Agents' tools read them."""
+"""Reads and writes `run_logs/training_status.json`, which lists a run's models and current lessons for ML-Agents' tools."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ class Model:
 
 
 class TrainingStatus:
-    """Reads and writes the file. Behaviors and environment parameters share one namespace in it, as they always have."""
+    """Content of the file. Behaviors and environment parameters share one namespace in it, as in ML-Agents."""
 
     def __init__(self, file: Path) -> None:
-        """Starts empty; reads nothing before `load`."""
+        """Starts empty; `load` reads the file."""
         self.file = file
         self._data: dict[str, Any] = {}
 
     def load(self) -> list[str]:
         """Reads the file; returns warnings about versions that differ. Raises RunError for an invalid file."""
         if not self.file.exists():
-            return [f"{self.file} is missing: the list of models starts anew; lessons and ratings are those of the checkpoint"]
+            return [f"{self.file} is missing: the list of models starts empty; lessons and ratings are those of the checkpoint"]
         try:
             data = json.loads(self.file.read_text(encoding="utf-8"))
             if not isinstance(data, dict) or not all(isinstance(value, dict) for value in data.values()):
@@ -74,8 +74,8 @@ class TrainingStatus:
         return None if final is None else _model(final)
 
     def add(self, behavior: str, model: Model, keep: int) -> list[Model]:
-        """Adds a model, replacing one of the same step. Returns the models to remove: the oldest beyond `keep` (<= 0: none), and those of
-        later steps, from an abandoned course.
+        """Adds a model, replacing one of the same step. Returns the models to remove: the oldest beyond `keep` (<= 0: none), and all of
+        later steps, which were written before the run was resumed from an earlier one.
         """
         before = self.models(behavior)
         kept = [old for old in before if old.steps < model.steps] + [model]
@@ -118,13 +118,13 @@ class TrainingStatus:
     def _warnings(self) -> list[str]:
         there, here = self._data.get("metadata"), _metadata()
         if there is None:
-            return [f"{self.file} does not say which version wrote it: some of the run may not go on as it was"]
+            return [f"{self.file} does not name the version that wrote it: parts of the run may continue differently"]
         other = [
             f"{name} {there[key]} (this is {here[key]})"
             for key, name in (("mlagents_version", "ML-Agents"), ("palaestra_version", "Palaestra"), ("torch_version", "PyTorch"))
             if there.get(key, here[key]) != here[key]
         ]
-        return [f"the run was saved with {name}: some of it may not go on as it was" for name in other]
+        return [f"the run was saved with {name}: parts of it may continue differently" for name in other]
 
 
 def _metadata() -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Nested state as JSON plus one safetensors file.
+"""Saves nested state as JSON and one safetensors file.
 
 The file is written here rather than by the safetensors package so that a replay of gigabytes is neither copied nor
 read again for its hash, tensors may share memory, and a full disk is an OSError. The package reads it back.
@@ -23,7 +23,7 @@ State: TypeAlias = Any
 """Dicts (keys str or int), lists and tuples of tensors, None, bool, int, float and str."""
 
 Share: TypeAlias = Callable[[State], "tuple[str, int] | None"]
-"""Keeps tensors in a file of their own and returns its hash and size; returns None for what it does not keep."""
+"""Function that may store a value in a shared file. Returns the file's hash and size, or None for a value that it does not store."""
 
 _DTYPES = {
     "float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16", "float8_e4m3fn": "F8_E4M3", "float8_e5m2": "F8_E5M2",
@@ -33,7 +33,7 @@ _DTYPES = {
 
 
 def _none_shared(digest: object, size: object) -> State:
-    raise ValueError(f"a shared file {digest!r} where none can be")
+    raise ValueError(f"it refers to a shared file {digest!r}, which is not allowed here")
 
 
 def flatten(value: State, tensors: dict[str, Tensor], share: Share = lambda value: None, path: str = "") -> Any:
@@ -55,7 +55,7 @@ def flatten(value: State, tensors: dict[str, Tensor], share: Share = lambda valu
             return {"$tuple": [flatten(item, tensors, share, f"{path}.{i}") for i, item in enumerate(value)]}
         case Mapping():
             if odd := [key for key in value if not isinstance(key, (str, int))]:
-                raise TypeError(f"{path or 'state'} has the key {odd[0]!r}; only str and int can be saved")
+                raise TypeError(f"{path or 'state'} has the key {odd[0]!r}; only keys of type str and int can be saved")
             items = [(key, flatten(item, tensors, share, f"{path}.{key}")) for key, item in value.items()]
             if all(isinstance(key, str) and not key.startswith("$") for key in value):
                 return dict(items)
@@ -64,7 +64,7 @@ def flatten(value: State, tensors: dict[str, Tensor], share: Share = lambda valu
 
 
 def restore(value: Any, tensors: Mapping[str, Tensor], shared: Callable[[object, object], State] = _none_shared) -> State:
-    """Reverses `flatten`. `shared` maps what `share` returned to what it was given."""
+    """Reverses `flatten`. `shared` loads the value that `share` stored under a hash and size."""
     if isinstance(value, list):
         return [restore(item, tensors, shared) for item in value]
     if not isinstance(value, dict):
@@ -106,7 +106,7 @@ def write_tensors(file: Path, tensors: Mapping[str, Tensor]) -> tuple[str, int]:
 
 
 def read_tensors(file: Path) -> dict[str, Tensor]:
-    """Reads the tensors of a verified file, on the CPU, each in memory of its own (the reader maps the file, which may be removed)."""
+    """Reads the tensors of a verified file, on the CPU. They are copied, because the file may be removed while it is mapped."""
     return {name: tensor.clone() for name, tensor in load_file(file).items()}
 
 

@@ -1,4 +1,4 @@
-"""Keeps run folders of other people from running code: their settings start none unless the user passes --trust."""
+"""Refuses to run code that the settings in another user's run folder name, unless the user passes --trust."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ Code = tuple[Key, str]
 
 
 def must_be_trusted(folder: Path, settings: RunSettings, code: Sequence[Code], trust: bool) -> None:
-    """Raises RunError unless `code` is empty, the folder is the user's own, or `trust` is given, which is remembered in the folder.
+    """Raises RunError unless `code` is empty, the user wrote the folder, or `trust` is given, which the folder remembers.
 
-    `settings` are those of the folder, as they stand in its configuration.yaml.
+    `settings` are those in the folder's configuration.yaml, without changes by flags.
     """
     if not code or is_own(folder, settings):
         return
@@ -38,7 +38,7 @@ def must_be_trusted(folder: Path, settings: RunSettings, code: Sequence[Code], t
     own_env = " or name an environment of your own with --env," if all(path[0] == "env_settings" for path, _ in code) else ""
     raise RunError(
         f"the settings in {folder} would run code on this machine ({listed}), and you did not write that folder on this machine. "
-        f"Read what it names first; then{own_env} add --trust (once: it is remembered)"
+        f"Read that code first; then{own_env} add --trust (once: it is remembered)"
     )
 
 
@@ -50,9 +50,9 @@ def must_be_trusted_file(
     code_in: Callable[[RunSettings], Sequence[Code]],
     trust: bool,
 ) -> None:
-    """Raises RunError as `must_be_trusted` where `file` lies in a run's folder; what `given` and `sets` change is the user's own choice.
+    """Raises RunError as `must_be_trusted` does, if `file` is in a run's folder. Settings from flags (`given`, `sets`) are trusted.
 
-    Any other settings file is one that the user has chosen to run.
+    A settings file elsewhere is trusted, since the user chose it.
     """
     if file.name != CONFIGURATION or not file.is_file():
         return
@@ -69,7 +69,7 @@ def in_run_folder(file: Path) -> bool:
 
 
 def env_code(settings: RunSettings, env: str | None = None) -> list[Code]:
-    """Returns what opening the run's environment runs; `env` is the one that the user has named in its place."""
+    """Returns the code and programs that opening the run's environment runs. `env` is one that the user named in its place."""
     place = settings.env_settings
     name = env or place.env_path
     found: list[Code] = []
@@ -83,7 +83,7 @@ def env_code(settings: RunSettings, env: str | None = None) -> list[Code]:
 
 
 def network_code(settings: RunSettings) -> list[Code]:
-    """Returns what making the networks of a run runs."""
+    """Returns the code that making a run's networks runs."""
     found: list[Code] = []
     for at, block in blocks_of(settings):
         found += [((*at, "trainer_type"), block.trainer_type)] if ":" in block.trainer_type else []
@@ -97,7 +97,7 @@ def network_code(settings: RunSettings) -> list[Code]:
 
 
 def agent_code(settings: RunSettings) -> list[Code]:
-    """Returns what agents that learn run: their networks, teachers and fixed opponents, and the run's trackers."""
+    """Returns the code that training runs: networks, teachers, fixed opponents and trackers."""
     found = network_code(settings)
     found += [(("trackers",), name) for name in user_trackers(settings)]
     for at, block in blocks_of(settings):
@@ -109,7 +109,7 @@ def agent_code(settings: RunSettings) -> list[Code]:
 
 
 def learning_code(settings: RunSettings) -> list[Code]:
-    """Returns what resuming a run runs: its environment and its agents."""
+    """Returns the code that resuming a run runs: that of its environment, and that of training."""
     return [*env_code(settings), *agent_code(settings)]
 
 

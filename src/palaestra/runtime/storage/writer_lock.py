@@ -1,6 +1,6 @@
-"""Keeps a run to one writer: a file lock held as long as a process writes to a run's folder.
+"""Allows one writer per run: a process holds a file lock as long as it writes to the run's folder.
 
-The operating system releases the lock when the process ends, however it ends. `.writer.json` beside it says who holds it, for the error
+The operating system releases the lock when the process ends, however it ends. `.writer.json` beside it names its holder, for the error
 message of other processes; on file systems without locks it is the only protection.
 """
 
@@ -86,7 +86,7 @@ class LockHolder:
 
 
 class WriterLock:
-    """Keeps every other process, and every other run of this one, from writing to a run's folder."""
+    """Lock of a run's folder against all other processes, and against other runs in this process."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -101,10 +101,10 @@ class WriterLock:
     def acquire(self) -> None:
         """Makes the folder if necessary, and locks it. Raises RunInUse or RunError; then nothing has changed."""
         try:
-            self.locked, unlocked = self._settle()
+            self.locked, unlocked = self._make_and_lock()
             before = LockHolder.read(self.folder / WRITER)
             if before is not None:
-                self._judge(before, deleted=unlocked)
+                self._check_previous(before, deleted=unlocked)
             self._sign()
         except OSError as error:
             self._let_go()
@@ -114,7 +114,7 @@ class WriterLock:
             raise
         if kind := network_file_system(self.folder):
             self.warnings.append(
-                f"{self.folder} is on a network file system ({kind}): whether other machines respect the lock on it is up to its server"
+                f"{self.folder} is on a network file system ({kind}): its server decides whether other machines respect the lock on it"
             )
 
     def release(self) -> None:
@@ -131,7 +131,7 @@ class WriterLock:
         return now is not None and now.token == self.writer.token
 
     def trouble(self) -> str | None:
-        """Returns why the folder cannot be written any longer; None if it can. Shows other machines that this writer is alive."""
+        """Returns why the folder can no longer be written; None if it can. Also shows other machines that this writer is alive."""
         try:
             if not self.folder.is_dir():
                 return "was replaced by a file" if self.folder.exists() else "was deleted or renamed"
@@ -145,13 +145,13 @@ class WriterLock:
                 self._sign()
             os.utime(self.folder / WRITER)
         except OSError as error:
-            return f"cannot be written to any more ({explain(error)})"
+            return f"can no longer be written to ({explain(error)})"
         return None
 
     def _sign(self) -> None:
         write_whole(self.folder / WRITER, json.dumps(asdict(self.writer)).encode())
 
-    def _settle(self) -> tuple[bool, bool]:
+    def _make_and_lock(self) -> tuple[bool, bool]:
         """Makes and locks the folder. Returns whether the file system has locks, and whether there was no lock file."""
         for _ in range(5):
             self._make()
@@ -164,7 +164,7 @@ class WriterLock:
         """Locks the folder; returns whether the file system has locks. Raises RunInUse or OSError."""
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", UserWarning)  # that it falls back to a lock that would outlive a crash
+                warnings.simplefilter("ignore", UserWarning)  # about falling back to a lock that outlives a crash
                 self._lock.acquire()
         except Timeout:
             raise RunInUse(self._refusal(self._holder())) from None
@@ -180,8 +180,8 @@ class WriterLock:
             self._lock.release()
             reason = "it has none"
         self.warnings.append(
-            f"locks do not work on the file system of {self.folder} ({reason}): see to it that no other process writes to this run; "
-            f"only one that {WRITER} names is noticed"
+            f"locks do not work on the file system of {self.folder} ({reason}): make sure that no other process writes to this run; "
+            f"Palaestra only notices one that {WRITER} names"
         )
         return False
 
@@ -194,7 +194,7 @@ class WriterLock:
             time.sleep(0.05)
         return writer
 
-    def _judge(self, before: LockHolder, deleted: bool) -> None:
+    def _check_previous(self, before: LockHolder, deleted: bool) -> None:
         """Raises RunInUse, or warns, if the named writer may be alive although nobody holds the lock. `deleted`: there was no lock file,
         which a writer that is alive must have.
         """
@@ -205,17 +205,17 @@ class WriterLock:
                 raise RunInUse(f"{self._refusal(before)}. If that process is gone, remove {self.folder / WRITER}")
             if away:
                 self.warnings.append(
-                    f"{before} wrote to {self.folder} {age:.0f} s ago: if it still does, stop one of the two, since the lock does not hold "
+                    f"{before} wrote to {self.folder} {age:.0f} s ago: if it still does, stop one of the two, since the lock has no effect "
                     "between these machines"
                 )
 
     def _refusal(self, writer: LockHolder | None) -> str:
         who = "another process" if writer is None else str(writer)
         if writer is not None and writer.here and not writer.alive:
-            who += ", or a process that it started and that outlived it,"
+            who += ", or a process that it started and that is still running,"
         return (
-            f"the run '{self.folder.name}' is in use: {who} is writing to {self.folder}. Wait until that has ended, or stop it "
-            "(Ctrl-C saves the run), and start again; or choose another --run-id"
+            f"the run '{self.folder.name}' is in use: {who} is writing to {self.folder}. Wait until it ends or stop it "
+            "(Ctrl-C saves the run), then try again; or choose another --run-id"
         )
 
     def _make(self) -> None:

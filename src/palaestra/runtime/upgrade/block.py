@@ -1,4 +1,4 @@
-"""Converts one section into a current block."""
+"""Converts the values of one behavior's old section into its current block of settings."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from palaestra.runtime.upgrade.sections import Section
 
 RATIO = "play_against_latest_model_ratio"
 RENAMED = {"play_against_current_self_ratio": RATIO, "play_against_current_best_ratio": RATIO}
-"""Keys of self_play with other names in old files."""
+"""Current names of self_play's keys, by their names in old files."""
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Source and target of one behavior's values. Paths are relative to the block."""
+    """Old section and new block of one behavior. Paths are relative to the block."""
 
     section: Section
     new: NewTree
@@ -31,7 +31,7 @@ class Block:
         self.new.put((*self.at, *path), value, place, remark)
 
     def move(self, key: str, settings: type[Settings], *above: str) -> None:
-        """Writes a value of the section, if it is given, under `above`."""
+        """Moves a value of the section, if it is given, to the map at `above`."""
         if key in self.section:
             place, value = self.section.place(key), self.section.take(key)
             self.put((*above, key), plain(value, settings, key), place)
@@ -39,7 +39,7 @@ class Block:
                 self.report.became(key, ".".join(above))
 
     def move_map(self, key: str, settings: type[Settings], name: str) -> None:
-        """Writes a map of the section, if it is given, key by key; unknown keys are left out with a warning."""
+        """Moves a map of the section, if it is given, key by key. Unknown keys are left out with a warning."""
         if key not in self.section:
             return
         value = self.section.take(key)
@@ -64,4 +64,4 @@ class Block:
     def ask_for(self, value: Any, place: str) -> None:
         """Warns about a placeholder that the user must replace."""
         if isinstance(value, str) and "<" in value:
-            self.report.warn(place, f"fill in: '{value}' only stands for a name")
+            self.report.warn(place, f"fill in: '{value}' is a placeholder")

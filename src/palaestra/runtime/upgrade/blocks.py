@@ -1,4 +1,4 @@
-"""Converts a flat section into a current block: each key goes where it belongs, by the trainer that reads it."""
+"""Converts a flat section into a current block: moves each key to the part of the block that has it now."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from palaestra.trainers.settings import TRAINERS, BCSettings, BehavioralCloningS
 NETWORK = ("normalize", "hidden_units", "num_layers", "vis_encode_type")
 MEMORY = ("sequence_length", "memory_size")
 WHOLE_RUN = ("max_steps", "time_horizon", "summary_freq", "checkpoint_interval", "keep_checkpoints", "even_checkpoints", "threaded")
-WHOM = ("demo_path", "teacher", "teacher_behavior", "teacher_plays")
+TEACHER_KEYS = ("demo_path", "teacher", "teacher_behavior", "teacher_plays")
 FOLDERS = ("model_path", "summary_path", "output_path", "trainer_path")
 CURIOSITY = ("curiosity_strength", "curiosity_enc_size")
-GONE = {
-    "init_path": "networks of that time cannot be read",
-    "batches_per_epoch": "buffer_size, num_epoch and batch_size say how much is learned",
+REMOVED = {
+    "init_path": "networks of that version cannot be read",
+    "batches_per_epoch": "buffer_size, num_epoch and batch_size determine how much is learned",
     **dict.fromkeys(FOLDERS, "a run's folder has its own layout"),
     **dict.fromkeys(CURIOSITY, "use_curiosity is not set"),
 }
-"""Keys that have no counterpart, and why."""
+"""Keys that no current key replaces, and why."""
 
 
 def convert(block: Block) -> None:
-    """Writes all values of the section. Warns about unused ones, except in `default`, which serves others."""
+    """Converts all values of the section. Warns about unused ones, except those that come from `default`."""
     trainer = _trainer(block)
     try:
         hyperparameters = hyperparameters_class(trainer, own_code=False)
@@ -39,7 +39,7 @@ def convert(block: Block) -> None:
     if recurrent:
         _make_batches_of_sequences(block)
     for key in hyperparameters.model_fields:
-        if key not in WHOM:
+        if key not in TEACHER_KEYS:
             block.move(key, hyperparameters, "hyperparameters")
     if trainer == "sac":
         convert_updates(block)
@@ -52,7 +52,7 @@ def convert(block: Block) -> None:
     block.move_map("self_play", SelfPlaySettings, "self_play")
     for key in ("pretraining", "behavioral_cloning"):
         block.move_map(key, BehavioralCloningSettings, "behavioral_cloning")
-    _what_is_left(block, trainer)
+    _report_unused(block, trainer)
 
 
 def _trainer(block: Block) -> str:
@@ -60,7 +60,7 @@ def _trainer(block: Block) -> str:
     place, old = section.place("trainer"), section.take("trainer")
     if old is None:
         old = "sac" if "init_entcoef" in section or "tau" in section else "online_bc" if "brain_to_imitate" in section else "ppo"
-        block.report.warn(section.place(), f"no `trainer` is named: taken for {old}")
+        block.report.warn(section.place(), f"no `trainer` is given: assumed to be {old}")
     if old in CLONING:
         return convert_cloning(block, old, place)
     block.put(("trainer_type",), old, place)
@@ -69,14 +69,14 @@ def _trainer(block: Block) -> str:
 
 
 def _make_batches_of_sequences(block: Block) -> None:
-    """Raises the batch size to one sequence, which is what a smaller one meant."""
+    """Raises a batch size that is smaller than a sequence to one sequence, as old versions did."""
     batch, length = block.section.peek("batch_size"), block.section.peek("sequence_length")
     if isinstance(batch, int | float) and isinstance(length, int | float) and batch < length:
         place = block.section.place("batch_size")
         block.section.take("batch_size")
-        block.put(("hyperparameters", "batch_size"), int(length), place, f"was {batch}, which came to one sequence")
+        block.put(("hyperparameters", "batch_size"), int(length), place, f"was {batch}, which meant one sequence")
         block.report.became("batch_size", "hyperparameters")
-        block.report.warn(place, f"batch_size {batch} is less than a sequence of {length}; it came to one sequence, and is {length} now")
+        block.report.warn(place, f"batch_size {batch} is less than a sequence of {length}, and meant one sequence; it is {length} now")
 
 
 def _memory(block: Block, recurrent: bool) -> None:
@@ -87,15 +87,15 @@ def _memory(block: Block, recurrent: bool) -> None:
             block.move(key, MemorySettings, "network_settings", "memory")
     for key in MEMORY:
         if block.section.take(key) is not None:
-            block.report.became(key, "left out where use_recurrent is not true")
+            block.report.became(key, "left out if use_recurrent is not true")
 
 
-def _what_is_left(block: Block, trainer: str) -> None:
+def _report_unused(block: Block, trainer: str) -> None:
     known = OLD_KEYS | set(BehaviorSettings.model_fields) | {key for settings in TRAINERS.values() for key in settings.model_fields}
     for key in block.section:
         place = block.section.place(key)
-        if key in GONE:
-            block.report.became(key, f"left out: {GONE[key]}")
+        if key in REMOVED:
+            block.report.became(key, f"left out: {REMOVED[key]}")
         elif key not in known:
             block.unknown(key, known, place)
         elif block.section.has_own(key):
@@ -118,7 +118,7 @@ def convert_cloning(block: Block, old: str, place: str) -> str:
 
 
 def _teacher(block: Block) -> None:
-    """Returns a placeholder for the teacher: it was played by a person or by the game's own rule, and the file does not say which."""
+    """Writes `heuristic` as the teacher. A person or the game's own rule may have played it: the old file does not say which."""
     place, name = block.section.place("brain_to_imitate"), block.section.take("brain_to_imitate")
     named = isinstance(name, str) and "<" not in name
     whose = f"'{name}'" if named else "the student's agents"
@@ -127,6 +127,6 @@ def _teacher(block: Block) -> None:
     if named:
         block.put(("hyperparameters", "teacher_behavior"), name, place)
         block.report.became("brain_to_imitate", "hyperparameters.teacher_behavior")
-        block.report.warn(place, f"fill in: who plays '{name}'; the environment's own rule is put down (teacher: heuristic)")
+        block.report.warn(place, f"fill in: who plays '{name}'; the environment's own rule is assumed (teacher: heuristic)")
     else:
         block.report.warn(place, "no behavior to learn from is named: the environment's own rule plays the student's agents")

@@ -1,4 +1,4 @@
-"""Converts curricula: from thresholds by behavior and values by parameter to lessons by parameter."""
+"""Converts curricula: thresholds of a behavior, with values for each parameter, become lessons of each parameter."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CRITERION = {"measure": None, "min_lesson_length": 1, "signal_smoothing": False}
 
 @dataclass(frozen=True, slots=True)
 class OldCurriculum:
-    """Curriculum of one behavior."""
+    """Curriculum of one behavior in an old file."""
 
     behavior: str
     old: OldFile
@@ -28,7 +28,7 @@ class OldCurriculum:
 
     @property
     def values(self) -> Any:
-        """Its values."""
+        """Map of thresholds, parameters and other keys."""
         value: Any = self.old.tree
         for key in self.at:
             value = value[key]
@@ -36,12 +36,12 @@ class OldCurriculum:
 
 
 def read_curricula(path: Path, new: NewTree, report: UpgradeReport) -> list[OldCurriculum]:
-    """Reads a folder with a file for each behavior, a file of all behaviors, or a file of one. Raises ConfigError."""
+    """Reads the curricula in a folder (a file for each behavior), in a file of all behaviors, or in a file of one. Raises ConfigError."""
     if not path.is_dir():
         return _of_file(read(path, report, "curricula"), new, report)
     files = sorted(file for file in path.iterdir() if file.suffix in (".json", ".yaml", ".yml"))
     if not files:
-        raise ConfigError("holds no curricula: expected .json or .yaml files, each named as its behavior", path)
+        raise ConfigError("has no curricula: expected .json or .yaml files, each with the name of its behavior", path)
     olds = [read(file, report, "curricula") for file in files]
     return [found for old in olds for found in ([OldCurriculum(old.file.stem, old, ())] if _is_one(old.tree) else in_map(old, ()))]
 
@@ -57,22 +57,22 @@ def in_map(old: OldFile, at: Key) -> list[OldCurriculum]:
 
 
 def convert_curricula(curricula: list[OldCurriculum], new: NewTree, report: UpgradeReport) -> None:
-    """Writes them as environment parameters. A parameter that exists already is kept, with a warning."""
+    """Writes curricula as environment parameters. A parameter that exists already is kept, with a warning."""
     for curriculum in curricula:
         values, old = curriculum.values, curriculum.old
         if not isinstance(values, Mapping):
             raise old.error(f"expected a map with thresholds and parameters, got {values!r}", *curriculum.at)
         for key in values.keys() - {*CRITERION, "thresholds", "parameters"}:
             report.warn(old.place(*curriculum.at, key), f"unknown key '{key}'{nearest(key, [*CRITERION, 'thresholds'])}: left out")
-        for name in _of_kind(curriculum, "parameters", Mapping):
+        for name in _checked(curriculum, "parameters", Mapping):
             place = old.place(*curriculum.at, "parameters", name)
             if name in new.at((PARAMETERS,)):
-                report.warn(place, f"'{name}' is left out: {new.place((PARAMETERS, name))} says already what it is")
+                report.warn(place, f"'{name}' is left out: it is already defined at {new.place((PARAMETERS, name))}")
             else:
                 new.put((PARAMETERS, name, "curriculum"), _lessons(curriculum, name, new), place)
                 new.cite((PARAMETERS, name), place)
                 report.became(f"{name} (curriculum)", PARAMETERS)
-        _serve(curriculum, new, report)
+        _add_settings(curriculum, new, report)
 
 
 def _of_file(old: OldFile, new: NewTree, report: UpgradeReport) -> list[OldCurriculum]:
@@ -83,7 +83,9 @@ def _of_file(old: OldFile, new: NewTree, report: UpgradeReport) -> list[OldCurri
     if stem in listed or not listed or stem.endswith(("Brain", "Learning")):
         return [OldCurriculum(stem, old, ())]
     if len(listed) > 1:
-        report.warn(old.place(), f"names no behavior: its lessons follow '{listed[0]}'; change `behavior` where another is meant")
+        report.warn(
+            old.place(), f"names no behavior: its lessons depend on '{listed[0]}'; change `behavior` if they should depend on another"
+        )
     return [OldCurriculum(listed[0], old, ())]
 
 
@@ -93,7 +95,7 @@ def _is_one(tree: Mapping[str, Any]) -> bool:
 
 def _lessons(curriculum: OldCurriculum, parameter: str, new: NewTree) -> list[dict[str, Any]]:
     old, at = curriculum.old, (*curriculum.at, "parameters", parameter)
-    thresholds = _of_kind(curriculum, "thresholds", list)
+    thresholds = _checked(curriculum, "thresholds", list)
     values = curriculum.values["parameters"][parameter]
     if not isinstance(values, list) or len(values) != len(thresholds) + 1:
         got = f"{len(values)}" if isinstance(values, list) else repr(values)
@@ -112,7 +114,7 @@ def _lessons(curriculum: OldCurriculum, parameter: str, new: NewTree) -> list[di
     return lessons
 
 
-def _of_kind(curriculum: OldCurriculum, key: str, kind: type) -> Any:
+def _checked(curriculum: OldCurriculum, key: str, kind: type) -> Any:
     value = curriculum.values.get(key)
     if not isinstance(value, kind):
         what = "a list of numbers" if kind is list else "a map of parameters, each with its values"
@@ -120,14 +122,14 @@ def _of_kind(curriculum: OldCurriculum, key: str, kind: type) -> Any:
     return value
 
 
-def _serve(curriculum: OldCurriculum, new: NewTree, report: UpgradeReport) -> None:
-    """Makes sure that the measured behavior has settings."""
+def _add_settings(curriculum: OldCurriculum, new: NewTree, report: UpgradeReport) -> None:
+    """Adds empty settings for the measured behavior, if it has none."""
     name, place = curriculum.behavior, curriculum.old.place(*curriculum.at)
     listed = new.at(("behaviors",))
     if name in listed:
         return
     if "default_settings" not in new.tree:
         hint = nearest(name, listed)
-        report.warn(place, f"'{name}' has no settings{hint}: it gets the built-in ones; change it, or `behavior` of the lessons")
+        report.warn(place, f"'{name}' has no settings{hint}: it gets the built-in ones; add settings, or change `behavior` of the lessons")
     new.put(("behaviors", name), {}, place)
     new.cite(("behaviors", name), place)

@@ -1,7 +1,7 @@
-"""Makes `default` default_settings, and blocks state only how they differ from it.
+"""Turns `default` into default_settings, and removes from each block the values that it inherits.
 
-An old section inherited whole keys of `default`; a current block inherits maps key by key. This module works out what a block must state
-for the same result.
+An old section inherited whole keys of `default`; a current block inherits maps key by key. This module finds the values that a block
+needs for the same result.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from palaestra.runtime.upgrade.new_tree import NewTree, UpgradeReport
 from palaestra.trainers.settings import TRAINERS
 
 PLAIN_SIGNALS = {"extrinsic": {"strength": 1.0, "gamma": 0.99}}
-"""Reward signals of a block that gives none."""
+"""Reward signals of a block without `reward_signals`."""
 
 MAY_BE_NULL = {
     ("network_settings", "memory"),
@@ -23,12 +23,12 @@ MAY_BE_NULL = {
 }
 
 
-class _CannotSay(Exception):
+class _CannotOverride(Exception):
     """Raised for a key of default_settings that a block cannot remove."""
 
 
 def let_inherit(new: NewTree, report: UpgradeReport) -> None:
-    """Removes from all blocks what default_settings says. Leaves default_settings out, with a warning, if a block cannot override it."""
+    """Removes from all blocks the values in default_settings. Removes default_settings, with a warning, if a block cannot override it."""
     default, blocks = new.tree.get("default_settings"), new.tree.get("behaviors", {})
     if default is None or not blocks:
         return
@@ -36,12 +36,14 @@ def let_inherit(new: NewTree, report: UpgradeReport) -> None:
         below = prepared(default)
         try:
             shorter = {name: _over(prepared(block), _known_to(block, below)) for name, block in blocks.items()}
-        except _CannotSay:
+        except _CannotOverride:
             continue
         new.tree["default_settings"], new.tree["behaviors"] = below, shorter
         return
     del new.tree["default_settings"]
-    report.warn(new.place(("default_settings",)), "every behavior says all of `default` itself; those not listed here have to be added")
+    report.warn(
+        new.place(("default_settings",)), "every behavior has all values of `default` itself; add the behaviors that are not listed here"
+    )
 
 
 def _without_plain_signals(block: dict[str, Any]) -> dict[str, Any]:
@@ -58,7 +60,7 @@ def _known_to(block: dict[str, Any], default: dict[str, Any]) -> dict[str, Any]:
 
 
 def _over(full: dict[str, Any], below: dict[str, Any], at: Key = ()) -> dict[str, Any]:
-    """Returns what must override `below` to result in `full`."""
+    """Returns the values that, merged into `below`, result in `full`."""
     found: dict[str, Any] = {}
     for key, value in full.items():
         if key not in below or type(below[key]) is not type(value):
@@ -71,6 +73,6 @@ def _over(full: dict[str, Any], below: dict[str, Any], at: Key = ()) -> dict[str
             found[key] = value
     for key in below.keys() - full.keys():
         if (*at, key) not in MAY_BE_NULL:
-            raise _CannotSay
+            raise _CannotOverride
         found[key] = None
     return found

@@ -1,4 +1,4 @@
-"""Converts files with `behaviors`, of which few keys have changed since."""
+"""Converts files that have `behaviors`, in which few keys have changed since."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from palaestra.runtime.upgrade.old_file import OldFile
 from palaestra.runtime.upgrade.old_samplers import PARAMETERS, convert_sampler
 
 CURRICULUM, SAMPLERS = "curriculum", "parameter_randomization"
-"""Parts of a file that have become environment parameters."""
+"""Sections that became environment parameters."""
 
-GONE = ("framework", "output_path")
+REMOVED = ("framework", "output_path")
 
 
 def convert_block(old: OldFile, at: Key, new: NewTree, report: UpgradeReport) -> None:
@@ -28,7 +28,7 @@ def convert_block(old: OldFile, at: Key, new: NewTree, report: UpgradeReport) ->
     written = new.at(at)
     if not isinstance(written, dict):
         return
-    for key in GONE:
+    for key in REMOVED:
         if written.pop(key, None) is not None:
             report.became(key, "left out: it has no effect")
     _rename(written.get("self_play"), RENAMED, "self_play", report)
@@ -44,7 +44,7 @@ def convert_block(old: OldFile, at: Key, new: NewTree, report: UpgradeReport) ->
 
 
 def convert_parameters(old: OldFile, new: NewTree, report: UpgradeReport) -> None:
-    """Writes environment_parameters, with old samplers among them, and lessons that have their name as a key."""
+    """Converts environment_parameters: old samplers, and lessons that have their name as a key."""
     parameters = old.tree.get(PARAMETERS)
     if not isinstance(parameters, Mapping):
         new.put((PARAMETERS,), parameters, old.place(PARAMETERS))
@@ -60,7 +60,7 @@ def convert_parameters(old: OldFile, new: NewTree, report: UpgradeReport) -> Non
 
 
 def copy_rest(old: OldFile, new: NewTree) -> None:
-    """Writes every other part of the file unchanged; if behaviors are on the top level, the parts that are no behavior."""
+    """Copies all other sections unchanged; if behaviors are on the top level, all known sections."""
     keys = old.tree.keys() if "behaviors" in old.tree or "default_settings" in old.tree else RunSettings.model_fields
     for key in old.tree:
         if key in keys and key not in (*new.tree, CURRICULUM, SAMPLERS):

@@ -1,4 +1,4 @@
-"""The new file: its tree, the source of each value, and remarks beside some."""
+"""Collects the new file: its tree, the source of each value, and comments."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from palaestra.runtime.settings.yaml_file import Key
 
 @dataclass(slots=True)
 class NewTree:
-    """Tree of the new file, which grows key by key, in the order of the file."""
+    """Tree of the new file, to which keys are added in the order of the file."""
 
     tree: dict[str, Any] = field(default_factory=dict)
     places: dict[Key, str] = field(default_factory=dict)  # 'file:line' in the old files
     remarks: dict[Key, str] = field(default_factory=dict)
 
     def put(self, path: Key, value: Any, place: str, remark: str = "") -> None:
-        """Writes a value; maps above it are made."""
+        """Writes a value, making the maps above it."""
         at: Any = self.tree
         for key in path[:-1]:
             at = at.setdefault(key, {})
@@ -29,7 +29,7 @@ class NewTree:
             self.remarks[path] = remark
 
     def cite(self, path: Key, place: str) -> None:
-        """Adds a remark beside a key that names its source, without the folder, which may change."""
+        """Adds a comment with the source of a key: file name and line, without the folder, which may change."""
         self.places[path], self.remarks[path] = place, PurePath(place).name
 
     def at(self, path: Key) -> dict[str, Any]:
@@ -45,7 +45,7 @@ class NewTree:
 
 
 def plain(value: Any, settings: type[Settings], key: str) -> Any:
-    """Returns whole numbers as such: `5.0e4` as 50000."""
+    """Turns a float such as `5.0e4` into a whole number, 50000, if the setting is one."""
     field = settings.model_fields.get(key)
     if field is None or not isinstance(value, float) or not value.is_integer():
         return value
@@ -58,7 +58,7 @@ WIDTH = 110
 
 @dataclass(slots=True)
 class UpgradeReport:
-    """Report of an upgrade: conversions and warnings, each listed once, however many behaviors it concerns."""
+    """Report of an upgrade: conversions and warnings, each listed once for all behaviors."""
 
     heading: str = ""  # kind of the file
     moves: dict[str, list[str]] = field(default_factory=dict)  # by new place: the old keys
@@ -66,7 +66,7 @@ class UpgradeReport:
     warnings: list[str] = field(default_factory=list)
 
     def became(self, old: str, new: str) -> None:
-        """Counts a key, or group of keys, that moved."""
+        """Records that a key, or a group of keys, moved."""
         olds = self.moves.setdefault(new, [])
         if old not in olds:
             olds.append(old)
@@ -83,7 +83,7 @@ class UpgradeReport:
             self.warnings.append(line)
 
     def text(self) -> str:
-        """Returns the report as text; warnings come last, where they are read."""
+        """Returns the report as text, with the warnings at the end, where they are noticed."""
         lines = [self.heading, *(f"{INDENT}{_listed(olds)} -> {new}" for new, olds in self.moves.items())]
         lines += [f"note: {note}" for note in self.notes] + [f"warning: {warning}" for warning in self.warnings]
         return "\n".join(lines)

@@ -34,16 +34,16 @@ class OldFile:
 
 
 def read(file: Path, report: UpgradeReport, holds: Generation | None = None) -> OldFile:
-    """Reads a file. Of a duplicate key the last value counts, as it did then, with a warning.
+    """Reads a file. For a duplicate key the last value is used, as in old versions, with a warning.
 
-    Raises ConfigError, also for a file that is plainly of another kind than `holds`.
+    Raises ConfigError, also for a file that is clearly of another kind than `holds`.
     """
     repeats: list[tuple[str, int]] = []
     document = yaml_file.read(file, repeats)
     for key, line in repeats:
-        report.warn(f"{file}:{line}", f"the key '{key}' is given twice: this one counts")
+        report.warn(f"{file}:{line}", f"the key '{key}' is given twice: this value is used")
     if not isinstance(document.tree, dict):
         raise ConfigError("is empty" if document.tree is None else "expected a map of keys", file)
     if holds and generation(document.tree) not in (holds, "current"):
-        raise ConfigError(f"holds no {holds}", file)
+        raise ConfigError(f"has no {holds}", file)
     return OldFile(file, document.text, document.tree, document.lines)

@@ -1,4 +1,4 @@
-"""Converts samplers with type and numbers side by side, from a file of their own or from `parameter_randomization`."""
+"""Converts old samplers, which have type and numbers in one map, from a separate file or from `parameter_randomization`."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from palaestra.scenario.settings import SAMPLERS
 PARAMETERS = "environment_parameters"
 TYPES = {"multirange_uniform": "multirangeuniform"}
 NAMES = {"var": "st_dev"}
-"""Current names of keys; the old "variance" was used as a standard deviation."""
+"""Current names of keys. The old "variance" was used as a standard deviation."""
 
 
 def convert_samplers(old: OldFile, at: Key, new: NewTree, report: UpgradeReport) -> None:
-    """Writes the samplers under `at`."""
+    """Converts the samplers in the map at `at`."""
     parameters: Any = old.tree
     for key in at:
         parameters = parameters[key]
@@ -29,7 +29,7 @@ def convert_samplers(old: OldFile, at: Key, new: NewTree, report: UpgradeReport)
         if name == "resampling-interval":
             report.became(f"resampling-interval {value}", "left out: values are drawn for each episode")
         elif name in new.at((PARAMETERS,)):
-            report.warn(place, f"'{name}' is left out: {new.place((PARAMETERS, name))} says already what it is")
+            report.warn(place, f"'{name}' is left out: it is already defined at {new.place((PARAMETERS, name))}")
         elif is_sampler(value):
             convert_sampler(old, (*at, name), (PARAMETERS, name), new, report)
         else:
@@ -37,7 +37,7 @@ def convert_samplers(old: OldFile, at: Key, new: NewTree, report: UpgradeReport)
 
 
 def convert_sampler(old: OldFile, at: Key, to: Key, new: NewTree, report: UpgradeReport) -> None:
-    """Writes one sampler."""
+    """Converts the sampler at `at` to the path `to`."""
     value: Any = old.tree
     for above in at:
         value = value[above]

@@ -1,4 +1,4 @@
-"""Converts reward signals: before 0.9 a discount and a few keys of curiosity, later a map."""
+"""Converts reward signals: before 0.9 a discount and keys of curiosity, later a map."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from palaestra.runtime.upgrade.block import Block
 from palaestra.runtime.upgrade.new_tree import plain
 
 OF_UPDATES = ("samples_per_update", "num_epoch")
-"""Keys of the separate updates that signals once had."""
+"""Keys of updates that reward signals once had of their own."""
 
 
 def convert_signals(block: Block, trainer: str) -> None:
-    """Writes reward_signals, if the section has any."""
+    """Converts the section's reward signals, if it has any."""
     section = block.section
     if "reward_signals" not in section:
         _of_loose_keys(block)
@@ -22,7 +22,7 @@ def convert_signals(block: Block, trainer: str) -> None:
     for key in ("gamma", "use_curiosity"):
         place, value = section.place(key), section.take(key)
         if value:
-            block.report.warn(place, f"'{key}' is left out: reward_signals, which is given too, says it")
+            block.report.warn(place, f"'{key}' is left out: reward_signals is given too, and replaces it")
     signals = section.take("reward_signals")
     if not isinstance(signals, Mapping):
         block.put(("reward_signals",), signals, section.place("reward_signals"))
@@ -47,7 +47,7 @@ def _signal(block: Block, name: str, signal: Mapping[str, Any]) -> None:
         if key == "encoding_size" and key in known:
             _encoder(block, name, value, place, key)
         elif key in OF_UPDATES:
-            block.report.warn(place, f"'{key}' is left out: signals learn in step with the policy")
+            block.report.warn(place, f"'{key}' is left out: reward signals are updated together with the policy")
         elif key not in known:
             block.unknown(key, known, place)
         else:
@@ -94,7 +94,7 @@ OF_SIGNALS = ("reward_signal_num_update", "reward_signal_steps_per_update")
 
 
 def convert_updates(block: Block) -> None:
-    """Writes steps_per_update, also that of the reward signals."""
+    """Converts the numbers of updates to steps_per_update, also for the reward signals."""
     direct = "steps_per_update" in block.new.at(block.at).get("hyperparameters", {})
     key = next((key for key in UPDATES if key in block.section), UPDATES[0])
     place = block.section.place("train_interval" if "train_interval" in block.section else key)

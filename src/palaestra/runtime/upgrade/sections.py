@@ -15,7 +15,7 @@ DEFAULT = "default"
 
 
 class Section:
-    """Section with the values it inherits from `default`, key by key. What is left after all `take`s is unknown."""
+    """Section of a behavior, with the values that it inherits from `default`. Keys that are never taken are unknown or unused."""
 
     def __init__(self, old: OldFile, at: Key, values: Mapping[str, Any], default: Mapping[str, Any]) -> None:
         self._old, self._at = old, at
@@ -26,7 +26,7 @@ class Section:
         return key in self._left
 
     def __iter__(self) -> Iterator[str]:
-        """Yields keys that were not taken yet."""
+        """Yields the keys that were not taken yet."""
         return iter(list(self._left))
 
     def peek(self, key: str) -> Any:
@@ -47,14 +47,15 @@ class Section:
 
 
 def sections(old: OldFile, report: UpgradeReport) -> dict[str, Section]:
-    """Returns the sections by name, including `default`. A section may refer to another by name. Raises ConfigError if that name does not
-    exist.
+    """Returns the sections by name, including `default`. A section may refer to another by name.
+
+    Raises ConfigError if that name does not exist.
     """
     above: Key = ("behaviors",) if "behaviors" in old.tree else ()
     there = {name: value for name, value in (old.tree["behaviors"] if above else old.tree).items() if above or _is_section(name, value)}
     if not above:
         for name in old.tree.keys() - there.keys() - RunSettings.model_fields.keys():
-            report.warn(old.place(name), f"'{name}' is no section: left out")
+            report.warn(old.place(name), f"'{name}' is not a section: left out")
     default = _values(old, there, above, DEFAULT, report) if DEFAULT in there else {}
     found = {}
     for name in there:
@@ -68,13 +69,13 @@ def _is_section(name: str, value: Any) -> bool:
 
 
 def _end_of(old: OldFile, there: Mapping[str, Any], above: Key, name: str) -> str:
-    """Returns the section that a name refers to, through other names."""
+    """Returns the section that a name refers to, directly or through other names."""
     passed = [name]
     while isinstance(there[name], str):
         following = there[name]
         if following not in there or following in passed:
-            what = "leads back to itself" if following in passed else f"is no section{nearest(following, there)}"
-            raise old.error(f"'{name}' stands for '{following}', which {what}", *above, name)
+            what = "refers back to itself" if following in passed else f"is not a section{nearest(following, there)}"
+            raise old.error(f"'{name}' refers to '{following}', which {what}", *above, name)
         passed.append(name := following)
     return name
 

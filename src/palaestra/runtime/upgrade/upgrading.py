@@ -1,4 +1,4 @@
-"""Upgrades old files to one current file."""
+"""Upgrades old settings files to one current file."""
 
 from __future__ import annotations
 
@@ -42,24 +42,25 @@ class Upgraded:
 
 
 def upgrade(config: Path, curriculum: Path | None = None, sampler: Path | None = None) -> Upgraded:
-    """Converts a trainer file, its curriculum (a file, or a folder of them) and its samplers into one file. Raises ConfigError with the old
-    files' lines.
+    """Converts a trainer file, its curriculum (a file or a folder) and its samplers into one file.
+
+    Raises ConfigError, which names lines of the old files.
     """
     report, new = UpgradeReport(), NewTree()
     old = read(config, report)
     kind = generation(old.tree)
     if kind in ("samplers", "curricula"):
         flag = {"samplers": "--sampler", "curricula": "--curriculum"}[kind]
-        raise ConfigError(f"holds {kind}; name the trainer file they belong to, and this one with {flag}", config)
+        raise ConfigError(f"contains {kind}; give the trainer file that they belong to, and this file with {flag}", config)
     _behaviors(old, kind, new, report)
     _parameters(old, curriculum, sampler, new, report)
     copy_rest(old, new)
     if not (new.tree.get("behaviors") or new.tree.get("default_settings")):
-        raise ConfigError("holds no behavior", config)
+        raise ConfigError("has no behavior", config)
     check(new, report)
     if not report.moves and not report.warnings:
         return Upgraded(old.text, report, changed=False)
-    _introduce(config, kind, new, report)
+    _set_heading(config, kind, new, report)
     sources = ", ".join(path.name for path in (config, curriculum, sampler) if path)
     return Upgraded(to_text(new, f"Written by palaestra upgrade from {sources}"), report, changed=True)
 
@@ -85,7 +86,7 @@ def _behaviors(old: OldFile, kind: Generation, new: NewTree, report: UpgradeRepo
 
 
 def _parameters(old: OldFile, curriculum: Path | None, sampler: Path | None, new: NewTree, report: UpgradeReport) -> None:
-    """Writes environment parameters, in order of precedence: samplers before curricula, separate files before parts of the trainer file."""
+    """Converts environment parameters. The first definition counts: samplers before curricula, separate files before the trainer's."""
     if PARAMETERS in old.tree:
         convert_parameters(old, new, report)
     if sampler:
@@ -101,7 +102,7 @@ def _parameters(old: OldFile, curriculum: Path | None, sampler: Path | None, new
             report.became(key, "left out: it is empty")
 
 
-def _introduce(config: Path, kind: Generation, new: NewTree, report: UpgradeReport) -> None:
+def _set_heading(config: Path, kind: Generation, new: NewTree, report: UpgradeReport) -> None:
     what = {"flat": "flat sections, before release 3", "nested": "before release 6"}.get(kind, "nearly current")
     count = len(new.at(("behaviors",)))
     behaviors = f"{count} behavior{'' if count == 1 else 's'}"
@@ -110,13 +111,13 @@ def _introduce(config: Path, kind: Generation, new: NewTree, report: UpgradeRepo
 
 
 WIDTH = 10_000
-"""Columns of a line: text is not folded, so that a remark can follow it."""
+"""Columns of a line: so many that text is not folded, and a comment can follow it."""
 
 ORDER = ("default_settings", "behaviors", "environment_parameters")
 
 
 def to_text(new: NewTree, heading: str) -> str:
-    """Returns YAML with remarks, which `yaml_file.parse` reads back to the tree."""
+    """Returns the file as YAML with comments, which `yaml_file.parse` reads back to the same tree."""
     tree = {key: new.tree[key] for key in (*ORDER, *new.tree) if key in new.tree}
     text = yaml_file.dump(tree, WIDTH)
     lines = text.splitlines()
@@ -127,7 +128,7 @@ def to_text(new: NewTree, heading: str) -> str:
 
 
 def check(new: NewTree, report: UpgradeReport) -> None:
-    """Removes unknown keys, with a warning. Raises ConfigError for everything that cannot be used."""
+    """Removes unknown keys from the new file, with a warning. Raises ConfigError for invalid values."""
     while True:
         draft = Draft(Document(tree=deepcopy(new.tree)), None)
         draft.inherit(own_code=False)
@@ -147,7 +148,7 @@ def check(new: NewTree, report: UpgradeReport) -> None:
 
 
 def _remove(tree: Any, path: Key) -> bool:
-    """Removes a key; returns False if a block only inherits it from default_settings, where it is reported too."""
+    """Removes a key. Returns False if a block only inherits it from default_settings, where it is reported too."""
     at = tree
     for key in path[:-1]:
         if not (key in at if isinstance(at, dict) else isinstance(at, list)):

@@ -155,7 +155,7 @@ def test_a_criterion_of_a_behavior_that_the_settings_do_not_have_is_refused_with
 @pytest.mark.parametrize(
     ("change", "line", "sentence"),
     [
-        ({"measure": "Elo"}, 12, "'3DBall' has no rating: it does not play against itself"),
+        ({"measure": "Elo"}, 12, "'3DBall' has no rating: its settings have no self_play"),
         ({"measure": "progress"}, 13, "progress is never more than 1: the lesson would never end"),
         ({"measure": "progress", "below": True, "threshold": 0}, 13, "progress is never less than 0: the lesson would never end"),
         ({"measure": "progress", "threshold": -1}, 13, "expected a number within 0..1 for the measure 'progress', got -1"),
@@ -276,7 +276,7 @@ def test_a_criterion_that_names_no_behavior_goes_by_the_one_that_learns(listed: 
 def test_a_criterion_that_names_no_behavior_is_refused_where_several_learn(tmp_path: Path):
     block = settings("x")["behaviors"]["x"]
     config = {"default_settings": block, "environment_parameters": {"pace": unnamed(1.0, 2.0)}}
-    with pytest.raises(ConfigError, match=r"several behaviors learn \('Fighter', 'Guard'\): name the one that is measured"):
+    with pytest.raises(ConfigError, match=r"several behaviors learn \('Fighter', 'Guard'\): name the one to measure"):
         train(config, tmp_path, env=Pair(), num_areas=None)
     assert not (tmp_path / "run").exists()
 

@@ -129,7 +129,7 @@ def test_the_stage_at_which_a_game_falls_silent_is_named(tmp_path: Path, game: s
 def test_a_build_that_is_not_there_fails_at_once(tmp_path: Path):
     found = doctor(tmp_path / "Game.x86_64")
     assert failed(found).name == "build found"
-    assert found.findings[0].what == "build found: failed, as said above"
+    assert found.findings[0].what == "build found: failed; see above"
 
 
 def test_a_build_that_is_not_marked_as_a_program_fails_to_start(tmp_path: Path):
@@ -308,7 +308,7 @@ def test_what_the_settings_normalize_may_lie_far_out():
     assert found_in(meter, normalized, listed=True) == []
 
 
-@pytest.mark.parametrize(("no_graphics", "hint"), [(True, "--no-graphics"), (False, "is its camera enabled")])
+@pytest.mark.parametrize(("no_graphics", "hint"), [(True, "--no-graphics"), (False, "check that its camera is enabled")])
 def test_an_image_of_one_color_is_found_with_what_may_cause_it(no_graphics: bool, hint: str):
     color = torch.tensor([0.1, 0.2, 0.3]).reshape(1, 3, 1, 1).expand(12, 3, 4, 4).clone()
     meter = measure(spec_of((3, 4, 4), continuous=1), *[table(color, reward=[1.0] * 12, terminated=[0])] * 2)
@@ -321,7 +321,7 @@ def test_an_image_of_one_color_is_found_with_what_may_cause_it(no_graphics: bool
 def test_a_still_image_of_several_colors_is_not_of_one_color():
     still = torch.rand(1, 1, 4, 4, generator=torch.Generator().manual_seed(0)).expand(12, 1, 4, 4).clone()
     meter = measure(spec_of((1, 4, 4), continuous=1), *[table(still, reward=[1.0] * 12, terminated=[0])] * 2)
-    assert found_in(meter) == [("warning", "behavior 'B', observation 'o0': nothing in it ever changed")]
+    assert found_in(meter) == [("warning", "behavior 'B', observation 'o0': none of its elements ever changed")]
 
 
 def test_rows_that_stand_for_nothing_do_not_count_as_observed():

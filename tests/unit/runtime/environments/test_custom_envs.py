@@ -110,13 +110,13 @@ def test_an_environment_that_a_program_made_is_left_open_and_one_that_speaks_of_
 
 def test_one_environment_is_one_area_and_more_need_a_function():
     assert as_env(Aim(), None, "cpu")[0].num_areas == 1
-    with pytest.raises(EnvError, match=r"env \(Aim\): 4 areas were asked for .* has 1; give a function"):
+    with pytest.raises(EnvError, match=r"env \(Aim\): num_areas is 4, but the environment's is 1; pass a function"):
         as_env(Aim(), 4, "cpu")
 
 
 def test_a_function_that_gives_one_environment_again_and_again_is_refused():
     env = Aim()
-    with pytest.raises(EnvError, match="gave the same environment twice"):
+    with pytest.raises(EnvError, match="returned the same environment twice"):
         as_env(lambda: env, None, "cpu")
 
 
@@ -127,7 +127,7 @@ def test_what_is_no_environment_is_refused_with_what_is_expected(given: object):
 
 
 def test_what_a_function_gives_is_held_against_the_same_list():
-    with pytest.raises(EnvError, match=r"gave an instance of int, which lacks .*; expected an Env .*gymnasium\.Env"):
+    with pytest.raises(EnvError, match=r"returned an instance of int, which lacks .*; expected an Env .*gymnasium\.Env"):
         as_env(lambda: 3, None, "cpu")
 
 

@@ -124,7 +124,7 @@ def test_a_factory_of_the_current_directory_gets_what_its_signature_takes(game: 
         ("{game}", "expected python:module:factory"),
         ("{game}:maek", "has no 'maek'; did you mean 'make'"),
         ("{game}:number", "'number' is an instance of int; expected a function or class"),
-        ("{game}:wrong", "gave an instance of object, which lacks device, num_areas"),
+        ("{game}:wrong", "returned an instance of object, which lacks device, num_areas"),
         ("{game}:broken", r"could not be made: KeyError: 'key' \(.*game_.*py, line 28\)"),
         ("{game}:refused", "^no more seats$"),
         ("{game}:needs_level", "missing a required argument: 'level'"),
@@ -141,7 +141,7 @@ def test_an_option_that_a_factory_does_not_take_is_an_error(game: str):
 
 
 def test_areas_that_a_factory_does_not_make_are_an_error(game: str):
-    with pytest.raises(EnvError, match="8 areas were asked for and it made 3"):
+    with pytest.raises(EnvError, match="num_areas is 8, but the environment's is 3"):
         make_env(f"python:{game}:without_areas", areas=8)
 
 

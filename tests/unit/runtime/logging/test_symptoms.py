@@ -74,7 +74,7 @@ def test_the_guide_that_warnings_name_is_there():
 
 def test_a_reward_that_is_always_the_same_is_told_as_such():
     (said,) = told([[0.0, 0.0]] * 20, values=0.0)
-    assert "every episode has earned the same so far (0), so that there is nothing to learn from" in said
+    assert "every episode has earned the same so far (0), so there is nothing to learn from" in said
 
 
 @pytest.mark.parametrize("rewards", [RISING, CEILING], ids=["rising", "at its ceiling"])
@@ -100,7 +100,7 @@ def test_a_few_summaries_or_a_small_part_of_the_run_are_too_early_to_say():
 def test_an_entropy_that_is_gone_is_told_where_the_reward_has_not_risen():
     said = told(FLAT[:8], entropy=0.01)
     assert len(said) == 1
-    assert "its policy tries nothing new any more (entropy 0.01), yet the mean reward has not risen" in said[0]
+    assert "its policy has stopped exploring (entropy 0.01), yet the mean reward has not risen" in said[0]
     assert "A larger beta" in said[0]
     assert told(FLAT[:8], entropy=0.1) == []
     assert "A larger init_entcoef" in told(FLAT[:8], BehaviorSettings.model_validate({"trainer_type": "sac"}), NUMBERS, entropy=-9.0)[0]
@@ -111,7 +111,7 @@ def test_an_entropy_that_is_gone_is_told_where_the_reward_has_not_risen():
 
 def test_values_that_explain_nothing_are_told_where_the_reward_has_not_risen():
     _, said = told(FLAT, values=0.01)
-    assert "its critic explains nothing of what agents earn (explained variance 0.01; 1 is all)" in said
+    assert "its critic does not predict what agents earn (explained variance 0.01; 1 is perfect)" in said
     assert len(told(FLAT, values=0.4)) == 1
 
 
@@ -168,4 +168,4 @@ def test_a_run_whose_rewards_are_noise_says_that_nothing_is_learned(tmp_path: Pa
     run(Blind(8, branches=(2,)), tmp_path)
     out = capsys.readouterr().out
     assert out.count("the mean reward has not risen (") >= 1
-    assert out.count("its critic explains nothing of what agents earn") == 1
+    assert out.count("its critic does not predict what agents earn") == 1

@@ -170,7 +170,7 @@ def test_a_damaged_newest_checkpoint_is_passed_over(tmp_path: Path, capsys: pyte
     newest = max((folder / "checkpoints").iterdir(), key=lambda path: int(path.name))
     (newest / "Basic.safetensors").write_bytes((newest / "Basic.safetensors").read_bytes()[:-50])
     resumed = train("Basic", tmp_path / "parts", resume=True, quiet=False)
-    assert "[WARNING] passed over a damaged checkpoint" in capsys.readouterr().out
+    assert "[WARNING] skipped a damaged checkpoint" in capsys.readouterr().out
     assert differences(state(whole.folder), state(resumed.folder)) == []
 
 
@@ -209,7 +209,7 @@ def test_a_checkpoint_that_was_sealed_by_another_hand_is_passed_over(
     forge(newest, lambda body: change(body["parts"]["run"]["content"]))
     assert train("Basic", tmp_path, resume=True, until=1, quiet=False).steps["Basic"] > int(older.name)
     said = capsys.readouterr().out
-    assert f"[WARNING] passed over a damaged checkpoint: {newest}: run" in said
+    assert f"[WARNING] skipped a damaged checkpoint: {newest}: run" in said
     assert f"Resuming 'run' from step {int(older.name):,}" in said
 
 

@@ -82,7 +82,7 @@ def test_a_run_whose_folder_goes_is_saved_beside_it_and_resumes_exactly(
 
 
 def test_a_folder_that_went_is_noticed_before_the_next_summary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(run_folder, "LOOK_EVERY", 0.0)
+    monkeypatch.setattr(run_folder, "CHECK_EVERY", 0.0)
     config = settings("Basic", 100_000, summary_freq=300)
     with pytest.raises(FolderLost) as caught:
         train(tmp_path, shutil.rmtree, config=config)
@@ -145,7 +145,7 @@ def test_a_run_that_can_no_longer_be_written_is_saved_among_temporary_files(
     act: Callable[[Path], object], said: str, disk: Path, whole: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    with pytest.raises(FolderLost, match=rf"cannot be written to any more \({said}\).* is saved in") as caught:
+    with pytest.raises(FolderLost, match=rf"can no longer be written to \({said}\).* is saved in") as caught:
         train(disk, lambda _: act(disk))
     saved = caught.value.saved
     assert saved is not None
@@ -158,7 +158,7 @@ def test_a_run_that_can_no_longer_be_written_is_saved_among_temporary_files(
 def test_a_run_whose_folder_becomes_read_only_is_saved_among_temporary_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     try:
-        with pytest.raises(FolderLost, match=r"cannot be written to any more \(there is no permission to write there\)") as caught:
+        with pytest.raises(FolderLost, match=r"can no longer be written to \(there is no permission to write there\)") as caught:
             train(tmp_path / "results", lambda _: forbid(tmp_path / "results"))
     finally:
         for path in (tmp_path / "results").rglob("*"):

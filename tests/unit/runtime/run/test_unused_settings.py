@@ -57,5 +57,7 @@ def test_settings_that_all_fit_are_not_named(tmp_path: Path, capsys: pytest.Capt
 
 
 def test_a_behavior_without_settings_is_told_of_the_block_that_may_be_meant():
-    with pytest.raises(ConfigError, match=r"is '3DBal' in the settings meant for it\? .* Behavior Name in the agents' Behavior Parameters"):
+    with pytest.raises(
+        ConfigError, match=r"did you mean it by '3DBal' in the settings\? .* Behavior Name in the agents' Behavior Parameters"
+    ):
         behavior_settings(load(settings("3DBal")).settings, "3DBall")

@@ -97,7 +97,7 @@ def test_numbers_of_any_writing_are_read(write: Write):
         ),
         (
             "reward_signals:\n  gail: {strength: 1}",
-            "x.yaml:5: behaviors.Ball.reward_signals.gail.demo_path: is required, and missing",
+            "x.yaml:5: behaviors.Ball.reward_signals.gail.demo_path: is missing, but required",
         ),
         (
             "even_checkpoints: true\nkeep_checkpoints: 0",
@@ -134,7 +134,7 @@ def test_demonstrations_that_are_no_paths_are_reported_once(write: Write, text: 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "x.yaml: is empty; expected settings with a map `behaviors`"),
+        ("", "x.yaml: is empty; expected a map with the key `behaviors`"),
         ("- a", "x.yaml: holds a list; expected a map with the key `behaviors`"),
         ("behaviors: {}", "x.yaml: no behavior has settings; list it under `behaviors`, or add default_settings"),
         ("behaviors: [Ball]", "x.yaml:1: behaviors: expected a map of keys, got a list of 1"),
@@ -162,7 +162,7 @@ def test_a_file_that_makes_no_run_is_refused(write: Write, text: str, message: s
     [
         ("true", "", "expected a number, a sampler"),
         (".inf", "", "expected a number, a sampler"),
-        ("{sampler_type: uniform}", ".sampler_parameters", "is required"),
+        ("{sampler_type: uniform}", ".sampler_parameters", "is missing, but required"),
         ("{sampler_type: unifrom, sampler_parameters: {}}", ".sampler_type", "did you mean 'uniform'?"),
         ("{sampler_type: uniform, sampler_parameters: {min_valu: 1}}", ".sampler_parameters.min_valu", "did you mean 'min_value'?"),
         ("{sampler_type: uniform, sampler_parameters: {min_value: 2}}", ".sampler_parameters.min_value", "at most max_value"),
@@ -335,7 +335,7 @@ def test_a_behavior_without_settings_is_an_error_that_names_both_lists(write: Wr
     assert behavior_settings(settings, "Cube") == BehaviorSettings()
     with pytest.raises(ConfigError) as caught:
         behavior_settings(settings, "Bal", present=["Bal", "Cone"])
-    assert "is 'Ball' in the settings meant for it?" in str(caught.value)
+    assert "did you mean it by 'Ball' in the settings?" in str(caught.value)
     assert "the settings list 'Ball', 'Cube'; the environment has 'Bal', 'Cone'" in str(caught.value)
     with_default = load(write("default_settings: {max_steps: 3}\nbehaviors: {Ball: }")).settings
     assert behavior_settings(with_default, "Other").max_steps == 3

@@ -32,7 +32,7 @@ def test_encoding_size_is_deprecated_and_becomes_hidden_units():
 def test_what_means_nothing_to_a_reward_signals_network_is_remarked():
     network = {"memory": {}, "deterministic": True, "bfloat16": True, "compile": True, "normalize": True}
     assert remarked(reward_signals={"gail": {"demo_path": "d", "network_settings": network}}) == {
-        "behaviors.Ball.reward_signals.gail.network_settings.memory": "not used: a reward signal judges each decision on its own",
+        "behaviors.Ball.reward_signals.gail.network_settings.memory": "not used: a reward signal sees each decision on its own",
         "behaviors.Ball.reward_signals.gail.network_settings.deterministic": "not used: a reward signal does not act",
         "behaviors.Ball.reward_signals.gail.network_settings.bfloat16": "not used: a reward signal works in float32",
         "behaviors.Ball.reward_signals.gail.network_settings.compile": "not used: a reward signal's network is not compiled",
@@ -55,7 +55,7 @@ def test_passes_over_demonstrations_are_made_beside_any_trainer(trainer: str):
 
 def test_rewards_are_not_what_bc_learns_from():
     signals = {"extrinsic": {"strength": 0.5, "normalize": True, "gamma": 0.99}}
-    said = "changes nothing that is learned: bc does not learn from rewards"
+    said = "has no effect: bc does not learn from rewards"
     assert remarked(trainer_type="bc", hyperparameters={"teacher": "heuristic"}, reward_signals=signals) == {
         "behaviors.Ball.reward_signals.extrinsic.strength": said,
         "behaviors.Ball.reward_signals.extrinsic.normalize": said,

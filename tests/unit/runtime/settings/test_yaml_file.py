@@ -67,9 +67,9 @@ def test_anchors_and_merge_keys_work_and_may_be_overridden():
         ("a: \x01\n", 1, "special characters"),
         ("[" * 5000, 1, "nested too deeply"),
         ("a:\n  b: " + "[" * 3000 + "]" * 3000, 2, "nested too deeply"),
-        ("a: 1\nb: " + "9" * 5000, 2, "a number of 5,000 characters; expected at most 400"),
-        ("a: 0x" + "f" * 5000, 1, "a number of 5,002 characters"),
-        ("a: 1" + ":59" * 3000, 1, "a number of 9,001 characters"),
+        ("a: 1\nb: " + "9" * 5000, 2, "the number has 5,000 characters; expected at most 400"),
+        ("a: 0x" + "f" * 5000, 1, "the number has 5,002 characters"),
+        ("a: 1" + ":59" * 3000, 1, "the number has 9,001 characters"),
         ("a: 0b_\n", 1, "'0b_' is no whole number"),
         ("a: !!int ''\n", 1, "'' is no whole number"),
         ("a: !!float ten\n", 1, "'ten' is no number"),
@@ -108,7 +108,7 @@ def bomb(levels: int, width: int) -> str:
 )
 def test_a_file_that_stands_for_too_much_is_refused_before_it_is_built(text: str):
     tracemalloc.start()
-    with pytest.raises(ConfigError, match=r"^x.yaml:\d+: (holds more than 50,000 keys and values|is nested too deeply)"):
+    with pytest.raises(ConfigError, match=r"^x.yaml:\d+: (has more than 50,000 keys and values|is nested too deeply)"):
         parse(text, Path("x.yaml"))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
@@ -149,7 +149,7 @@ def test_a_path_that_no_file_can_have_is_refused():
 
 
 def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path):
-    with pytest.raises(ConfigError, match=f"no settings file is at {tmp_path}/none.yaml"):
+    with pytest.raises(ConfigError, match=f"there is no settings file {tmp_path}/none.yaml"):
         read(tmp_path / "none.yaml")
     with pytest.raises(ConfigError, match="is a folder"):
         read(tmp_path)

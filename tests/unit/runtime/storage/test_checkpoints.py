@@ -224,7 +224,7 @@ def test_a_manifest_that_names_a_file_elsewhere_is_passed_over(name: Any, tmp_pa
     forge(path, lambda body: body["parts"]["run"].update(file=name))
     loaded = checkpoints.load()
     assert loaded.step == 1
-    assert "which is none of this folder's" in loaded.warnings[0]
+    assert "which is not a file of this folder" in loaded.warnings[0]
 
 
 @pytest.mark.parametrize(

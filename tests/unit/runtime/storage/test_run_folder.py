@@ -69,7 +69,7 @@ def test_a_start_that_was_killed_before_its_first_file_can_be_started_again(tmp_
     folder = RunFolder(tmp_path, "first")
     folder.path.mkdir()
     (folder.path / half).write_text("beh")
-    with pytest.raises(RunError, match="it ended before it began: leave out --resume to start it"):
+    with pytest.raises(RunError, match="the run stopped before it began: leave out --resume to start it"):
         folder.must_exist("resume")
     folder.must_be_free(force=False)
     folder.create(LOADED)

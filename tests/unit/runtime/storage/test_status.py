@@ -105,7 +105,7 @@ def test_a_file_without_versions_is_a_warning(tmp_path: Path):
     status = a_status(tmp_path)
     status.file.parent.mkdir()
     status.file.write_text("{}")
-    assert "does not say which version" in status.load()[0]
+    assert "does not name the version" in status.load()[0]
 
 
 def test_the_same_step_is_listed_once(tmp_path: Path):

@@ -73,7 +73,7 @@ def test_what_a_curriculum_left_out_was_one_episode_and_no_smoothing():
 def test_a_single_curriculum_is_of_the_behavior_of_its_name_or_else_of_the_first(name: str, behaviors: str, measured: str):
     file = write(f"{name}.json", WALLS)
     assert parameters(behaviors, curriculum=file)["low"] == lessons(measured, [0, 4, 6])
-    told = f"{file}: names no behavior: its lessons follow 'A'; change `behavior` where another is meant"
+    told = f"{file}: names no behavior: its lessons depend on 'A'; change `behavior` if they should depend on another"
     assert upgrade(Path("old.yaml"), curriculum=file).report.warnings == (
         [told] if (name, measured) == ("walls", "A") and "B:" in behaviors else []
     )
@@ -90,7 +90,7 @@ def test_lessons_of_a_behavior_without_settings_give_it_the_built_in_ones():
     done = upgraded("WallJump: {trainer: ppo}", curriculum=Path("walls"))
     assert done.report.warnings == [
         "walls/WallJmp.json: 'WallJmp' has no settings; did you mean 'WallJump'?: "
-        "it gets the built-in ones; change it, or `behavior` of the lessons"
+        "it gets the built-in ones; add settings, or change `behavior` of the lessons"
     ]
     assert load(Path("new.yaml")).settings.behaviors["WallJmp"] == BehaviorSettings()
 
@@ -148,9 +148,9 @@ def test_a_sampler_goes_over_a_curriculum_and_the_first_curriculum_over_others()
     assert found["low"] == sampler("uniform", min_value=0, max_value=1)
     assert found["high"] == lessons("A", [4, 7, 8])
     assert upgrade(Path("old.yaml"), Path("walls"), samplers).report.warnings == [
-        "walls/A.json:10: 'low' is left out: samplers.yaml:1 says already what it is",
-        "walls/B.json:10: 'low' is left out: samplers.yaml:1 says already what it is",
-        "walls/B.json:15: 'high' is left out: walls/A.json:15 says already what it is",
+        "walls/A.json:10: 'low' is left out: it is already defined at samplers.yaml:1",
+        "walls/B.json:10: 'low' is left out: it is already defined at samplers.yaml:1",
+        "walls/B.json:15: 'high' is left out: it is already defined at walls/A.json:15",
     ]
 
 
@@ -222,10 +222,13 @@ def test_a_current_file_stays_as_it_is_to_the_letter():
     [
         ("", "old.yaml: is empty"),
         ("3", "old.yaml: expected a map of keys"),
-        ("behaviors: {}", "old.yaml: holds no behavior"),
+        ("behaviors: {}", "old.yaml: has no behavior"),
         ("behaviors: [1]", "old.yaml:1: behaviors: expected a map of keys, got a list of 1"),
-        ("mass: {sampler-type: uniform}", "old.yaml: holds samplers; name the trainer file they belong to, and this one with --sampler"),
-        ("thresholds: [1]", "old.yaml: holds curricula; name the trainer file they belong to, and this one with --curriculum"),
+        (
+            "mass: {sampler-type: uniform}",
+            "old.yaml: contains samplers; give the trainer file that they belong to, and this file with --sampler",
+        ),
+        ("thresholds: [1]", "old.yaml: contains curricula; give the trainer file that they belong to, and this file with --curriculum"),
     ],
 )
 def test_what_is_no_trainer_file_is_refused(text: str, message: str):
@@ -234,12 +237,12 @@ def test_what_is_no_trainer_file_is_refused(text: str, message: str):
 
 def test_a_file_behind_the_wrong_flag_is_refused():
     curricula, samplers = write("walls.json", WALLS), write("samplers.yaml", "low: {sampler-type: uniform}")
-    assert refused(BEHAVIORS, sampler=curricula) == "walls.json: holds no samplers"
-    assert refused(BEHAVIORS, curriculum=samplers) == "samplers.yaml: holds no curricula"
+    assert refused(BEHAVIORS, sampler=curricula) == "walls.json: has no samplers"
+    assert refused(BEHAVIORS, curriculum=samplers) == "samplers.yaml: has no curricula"
     assert refused(BEHAVIORS, curriculum=Path("old.yaml")) == "old.yaml: holds no curricula"
 
 
 def test_an_empty_folder_of_curricula_is_refused():
     Path("walls").mkdir()
-    with pytest.raises(ConfigError, match=r"walls: holds no curricula: expected .json or .yaml files"):
+    with pytest.raises(ConfigError, match=r"walls: has no curricula: expected .json or .yaml files"):
         upgraded(BEHAVIORS, curriculum=Path("walls"))

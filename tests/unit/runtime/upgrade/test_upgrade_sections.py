@@ -88,8 +88,8 @@ def test_default_goes_where_a_section_could_not_be_without_its_signals():
     old = PPO.replace("gamma: 0.99", "gamma: 0.5") + "    A:\n        reward_signals: {curiosity: {strength: 0.1, gamma: 0.9}}\n"
     assert list(loaded(old).reward_signals) == ["curiosity"]
     assert loaded(old).network_settings.hidden_units == 256
-    assert "old.yaml:2: every behavior says all of `default` itself" in upgraded(old).report.text()
-    with pytest.raises(ConfigError, match="'Other', for which there are no settings"):
+    assert "old.yaml:2: every behavior has all values of `default` itself" in upgraded(old).report.text()
+    with pytest.raises(ConfigError, match="'Other', which has no settings"):
         behavior_settings(load(Path("new.yaml")).settings, "Other")
 
 
@@ -202,9 +202,9 @@ def test_a_section_may_be_another_by_name_or_by_anchor():
     assert loaded(text).hyperparameters == PPOSettings(batch_size=8, buffer_size=10240, beta=5e-3)
     assert (
         refused("default: {trainer: ppo}\nA: Hallwey\nHallway: {}")
-        == "old.yaml:2: 'A' stands for 'Hallwey', which is no section; did you mean 'Hallway'?"
+        == "old.yaml:2: 'A' refers to 'Hallwey', which is not a section; did you mean 'Hallway'?"
     )
-    assert refused("default: {trainer: ppo}\nA: B\nB: A") == "old.yaml:3: 'B' stands for 'A', which leads back to itself"
+    assert refused("default: {trainer: ppo}\nA: B\nB: A") == "old.yaml:3: 'B' refers to 'A', which refers back to itself"
 
 
 def test_a_key_that_nobody_knows_is_named_with_its_line():
@@ -222,7 +222,7 @@ def test_a_key_that_nobody_knows_is_named_with_its_line():
         """
     ).report.warnings
     assert warnings == [
-        "old.yaml:10: 'version' is no section: left out",
+        "old.yaml:10: 'version' is not a section: left out",
         "old.yaml:6: unknown key 'speed': left out",
         "old.yaml:7: unknown key 'joy': left out",
         "old.yaml:9: unknown key 'windows'; did you mean 'window'?: left out",
@@ -233,7 +233,7 @@ def test_a_key_that_nobody_knows_is_named_with_its_line():
 def test_a_key_given_twice_counts_where_it_stands_last():
     text = "A:\n    trainer: ppo\n    batch_size: 8\n    batch_size: 16\n"
     assert loaded(text).hyperparameters == PPOSettings(batch_size=16)
-    assert upgraded(text).report.warnings == ["old.yaml:4: the key 'batch_size' is given twice: this one counts"]
+    assert upgraded(text).report.warnings == ["old.yaml:4: the key 'batch_size' is given twice: this value is used"]
 
 
 def test_values_that_cannot_be_used_are_named_with_their_old_lines():
@@ -247,7 +247,7 @@ def test_values_that_cannot_be_used_are_named_with_their_old_lines():
 def test_without_a_trainer_it_is_told_by_the_keys():
     assert loaded("A: {tau: 0.01, hidden_units: 8}").trainer_type == "sac"
     assert loaded("A: {hidden_units: 8}").trainer_type == "ppo"
-    assert upgraded("A: {hidden_units: 8}").report.warnings == ["old.yaml:1: no `trainer` is named: taken for ppo"]
+    assert upgraded("A: {hidden_units: 8}").report.warnings == ["old.yaml:1: no `trainer` is given: assumed to be ppo"]
 
 
 def test_old_steps_were_counted_otherwise_before_0_14_and_the_report_says_so():
