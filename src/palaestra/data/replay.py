@@ -81,7 +81,7 @@ class Replay:
         return self.rows * (observation + 4) + self.size * (decision + on_host)
 
     @torch.no_grad()
-    def pour(self, rollout: Rollout, action: Action, reward: Tensor) -> None:
+    def add(self, rollout: Rollout, action: Action, reward: Tensor) -> None:
         """Adds all decisions of a rollout. `action` (T, S, ...) as the environment got it, `reward` (T, S).
 
         Waits for an accelerator once, with images twice. Raises ConfigError where more agents live than decisions fit.

@@ -55,7 +55,7 @@ class ReplayIndex:
         return self._starts[(self._oldest_start + which) % self.size]
 
     def resize(self, slots: int) -> None:
-        """Makes room for so many slots; slots beyond them are gone. Raises ConfigError where the replay is too small for them."""
+        """Changes the number of slots; later slots are dropped. Raises ConfigError where the replay is too small for them."""
         if slots > self.size or 3 * slots > self.rows:  # each may wait somewhere, end somewhere, and wait anew
             least = max(slots, 3 * slots - (self.rows - self.size))
             raise ConfigError(f"buffer_size is {self.size}, but {slots} agents may live at once; expected at least {least}")
@@ -89,7 +89,7 @@ class ReplayIndex:
         self._begin(slots)
 
     def welcome(self, slots: Ints) -> NDArray[np.int32]:
-        """Returns rows for the first observations of slots that do not wait anywhere."""
+        """Returns rows for the first observations of slots without one."""
         self._reserve(0, len(slots))
         rows = self.waiting[slots] = self._take(len(slots))
         return rows
@@ -156,7 +156,7 @@ class ReplayIndex:
         self._freed += len(rows)
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns all of it, as tensors and numbers; of places, only those that were ever used."""
+        """Returns the whole index as tensors and numbers, without places that were never used."""
         used = min(self.end, self.size)
         arrays = {
             "view": self.obs[:used],

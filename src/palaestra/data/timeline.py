@@ -55,8 +55,8 @@ class Timeline:
     @classmethod
     def of(cls, rollout: Rollout) -> Timeline:
         """Reads a rollout with `group_ticks`; waits for the device."""
-        when = rollout.group_ticks
-        assert when is not None
+        ticks = rollout.group_ticks
+        assert ticks is not None
         time, slots = rollout.shape
         lengths = np.full(slots, time) if rollout.lengths is None else host(rollout.lengths)
         rows = np.flatnonzero(np.arange(time)[:, None] < lengths)
@@ -64,12 +64,12 @@ class Timeline:
         position = np.full((time + 1) * slots, NOBODY)  # a row more: what would follow the last
         position[rows] = np.arange(len(rows))
         made, until, group, terminated, truncated = (
-            host(column).reshape(-1)[rows] for column in (when.made, when.until, when.group, rollout.terminated, rollout.truncated)
+            host(column).reshape(-1)[rows] for column in (ticks.made, ticks.until, ticks.group, rollout.terminated, rollout.truncated)
         )
-        last_made, last_group, here = (host(column) for column in (when.last_made, when.last_group, when.last_here))
+        last_made, last_group, here = (host(column) for column in (ticks.last_made, ticks.last_group, ticks.last_here))
         begin, ended = np.concatenate([made, last_made]), terminated | truncated
         first, never = begin.min(initial=0 if not len(begin) else begin[0]), max(until.max(initial=0), last_made.max(initial=0)) + 1
-        earlier = tuple(host(column) for column in (when.earlier.group, when.earlier.until, when.earlier.reward))
+        earlier = tuple(host(column) for column in (ticks.earlier.group, ticks.earlier.until, ticks.earlier.reward))
         own = np.where(group < 0, NOBODY - slot, group), np.where(last_group < 0, NOBODY - of_slot, last_group)
         group = np.unique(np.concatenate([*own, earlier[0]]), return_inverse=True)[1]
         observations = len(slot) + slots

@@ -56,7 +56,7 @@ class TransitionTable:
         return len(self.rows)
 
     def take(self, rows: Tensor) -> Transitions:
-        """Returns some transitions, (R,), counted among the completed ones."""
+        """Returns the transitions of these rows (R,), counted among the completed decisions."""
         continuous, discrete, reward, terminated, ended = (column.index_select(0, rows) for column in self._columns)
         here, there = self.rows.index_select(0, rows), self._following.index_select(0, rows)
         obs, next_obs = (tuple(x.index_select(0, at) for x in self._obs) for at in (here, there))

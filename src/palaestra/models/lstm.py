@@ -31,13 +31,13 @@ class LSTMLayer(nn.Module):
             start(lstm)
 
     def step(self, index: int, features: Tensor, recurrent_state: Tensor) -> tuple[Tensor, Tensor]:
-        """Takes one decision with one network: features (N, F) and its memory (N, size) to (N, size / 2) and the memory after it."""
+        """Runs one network for one decision: features (N, F) and its state (N, size) to (N, size / 2) and the next state."""
         hidden, cell = recurrent_state.chunk(2, 1)
         hidden, cell = torch.lstm_cell(features, (hidden, cell), *weights(self.lstm(index)))
         return hidden, torch.cat([hidden, cell], 1)
 
     def unroll(self, index: int, features: Tensor, sequences: Sequences) -> Tensor:
-        """Takes decision after decision along each sequence: features (N, F) of its rows to (N, size / 2)."""
+        """Runs one network along each sequence: features (N, F) of its rows to (N, size / 2)."""
         count = len(sequences.recurrent_state)
         hidden, cell = self.own(index, sequences.recurrent_state).unsqueeze(0).chunk(2, 2)
         cells = sequences.steps * count
@@ -50,7 +50,7 @@ class LSTMLayer(nn.Module):
         return out if cells == len(features) else out.index_select(0, sequences.place)
 
     def own(self, index: int, recurrent_state: Tensor) -> Tensor:
-        """Returns one network's part of rows of memory: (N, k * size) to (N, size). Index -1: the last network's."""
+        """Returns one network's part of the recurrent state: (N, k * size) to (N, size). Index -1: the last network's."""
         at = index % len(self.lstms) * self.size
         return recurrent_state[:, at : at + self.size]
 

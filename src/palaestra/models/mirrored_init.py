@@ -27,7 +27,7 @@ ROWS = 8
 def mirrored_heads(last: nn.Module, width: int, outputs: Sequence[int]) -> Tensor:
     """Mirrors the layer in place; returns weights (networks, width, sum of outputs) for heads of so many outputs each.
 
-    `last`: what makes the `width` features of each network, a StackedMLP, a Memory, or a ModuleList of bodies. Where a body of a user's
+    `last`: what makes the `width` features of each network, a StackedMLP, an LSTMLayer, or a ModuleList of bodies. Where a body of a user's
     cannot be mirrored, its head starts with weights of 0. With an odd width one unit starts without a weight. Xavier's distribution:
     Glorot and Bengio 2010, eq. 16.
     """

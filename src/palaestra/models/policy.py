@@ -19,7 +19,7 @@ class PendingDecision:
     __slots__ = ("_finish", "action", "learned")
 
     def __init__(self, action: Action, finish: Callable[[], Decision], learned: Tensor | None = None) -> None:
-        """`learned` (S,): slots from whose decisions anything is learned; None: all. The rest of the others' decisions means nothing."""
+        """`learned` (S,): slots that are learned from; None: all. For other slots only the action is valid."""
         self.action, self._finish, self.learned = action, finish, learned
 
     def decision(self) -> Decision:
@@ -71,11 +71,11 @@ class NetworkPolicy:
         self.recurrent_state = self.recurrent_state[:0]
 
     def act(self, step: TimeStep) -> Decision:
-        """Returns a decision for every slot; those of slots that are not acting mean nothing."""
+        """Returns a decision for every slot; the decisions of slots that are not acting are ignored."""
         return self.choose(step).decision()
 
     def choose(self, step: TimeStep) -> PendingDecision:
-        """Returns the same with the actions first, for callers that wait for them."""
+        """Returns the same decision with the actions ready first, for callers that wait for them."""
         recurrent_state = self.see(step)
         if self.network.spec.steady or step.reward.device.type != "cpu":
             return self._of_all(step, recurrent_state)
@@ -106,7 +106,7 @@ class NetworkPolicy:
     def see(self, step: TimeStep) -> Tensor:
         """Returns the recurrent state (S, L) with which each slot of this table acts, reset to zeros where an episode ended or was lost.
 
-        `choose` calls it; whoever has nothing to choose on a tick calls it alone.
+        `choose` calls it. Call it alone on a tick on which no slot acts.
         """
         slots = len(step.acting)
         if len(self.recurrent_state) != slots:

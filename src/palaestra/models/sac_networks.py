@@ -101,7 +101,7 @@ class SoftActorCritic(Trunk):
 
     @property
     def memory_size(self) -> int:
-        """L: numbers in a row of memory, the actor's and then the critics'; 0 without."""
+        """L: numbers of recurrent state, the actor's and then the critics'; 0 without an LSTM."""
         return super().memory_size + self.critics.memory_size
 
     @property
@@ -115,14 +115,14 @@ class SoftActorCritic(Trunk):
         return [p for p in self.parameters() if id(p) not in others]
 
     def decide(self, inputs: Inputs, recurrent_state: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns the packed output and the memory (N, L) after this decision."""
+        """Returns the packed output and the recurrent state (N, L) after this decision."""
         if self.memory is None:
             return self.outputs(inputs), recurrent_state
         features, after = self.remember(ACTOR, inputs, recurrent_state)
         return self.action_head(features), torch.cat([after, self.critics.after(inputs, self.of_critics(recurrent_state))], 1)
 
     def of_critics(self, recurrent_state: Tensor) -> Tensor:
-        """Returns the critics' part of rows of memory (N, L)."""
+        """Returns the critics' part of the recurrent state (N, L)."""
         return recurrent_state[:, super().memory_size :]
 
     def outputs(self, inputs: Inputs, sequences: Sequences | None = None) -> Tensor:

@@ -80,7 +80,7 @@ class Trunk(nn.Module):
 
     @property
     def memory_size(self) -> int:
-        """L: numbers in a row of memory, one network's after the other; 0 without."""
+        """L: numbers of recurrent state, one network's after the other; 0 without an LSTM."""
         return 0 if self.memory is None else self.memory.size * self.networks
 
     def prepare(self, obs: tuple[Tensor, ...]) -> Inputs:

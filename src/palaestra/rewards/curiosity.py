@@ -63,8 +63,8 @@ class Curiosity:
 
     def __init__(self, settings: CuriositySettings, spec: BehaviorSpec, device: torch.device, seed: int) -> None:
         self.limit = 1 / settings.strength if settings.strength > 0 else float("inf")
-        self.descent = SignalOptimizer(lambda: CuriosityModel(spec, settings.network_settings), device, settings.learning_rate, seed)
-        self.model = self.descent.network
+        self.optimizer = SignalOptimizer(lambda: CuriosityModel(spec, settings.network_settings), device, settings.learning_rate, seed)
+        self.model = self.optimizer.network
         self._has_learned = False
 
     def reward(self, batch: Transitions) -> Tensor:
@@ -78,7 +78,7 @@ class Curiosity:
         now, after = self.model.features(batch)
         forward = self.model.surprise(now, after, batch.action).mean()
         inverse = self.model.inverse_loss(now, after, batch.action).mean()
-        self.descent.step(LOSS_SCALE * (FORWARD_SHARE * forward + (1 - FORWARD_SHARE) * inverse))
+        self.optimizer.step(LOSS_SCALE * (FORWARD_SHARE * forward + (1 - FORWARD_SHARE) * inverse))
         self._has_learned = True
         return {"Losses/Curiosity Forward Loss": forward.detach(), "Losses/Curiosity Inverse Loss": inverse.detach()}
 
@@ -88,9 +88,9 @@ class Curiosity:
 
     def state_dict(self) -> dict[str, Any]:
         """Returns weights, optimizer, statistics, and whether it pays yet."""
-        return {**self.descent.state_dict(), "has_learned": self._has_learned}
+        return {**self.optimizer.state_dict(), "has_learned": self._has_learned}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores a saved state."""
-        self.descent.load_state_dict(state)
+        self.optimizer.load_state_dict(state)
         self._has_learned = state["has_learned"]

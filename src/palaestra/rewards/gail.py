@@ -41,8 +41,8 @@ class GAIL:
         """Raises DemoError where a demonstration cannot be read or is of other agents."""
         self.demonstrations = load_demonstrations(settings.demo_path, spec, device)
         shape, actions, bottleneck = settings.network_settings, settings.use_actions, settings.use_vail
-        self.descent = SignalOptimizer(lambda: Discriminator(spec, shape, actions, bottleneck), device, settings.learning_rate, seed)
-        self.model = self.descent.network
+        self.optimizer = SignalOptimizer(lambda: Discriminator(spec, shape, actions, bottleneck), device, settings.learning_rate, seed)
+        self.model = self.optimizer.network
         self.rng = torch.Generator(device).manual_seed(seed + 1)
         self.beta = torch.zeros((), device=device)
         """Weight of the bottleneck's divergence."""
@@ -72,7 +72,7 @@ class GAIL:
             total = total + self.beta * excess
             measured |= {"Policy/GAIL Beta": self.beta, "Losses/GAIL KL Loss": excess + MOST_NATS}
             self.beta = (self.beta + BETA_STEP * excess.detach()).clamp(min=0)  # eq. 9: dual gradient ascent
-        self.descent.step(total)
+        self.optimizer.step(total)
         return {tag: value.detach() for tag, value in measured.items()}
 
     def _with_theirs(self, batch: Transitions) -> Inputs:
@@ -97,11 +97,11 @@ class GAIL:
 
     def state_dict(self) -> dict[str, Any]:
         """Returns weights, optimizer, statistics, beta, and the stream that demonstrations are drawn with."""
-        return {**self.descent.state_dict(), "beta": self.beta, "drawing": self.rng.get_state()}
+        return {**self.optimizer.state_dict(), "beta": self.beta, "drawing": self.rng.get_state()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores a saved state."""
-        self.descent.load_state_dict(state)
+        self.optimizer.load_state_dict(state)
         self.beta = state["beta"].to(self.beta.device)
         self.rng.set_state(state["drawing"].cpu())
 

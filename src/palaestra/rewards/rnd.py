@@ -29,8 +29,8 @@ class RND:
 
     def __init__(self, settings: RNDSettings, spec: BehaviorSpec, device: torch.device, seed: int) -> None:
         shape = of_signal(settings.network_settings)
-        self.descent = SignalOptimizer(lambda: Trunk(spec, shape, 1), device, settings.learning_rate, seed)
-        self.predictor = self.descent.network
+        self.optimizer = SignalOptimizer(lambda: Trunk(spec, shape, 1), device, settings.learning_rate, seed)
+        self.predictor = self.optimizer.network
         without = shape.model_copy(update={"normalize": False})  # it gets what the predictor prepared
         self.target = seeded(lambda: Trunk(spec, without, 1), seed + 1).to(device).requires_grad_(False)
 
@@ -42,7 +42,7 @@ class RND:
     def learn(self, batch: Transitions) -> dict[str, Tensor]:
         """Takes a gradient step with the predictor; returns the mean error."""
         loss = self.reward(batch).mean()
-        self.descent.step(loss)
+        self.optimizer.step(loss)
         return {"Losses/RND Loss": loss.detach()}
 
     def learn_statistics(self, obs: tuple[Tensor, ...]) -> None:
@@ -51,9 +51,9 @@ class RND:
 
     def state_dict(self) -> dict[str, Any]:
         """Returns both networks' weights, the optimizer and the statistics."""
-        return {**self.descent.state_dict(), "target": dict(self.target.state_dict())}
+        return {**self.optimizer.state_dict(), "target": dict(self.target.state_dict())}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores a saved state."""
-        self.descent.load_state_dict(state)
+        self.optimizer.load_state_dict(state)
         self.target.load_state_dict(state["target"])

@@ -30,7 +30,7 @@ class RewardSignal(Protocol):
     Settings: ClassVar[type[RewardSettings]]
     """Class of the settings under its name in the YAML; it inherits from `SignalSettings`."""
     ignores_ends: bool
-    """Whether an episode that terminated still has a value, as for rewards of what is new, which do not end with it."""
+    """Whether a terminated episode still has a value, as with rewards for novelty, which do not end with an episode."""
 
     def __init__(self, settings: Any, spec: BehaviorSpec, device: torch.device, seed: int) -> None:
         """`settings` are an instance of `Settings`; all random numbers come from the seed."""
@@ -117,7 +117,7 @@ class RewardSignals:
 
     @torch.no_grad()
     def of_batch(self, batch: Transitions) -> Tensor:
-        """Returns the rewards (N, K) of any transitions, such as a replay's, by the networks and scales as they are now."""
+        """Returns the rewards (N, K) of any transitions, such as a replay's, with the present networks and scales."""
         columns = []
         for name, strength in zip(self.names, self._strengths, strict=True):
             column = self._reward(name, batch) if name in self._learned else batch.reward

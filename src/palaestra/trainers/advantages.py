@@ -135,7 +135,7 @@ class ValueEstimates:
         """Prepared observations of the completed decisions, (N, ...)."""
 
     def values(self) -> Tensor:
-        """Returns the value of each observation, (T, S, K); it means nothing in rows without a decision."""
+        """Returns the value of each observation, (T, S, K); rows without a decision are undefined."""
         time, slots = self.rollout.shape
         if self.table is None:
             return self._values(self._inputs).view(time, slots, -1)

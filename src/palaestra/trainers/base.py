@@ -28,13 +28,13 @@ class Trainer(Protocol):
     `adds_group_rewards = True` where a group's reward is added to that of each agent."""
 
     network: Trunk
-    """The network that acts, with whatever else is learned: `--initialize-from` copies it, a model file is written from it."""
+    """The network that acts, and everything else that is learned: `--initialize-from` copies it, and model files are written from it."""
     policy: NetworkPolicy
     """Acts with the network."""
     rollout_size: int
     """Decisions that a rollout has when `update` is due."""
     needs: RolloutNeeds
-    """Anything else that its rollouts must have."""
+    """Additional parts that its rollouts must have."""
 
     def __init__(self, spec: BehaviorSpec, settings: BehaviorSettings, device: torch.device, seed: int) -> None:
         """Places everything on a device; all random numbers come from the seed. Raises ConfigError for what it cannot do (`refuse`)."""
@@ -60,19 +60,19 @@ class Trainer(Protocol):
 
 @runtime_checkable
 class Remarks(Protocol):
-    """A trainer that has something to say to the person who started the run."""
+    """A trainer with remarks for the user."""
 
     def remarks(self) -> list[str]:
-        """Returns sentences worth knowing: called before it learns, after a state was loaded, and at each summary.
+        """Returns remarks, a sentence each: called before it learns, after a state was loaded, and at each summary.
 
-        Raises ConfigError where what it will need while learning cannot be had, such as memory.
+        Raises ConfigError if something that learning needs is not available, such as memory.
         """
         ...
 
 
 @runtime_checkable
 class Warns(Protocol):
-    """A trainer that may find something wrong."""
+    """A trainer that reports problems."""
 
     def warnings(self) -> list[str]:
         """Returns problems that a user should look at, a sentence each, once: called when `remarks` is, and after each update."""
@@ -81,11 +81,11 @@ class Warns(Protocol):
 
 @runtime_checkable
 class Progresses(Protocol):
-    """A trainer that knows how far an update is, so that a person who stops a run is told how long it will take."""
+    """A trainer that reports the progress of an update, so that a run that is stopped can tell how long it will take."""
 
     @property
     def progress(self) -> float:
-        """Share of the current update that is done, 0 to 1. Read in a signal handler: it must return at once."""
+        """Share of the current update that is done, 0 to 1. A signal handler reads it, so it must return at once."""
         ...
 
 

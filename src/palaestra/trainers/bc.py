@@ -38,7 +38,7 @@ MANY_PASSES = 40
 
 
 class BC:
-    """Learns from demonstrations where it has some, whatever its rollouts hold; else from rollouts, whose actions are a teacher's."""
+    """Learns from demonstrations if there are any, and otherwise from rollouts with a teacher's actions."""
 
     Settings = BCSettings
 
@@ -77,7 +77,7 @@ class BC:
         return ActorCritic(spec, settings.network_settings)
 
     def remarks(self) -> list[str]:
-        """Returns how often it will see each demonstration, once."""
+        """Returns a remark on how often each demonstration will be seen; only the first call returns it."""
         if self._reported or self._demonstrated is None:
             return []
         self._reported, decisions = True, len(self._demonstrated)

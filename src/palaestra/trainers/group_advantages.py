@@ -51,14 +51,17 @@ class GroupValues:
 
     def __init__(self, network: ActorCritic, rollout: Rollout, batches: GroupMinibatches) -> None:
         """`batches` are those of the rollout's table; the network has a `GroupCritic` for a value head."""
-        when, critic = rollout.group_ticks, network.value_head
-        assert when is not None
+        group_ticks, critic = rollout.group_ticks, network.value_head
+        assert group_ticks is not None
         assert isinstance(critic, GroupCritic)
-        self.network, self.rollout, self.batches, self.critic, self.when = network, rollout, batches, critic, when
+        self.network, self.rollout, self.batches, self.critic, self.group_ticks = network, rollout, batches, critic, group_ticks
         self.device = rollout.reward.device
         self.rows = completed_rows(rollout)
         self._last, self._final = network.prepare(rollout.last_obs), network.prepare(rollout.final_obs)
-        sample, last = completed(rollout, (rollout.sample.continuous, rollout.sample.discrete, rollout.recurrent_state)), when.last_sample
+        sample, last = (
+            completed(rollout, (rollout.sample.continuous, rollout.sample.discrete, rollout.recurrent_state)),
+            group_ticks.last_sample,
+        )
         obs = completed(rollout, rollout.obs)
         if (batches.table.members >= len(batches.table.group_step)).any():  # some mates wait for what comes of a decision
             obs = tuple(map(torch.cat, zip(obs, rollout.last_obs, strict=True)))
@@ -67,7 +70,7 @@ class GroupValues:
         done = Action(torch.cat([sample[0], last.continuous]), torch.cat([sample[1], last.discrete]))
         self.action = network.for_environment(done)
         """Action at each observation, (V, ...)."""
-        self.recurrent_state = torch.cat([sample[2], when.last_recurrent_state])
+        self.recurrent_state = torch.cat([sample[2], group_ticks.last_recurrent_state])
         """Recurrent state before each observation, (V, L)."""
 
     def __call__(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -127,13 +130,13 @@ class GroupValues:
 
     def _last_state(self) -> Tensor:
         """Returns the recurrent state (S, L) with which each slot sees `last_obs`: zeros where an episode ended."""
-        rollout, recurrent_state = self.rollout, self.when.last_recurrent_state
+        rollout, recurrent_state = self.rollout, self.group_ticks.last_recurrent_state
         time, slots = rollout.shape
         lengths = torch.full_like(rollout.area, time) if rollout.lengths is None else rollout.lengths
         rows = (lengths - 1).clamp(min=0) * slots + torch.arange(slots, device=lengths.device)
         ended = (rollout.terminated | rollout.truncated).flatten().index_select(0, rows)
         after = self._state_after(rows).masked_fill((ended | (lengths == 0)).unsqueeze(1), 0.0)
-        return torch.where(self.when.last_decided.unsqueeze(1), recurrent_state, after)
+        return torch.where(self.group_ticks.last_decided.unsqueeze(1), recurrent_state, after)
 
     def _state_after(self, rows: Tensor) -> Tensor:
         """Returns the recurrent state (R, L) after the decisions of these rows, which are counted in T * S."""

@@ -32,7 +32,7 @@ LAID_OUT = 256
 
 
 class Cloning:
-    """Behavioral cloning beside a trainer (`behavioral_cloning`): its demonstrations pull at the policy, less and less."""
+    """Behavioral cloning beside a trainer (`behavioral_cloning`), with a learning rate that falls to zero."""
 
     def __init__(
         self, student: Student, parameters: Sequence[Tensor], settings: BehaviorSettings, hyper: _Hyper, device: torch.device, seed: int
@@ -104,7 +104,7 @@ class Student(Protocol):
 
     @property
     def memory_size(self) -> int:
-        """L, numbers of memory; 0 without memory."""
+        """L, numbers of recurrent state; 0 without an LSTM."""
         ...
 
     def prepare(self, obs: tuple[Tensor, ...]) -> Inputs:

@@ -115,7 +115,7 @@ class SAC:
         reward = rollout.reward + rollout.group_reward
         action = self.network.for_environment(rollout.sample)
         needed = self.replay.bytes_needed
-        self.replay.pour(rollout, action, reward)
+        self.replay.add(rollout, action, reward)
         self._told &= self.replay.bytes_needed == needed
         self.network.learn_statistics(completed(rollout, tuple(rollout.obs[i] for i in self.network.vectors)))
         if self.signals.learned:
@@ -190,11 +190,11 @@ class SAC:
 
 
 _admitted: WeakSet[Replay] = WeakSet()
-"""Replays of this process, which take their memory little by little."""
+"""Replays of this process, whose memory is allocated but fills up later."""
 
 
 def check_room(replay: Replay) -> None:
-    """Raises ConfigError where a replay's tables, which fill up later, exceed the memory that is free and not promised to others."""
+    """Raises ConfigError where a replay's tables, which fill up later, exceed the memory that is free and not reserved by others."""
     needed = _still_to_take(replay)
     free, promised = _free(replay)
     if needed > free:
@@ -213,7 +213,7 @@ def check_room(replay: Replay) -> None:
 
 
 def _free(replay: Replay) -> tuple[int, int]:
-    """Returns bytes of memory that are free and promised to no other replay, and bytes that are promised."""
+    """Returns the bytes of memory that are free and not reserved by another replay, and the bytes that are reserved."""
     free = torch.cuda.mem_get_info(replay.device)[0] if replay.device.type == "cuda" else free_memory()
     promised = sum(_still_to_take(other) for other in _admitted if other is not replay and other.device == replay.device)
     return max(0, free - promised), promised

@@ -25,7 +25,7 @@ remembers larger gradients, and none would fall faster than by 0.05 % a step, wh
 
 
 class SoftGradient:
-    """Takes gradient steps on drawn decisions. All losses are of the same weights; then all weights move."""
+    """Takes gradient steps on drawn decisions. All losses are computed with the same weights; then all weights move."""
 
     def __init__(self, network: SoftActorCritic, learning_rate: float, tau: float, generator: torch.Generator, *, bfloat16: bool) -> None:
         """`generator` draws the policy's actions. `bfloat16`: forward passes are computed in it."""

@@ -135,7 +135,7 @@ def columns(views: list[tuple[float, float]]) -> tuple[Tensor, Tensor]:
 
 def pour(replay: Replay, rollout: Rollout) -> list[int]:
     """Pours it, and gives the numbers of its decisions in their order."""
-    replay.pour(rollout, rollout.sample, rollout.reward)
+    replay.add(rollout, rollout.sample, rollout.reward)
     time, slots = rollout.shape
     lengths = [time] * slots if rollout.lengths is None else rollout.lengths.tolist()
     return [int(rollout.sample.continuous[t, s]) for t in range(time) for s in range(slots) if t < lengths[s]]
@@ -280,8 +280,8 @@ def test_more_agents_than_fit_are_refused():
     rollout = next(iter(World(1, 400, steady=True).rollouts([1], RolloutNeeds())))
     done = Action(torch.zeros(1, 400, 1), torch.zeros(1, 400, 1)), torch.zeros(1, 400)
     with pytest.raises(ConfigError, match=r"buffer_size is 50, but 400 agents may live at once; expected at least 400$"):
-        Replay(SPEC, 50, torch.device("cpu")).pour(rollout, *done)
-    Replay(SPEC, 400, torch.device("cpu")).pour(rollout, *done)
+        Replay(SPEC, 50, torch.device("cpu")).add(rollout, *done)
+    Replay(SPEC, 400, torch.device("cpu")).add(rollout, *done)
 
 
 def test_a_replay_too_short_for_a_sequence_of_every_agent_is_refused():

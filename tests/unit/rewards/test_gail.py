@@ -48,7 +48,7 @@ def test_where_expert_and_policy_are_one_d_settles_at_a_half(vail: bool, tmp_pat
     signal = shown(gail(tmp_path, use_vail=vail), normal(4000, generator))
     for step in range(400):
         if step == 300:
-            signal.descent._optimizer.learning_rate = 3e-4
+            signal.optimizer._optimizer.learning_rate = 3e-4
         losses = signal.learn(seen_as(normal(256, generator)))
     with torch.no_grad():
         reward = signal.reward(seen_as(normal(1000, generator)))
