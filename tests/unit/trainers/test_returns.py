@@ -78,7 +78,7 @@ def test_a_horizon_of_1_cuts_everywhere():
     assert horizon_ends(torch.zeros(4, 3, dtype=torch.bool), 1).all()
 
 
-def test_horizon_cuts_agree_with_counting_each_slot():
+def test_horizon_ends_agree_with_counting_each_slot():
     ended = torch.rand(50, 6, generator=torch.Generator().manual_seed(1)) < 0.15
     cuts = horizon_ends(ended, 4)
     for slot in range(6):
