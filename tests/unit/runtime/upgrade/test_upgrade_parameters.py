@@ -239,7 +239,7 @@ def test_a_file_behind_the_wrong_flag_is_refused():
     curricula, samplers = write("walls.json", WALLS), write("samplers.yaml", "low: {sampler-type: uniform}")
     assert refused(BEHAVIORS, sampler=curricula) == "walls.json: has no samplers"
     assert refused(BEHAVIORS, curriculum=samplers) == "samplers.yaml: has no curricula"
-    assert refused(BEHAVIORS, curriculum=Path("old.yaml")) == "old.yaml: holds no curricula"
+    assert refused(BEHAVIORS, curriculum=Path("old.yaml")) == "old.yaml: has no curricula"
 
 
 def test_an_empty_folder_of_curricula_is_refused():
