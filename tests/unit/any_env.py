@@ -1,4 +1,4 @@
-"""An environment that shows anything and takes anything: random views, and a reward for what is in them."""
+"""An environment that shows anything and takes anything: random observations, and a reward for what is in them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from palaestra.core.timestep import Action, FinalObs, TimeStep
 
 
 class Anything:
-    """Slots live 3 to 9 decisions, end or are cut at that, and with `steady=False` skip a tick now and then. Its state can be saved.
+    """Slots live 3 to 9 decisions, terminate or are truncated then, and with `steady=False` skip some ticks. Its state can be saved.
 
     With `mates`, so many areas in a row are a group, of which each leaves when it ends and comes back anew.
     """
@@ -45,33 +45,33 @@ class Anything:
         return {"Any": self._table(reward.float(), ended, acting)}
 
     def _table(self, reward: Tensor, ended: Tensor, acting: Tensor) -> TimeStep:
-        cut = ended & (torch.rand(self.num_areas, generator=self.generator) < 0.5)
+        truncated = ended & (torch.rand(self.num_areas, generator=self.generator) < 0.5)
         rows, self.acted = torch.arange(self.num_areas), acting
         where = ended.nonzero().squeeze(1)
         return TimeStep(
-            obs=self._views(self.num_areas),
+            obs=self._observations(self.num_areas),
             acting=acting,
             reward=reward,
             group_reward=torch.full_like(reward, 0.1 if self.mates else 0.0),
-            terminated=ended & ~cut,
-            truncated=cut,
-            final_obs=FinalObs(where, self._views(len(where))),
+            terminated=ended & ~truncated,
+            truncated=truncated,
+            final_obs=FinalObs(where, self._observations(len(where))),
             action_mask=self._mask(),
             area=rows,
             team=torch.zeros_like(rows),
             group=rows // self.mates if self.mates else torch.full_like(rows, -1),
         )
 
-    def _views(self, rows: int) -> tuple[Tensor, ...]:
+    def _observations(self, rows: int) -> tuple[Tensor, ...]:
         """Of entities none to all are there."""
-        views = []
+        observations = []
         for obs in self.spec.obs:
-            view = torch.rand(rows, *obs.shape, generator=self.generator)
+            values = torch.rand(rows, *obs.shape, generator=self.generator)
             if obs.is_entities:
                 count = torch.randint(obs.shape[0] + 1, (rows, 1), generator=self.generator)
-                view = view * (count > torch.arange(obs.shape[0])).unsqueeze(2)
-            views.append(view)
-        return tuple(views)
+                values = values * (count > torch.arange(obs.shape[0])).unsqueeze(2)
+            observations.append(values)
+        return tuple(observations)
 
     def _mask(self) -> Tensor | None:
         if not self.spec.action.branches:

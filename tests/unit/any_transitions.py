@@ -23,16 +23,16 @@ def vector_spec(size: int, continuous: int = 0, branches: tuple[int, ...] = ()) 
 def transitions(spec: BehaviorSpec, rows: int, seed: int = 0) -> Transitions:
     generator = torch.Generator().manual_seed(seed)
 
-    def views() -> tuple[Tensor, ...]:
+    def observations() -> tuple[Tensor, ...]:
         return tuple(torch.rand(rows, *obs.shape, generator=generator) for obs in spec.obs)
 
     discrete = torch.zeros(rows, len(spec.action.branches), dtype=torch.int64)
     for i, size in enumerate(spec.action.branches):
         discrete[:, i] = torch.randint(size, (rows,), generator=generator)
     return Transitions(
-        obs=views(),
+        obs=observations(),
         action=Action(torch.rand(rows, spec.action.continuous, generator=generator) * 2 - 1, discrete),
-        next_obs=views(),
+        next_obs=observations(),
         reward=torch.zeros(rows),
         terminated=torch.zeros(rows, dtype=torch.bool),
         ended=torch.rand(rows, generator=generator) < 0.2,

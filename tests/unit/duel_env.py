@@ -31,8 +31,8 @@ class Duel(Bandit):
     def step(self, actions: Mapping[str, Action]) -> dict[str, TimeStep]:
         numbers = actions["Duel"].continuous[:, 0]
         self.given.append(numbers)
-        rivals = numbers.view(-1, 2).flip(1).flatten()
-        return {"Duel": self._met(torch.sign(numbers - rivals), list(range(len(numbers))))}
+        opponents = numbers.view(-1, 2).flip(1).flatten()
+        return {"Duel": self._met(torch.sign(numbers - opponents), list(range(len(numbers))))}
 
     def heuristic(self, behavior: str, slots: Any = None) -> Action | None:
         return Action(torch.full((2 * self.num_areas, 1), 0.5), torch.zeros(2 * self.num_areas, 0, dtype=torch.int64))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sdk_games import Duelist, settle
+from sdk_games import Duelist, finish
 
 from palaestra import sdk
 
@@ -19,7 +19,7 @@ def growing(academy: sdk.Academy) -> None:
         steps += 1
         for two, one in duels:
             if one.turns >= 5:
-                settle(one, two)
+                finish(one, two)
         if steps % 20 == 0 and len(duels) < 5:
             duels.append((academy.add(Duelist(1)), academy.add(Duelist(0))))
 
@@ -33,7 +33,7 @@ def side_by_side(academy: sdk.Academy) -> None:
     def judge() -> None:
         for turns, two, one in duels:
             if one.turns >= turns:
-                settle(one, two)
+                finish(one, two)
 
 
 @sdk.game

@@ -45,14 +45,14 @@ class Recall:
         self._begin(everyone)
         self.living = everyone
         self._go_on()
-        return {"Recall": self._table(torch.zeros(len(self.wait)), ~everyone, self._view())}
+        return {"Recall": self._table(torch.zeros(len(self.wait)), ~everyone, self._observe())}
 
     def step(self, actions: Mapping[str, Action]) -> dict[str, TimeStep]:
         ended = self.acting & (self.age > self.wait)
         right = actions["Recall"].discrete[:, 0] == self.bit
         reward = torch.where(ended, torch.where(right, 1.0, -1.0), 0.0)
         self.age = self.age + self.acting.long()
-        last = self._view()
+        last = self._observe()
         self._begin(ended)
         if self.pauses:
             self.living = ~ended & (self.living | self._chance(0.3))
@@ -70,7 +70,7 @@ class Recall:
         self.noise = torch.randn(len(self.wait), generator=self.generator)
         self.acting = self.living & self._chance(0.7) if self.pauses else torch.ones_like(self.living)
 
-    def _view(self) -> tuple[Tensor, ...]:
+    def _observe(self) -> tuple[Tensor, ...]:
         shown, asked = (self.age == 0).float(), (self.age > self.wait).float()
         rest = torch.stack([self.noise * (1 - shown) * (1 - asked), asked], 1)
         if not self.image:
@@ -81,7 +81,7 @@ class Recall:
 
     def _table(self, reward: Tensor, ended: Tensor, last: tuple[Tensor, ...]) -> TimeStep:
         rows = ended.nonzero()[:, 0]
-        step = table(self._view(), terminated=rows.tolist(), final_obs=tuple(x[rows] for x in last))
+        step = table(self._observe(), terminated=rows.tolist(), final_obs=tuple(x[rows] for x in last))
         return replace(step, reward=reward, acting=self.acting, area=self.area)
 
     def set_parameters(self, values: Mapping[str, Tensor]) -> None:

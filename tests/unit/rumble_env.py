@@ -1,4 +1,4 @@
-"""A game of any teams, one behavior or several: whoever names the highest numbers in an episode wins it. Keeps a ledger."""
+"""A game of any teams, one behavior or several: whoever names the highest numbers in an episode wins it. Records all episodes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from palaestra.core.errors import EnvError
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action, TimeStep
 
-Seats = Sequence[tuple[str, int, int]]
+Sides = Sequence[tuple[str, int, int]]
 """Behavior, team and number of agents of each side of an area."""
 
 
@@ -25,30 +25,30 @@ class Rumble:
     device = CPU
     parameters: Mapping[str, float] = {}
 
-    def __init__(self, areas: int, seats: Seats, *, groups: bool = False, lost: float = -1.0) -> None:
+    def __init__(self, areas: int, sides: Sides, *, groups: bool = False, lost: float = -1.0) -> None:
         """`lost`: what the last tick brings those who did not win; the winner gets 1."""
-        self.num_areas, self.seats, self.lost = areas, seats, lost
-        names = dict.fromkeys(name for name, _, _ in seats)
+        self.num_areas, self.sides, self.lost = areas, sides, lost
+        names = dict.fromkeys(name for name, _, _ in sides)
         self.behaviors: Mapping[str, BehaviorSpec] = {
             name: BehaviorSpec((ObsSpec("nothing", (2,)),), ActionSpec(1), steady=True) for name in names
         }
-        self.teams = {name: [team for other, team, agents in seats if other == name for _ in range(agents)] for name in names}
+        self.teams = {name: [team for other, team, agents in sides if other == name for _ in range(agents)] for name in names}
         self.groups = groups
-        self.age, self.count, self.sums = torch.zeros(areas), torch.zeros(areas), torch.zeros(areas, len(seats))
+        self.age, self.count, self.sums = torch.zeros(areas), torch.zeros(areas), torch.zeros(areas, len(sides))
         self.open: dict[tuple[int, int, str, int], list[tuple[float, ...]]] = defaultdict(list)
-        self.ledger: list[tuple[int, int, str, int, list[tuple[float, ...]]]] = []
+        self.episodes: list[tuple[int, int, str, int, list[tuple[float, ...]]]] = []
         """Of every area's every episode, by number: each side, and what its agents named, tick by tick."""
 
     def reset(self, seed: int) -> dict[str, TimeStep]:
         self.age, self.sums = torch.zeros(self.num_areas), torch.zeros_like(self.sums)
         self.open.clear()
         return {
-            name: self._table(name, torch.zeros(self.num_areas, len(self.seats)), torch.zeros(self.num_areas) > 0) for name in self.teams
+            name: self._table(name, torch.zeros(self.num_areas, len(self.sides)), torch.zeros(self.num_areas) > 0) for name in self.teams
         }
 
     def step(self, actions: Mapping[str, Action]) -> dict[str, TimeStep]:
         taken = dict.fromkeys(self.teams, 0)
-        for side, (name, team, agents) in enumerate(self.seats):
+        for side, (name, team, agents) in enumerate(self.sides):
             numbers = actions[name].continuous[:, 0].view(self.num_areas, -1)[:, taken[name] : taken[name] + agents]
             taken[name] += agents
             self.sums[:, side] += numbers.mean(1)
@@ -56,18 +56,18 @@ class Rumble:
                 self.open[area, int(self.count[area]), name, team].append(tuple(named))
         self.age += 1
         over = self.age >= 3 + torch.arange(self.num_areas) % 4
-        wins = torch.arange(len(self.seats)) == self.sums.argmax(1, keepdim=True)  # the first of those who are level
+        wins = torch.arange(len(self.sides)) == self.sums.argmax(1, keepdim=True)  # the first of those who are level
         reward = torch.where(wins, 1.0, self.lost) * over.unsqueeze(1)
         for area in over.nonzero()[:, 0].tolist():
             for key in [key for key in self.open if key[0] == area]:
-                self.ledger.append((*key, self.open.pop(key)))
+                self.episodes.append((*key, self.open.pop(key)))
         self.age[over], self.sums[over] = 0, 0
         self.count += over
         return {name: self._table(name, reward, over) for name in self.teams}
 
     def _table(self, name: str, reward: Tensor, over: Tensor) -> TimeStep:
         teams = self.teams[name]
-        columns = [i for i, (other, _, agents) in enumerate(self.seats) if other == name for _ in range(agents)]
+        columns = [i for i, (other, _, agents) in enumerate(self.sides) if other == name for _ in range(agents)]
         earned, ended = reward[:, columns].flatten(), over.repeat_interleave(len(teams)).nonzero()[:, 0].tolist()
         area = torch.arange(self.num_areas).repeat_interleave(len(teams))
         team = torch.tensor(teams).repeat(self.num_areas)
@@ -118,8 +118,8 @@ class Latecomers(Rumble):
 class Knockout(Rumble):
     """The last side loses one tick before the others, and waits for their end."""
 
-    def __init__(self, areas: int, seats: Seats) -> None:
-        super().__init__(areas, seats)
+    def __init__(self, areas: int, sides: Sides) -> None:
+        super().__init__(areas, sides)
         self.behaviors = {name: replace(spec, steady=False) for name, spec in self.behaviors.items()}
         self.out = torch.zeros(areas) > 0
 
@@ -128,8 +128,8 @@ class Knockout(Rumble):
         steps = super().step(actions)
         self.out = self.age == 2 + torch.arange(self.num_areas) % 4
         ((name, step),) = steps.items()
-        last = torch.arange(len(self.seats)).repeat(self.num_areas) == len(self.seats) - 1
-        gone, over = last & self.out.repeat_interleave(len(self.seats)), last & waits.repeat_interleave(len(self.seats))
+        last = torch.arange(len(self.sides)).repeat(self.num_areas) == len(self.sides) - 1
+        gone, over = last & self.out.repeat_interleave(len(self.sides)), last & waits.repeat_interleave(len(self.sides))
         ended = ((step.terminated & ~over) | gone).nonzero()[:, 0].tolist()
         shown = table(step.obs[0], terminated=ended, acting=(~gone).tolist())
         reward = torch.where(over, 0.0, torch.where(gone, -1.0, step.reward))
@@ -141,8 +141,8 @@ class Unseparated(Rumble):
 
     shared_areas = True
 
-    def __init__(self, seats: Seats, *, rests: bool) -> None:
-        super().__init__(1, seats)
+    def __init__(self, sides: Sides, *, rests: bool) -> None:
+        super().__init__(1, sides)
         self.rests = rests
         self.behaviors = {name: replace(spec, steady=False) for name, spec in self.behaviors.items()}
 
@@ -162,7 +162,7 @@ class Relay(Rumble):
 
     def step(self, actions: Mapping[str, Action]) -> dict[str, TimeStep]:
         ((name, step),) = super().step(actions).items()
-        first = torch.arange(len(step.team)) % len(self.seats) == 0
+        first = torch.arange(len(step.team)) % len(self.sides) == 0
         ended = first if self.age[0] % 2 else ~first
         shown = table(step.obs[0], terminated=ended.nonzero()[:, 0].tolist())
         return {name: replace(shown, team=step.team, area=step.area, reward=torch.where(first, 1.0, -1.0))}
@@ -172,8 +172,8 @@ MADE: list[Rumble] = []
 """All that were made, for their ledgers."""
 
 
-def _make(areas: int, seats: Seats, **rest: object) -> Rumble:
-    MADE.append(Rumble(areas, seats, **rest))  # type: ignore[arg-type]
+def _make(areas: int, sides: Sides, **rest: object) -> Rumble:
+    MADE.append(Rumble(areas, sides, **rest))  # type: ignore[arg-type]
     return MADE[-1]
 
 

@@ -124,7 +124,7 @@ class Gatherer(Mover):
 
 
 class Seeker(Chooser):
-    """Told by a goal signal what to choose."""
+    """Chooses the color that a goal signal shows."""
 
     behavior = sdk.Behavior("Goal", observations=2, branches=(3,))
 
@@ -143,22 +143,22 @@ class Seeker(Chooser):
 
 
 class Duelist(sdk.Agent):
-    """Says a number; the larger one wins."""
+    """Adds numbers; the larger total wins."""
 
     decision_period = 1
 
     def __init__(self, team: int) -> None:
         self.behavior = sdk.Behavior("Duel", observations=2, branches=(3,), team=team)
-        self.said = self.turns = 0
+        self.total = self.turns = 0
 
     def on_episode_begin(self) -> None:
-        self.said = self.turns = 0
+        self.total = self.turns = 0
 
     def collect_observations(self, sensor: sdk.VectorSensor) -> None:
-        sensor.add(self.said, self.turns / 10)
+        sensor.add(self.total, self.turns / 10)
 
     def on_action_received(self, actions: sdk.Actions) -> None:
-        self.said, self.turns = self.said + actions.discrete[0], self.turns + 1
+        self.total, self.turns = self.total + actions.discrete[0], self.turns + 1
 
 
 class Mate(sdk.Agent):
@@ -218,13 +218,13 @@ def variable(academy: sdk.Academy) -> None:
 
 @sdk.game
 def goal(academy: sdk.Academy) -> None:
-    """Is told what to choose."""
+    """One agent with a goal signal."""
     academy.add(Seeker())
 
 
-def settle(one: Duelist, two: Duelist) -> None:
-    """Whoever said more has won; both begin anew."""
-    won = float(np.sign(one.said - two.said))
+def finish(one: Duelist, two: Duelist) -> None:
+    """Ends a duel: the agent with the higher total wins."""
+    won = float(np.sign(one.total - two.total))
     one.set_reward(won)
     two.set_reward(-won)
     one.end_episode()
@@ -239,7 +239,7 @@ def duel(academy: sdk.Academy) -> None:
     @academy.on_step
     def judge() -> None:
         if one.turns >= 10:
-            settle(one, two)
+            finish(one, two)
 
 
 @sdk.game

@@ -37,21 +37,21 @@ class Walker(sdk.Agent):
         self.at += sum(actions.continuous)
 
 
-def rows(said: Mapping[str, AgentOutputs]) -> list[tuple]:
-    """A tuple an agent: its number, 'asks', 'ended' or 'cut', its reward, and what its first sensor saw."""
+def rows(outputs: Mapping[str, AgentOutputs]) -> list[tuple]:
+    """A tuple an agent: its number, 'asks', 'ended' or 'truncated', its reward, and what its first sensor saw."""
     out = []
-    for one in said.values():
+    for one in outputs.values():
         infos = one.infos
         for row, id in enumerate(infos.id.tolist()):
-            what = "asks" if not infos.done[row] else "cut" if infos.truncated[row] else "ended"
+            what = "asks" if not infos.done[row] else "truncated" if infos.truncated[row] else "ended"
             out.append((id, what, float(infos.reward[row]), one.obs[0][row].ravel().tolist()))
     return out
 
 
-def told(said: Mapping[str, AgentOutputs], continuous: float = 0.0, discrete: int = 0) -> dict[str, AgentActions]:
+def same_actions(outputs: Mapping[str, AgentOutputs], continuous: float = 0.0, discrete: int = 0) -> dict[str, AgentActions]:
     """The same action for all that asked."""
     out = {}
-    for key, one in said.items():
+    for key, one in outputs.items():
         asking, action = int((~one.infos.done).sum()), one.spec.action
         out[key] = AgentActions(
             np.full((asking, action.continuous), continuous, np.float32), np.full((asking, len(action.branches)), discrete, np.int64)
@@ -60,8 +60,8 @@ def told(said: Mapping[str, AgentOutputs], continuous: float = 0.0, discrete: in
 
 
 def exchange(
-    academy: sdk.Academy | sdk.Areas, said: Mapping[str, AgentOutputs], continuous: float = 0.0, discrete: int = 0
+    academy: sdk.Academy | sdk.Areas, outputs: Mapping[str, AgentOutputs], continuous: float = 0.0, discrete: int = 0
 ) -> dict[str, AgentOutputs]:
     """Answers and goes on to the next exchange."""
-    academy.answer(told(said, continuous, discrete))
+    academy.answer(same_actions(outputs, continuous, discrete))
     return academy.advance()

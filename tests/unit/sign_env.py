@@ -46,7 +46,7 @@ class Signs:
         self.places, self.age = (self.places + stride).clamp(-1, 1), self.age + 1
         over = bool((self.places.abs() >= 1 - 1e-6).all())
         reward = PRIZE * self.sign * float(self.places.mean()) if over else -PENALTY
-        last = self._views()
+        last = self._observations()
         if over:
             self._begin()
         return self._table(reward, over=over, last=last)
@@ -59,7 +59,7 @@ class Signs:
         self.sign = float(torch.randint(2, (), generator=self.random)) * 2 - 1
         self.places, self.age = torch.zeros_like(self.places), 0
 
-    def _views(self) -> tuple[Tensor, ...]:
+    def _observations(self) -> tuple[Tensor, ...]:
         value = self.sign if self.shown is None or self.age < self.shown else 0.0
         return tuple(torch.full((1, *obs.shape), value) for obs in self.spec.obs)
 
@@ -67,13 +67,13 @@ class Signs:
         ended, none = torch.tensor([over]), torch.zeros(1, dtype=torch.int64)
         return {
             "Signs": TimeStep(
-                obs=self._views(),
+                obs=self._observations(),
                 acting=torch.ones(1, dtype=torch.bool),
                 reward=torch.tensor([reward]),
                 group_reward=torch.zeros(1),
                 terminated=ended,
                 truncated=torch.zeros(1, dtype=torch.bool),
-                final_obs=FinalObs(ended.nonzero().squeeze(1), tuple(view[ended] for view in last or self._views())),
+                final_obs=FinalObs(ended.nonzero().squeeze(1), tuple(obs[ended] for obs in last or self._observations())),
                 action_mask=None,
                 area=none,
                 team=none,

@@ -16,9 +16,9 @@ import pytest
 from conversations import requests
 from PIL import Image
 from unity_client import Client, actions, header, info, png, vector
+from unity_counts import ExpectedCounts
 from unity_crowd import KINDS, Crowd
 from unity_games import Ball, Sleeper, Wrong, make_build, replay
-from unity_ledger import Ledger
 from unity_wire import Wire
 
 from palaestra.wire.messages import UnityMessage
@@ -77,42 +77,44 @@ class Echo:
 
 
 def test_a_ledger_counts_what_follows_an_answered_decision() -> None:
-    ledger = Ledger()
-    ledger.sent({"A?team=0": [info(1, reward=9), info(2, reward=9, done=True)]})  # a first decision; an end out of nowhere
-    ledger.answered()
-    ledger.sent({"A?team=0": [info(1, reward=1, group_reward=0.5)]})
-    ledger.answered()
-    ledger.sent({})  # it skips a turn
-    ledger.answered()
-    ledger.sent({"A?team=0": [info(1, reward=2, cut=True), info(1, reward=9, done=True), info(1, reward=9)]})  # ends twice, begins again
-    ledger.answered()
-    ledger.sent({"A?team=0": [info(1, reward=4, done=True)], "B?team=1": [info(1, reward=9)]})  # goes on as a B
-    ledger.reset()
-    ledger.sent({"B?team=1": [info(1, reward=9, done=True)]})
-    a, b = ledger.totals["A"], ledger.totals["B"]
+    expected = ExpectedCounts()
+    expected.sent({"A?team=0": [info(1, reward=9), info(2, reward=9, done=True)]})  # a first decision; an end out of nowhere
+    expected.answered()
+    expected.sent({"A?team=0": [info(1, reward=1, group_reward=0.5)]})
+    expected.answered()
+    expected.sent({})  # it skips a turn
+    expected.answered()
+    expected.sent(
+        {"A?team=0": [info(1, reward=2, truncated=True), info(1, reward=9, done=True), info(1, reward=9)]}
+    )  # ends twice, begins again
+    expected.answered()
+    expected.sent({"A?team=0": [info(1, reward=4, done=True)], "B?team=1": [info(1, reward=9)]})  # goes on as a B
+    expected.reset()
+    expected.sent({"B?team=1": [info(1, reward=9, done=True)]})
+    a, b = expected.totals["A"], expected.totals["B"]
     assert (a.episodes, a.truncated, a.terminated) == (2, 1, 1)
     assert (a.returns, a.group_returns, a.length) == (1 + 2 + 4, 0.5, 2 + 1)
-    assert (a.answered, a.settled) == (3, 3)
+    assert (a.answered, a.completed) == (3, 3)
     assert b.episodes == b.answered == b.returns == 0
 
 
 def test_the_ledger_tells_what_came_before_the_last_message() -> None:
-    ledger = Ledger()
+    expected = ExpectedCounts()
     for some in ([info(1)], [info(1, reward=1, done=True), info(1)], [info(1, reward=2, done=True)]):
-        ledger.sent({"A?team=0": some})
-        ledger.answered()
-    assert (ledger.before_last["A"].returns, ledger.totals["A"].returns) == (1, 3)
+        expected.sent({"A?team=0": some})
+        expected.answered()
+    assert (expected.before_last["A"].returns, expected.totals["A"].returns) == (1, 3)
 
 
 def test_ball_earns_one_for_each_decision_that_hits() -> None:
     game = Ball(agents=3, episode=5, ticks=12)
     with trainer(Echo()) as port:
         game.run(Client(port))
-    totals = game.ledger.totals["Ball"]
+    totals = game.expected.totals["Ball"]
     assert game.ended == "over"
     assert (totals.episodes, totals.truncated, totals.terminated) == (6, 3, 3)
     assert totals.returns == totals.length == 30
-    assert (totals.answered, totals.settled) == (36, 33)
+    assert (totals.answered, totals.completed) == (36, 33)
 
 
 def test_a_game_ends_when_its_trainer_closes() -> None:
@@ -128,9 +130,9 @@ def test_the_crowd_accepts_right_answers_to_everything_it_does(seed: int) -> Non
     with trainer(Echo()) as port:
         game.run(Client(port))
     assert game.ended == "over"
-    assert game.ledger.messages == 400
-    assert {kind.key.partition("?")[0] for kind in KINDS} == set(game.ledger.totals)
-    assert all(totals.episodes > 5 and totals.settled < totals.answered for totals in game.ledger.totals.values())
+    assert game.expected.messages == 400
+    assert {kind.key.partition("?")[0] for kind in KINDS} == set(game.expected.totals)
+    assert all(totals.episodes > 5 and totals.completed < totals.answered for totals in game.expected.totals.values())
 
 
 def drop_one(answer: Any) -> None:

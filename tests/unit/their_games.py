@@ -26,9 +26,9 @@ class Noting(sdk.Agent):
     def drawn(self, *shape: int) -> np.ndarray:
         """Numbers within 0..1, which are what it sees now."""
         random = self.academy.random
-        view = np.array([random.random() for _ in range(int(np.prod(shape)))], np.float32).reshape(shape)
-        self.seen.append(view)
-        return view
+        values = np.array([random.random() for _ in range(int(np.prod(shape)))], np.float32).reshape(shape)
+        self.seen.append(values)
+        return values
 
     def on_action_received(self, actions: sdk.Actions) -> None:
         self.decisions.append((self.seen, list(actions.discrete)))

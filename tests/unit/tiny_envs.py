@@ -294,13 +294,13 @@ class Bandit:
         return {"Bandit": self._table(torch.zeros(self.num_areas) + numbers + choices, ended=True)}
 
     def _table(self, reward: Tensor, ended: bool) -> TimeStep:
-        before = self._view()
+        before = self._observe()
         self.side = torch.randint(0, 2, (self.num_areas,), generator=self.generator) * 2.0 - 1
         rows = list(range(self.num_areas)) if ended else []
-        step = table(self._view(), terminated=rows, final_obs=(before[rows],))
+        step = table(self._observe(), terminated=rows, final_obs=(before[rows],))
         return TimeStep(**{**{name: getattr(step, name) for name in step.__slots__}, "reward": reward.float()})
 
-    def _view(self) -> Tensor:
+    def _observe(self) -> Tensor:
         return torch.stack([self.side, torch.ones_like(self.side)], 1)
 
     def set_parameters(self, values: Mapping[str, Tensor]) -> None:

@@ -139,13 +139,13 @@ def info(
     obs: Sequence[Any] = (),
     reward: float = 0.0,
     done: bool = False,
-    cut: bool = False,
+    truncated: bool = False,
     mask: Sequence[bool] | None = None,
     group: int = 0,
     group_reward: float = 0.0,
 ) -> Any:  # fmt: skip
-    """What one agent says. `cut`: it ended by a limit (done as well); `mask`: True forbids a choice, flat over all branches."""
-    made = Info(id=id, reward=reward, done=done or cut, max_step_reached=cut, group_id=group, group_reward=group_reward)
+    """What one agent says. `truncated`: it ended by a limit (done as well); `mask`: True forbids a choice, flat over all branches."""
+    made = Info(id=id, reward=reward, done=done or truncated, max_step_reached=truncated, group_id=group, group_reward=group_reward)
     made.observations.extend(obs)
     made.action_mask.extend(mask or ())
     return made

@@ -10,7 +10,7 @@ import numpy as np
 from unity_client import actions, brain, entities, header, info, old_actions, vector
 from unity_games import Game, Wrong
 
-Said = tuple[Any, float | None]  # an agent's info, and its x (see Crowd) where it asks
+InfoAndInput = tuple[Any, float | None]  # an agent's info, and its x (see Crowd) where it asks
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Habits:
     """How probable each thing is, for every agent (or as noted) in every message."""
 
     end: float = 0.1
-    cut: float = 0.5  # of the ends
+    truncated: float = 0.5  # of the ends
     ask_at_once: float = 0.5  # of the ends: asks again in the same message
     twice: float = 0.05  # of the ends: ends a second time in the same message
     leave: float = 0.2  # of the ends: its id is free for others
@@ -118,15 +118,15 @@ class Crowd(Game):
             return self._nobody()
         if not self.agents or self._happens(self.habits.join):
             self._join()
-        said: list[tuple[str, list[Said]]] = []  # under a key, of one agent, in order
+        sent: list[tuple[str, list[InfoAndInput]]] = []  # under a key, of one agent, in order
         for agent in list(self.agents):
-            said += self._turn(agent)
+            sent += self._turn(agent)
         if self._happens(self.habits.stranger):
             kind = self.random.choice(self._kinds())
-            said.append((kind.key, [self._end(_Agent(self._fresh(), kind, 0))]))
-        self.random.shuffle(said)
+            sent.append((kind.key, [self._end(_Agent(self._fresh(), kind, 0))]))
+        self.random.shuffle(sent)
         infos: dict[str, list[Any]] = {}
-        for key, some in said:
+        for key, some in sent:
             for one, x in some:
                 infos.setdefault(key, []).append(one)
                 if x is not None:
@@ -136,11 +136,11 @@ class Crowd(Game):
     def _nobody(self) -> Any:
         """A message without agents: a header alone, a key with none, or no key."""
         if self._happens(0.3):
-            self.ledger.sent({})
+            self.expected.sent({})
             return header()
         return self.say({KINDS[0].key: []} if self._happens(0.5) else {}, self.brains)
 
-    def _turn(self, agent: _Agent) -> list[tuple[str, list[Said]]]:
+    def _turn(self, agent: _Agent) -> list[tuple[str, list[InfoAndInput]]]:
         habits = self.habits
         if self._happens(habits.vanish):
             self.agents.remove(agent)
@@ -163,17 +163,17 @@ class Crowd(Game):
             return [(before, [*ends, self._ask(agent)])]
         return [(before, ends), (agent.kind.key, [self._ask(agent)])]
 
-    def _ask(self, agent: _Agent) -> Said:
+    def _ask(self, agent: _Agent) -> InfoAndInput:
         x = self.random.randint(-64, 64) / 64
         mask = self._mask(agent.kind) if agent.kind.branches and self._happens(self.habits.mask) else None
         reward, group_reward = self._rewards(agent)
         return info(agent.id, agent.kind.see(x, self.random), reward, mask=mask, group=agent.group, group_reward=group_reward), x
 
-    def _end(self, agent: _Agent) -> Said:
-        cut = self._happens(self.habits.cut)
+    def _end(self, agent: _Agent) -> InfoAndInput:
+        truncated = self._happens(self.habits.truncated)
         reward, group_reward = self._rewards(agent)
         seen = agent.kind.see(self.random.randint(-64, 64) / 64, self.random)
-        return info(agent.id, seen, reward, done=True, cut=cut, group=agent.group, group_reward=group_reward), None
+        return info(agent.id, seen, reward, done=True, truncated=truncated, group=agent.group, group_reward=group_reward), None
 
     def _rewards(self, agent: _Agent) -> tuple[float, float]:
         return self.random.randint(-8, 8) / 8, self.random.randint(-8, 8) / 8 if agent.group else 0.0

@@ -87,7 +87,7 @@ def main(argv: list[str]) -> None:
     finally:
         hoard.clear()
         side_channel = bytes(game.side_channel).hex()
-        ended = {"ended": game.ended, "sent": game.sent, "resets": game.resets, "side_channel": side_channel, **game.ledger.plain()}
+        ended = {"ended": game.ended, "sent": game.sent, "resets": game.resets, "side_channel": side_channel, **game.expected.plain()}
         note(args.notes, f"{os.getpid()}.end.json", ended)
         if args.stubborn:
             time.sleep(60)

@@ -20,7 +20,7 @@ from typing import Any
 
 import grpc
 from unity_client import CAPABILITIES, Client, actions, brain, header, hello, info, output, vector
-from unity_ledger import Ledger
+from unity_counts import ExpectedCounts
 from unity_wire import Wire
 
 from palaestra.wire.messages import UnityMessage
@@ -83,7 +83,7 @@ class Game:
         self.side_channel = bytearray()  # all that came
         self.sent = 0  # messages, with the hello and the empty one
         self.resets = 0
-        self.ledger = Ledger()
+        self.expected = ExpectedCounts()
         self.ended = ""  # closed: by the trainer; gone: the trainer is; over: the game is; left: by its Fate
         self._known: set[str] = set()
 
@@ -94,8 +94,8 @@ class Game:
         raise NotImplementedError
 
     def say(self, infos: Mapping[str, Sequence[Any]], brains: Mapping[str, Any], side_channel: bytes = b"") -> Any:
-        """A tick's message, in the ledger; of `brains` those go along that are new to the trainer."""
-        self.ledger.sent(infos)
+        """A tick's message, in the expected; of `brains` those go along that are new to the trainer."""
+        self.expected.sent(infos)
         new = [key for key, some in infos.items() if some and key not in self._known]
         self._known.update(new)
         return output(infos, [brains[key] for key in new], side_channel)
@@ -134,13 +134,13 @@ class Game:
     def _next(self, reply: Any) -> Any:
         if not reply.HasField("unity_input"):
             raise Wrong("an answer of status 200 without unity_input")
-        said = reply.unity_input.rl_input
-        self.side_channel += said.side_channel
-        if said.command != RESET:
-            self.ledger.answered()
+        rl_input = reply.unity_input.rl_input
+        self.side_channel += rl_input.side_channel
+        if rl_input.command != RESET:
+            self.expected.answered()
             return self.step(reply)
         self.resets += 1
-        self.ledger.reset()
+        self.expected.reset()
         return self.reset()
 
 
@@ -187,8 +187,8 @@ class Ball(Game):
         self.age += 1
         infos = []
         if self.age == self.episode:
-            cut = self.played % 2 == 0
-            infos = [info(i, [vector([self.numbers[i]])], rewards[i], done=True, cut=cut) for i in range(self.agents)]
+            truncated = self.played % 2 == 0
+            infos = [info(i, [vector([self.numbers[i]])], rewards[i], done=True, truncated=truncated) for i in range(self.agents)]
             rewards = [0.0] * self.agents
             self.age, self.played = 0, self.played + 1
             self._draw()
@@ -208,15 +208,15 @@ class Hasty(Ball):
 
     def step(self, reply: Any) -> Any:
         scales = [IncomingMessage(payload) for id, payload in unpack(bytes(self.side_channel)) if id == ENGINE]
-        told = [message.read_float32() for message in scales if message.read_int32() == 2]
-        self.episode = 5 if told and told[-1] > 1 else 10
+        time_scales = [message.read_float32() for message in scales if message.read_int32() == 2]
+        self.episode = 5 if time_scales and time_scales[-1] > 1 else 10
         return super().step(reply)
 
 
 class Sleeper(Game):
     """One agent whose game sleeps `ms` milliseconds a tick and does next to nothing else: its messages are made beforehand.
 
-    It keeps no ledger and has no Fate.
+    It keeps no expected and has no Fate.
     """
 
     KEY = "Sleeper?team=0"

@@ -30,8 +30,8 @@ def free_port() -> int:
 
 
 @dataclass
-class Told:
-    """What an environment told people, with the time at which it did."""
+class MessageLog:
+    """Messages of an environment to its user, each with its time."""
 
     lines: list[tuple[float, str, str]] = field(default_factory=list)  # time.monotonic(), level, text
 
@@ -48,7 +48,7 @@ def opened(tell: Callable[[str, str], None] | None = None, **options: Any) -> It
     """An environment that is closed in the end; without `executable` it waits for an Editor on a free port."""
     if options.get("executable") is None:
         options.setdefault("editor_port", free_port())
-    env = UnityEnv(UnityOptions(**options), (), tell or Told())
+    env = UnityEnv(UnityOptions(**options), (), tell or MessageLog())
     try:
         yield env
     finally:
@@ -149,7 +149,7 @@ class Count:
     returns: float = 0.0
     group_returns: float = 0.0
     length: int = 0
-    settled: int = 0
+    completed: int = 0
 
 
 class Run:
@@ -179,7 +179,7 @@ class Run:
         count.returns += float(episodes.returns.sum())
         count.group_returns += float(episodes.group_returns.sum())
         count.length += int(episodes.lengths.sum())
-        count.settled = part.decisions
+        count.completed = part.decisions
 
 
 class Play:

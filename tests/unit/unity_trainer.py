@@ -23,16 +23,16 @@ class Trainer:
     """Works in a folder, below which its temporary files are too; what it says goes to a file there."""
 
     def __init__(self, folder: Path, words: list[str], name: str = "trainer") -> None:
-        self.folder, self.said = folder, folder / f"{name}.said"
+        self.folder, self.output = folder, folder / f"{name}.said"
         self.temporary = folder / f"{name}.temporary"
         self.temporary.mkdir()
-        self.said.touch()
-        self.process = SERVER.Process(target=play, args=(str(folder), str(self.said), str(self.temporary), words))
+        self.output.touch()
+        self.process = SERVER.Process(target=play, args=(str(folder), str(self.output), str(self.temporary), words))
         self.process.start()
 
     @property
     def text(self) -> str:
-        return self.said.read_text("utf-8")
+        return self.output.read_text("utf-8")
 
     def until(self, so: str | Callable[[], bool], patience: float = 30.0) -> None:
         """Waits until it has said that, or that is so."""
@@ -63,14 +63,14 @@ class Trainer:
         return [*games, *ports, *(path.name for path in self.temporary.glob("palaestra-*"))]
 
 
-def play(folder: str, said: str, temporary: str, words: list[str]) -> None:
+def play(folder: str, output: str, temporary: str, words: list[str]) -> None:
     """The process itself."""
     from palaestra.cli.main import main
 
     signal.signal(signal.SIGINT, signal.default_int_handler)  # whatever the tests were started with
     os.chdir(folder)
     tempfile.tempdir = temporary
-    out = os.open(said, os.O_WRONLY | os.O_APPEND)
+    out = os.open(output, os.O_WRONLY | os.O_APPEND)
     os.dup2(out, 1)
     os.dup2(out, 2)
     for stream in (sys.stdout, sys.stderr):

@@ -80,19 +80,19 @@ def refused(capsys: pytest.CaptureFixture[str], command: str, *more: str) -> str
     """The message; a run that was begun may leave its own folder, nothing else may change."""
     before = contents(Path("results"))
     status = main([*command.split(), *more])
-    said = capsys.readouterr().err
+    output = capsys.readouterr().err
     assert status == 1
-    assert said.startswith("palaestra: error: ")
-    assert said.count("error:") == 1
-    assert "Traceback" not in said
+    assert output.startswith("palaestra: error: ")
+    assert output.count("error:") == 1
+    assert "Traceback" not in output
     after = contents(Path("results"))
     assert {name: after.get(name) for name in before} == before
     assert [name for name in after if name not in before and name.split("/")[0] != "begun"] == []
-    return said
+    return output
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "output"),
     [
         ({"bacth_size": 32}, r"bad.yaml:\d+: .*bacth_size: unknown key; did you mean 'batch_size'"),
         ({"batch_size": "many"}, r"bad.yaml:\d+: .*batch_size: expected a whole number, got 'many'"),
@@ -100,16 +100,16 @@ def refused(capsys: pytest.CaptureFixture[str], command: str, *more: str) -> str
     ],
 )
 @pytest.mark.usefixtures("place")
-def test_a_setting_is_named_with_its_line(change: dict[str, object], said: str, capsys: pytest.CaptureFixture[str]):
+def test_a_setting_is_named_with_its_line(change: dict[str, object], output: str, capsys: pytest.CaptureFixture[str]):
     tree = settings("Basic")
     tree["behaviors"]["Basic"]["hyperparameters"].update(change)
     write("bad.yaml", tree)
     message = refused(capsys, "learn bad.yaml --env=Basic --run-id=new")
-    assert re.search(said, message)
+    assert re.search(output, message)
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "output"),
     [
         ("behaviors:\n  Basic: [1\n", "bad.yaml:"),
         ("", "is empty"),
@@ -118,13 +118,13 @@ def test_a_setting_is_named_with_its_line(change: dict[str, object], said: str, 
     ],
 )
 @pytest.mark.usefixtures("place")
-def test_a_file_that_holds_no_settings_is_refused(text: str, said: str, capsys: pytest.CaptureFixture[str]):
+def test_a_file_that_holds_no_settings_is_refused(text: str, output: str, capsys: pytest.CaptureFixture[str]):
     Path("bad.yaml").write_text(text)
-    assert said in refused(capsys, "learn bad.yaml --env=Basic --run-id=new")
+    assert output in refused(capsys, "learn bad.yaml --env=Basic --run-id=new")
 
 
 @pytest.mark.parametrize(
-    ("flags", "said"),
+    ("flags", "output"),
     [
         ("missing.yaml --env=Basic", "missing.yaml"),
         (". --env=Basic", "."),
@@ -149,12 +149,12 @@ def test_a_file_that_holds_no_settings_is_refused(text: str, said: str, capsys: 
     ],
 )
 @pytest.mark.usefixtures("place")
-def test_flags_that_cannot_be_followed_are_explained(flags: str, said: str, capsys: pytest.CaptureFixture[str]):
-    assert said in refused(capsys, f"learn {flags} --run-id=new")
+def test_flags_that_cannot_be_followed_are_explained(flags: str, output: str, capsys: pytest.CaptureFixture[str]):
+    assert output in refused(capsys, f"learn {flags} --run-id=new")
 
 
 @pytest.mark.parametrize(
-    ("flags", "said"),
+    ("flags", "output"),
     [
         ("good.yaml --env=Basic", "the run 'first' exists already"),
         ("good.yaml --env=Basik --force", "did you mean 'Basic'?"),
@@ -169,8 +169,8 @@ def test_flags_that_cannot_be_followed_are_explained(flags: str, said: str, caps
     ],
 )
 @pytest.mark.usefixtures("place")
-def test_a_run_that_is_there_is_left_alone(flags: str, said: str, capsys: pytest.CaptureFixture[str]):
-    assert said in refused(capsys, f"learn {flags} --run-id=first")
+def test_a_run_that_is_there_is_left_alone(flags: str, output: str, capsys: pytest.CaptureFixture[str]):
+    assert output in refused(capsys, f"learn {flags} --run-id=first")
 
 
 @pytest.mark.parametrize("command", ["learn --resume --run-id=firts", "evaluate firts", "plot firts", "record firts", "export firts"])
@@ -183,8 +183,8 @@ def test_a_run_that_is_not_there_is_told_from_its_neighbors(command: str, capsys
 @pytest.mark.usefixtures("place")
 def test_a_folder_that_is_no_run_is_refused(command: str, capsys: pytest.CaptureFixture[str]):
     Path("results/empty").mkdir()
-    said = refused(capsys, f"{command} empty")
-    assert "it has no configuration.yaml" in said or "no metrics in" in said
+    output = refused(capsys, f"{command} empty")
+    assert "it has no configuration.yaml" in output or "no metrics in" in output
 
 
 @pytest.mark.parametrize("command", ["evaluate", "record"])
@@ -203,7 +203,7 @@ def test_a_run_id_that_is_no_folder_of_ours_is_refused(run_id: str, capsys: pyte
 
 
 @pytest.mark.parametrize(
-    ("factory", "said"),
+    ("factory", "output"),
     [
         ("nowhere:make", "there is no module 'nowhere'"),
         ("games:raisez", "did you mean 'raises'?"),
@@ -219,13 +219,13 @@ def test_a_run_id_that_is_no_folder_of_ours_is_refused(run_id: str, capsys: pyte
     ],
 )
 @pytest.mark.usefixtures("place")
-def test_an_environment_that_cannot_be_had_leaves_no_run(factory: str, said: str, capsys: pytest.CaptureFixture[str]):
-    assert said in refused(capsys, f"learn good.yaml --env=python:{factory} --num-areas=20 --run-id=new")
+def test_an_environment_that_cannot_be_had_leaves_no_run(factory: str, output: str, capsys: pytest.CaptureFixture[str]):
+    assert output in refused(capsys, f"learn good.yaml --env=python:{factory} --num-areas=20 --run-id=new")
     assert not Path("results/new").exists()
 
 
 @pytest.mark.parametrize(
-    ("game", "said"),
+    ("game", "output"),
     [
         ("Raises", "python:games:Raises broke off in step: KeyError: 'score' ("),
         ("NotANumber", "behavior 'Basic', agent 1: observation 'vector'[3] is nan"),
@@ -233,8 +233,8 @@ def test_an_environment_that_cannot_be_had_leaves_no_run(factory: str, said: str
     ],
 )
 @pytest.mark.usefixtures("place")
-def test_an_environment_that_breaks_off_leaves_a_run_that_resumes(game: str, said: str, capsys: pytest.CaptureFixture[str]):
-    assert said in refused(capsys, f"learn good.yaml --env=python:games:{game} --num-areas=4 --run-id=begun")
+def test_an_environment_that_breaks_off_leaves_a_run_that_resumes(game: str, output: str, capsys: pytest.CaptureFixture[str]):
+    assert output in refused(capsys, f"learn good.yaml --env=python:games:{game} --num-areas=4 --run-id=begun")
     assert main(["learn", "--run-id=begun", "--resume", "--env=Basic"]) == 0
     assert "[INFO] Resuming 'begun' from step 0" in capsys.readouterr().out
 
@@ -250,13 +250,13 @@ def test_a_gymnasium_environment_that_raises_is_named(capsys: pytest.CaptureFixt
         "gymnasium.register('Broken-v0', Broken)\n"
     )
     write("broken.yaml", settings("broken_gym:Broken-v0".rpartition(":")[2]))
-    said = refused(capsys, "learn broken.yaml --env=gymnasium:broken_gym:Broken-v0 --num-areas=2 --run-id=begun")
-    assert "broke off in step: ZeroDivisionError: division by zero (" in said
-    assert "broken_gym.py, line 5" in said
+    output = refused(capsys, "learn broken.yaml --env=gymnasium:broken_gym:Broken-v0 --num-areas=2 --run-id=begun")
+    assert "broke off in step: ZeroDivisionError: division by zero (" in output
+    assert "broken_gym.py, line 5" in output
 
 
 @pytest.mark.parametrize(
-    ("file", "content", "said"),
+    ("file", "content", "output"),
     [
         ("configuration.yaml", "behaviors: [", "give its settings file on the command line"),
         ("run_logs/training_status.json", '{"Basic": ', "training_status.json is damaged"),
@@ -265,10 +265,10 @@ def test_a_gymnasium_environment_that_raises_is_named(capsys: pytest.CaptureFixt
     ],
 )
 @pytest.mark.usefixtures("place")
-def test_damaged_files_of_a_run_are_named(file: str, content: str, said: str, capsys: pytest.CaptureFixture[str]):
+def test_damaged_files_of_a_run_are_named(file: str, content: str, output: str, capsys: pytest.CaptureFixture[str]):
     for path in Path("results/first").glob(file):
         path.write_text(content)
-    assert said in refused(capsys, "learn --run-id=first --resume")
+    assert output in refused(capsys, "learn --run-id=first --resume")
 
 
 @pytest.mark.usefixtures("place")
@@ -288,12 +288,12 @@ def test_playing_needs_a_checkpoint(capsys: pytest.CaptureFixture[str]):
 @pytest.mark.skipif(not Path("/sys").is_dir(), reason="needs a folder that not even root may write to")
 @pytest.mark.usefixtures("place")
 def test_a_results_folder_that_may_not_be_written_is_named(capsys: pytest.CaptureFixture[str]):
-    said = refused(capsys, "learn good.yaml --env=Basic --run-id=new --results-dir=/sys/palaestra")
-    assert re.search("cannot write to the run's folder /sys/palaestra/new: (there is no permission|the file system is read-only)", said)
+    output = refused(capsys, "learn good.yaml --env=Basic --run-id=new --results-dir=/sys/palaestra")
+    assert re.search("cannot write to the run's folder /sys/palaestra/new: (there is no permission|the file system is read-only)", output)
 
 
 @pytest.mark.parametrize(
-    ("command", "said"),
+    ("command", "output"),
     [
         ("learn good.yaml --areaz=3", "unknown flag '--areaz'"),
         ("learn good.yaml --num-area", "--num-areas"),
@@ -304,15 +304,15 @@ def test_a_results_folder_that_may_not_be_written_is_named(capsys: pytest.Captur
         ("plot", "RUN"),
     ],
 )
-def test_a_wrong_command_line_ends_with_status_2(command: str, said: str, capsys: pytest.CaptureFixture[str]):
+def test_a_wrong_command_line_ends_with_status_2(command: str, output: str, capsys: pytest.CaptureFixture[str]):
     with pytest.raises(SystemExit) as end:
         main(command.split())
     assert end.value.code == 2
-    assert said in capsys.readouterr().err.splitlines()[-1]
+    assert output in capsys.readouterr().err.splitlines()[-1]
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "output"),
     [
         (["learn", "a\0b.yaml"], r"palaestra: error: 'a\x00b.yaml' holds a NUL character"),
         (["learn", "--set=--"], "palaestra: error: argument --set: expected a value, got '--'"),
@@ -323,12 +323,12 @@ def test_a_wrong_command_line_ends_with_status_2(command: str, said: str, capsys
         (["x" * 5000], "there is no command 'xxx"),
     ],
 )
-def test_words_that_no_flag_can_take_are_named_in_one_line(words: list[str], said: str, capsys: pytest.CaptureFixture[str]):
+def test_words_that_no_flag_can_take_are_named_in_one_line(words: list[str], output: str, capsys: pytest.CaptureFixture[str]):
     with pytest.raises(SystemExit) as end:
         main(words)
     assert end.value.code == 2
     message = capsys.readouterr().err
-    assert said in message
+    assert output in message
     assert message.count("\n") == 1
     assert len(message) < 1500
 
@@ -341,8 +341,8 @@ def test_what_follows_env_args_belongs_to_the_game():
 @pytest.mark.usefixtures("place")
 def test_debug_shows_where_an_environment_broke_off(capsys: pytest.CaptureFixture[str]):
     assert main(["learn", "good.yaml", "--env=python:games:Raises", "--num-areas=4", "--run-id=begun", "--debug"]) == 1
-    said = capsys.readouterr().err
-    assert said.index("KeyError: 'score'") < said.index("EnvError") < said.index("palaestra: error: python:games:Raises broke off")
+    output = capsys.readouterr().err
+    assert output.index("KeyError: 'score'") < output.index("EnvError") < output.index("palaestra: error: python:games:Raises broke off")
 
 
 @pytest.mark.usefixtures("place")

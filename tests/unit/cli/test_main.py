@@ -11,9 +11,9 @@ from palaestra.cli.main import main
 
 def test_without_a_command_the_help_teaches(capsys: pytest.CaptureFixture[str]):
     assert main([]) == 0
-    said = capsys.readouterr().out
-    assert all(name in said for name in COMMANDS)
-    assert "palaestra learn configs/ppo/3DBall.yaml --env=3DBall --run-id=first" in said
+    message = capsys.readouterr().out
+    assert all(name in message for name in COMMANDS)
+    assert "palaestra learn configs/ppo/3DBall.yaml --env=3DBall --run-id=first" in message
 
 
 @pytest.mark.parametrize("command", COMMANDS)

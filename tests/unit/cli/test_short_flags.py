@@ -41,7 +41,7 @@ def test_a_short_flag_for_a_hyperparameter_needs_no_trainer_type(tree: object):
 
 
 @pytest.mark.parametrize(
-    ("line", "sets", "said"),
+    ("line", "sets", "message"),
     [
         ("--max-steps=many", (), "--max-steps: behaviors.A.max_steps: expected a whole number, got 'many'"),
         ("--hidden-units=-4", (), "--hidden-units: behaviors.A.network_settings.hidden_units: expected a number greater than 0, got -4"),
@@ -52,10 +52,10 @@ def test_a_short_flag_for_a_hyperparameter_needs_no_trainer_type(tree: object):
         ),
     ],
 )
-def test_a_short_flag_that_cannot_be_followed_is_named(line: str, sets: tuple[str, ...], said: str):
+def test_a_short_flag_that_cannot_be_followed_is_named(line: str, sets: tuple[str, ...], message: str):
     with pytest.raises(ConfigError) as error:
         loaded(TWO, line, *sets)
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
 def test_set_of_one_behavior_wins_over_a_short_flag():
@@ -75,7 +75,7 @@ def test_abbreviations_of_older_flags_mean_what_they_meant(abbreviated: str, key
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("hidden_units=64", "did you mean 'behaviors.Ball.network_settings.hidden_units'?"),
         ("hiden_units=64", "did you mean 'behaviors.Ball.network_settings.hidden_units'?"),
@@ -87,10 +87,10 @@ def test_abbreviations_of_older_flags_mean_what_they_meant(abbreviated: str, key
         ("behaviors.Ball.max_stepz=3", "did you mean 'max_steps'?"),
     ],
 )
-def test_a_key_in_the_wrong_place_is_told_its_full_path(text: str, said: str):
+def test_a_key_in_the_wrong_place_is_told_its_full_path(text: str, message: str):
     with pytest.raises(ConfigError) as error:
         load({"behaviors": {"Ball": {"trainer_type": "ppo"}}}, sets=[text])
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
 @pytest.mark.parametrize("key", ["trainer_typ", "trainertype", "Trainer_type"])

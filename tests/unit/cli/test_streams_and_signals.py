@@ -94,12 +94,12 @@ def start(place: Path, name: str) -> subprocess.Popen[str]:
 def ended_well(process: subprocess.Popen[str], number: int) -> str:
     """Waits for the end after a signal; what is wrong with it, or nothing."""
     try:
-        said, complaint = process.communicate(timeout=20)
+        message, complaint = process.communicate(timeout=20)
     except subprocess.TimeoutExpired:
         process.kill()
         return f"signal {number}: went on: {process.communicate()}"
     status = process.returncode
-    saved = status == 0 and "stopping: saving what was learned" in complaint and "Training was stopped" in said
+    saved = status == 0 and "stopping: saving what was learned" in complaint and "Training was stopped" in message
     if "palaestra/" not in complaint and f"{os.sep}palaestra{os.sep}" not in complaint and "Traceback" in complaint:
         return ""  # Python itself was still starting
     return (
@@ -196,7 +196,7 @@ for i in range(3):
 
 
 @pytest.mark.parametrize(
-    ("number", "handler", "status", "said"),
+    ("number", "handler", "status", "message"),
     [
         (signal.SIGTERM, "", -signal.SIGTERM, ""),
         (signal.SIGINT, "", -signal.SIGINT, "cleaned up\n"),
@@ -204,12 +204,12 @@ for i in range(3):
     ],
 )
 def test_a_signal_ends_a_program_that_trains_in_a_loop_after_saving(
-    number: signal.Signals, handler: str, status: int, said: str, tmp_path: Path
+    number: signal.Signals, handler: str, status: int, message: str, tmp_path: Path
 ):
     config = write(str(tmp_path / "loop.yaml"), settings("Basic", 10_000_000, summary_freq=500))
     code = LOOP.format(handler=handler, number=int(number), config=config, place=str(tmp_path))
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.returncode == status
-    assert done.stdout == said
+    assert done.stdout == message
     assert (tmp_path / "r0" / "Basic.onnx").is_file()
     assert not (tmp_path / "r1").exists()

@@ -20,17 +20,17 @@ def in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
 def test_what_became_what_is_printed_and_the_new_file_trains(capsys: pytest.CaptureFixture[str]):
     assert main(["upgrade", "old.yaml", "new.yaml"]) == 0
-    said = capsys.readouterr().out
-    assert "  batch_size, buffer_size -> hyperparameters\n" in said
-    assert said.endswith("wrote new.yaml\n")
+    text = capsys.readouterr().out
+    assert "  batch_size, buffer_size -> hyperparameters\n" in text
+    assert text.endswith("wrote new.yaml\n")
     assert main(["learn", "new.yaml", "--env=builtin:Basic", "--run-id=first", "--num-areas=2"]) == 0
     assert Path("results/first/Basic.onnx").is_file()
 
 
 def test_learn_says_what_to_do_with_an_old_file(capsys: pytest.CaptureFixture[str]):
     assert main(["learn", "old.yaml", "--env=builtin:Basic"]) == 1
-    said = capsys.readouterr().err
-    assert said == (
+    text = capsys.readouterr().err
+    assert text == (
         "palaestra: error: old.yaml: is a trainer file of ML-Agents before release 3; "
         "upgrade it with `palaestra upgrade old.yaml old.new.yaml`\n"
     )

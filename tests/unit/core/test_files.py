@@ -52,7 +52,7 @@ def test_a_write_that_fails_leaves_the_old_file_alone(tmp_path: Path, monkeypatc
 
 
 @pytest.mark.parametrize(
-    ("number", "said"),
+    ("number", "message"),
     [
         (errno.ENOSPC, "the disk is full"),
         (errno.EROFS, "read-only"),
@@ -60,5 +60,5 @@ def test_a_write_that_fails_leaves_the_old_file_alone(tmp_path: Path, monkeypatc
         (errno.EIO, "in the words of the system"),
     ],
 )
-def test_a_reason_is_told_in_words(number: int, said: str):
-    assert said in explain(OSError(number, "in the words of the system"))
+def test_a_reason_is_told_in_words(number: int, message: str):
+    assert message in explain(OSError(number, "in the words of the system"))

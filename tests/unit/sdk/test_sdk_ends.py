@@ -8,7 +8,7 @@ from palaestra import sdk
 def test_an_end_is_reported_at_once_and_before_the_next_decision_of_the_same_id():
     academy = sdk.Academy()
     agent = academy.add(Walker())
-    said = academy.advance()
+    outputs = academy.advance()
 
     @academy.on_step
     def world() -> None:
@@ -16,51 +16,51 @@ def test_an_end_is_reported_at_once_and_before_the_next_decision_of_the_same_id(
             agent.add_reward(1.0)
             agent.end_episode()
 
-    said = exchange(academy, said, 0.5)
-    assert rows(said) == [(0, "ended", 1.0, [0.5, 1.0]), (0, "asks", 0.0, [0.0, 1.0])]
+    outputs = exchange(academy, outputs, 0.5)
+    assert rows(outputs) == [(0, "ended", 1.0, [0.5, 1.0]), (0, "asks", 0.0, [0.0, 1.0])]
     assert (agent.completed_episodes, agent.cumulative_reward) == (1, 0.0)
 
 
 def test_an_end_between_decisions_has_an_exchange_of_its_own():
     academy = sdk.Academy()
     agent = academy.add(Walker(decision_period=5))
-    said = academy.advance()
+    outputs = academy.advance()
     academy.on_step(lambda: agent.end_episode() if academy.step_count == 2 else None)
-    said = exchange(academy, said, 0.5)
-    assert rows(said) == [(0, "ended", 0.0, [1.0, 2.0])]
-    said = exchange(academy, said)
-    assert rows(said) == [(0, "asks", 0.0, [0.0, 4.0])]
+    outputs = exchange(academy, outputs, 0.5)
+    assert rows(outputs) == [(0, "ended", 0.0, [1.0, 2.0])]
+    outputs = exchange(academy, outputs)
+    assert rows(outputs) == [(0, "asks", 0.0, [0.0, 4.0])]
     assert academy.step_count == 6
 
 
 def test_the_step_limit_truncates_an_episode_after_the_agent_acted():
     academy = sdk.Academy()
     agent = academy.add(Walker(max_step=3, decision_period=10))
-    said = exchange(academy, academy.advance(), 0.5)
-    assert rows(said) == [(0, "cut", 0.0, [1.5, 3.0])]
+    outputs = exchange(academy, academy.advance(), 0.5)
+    assert rows(outputs) == [(0, "truncated", 0.0, [1.5, 3.0])]
     assert agent.step_count == 1  # of the next episode
 
 
 def test_an_interrupted_episode_is_truncated():
     academy = sdk.Academy()
     agent = academy.add(Walker())
-    said = academy.advance()
+    outputs = academy.advance()
     agent.episode_interrupted()
-    assert rows(exchange(academy, said))[0][:2] == (0, "cut")
+    assert rows(exchange(academy, outputs))[0][:2] == (0, "truncated")
 
 
 def test_an_end_that_no_decision_follows_is_reported_once():
     academy = sdk.Academy()
     agent = academy.add(Walker(decision_period=5))
-    said = academy.advance()
+    outputs = academy.advance()
     agent.end_episode()
     agent.add_reward(9.0)
     agent.end_episode()
-    said = exchange(academy, said)
-    assert [row[:3] for row in rows(said)] == [(0, "ended", 0.0)]
+    outputs = exchange(academy, outputs)
+    assert [row[:3] for row in rows(outputs)] == [(0, "ended", 0.0)]
     assert agent.completed_episodes == 1
     assert agent.log.count("begin") == 3
-    assert rows(exchange(academy, said))[0][2] == 0.0
+    assert rows(exchange(academy, outputs))[0][2] == 0.0
 
 
 def test_an_agent_whose_episode_ended_does_not_act_in_that_step():
@@ -79,16 +79,16 @@ def test_an_agent_whose_episode_ended_does_not_act_in_that_step():
 def test_a_disabled_agent_is_terminated_and_comes_back_with_another_id():
     academy = sdk.Academy()
     agent, other = academy.add(Walker()), academy.add(Walker())
-    said = academy.advance()
+    outputs = academy.advance()
     agent.disable()
     agent.disable()
     assert academy.agents == (other,)
-    said = exchange(academy, said)
-    assert [row[:2] for row in rows(said)] == [(0, "ended"), (1, "asks")]
+    outputs = exchange(academy, outputs)
+    assert [row[:2] for row in rows(outputs)] == [(0, "ended"), (1, "asks")]
     assert agent.completed_episodes == 0
     agent.enable()
-    said = exchange(academy, said)
-    assert [row[:2] for row in rows(said)] == [(1, "asks"), (2, "asks")]
+    outputs = exchange(academy, outputs)
+    assert [row[:2] for row in rows(outputs)] == [(1, "asks"), (2, "asks")]
     assert agent.log.count("initialize") == 1
     assert agent.id == 2
 
@@ -96,12 +96,12 @@ def test_a_disabled_agent_is_terminated_and_comes_back_with_another_id():
 def test_a_disabled_agent_neither_asks_acts_nor_begins():
     academy = sdk.Academy()
     agent, _ = academy.add(Walker()), academy.add(Walker())
-    said = academy.advance()
+    outputs = academy.advance()
     agent.disable()
     agent.request_decision()
     agent.end_episode()
     begun = agent.log.count("begin")
-    said = exchange(academy, said)
+    outputs = exchange(academy, outputs)
     academy.reset()
     assert [row[0] for row in rows(academy.advance())] == [1]
     assert agent.log.count("begin") == begun
@@ -124,14 +124,14 @@ def test_an_agent_may_end_at_its_own_action():
 
     academy = sdk.Academy()
     academy.add(Brief())
-    said = exchange(academy, academy.advance(), 0.5)
-    assert rows(said) == [(0, "ended", 2.0, [0.5, 1.0]), (0, "asks", 0.0, [0.0, 1.0])]
+    outputs = exchange(academy, academy.advance(), 0.5)
+    assert rows(outputs) == [(0, "ended", 2.0, [0.5, 1.0]), (0, "asks", 0.0, [0.0, 1.0])]
 
 
 def test_actions_are_zero_again_where_an_episode_begins():
     academy = sdk.Academy()
     agent = academy.add(Walker(decision_period=4))
     academy.on_step(lambda: agent.end_episode() if academy.step_count == 2 else None)
-    said = exchange(academy, academy.advance(), 0.5)
-    exchange(academy, said)
+    outputs = exchange(academy, academy.advance(), 0.5)
+    exchange(academy, outputs)
     assert [entry for entry in agent.log if isinstance(entry, tuple)] == [("act", 0.5), ("act", 0.5), ("act", 0.0), ("act", 0.0)]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from sdk_play import Walker, exchange, told
+from sdk_play import Walker, exchange, same_actions
 
 from palaestra import sdk
 from palaestra.core.errors import EnvError, NotFinite
@@ -134,17 +134,17 @@ def test_steps_that_cannot_be_counted(name: str, steps: object):
 def test_an_action_outside_its_range():
     academy = sdk.Academy()
     academy.add(Walker())
-    said = academy.advance()
+    outputs = academy.advance()
     with pytest.raises(EnvError, match=f"{WHO} received continuous action 0 = 1.5; expected -1 to 1"):
-        academy.answer(told(said, 1.5))
+        academy.answer(same_actions(outputs, 1.5))
 
 
 def test_a_choice_that_there_is_not():
     academy = sdk.Academy()
     academy.add(Walker(behavior=sdk.Behavior("Walker", observations=2, branches=(2, 3))))
-    said = academy.advance()
+    outputs = academy.advance()
     with pytest.raises(EnvError, match=f"{WHO} received choice 2 of branch 0; expected 0 to 1"):
-        academy.answer(told(said, discrete=2))
+        academy.answer(same_actions(outputs, discrete=2))
 
 
 def test_actions_of_another_shape():
@@ -183,12 +183,12 @@ def test_a_mask_forbids_choices_and_holds_for_one_decision():
     academy = sdk.Academy()
     agent = academy.add(masked((0, 1), (1, 0)))
     academy.add(Walker(behavior=agent.behavior))
-    said = academy.advance()
-    (one,) = said.values()
+    outputs = academy.advance()
+    (one,) = outputs.values()
     assert one.mask is not None
     assert one.mask.tolist() == [[True, False, False, True, True], [True] * 5]
     type(agent).write_action_mask = lambda self, mask: None
-    (one,) = exchange(academy, said).values()
+    (one,) = exchange(academy, outputs).values()
     assert one.mask is None
 
 
@@ -220,11 +220,11 @@ def test_an_id_that_cannot_be(id: object):
 def test_a_game_whose_agents_are_all_away():
     academy = sdk.Academy()
     agent = academy.add(Walker())
-    said = academy.advance()
+    outputs = academy.advance()
     agent.disable()
-    said = exchange(academy, said)
+    outputs = exchange(academy, outputs)
     with pytest.raises(EnvError, match=r"10000 steps passed with all agents disabled or removed; call enable\(\)"):
-        exchange(academy, said)
+        exchange(academy, outputs)
 
 
 def test_an_agent_that_is_added_twice():
@@ -320,12 +320,12 @@ def test_an_episode_that_ends_where_it_begins():
 def test_a_behavior_that_is_changed_by_assignment():
     academy = sdk.Academy()
     agent = academy.add(Walker())
-    said = academy.advance()
+    outputs = academy.advance()
     agent.behavior = sdk.Behavior("Runner", observations=2, continuous=1)
     agent.end_episode = agent.end_episode
     with pytest.raises(EnvError, match=f"{WHO} was given another behavior by assignment; call its change_behavior"):
         agent.end_episode()
-    assert said
+    assert outputs
 
 
 def test_an_agent_that_is_used_before_it_was_added():

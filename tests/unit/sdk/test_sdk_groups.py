@@ -18,35 +18,35 @@ def test_groups_count_from_one_and_their_rewards_go_with_each_members_decision()
     academy = sdk.Academy()
     group, _ = together(academy)
     other, _ = together(academy, 1)
-    said = academy.advance()
+    outputs = academy.advance()
     group.add_group_reward(1.0)
     group.add_group_reward(0.5)
     other.set_group_reward(4.0)
-    (one,) = exchange(academy, said).values()
+    (one,) = exchange(academy, outputs).values()
     assert one.infos.group.tolist() == [1, 1, 2]
     assert one.infos.group_reward.tolist() == [1.5, 1.5, 4.0]
     assert one.infos.reward.tolist() == [0.0, 0.0, 0.0]
 
 
-@pytest.mark.parametrize(("how", "word"), [("end_group_episode", "ended"), ("group_episode_interrupted", "cut")])
+@pytest.mark.parametrize(("how", "word"), [("end_group_episode", "ended"), ("group_episode_interrupted", "truncated")])
 def test_a_group_ends_for_all_its_members(how: str, word: str):
     academy = sdk.Academy()
     group, _ = together(academy)
     alone = academy.add(Walker())
-    said = academy.advance()
+    outputs = academy.advance()
     getattr(group, how)()
-    said = exchange(academy, said)
-    assert [row[:2] for row in rows(said)] == [(0, word), (1, word), (0, "asks"), (1, "asks"), (2, "asks")]
+    outputs = exchange(academy, outputs)
+    assert [row[:2] for row in rows(outputs)] == [(0, word), (1, word), (0, "asks"), (1, "asks"), (2, "asks")]
     assert alone.completed_episodes == 0
 
 
 def test_a_disabled_member_leaves_with_its_groups_number_and_earns_no_more():
     academy = sdk.Academy()
     group, (first, second) = together(academy)
-    said = academy.advance()
+    outputs = academy.advance()
     first.disable()
     group.add_group_reward(1.0)
-    (one,) = exchange(academy, said).values()
+    (one,) = exchange(academy, outputs).values()
     assert one.infos.group.tolist() == [1, 1]
     assert one.infos.group_reward.tolist() == [0.0, 1.0]
     assert group.agents == (second,)

@@ -13,7 +13,7 @@ def test_a_record_holds_the_action_of_the_decision_before(tmp_path: Path):
     academy = sdk.Academy()
     agent = academy.add(Walker())
     recorder = sdk.DemonstrationRecorder(agent, "walk", tmp_path)
-    said = academy.advance()
+    outputs = academy.advance()
 
     @academy.on_step
     def world() -> None:
@@ -22,7 +22,7 @@ def test_a_record_holds_the_action_of_the_decision_before(tmp_path: Path):
             agent.end_episode()
 
     for action in (0.25, 0.5, 0.75):
-        said = exchange(academy, said, action)
+        outputs = exchange(academy, outputs, action)
     academy.close()
     demo = read_demo(tmp_path / "walk.demo")
     assert (recorder.path, demo.key, demo.meta.steps, demo.meta.episodes) == (demo.path, "Walker?team=0", 5, 2)
@@ -50,9 +50,9 @@ def test_masks_images_and_groups_are_recorded(tmp_path: Path):
     agent = academy.add(Painter())
     group.register_agent(agent)
     sdk.DemonstrationRecorder(agent, "paint", tmp_path)
-    said = academy.advance()
+    outputs = academy.advance()
     group.add_group_reward(2.0)
-    exchange(academy, said, discrete=1)
+    exchange(academy, outputs, discrete=1)
     academy.close()
     first, second = read_demo(tmp_path / "paint.demo")
     np.testing.assert_allclose(first.obs[0], 0.2, atol=1e-6)
@@ -77,10 +77,10 @@ def test_a_recording_ends_with_the_agents_behavior_and_with_the_agent(tmp_path: 
     other = academy.add(Walker())
     sdk.DemonstrationRecorder(agent, "old", tmp_path)
     sdk.DemonstrationRecorder(other, "gone", tmp_path)
-    said = academy.advance()
+    outputs = academy.advance()
     agent.set_team(1)
     academy.remove(other)
-    exchange(academy, said)
+    exchange(academy, outputs)
     for name in ("old", "gone"):
         demo = read_demo(tmp_path / f"{name}.demo")
         assert ([record.done for record in demo], demo.key) == ([False, True], "Walker?team=0")

@@ -162,27 +162,27 @@ class Compass:
 def test_sensors_are_sorted_by_name_and_each_says_what_it_is():
     academy = sdk.Academy()
     agent = academy.add(Seer())
-    (said,) = academy.advance().values()
-    assert [(obs.name, obs.shape, obs.goal) for obs in said.spec.obs] == [
+    (outputs,) = academy.advance().values()
+    assert [(obs.name, obs.shape, obs.goal) for obs in outputs.spec.obs] == [
         ("Camera", (1, 2, 2), False),
         ("Compass", (2,), False),
         ("StackingSensor_size2_VectorSensor_size1", (2,), False),
         ("things", (2, 1), False),
         ("VectorSensor_size2_GoalSignal", (2,), True),
     ]
-    assert said.compressed == (True, False, False, False, False)
-    assert [column.tolist() for column in said.obs[1:]] == [[[0.5, 1.0]], [[0.0, 0.0]], [[[5.0], [0.0]]], [[0.0, 1.0]]]
+    assert outputs.compressed == (True, False, False, False, False)
+    assert [column.tolist() for column in outputs.obs[1:]] == [[[0.5, 1.0]], [[0.0, 0.0]], [[[5.0], [0.0]]], [[0.0, 1.0]]]
     assert agent.own.resets == 1
 
 
 def test_stacks_are_cleared_at_the_start_of_an_episode():
     academy = sdk.Academy()
     agent = academy.add(Seer())
-    said = exchange(academy, academy.advance(), 1.0)
-    assert said["Seer?team=0"].obs[2].tolist() == [[0.0, 1.0]]
+    outputs = exchange(academy, academy.advance(), 1.0)
+    assert outputs["Seer?team=0"].obs[2].tolist() == [[0.0, 1.0]]
     agent.end_episode()
-    said = exchange(academy, said)
-    assert said["Seer?team=0"].obs[2].tolist() == [[1.0, 1.0], [0.0, 0.0]]  # the end, then the next episode's first
+    outputs = exchange(academy, outputs)
+    assert outputs["Seer?team=0"].obs[2].tolist() == [[1.0, 1.0], [0.0, 0.0]]  # the end, then the next episode's first
 
 
 def test_what_agents_see_is_a_copy_that_the_caller_may_keep():

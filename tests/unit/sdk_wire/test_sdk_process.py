@@ -12,7 +12,7 @@ from uuid import UUID
 import pytest
 import sdk_games
 import torch
-from unity_play import Told
+from unity_play import MessageLog
 
 from palaestra.core.errors import EnvError
 from palaestra.core.timestep import Action, TimeStep
@@ -27,11 +27,11 @@ TICKS = 70
 
 @contextmanager
 def as_process(kind: str, *channels: RawBytes, areas: int = 1, **options: object) -> Iterator[UnityEnv]:
-    told = Told()
+    log = MessageLog()
     chosen = UnityOptions(executable=str(GAMES), args=("--kind", kind), areas=areas, **options)  # pyright: ignore[reportArgumentType]
-    with closing(UnityEnv(chosen, channels, told)) as env:
+    with closing(UnityEnv(chosen, channels, log)) as env:
         yield env
-        assert not told.warnings
+        assert not log.warnings
 
 
 def choose(steps: Mapping[str, TimeStep], env: Env, generator: torch.Generator) -> dict[str, Action]:
@@ -155,7 +155,7 @@ def test_parameters_engine_settings_stats_and_own_channels_arrive(tmp_path: Path
     file.write_text(TALKATIVE)
     channel = RawBytes(UUID("621f0a70-4f87-11ea-a6bf-784f4387d1f7"))
     options = UnityOptions(executable=str(file), engine=Engine(time_scale=3.5, target_frame_rate=30))
-    with closing(UnityEnv(options, [channel], Told())) as env:
+    with closing(UnityEnv(options, [channel], MessageLog())) as env:
         env.set_parameters({"gravity": torch.tensor([9.5])})
         channel.send_raw_data(b"hello")
         (seen,) = env.reset(0)["Teller"].obs[0].tolist()
@@ -186,7 +186,7 @@ if __name__ == "__main__":
 def test_an_error_in_a_game_is_reported_by_the_trainer(tmp_path: Path):
     file = tmp_path / "faulty.py"
     file.write_text(FAULTY)
-    with closing(UnityEnv(UnityOptions(executable=str(file)), (), Told())) as env, pytest.raises(EnvError) as error:
+    with closing(UnityEnv(UnityOptions(executable=str(file)), (), MessageLog())) as env, pytest.raises(EnvError) as error:
         env.reset(0)
     assert "exited with code 1" in str(error.value)
     assert f"{file}" in str(error.value)

@@ -17,7 +17,7 @@ import psutil
 import pytest
 from unity_client import Client
 from unity_games import Ball, Fate, make_build
-from unity_play import Direct, Play, RandomPolicy, Run, Told, free_port, in_thread, opened
+from unity_play import Direct, MessageLog, Play, RandomPolicy, Run, free_port, in_thread, opened
 
 from palaestra.core.errors import EnvError, GameGone
 from palaestra.envs.unity.env import UnityEnv
@@ -68,8 +68,8 @@ def test_the_editor_may_leave_and_come_again() -> None:
         Ball(ticks=1000, fate=Fate(at=52, how="drop")),
         Ball(ticks=35),
     ]
-    told = Told()
-    with opened(told) as env:
+    log = MessageLog()
+    with opened(log) as env:
 
         def come_and_go() -> None:
             for game in games:
@@ -81,12 +81,12 @@ def test_the_editor_may_leave_and_come_again() -> None:
             while not work.over:
                 play.for_seconds(0.02)
         count, seats = play.count("Ball"), len(play.run.collector.steps["Ball"].acting)
-    assert told.warnings[:4] == [STOPPED, RECONNECTED, STOPPED, RECONNECTED]  # and the last stop, if there was time for it
-    totals = [(game.ledger.before_last if game.ended == "left" else game.ledger.totals)["Ball"] for game in games]
+    assert log.warnings[:4] == [STOPPED, RECONNECTED, STOPPED, RECONNECTED]  # and the last stop, if there was time for it
+    totals = [(game.expected.before_last if game.ended == "left" else game.expected.totals)["Ball"] for game in games]
     assert count.episodes == sum(each.episodes for each in totals) == 4 * (5 + 4 + 3 + 4 + 3)
     assert count.length == 10 * count.episodes
     assert count.returns == pytest.approx(sum(each.returns for each in totals), abs=1e-3)
-    assert count.settled == sum(each.settled for each in totals)
+    assert count.completed == sum(each.completed for each in totals)
     assert seats <= 8
 
 
@@ -200,12 +200,12 @@ def test_an_editor_port_that_is_taken_is_an_error() -> None:
 def test_a_silent_game_is_named_long_before_it_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert FIRST_NOTICE == 20
     monkeypatch.setattr("palaestra.envs.unity.game_instance.FIRST_NOTICE", 0.3)
-    told = Told()
-    with opened(told, executable=str(silent(tmp_path)), timeout_wait=1.5) as env, pytest.raises(GameGone, match="waited 2 s"):
+    log = MessageLog()
+    with opened(log, executable=str(silent(tmp_path)), timeout_wait=1.5) as env, pytest.raises(GameGone, match="waited 2 s"):
         env.reset(1)
-    assert len(told.lines) == 1
-    assert told.lines[0][1] == "info"
-    assert "for it to connect: it runs but has not connected" in told.lines[0][2]
+    assert len(log.lines) == 1
+    assert log.lines[0][1] == "info"
+    assert "for it to connect: it runs but has not connected" in log.lines[0][2]
 
 
 @pytest.mark.parametrize(("bind", "expected"), [(None, {"127.0.0.1", "::1"}), ("127.0.0.1", {"127.0.0.1"}), ("0.0.0.0", {"0.0.0.0", "::"})])

@@ -11,7 +11,7 @@ from uuid import uuid4
 import psutil
 import pytest
 from unity_games import make_build
-from unity_play import Play, RandomPolicy, Run, Told, opened
+from unity_play import MessageLog, Play, RandomPolicy, Run, opened
 
 from palaestra.core.errors import EnvError
 from palaestra.core.processes import free_files, free_processes, memory_of, threads_of
@@ -136,11 +136,11 @@ def test_warnings_that_come_without_end_are_counted() -> None:
 
 
 def test_a_game_that_warns_in_every_message_fills_no_console(tmp_path: Path) -> None:
-    told = Told()
-    env = UnityEnv(UnityOptions(executable=str(make_build(tmp_path, "Ball"))), (), told)
+    log = MessageLog()
+    env = UnityEnv(UnityOptions(executable=str(make_build(tmp_path, "Ball"))), (), log)
     for _ in range(1000):
         env.channels.incoming(0, pack([(uuid4(), b"")]))
-    assert len(told.warnings) <= BURST
+    assert len(log.warnings) <= BURST
 
 
 def test_a_log_without_end_is_emptied_and_the_game_plays_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,14 +148,14 @@ def test_a_log_without_end_is_emptied_and_the_game_plays_on(tmp_path: Path, monk
     loud = tmp_path / "Loud.x86_64"
     loud.write_text(f'#!/bin/sh\nyes | head -c 3000000\n(sleep 1; echo and on) &\nexec {make_build(tmp_path, "Ball")} "$@"\n')
     loud.chmod(0o755)
-    told = Told()
+    log = MessageLog()
     logs = tmp_path / "logs"
-    with opened(told, executable=str(loud), logs=logs) as env:
+    with opened(log, executable=str(loud), logs=logs) as env:
         play = Play(env, Run(env, RandomPolicy, rollout=64))
         play.until(lambda: (logs / "Player-0.out").read_bytes() == b"and on\n", 20)
         assert play.count("Ball").episodes > 0
-    assert [text for text in told.warnings if "has grown to 2 MiB; only what is written from now on is kept" in text]
-    assert len(told.warnings) == 1
+    assert [text for text in log.warnings if "has grown to 2 MiB; only what is written from now on is kept" in text]
+    assert len(log.warnings) == 1
 
 
 def test_a_missing_log_is_not_emptied(tmp_path: Path) -> None:

@@ -19,9 +19,9 @@ import pytest
 from conversations import NAMES as CONVERSATIONS
 from conversations import requests
 from unity_client import Client
+from unity_counts import Totals
 from unity_crowd import KINDS, Crowd, Habits
-from unity_ledger import Totals
-from unity_play import Count, Direct, EchoPolicy, Player, RandomPolicy, Run, Told, in_thread, opened
+from unity_play import Count, Direct, EchoPolicy, MessageLog, Player, RandomPolicy, Run, in_thread, opened
 
 from palaestra.core.errors import EnvError
 from palaestra.envs.unity.env import UnityEnv
@@ -32,8 +32,8 @@ NAMES = {kind.key.partition("?")[0] for kind in KINDS}
 
 def play(game: Crowd, policy: type[EchoPolicy], wire: bool = False, memory: list[int] | None = None) -> dict[str, Count]:
     """Plays a crowd to its end through the collector; resident bytes into `memory` every 2,000 messages."""
-    told = Told()
-    with opened(told) as env:
+    log = MessageLog()
+    with opened(log) as env:
         player = Player(game, Client(env.options.editor_port, patience=60) if wire else Direct(env))
         run = Run(env, policy)
         looked = 0
@@ -43,20 +43,20 @@ def play(game: Crowd, policy: type[EchoPolicy], wire: bool = False, memory: list
             if memory is not None and game.sent // 2000 > looked:
                 looked = game.sent // 2000
                 memory.append(psutil.Process().memory_info().rss)
-            return bool(told.warnings) or player.over
+            return bool(log.warnings) or player.over
 
         counts = dict(run.until(over))
         player.wait()
-    assert told.warnings == ["play mode was stopped. Its open episodes are left out; press Play to go on"]
+    assert log.warnings == ["play mode was stopped. Its open episodes are left out; press Play to go on"]
     return counts
 
 
 def check(counts: dict[str, Count], totals: dict[str, Totals]) -> None:
     for name, count in counts.items():
-        ledger = totals[name]
-        assert (count.episodes, count.length, count.settled) == (ledger.episodes, ledger.length, ledger.settled), name
-        assert (count.returns, count.group_returns) == (ledger.returns, ledger.group_returns), name
-    assert not any(totals[name].settled for name in totals.keys() - counts.keys())
+        expected = totals[name]
+        assert (count.episodes, count.length, count.completed) == (expected.episodes, expected.length, expected.completed), name
+        assert (count.returns, count.group_returns) == (expected.returns, expected.group_returns), name
+    assert not any(totals[name].completed for name in totals.keys() - counts.keys())
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -64,20 +64,20 @@ def test_episodes_returns_and_decisions_are_those_of_the_games_own_ledger(seed: 
     game = Crowd(seed, messages=500, agents=(4, 16, 40)[seed % 3], echo=True)
     counts = play(game, EchoPolicy)
     assert counts.keys() == NAMES
-    check(counts, game.ledger.totals)
+    check(counts, game.expected.totals)
 
 
 def test_agents_that_vanish_are_neither_counted_nor_kept_for_ever() -> None:
     game = Crowd(5, messages=2500, agents=5, habits=Habits(vanish=0.03, stranger=0.3), echo=True)
     counts = play(game, EchoPolicy)
-    check(counts, game.ledger.totals)
+    check(counts, game.expected.totals)
 
 
 def test_choices_obey_masks_over_a_real_connection() -> None:
     game = Crowd(7, messages=300, masks_bind=True)
     counts = play(game, RandomPolicy, wire=True)
     assert counts.keys() == NAMES
-    check(counts, game.ledger.totals)
+    check(counts, game.expected.totals)
 
 
 def damaged(raw: bytes, random: Random) -> bytes:
@@ -127,10 +127,10 @@ class Vandal:
 
 
 def vandalize(count: int, seed: int, connect: Callable[[UnityEnv], Client]) -> tuple[Counter[str], list[str]]:
-    """How damaged messages were answered, and what people were told of them."""
-    told, raised = Told(), list[str]()
+    """How damaged messages were answered, and what people were log of them."""
+    log, raised = MessageLog(), list[str]()
     vandal = Vandal(Random(seed), count)
-    with opened(told, timeout_wait=600) as env:
+    with opened(log, timeout_wait=600) as env:
         alarm = threading.Timer(60 + count / 20, env.interrupt)
         alarm.start()
         over = threading.Event()
@@ -151,7 +151,7 @@ def vandalize(count: int, seed: int, connect: Callable[[UnityEnv], Client]) -> t
                     raised.append(str(error))
                 step = env.step
         alarm.cancel()
-    return vandal.outcomes, [text for text in told.warnings if "play mode was stopped" not in text] + raised
+    return vandal.outcomes, [text for text in log.warnings if "play mode was stopped" not in text] + raised
 
 
 NAMED = ("behavior", "are not a message", "without a header", "of a trainer", "side channel", "communication API", "does not introduce it")
@@ -182,8 +182,8 @@ def main(messages: int) -> None:
     game = Crowd(11, messages=messages, echo=True)
     counts = play(game, EchoPolicy, memory=memory)
     print(f"{messages} messages in {time.monotonic() - start:.0f} s; resident MiB:", *(round(size / 2**20, 1) for size in memory))
-    print(*counts.items(), "ledger", *game.ledger.totals.items(), sep="\n")
-    check(counts, game.ledger.totals)
+    print(*counts.items(), "expected", *game.expected.totals.items(), sep="\n")
+    check(counts, game.expected.totals)
 
 
 def main_of_damaged(messages: int) -> None:

@@ -17,7 +17,7 @@ import grpc
 import pytest
 from unity_client import Client, header, hello, info, output, vector
 from unity_games import Ball, make_build
-from unity_play import Direct, Play, RandomPolicy, Run, Told, free_port, in_thread, opened
+from unity_play import Direct, MessageLog, Play, RandomPolicy, Run, free_port, in_thread, opened
 
 from palaestra.core.errors import GameGone, ProtocolError
 from palaestra.envs.unity.env import UnityEnv
@@ -73,24 +73,24 @@ def whole(env: UnityEnv, play: Play) -> bool:
 
 
 def test_messages_of_other_programs_do_not_affect_a_game(tmp_path: Path) -> None:
-    told = Told()
+    log = MessageLog()
     build = make_build(tmp_path, "Ball")
-    with opened(told, executable=str(build)) as env, beside(env, lambda port: [say(port, raw) for raw in 2 * GARBAGE]) as play:
+    with opened(log, executable=str(build)) as env, beside(env, lambda port: [say(port, raw) for raw in 2 * GARBAGE]) as play:
         assert whole(env, play)
         assert env.copies[0].dropped == 14
-    assert len(told.warnings) == 1
-    assert "which are ignored" in told.warnings[0]
+    assert len(log.warnings) == 1
+    assert "which are ignored" in log.warnings[0]
 
 
 def test_another_program_that_connects_first_is_not_taken_for_the_game(tmp_path: Path) -> None:
-    told = Told()
+    log = MessageLog()
     late = tmp_path / "Late.x86_64"
     late.write_text(f'#!/bin/sh\nsleep 1.5\nexec {make_build(tmp_path, "Ball")} "$@"\n')
     late.chmod(0o755)
-    with opened(told, executable=str(late)) as env, beside(env, lambda port: [say(port, raw) for raw in GARBAGE], messages=0) as play:
+    with opened(log, executable=str(late)) as env, beside(env, lambda port: [say(port, raw) for raw in GARBAGE], messages=0) as play:
         assert whole(env, play)
         assert env.copies[0].dropped == len(GARBAGE)
-    assert f"python, process {os.getpid()}" in told.warnings[0]
+    assert f"python, process {os.getpid()}" in log.warnings[0]
 
 
 def test_bytes_and_connections_that_never_end_leave_a_game_alone(tmp_path: Path) -> None:
@@ -105,8 +105,8 @@ def test_bytes_and_connections_that_never_end_leave_a_game_alone(tmp_path: Path)
 
 
 def test_garbage_does_not_disturb_the_wait_for_the_editor() -> None:
-    told = Told()
-    with opened(told) as env:
+    log = MessageLog()
+    with opened(log) as env:
 
         def knock() -> None:
             wait_until(lambda: bool(env.copies))
@@ -121,14 +121,14 @@ def test_garbage_does_not_disturb_the_wait_for_the_editor() -> None:
             while not work.over:
                 play.for_seconds(0.02)
         assert play.count("Ball").episodes >= 12
-    assert "are not a message of ML-Agents' protocol" in told.warnings[0]
-    assert not any("left out; press Play" in text for text in told.warnings[:-1])
+    assert "are not a message of ML-Agents' protocol" in log.warnings[0]
+    assert not any("left out; press Play" in text for text in log.warnings[:-1])
 
 
 def test_of_an_editor_and_another_program_the_first_keeps_the_connection(tmp_path: Path) -> None:
-    told = Told()
+    log = MessageLog()
     build = make_build(tmp_path, "Ball")
-    with opened(told) as env, ExitStack() as stack:
+    with opened(log) as env, ExitStack() as stack:
 
         def intrude(port: int) -> None:
             stranger = subprocess.Popen([str(build), "--mlagents-port", str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -143,7 +143,7 @@ def test_of_an_editor_and_another_program_the_first_keeps_the_connection(tmp_pat
             assert whole(env, play)
         env.close()
         editor.join(10)
-    assert "which are ignored" in told.warnings[0]
+    assert "which are ignored" in log.warnings[0]
 
 
 @pytest.mark.slow

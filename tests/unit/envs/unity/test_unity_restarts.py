@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 from unity_games import make_build
-from unity_play import Play, RandomPolicy, Run, Told, opened
+from unity_play import MessageLog, Play, RandomPolicy, Run, opened
 
 from palaestra.core.errors import EnvError, GameGone
 from palaestra.envs.unity.options import MAX_FRUITLESS_FAILURES, MAX_RESTART_DELAY, PROGRESS, RestartPolicy, Restarts
@@ -85,20 +85,20 @@ def kill(play: Play, copy: int) -> float:
 
 
 def test_a_run_outlives_kills(tmp_path: Path) -> None:
-    told = Told()
-    with opened(told, executable=str(make_build(tmp_path, "Ball", episode=10, agents=2)), copies=3) as env:
+    log = MessageLog()
+    with opened(log, executable=str(make_build(tmp_path, "Ball", episode=10, agents=2)), copies=3) as env:
         play = Play(env, Run(env, RandomPolicy, rollout=64))
         for number in range(3):
             play.for_seconds(0.7)
-            before, killed = len(told.warnings), kill(play, number % 2)
-            play.until(lambda before=before: len(told.warnings) > before, 5)
-            assert told.lines[-1][0] - killed < 2
-            assert f"copy {number % 2} of the game: it" in told.warnings[-1]
-            assert "killed by signal SIGKILL" in told.warnings[-1]
+            before, killed = len(log.warnings), kill(play, number % 2)
+            play.until(lambda before=before: len(log.warnings) > before, 5)
+            assert log.lines[-1][0] - killed < 2
+            assert f"copy {number % 2} of the game: it" in log.warnings[-1]
+            assert "killed by signal SIGKILL" in log.warnings[-1]
         wanted = play.count("Ball").episodes + 60
         play.until(lambda: play.count("Ball").episodes >= wanted and all(copy.delivered > 30 for copy in env.copies), 20)
         count = play.count("Ball")
-    assert len(told.warnings) == 3
+    assert len(log.warnings) == 3
     assert (count.length, count.episodes % 2) == (10 * count.episodes, 0)
 
 
@@ -117,14 +117,14 @@ def test_damage_from_one_copy_leaves_the_other_unharmed(tmp_path: Path) -> None:
     build = tmp_path / "Game.x86_64"
     build.write_text(f'#!/bin/sh\nmkdir "{tmp_path}/first" 2>/dev/null && exec "{tmp_path}/mad" "$@"\nexec "{tmp_path}/well" "$@"\n')
     build.chmod(0o755)
-    told = Told()
-    with opened(told, executable=str(build), copies=2) as env:
+    log = MessageLog()
+    with opened(log, executable=str(build), copies=2) as env:
         play = Play(env, Run(env, RandomPolicy))
-        play.until(lambda: bool(told.warnings), 30)
+        play.until(lambda: bool(log.warnings), 30)
         play.until(lambda: all(copy.delivered > 200 for copy in env.copies), 30)
         count = play.count("Ball")
-    assert len(told.warnings) == 1
-    assert "are not a message of ML-Agents' protocol" in told.warnings[0]
+    assert len(log.warnings) == 1
+    assert "are not a message of ML-Agents' protocol" in log.warnings[0]
     assert count.length == 10 * count.episodes
 
 

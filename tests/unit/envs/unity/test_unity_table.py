@@ -18,7 +18,7 @@ CHOOSER = BehaviorSpec((ObsSpec("a", (2,)), ObsSpec("b", (1,))), ActionSpec(0, (
 
 
 @dataclass(frozen=True)
-class Said:
+class Info:
     """One agent's info; what it sees is (seen, id) and (-seen)."""
 
     id: int
@@ -30,11 +30,11 @@ class Said:
     group_reward: float = 0.0
 
 
-def end(id: int, reward: float = 0.0, truncated: bool = False, **more: Any) -> Said:
-    return Said(id, reward, done=True, truncated=truncated, **more)
+def end(id: int, reward: float = 0.0, truncated: bool = False, **more: Any) -> Info:
+    return Info(id, reward, done=True, truncated=truncated, **more)
 
 
-def arrival(*said: Said, copy: int = 0, source: int | None = None, team: int = 0, mask: list[list[bool]] | None = None) -> Arrival:
+def arrival(*said: Info, copy: int = 0, source: int | None = None, team: int = 0, mask: list[list[bool]] | None = None) -> Arrival:
     infos = AgentInfos(
         id=np.array([one.id for one in said], np.int64),
         reward=np.array([one.reward for one in said], np.float32),
@@ -85,43 +85,43 @@ def columns(step: TimeStep) -> list[Tensor]:
 
 def test_agents_keep_their_slots() -> None:
     play = Play()
-    play.tick(arrival(Said(7), Said(3)))
-    step = play.tick(arrival(Said(3, 1.0, seen=30), Said(7, 2.0, seen=70)))
+    play.tick(arrival(Info(7), Info(3)))
+    step = play.tick(arrival(Info(3, 1.0, seen=30), Info(7, 2.0, seen=70)))
     assert step.obs[0].tolist() == [[30, 3], [70, 7]]
     assert step.obs[1].tolist() == [[-30], [-70]]
     assert step.reward.tolist() == [1, 2]
     assert step.acting.tolist() == [True, True]
-    step = play.tick(arrival(Said(7, 4.0, seen=71)))
+    step = play.tick(arrival(Info(7, 4.0, seen=71)))
     assert (step.acting.tolist(), step.obs[0][1].tolist(), step.reward[1]) == ([False, True], [71, 7], 4)
 
 
 def test_waiting_slots_come_in_the_order_of_the_message() -> None:
     play = Play()
-    play.tick(arrival(Said(9), Said(2), Said(5)))
+    play.tick(arrival(Info(9), Info(2), Info(5)))
     assert play.asked == {(0, "A?team=0"): [2, 0, 1]}
-    play.tick(arrival(Said(5), end(2), Said(9)), arrival(Said(5), copy=1))
+    play.tick(arrival(Info(5), end(2), Info(9)), arrival(Info(5), copy=1))
     assert play.asked == {(0, "A?team=0"): [1, 2], (1, "A?team=0"): [3]}
 
 
 @pytest.mark.parametrize("order", [0, 1], ids=["end first", "asking first"])
 def test_an_agent_that_ends_and_requests_a_decision_has_its_last_reward_and_its_new_observation(order: int) -> None:
     play = Play()
-    play.tick(arrival(Said(4), Said(6)))
-    both = [end(6, 5.0, truncated=True, seen=1, group_reward=2.0), Said(6, 9.0, seen=2)]
-    step = play.tick(arrival(*(both if order == 0 else both[::-1]), Said(4, 1.0)))
+    play.tick(arrival(Info(4), Info(6)))
+    both = [end(6, 5.0, truncated=True, seen=1, group_reward=2.0), Info(6, 9.0, seen=2)]
+    step = play.tick(arrival(*(both if order == 0 else both[::-1]), Info(4, 1.0)))
     assert step.reward.tolist() == [1, 5]
     assert step.group_reward.tolist() == [0, 2]
     assert step.acting.tolist() == [True, True]
     assert (where(step.terminated), where(step.truncated)) == ([], [1])
     assert (step.final_obs.slots.tolist(), step.final_obs.obs[0].tolist(), step.final_obs.obs[1].tolist()) == ([1], [[1, 6]], [[-1]])
     assert step.obs[0][1].tolist() == [2, 6]
-    step = play.tick(arrival(Said(6, 3.0)))
+    step = play.tick(arrival(Info(6, 3.0)))
     assert (where(step.acting), step.reward[1]) == ([1], 3)
 
 
 def test_ends_rise_by_slot_whatever_the_order_of_messages() -> None:
     play = Play()
-    play.tick(arrival(Said(0), Said(1)), arrival(Said(0), Said(1), copy=1))
+    play.tick(arrival(Info(0), Info(1)), arrival(Info(0), Info(1), copy=1))
     step = play.tick(arrival(end(1), end(0, truncated=True), copy=1), arrival(end(1, 2.0, seen=5)))
     assert step.final_obs.slots.tolist() == [1, 2, 3]
     assert step.final_obs.obs[0].tolist() == [[5, 1], [0, 0], [0, 1]]
@@ -130,19 +130,19 @@ def test_ends_rise_by_slot_whatever_the_order_of_messages() -> None:
 
 def test_a_slot_is_free_on_the_tick_after_its_end() -> None:
     play = Play()
-    play.tick(arrival(Said(1), Said(2)))
-    step = play.tick(arrival(end(1), Said(2), Said(3)))
+    play.tick(arrival(Info(1), Info(2)))
+    step = play.tick(arrival(end(1), Info(2), Info(3)))
     assert (where(step.terminated), where(step.acting)) == ([0], [1, 2])
-    step = play.tick(arrival(Said(4, seen=4), Said(2), Said(3)))
+    step = play.tick(arrival(Info(4, seen=4), Info(2), Info(3)))
     assert (len(step.acting), step.obs[0][0].tolist()) == (4, [4, 4])
 
 
 def test_the_end_of_an_unknown_agent_takes_a_slot_for_that_tick() -> None:
     play = Play()
-    play.tick(arrival(Said(1)))
-    step = play.tick(arrival(Said(1), end(8, 3.0)))
+    play.tick(arrival(Info(1)))
+    step = play.tick(arrival(Info(1), end(8, 3.0)))
     assert (where(step.terminated), where(step.acting), step.final_obs.slots.tolist()) == ([1], [0], [1])
-    step = play.tick(arrival(Said(1), Said(9)))
+    step = play.tick(arrival(Info(1), Info(9)))
     assert where(step.acting) == [0, 1]
     assert not where(step.terminated)
 
@@ -151,7 +151,7 @@ def test_tables_double_and_keep_their_rows() -> None:
     play = Play()
     sizes = []
     for agents in (1, 2, 3, 5, 4, 9):
-        step = play.tick(arrival(*(Said(i, seen=i) for i in range(agents))))
+        step = play.tick(arrival(*(Info(i, seen=i) for i in range(agents))))
         sizes.append(len(step.acting))
         assert step.obs[0][:agents, 1].tolist() == list(range(agents))
         assert all(len(column) == sizes[-1] for column in columns(step) if column is not step.final_obs.slots and len(column))
@@ -161,7 +161,7 @@ def test_tables_double_and_keep_their_rows() -> None:
 
 def test_copies_and_teams_that_share_an_id_share_no_slot() -> None:
     play = Play()
-    step = play.tick(arrival(Said(5, seen=1)), arrival(Said(5, seen=2), team=3), arrival(Said(5, seen=3), copy=1))
+    step = play.tick(arrival(Info(5, seen=1)), arrival(Info(5, seen=2), team=3), arrival(Info(5, seen=3), copy=1))
     assert step.obs[0][where(step.acting), 0].tolist() == [1, 2, 3]
     assert (step.area[:3].tolist(), step.team[:3].tolist()) == ([0, 0, 1], [0, 3, 0])
     assert play.asked == {(0, "A?team=0"): [0], (0, "A?team=3"): [1], (1, "A?team=0"): [2]}
@@ -170,48 +170,48 @@ def test_copies_and_teams_that_share_an_id_share_no_slot() -> None:
 @pytest.mark.parametrize("order", [0, 1], ids=["end first", "asking first"])
 def test_an_agent_that_changes_its_team_ends_in_one_slot_and_begins_in_another(order: int) -> None:
     play = Play()
-    play.tick(arrival(Said(5)), arrival(Said(6), team=1))
-    news = [arrival(end(5, 4.0)), arrival(Said(5, 9.0), Said(6), team=1)]
+    play.tick(arrival(Info(5)), arrival(Info(6), team=1))
+    news = [arrival(end(5, 4.0)), arrival(Info(5, 9.0), Info(6), team=1)]
     step = play.tick(*(news if order == 0 else news[::-1]))
     assert (where(step.terminated), step.reward[0], where(step.acting)) == ([0], 4, [1, 2])
     assert step.team[2] == 1
-    step = play.tick(arrival(Said(5, 1.0), Said(6), team=1))
+    step = play.tick(arrival(Info(5, 1.0), Info(6), team=1))
     assert where(step.acting) == [1, 2]
 
 
 def test_groups_are_those_of_their_game() -> None:
     play = Play()
-    step = play.tick(arrival(Said(0, group=1), Said(1, group=1), Said(2, group=2), Said(3)), arrival(Said(0, group=1), copy=1))
+    step = play.tick(arrival(Info(0, group=1), Info(1, group=1), Info(2, group=2), Info(3)), arrival(Info(0, group=1), copy=1))
     group = step.group[:5].tolist()
     assert group[0] == group[1] >= 0
     assert group[3] == -1
     assert len({group[0], group[2], group[4], -1}) == 4
-    step = play.tick(arrival(end(0, group=1), Said(0, group=2), Said(1, group=1), Said(2, group=2), Said(3, group=0)))
+    step = play.tick(arrival(end(0, group=1), Info(0, group=2), Info(1, group=1), Info(2, group=2), Info(3, group=0)))
     assert step.group[0] == step.group[2] != step.group[1]
 
 
 def test_agents_of_a_lost_game_are_lost_and_leave() -> None:
     play = Play()
-    play.tick(arrival(Said(1), Said(2), source=1), arrival(Said(1), copy=1, source=2))
+    play.tick(arrival(Info(1), Info(2), source=1), arrival(Info(1), copy=1, source=2))
     step = play.tick(lost=(1,))
     assert (where(step.lost), where(step.acting), where(step.terminated | step.truncated)) == ([0, 1], [], [])
     assert play.asked == {}
-    step = play.tick(arrival(Said(1, seen=5), source=3), arrival(Said(1), copy=1, source=2))
+    step = play.tick(arrival(Info(1, seen=5), source=3), arrival(Info(1), copy=1, source=2))
     assert (where(step.acting), where(step.lost), step.obs[0][0].tolist()) == ([0, 2], [], [5, 1])
 
 
 def test_another_game_may_send_agents_on_the_tick_its_copy_was_lost() -> None:
     play = Play()
-    play.tick(arrival(Said(1), source=1))
-    step = play.tick(arrival(Said(1, 5.0), source=2), lost=(1,))
+    play.tick(arrival(Info(1), source=1))
+    step = play.tick(arrival(Info(1, 5.0), source=2), lost=(1,))
     assert (where(step.lost), where(step.acting)) == ([0], [1])
-    step = play.tick(arrival(Said(1), Said(2), source=2))
+    step = play.tick(arrival(Info(1), Info(2), source=2))
     assert (where(step.acting), len(step.acting)) == ([0, 1], 2)
 
 
 def test_a_game_without_agents_here_can_be_lost() -> None:
     play = Play()
-    play.tick(arrival(Said(1)))
+    play.tick(arrival(Info(1)))
     step = play.tick(lost=(77,))
     assert not where(step.lost)
     assert not where(step.acting)
@@ -219,30 +219,30 @@ def test_a_game_without_agents_here_can_be_lost() -> None:
 
 def test_silent_agents_keep_their_slots_while_there_is_room() -> None:
     play = Play()
-    play.tick(arrival(Said(0), Said(1)))
+    play.tick(arrival(Info(0), Info(1)))
     for _ in range(FORGET_AFTER + 2):
-        play.tick(arrival(Said(0)))
-    step = play.tick(arrival(Said(0), Said(1, 2.0)))
+        play.tick(arrival(Info(0)))
+    step = play.tick(arrival(Info(0), Info(1, 2.0)))
     assert (where(step.acting), where(step.lost), step.reward[1]) == ([0, 1], [], 2)
 
 
 def test_silent_agents_lose_their_slots_before_the_table_grows() -> None:
     play = Play()
-    play.tick(arrival(Said(0), Said(1)), arrival(Said(0), Said(1), copy=1))
+    play.tick(arrival(Info(0), Info(1)), arrival(Info(0), Info(1), copy=1))
     for _ in range(FORGET_AFTER + 1):
-        play.tick(arrival(Said(0)))
-    step = play.tick(arrival(Said(0), Said(2, seen=2)))  # copy 1 said nothing at all: its agents are not silent, their game is slow
+        play.tick(arrival(Info(0)))
+    step = play.tick(arrival(Info(0), Info(2, seen=2)))  # copy 1 said nothing at all: its agents are not silent, their game is slow
     assert (len(step.acting), where(step.acting), where(step.lost)) == (4, [0, 1], [1])
     assert step.obs[0][1].tolist() == [2, 2]
-    step = play.tick(arrival(Said(0), Said(2), Said(1)))
+    step = play.tick(arrival(Info(0), Info(2), Info(1)))
     assert (len(step.acting), where(step.acting), where(step.lost)) == (8, [0, 1, 4], [])
 
 
 def test_a_new_agent_does_not_end_the_episode_of_the_silent_one_whose_slot_it_takes() -> None:
     play = Play()
-    play.tick(arrival(Said(0), Said(1)))
+    play.tick(arrival(Info(0), Info(1)))
     for _ in range(FORGET_AFTER + 1):
-        play.tick(arrival(Said(0)))
+        play.tick(arrival(Info(0)))
     step = play.tick(arrival(end(0, 1.0), end(9, 3.0)))
     assert (where(step.lost), where(step.terminated), step.final_obs.slots.tolist(), step.final_obs.obs[0].tolist()) == (
         [1],
@@ -254,42 +254,42 @@ def test_a_new_agent_does_not_end_the_episode_of_the_silent_one_whose_slot_it_ta
 
 def test_a_team_goes_on_when_one_of_its_agents_loses_its_slot() -> None:
     play = Play()
-    play.tick(arrival(Said(0), Said(1)), arrival(Said(2), Said(3), team=1))
+    play.tick(arrival(Info(0), Info(1)), arrival(Info(2), Info(3), team=1))
     for _ in range(FORGET_AFTER + 1):
-        play.tick(arrival(Said(0)), arrival(Said(2), Said(3), team=1))
-    step = play.tick(arrival(Said(0)), arrival(Said(2), Said(3), Said(4), team=1))
+        play.tick(arrival(Info(0)), arrival(Info(2), Info(3), team=1))
+    step = play.tick(arrival(Info(0)), arrival(Info(2), Info(3), Info(4), team=1))
     assert (where(step.acting), where(step.lost)) == ([0, 1, 2, 3], [1])
     assert play.asked == {(0, "A?team=0"): [0], (0, "A?team=1"): [2, 3, 1]}
 
 
 def test_agents_silent_for_a_short_time_keep_their_slots() -> None:
     play = Play()
-    play.tick(arrival(Said(0), Said(1)))
+    play.tick(arrival(Info(0), Info(1)))
     for _ in range(FORGET_AFTER - 1):
-        play.tick(arrival(Said(0)))
-    step = play.tick(arrival(Said(0), Said(2)))
+        play.tick(arrival(Info(0)))
+    step = play.tick(arrival(Info(0), Info(2)))
     assert (len(step.acting), where(step.acting), where(step.lost)) == (4, [0, 2], [])
 
 
 def test_masks_are_those_of_acting_slots() -> None:
     play = Play(BehaviorTable(CHOOSER))
     everything, some = [True] * 3, [False, True, False]
-    step = play.tick(arrival(Said(0), Said(1), mask=[everything, some]), arrival(Said(0), copy=1))
+    step = play.tick(arrival(Info(0), Info(1), mask=[everything, some]), arrival(Info(0), copy=1))
     assert step.action_mask is not None
     assert step.action_mask[:3].tolist() == [everything, some, everything]
-    step = play.tick(arrival(end(1), Said(1), Said(0), mask=[some, everything, some]))
+    step = play.tick(arrival(end(1), Info(1), Info(0), mask=[some, everything, some]))
     assert step.action_mask is not None
     assert step.action_mask[:2].tolist() == [some, everything]
-    assert Play().tick(arrival(Said(0))).action_mask is None
+    assert Play().tick(arrival(Info(0))).action_mask is None
 
 
 def test_a_tick_without_arrivals_has_no_acting_slots() -> None:
     play = Play()
-    play.tick(arrival(Said(0, 3.0), Said(1, group=2)))
+    play.tick(arrival(Info(0, 3.0), Info(1, group=2)))
     step = play.tick()
     assert not any(column.any() for column in (step.acting, step.reward, step.terminated, step.truncated, *step.obs))
     assert (len(step.acting), step.group[1].item() >= 0, play.asked) == (2, True, {})
-    play.tick(arrival(Said(0), Said(1), Said(2)))
+    play.tick(arrival(Info(0), Info(1), Info(2)))
     assert len(play.tick().acting) == 4
 
 
@@ -300,7 +300,7 @@ def test_tables_given_earlier_are_never_written_to() -> None:
         news = []
         for copy in range(2):
             ids = random.permutation(12)[: random.integers(0, 7)]
-            said = [Said(int(id), float(tick), seen=tick, done=bool(random.random() < 0.3), group=int(random.integers(0, 3))) for id in ids]
+            said = [Info(int(id), float(tick), seen=tick, done=bool(random.random() < 0.3), group=int(random.integers(0, 3))) for id in ids]
             if said:
                 news.append(arrival(*said, copy=copy))
         step = play.tick(*news, lost=(2,) if tick == 40 else ())

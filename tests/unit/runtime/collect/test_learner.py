@@ -99,7 +99,7 @@ def test_group_rewards_under_a_trainer_that_is_not_made_for_groups_are_warned_of
     tree = settings("Any", 240, trainer_type=trainer, hyperparameters=hyper, network_settings={"hidden_units": 8, "num_layers": 1})
     env = Anything((ObsSpec("seen", (2,)),), ActionSpec(branches=(2,)), mates=mates)
     palaestra.train(tree, env=env, results_dir=str(tmp_path), seed=0)
-    said = capsys.readouterr().out.replace("\n", " ")
-    assert said.count("Group rewards arrive") == times
-    assert times == 0 or f"{trainer} adds them to each agent's own rewards" in " ".join(said.split())
-    assert times == 0 or "trainer_type: poca does" in " ".join(said.split())
+    message = capsys.readouterr().out.replace("\n", " ")
+    assert message.count("Group rewards arrive") == times
+    assert times == 0 or f"{trainer} adds them to each agent's own rewards" in " ".join(message.split())
+    assert times == 0 or "trainer_type: poca does" in " ".join(message.split())

@@ -92,13 +92,13 @@ def test_a_game_that_is_well_passes_every_stage_and_is_measured(tmp_path: Path):
 
 def test_the_stages_of_a_start_say_file_process_versions_and_agents(tmp_path: Path):
     build = make_build(tmp_path, "Ball", agents=3)
-    said = {stage.name: " ".join(stage.details) for stage in doctor(build, 1).stages}
-    assert str(build) in said["build found"]
-    assert "marked as a program" in said["build found"]
-    assert "--mlagents-port" in said["process started"]
-    assert "package com.unity.ml-agents 3.0.0, communication API 1.5.0" in said["versions agree"]
-    assert said["behaviors appear"] == "Ball: observations: VectorSensor_size1 1; actions: 1 continuous"
-    assert said["agents ask for decisions"] == "Ball: 3 agents of team 0"
+    message = {stage.name: " ".join(stage.details) for stage in doctor(build, 1).stages}
+    assert str(build) in message["build found"]
+    assert "marked as a program" in message["build found"]
+    assert "--mlagents-port" in message["process started"]
+    assert "package com.unity.ml-agents 3.0.0, communication API 1.5.0" in message["versions agree"]
+    assert message["behaviors appear"] == "Ball: observations: VectorSensor_size1 1; actions: 1 continuous"
+    assert message["agents ask for decisions"] == "Ball: 3 agents of team 0"
 
 
 @pytest.mark.parametrize(

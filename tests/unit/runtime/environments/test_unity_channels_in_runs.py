@@ -87,8 +87,8 @@ def test_each_copy_draws_with_a_seed_of_its_own_and_is_told_again_only_when_its_
 
     seeds = []
     for note in sorted((tmp_path / "notes").glob("*.end.json")):
-        said = unpack(bytes.fromhex(json.loads(note.read_text())["side_channel"]))
-        mass, first, second = [IncomingMessage(payload) for id, payload in said if id == PARAMETERS]
+        message = unpack(bytes.fromhex(json.loads(note.read_text())["side_channel"]))
+        mass, first, second = [IncomingMessage(payload) for id, payload in message if id == PARAMETERS]
         assert [mass.read_string(), mass.read_int32()] == ["mass", 1]
         seeds.append(mass.read_int32())
         assert [mass.read_int32(), mass.read_float32(), mass.read_float32()] == [0, 0.5, 10.0]

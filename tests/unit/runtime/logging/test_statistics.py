@@ -188,9 +188,9 @@ class Torn(Shelf):
 
 
 def test_a_tracker_that_fails_is_reported_once_tried_again_and_keeps_nothing_from_the_others():
-    said: list[str] = []
+    message: list[str] = []
     torn, shelf = Torn(), Shelf()
-    statistics = Statistics({"torn": torn, "shelf": shelf}, said.append)
+    statistics = Statistics({"torn": torn, "shelf": shelf}, message.append)
     for step in (10, 20, 30):
         summarize(statistics, step)
     statistics.text("B", "Hyperparameters", "x")
@@ -198,9 +198,9 @@ def test_a_tracker_that_fails_is_reported_once_tried_again_and_keeps_nothing_fro
     assert [summary.step for summary in shelf.summaries] == [summary.step for summary in torn.summaries] == [10, 20, 30]
     assert shelf.closed
     assert torn.texts == shelf.texts
-    assert len(said) == 1
-    assert "the tracker 'torn' could not record the summary of 'B' at step 10: ValueError: Too many bins" in said[0]
-    assert "training continues" in said[0]
+    assert len(message) == 1
+    assert "the tracker 'torn' could not record the summary of 'B' at step 10: ValueError: Too many bins" in message[0]
+    assert "training continues" in message[0]
 
 
 def test_returns_near_the_largest_number_have_a_mean():

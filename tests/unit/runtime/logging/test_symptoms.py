@@ -37,7 +37,7 @@ def summary(number: int, returns: list[float], **values: float) -> Summary:
     return Summary("B", 100 * number, 0, 0, True, metrics, {}, {REWARD: np.array(returns)} if returns else {}, len(returns), mean, 0.0)
 
 
-def told(
+def reported(
     rewards: list[list[float]],
     block: BehaviorSettings = PPO,
     action: ActionSpec = CHOICES,
@@ -46,15 +46,15 @@ def told(
 ) -> list[str]:
     """All that is said of summaries with these returns and metrics, checked to be the same after a save in their midst."""
     made, resumed = symptoms or Symptoms(), Symptoms()
-    said = []
+    message = []
     for i, returns in enumerate(rewards):
         if i == len(rewards) // 2:
             resumed.load_state_dict(json.loads(json.dumps(made.state_dict())))
         sentences = made.note(summary(i + 1, returns, **values), block, action)
         if i >= len(rewards) // 2:
             assert resumed.note(summary(i + 1, returns, **values), block, action) == sentences
-        said += sentences
-    return said
+        message += sentences
+    return message
 
 
 FLAT = [[0.0, 1.0, 2.0]] * 20
@@ -63,9 +63,9 @@ CEILING = [[0.0, 1.0, 2.0], *[[9.0, 9.0, 9.0]] * 19]
 
 
 def test_a_reward_that_does_not_rise_is_told_once_with_the_guide():
-    (said,) = told(FLAT)
-    assert said.startswith("B: the mean reward has not risen (1 in the first summary, 1 now), after 1,000 of 2,000 decisions")
-    assert said.endswith(f"({GUIDE})")
+    (message,) = reported(FLAT)
+    assert message.startswith("B: the mean reward has not risen (1 in the first summary, 1 now), after 1,000 of 2,000 decisions")
+    assert message.endswith(f"({GUIDE})")
 
 
 def test_the_guide_that_warnings_name_is_there():
@@ -73,65 +73,65 @@ def test_the_guide_that_warnings_name_is_there():
 
 
 def test_a_reward_that_is_always_the_same_is_told_as_such():
-    (said,) = told([[0.0, 0.0]] * 20, values=0.0)
-    assert "every episode has earned the same so far (0), so there is nothing to learn from" in said
+    (message,) = reported([[0.0, 0.0]] * 20, values=0.0)
+    assert "every episode has earned the same so far (0), so there is nothing to learn from" in message
 
 
 @pytest.mark.parametrize("rewards", [RISING, CEILING], ids=["rising", "at its ceiling"])
 def test_of_a_reward_that_has_risen_nothing_is_told_whatever_entropy_and_values_are(rewards: list[list[float]]):
-    assert told(rewards, entropy=0.0, values=-10.0) == []
+    assert reported(rewards, entropy=0.0, values=-10.0) == []
 
 
 def test_a_lucky_few_episodes_do_not_count_as_a_rise():
     rewards = [[0.0, 10.0] * 20, *[[0.0, 10.0] * 19 + [10.0, 10.0]] * 19]
-    assert len(told(rewards)) == 1
+    assert len(reported(rewards)) == 1
 
 
 def test_where_the_first_episodes_to_end_are_those_that_succeed_a_rise_from_what_follows_counts():
     rewards = [[4.2, 4.3], [-2.0, -1.0] * 5, [0.0, 1.0] * 5, *[[4.1, 4.2] * 5] * 17]  # as in PushBlock
-    assert told(rewards) == []
+    assert reported(rewards) == []
 
 
 def test_a_few_summaries_or_a_small_part_of_the_run_are_too_early_to_say():
-    assert told(FLAT[:9]) == []
-    assert told(FLAT, BehaviorSettings.model_validate({"max_steps": 20_000})) == []
+    assert reported(FLAT[:9]) == []
+    assert reported(FLAT, BehaviorSettings.model_validate({"max_steps": 20_000})) == []
 
 
 def test_an_entropy_that_is_gone_is_told_where_the_reward_has_not_risen():
-    said = told(FLAT[:8], entropy=0.01)
-    assert len(said) == 1
-    assert "its policy has stopped exploring (entropy 0.01), yet the mean reward has not risen" in said[0]
-    assert "A larger beta" in said[0]
-    assert told(FLAT[:8], entropy=0.1) == []
-    assert "A larger init_entcoef" in told(FLAT[:8], BehaviorSettings.model_validate({"trainer_type": "sac"}), NUMBERS, entropy=-9.0)[0]
-    assert told(FLAT[:8], BehaviorSettings.model_validate({"trainer_type": "sac"}), NUMBERS, entropy=-2.0) == []
-    assert told(FLAT[:8], action=NUMBERS, entropy=1.4) == []
-    assert len(told(FLAT[:8], action=NUMBERS, entropy=-3.0)) == 1
+    message = reported(FLAT[:8], entropy=0.01)
+    assert len(message) == 1
+    assert "its policy has stopped exploring (entropy 0.01), yet the mean reward has not risen" in message[0]
+    assert "A larger beta" in message[0]
+    assert reported(FLAT[:8], entropy=0.1) == []
+    assert "A larger init_entcoef" in reported(FLAT[:8], BehaviorSettings.model_validate({"trainer_type": "sac"}), NUMBERS, entropy=-9.0)[0]
+    assert reported(FLAT[:8], BehaviorSettings.model_validate({"trainer_type": "sac"}), NUMBERS, entropy=-2.0) == []
+    assert reported(FLAT[:8], action=NUMBERS, entropy=1.4) == []
+    assert len(reported(FLAT[:8], action=NUMBERS, entropy=-3.0)) == 1
 
 
 def test_values_that_explain_nothing_are_told_where_the_reward_has_not_risen():
-    _, said = told(FLAT, values=0.01)
-    assert "its critic does not predict what agents earn (explained variance 0.01; 1 is perfect)" in said
-    assert len(told(FLAT, values=0.4)) == 1
+    _, message = reported(FLAT, values=0.01)
+    assert "its critic does not predict what agents earn (explained variance 0.01; 1 is perfect)" in message
+    assert len(reported(FLAT, values=0.4)) == 1
 
 
 def test_actions_at_their_bounds_are_told_whatever_the_reward():
-    (said,) = told(RISING, action=NUMBERS, bounds=0.83)
-    assert "83% of its continuous actions are at -1 or 1" in said
-    assert told(RISING, action=NUMBERS, bounds=0.3) == []
+    (message,) = reported(RISING, action=NUMBERS, bounds=0.83)
+    assert "83% of its continuous actions are at -1 or 1" in message
+    assert reported(RISING, action=NUMBERS, bounds=0.3) == []
 
 
 def test_in_self_play_in_later_lessons_and_with_other_rewards_the_mean_need_not_rise():
-    assert told([[0.0, 0.0]] * 20, elo=1200.0, entropy=0.0, values=0.0) == []
-    assert told(FLAT, **{"Environment/Lesson Number/size": 1.0}) == []
+    assert reported([[0.0, 0.0]] * 20, elo=1200.0, entropy=0.0, values=0.0) == []
+    assert reported(FLAT, **{"Environment/Lesson Number/size": 1.0}) == []
     signals = {"curiosity": {}}
-    assert told(FLAT, BehaviorSettings.model_validate({"max_steps": 2000, "reward_signals": signals})) == []
+    assert reported(FLAT, BehaviorSettings.model_validate({"max_steps": 2000, "reward_signals": signals})) == []
 
 
 def test_a_network_that_had_learned_before_need_not_improve():
     symptoms = Symptoms()
     symptoms.started_trained("B")
-    assert told(FLAT, symptoms=symptoms) == []
+    assert reported(FLAT, symptoms=symptoms) == []
 
 
 class Hard(Bandit):

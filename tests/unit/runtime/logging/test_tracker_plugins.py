@@ -181,10 +181,10 @@ def test_a_stats_writer_of_ml_agents_is_called_with_its_arguments(distribution: 
 
 def test_a_stats_writer_that_cannot_be_made_is_reported_and_left_out(distribution: Callable[..., Any]):
     distribution("broken_writer", WRITER, "mlagents.stats_writer", fails="broken", works="writers")
-    said: list[str] = []
-    assert [*find_stats_writers(tracked_run(Path("results")), said.append)] == ["works (mlagents.stats_writer)"]
-    assert len(said) == 1
-    assert said[0].startswith("the plug-in 'fails' (broken_writer:broken) of mlagents.stats_writer is not used: KeyError: 'no token'")
+    message: list[str] = []
+    assert [*find_stats_writers(tracked_run(Path("results")), message.append)] == ["works (mlagents.stats_writer)"]
+    assert len(message) == 1
+    assert message[0].startswith("the plug-in 'fails' (broken_writer:broken) of mlagents.stats_writer is not used: KeyError: 'no token'")
 
 
 def test_a_run_calls_stats_writers_without_a_setting(distribution: Callable[..., Any], tmp_path: Path):

@@ -47,10 +47,10 @@ def lines(run: Path) -> list[dict]:
     return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
 
 
-def told(**change: object) -> str:
-    said: list[str] = []
-    ConsoleTracker(tracked_run(Path(), info=said.append)).write(replace(SUMMARY, **change))
-    return said[0]
+def reported(**change: object) -> str:
+    message: list[str] = []
+    ConsoleTracker(tracked_run(Path(), info=message.append)).write(replace(SUMMARY, **change))
+    return message[0]
 
 
 def test_tensorboard_reads_scalars_histograms_and_text(tmp_path: Path):
@@ -136,14 +136,14 @@ def test_a_new_run_removes_left_over_event_files_and_says_so(tmp_path: Path):
     (tmp_path / "3DBall").mkdir()
     old = tmp_path / "3DBall" / "events.out.tfevents.1.host.2.0"
     old.write_bytes(b"old")
-    said: list[str] = []
-    tracker = TensorBoardTracker(tracked_run(tmp_path, {}, said.append))
+    message: list[str] = []
+    tracker = TensorBoardTracker(tracked_run(tmp_path, {}, message.append))
     assert old.exists()
     tracker.write(at(10))
     tracker.close()
     assert not old.exists()
-    assert len(said) == 1
-    assert str(old) in said[0]
+    assert len(message) == 1
+    assert str(old) in message[0]
 
 
 def test_a_resumed_curve_does_not_overlap_in_tensorboard(tmp_path: Path):
@@ -226,31 +226,31 @@ def test_a_new_run_starts_its_metrics_empty(tmp_path: Path):
 
 
 def test_the_console_line_is_the_one_users_know():
-    assert told() == "3DBall. Step: 12000. Time Elapsed: 1.234 s. Mean Reward: 1.196. Std of Reward: 0.739. Training."
+    assert reported() == "3DBall. Step: 12000. Time Elapsed: 1.234 s. Mean Reward: 1.196. Std of Reward: 0.739. Training."
 
 
 def test_the_console_says_when_no_episode_ended_or_nothing_trains():
-    assert told(episodes=0) == "3DBall. Step: 12000. Time Elapsed: 1.234 s. No episode was completed since last summary. Training."
-    assert told(training=False).endswith("Std of Reward: 0.739. Not Training.")
+    assert reported(episodes=0) == "3DBall. Step: 12000. Time Elapsed: 1.234 s. No episode was completed since last summary. Training."
+    assert reported(training=False).endswith("Std of Reward: 0.739. Not Training.")
 
 
 def test_the_console_names_group_reward_and_rating():
-    group = told(values={GROUP_REWARD: 0.5})
+    group = reported(values={GROUP_REWARD: 0.5})
     assert group == "3DBall. Step: 12000. Time Elapsed: 1.234 s. Mean Reward: 1.196. Mean Group Reward: 0.500. Training."
-    assert told(values={ELO: 1204.3641}).endswith("Training. ELO: 1204.364.")
+    assert reported(values={ELO: 1204.3641}).endswith("Training. ELO: 1204.364.")
 
 
 def test_the_console_names_the_rank_where_several_processes_train():
-    said: list[str] = []
-    ConsoleTracker(tracked_run(Path(), info=said.append), rank=1).write(SUMMARY)
-    assert "1.234 s. Rank: 1. Mean Reward" in said[0]
+    message: list[str] = []
+    ConsoleTracker(tracked_run(Path(), info=message.append), rank=1).write(SUMMARY)
+    assert "1.234 s. Rank: 1. Mean Reward" in message[0]
 
 
 def test_hyperparameters_are_a_detail_under_a_heading():
-    said: list[str] = []
+    message: list[str] = []
     details: list[str] = []
-    ConsoleTracker(tracked_run(Path(), info=said.append, debug=details.append)).text("3DBall", "Hyperparameters", "\tgamma:\t0.99")
-    assert said == []
+    ConsoleTracker(tracked_run(Path(), info=message.append, debug=details.append)).text("3DBall", "Hyperparameters", "\tgamma:\t0.99")
+    assert message == []
     assert details == ["Hyperparameters for behavior name 3DBall:\n\tgamma:\t0.99"]
 
 

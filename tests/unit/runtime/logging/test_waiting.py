@@ -25,20 +25,20 @@ def make():
 def test_what_takes_long_is_told_ever_less_often(monkeypatch: pytest.MonkeyPatch):
     assert FIRST < 2
     monkeypatch.setattr("palaestra.runtime.logging.waiting.FIRST", 0.05)
-    said: list[str] = []
-    with WaitingNotice("opening it", said.append):
+    message: list[str] = []
+    with WaitingNotice("opening it", message.append):
         time.sleep(1.0)
-    assert 2 <= len(said) <= 4
-    assert said[0] == "opening it: 0 s so far"
+    assert 2 <= len(message) <= 4
+    assert message[0] == "opening it: 0 s so far"
 
 
 def test_what_is_short_is_not_told():
-    said: list[str] = []
-    with WaitingNotice("opening it", said.append):
+    message: list[str] = []
+    with WaitingNotice("opening it", message.append):
         pass
-    with pytest.raises(ValueError, match="wrong"), WaitingNotice("opening it", said.append):
+    with pytest.raises(ValueError, match="wrong"), WaitingNotice("opening it", message.append):
         raise ValueError("wrong")
-    assert said == []
+    assert message == []
 
 
 def test_learn_and_evaluate_say_what_they_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
@@ -49,9 +49,9 @@ def test_learn_and_evaluate_say_what_they_open(tmp_path: Path, monkeypatch: pyte
     palaestra.train(write("x.yaml", settings("Bandit", 100)), env="python:slow_game:make")
     assert "[INFO] opening python:slow_game:make: 0 s so far" in capsys.readouterr().out
     assert main(["evaluate", "ppo", "--episodes=2"]) == 0
-    said = capsys.readouterr()
-    assert "palaestra: opening python:slow_game:make: 0 s so far" in said.err
-    assert "so far" not in said.out
+    message = capsys.readouterr()
+    assert "palaestra: opening python:slow_game:make: 0 s so far" in message.err
+    assert "so far" not in message.out
 
 
 def test_the_libraries_of_each_command_are_there():

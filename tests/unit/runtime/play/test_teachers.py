@@ -45,8 +45,8 @@ def train(config: dict[str, Any], env: Any, results: Path, name: str = "run", un
 @pytest.mark.parametrize("plays", [True, False])
 def test_a_student_becomes_its_teacher_in_its_own_behavior(plays: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     done = train(tree("3DBall", 24000, teacher="heuristic", teacher_plays=plays), "3DBall", tmp_path, num_areas=16)
-    said = "heuristic plays '3DBall'" if plays else "'3DBall' plays, and learns what heuristic would have done"
-    assert said in capsys.readouterr().out
+    message = "heuristic plays '3DBall'" if plays else "'3DBall' plays, and learns what heuristic would have done"
+    assert message in capsys.readouterr().out
     # the reward that is seen is that of whoever plays; the model is the student's
     returns = evaluate(Ball(20), {"3DBall": palaestra.load_policy(done.models["3DBall"])}, 20)["3DBall"].returns
     assert returns.mean() > 90
@@ -124,8 +124,8 @@ def test_a_teacher_that_never_comes_is_refused(env: str, tmp_path: Path):
 
 def test_the_end_tells_of_a_teacher_that_might_have_come(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     train(tree("3DBall", 100, teacher_behavior="Expert"), Ball(4), tmp_path, "alone")
-    said = "[WARNING] '3DBall' has learned nothing in this session: its teacher's behavior, 'Expert', never came"
-    assert said in capsys.readouterr().out
+    message = "[WARNING] '3DBall' has learned nothing in this session: its teacher's behavior, 'Expert', never came"
+    assert message in capsys.readouterr().out
     train(tree("Pupil", 100, teacher_behavior="Expert"), School(), tmp_path, "taught")
     assert "has learned nothing" not in capsys.readouterr().out
 

@@ -50,8 +50,8 @@ def test_the_first_signal_asks_the_run_to_stop_and_the_handlers_go_back(number: 
 def test_a_signal_in_a_long_update_says_how_long_it_will_take(capfd: pytest.CaptureFixture[str]):
     with stop_on_signals(Playing(waits_for="an update is under way, about 12 s left")):
         os.kill(os.getpid(), signal.SIGTERM)
-    said = capfd.readouterr().err
-    assert said == (
+    message = capfd.readouterr().err
+    assert message == (
         "\nstopping: an update is under way, about 12 s left; then what was learned is saved (once more ends at once, without saving)\n"
     )
 
@@ -104,14 +104,14 @@ def test_an_interrupted_command_saves_ends_well_and_resumes_to_the_same_end(tmp_
     process = learn(tmp_path, *begun, "--run-id=first")
     wait_for(process, "Step: 2000")
     process.send_signal(signal.SIGINT)
-    said, complaint = process.communicate(timeout=60)
+    message, complaint = process.communicate(timeout=60)
     assert process.returncode == 0, complaint
-    assert "Training was stopped; saving what it has learned" in said
-    assert f"palaestra learn --run-id=first --results-dir={tmp_path} --resume" in said
+    assert "Training was stopped; saving what it has learned" in message
+    assert f"palaestra learn --run-id=first --results-dir={tmp_path} --resume" in message
     assert complaint == "\nstopping: saving what was learned (once more ends at once, without saving)\n"
     assert (tmp_path / "first" / "Basic.onnx").is_file()
     resumed = learn(tmp_path, "--run-id=first", "--resume")
-    said, complaint = resumed.communicate(timeout=60)
+    message, complaint = resumed.communicate(timeout=60)
     assert resumed.returncode == 0, complaint
     assert differences(state(tmp_path / "first"), state(tmp_path / "whole")) == []
 
@@ -119,7 +119,7 @@ def test_an_interrupted_command_saves_ends_well_and_resumes_to_the_same_end(tmp_
     playing = learn(tmp_path, "--run-id=first", "--inference")
     wait_for(playing, "Not Training.")
     playing.send_signal(signal.SIGINT)
-    said, complaint = playing.communicate(timeout=60)
+    message, complaint = playing.communicate(timeout=60)
     assert playing.returncode == 0, complaint
     assert complaint == "\nstopping (once more ends at once)\n"
     assert contents(tmp_path / "first") == before

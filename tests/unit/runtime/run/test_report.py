@@ -45,8 +45,8 @@ def test_the_closing_mean_is_that_of_the_last_summary_with_its_count_of_episodes
 def test_without_a_summary_the_closing_mean_is_of_all_episodes_so_far(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     result = train(tmp_path, 300, sets=("behaviors.Basic.summary_freq=1000",))
     assert result.episodes["Basic"] > 0
-    said = f"over the {result.episodes['Basic']} episodes so far (the first summary is due at step 1,000)"
-    assert said in capsys.readouterr().out
+    message = f"over the {result.episodes['Basic']} episodes so far (the first summary is due at step 1,000)"
+    assert message in capsys.readouterr().out
 
 
 def test_no_model_is_listed_without_a_reward_once_episodes_have_ended(tmp_path: Path):
@@ -71,9 +71,9 @@ def test_the_hint_of_a_run_whose_max_steps_were_lowered_below_its_step_trains_it
     train(tmp_path, resume=True, config=None, sets=("behaviors.Basic.max_steps=100",), quiet=True)
     capsys.readouterr()
     assert main(["learn", "--run-id=run", f"--results-dir={tmp_path}", "--resume"]) == 0
-    said = capsys.readouterr().out
-    assert "it has reached its max_steps of 100 (it is at step 801)" in said
-    assert main(offered(said)[0]) == 0
+    message = capsys.readouterr().out
+    assert "it has reached its max_steps of 100 (it is at step 801)" in message
+    assert main(offered(message)[0]) == 0
     assert "Resuming 'run' from step 801" in capsys.readouterr().out
 
 
@@ -81,11 +81,11 @@ def test_more_steps_say_how_far_they_lift_the_learning_rate_and_how_to_hold_it(t
     folder = train(tmp_path, 800).folder
     further, gently = offered(capsys.readouterr().out)
     assert main(further) == 0
-    said = capsys.readouterr().out
-    assert "[WARNING] Basic: its learning rate rises from 1.0e-10 to 1.5e-04" in said
-    assert "max_steps, which went from 800 to 1,602" in said
+    message = capsys.readouterr().out
+    assert "[WARNING] Basic: its learning rate rises from 1.0e-10 to 1.5e-04" in message
+    assert "max_steps, which went from 800 to 1,602" in message
 
-    hold = offered(said)[0]
+    hold = offered(message)[0]
     assert main([*hold, "--set", "behaviors.*.max_steps=2400"]) == 0
     assert "learning rate rises" not in capsys.readouterr().out
     assert set(rates(folder)[-3:]) == {3e-5}
@@ -95,9 +95,9 @@ def test_more_steps_say_how_far_they_lift_the_learning_rate_and_how_to_hold_it(t
 def test_the_rate_of_a_run_that_was_not_finished_is_offered_as_it_was(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     train(tmp_path, 800, callbacks=[lambda summary: summary.step >= 400], quiet=True)
     train(tmp_path, 1600, resume=True, callbacks=[lambda summary: True])
-    said = capsys.readouterr().out
-    assert "its learning rate rises from 1.5e-04 to 2.2e-04" in said
-    assert "--set 'behaviors.*.hyperparameters.learning_rate=0.00015'" in said
+    message = capsys.readouterr().out
+    assert "its learning rate rises from 1.5e-04 to 2.2e-04" in message
+    assert "--set 'behaviors.*.hyperparameters.learning_rate=0.00015'" in message
 
 
 @pytest.mark.parametrize("sets", [(), ("behaviors.Basic.hyperparameters.learning_rate_schedule=constant",)])

@@ -208,9 +208,9 @@ def test_a_checkpoint_that_was_sealed_by_another_hand_is_passed_over(
     newest, older = sorted((run / "checkpoints").iterdir(), key=lambda path: -int(path.name))[:2]
     forge(newest, lambda body: change(body["parts"]["run"]["content"]))
     assert train("Basic", tmp_path, resume=True, until=1, quiet=False).steps["Basic"] > int(older.name)
-    said = capsys.readouterr().out
-    assert f"[WARNING] skipped a damaged checkpoint: {newest}: run" in said
-    assert f"Resuming 'run' from step {int(older.name):,}" in said
+    message = capsys.readouterr().out
+    assert f"[WARNING] skipped a damaged checkpoint: {newest}: run" in message
+    assert f"Resuming 'run' from step {int(older.name):,}" in message
 
 
 @pytest.fixture(scope="module")

@@ -58,7 +58,7 @@ def take_over(run: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("act", "said"),
+    ("act", "message"),
     [
         (shutil.rmtree, "was deleted or renamed"),
         (lambda run: run.rename(run.with_name("elsewhere")), "was deleted or renamed"),
@@ -68,9 +68,9 @@ def take_over(run: Path) -> None:
     ],
 )
 def test_a_run_whose_folder_goes_is_saved_beside_it_and_resumes_exactly(
-    act: Callable[[Path], object], said: str, whole: dict[str, Any], tmp_path: Path
+    act: Callable[[Path], object], message: str, whole: dict[str, Any], tmp_path: Path
 ):
-    with pytest.raises(FolderLost, match=rf"the folder of the run 'run' \(.*\) {said} while the run was training\. What") as caught:
+    with pytest.raises(FolderLost, match=rf"the folder of the run 'run' \(.*\) {message} while the run was training\. What") as caught:
         train(tmp_path, act)
     saved = caught.value.saved
     assert saved is not None
@@ -100,10 +100,10 @@ def test_a_command_whose_folder_is_deleted_says_so_once_and_fails(tmp_path: Path
     )
     file = write(str(tmp_path / "settings.yaml"), CONFIG)
     assert main(["learn", file, "--env=python:game:Game", "--num-areas=3", "--run-id=first"]) == 1
-    said = capsys.readouterr()
-    assert said.err.count("error") == 1
-    assert "WARNING" not in said.out
-    match = re.search(r"to go on from there: palaestra (.*)$", said.err, re.MULTILINE)
+    message = capsys.readouterr()
+    assert message.err.count("error") == 1
+    assert "WARNING" not in message.out
+    match = re.search(r"to go on from there: palaestra (.*)$", message.err, re.MULTILINE)
     assert match is not None
     assert main([*match[1].split(), "--env=Basic"]) == 0
     assert not (tmp_path / "results" / "first").exists()
@@ -140,12 +140,12 @@ def disk(tmp_path: Path) -> Iterator[Path]:
             pass
 
 
-@pytest.mark.parametrize(("act", "said"), [(forbid, r"the file system is read-only"), (fill, "the disk is full")])
+@pytest.mark.parametrize(("act", "message"), [(forbid, r"the file system is read-only"), (fill, "the disk is full")])
 def test_a_run_that_can_no_longer_be_written_is_saved_among_temporary_files(
-    act: Callable[[Path], object], said: str, disk: Path, whole: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    act: Callable[[Path], object], message: str, disk: Path, whole: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    with pytest.raises(FolderLost, match=rf"can no longer be written to \({said}\).* is saved in") as caught:
+    with pytest.raises(FolderLost, match=rf"can no longer be written to \({message}\).* is saved in") as caught:
         train(disk, lambda _: act(disk))
     saved = caught.value.saved
     assert saved is not None

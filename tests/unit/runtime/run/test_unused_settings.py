@@ -46,9 +46,9 @@ def test_a_behavior_that_comes_late_is_not_named_at_the_end(tmp_path: Path, caps
     env = Scripted({"Early": {}, "Late": {}}, appears={"Late": 5})
     tree = {"behaviors": {name: settings(name, 100)["behaviors"][name] for name in ("Early", "Late")}}
     palaestra.train(tree, env=env, results_dir=str(tmp_path))
-    said = capsys.readouterr().out
-    assert said.count("no behavior 'Late' has appeared so far") == 1
-    assert "in this session" not in said
+    message = capsys.readouterr().out
+    assert message.count("no behavior 'Late' has appeared so far") == 1
+    assert "in this session" not in message
 
 
 def test_settings_that_all_fit_are_not_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

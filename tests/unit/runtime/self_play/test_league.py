@@ -71,9 +71,9 @@ def test_a_league_that_decided_nothing_says_so(capsys: pytest.CaptureFixture[str
     league = League(of("A", "A"))
     league.add([0, 1], [0.0, 0.0])
     show(league)
-    said = capsys.readouterr().out
-    assert "A: no game of the last against the first was decided" in said
-    assert "nan" not in said
+    output = capsys.readouterr().out
+    assert "A: no game of the last against the first was decided" in output
+    assert "nan" not in output
 
 
 def test_the_heat_map_calls_percent_percent():

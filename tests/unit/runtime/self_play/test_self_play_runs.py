@@ -30,7 +30,7 @@ def train(tree: dict[str, Any], make: str, results: Path, until: int | None = No
     return palaestra.train(callbacks=callbacks, **{**given, **more})
 
 
-def contender_of(result: palaestra.Result, name: str) -> dict[str, Any]:
+def behavior_state(result: palaestra.Result, name: str) -> dict[str, Any]:
     return state(result.folder)["run"]["self_play"]["contenders"][name]
 
 
@@ -72,7 +72,7 @@ def test_each_episode_has_one_opponent_a_side(make: str, names: list[str], tmp_p
     train(config(*names, **SILENT), make, tmp_path)
     (env,) = rumble_env.MADE
     kept, numbers = dict[tuple[int, int], int](), set[float]()
-    for area, count, _, _, named in env.ledger:
+    for area, count, _, _, named in env.episodes:
         distinct = {tuple(round(number, 5) for number in agents) for agents in named}  # a batch's size moves the last bits
         kept[area, count] = kept.get((area, count), 0) + (len(distinct) == 1)
         numbers |= {number for agents in named for number in agents}
@@ -97,7 +97,7 @@ def test_counts_are_those_of_the_documented_formulas(tmp_path: Path) -> None:
     """Two agents against one: while the pair decides 2,400 times the giant does 1,200 times, four a tick; 104 exceed 100."""
     tree = config("Pair", "Giant", steps=2400, self_play={"save_steps": 400, "team_change": 100_000, "swap_steps": 100})
     result = train(tree, "two_against_one", tmp_path, until=2400)
-    pair, giant = contender_of(result, "Pair"), contender_of(result, "Giant")
+    pair, giant = behavior_state(result, "Pair"), behavior_state(result, "Giant")
     assert pair["ghost_step"] == 0
     assert giant["schedule"]["last_save"] == 0
     per_tick = {"Pair": 8, "Giant": 4}
@@ -112,18 +112,18 @@ def test_with_a_ratio_of_none_the_side_that_does_not_learn_plays_snapshots_alone
     never = {"play_against_latest_model_ratio": 0.0, "save_steps": 10_000, "team_change": 10_000}
     train(config("Fighter", self_play=never, **SILENT), "symmetric", tmp_path)
     (env,) = rumble_env.MADE
-    said: list[dict[int, set[float]]] = [{}, {}]
-    for _, count, _, team, named in env.ledger:
-        said[team].setdefault(count, set()).update(round(number, 5) for (number,) in named)
-    assert max(map(len, said[0].values())) > 1
-    assert max(map(len, said[1].values())) == 1
+    message: list[dict[int, set[float]]] = [{}, {}]
+    for _, count, _, team, named in env.episodes:
+        message[team].setdefault(count, set()).update(round(number, 5) for (number,) in named)
+    assert max(map(len, message[0].values())) > 1
+    assert max(map(len, message[1].values())) == 1
 
 
 def test_ratings_reach_the_status_file(tmp_path: Path) -> None:
     result = train(config("Fighter"), "symmetric", tmp_path)
     status = TrainingStatus(result.folder / "run_logs" / "training_status.json")
     status.load()
-    assert status.elo("Fighter") == contender_of(result, "Fighter")["elo"] != 1200.0
+    assert status.elo("Fighter") == behavior_state(result, "Fighter")["elo"] != 1200.0
 
 
 def test_results_that_do_not_balance_are_warned_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -136,7 +136,7 @@ def test_results_that_do_not_balance_are_warned_of(tmp_path: Path, capsys: pytes
 def test_a_fixed_opponent_plays_every_episode_of_the_side_that_does_not_learn(tmp_path: Path) -> None:
     train(config("Fighter", self_play={"opponents": ["rumble_env:quarter"], "team_change": 10_000}), "symmetric", tmp_path)
     (env,) = rumble_env.MADE
-    rivals = [{number for (number,) in named} for _, _, _, team, named in env.ledger if team == 1]
+    rivals = [{number for (number,) in named} for _, _, _, team, named in env.episodes if team == 1]
     assert all(named == {0.25} for named in rivals[len(rivals) // 4 :])  # the first episodes are against the first snapshot
 
 
@@ -144,7 +144,7 @@ def test_a_run_that_goes_on_with_self_play_begins_against_what_it_had_learned(tm
     before = train(settings("Fighter", 300), "symmetric", tmp_path)
     learned = state(before.folder)["Fighter"]["trainer"]["network"]
     after = train(config("Fighter", steps=310, self_play={"save_steps": 10_000}), "symmetric", tmp_path, resume=True)
-    assert differences(contender_of(after, "Fighter")["snapshots"]["0"], learned) == []
+    assert differences(behavior_state(after, "Fighter")["snapshots"]["0"], learned) == []
 
 
 def test_sac_is_warned_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,7 @@ import pytest
 import torch
 from rumble_env import Relay, Unseparated
 from small_runs import state
-from test_self_play_runs import config, contender_of, train
+from test_self_play_runs import behavior_state, config, train
 from tiny_envs import table
 
 from palaestra.runtime.logging.console import Console
@@ -28,25 +28,25 @@ def test_a_team_of_several_behaviors_has_one_turn(tmp_path: Path) -> None:
     tree = config("Goalie", "Striker", steps=400)
     result = train(tree, "mixed_teams", tmp_path)
     assert state(result.folder)["run"]["self_play"]["learning"] == 1
-    assert [contender_of(result, name)["schedule"]["changes"] for name in ("Goalie", "Striker")] == [1, 1]
+    assert [behavior_state(result, name)["schedule"]["changes"] for name in ("Goalie", "Striker")] == [1, 1]
 
 
 def test_who_has_learned_everything_ends_no_turn_of_its_team(tmp_path: Path) -> None:
     tree = config("Goalie", "Striker", steps=400)
     tree["behaviors"]["Goalie"]["max_steps"] = 100
     result = train(tree, "mixed_teams", tmp_path)
-    assert contender_of(result, "Striker")["schedule"]["changes"] == 1
+    assert behavior_state(result, "Striker")["schedule"]["changes"] == 1
 
 
 def test_several_opponents_share_what_one_game_changes(tmp_path: Path) -> None:
     result = train(config("Goalie", "Striker", steps=4), "mixed_teams", tmp_path, num_areas=1)
     for name in ("Goalie", "Striker"):
-        assert abs(contender_of(result, name)["elo"] - 1200) <= 0.75  # 1/2 by its own game, 1/4 as another's opponent
+        assert abs(behavior_state(result, name)["elo"] - 1200) <= 0.75  # 1/2 by its own game, 1/4 as another's opponent
 
 
 def test_a_team_without_opponents_keeps_its_rating(tmp_path: Path) -> None:
     result = train(config("Fighter", steps=100), "one_team", tmp_path)
-    assert contender_of(result, "Fighter")["elo"] == 1200
+    assert behavior_state(result, "Fighter")["elo"] == 1200
 
 
 def test_decisions_of_fixed_policies_are_no_steps_of_a_behavior_that_learned_everything(tmp_path: Path) -> None:
@@ -54,7 +54,7 @@ def test_decisions_of_fixed_policies_are_no_steps_of_a_behavior_that_learned_eve
     tree["behaviors"]["Giant"]["max_steps"] = 100
     result = train(tree, "two_against_one", tmp_path)
     assert result.steps["Giant"] < 200
-    assert contender_of(result, "Giant")["ghost_step"] > 200
+    assert behavior_state(result, "Giant")["ghost_step"] > 200
 
 
 @pytest.mark.parametrize(("out", "learns"), [("Giant", "Pair"), ("Pair", "Giant")])
@@ -85,7 +85,7 @@ def test_opponents_that_are_no_more_are_replaced(tmp_path: Path) -> None:
 
 def test_who_was_knocked_out_early_counts_in_the_skills(tmp_path: Path) -> None:
     result = train(config("Fighter", steps=300), "knockout", tmp_path)
-    assert contender_of(result, "Fighter")["skills"]["-1"]["mean"] != START
+    assert behavior_state(result, "Fighter")["skills"]["-1"]["mean"] != START
 
 
 @dataclass
@@ -137,7 +137,7 @@ def test_a_player_of_all_sides_is_not_rated() -> None:
 def test_agents_may_come_as_others_end(tmp_path: Path) -> None:
     result = train(config("Duel", steps=300), "", tmp_path, env="python:growing_duels:growing")
     assert result.finished
-    assert contender_of(result, "Duel")["elo"] != 1200
+    assert behavior_state(result, "Duel")["elo"] != 1200
 
 
 def test_who_rests_between_episodes_plays_as_it_was_decided_last(tmp_path: Path) -> None:

@@ -62,10 +62,10 @@ def test_control_characters_of_a_name_are_escaped_wherever_it_is_shown(
     palaestra.train(tree, env=Renamed(ODD), run_id="odd")
     assert main(["plot", "odd"]) == 0
     assert main(["export", "odd"]) == 0
-    said = "".join(capfd.readouterr())
-    assert r"New behavior 'Ba\x1b[31m\n[ERROR] d\u202e'" in said
-    assert not set("\x1b\u202e") & set(said)
-    assert not any(line.startswith("[ERROR]") for line in said.splitlines())
+    message = "".join(capfd.readouterr())
+    assert r"New behavior 'Ba\x1b[31m\n[ERROR] d\u202e'" in message
+    assert not set("\x1b\u202e") & set(message)
+    assert not any(line.startswith("[ERROR]") for line in message.splitlines())
     for file in Path("results").rglob("*"):
         assert not any(ord(char) < 32 or char == "\u202e" for char in file.name)
 

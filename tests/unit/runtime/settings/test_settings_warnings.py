@@ -55,10 +55,10 @@ def test_passes_over_demonstrations_are_made_beside_any_trainer(trainer: str):
 
 def test_rewards_are_not_what_bc_learns_from():
     signals = {"extrinsic": {"strength": 0.5, "normalize": True, "gamma": 0.99}}
-    said = "has no effect: bc does not learn from rewards"
+    message = "has no effect: bc does not learn from rewards"
     assert remarked(trainer_type="bc", hyperparameters={"teacher": "heuristic"}, reward_signals=signals) == {
-        "behaviors.Ball.reward_signals.extrinsic.strength": said,
-        "behaviors.Ball.reward_signals.extrinsic.normalize": said,
+        "behaviors.Ball.reward_signals.extrinsic.strength": message,
+        "behaviors.Ball.reward_signals.extrinsic.normalize": message,
     }
     assert remarked(reward_signals=signals) == {}
 

@@ -134,11 +134,11 @@ def test_names_that_differ_only_in_case_have_files_of_their_own(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("value", "said"), [({"a": {1, 2}}, "a is a set"), ({"a": {1.5: 0}}, "key 1.5"), (torch.ones(1).to_sparse(), "sparse")]
+    ("value", "message"), [({"a": {1, 2}}, "a is a set"), ({"a": {1.5: 0}}, "key 1.5"), (torch.ones(1).to_sparse(), "sparse")]
 )
-def test_what_cannot_be_saved_is_named_and_nothing_is_left(tmp_path: Path, value: Any, said: str):
+def test_what_cannot_be_saved_is_named_and_nothing_is_left(tmp_path: Path, value: Any, message: str):
     checkpoints = Checkpoints(tmp_path, keep=5)
-    with pytest.raises(TypeError, match=said):
+    with pytest.raises(TypeError, match=message):
         checkpoints.save(1, {"run": value})
     assert [*tmp_path.iterdir()] == []
 

@@ -89,16 +89,16 @@ def test_a_damaged_file_says_what_to_do(tmp_path: Path, text: str):
 
 
 @pytest.mark.parametrize(
-    ("key", "said"), [("torch_version", "PyTorch 0.1"), ("mlagents_version", "ML-Agents 0.1"), ("palaestra_version", "Palaestra 0.1")]
+    ("key", "message"), [("torch_version", "PyTorch 0.1"), ("mlagents_version", "ML-Agents 0.1"), ("palaestra_version", "Palaestra 0.1")]
 )
-def test_another_version_is_a_warning(tmp_path: Path, key: str, said: str):
+def test_another_version_is_a_warning(tmp_path: Path, key: str, message: str):
     status = a_status(tmp_path)
     status.save()
     data = json.loads(status.file.read_text())
     data["metadata"][key] = "0.1"
     status.file.write_text(json.dumps(data))
     (warning,) = status.load()
-    assert said in warning
+    assert message in warning
 
 
 def test_a_file_without_versions_is_a_warning(tmp_path: Path):

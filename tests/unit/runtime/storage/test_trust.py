@@ -110,9 +110,9 @@ ASKS = [command for command in COMMANDS if command.split()[0] not in ("config", 
 def test_an_environment_of_a_foreign_folder_is_not_opened(command: str, foreign: Path, capsys: pytest.CaptureFixture[str]):
     before = contents(foreign)
     assert main(command.split()) == 1
-    said = capsys.readouterr().err
-    assert "env_settings.env_path = python:their_code:make" in said
-    assert "--trust" in said
+    message = capsys.readouterr().err
+    assert "env_settings.env_path = python:their_code:make" in message
+    assert "--trust" in message
     assert not was_run()
     assert contents(foreign) == before
 
@@ -241,9 +241,9 @@ def test_config_shows_a_trainer_of_ones_own_without_importing_it(place: Path, ca
     tree = {"behaviors": {"Bandit": {"trainer_type": "their_code:Thing", "hyperparameters": {"gentle": [1, 2]}}}}
     Path("own.yaml").write_text(yaml.safe_dump(tree))
     assert main(["config", "own.yaml"]) == 0
-    said = capsys.readouterr()
-    assert yaml.safe_load(said.out)["behaviors"]["Bandit"]["hyperparameters"] == {"gentle": [1, 2]}
-    assert "are not checked" in said.err
+    message = capsys.readouterr()
+    assert yaml.safe_load(message.out)["behaviors"]["Bandit"]["hyperparameters"] == {"gentle": [1, 2]}
+    assert "are not checked" in message.err
     assert not was_run()
     assert main(["config", "own.yaml", "--trust"]) == 1
     assert was_run()

@@ -20,7 +20,7 @@ class Totals:
     group_returns: float = 0.0
     length: int = 0  # decisions of those episodes
     answered: int = 0  # decisions that got an action
-    settled: int = 0  # of these, the ones whose outcome came: the agent asked again or ended
+    completed: int = 0  # of these, the ones whose outcome came: the agent asked again or ended
 
 
 @dataclass
@@ -30,7 +30,7 @@ class _Episode:
     length: int = 0
 
 
-class Ledger:
+class ExpectedCounts:
     """Keeps the trainer's rules, an independent count of them.
 
     A reward counts where the agent's last decision was answered in this episode: what comes with the first decision of an episode,
@@ -81,7 +81,7 @@ class Ledger:
         totals = self.totals[_name(key)]
         episode.returns += info.reward
         episode.group_returns += info.group_reward
-        totals.settled += 1
+        totals.completed += 1
         if not info.done:
             return
         del self._running[key, info.id]
