@@ -62,7 +62,7 @@ class Console:
             self._say("DEBUG", text)
 
     def info(self, text: str) -> None:
-        """Prints a line."""
+        """Prints an information line."""
         self._say("INFO", text)
 
     def tell(self, level: str, text: str) -> None:
@@ -78,7 +78,7 @@ class Console:
         self._say("ERROR", text)
 
     def due(self) -> bool:
-        """Whether `progress` would print now; cheaper to ask than to make the rows."""
+        """Whether `progress` would print now. Lets callers skip computing the rows."""
         return time.monotonic() >= self._due
 
     def progress(self, rows: Sequence[ProgressRow], shares: Mapping[str, float] | None = None, remarks: Sequence[str] = ()) -> None:
@@ -233,7 +233,7 @@ def _left(row: ProgressRow, rate: float | None) -> str:
 
 
 def _terminal(stream: TextIO) -> Terminal | None:
-    """Returns rich's console if `stream` is a terminal that can move its cursor. rich itself reads NO_COLOR."""
+    """Returns a console of rich if `stream` is a terminal that can move its cursor, else None. rich itself reads NO_COLOR."""
     if stream is None or not stream.isatty() or os.environ.get("TERM") == "dumb":
         return None
     from rich.console import Console as Terminal

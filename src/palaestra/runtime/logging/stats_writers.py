@@ -32,7 +32,7 @@ STATS, SETTINGS, AGGREGATION = "mlagents.trainers.stats", "mlagents.trainers.set
 """Modules of ML-Agents that these plug-ins import."""
 
 AggregationMethod = Enum("StatsAggregationMethod", {"AVERAGE": 0, "MOST_RECENT": 1, "SUM": 2, "HISTOGRAM": 3})
-"""How the values of a period are combined."""
+"""Method that combines the values of a period."""
 _METHODS: dict[Aggregation, str] = {"mean": "AVERAGE", "latest": "MOST_RECENT", "total": "SUM", "spread": "HISTOGRAM"}
 
 
@@ -97,8 +97,8 @@ class StatsWriter(ABC):
 class StatsWriterTracker:
     """Passes a run's metrics to one `StatsWriter`, with the arguments that ML-Agents calls it with.
 
-    After a resume in the middle of a period, the first summary leaves out the values from before the resume. A tag that only has such
-    values is passed on as one value: their mean, sum or last value.
+    If a run resumes in the middle of a period, the first summary has only the values after the resume. A tag without any is passed on as
+    one value: the mean, sum or last of those before.
     """
 
     def __init__(self, writer: Any, run: TrackedRun) -> None:

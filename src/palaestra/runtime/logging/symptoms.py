@@ -32,7 +32,7 @@ LITTLE_NOISE = 0.02
 LITTLE_SQUASHED = -4.0
 """Entropy per action dimension below which a policy of SAC, which aims at -1, explores nothing."""
 LITTLE_EXPLAINED = 0.05
-"""Explained variance below which values are useless."""
+"""Explained variance below which the critic counts as predicting nothing."""
 MANY_AT_BOUNDS = 0.5
 """Share of continuous actions at their bounds above which it is reported."""
 
@@ -62,7 +62,7 @@ class Symptoms:
         self._seen.setdefault(behavior, _Seen()).judged = False
 
     def note(self, summary: Summary, settings: BehaviorSettings, action: ActionSpec) -> list[str]:
-        """Adds a summary and returns a sentence for each sign to report now."""
+        """Adds a summary. Returns a message for each sign of trouble that shows for the first time."""
         seen = self._seen.setdefault(summary.behavior, _Seen())
         if not summary.training or isinstance(settings.hyperparameters, BCSettings):  # a clone does not learn from rewards
             return []

@@ -58,7 +58,7 @@ def criteria(settings: RunSettings) -> Iterator[tuple[Key, CompletionCriteriaSet
 
 
 def never_met(settings: RunSettings) -> Iterator[tuple[Key, str]]:
-    """Yields the path of each criterion that the settings alone make impossible, and why."""
+    """Yields the path of each criterion that the settings alone make impossible, and an error message."""
     for at, criterion in criteria(settings):
         name = _name(criterion, settings.behaviors)
         block = settings.behaviors.get(name) or settings.default_settings

@@ -70,11 +70,11 @@ class EngineSettings(Settings):
     quality_level: int = Field(default=5, ge=0)
     """Unity's graphics quality level."""
     time_scale: float = Field(default=20.0, gt=0)
-    """Simulated seconds a second."""
+    """Simulated seconds per real second."""
     target_frame_rate: int = Field(default=-1, ge=-1)
-    """Frames a second to aim at; -1: as many as possible."""
+    """Frames per second to aim at; -1: as many as possible."""
     capture_frame_rate: int = Field(default=60, ge=0)
-    """Frames a simulated second."""
+    """Frames per simulated second."""
     no_graphics: bool = False
     """Run without a window."""
     no_graphics_monitor: bool = False

@@ -71,7 +71,7 @@ class SharedFiles:
         return read_tensors(self.path(digest))
 
     def drop_all_but(self, used: set[str]) -> None:
-        """Removes the files that no checkpoint refers to."""
+        """Removes all files except those whose hashes are in `used`."""
         for file in self.folder.glob(f"*{SUFFIX}"):
             if _DIGEST.fullmatch(file.stem) and file.stem not in used:
                 with suppress(OSError):  # another process may be reading it

@@ -161,7 +161,7 @@ class WriterLock:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self.folder))
 
     def _acquire(self) -> bool:
-        """Locks the folder; returns whether the file system has locks. Raises RunInUse or OSError."""
+        """Locks the folder. Returns False if its file system has no locks. Raises RunInUse or OSError."""
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", UserWarning)  # about falling back to a lock that outlives a crash

@@ -106,7 +106,7 @@ CLONING = ("imitation", "online_bc", "offline_bc")
 
 
 def convert_cloning(block: Block, old: str, place: str) -> str:
-    """Writes the teacher or demonstrations to learn from; returns the current trainer."""
+    """Converts a trainer that imitates; returns the name of the current trainer."""
     block.put(("trainer_type",), "bc", place, f"was {old}")
     block.report.became(f"trainer: {old}", "trainer_type: bc")
     if old == "offline_bc":
