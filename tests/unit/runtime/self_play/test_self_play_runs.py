@@ -76,7 +76,7 @@ def test_each_episode_has_one_opponent_a_side(make: str, names: list[str], tmp_p
         distinct = {tuple(round(number, 5) for number in agents) for agents in named}  # a batch's size moves the last bits
         kept[area, count] = kept.get((area, count), 0) + (len(distinct) == 1)
         numbers |= {number for agents in named for number in agents}
-    assert min(kept.values()) == len(env.seats) - 1  # somewhere the side that learns changed its mind
+    assert min(kept.values()) == len(env.sides) - 1  # somewhere the side that learns changed its mind
     assert len(numbers) > 20
 
 
