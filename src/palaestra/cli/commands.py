@@ -23,19 +23,19 @@ from palaestra.runtime.logging.waiting import WaitingNotice, on_stderr, on_stdou
 from palaestra.runtime.run.os_signals import break_on_signals
 
 COMMANDS = {
-    "learn": "train the agents of an environment, or go on with a run",
+    "learn": "train the agents of an environment, or resume a run",
     "evaluate": "play a trained model for a number of episodes and report its rewards",
-    "run": "play an environment with models, its own rule, chance or your code, and report how they did",
-    "league": "play every snapshot of a self-play run against every other: table and heat map",
+    "run": "play an environment with models, its heuristic, random actions or your code, and report the results",
+    "league": "play every snapshot of a self-play run against every other, and write a table and a heat map",
     "plot": "draw the learning curves of one or several runs",
     "record": "make a GIF of trained agents",
     "export": "write a run's policies as ONNX models",
-    "demo": "show what is in demonstration files: episodes, rewards, actions, oddities",
-    "doctor": "find out what is wrong with a Unity build, the Editor's scene or another environment",
+    "demo": "show what is in demonstration files: episodes, rewards, actions, problems",
+    "doctor": "check a Unity build, the Editor's scene or another environment for problems",
     "envs": "list the built-in environments, or show one",
     "config": "check a settings file and print it with every default",
     "schema": "write a JSON schema of the settings, for editors",
-    "upgrade": "turn settings files of old ML-Agents into a current one",
+    "upgrade": "convert settings files of old ML-Agents versions to the current format",
 }
 """Name and summary of each command; each is a module of this package, imported when needed."""
 
@@ -61,7 +61,7 @@ LIBRARIES = {
 
 
 def run_command(argv: Sequence[str], *, process: bool = False) -> int:
-    """Runs one command of `palaestra` and returns its exit status. `process`: it is all that this process is for."""
+    """Runs one command of `palaestra` and returns its exit status. `process`: True if this process runs nothing else."""
     arguments, debug = list(argv), None
     try:
         with break_on_signals(process=process):
@@ -92,7 +92,7 @@ def run_command(argv: Sequence[str], *, process: bool = False) -> int:
 
 
 def load_libraries(name: str) -> None:
-    """Imports what a command needs that takes seconds, and says so: a command that is silent seems to hang."""
+    """Imports a command's slow libraries, with a notice, because a silent command seems to hang."""
     if name in LIBRARIES:
         with WaitingNotice("loading libraries", on_stdout if name == "learn" else on_stderr):
             import_module(LIBRARIES[name])
@@ -165,10 +165,10 @@ def make_parser(chosen: str | None) -> Parser:
 
 
 class Version(argparse.Action):
-    """Action of `--version`: our version, and those useful in a bug report."""
+    """Action of `--version`: shows the versions that a bug report needs."""
 
     def __init__(self, option_strings: Sequence[str], dest: str) -> None:
-        super().__init__(option_strings, dest, nargs=0, help="show the versions of Palaestra and of what it stands on")
+        super().__init__(option_strings, dest, nargs=0, help="show the versions of Palaestra and its main dependencies")
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         """Prints the versions and exits."""

@@ -44,10 +44,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="PATH=VALUE",
-        help="change a setting, such as behaviors.3DBall.max_steps=1e6; 'behaviors.*' means all of them; may be repeated",
+        help="change a setting, such as behaviors.3DBall.max_steps=1e6; 'behaviors.*' means every behavior; may be repeated",
     )
     parser.add_argument(
-        "--trust", action="store_true", help="import trainers of your own that the file names, to check and complete their hyperparameters"
+        "--trust", action="store_true", help="import your own trainers that the file names, to check and complete their hyperparameters"
     )
 
 

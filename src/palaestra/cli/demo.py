@@ -1,4 +1,4 @@
-"""Show what is in demonstration files: behaviors, episodes, rewards, actions, and what is odd about them.
+"""Show what is in demonstration files: behaviors, episodes, rewards, actions, and problems.
 
 Reads the files that Unity's recorder and `palaestra record --demo` write, of every version, however large.
 """
@@ -25,7 +25,7 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `palaestra demo`."""
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="demonstration files, or folders of them (*.demo)")
-    parser.add_argument("--json", action="store_true", help="print a list with an object a file")
+    parser.add_argument("--json", action="store_true", help="print a JSON list with one object per file")
     parser.add_argument("--plot", type=Path, metavar="OUT.png", help="draw rewards, actions and ranges of observations")
 
 
@@ -150,7 +150,7 @@ def _finite(value: float) -> float | None:
 
 
 def _print(shown: dict[str, Any]) -> None:
-    """Prints the facts, one on each line."""
+    """Prints the summary, one fact per line."""
     _say(shown["file"])
     if "error" in shown:
         _say(f"  error      {shown['error']}")
@@ -165,9 +165,9 @@ def _print(shown: dict[str, Any]) -> None:
     _say(f"  name       {shown['name']} (format {shown['api_version']}), behavior {shown['behavior']}{team}")
     _say(f"  spec       {shown['spec']}")
     _say(f"  steps      {shown['records']:,} records, {shown['decisions']:,} decisions with what was seen")
-    said = f"metadata: {shown['metadata_episodes']}, mean reward {_number(shown['metadata_mean_reward'])}"
+    metadata = f"metadata: {shown['metadata_episodes']}, mean reward {_number(shown['metadata_mean_reward'])}"
     kinds = f"{shown['terminated']:,} ended, {shown['truncated']:,} cut by a limit, {shown['open_episodes']:,} open"
-    _say(f"  episodes   {kinds} ({said})")
+    _say(f"  episodes   {kinds} ({metadata})")
     if reward["mean"] is not None:
         mean, least, greatest, total = (_number(reward[of]) for of in ("mean", "min", "max", "sum"))
         _say(f"  reward     mean {mean}, least {least}, greatest {greatest}; sum {total}")

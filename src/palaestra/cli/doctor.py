@@ -1,7 +1,7 @@
-"""Find out what is wrong with a Unity build, the Editor's scene or another environment.
+"""Check a Unity build, the Editor's scene or another environment for problems.
 
-Starts it, plays random actions and reports each stage on the way, what agents see and earn, and where the time goes.
-The exit status is 1 where training would fail.
+Starts it, plays random actions and reports each stage, the agents' observations and rewards, and where the time goes.
+The exit status is 1 if training would fail.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     length = parser.add_mutually_exclusive_group()
     length.add_argument("--ticks", type=int, metavar="N", help="ticks of random actions (default: 200)")
-    length.add_argument("--seconds", type=float, metavar="S", help="play for that long instead")
+    length.add_argument("--seconds", type=float, metavar="S", help="play for so many seconds instead")
     parser.add_argument(
-        "--time-scales", type=float, nargs="+", metavar="N", help="play a game at each of these instead, and say where it behaves otherwise"
+        "--time-scales", type=float, nargs="+", metavar="N", help="play a game at each of these time scales instead, and report differences"
     )
     parser.add_argument("--config", type=Path, metavar="CONFIG", help="settings file (YAML) that the behaviors are compared with")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write everything found out as JSON too")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the full report as JSON")
     group = parser.add_argument_group("starting it", "As in 'palaestra learn'.")
     add_trust(group)
     group.add_argument("--num-areas", type=int, metavar="N", help="areas of the environment (default: its own number)")

@@ -21,7 +21,7 @@ from palaestra.runtime.doctor.meters import BehaviorReport, ObservationReport, R
 from palaestra.runtime.doctor.stages import counted
 
 COLUMNS = 100
-"""Width where there is no terminal."""
+"""Width without a terminal."""
 INDENT = 9
 STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
 
@@ -55,7 +55,7 @@ class DoctorReport:
         self._below(text, "")
 
     def close(self) -> None:
-        """Removes what is only shown while something is waited for."""
+        """Removes the line that is shown while waiting."""
         if self._status is not None:
             self._status.stop()
             self._status = None
@@ -84,7 +84,7 @@ class DoctorReport:
         several = [finding for each in found.found for finding in each.findings]
         self._findings((*found.findings, *{(each.what, each.advice): each for each in several}.values()))
         if found.healthy and not found.findings and len(found.scales) > 1:
-            self.console.print(f"the game behaves alike at time scales {', '.join(f'{scale:g}' for scale in found.scales)}")
+            self.console.print(f"the game behaves the same at time scales {', '.join(f'{scale:g}' for scale in found.scales)}")
 
     def _behavior(self, report: BehaviorReport) -> None:
         self.console.print(f"\n[bold]behavior[/] [bold cyan]{escape(escaped(report.name))}[/]")

@@ -1,4 +1,4 @@
-"""`palaestra envs`: which environments are built in, and what one of any kind sees, does and earns."""
+"""List the built-in environments, or show the observations, actions and rewards of any environment."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "env",
         nargs="?",
         metavar="ENV",
-        help="show this one: a built-in's name, a build, gymnasium:ID or python:module:factory; without it all built-in ones are listed",
+        help="environment to show: a built-in name, a build, gymnasium:ID or python:module:factory; without it, list the built-in ones",
     )
     add_game_flags(parser, without=("num_envs", "no_graphics_monitor"))
 
@@ -63,31 +63,31 @@ def _list(console: Console) -> None:
     wide = console.width >= WIDE
     table = Table(box=None, pad_edge=False, header_style="bold")
     names = Registry("envs").names()
-    room = max(20, console.width - max(map(len, names), default=0) - 2)  # for the summary, if that is the only column beside the name
+    width = max(20, console.width - max(map(len, names), default=0) - 2)  # for the summary, if that is the only column beside the name
     table.add_column("name", style="cyan", no_wrap=True)
     table.add_column("what", no_wrap=True)
     for title in ("actions", "areas", "benchmark") if wide else ():
         table.add_column(title, justify="left" if title == "actions" else "right", no_wrap=True)
     for name in names:
         try:
-            table.add_row(escape(escaped(name)), *_row(name, None if wide else room))
+            table.add_row(escape(escaped(name)), *_row(name, None if wide else width))
         except PalaestraError as error:  # a broken plug-in must not hide the others
-            table.add_row(escape(escaped(name)), f"[red]{escape(_cut(str(error), room))}[/]")
+            table.add_row(escape(escaped(name)), f"[red]{escape(_shortened(str(error), width))}[/]")
     console.print(table)
-    console.print("\n'palaestra envs NAME' shows one: what it sees, does and earns. Others:")
+    console.print("\n'palaestra envs NAME' shows one: its observations, actions and rewards. Others:")
     console.print("  --env=gymnasium:CartPole-v1    any Gymnasium id")
     console.print("  --env=python:module:factory    your own")
 
 
-def _cut(text: str, room: int) -> str:
+def _shortened(text: str, width: int) -> str:
     text = escaped(text)
-    return text if len(text) <= room else f"{text[: room - 3].rstrip()}..."
+    return text if len(text) <= width else f"{text[: width - 3].rstrip()}..."
 
 
-def _row(name: str, room: int | None) -> list[str]:
-    """Returns the cells beside the name of a built-in environment, made only if its actions are shown; `room`: for its summary alone."""
-    if room is not None:
-        return [escape(_cut(_summary(Registry("envs").get(name)), room))]
+def _row(name: str, width: int | None) -> list[str]:
+    """Returns the cells beside the name of a built-in environment, made only if its actions are shown; `width`: for its summary alone."""
+    if width is not None:
+        return [escape(_shortened(_summary(Registry("envs").get(name)), width))]
     with closing(make_env(f"builtin:{name}", areas=1)) as env:
         actions = ", ".join(dict.fromkeys(_actions(spec.action) for spec in env.behaviors.values()))
         return [escape(escaped(_summary(env))), actions, str(getattr(env, "default_areas", "")), _benchmark(env)]

@@ -1,6 +1,6 @@
 """Play trained models for a number of episodes and report their rewards.
 
-Plays the ONNX files themselves: what is reported is what a game gets.
+Plays the ONNX files themselves, so the results are those that a game would see.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `palaestra evaluate`."""
     parser.add_argument("runs", nargs="+", metavar="RUN", help="a run id, a run's folder, or a model file (.onnx); several give a table")
     parser.add_argument("--step", type=int, metavar="N", help="play the models of this step (default: the newest)")
-    parser.add_argument("--env", metavar="ENV", help="environment (default: the one the run was trained in)")
+    parser.add_argument("--env", metavar="ENV", help="environment (default: the one that the run was trained in)")
     parser.add_argument("--episodes", type=int, default=100, metavar="N", help="episodes to play (default: 100)")
-    parser.add_argument("--deterministic", action="store_true", help="take the most likely action instead of drawing one")
+    parser.add_argument("--deterministic", action="store_true", help="take the most likely action instead of sampling")
     parser.add_argument("--num-areas", type=int, metavar="N", help="areas played at once (default: as many as episodes, 100 at most)")
-    parser.add_argument("--seed", type=seed, default=0, metavar="N", help="of the environment (default: 0)")
+    parser.add_argument("--seed", type=seed, default=0, metavar="N", help="seed of the environment (default: 0)")
     parser.add_argument("--results-dir", type=Path, default=Path("results"), metavar="DIR", help="folder of all runs (default: results)")
     add_trust(parser)
     parser.add_argument("--json", action="store_true", help="print the result as JSON")

@@ -1,6 +1,6 @@
 """Write a run's policies as ONNX models, from its checkpoint.
 
-Training writes them by itself; this writes one again, or one of an earlier checkpoint. Each is checked against the network.
+Training already writes them. This command writes them again, or from an earlier checkpoint. Each is compared with the network.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from palaestra.cli.trust import add_trust
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `palaestra export`."""
     parser.add_argument("run", metavar="RUN", help="a run id, or a run's folder")
-    parser.add_argument("--behavior", metavar="NAME", help="write this one only (default: all)")
+    parser.add_argument("--behavior", metavar="NAME", help="write this behavior only (default: all)")
     parser.add_argument(
-        "--out", type=Path, metavar="FILE", help="the model to write, of one behavior (default: NAME.onnx in the run's folder)"
+        "--out", type=Path, metavar="FILE", help="file to write, for a single behavior (default: NAME.onnx in the run's folder)"
     )
-    parser.add_argument("--step", type=int, metavar="N", help="of this checkpoint (default: the last)")
+    parser.add_argument("--step", type=int, metavar="N", help="step of the checkpoint (default: the last)")
     parser.add_argument("--results-dir", type=Path, default=Path("results"), metavar="DIR", help="folder of all runs (default: results)")
     add_trust(parser, "networks")
 

@@ -17,7 +17,7 @@ FLAGS: tuple[tuple[str, str, Any, str], ...] = (
         "env_settings",
         "timeout_wait",
         float,
-        "seconds to wait for an answer (default: 60 for a build; for the Editor as long as it takes)",
+        "seconds to wait for an answer (default: 60 for a build, no limit for the Editor)",
     ),
     (
         "env_settings",
@@ -30,25 +30,25 @@ FLAGS: tuple[tuple[str, str, Any, str], ...] = (
     ("engine_settings", "width", int, "window width in pixels (default: 84)"),
     ("engine_settings", "height", int, "window height in pixels (default: 84)"),
     ("engine_settings", "quality_level", int, "graphics quality (default: 5)"),
-    ("engine_settings", "time_scale", float, "simulated seconds a second (default: 20)"),
-    ("engine_settings", "target_frame_rate", int, "frames a second to aim at; -1: as many as possible (default: -1)"),
-    ("engine_settings", "capture_frame_rate", int, "frames a simulated second (default: 60)"),
-    ("env_settings", "bind", str, "listen there, such as 0.0.0.0 for other machines (default: this machine only)"),
+    ("engine_settings", "time_scale", float, "simulated seconds per second (default: 20)"),
+    ("engine_settings", "target_frame_rate", int, "target frames per second; -1: as many as possible (default: -1)"),
+    ("engine_settings", "capture_frame_rate", int, "frames per simulated second (default: 60)"),
+    ("env_settings", "bind", str, "address to listen on, such as 0.0.0.0 for other machines (default: this machine only)"),
     ("engine_settings", "no_graphics", bool, "run without a window"),
     ("engine_settings", "no_graphics_monitor", bool, "run without a window, except for the first copy"),
-    ("env_settings", "env_args", list, "all that follows goes to the build"),
+    ("env_settings", "env_args", list, "all arguments after this are passed to the build"),
 )
-"""Place in the settings of each flag, its key there, its type, and its help."""
+"""Section of the settings, key, type and help of each flag."""
 
 
 def keys_of(section: str) -> str:
-    """Returns the keys of one section of the settings that are flags here, separated by blanks."""
+    """Returns the keys of a section of the settings that have flags, separated by spaces."""
     return " ".join(key for where, key, _, _ in FLAGS if where == section)
 
 
 def add_game_flags(parser: argparse.ArgumentParser, *, without: Collection[str] = (), remainder: str = "") -> None:
     """Adds a group of these flags, except `without`; `remainder` ends the help of --env-args."""
-    group = parser.add_argument_group("Unity environments", "These matter to Unity environments only.")
+    group = parser.add_argument_group("Unity environments", "Only for Unity environments.")
     for _, key, kind, what in FLAGS:
         if key in without:
             continue
@@ -62,7 +62,7 @@ def add_game_flags(parser: argparse.ArgumentParser, *, without: Collection[str] 
 
 
 def parse_known(parser: argparse.ArgumentParser, arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
-    """Parses known flags; everything after --env-args goes to the build, even where it looks like a flag of ours."""
+    """Parses known flags; everything after --env-args goes to the build, even if it looks like one of our flags."""
     at = arguments.index(ENV_ARGS) + 1 if ENV_ARGS in arguments else len(arguments)
     options, unknown = parser.parse_known_args(arguments[:at])
     if arguments[at:] and hasattr(options, "env_args"):
@@ -84,4 +84,4 @@ def refuse_flags(name: str, flags: Mapping[str, Mapping[str, Any]]) -> None:
     """Raises ConfigError if a flag for Unity games was given for another environment."""
     first = next((key for section in flags.values() for key in section), None)
     if first is not None:
-        raise ConfigError(f"{name} is no Unity game, for which alone --{first.replace('_', '-')} is")
+        raise ConfigError(f"--{first.replace('_', '-')} is only for Unity games, and {name} is not one")

@@ -1,8 +1,8 @@
 """Play every snapshot of a self-play run against every other.
 
 Prints the scores of rows against columns in percent, with ratings fitted to the same games, and
-writes them as league.json and, as a heat map, league.png to the run's folder. Whoever gets the
-greater last reward of an episode has won it.
+writes them as league.json and, as a heat map, league.png to the run's folder. The side
+with the higher last reward of an episode wins it.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `palaestra league`."""
     parser.add_argument("run", metavar="RUN", help="a run id or a run's folder")
-    parser.add_argument("--env", metavar="ENV", help="environment (default: the one the run was trained in)")
-    parser.add_argument("--games", type=int, default=100, metavar="N", help="games of each pair, on each side (default: 100)")
+    parser.add_argument("--env", metavar="ENV", help="environment (default: the one that the run was trained in)")
+    parser.add_argument("--games", type=int, default=100, metavar="N", help="games of each pair on each side (default: 100)")
     parser.add_argument("--snapshots", type=int, default=12, metavar="N", help="snapshots of a behavior, evenly chosen (default: 12)")
     parser.add_argument("--num-areas", type=int, metavar="N", help="areas played at once (default: 512)")
-    parser.add_argument("--seed", type=seed, default=0, metavar="N", help="of the environment and of what is sampled (default: 0)")
+    parser.add_argument("--seed", type=seed, default=0, metavar="N", help="seed of the environment and of the actions (default: 0)")
     parser.add_argument("--results-dir", type=Path, default=Path("results"), metavar="DIR", help="folder of all runs (default: results)")
     add_trust(parser, "environment and networks")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
@@ -70,16 +70,16 @@ class Progress:
     """Prints on stderr how many games have been played: in one line on a terminal, else in a line every tenth."""
 
     def __init__(self) -> None:
-        self._told = -1
+        self._last_shown = -1
 
     def __call__(self, done: int, total: int) -> None:
         """Prints progress, given the number of games so far, and of all."""
         terminal = sys.stderr.isatty()
         percent = 100 * done // total
         step = percent if terminal else percent // 10
-        if step == self._told:
+        if step == self._last_shown:
             return
-        self._told = step
+        self._last_shown = step
         line = f"{done:,} of {total:,} games, {percent} %"
         print(f"\r{line}" if terminal else line, end="\n" if not terminal or done == total else "", file=sys.stderr, flush=True)
 
@@ -103,10 +103,10 @@ def show(league: League) -> None:
         theirs = [i for i, entry in enumerate(league.entries) if entry.behavior == (names[-1] if name == names[0] else names[0])]
         other = "" if len(names) == 1 else f" {names[-1] if name == names[0] else names[0]}"
         won, agreement = league.decided[mine[-1], theirs[0]], league.agreement(name)
-        said = [
+        ratings = [
             f"no game of the last against the first{other} was decided"
             if math.isnan(won)
             else f"the last wins {100 * won:.1f} % of decided games against the first{other}",
             *([] if math.isnan(agreement) else [f"ratings and mean scores have a rank correlation of {agreement:.2f}"]),
         ]
-        print(f"{name}: {'; '.join(said)}")
+        print(f"{name}: {'; '.join(ratings)}")

@@ -1,7 +1,7 @@
-"""Train the agents of an environment from a settings file, or go on with a run.
+"""Train the agents of an environment from a settings file, or resume a run.
 
 The settings are ML-Agents' YAML. Precedence: default < YAML < flag < --set.
-Their trainer_type is ppo, sac, poca, bc, or a class of your own as package.module:Class.
+The trainer_type is ppo, sac, poca, bc, or your own class as package.module:Class.
 A first Ctrl-C (or SIGTERM) saves everything and ends; a second one ends at once.
 """
 
@@ -46,7 +46,7 @@ SHORT = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds every flag of mlagents-learn, and ours."""
+    """Adds every flag of mlagents-learn, and Palaestra's own."""
     if isinstance(parser, Parser):
         parser.unabbreviated = tuple(_flag(key) for key in SHORT)
     parser.set_defaults(**dict.fromkeys(" ".join(SECTIONS.values()).split()))
@@ -56,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _run_flags(parser.add_argument_group("the run"))
     _env_flags(parser.add_argument_group("the environment"))
     short = parser.add_argument_group(
-        "the settings changed most", "Each is for every behavior; --set reaches all others, and single behaviors."
+        "the settings changed most", "They apply to every behavior. --set changes any other setting, and those of a single behavior."
     )
     for key, (_, what) in SHORT.items():
         short.add_argument(_flag(key), metavar="N", help=what)
@@ -70,15 +70,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _run_flags(group: argparse._ArgumentGroup) -> None:
     switch: dict[str, Any] = {"action": "store_true", "default": None}
     group.add_argument("--run-id", metavar="ID", help="name of the run and of its folder (default: ppo)")
-    group.add_argument("--resume", help="go on with the run of that name, exactly where it was saved", **switch)
-    group.add_argument("--force", help="begin anew although a run of that name exists", **switch)
+    group.add_argument("--resume", help="resume the run of that name exactly where it was saved", **switch)
+    group.add_argument("--force", help="start anew even if a run of that name exists", **switch)
     group.add_argument("--initialize-from", metavar="ID", help="start from the networks of another run, at step 0")
     group.add_argument("--inference", help="act without learning, until Ctrl-C; the run's checkpoints stay as they are", **switch)
     add_trust(group, "environment, networks or teachers")
     group.add_argument("--deterministic", help="always take the most likely action", **switch)
-    group.add_argument("--seed", type=int, metavar="N", help="of all random numbers (default: -1, drawn at the start)")
+    group.add_argument("--seed", type=int, metavar="N", help="seed of all random numbers (default: -1, which picks one)")
     group.add_argument("--results-dir", metavar="DIR", help="folder of all runs (default: results)")
-    group.add_argument("--torch-device", dest="device", metavar="DEVICE", help="cpu, cuda, cuda:0 ... (default: cuda where there is one)")
+    group.add_argument("--torch-device", dest="device", metavar="DEVICE", help="cpu, cuda, cuda:0 ... (default: cuda if available)")
     group.add_argument("--torch-threads", dest="threads", type=int, metavar="N", help="CPU threads (default: by the amount of work)")
     group.add_argument("--debug", help="log in detail", **switch)
     group.add_argument(
@@ -87,7 +87,7 @@ def _run_flags(group: argparse._ArgumentGroup) -> None:
         default=[],
         metavar="PATH=VALUE",
         dest="sets",
-        help="change any setting: behaviors.3DBall.max_steps=1e6; repeatable",
+        help="change any setting, such as behaviors.3DBall.max_steps=1e6; may be repeated",
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import signal
 import sys
 
-TYPE_CHECKING = False  # typing takes longer to import than all of this
+TYPE_CHECKING = False  # importing typing would take longer than the rest of this module
 if TYPE_CHECKING:
     from collections.abc import Sequence
 

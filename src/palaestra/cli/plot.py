@@ -1,7 +1,7 @@
-"""Draws learning curves of one or several runs as a picture.
+"""Draw learning curves of one or several runs as a picture.
 
-A run is a folder, or a run id inside the results folder; a pattern such as 'soccer*', in quotes or the shell reads it, means all runs of
-such names. Runs of ML-Agents are read from their TensorBoard event files.
+A run is a folder, or a run id in the results folder. A pattern such as 'soccer*' (in quotes) means all runs with such names.
+Runs of ML-Agents are read from their TensorBoard event files.
 """
 
 from __future__ import annotations
@@ -29,11 +29,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="TensorBoard tag to draw, its last part, or a pattern such as 'Losses/*'; several with commas, or by repeating the flag "
         f"(default: {REWARD})",
     )
-    parser.add_argument("--list", action="store_true", help="print the tags there are instead")
+    parser.add_argument("--list", action="store_true", help="print the available tags instead")
     parser.add_argument("--out", type=Path, default=Path("curves.png"), metavar="FILE", help="picture to write (default: %(default)s)")
     parser.add_argument("--x", choices=("step", "time"), default="step", help="agent-steps or training time (default: %(default)s)")
-    parser.add_argument("--smooth", type=_weight, default=0.0, metavar="W", help="weight of the past, 0 to below 1 (default: %(default)s)")
-    parser.add_argument("--results-dir", type=Path, default=Path("results"), metavar="DIR", help="where run ids are (default: %(default)s)")
+    parser.add_argument(
+        "--smooth",
+        type=_weight,
+        default=0.0,
+        metavar="W",
+        help="smoothing: weight of earlier values, from 0 to below 1 (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--results-dir", type=Path, default=Path("results"), metavar="DIR", help="folder of all runs (default: %(default)s)"
+    )
 
 
 def main(args: argparse.Namespace) -> None:
@@ -53,7 +61,7 @@ def main(args: argparse.Namespace) -> None:
 
 
 def find_runs(words: Sequence[str], results: Path) -> dict[str, Path]:
-    """Returns the folders of runs, by what they were called; a pattern means all that have metrics. Raises RunError."""
+    """Returns the folders of runs, by the words that name them; a pattern means all matching runs with metrics. Raises RunError."""
     found: dict[str, Path] = {}
     for word in words:
         if Path(word).is_dir():

@@ -1,7 +1,7 @@
-"""Make a GIF of trained agents, or demonstration files of whoever plays.
+"""Record a GIF of trained agents, or demonstration files of any brains.
 
-Plays the run's newest models in the environment that it was trained in, and draws several areas side by side. With --demo it writes a
-demonstration file (.demo) a behavior instead, of the run's models or of any brains: those of `palaestra run`.
+Plays the run's newest models in the environment that it was trained in, and draws several areas side by side.
+With --demo, writes a demonstration file (.demo) per behavior instead, of the run's models or of any brains of `palaestra run`.
 """
 
 from __future__ import annotations
@@ -44,35 +44,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `palaestra record`."""
     parser.add_argument("run", nargs="?", metavar="RUN", help="a run id, a run's folder, or a model file (.onnx)")
     parser.add_argument("--out", type=Path, metavar="FILE", help="the GIF to write (default: recording.gif in the run's folder)")
-    parser.add_argument("--env", metavar="ENV", help="environment (default: the one the run was trained in)")
+    parser.add_argument("--env", metavar="ENV", help="environment (default: the one that the run was trained in)")
     parser.add_argument("--areas", type=int, metavar="N", help="areas to show side by side (default: 4)")
     parser.add_argument("--seconds", type=float, default=8.0, metavar="S", help="length (default: 8)")
     parser.add_argument(
-        "--episodes", type=int, metavar="N", help="stop when every agent has played so many (default: no limit); of a demonstration (10)"
+        "--episodes", type=int, metavar="N", help="stop when every agent has played so many (default: no limit; with --demo: 10)"
     )
-    parser.add_argument("--fps", type=int, default=10, metavar="N", help="pictures a second, one a decision (default: 10)")
+    parser.add_argument("--fps", type=int, default=10, metavar="N", help="pictures per second, one per decision (default: 10)")
     parser.add_argument(
-        "--width", type=int, metavar="PIXELS", help="of the whole picture (default: 480); with --demo, of a Unity game's window (84)"
+        "--width", type=int, metavar="PIXELS", help="width of the picture (default: 480); with --demo, of a Unity game's window (84)"
     )
-    parser.add_argument("--sampled", action="store_true", help="draw actions as in training, instead of the most likely ones")
-    parser.add_argument("--seed", type=seed, default=0, metavar="N", help="of the environment and of drawn actions (default: 0)")
+    parser.add_argument("--sampled", action="store_true", help="sample actions as in training, instead of the most likely ones")
+    parser.add_argument("--seed", type=seed, default=0, metavar="N", help="seed of the environment and of sampled actions (default: 0)")
     parser.add_argument("--results-dir", type=Path, default=Path("results"), metavar="DIR", help="folder of all runs (default: results)")
     add_trust(parser)
-    demo = parser.add_argument_group("demonstrations", "What agents see and do, for others to learn from.")
+    demo = parser.add_argument_group("demonstrations", "Recorded observations and actions, to learn from.")
     demo.add_argument("--demo", action="store_true", help="write demonstration files (.demo) instead of a GIF")
     demo.add_argument(
         "--demo-out",
         type=Path,
         metavar="PATH",
-        help="a file (.demo), or a folder for a file a behavior (default: demonstrations, in the run's folder where there is one)",
+        help="a file (.demo), or a folder for one file per behavior (default: demonstrations, in the run's folder if there is one)",
     )
-    demo.add_argument("--demo-png", action="store_true", help="images as PNGs of 8 bits a channel: smaller, less exact")
+    demo.add_argument("--demo-png", action="store_true", help="store images as PNGs with 8 bits per channel: smaller, less exact")
     demo.add_argument(
         "--brain",
         action="append",
         default=[],
         metavar="BRAIN",
-        help="who decides, as for 'palaestra run': heuristic, random, BEHAVIOR=model:FILE.onnx ... (default: the run's models)",
+        help="brain that plays, as for 'palaestra run': heuristic, random, BEHAVIOR=model:FILE.onnx ... (default: the run's models)",
     )
     add_game_flags(parser, without=("width",))
 
@@ -167,11 +167,11 @@ def tile(pictures: list[np.ndarray]) -> np.ndarray:
     columns = math.ceil(math.sqrt(len(pictures)))
     rows = math.ceil(len(pictures) / columns)
     height, width = pictures[0].shape[:2]
-    whole = np.full((rows * (height + GAP) - GAP, columns * (width + GAP) - GAP, 3), 255, np.uint8)
+    canvas = np.full((rows * (height + GAP) - GAP, columns * (width + GAP) - GAP, 3), 255, np.uint8)
     for i, picture in enumerate(pictures):
         y, x = i // columns * (height + GAP), i % columns * (width + GAP)
-        whole[y : y + height, x : x + width] = picture
-    return whole
+        canvas[y : y + height, x : x + width] = picture
+    return canvas
 
 
 def encode(frames: list[np.ndarray], width: int, fps: int) -> bytes:

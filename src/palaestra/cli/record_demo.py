@@ -31,9 +31,9 @@ def record(options: argparse.Namespace) -> int:
     parts = read_parts(options.brain)
     models = find_models(options.run, options.results_dir, options.trust) if options.run else None
     if not parts and models is None:
-        raise ConfigError("nobody decides: name a run, or brains with --brain, such as --env=3DBall --brain heuristic")
+        raise ConfigError("no brain is named: name a run, or brains with --brain, such as --env=3DBall --brain heuristic")
     if models is None and options.env is None:
-        raise ConfigError("where to play is not known: name the environment with --env, or a run")
+        raise ConfigError("no environment is named: add --env, or name a run")
     named = {part.behavior for part in parts}
     parts += [part for part in model_parts(models.files if models else {}) if part.behavior not in named]
     folder = run_folder(options.run, options.results_dir).path / "demonstrations" if models and models.settings else Path("demonstrations")
@@ -82,5 +82,5 @@ def _tell(recorder: DemoRecorder, *, interrupted: bool) -> None:
 def _tell_idle(idle: list[BrainSpec], env: Env) -> None:
     for part in idle:
         print(
-            f"palaestra: {part.typed} played nobody: the environment has the behaviors {escaped(', '.join(env.behaviors))}", file=sys.stderr
+            f"palaestra: {part.typed} was not used: the environment has the behaviors {escaped(', '.join(env.behaviors))}", file=sys.stderr
         )

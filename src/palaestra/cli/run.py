@@ -1,10 +1,10 @@
-"""Play an environment with brains of your choice, and report how each of them did.
+"""Play an environment with brains of your choice, and report the results of each.
 
-A brain decides for one behavior, for one team of it (BEHAVIOR?team=N), or, where no behavior stands before it, for all that are left:
-  model:FILE.onnx         a model, ours or one of ML-Agents (model:FILE.onnx,NAMES.yaml where its tensors have other names)
+A brain decides for one behavior, for one team of it (BEHAVIOR?team=N), or, if no behavior is named, for all that are left:
+  model:FILE.onnx         a model, ours or one of ML-Agents (model:FILE.onnx,NAMES.yaml if its tensors have other names)
   model:RUN               the newest model of the behavior in a run, such as model:first
-  heuristic               the environment's own rule, where it has one
-  random                  chance
+  heuristic               the environment's own rule, if it has one
+  random                  random actions
   python:MODULE:FUNCTION  a function (obs, mask) of yours, or a class with a method decide(seen)
 """
 
@@ -52,22 +52,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         dest="brains",
         metavar="BRAIN",
-        help="who decides: BEHAVIOR=BRAIN, BEHAVIOR?team=N=BRAIN, or BRAIN for all others; repeatable (quote what has a '?')",
+        help="brain to use: BEHAVIOR=BRAIN, BEHAVIOR?team=N=BRAIN, or BRAIN for all others; may be repeated (quote a '?')",
     )
     parser.add_argument(
-        "--episodes", type=int, default=100, metavar="N", help="episodes that count, of each behavior and team (default: 100)"
+        "--episodes", type=int, default=100, metavar="N", help="episodes to count for each behavior and team (default: 100)"
     )
-    parser.add_argument("--deterministic", action="store_true", help="models take the most likely action instead of drawing one")
+    parser.add_argument("--deterministic", action="store_true", help="models take the most likely action instead of sampling")
     parser.add_argument(
         "--time-scale",
         type=float,
         metavar="N",
-        help="simulated seconds a second; 1: real time (default: as fast as it goes, a Unity game 20)",
+        help="simulated seconds per second; 1: real time (default: as fast as possible; a Unity game: 20)",
     )
     parser.add_argument(
         "--num-areas", type=int, metavar="N", help="areas played at once (default: as many as episodes, 100 at most; a Unity game: its own)"
     )
-    parser.add_argument("--seed", type=seed, default=0, metavar="N", help="of the environment and of what brains draw (default: 0)")
+    parser.add_argument("--seed", type=seed, default=0, metavar="N", help="seed of the environment and of the brains (default: 0)")
     parser.add_argument("--results-dir", type=Path, default=Path("results"), metavar="DIR", help="folder of all runs (default: results)")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     add_game_flags(parser, without=("time_scale",))
@@ -114,8 +114,8 @@ def _play(env: Env, parts: Sequence[BrainSpec], options: argparse.Namespace) -> 
         return status
     for part in plays.idle():
         teams = plays.teams(part.behavior or "") if part.team is not None else []
-        there = f"'{part.behavior}' has {_listed(teams)}" if teams else _who_is_there(plays, env)
-        print(f"palaestra: --brain {part.typed} played nobody: {escaped(there)}", file=sys.stderr)
+        there = f"'{part.behavior}' has {_listed(teams)}" if teams else _available_behaviors(plays, env)
+        print(f"palaestra: --brain {part.typed} was not used: {escaped(there)}", file=sys.stderr)
     return 0
 
 
@@ -128,7 +128,7 @@ def _check(options: argparse.Namespace) -> None:
 
     if not options.brains:
         raise ConfigError(
-            "nobody decides: name brains, such as --brain heuristic, --brain random, --brain model:RUN or --brain BEHAVIOR=model:FILE.onnx"
+            "no brain is named: add one, such as --brain heuristic, --brain random, --brain model:RUN or --brain BEHAVIOR=model:FILE.onnx"
         )
     for flag in ("episodes", "num_areas", "num_envs"):
         value = getattr(options, flag)
@@ -156,7 +156,7 @@ def _pace(env: Env, options: argparse.Namespace) -> Callable[[], object]:
     if getattr(env, "tick_seconds", None) is None:
         raise ConfigError(
             f"--time-scale: how long a tick of {options.env} lasts is not known (its environment has no 'tick_seconds'); "
-            f"without the flag it is played as fast as it goes"
+            f"without the flag it is played as fast as possible"
         )
     world, pace = cast("Timed", env), PlaybackClock()
     return lambda: pace.wait((world.tick_seconds or 0) / options.time_scale)
@@ -169,10 +169,10 @@ def _refuse_strangers(plays: BrainAssignment, env: Env, name: str) -> None:
 
     strangers = plays.strangers()
     if strangers and not is_game(name) and not name.startswith("python:"):
-        raise ConfigError(f"--brain {strangers[0].whom}: {_who_is_there(plays, env)}")
+        raise ConfigError(f"--brain {strangers[0].whom}: {_available_behaviors(plays, env)}")
 
 
-def _who_is_there(plays: BrainAssignment, env: Env) -> str:
+def _available_behaviors(plays: BrainAssignment, env: Env) -> str:
     from palaestra.core.plugins import nearest
 
     stranger = next(iter(plays.strangers()), None)
@@ -248,7 +248,7 @@ def _report(plays: BrainAssignment, players: Players, seconds: float, *, as_json
     console = Console(highlight=False)
     console.width = console.width if console.is_terminal else 160  # a file has no edge to fit into
     console.print(table)
-    console.print(f"{players.decisions:,} decisions in {seconds:.1f} s ({players.decisions / max(seconds, 1e-9):,.0f} a second)")
+    console.print(f"{players.decisions:,} decisions in {seconds:.1f} s ({players.decisions / max(seconds, 1e-9):,.0f} per second)")
 
 
 def _cells(result: Evaluation, compete: bool) -> list[str]:

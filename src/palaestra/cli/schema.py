@@ -1,4 +1,4 @@
-"""`palaestra schema`: a JSON schema of settings files, with which an editor completes, explains and checks them.
+"""Write a JSON schema of settings files, with which editors complete, explain and check them.
 
 In VS Code with the YAML extension: `"yaml.schemas": {"palaestra.schema.json": "configs/**/*.yaml"}`.
 """

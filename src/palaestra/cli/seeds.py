@@ -11,5 +11,5 @@ MOST = 2**63 - 1
 def seed(text: str) -> int:
     """Returns a whole number of at least 0. Raises ArgumentTypeError."""
     if not text.strip().isdecimal() or int(text) > MOST:
-        raise argparse.ArgumentTypeError(f"'{text}' is no seed; expected a whole number from 0 to {MOST}")
+        raise argparse.ArgumentTypeError(f"'{text}' is not a seed; expected a whole number from 0 to {MOST}")
     return int(text)

@@ -11,13 +11,13 @@ from typing import TextIO
 from palaestra.core.files import explain, silence
 
 BROKEN_PIPE = 141
-"""Exit status of a command whose reader went away, as in shells: 128 plus SIGPIPE's number."""
+"""Exit status of a command whose output is no longer read, as in shells: 128 plus SIGPIPE's number."""
 
 
 def open_missing() -> None:
-    """Puts the null device where standard streams are closed, as services start programs.
+    """Replaces closed standard streams, which services may start programs with, by the null device.
 
-    Otherwise the next file that is opened takes a closed stream's number, and whatever a library prints ends up in that file.
+    Otherwise the next file that is opened takes a closed stream's number, and the output of libraries ends up in that file.
     """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is not None:
@@ -33,7 +33,7 @@ def open_missing() -> None:
 
 
 def settle(status: int) -> int:
-    """Writes out what is still buffered, so that Python has nothing to complain of at its end. Returns the exit status."""
+    """Flushes the streams, so that Python reports no error at exit. Returns the exit status."""
     for stream in filter(None, (sys.stdout, sys.stderr)):
         try:
             stream.flush()

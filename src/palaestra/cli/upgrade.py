@@ -1,6 +1,6 @@
-"""Turn settings files of old ML-Agents into one current file: trainer YAML, curricula and samplers.
+"""Convert settings files of old ML-Agents versions (trainer YAML, curricula and samplers) to one file in the current format.
 
-What became what is printed, with a warning for all that has no counterpart or needs to be filled in.
+Prints every change, and a warning for each setting that has no counterpart or must be filled in by hand.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def main(options: argparse.Namespace) -> None:
     if not printed and options.new.exists() and not options.force:
         raise RunError(f"{options.new} exists; --force writes over it")
     upgraded = upgrade(options.old, options.curriculum, options.sampler)
-    said = upgraded.report.text() if upgraded.changed else f"{options.old} is current: nothing had to be done"
-    print(said, file=sys.stderr if printed else sys.stdout)
+    report = upgraded.report.text() if upgraded.changed else f"{options.old} is current: nothing had to be done"
+    print(report, file=sys.stderr if printed else sys.stdout)
     if printed:
         sys.stdout.write(upgraded.text)
         return

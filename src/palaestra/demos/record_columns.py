@@ -132,7 +132,7 @@ class RecordDecoder:
         elif old[0] < old[1]:
             both = frames.floats(table, old)
             columns.continuous[rows] = both[:, : self.spec.action.continuous]
-            columns.discrete[rows] = _whole(both[:, self.spec.action.continuous :])
+            columns.discrete[rows] = _to_integers(both[:, self.spec.action.continuous :])
 
     def _read_row(self, columns: DemoColumns, row: int, record: bytes) -> bool:
         """Fills in one row; returns whether it has a mask."""
@@ -168,7 +168,7 @@ class RecordDecoder:
             columns.acted[row] = len(both) > 0
             if not len(both):
                 return
-            continuous, discrete = both[: wanted.continuous], _whole(both[wanted.continuous :])
+            continuous, discrete = both[: wanted.continuous], _to_integers(both[wanted.continuous :])
         if (len(continuous), len(discrete)) != (wanted.continuous, len(wanted.branches)):
             raise DemoError(
                 f"{where} has {len(continuous)} continuous and {len(discrete)} discrete actions; "
@@ -226,7 +226,7 @@ def _kept(sensors: Sequence[ObservationDecoder | None]) -> list[ObservationDecod
     return [sensor for sensor in sensors if sensor is not None]
 
 
-def _whole(values: NDArray[np.float32]) -> NDArray[np.int64]:
+def _to_integers(values: NDArray[np.float32]) -> NDArray[np.int64]:
     """Converts choices that old files store as floats; NaN and infinity become 0, out-of-range choices stay so."""
     return np.rint(np.clip(np.nan_to_num(values, posinf=0, neginf=0), -_MAX_CHOICES, _MAX_CHOICES)).astype(np.int64)
 

@@ -35,14 +35,14 @@ class Range:
     def add(self, values: NDArray[np.float32]) -> None:
         """Includes rows, (N, size)."""
         finite = np.isfinite(values)
-        whole = bool(finite.all())
-        self.broken += 0 if whole else int((~finite).sum())
-        np.minimum(self.least, values.min(0) if whole else np.where(finite, values, np.inf).min(0), out=self.least)
-        np.maximum(self.greatest, values.max(0) if whole else np.where(finite, values, -np.inf).max(0), out=self.greatest)
-        clean = values if whole else np.where(finite, values, 0)
+        all_finite = bool(finite.all())
+        self.broken += 0 if all_finite else int((~finite).sum())
+        np.minimum(self.least, values.min(0) if all_finite else np.where(finite, values, np.inf).min(0), out=self.least)
+        np.maximum(self.greatest, values.max(0) if all_finite else np.where(finite, values, -np.inf).max(0), out=self.greatest)
+        clean = values if all_finite else np.where(finite, values, 0)
         self.total += clean.sum(0, dtype=np.float64)
         self.squares += np.einsum("nk,nk->k", clean, clean, dtype=np.float64)
-        self.count += len(values) if whole else finite.sum(0)
+        self.count += len(values) if all_finite else finite.sum(0)
 
     @property
     def mean(self) -> NDArray[np.float64]:
@@ -96,7 +96,7 @@ def summarize(demo: Demo) -> DemoSummary:
     returns, lengths, records, finished = _Sums(), _Sums(), _Sums(), _Sums()
     episode = 0
     for pairs, columns, _ in paired(demo.chunks(), demo.timing):
-        numbers = episode + np.concatenate([[0], np.cumsum(ends(columns))])  # of each record's episode
+        numbers = episode + np.concatenate([[0], np.cumsum(ends(columns))])  # episode number of each record
         fresh = slice(0 if summary.records == 0 else 1, None)
         episode = int(numbers[-1])
         _add_records(summary, columns.rows(fresh), columns)
@@ -178,11 +178,11 @@ def find_problems(summary: DemoSummary) -> list[str]:
 def _counts(summary: DemoSummary) -> list[str]:
     meta, lines = summary.demo.meta, []
     done = summary.ended + summary.truncated
-    whole = summary.demo.records == meta.steps
-    if whole and meta.episodes != done + 1:
+    complete = summary.demo.records == meta.steps
+    if complete and meta.episodes != done + 1:
         lines.append(f"its metadata counts {meta.episodes} episodes; expected one more than its {done} ends, as Unity counts")
     mean = summary.reward / max(meta.episodes, 1)
-    if whole and not abs(mean - meta.mean_reward) <= 1e-3 * max(1.0, abs(mean)):
+    if complete and not abs(mean - meta.mean_reward) <= 1e-3 * max(1.0, abs(mean)):
         lines.append(f"its metadata gives a mean reward of {meta.mean_reward:.6g}; its records give {mean:.6g}")
     if not done:
         lines.append("no episode in it ends")

@@ -125,7 +125,7 @@ class SamplesParameters(Protocol):
 
 @runtime_checkable
 class SharesAreas(Protocol):
-    """An environment that declares whether one of its areas may hold several games that are not told apart."""
+    """An environment that declares whether one of its areas may hold several games that cannot be distinguished."""
 
     shared_areas: bool
 

@@ -117,7 +117,7 @@ class GymnasiumEnv:
 
     def _warn_of_self_resets(self, obs: tuple[Tensor, ...], acting: Tensor, final_obs: FinalObs) -> None:
         """Warns once if final observations look as if the environment resets itself within `step`."""
-        begun = ~self._acting & acting
+        has_begun = ~self._acting & acting
         if len(final_obs.slots):
             if self._self_resets.add_ended(final_obs.obs, tuple(column[final_obs.slots] for column in self._last_obs)):
                 warnings.warn(
@@ -126,9 +126,9 @@ class GymnasiumEnv:
                     f"to the caller",
                     stacklevel=3,
                 )
-            begun[final_obs.slots] = acting[final_obs.slots]
-        if begun.any():
-            self._self_resets.add_first(tuple(column[begun] for column in obs))
+            has_begun[final_obs.slots] = acting[final_obs.slots]
+        if has_begun.any():
+            self._self_resets.add_first(tuple(column[has_begun] for column in obs))
 
     def set_parameters(self, values: Mapping[str, Tensor]) -> None:
         """Raises EnvError for any parameter, because there are none."""
@@ -146,7 +146,7 @@ class GymnasiumEnv:
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Raises EnvError for any state but the empty one."""
         if state:
-            raise EnvError(f"{self.name} cannot go back to a saved state (it has none; this one holds {', '.join(state)})")
+            raise EnvError(f"{self.name} cannot be restored from a saved state (it has none; this one has {', '.join(state)})")
 
     def close(self) -> None:
         """Closes every environment."""
@@ -204,7 +204,7 @@ def _build(spec: EnvSpec, count: int, options: dict[str, Any]) -> SingleEnvs | V
             modes = _render_modes(_creator(spec))
             if modes is not None and "rgb_array" not in modes:
                 has = ", ".join(modes) or "none"
-                raise EnvError(f"{name} draws no pictures: that takes the render mode rgb_array, and it has {has}")
+                raise EnvError(f"{name} cannot be drawn: that needs the render mode rgb_array, and it has {has}")
             options["render_mode"] = "rgb_array"
         return SingleEnvs([gymnasium.make(spec, disable_env_checker=True, **options) for _ in range(count)], name)
     except PalaestraError:
@@ -244,7 +244,9 @@ def _spec(id: str) -> EnvSpec:
         raise EnvError(f"gymnasium:{id}: the module '{module}' that should register it cannot be imported: {error}") from error
     except gymnasium.error.Error as error:
         hint = nearest(name, gymnasium.registry)
-        raise EnvError(f"Gymnasium knows no '{name}'{hint} (one of another package needs its module: gymnasium:module:Id-v0)") from error
+        raise EnvError(
+            f"Gymnasium has no environment '{name}'{hint} (for one of another package, name its module: gymnasium:module:Id-v0)"
+        ) from error
 
 
 def _native(spec: EnvSpec, count: int, options: dict[str, Any], rendered: bool) -> SingleEnvs | VectorEnvs | None:

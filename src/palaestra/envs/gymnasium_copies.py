@@ -124,10 +124,10 @@ def rewards(given: Any, count: int) -> np.ndarray:
 
 def successes(ended: np.ndarray, infos: Sequence[Any], count: int) -> np.ndarray | None:
     """Returns `Tick.success` from the info of each ended episode."""
-    told = {i: info[SUCCESS] for i, info in zip(ended, infos, strict=True) if isinstance(info, dict) and info.get(SUCCESS) is not None}
-    if not told:
+    reported = {i: info[SUCCESS] for i, info in zip(ended, infos, strict=True) if isinstance(info, dict) and info.get(SUCCESS) is not None}
+    if not reported:
         return None
     success = np.full(count, np.nan, np.float32)
-    for i, value in told.items():
+    for i, value in reported.items():
         success[i] = bool(np.all(value))
     return success

@@ -205,5 +205,5 @@ def _success(infos: Any, ended: np.ndarray, count: int) -> np.ndarray | None:
     values = infos.get(SUCCESS) if isinstance(infos, dict) else None
     if values is None:
         return None
-    told = infos.get(f"_{SUCCESS}", np.ones(count, np.bool_))
-    return successes(ended, [{SUCCESS: values[i]} if told[i] else {} for i in ended], count)
+    reported = infos.get(f"_{SUCCESS}", np.ones(count, np.bool_))
+    return successes(ended, [{SUCCESS: values[i]} if reported[i] else {} for i in ended], count)

@@ -41,7 +41,7 @@ class ResetWatch:
                 base.reset = MethodType(_recording(type(base).reset), base)
                 self._seen = vars(base)
         except (AttributeError, TypeError):
-            pass  # its attributes cannot be set
+            pass  # the environment's attributes cannot be set
 
     def clear(self) -> None:
         """Forgets earlier resets."""

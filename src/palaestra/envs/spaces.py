@@ -160,7 +160,7 @@ def actions_of(space: spaces.Space) -> Continuous | Branches:
     if isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating):
         if not space.is_bounded():
             raise EnvError(
-                f"the actions are a {space} without bounds; our numbers are -1..1 and need a finite low and high to be scaled to"
+                f"the actions are a {space} without bounds; actions of -1..1 are scaled to its low and high, which must be finite"
             )
         return Continuous(space)
     if isinstance(space, spaces.Discrete):

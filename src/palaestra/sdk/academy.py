@@ -139,7 +139,7 @@ class Academy:
     def run(self) -> None:
         """Steps until an agent requests a decision or ends an episode."""
         if self._in_step:
-            raise EnvError("the game was advanced without an answer to what its agents asked; call answer() or reset() first")
+            raise EnvError("advance() was called before the agents' decision requests were answered; call answer() or reset() first")
         if not self.episode_count:
             self.begin()
         for _ in range(MAX_SILENT_STEPS):
@@ -153,7 +153,7 @@ class Academy:
     def finish(self) -> None:
         """Finishes a step after the agents have their actions."""
         if not self._in_step:
-            raise EnvError("the game was answered without having asked; call advance() first")
+            raise EnvError("answer() was called without open decision requests; call advance() first")
         self._in_step = False
         self._act()
 

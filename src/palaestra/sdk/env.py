@@ -158,7 +158,7 @@ class SdkEnv:
         """Returns the image that the game's `academy.render` draws. Raises EnvError if it is not set or returns another shape or type."""
         draw = self._areas.academies[area].render
         if draw is None:
-            raise EnvError(f"game '{self.game.name}' draws nothing; set academy.render to a function that gives (H, W, 3) uint8")
+            raise EnvError(f"game '{self.game.name}' cannot be drawn; set academy.render to a function that returns (H, W, 3) uint8")
         picture = np.asarray(draw())
         if picture.ndim != 3 or picture.shape[2] != 3 or picture.dtype != np.uint8:
             raise EnvError(f"game '{self.game.name}': academy.render drew {picture.dtype} {picture.shape}; expected (H, W, 3) uint8")
@@ -171,7 +171,7 @@ class SdkEnv:
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Accepts only the empty state. Raises EnvError for any other."""
         if state:
-            raise EnvError(f"a game in Python cannot go back to a saved state (this one holds {', '.join(state)})")
+            raise EnvError(f"a game in Python cannot be restored from a saved state (this one has {', '.join(state)})")
 
     def close(self) -> None:
         """Closes the game: calls its `on_close` functions and finishes demonstrations."""

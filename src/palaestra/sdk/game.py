@@ -50,7 +50,7 @@ class Game:
     def make_areas(self, areas: int = 1, seed: int = 0, parameters: Mapping[str, float] = _NO_PARAMETERS, **options: Any) -> Areas:
         """Returns its areas with their agents; environment parameters are set first. Raises EnvError for an error in the function."""
         if areas < 1:
-            raise EnvError(f"game '{self.name}' is to have {areas} areas; expected at least 1")
+            raise EnvError(f"game '{self.name}' was asked for {areas} areas; expected at least 1")
         try:
             return Areas(partial(self.fill, **options), areas, seed, {**self.parameters, **parameters})
         except PalaestraError:

@@ -72,7 +72,7 @@ def run(game: MakesAreas, argv: Sequence[str]) -> int:
         return 128 + received.number
     except PalaestraError as error:
         if error.__cause__ is not None and not isinstance(error.__cause__, PalaestraError):
-            traceback.print_exception(error.__cause__)  # of the author's code
+            traceback.print_exception(error.__cause__)  # the error in the author's code
         print(f"{game.name}: error: {error}", file=sys.stderr, flush=True)
         return 1
     return 0

@@ -1,8 +1,8 @@
 """The contract of an environment as a test: `check_env(MyEnv(areas=4))`.
 
-It plays random valid actions twice over and holds everything that comes back against the
-rules of `palaestra.envs.base.Env` and the tables of `palaestra.core.timestep`. The first
-rule that is broken is raised, with the place and what was found there.
+It plays the same random valid actions twice and checks the results against the rules of
+`palaestra.envs.base.Env` and the tables of `palaestra.core.timestep`. It raises an error for the first
+broken rule, with the place and the value found there.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.base import Env
 from palaestra.testing.table_checks import check_table
 
-KEPT = 3  # returned tables that are watched for later writing
+KEPT = 3  # number of returned tables that are checked for later writes
 NO_NAME = "no such parameter"
 
 Steps = Mapping[str, TimeStep]
@@ -31,9 +31,9 @@ Actions = dict[str, Action]
 
 
 def check_env(env: Env, ticks: int = 200, seed: int = 0) -> None:
-    """Raises EnvError for the first rule that `env` breaks; closes it in the end.
+    """Raises EnvError for the first rule that `env` breaks; closes it at the end.
 
-    Plays three runs of at most `ticks` ticks: one, the same again, and one that goes on from a saved state.
+    Plays three runs of at most `ticks` ticks: one, the same again, and one that continues from a saved state.
     """
     _check_members(env)
     actions, marks = _play(env, ticks, seed)
@@ -62,7 +62,7 @@ def _check_members(env: Any) -> None:
 
 
 def _play(env: Env, ticks: int, seed: int) -> tuple[list[Actions], list[dict[str, bytes]]]:
-    """Plays one run under every rule of a table. Returns its actions and a fingerprint of each table, reset's first."""
+    """Plays one run and checks every table. Returns the actions, and a fingerprint of each table including reset's."""
     generator = torch.Generator().manual_seed(seed)
     watched = _Watched()
     steps = env.reset(seed)
@@ -72,7 +72,8 @@ def _play(env: Env, ticks: int, seed: int) -> tuple[list[Actions], list[dict[str
     for tick in range(1, ticks + 1):
         watched.add(steps)
         acted = acted or any(bool(step.acting.any()) for step in steps.values())
-        awaited = {name: step for name, step in steps.items() if bool(step.acting.any())}  # no actions where nobody acts
+        # a behavior without acting slots needs no actions
+        awaited = {name: step for name, step in steps.items() if bool(step.acting.any())}
         actions.append({name: _random_action(env.behaviors[name].action, step, generator) for name, step in awaited.items()})
         before, steps = steps, env.step(actions[-1])
         _check_tables(env, steps, before, tick)
@@ -115,11 +116,11 @@ def _check_fresh(steps: Steps) -> None:
 
 
 def _random_action(spec: ActionSpec, step: TimeStep, generator: torch.Generator) -> Action:
-    """Draws any action that the mask allows, on the CPU, so that a seed means the same on every device."""
+    """Draws actions that the mask allows, on the CPU, so that a seed gives the same ones on every device."""
     slots, device = len(step.acting), step.acting.device
     continuous = 2 * torch.rand(slots, spec.continuous, generator=generator) - 1
     mask = torch.ones(slots, spec.choices, dtype=torch.bool) if step.action_mask is None else step.action_mask.cpu()
-    mask = mask | ~step.acting.cpu()[:, None]  # who does not act may have no choice at all
+    mask = mask | ~step.acting.cpu()[:, None]  # inactive slots may have no allowed choice
     branches = [torch.multinomial(allowed.float(), 1, generator=generator) for allowed in mask.split(spec.branches, 1)]
     discrete = torch.cat(branches, 1) if branches else torch.zeros(slots, 0, dtype=torch.int64)
     return Action(continuous.to(device), discrete.to(device))
@@ -161,7 +162,7 @@ def _columns(steps: Steps) -> dict[str, Tensor]:
 
 
 def _mark(steps: Steps) -> dict[str, bytes]:
-    """Returns a few bytes for each column instead of all its numbers; equal where they are."""
+    """Returns a hash of each column, to compare runs without keeping all numbers."""
     return {name: blake2b(column.cpu().contiguous().numpy().tobytes(), digest_size=16).digest() for name, column in _columns(steps).items()}
 
 
@@ -179,7 +180,7 @@ def _check_same_stream(env: Env, actions: list[Actions], marks: list[dict[str, b
 
 
 def _check_saving(env: Env, actions: list[Actions], marks: list[dict[str, bytes]], seed: int) -> None:
-    """Saves in the middle, plays to the end, goes back and plays the second half again."""
+    """Saves in the middle, plays to the end, restores the state and plays the second half again."""
     middle = len(actions) // 2
     env.reset(seed)
     for action in actions[:middle]:
@@ -213,7 +214,7 @@ def _check_render(env: Env) -> None:
     try:
         picture = env.render(0)
     except EnvError:
-        return  # it has no picture, and says so
+        return  # the environment cannot draw, and says so
     except Exception as error:
         raise EnvError(f"render must raise EnvError where there is no picture; it raised {_shown(error)}") from error
     found = f"{picture.dtype} {picture.shape}" if isinstance(picture, np.ndarray) else type(picture).__name__

@@ -1,9 +1,8 @@
 """The contract of a trainer as a test: `check_trainer(MyTrainer, settings)`.
 
-It plays random tables, so that nothing can be learned from them, and looks at what the trainer
-does with the rules of `palaestra.trainers.base.Trainer`: valid decisions, an update that gives
-numbers, a state from which another trainer goes on with the same digits, and a network that can
-be made anew and exported. The first rule that is broken is raised.
+It plays random tables and checks the trainer against the rules of `palaestra.trainers.base.Trainer`:
+valid decisions, finite metrics, a saved state from which another trainer continues with the same
+digits, and a network that can be rebuilt and exported. It raises an error for the first broken rule.
 """
 
 from __future__ import annotations
@@ -113,30 +112,30 @@ class _Tables:
         self._open = torch.zeros(SLOTS, dtype=torch.bool)
 
     def next(self) -> TimeStep:
-        ended = self._open & self._chance(0.1)
-        terminated = ended & self._chance(0.5)
-        acting = torch.ones_like(ended) if self.spec.steady else self._chance(0.7)
+        ended = self._open & self._random_flags(0.1)
+        terminated = ended & self._random_flags(0.5)
+        acting = torch.ones_like(ended) if self.spec.steady else self._random_flags(0.7)
         self._open = (self._open & ~ended) | acting
         where = ended.nonzero()[:, 0] if self.device.type == "cpu" else torch.arange(SLOTS)
         none = torch.zeros(SLOTS, dtype=torch.int64, device=self.device)
         return TimeStep(
-            obs=self._views(SLOTS),
+            obs=self._observations(SLOTS),
             acting=acting.to(self.device),
             reward=torch.randn(SLOTS, generator=self._generator).to(self.device),
             group_reward=torch.randn(SLOTS, generator=self._generator).to(self.device),
             terminated=terminated.to(self.device),
             truncated=(ended & ~terminated).to(self.device),
-            final_obs=FinalObs(where.to(self.device), self._views(len(where))),
+            final_obs=FinalObs(where.to(self.device), self._observations(len(where))),
             action_mask=self._mask(),
             area=none,
             team=none,
-            group=torch.arange(SLOTS, device=self.device) // 4 - 1,  # some on their own, the rest in groups of four
+            group=torch.arange(SLOTS, device=self.device) // 4 - 1,  # some agents alone, the rest in groups of four
         )
 
-    def _chance(self, probability: float) -> Tensor:
+    def _random_flags(self, probability: float) -> Tensor:
         return torch.rand(SLOTS, generator=self._generator) < probability
 
-    def _views(self, rows: int) -> tuple[Tensor, ...]:
+    def _observations(self, rows: int) -> tuple[Tensor, ...]:
         return tuple(torch.rand(rows, *obs.shape, generator=self._generator).to(self.device) for obs in self.spec.obs)
 
     def _mask(self) -> Tensor | None:
@@ -181,7 +180,7 @@ def _rollout(trainer: Trainer, tables: _Tables, where: str) -> Rollout:
 def _check_decision(decision: Decision, step: TimeStep, spec: ActionSpec, where: str) -> None:
     continuous, discrete = decision.action.continuous, decision.action.discrete
     shapes = {"action.continuous": (continuous, spec.continuous), "action.discrete": (discrete, len(spec.branches))}
-    log_probs = spec.components if decision.log_prob.shape[1:].numel() else 0  # none where nothing learns from them
+    log_probs = spec.components if decision.log_prob.shape[1:].numel() else 0  # no columns if nothing learns from them
     for name, (column, width) in {**shapes, "log_prob": (decision.log_prob, log_probs)}.items():
         if column.shape != (SLOTS, width):
             raise PluginError(f"{where}: {name} of a decision has shape {tuple(column.shape)}; expected {(SLOTS, width)}")

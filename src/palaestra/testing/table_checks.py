@@ -45,7 +45,7 @@ def _expect(column: Tensor, dtype: torch.dtype, shape: tuple[int, ...], device: 
         raise EnvError(f"{where} is {_found(column)}; expected {dtype} {shape} on {device}")
     if dtype == torch.float32 and not bool(column.isfinite().all()):
         place = (~column.isfinite()).nonzero()[0].tolist()
-        raise EnvError(f"{where}{place} is {column[tuple(place)].item()}; expected finite numbers, also in rows where nobody acts")
+        raise EnvError(f"{where}{place} is {column[tuple(place)].item()}; expected finite numbers, also in rows of inactive slots")
 
 
 def _found(column: object) -> str:

@@ -48,7 +48,7 @@ class Behaviors:
         logger = get_logger(__name__)
         logger.info(f"connected to a Unity game with {game.line()}")
         if "baseRLCapabilities" not in game.capabilities:
-            logger.warning("the game does not have the capabilities of package 1.0; some of what this API promises may not work with it")
+            logger.warning("the game does not have the capabilities of package 1.0; some functions of this API may not work with it")
         self._package = re.match(r"\d{1,9}", game.package, re.ASCII)
 
     def read(self, incoming: GameMessage) -> dict[str, Steps]:
@@ -62,7 +62,7 @@ class Behaviors:
             if key in again or key not in self._readers:
                 self._add_reader(key, incoming)
         for key in incoming.infos.keys() - self._brains.keys():
-            get_logger(__name__).warning(f"agents of behavior '{key}' came, which the game never described; they are ignored")
+            get_logger(__name__).warning(f"the game sent agents of behavior '{key}' but never described it; they are ignored")
         return {key: self._readers[key].read(incoming.infos[key]) for key in order}
 
     def _add_reader(self, key: str, incoming: GameMessage) -> None:

@@ -189,7 +189,7 @@ class UnityEnvironment(BaseEnv):
         one = self._checked(behavior_name, action, 1)
         rows = np.flatnonzero(self._steps[behavior_name][0].agent_id == agent_id)
         if not len(rows):
-            raise IndexError(f"agent_id {agent_id} of behavior '{behavior_name}' did not ask for an action at the last step")
+            raise IndexError(f"agent_id {agent_id} of behavior '{behavior_name}' did not request a decision at the last step")
         all_ = self._actions.setdefault(behavior_name, self._zeros(behavior_name))
         all_.continuous[rows[0]], all_.discrete[rows[0]] = one.continuous[0], one.discrete[0]
 

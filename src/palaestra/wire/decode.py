@@ -108,7 +108,7 @@ def _check(key: str, infos: AgentInfos) -> None:
 
 
 def _each_once(infos: AgentInfos) -> bool:
-    """Whether no id asks twice or ends twice; many ids end and ask."""
+    """Whether no id asks twice or ends twice; an id may end and ask."""
     asking, ended = infos.id[~infos.done].tolist(), infos.id[infos.done].tolist()
     return len(set(asking)) == len(asking) and len(set(ended)) == len(ended)
 

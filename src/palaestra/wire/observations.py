@@ -31,7 +31,7 @@ class _Frame:
 
     head: NDArray[np.uint8]
     tail: NDArray[np.uint8]
-    length: int  # of the whole message
+    length: int  # bytes of the message
 
 
 class ObservationDecoder:

@@ -86,7 +86,7 @@ class AgentInfoReader:
         """Raises ProtocolError if another team or game instance sent a different spec. Observations' names may differ."""
         if _kinds(known) != _kinds(self.spec):
             raise ProtocolError(
-                f"behavior '{self.name}' (team {self.team}) is not what it was; agents that share a behavior name share a policy, "
+                f"behavior '{self.name}' (team {self.team}) has changed; agents that share a behavior name share a policy, "
                 f"so they must have the same sensors and actions:\n  before  {describe(known)}\n  now     {describe(self.spec)}"
             )
 

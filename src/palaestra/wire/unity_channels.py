@@ -124,7 +124,7 @@ class StatsReceiver(SideChannel):
         self._measured: deque[Measurement] = deque(maxlen=MAX_MEASUREMENTS)
         self._warn, self._warned = warn, set[str]()
         self._names = set[str]()
-        self.passed_over = 0
+        self.ignored = 0
         """Number of measurements ignored because there are more than MAX_STATISTICS names."""
 
     def receive(self, message: IncomingMessage, copy: int) -> None:
@@ -134,7 +134,7 @@ class StatsReceiver(SideChannel):
             raise ProtocolError(f"the statistic '{name}' is to be aggregated by method {kind}; expected 0 to {len(KINDS) - 1}")
         name = self._known(name)
         if name is None:
-            self.passed_over += 1
+            self.ignored += 1
         elif not math.isfinite(value):
             if name not in self._warned:
                 self._warned.add(name)
@@ -150,7 +150,7 @@ class StatsReceiver(SideChannel):
                 self._warn(f"the game's statistic '{truncate(name, LONGEST_NAME)}' has too long a name; such names are cut")
             name = name[:LONGEST_NAME]
         if name not in self._names and len(self._names) >= MAX_STATISTICS:
-            if not self.passed_over:
+            if not self.ignored:
                 self._warn(
                     f"the game has sent more than {MAX_STATISTICS:,} different statistics; '{name}' and all further names are ignored "
                     f"(a name should say what is measured, not which agent or episode it is of)"

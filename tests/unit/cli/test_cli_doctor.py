@@ -99,7 +99,7 @@ def test_a_game_that_behaves_alike_at_two_time_scales_is_said_to(tmp_path: Path,
     assert main(["doctor", str(build), "--ticks", "60", "--json", str(file), "--time-scales", "1", "20"]) == 0
     out = capsys.readouterr().out
     assert "Ball: mean length 10.0 10.0 Ball: mean return" in " ".join(out.split())
-    assert "the game behaves alike at time scales 1, 20" in out
+    assert "the game behaves the same at time scales 1, 20" in out
     assert json.loads(file.read_text())["scales"] == [1.0, 20.0]
 
 

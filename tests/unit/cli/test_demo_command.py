@@ -135,8 +135,8 @@ def test_images_are_recorded_as_pngs_where_asked_for(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--demo", "--env=Basic"], "nobody decides: name a run, or brains with --brain"),
-        (["--demo", "--brain=random"], "where to play is not known: name the environment with --env"),
+        (["--demo", "--env=Basic"], "no brain is named: name a run, or brains with --brain"),
+        (["--demo", "--brain=random"], "no environment is named: add --env"),
         (["--brain=random"], "--brain is for demonstrations: add --demo"),
         ([], "name a run"),
         (["--demo", "--env=Basic", "--brain=random", "--demo-out=/proc/none/x.demo"], "/proc/none/x.demo cannot be written"),

@@ -85,7 +85,7 @@ def test_a_recording_of_a_game_with_flags_is_whole(build: Path):
 )
 def test_flags_about_unity_games_are_refused_for_what_is_none(arguments: list[str], capsys: pytest.CaptureFixture[str]):
     assert main(arguments) == 1
-    assert "is no Unity game, for which alone --" in capsys.readouterr().err
+    assert " is only for Unity games, and " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("flag", ["--height=0", "--time-scale=-1", "--num-envs=0", "--timeout-wait=0"])

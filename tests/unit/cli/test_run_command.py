@@ -28,7 +28,7 @@ def test_a_table_says_how_each_brain_did(capsys):
     head, row, rate = capsys.readouterr().out.splitlines()
     assert head.split() == ["behavior", "brain", "episodes", "mean", "reward", "least", "greatest", "decisions"]
     assert row.split() == ["Basic", "heuristic", "20", "0.930", "±", "0.000", "0.930", "0.930", "7.0"]
-    assert re.fullmatch(r"140 decisions in \d+\.\d s \([\d,]+ a second\)", rate)
+    assert re.fullmatch(r"140 decisions in \d+\.\d s \([\d,]+ per second\)", rate)
 
 
 def test_several_brains_play_one_environment_and_wins_are_told(capsys):
@@ -71,7 +71,7 @@ def test_a_unity_game_plays_at_the_time_scale_that_it_is_told(tmp_path: Path, ca
     assert run(build, *arguments) == 0
     out, error = capsys.readouterr()
     assert json.loads(out)["Ball"]["episodes"] == 4
-    assert "--brain Bull=random played nobody: the environment has the behaviors Ball; did you mean 'Ball'?" in error
+    assert "--brain Bull=random was not used: the environment has the behaviors Ball; did you mean 'Ball'?" in error
     (end,) = (tmp_path / "notes").glob("*.end.json")
     assert struct.pack("<if", 2, 1.5).hex() in json.loads(end.read_text())["side_channel"]  # 2: Unity's time scale
 
@@ -96,7 +96,7 @@ def test_real_time_is_kept():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["3DBall"], "nobody decides: name brains, such as --brain heuristic"),
+        (["3DBall"], "no brain is named: add one, such as --brain heuristic"),
         (["3DBal", "--brain", "random"], "did you mean '3DBall'"),
         (["3DBall", "--brain", "randm"], "there is no brain 'randm'; did you mean 'random'"),
         (
@@ -105,7 +105,7 @@ def test_real_time_is_kept():
         ),
         (["3DBall", "--brain", "random", "--episodes=0"], "--episodes is 0; expected at least 1"),
         (["3DBall", "--brain", "random", "--time-scale=0"], "--time-scale is 0; expected more than 0"),
-        (["3DBall", "--brain", "random", "--num-envs=2"], "3DBall is no Unity game, for which alone --num-envs is"),
+        (["3DBall", "--brain", "random", "--num-envs=2"], "--num-envs is only for Unity games, and 3DBall is not one"),
         (["python:duel_env:make", "--brain", "random", "--time-scale=1"], "how long a tick of python:duel_env:make lasts is not known"),
         (["gymnasium:CartPole-v1", "--brain", "heuristic"], "'CartPole-v1': the environment has no heuristic.*; use model:"),
         (["./Soccer.x86_64", "--brain", "random"], "found no Linux build './Soccer.x86_64'|no .* build"),
@@ -117,7 +117,7 @@ def test_what_cannot_be_played_says_why(capsys, arguments: list[str], message: s
 
 def test_a_brain_that_played_nobody_is_told(capsys):
     assert run("Basic", "--brain", "heuristic", "--brain", "Basic?team=1=random", "--episodes=2") == 0
-    assert "--brain Basic?team=1=random played nobody: 'Basic' has team 0 only" in capsys.readouterr().err
+    assert "--brain Basic?team=1=random was not used: 'Basic' has team 0 only" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", [("run", "Basic", "--brain=random"), ("evaluate", "first"), ("record", "first")])
@@ -125,7 +125,7 @@ def test_a_brain_that_played_nobody_is_told(capsys):
 def test_a_seed_that_is_none_is_refused(capsys, command: tuple[str, ...], seed: str):
     with pytest.raises(SystemExit):
         main([*command, f"--seed={seed}"])
-    assert f"'{seed}' is no seed; expected a whole number from 0" in capsys.readouterr().err
+    assert f"'{seed}' is not a seed; expected a whole number from 0" in capsys.readouterr().err
 
 
 def test_ctrl_c_shows_the_episodes_so_far(capsys):

@@ -132,10 +132,10 @@ def test_to_advance_twice_without_an_answer_is_an_error():
     academy = sdk.Academy()
     academy.add(Walker())
     outputs = academy.advance()
-    with pytest.raises(EnvError, match="without an answer"):
+    with pytest.raises(EnvError, match="before the agents"):
         academy.advance()
     academy.answer(same_actions(outputs))
-    with pytest.raises(EnvError, match="without having asked"):
+    with pytest.raises(EnvError, match="without open decision requests"):
         academy.answer(same_actions(outputs))
 
 

@@ -225,7 +225,7 @@ def test_a_game_draws_itself_where_it_can():
         academy.render = lambda: np.full((2, 2, 3), academy.area, np.uint8)
 
     assert drawn(areas=2).render(1).tolist() == [[[1] * 3] * 2] * 2
-    with pytest.raises(EnvError, match=r"game 'lost' draws nothing; set academy\.render"):
+    with pytest.raises(EnvError, match=r"game 'lost' cannot be drawn; set academy\.render"):
         lost().render(0)
 
 
@@ -269,7 +269,7 @@ def test_a_game_cannot_be_saved():
     env = lost()
     assert env.state_dict() == {}
     env.load_state_dict({})
-    with pytest.raises(EnvError, match="cannot go back"):
+    with pytest.raises(EnvError, match="cannot be restored"):
         env.load_state_dict({"x": torch.zeros(1)})
 
 

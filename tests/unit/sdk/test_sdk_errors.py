@@ -36,7 +36,7 @@ def advance(agent: sdk.Agent) -> dict:
         ((1,), "sensor 'VectorSensor_size2' was given 1 numbers, too few: 2 are declared"),
         ((1, 2, 3), "was given 3 numbers, too many: 2 are declared"),
         (([1, 2, 3],), "was given 3 numbers, too many: 2 are declared"),
-        (("a", 1), "was given what is no number"),
+        (("a", 1), "was given a value that is not a number"),
         ((1, None), "was given None as its number 1"),
     ],
 )
@@ -62,7 +62,7 @@ def test_numbers_where_none_are_declared():
 @pytest.mark.parametrize("method", ["add_reward", "set_reward"])
 def test_a_reward_that_is_no_number(method: str):
     agent = sdk.Academy().add(Walker())
-    with pytest.raises(EnvError, match=f"{WHO} gets {method}\\(nan\\); expected a finite number"):
+    with pytest.raises(EnvError, match=f"{WHO} calls {method}\\(nan\\); expected a finite number"):
         getattr(agent, method)(float("nan"))
 
 
@@ -72,7 +72,7 @@ def test_a_reward_that_no_trainer_could_read(reward: object):
     group = sdk.Group()
     group.register_agent(agent)
     for method in (agent.add_reward, agent.set_reward, group.add_group_reward, group.set_group_reward):
-        with pytest.raises(EnvError, match=rf"{WHO} gets {method.__name__}\({re.escape(repr(reward))}\); expected a finite number"):
+        with pytest.raises(EnvError, match=rf"{WHO} calls {method.__name__}\({re.escape(repr(reward))}\); expected a finite number"):
             method(reward)  # type: ignore[arg-type]
 
 
@@ -269,7 +269,7 @@ def test_a_behavior_that_cannot_be(make: Callable[[], object], match: str):
 
 
 def test_an_agent_that_sees_nothing():
-    with pytest.raises(EnvError, match=f"{WHO} sees nothing; give its Behavior observations=8"):
+    with pytest.raises(EnvError, match=f"{WHO} has no observations; give its Behavior observations=8"):
         sdk.Academy().add(Walker(behavior=sdk.Behavior("Walker", continuous=1)))
 
 

@@ -88,7 +88,7 @@ def test_what_an_author_does_wrong_is_a_line_and_what_an_authors_code_raises_is_
 
     told = played("on_episode_begin", lambda self: self.add_reward("1"))
     assert len(told.splitlines()) == 1
-    assert re.search(r"agent 0 \(Bad\) gets add_reward\('1'\); expected a finite number .* \(.*test_sdk_play\.py, line \d+\)$", told)
+    assert re.search(r"agent 0 \(Bad\) calls add_reward\('1'\); expected a finite number .* \(.*test_sdk_play\.py, line \d+\)$", told)
     assert "Traceback" in played("on_episode_begin", lambda self: 1 / 0)
 
 

@@ -207,7 +207,7 @@ def test_the_first_messages_are_those_of_a_player():
 def test_commands_are_read():
     assert codec.read_reply(encode.reset(b"x")) == codec.Reply(False, True, b"x", {})
     assert codec.read_reply(encode.step({"a": b"z"}, b"")) == codec.Reply(False, False, b"", {"a": b"z"})
-    assert codec.read_reply(encode.goodbye()).over
+    assert codec.read_reply(encode.goodbye()).ends_game
     assert codec.read_greeting(encode.goodbye()) is None
 
 
@@ -232,7 +232,7 @@ def test_actions_of_a_trainer_of_old_are_read():
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ([[0, 0]] * 3, "4 agents asked what to do, and the trainer answered 3"),
+        ([[0, 0]] * 3, "4 agents requested decisions, but the trainer sent actions for 3"),
         ([[0]] * 4, "the trainer's actions do not fit; expected 0 continuous numbers and 2 discrete ones"),
         ([[0, 0], [], [0, 0], [0, 0]], "the trainer's actions do not fit"),
         ([[0, 2]] * 4, r"agent \d+: the trainer chose 2 of branch 1; expected 0 to 1"),

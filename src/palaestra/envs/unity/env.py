@@ -283,8 +283,8 @@ class UnityEnv:
         deadline = time.monotonic() + 0.5
         while process is not None and process.code() is None and time.monotonic() < deadline:
             time.sleep(0.01)
-        over = process is not None and process.code() is not None
-        return (f" and {process.describe_exit()}" if process is not None and over else "") + copy.log_tail()
+        has_exited = process is not None and process.code() is not None
+        return (f" and {process.describe_exit()}" if process is not None and has_exited else "") + copy.log_tail()
 
     def _check_copies(self) -> None:
         """Checks processes and timeouts at intervals, and starts copies that are due."""
@@ -397,7 +397,7 @@ class UnityEnv:
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Accepts only the empty state. Raises EnvError for any other."""
         if state:
-            raise EnvError(f"a Unity game cannot go back to a saved state (this one holds {', '.join(state)})")
+            raise EnvError(f"a Unity game cannot be restored from a saved state (this one has {', '.join(state)})")
 
     def interrupt(self) -> None:
         """Makes a waiting `step` return soon, with tables in which no slot is acting. Safe in a signal handler."""

@@ -142,7 +142,7 @@ class GameInstance:
         Raises ProtocolError, NotFinite or GameGone if this connection has failed, EnvError if a restart would not help.
         """
         if self.phase is Phase.DOWN:
-            return  # from the game that was ended
+            return  # from a game that was ended
         if self.game is not None and call.peer == self._peer:
             self._handle_request(call)
         else:
@@ -164,12 +164,12 @@ class GameInstance:
 
     def _handle_unknown(self, call: Call) -> None:
         """Handles a request of an unknown program; accepts only a first message of the expected process."""
-        who, program = self._origin(call)
-        if who is Origin.OTHER or not call.open or (self.game is not None and not self._may_take_over(who, call)):
+        origin, program = self._origin(call)
+        if origin is Origin.OTHER or not call.open or (self.game is not None and not self._may_take_over(origin, call)):
             if call.peer not in self._former_peers:
                 self._drop(call, program)
             return
-        ours = who is Origin.GAME and self.game is None
+        ours = origin is Origin.GAME and self.game is None
         try:
             incoming = decode(call.raw)
             if call.peer in self._former_peers and not introduces(incoming, connected=False):
@@ -178,7 +178,7 @@ class GameInstance:
                 raise GameGone(self.quit_message())
             if not introduces(incoming, connected=self.game is not None):
                 raise ProtocolError(
-                    "its first message does not introduce it (rl_initialization_output): it goes on with another training, or is no game"
+                    "its first message does not introduce it (rl_initialization_output): it continues another training, or is not a game"
                 )
             game = read_game_version(incoming.hello)
         except GameGone:
@@ -193,7 +193,7 @@ class GameInstance:
             self._drop(call, program, str(error))
         else:
             self.received += len(call.raw)
-            self._peer_verified = who is Origin.GAME
+            self._peer_verified = origin is Origin.GAME
             self._greet(call, incoming, game)
 
     def _origin(self, call: Call) -> tuple[Origin, PeerProgram | None]:
@@ -202,27 +202,27 @@ class GameInstance:
             return Origin.UNKNOWN, None
         return origin(call.peer, self.server.port, self.process.pid)
 
-    def _may_take_over(self, who: Origin, call: Call) -> bool:
+    def _may_take_over(self, origin: Origin, call: Call) -> bool:
         """Whether a first message replaces the current connection.
 
         A build replaces one that may be another program's. The Editor may reconnect, but another program cannot take its connection
         while that lasts.
         """
         if not self.editor:
-            return who is Origin.GAME and not self._peer_verified
+            return origin is Origin.GAME and not self._peer_verified
         port = self.server.port
         former, latter = program_of(self._peer, port), program_of(call.peer, port)
         return former is None or latter is None or former.pid == latter.pid
 
-    def _drop(self, call: Call, program: PeerProgram | None, why: str = "") -> None:
+    def _drop(self, call: Call, program: PeerProgram | None, reason: str = "") -> None:
         """Ignores a request of another program; warns the user of the first."""
         call.answer(None)
         self.dropped += 1
-        self._rejection = why or self._rejection
+        self._rejection = reason or self._rejection
         if self.dropped == 1:
-            who = f"a program that is not the game ({program})" if program else "someone other than the game"
-            reason = f": {why}" if why else ""
-            self._owner.tell("warning", f"{self.name}: {who} sent messages on port {self.server.port}, which are ignored{reason}")
+            sender = f"a program that is not the game ({program})" if program else "someone other than the game"
+            because = f": {reason}" if reason else ""
+            self._owner.tell("warning", f"{self.name}: {sender} sent messages on port {self.server.port}, which are ignored{because}")
 
     def quit_message(self) -> str:
         """Returns the error message for a game that quits."""
@@ -333,24 +333,24 @@ class GameInstance:
             return  # the game waits for us; in UNDECIDED that is its normal state
         waited, timeout_wait = time.monotonic() - self.since, self.options.wait_for()
         headless = needs_display(self.options, os.environ)
-        why = explain(self.phase, waited, editor=self.editor, needs_display=headless)
+        explanation = explain(self.phase, waited, editor=self.editor, needs_display=headless)
         if waited < timeout_wait * (self.reminders + 1):
-            self._send_first_notice(waited, why)
+            self._send_first_notice(waited, explanation)
             return
         endless = self.editor and self.options.timeout_wait is None
         if endless or (self.decided and self.phase in (Phase.EMPTY, Phase.UNDECIDED)):
             self.reminders += 1
-            self._owner.tell("warning", f"{self.name}: {why}" if self.delivered or not self.editor else why)
+            self._owner.tell("warning", f"{self.name}: {explanation}" if self.delivered or not self.editor else explanation)
             return
         other = f"; messages on its port were not from it: {self._rejection}" if self._rejection and self.game is None else ""
-        raise GameGone(why + other + self.log_tail())
+        raise GameGone(explanation + other + self.log_tail())
 
-    def _send_first_notice(self, waited: float, why: str) -> None:
+    def _send_first_notice(self, waited: float, explanation: str) -> None:
         """Tells the user of a silence before it is an error: once for each, and later each time if slow ticks repeat."""
         if waited >= self._notice_after and self._noticed_since != self.since:
             self._noticed_since = self.since
             self._notice_after *= 2 if self.phase is Phase.RUNNING else 1
-            self._owner.tell("info", f"{self.name}: {why}")
+            self._owner.tell("info", f"{self.name}: {explanation}")
 
     def _unplayed(self) -> str:
         """Returns a hint for a game in Python that ends without playing."""

@@ -20,8 +20,8 @@ DEFAULT_TIMEOUT = 60.0
 class Restarts:
     """Limits on the restarts of a copy; None: no limit while the run makes progress."""
 
-    lifetime: int | None = None  # of one copy in all; -1: no limit
-    rate: int | None = None  # of one copy within `period`; -1: no limit
+    lifetime: int | None = None  # restarts of one copy in total; -1: no limit
+    rate: int | None = None  # restarts of one copy within `period`; -1: no limit
     period: float = 60.0  # seconds
 
 

@@ -44,7 +44,8 @@ class _GameAgents:
 
     def __init__(self) -> None:
         self._id, self._group, self._slots = _NO_SLOTS, _NO_SLOTS, _NO_SLOTS  # sorted by id
-        self._last = _NO_SLOTS, _NO_SLOTS, _NO_SLOTS  # of the last message, in its order; the next one usually has the same agents
+        # of the last message, in its order; the next message usually has the same agents
+        self._last = _NO_SLOTS, _NO_SLOTS, _NO_SLOTS
 
     def find(self, infos: AgentInfos) -> Ids | None:
         """Returns the slot of each row, (N,); None if an agent is new or has changed its group."""
@@ -60,7 +61,7 @@ class _GameAgents:
         self._last = infos.id, infos.group, self._slots[at]
         return self._last[2]
 
-    def seat(self, infos: AgentInfos, slots: Ids) -> None:
+    def assign(self, infos: AgentInfos, slots: Ids) -> None:
         """Assigns slots to agents; an agent that ended and requests a decision has the group of its new episode."""
         rows = np.argsort(infos.done, kind="stable")  # decision requests first, since np.unique keeps the first of equals
         id, first = np.unique(infos.id[rows], return_index=True)
@@ -158,7 +159,7 @@ class BehaviorTable:
         if more > 0:
             self._last_messages = np.pad(self._last_messages, (0, more))
             self._membership = tuple(torch.cat([x, new]) for x, new in zip(self._membership, _membership(more), strict=True))
-        self._agents[self._key_number(arrival)].seat(arrival.infos, slots)
+        self._agents[self._key_number(arrival)].assign(arrival.infos, slots)
 
     def _free_silent(self, new_arrivals: Sequence[Arrival], messages: NDArray[np.int64]) -> list[Ids]:
         """Frees slots of agents that have not appeared for long, if the table would have to grow. Returns these slots."""

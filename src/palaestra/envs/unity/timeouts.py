@@ -11,7 +11,7 @@ DECISIONS = (
 
 
 FIRST_NOTICE = 20.0
-"""Seconds of silence after which the user is told of it."""
+"""Seconds of silence after which the user is notified."""
 
 
 class Phase(Enum):

@@ -193,7 +193,7 @@ def _open_named(
         return open_game(name, areas, settings, options, flags)
     if flags:
         first = next(key for section in flags.values() for key in section)
-        raise ConfigError(f"{name} is no Unity game, for which alone --{first.replace('_', '-')} is")
+        raise ConfigError(f"--{first.replace('_', '-')} is only for Unity games, and {name} is not one")
     if areas is None and not name.startswith("python:"):
         areas = usual
     made = make_env(name, areas=areas, options=options)

@@ -214,14 +214,14 @@ def raise_user_error(error: Exception, state: AgentState | None, method: str) ->
     raise UserCodeError(f"{where}: {method} raised {exception_summary(error)}") from error
 
 
-def reward_of(value: Any, before: float, who: object, method: str) -> float:
+def reward_of(value: Any, before: float, agent: object, method: str) -> float:
     """Returns a reward as a float. Raises EnvError if it is not a number, or its sum with `before` exceeds float32."""
     try:
         number = float(0.0 + value)  # refuses strings, even of digits
     except (TypeError, ValueError):
         number = nan
     if not abs(before + number) <= LARGEST:
-        raise EnvError(f"{who} gets {method}({value!r}); expected a finite number (often a division by zero where it is computed)")
+        raise EnvError(f"{agent} calls {method}({value!r}); expected a finite number (a common cause is a division by zero)")
     return number
 
 

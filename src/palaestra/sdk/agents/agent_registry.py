@@ -20,7 +20,7 @@ class AgentRegistry:
     """Holds the states of one academy's agents."""
 
     def __init__(self, academy: AgentAcademy, observation_queue: ObservationQueue) -> None:
-        self.states: tuple[AgentState, ...] = ()  # of enabled agents; replaced when one comes or goes
+        self.states: tuple[AgentState, ...] = ()  # states of enabled agents; replaced when one comes or goes
         self.observation_queue = observation_queue
         self.has_outputs = False
         """True if an agent requested a decision or ended an episode since the last exchange."""
@@ -28,7 +28,7 @@ class AgentRegistry:
         """True if episodes have begun, so that an added agent begins its own at once."""
         self._academy = academy
         self._observing: AgentState | None = None
-        self._ids: set[int] = set()  # of all agents ever added
+        self._ids: set[int] = set()  # ids of all agents ever added
         self._next = 0
 
     def add(self, agent: Agent, id: int | None) -> None:
@@ -72,7 +72,7 @@ class AgentRegistry:
     def end_episode(self, state: AgentState, truncated: bool, what: str) -> None:
         """Ends an agent's episode and begins the next one; ignores a disabled agent."""
         if state.in_episode_begin:
-            raise EnvError(f"{state} calls {what}() in on_episode_begin, so that episodes would end without end; call it on a later step")
+            raise EnvError(f"{state} calls {what}() in on_episode_begin, which would end episodes forever; call it on a later step")
         if state.enabled:
             state.episodes += not state.episode_ended
             self._report_end(state, truncated, what)
@@ -166,7 +166,7 @@ class AgentRegistry:
             fault = f"is that of {other}" if chosen in self._ids else "cannot be"
             raise EnvError(
                 f"behavior '{state.behavior.name}', {type(state.agent).__name__} is added with id {chosen!r}, which {fault}; "
-                f"ids are whole numbers from 0 on, and unique: leave id= out to have them given"
+                f"ids are whole numbers from 0 on, and unique: leave out id= to have them assigned"
             )
         self._ids.add(chosen)
         state.id, state.global_id = chosen, number

@@ -135,7 +135,7 @@ class AgentQueue:
             raise_user_error(error, state, "heuristic")
         try:
             actions.continuous = [float(0.0 + number) for number in actions.continuous]
-            actions.discrete = [_whole(choice) for choice in actions.discrete]
+            actions.discrete = [_to_integer(choice) for choice in actions.discrete]
         except (TypeError, ValueError, OverflowError):
             raise EnvError(f"{state}: heuristic filled in {actions}; expected numbers, and whole ones for discrete actions") from None
         came, wanted = (len(actions.continuous), len(actions.discrete)), (self.spec.action.continuous, len(self.spec.action.branches))
@@ -217,7 +217,7 @@ class ObservationQueue:
             queue.drop()
 
 
-def _whole(choice: Any) -> int:
+def _to_integer(choice: Any) -> int:
     """Returns a choice as an int. Raises ValueError or TypeError if it is not a whole number."""
     number = int(0 + choice)
     if number != choice:
@@ -229,7 +229,7 @@ def spec_of(state: AgentState) -> BehaviorSpec:
     """Returns an agent's spec. Raises EnvError if it has no sensors, or two share a name."""
     if not state.sensors:
         raise EnvError(
-            f"{state} sees nothing; give its Behavior observations=8 (the numbers that collect_observations adds), "
+            f"{state} has no observations; give its Behavior observations=8 (the numbers that collect_observations adds), "
             f"or call self.add_sensor(...) in initialize()"
         )
     names = [sensor.name for sensor in state.sensors]

@@ -41,7 +41,7 @@ def _as_bytes(sensor: Sensor, reading: Any) -> bytes:
     try:
         array = np.asarray(reading, np.float32)
     except (TypeError, ValueError) as error:
-        raise EnvError(f"sensor '{sensor.name}' read what is no array of numbers ({error}); expected shape {sensor.shape}") from error
+        raise EnvError(f"sensor '{sensor.name}' did not read an array of numbers ({error}); expected shape {sensor.shape}") from error
     if array.shape != tuple(sensor.shape):
         raise EnvError(f"sensor '{sensor.name}' read shape {array.shape}; it declares {sensor.shape}")
     return array.tobytes()
@@ -82,7 +82,7 @@ class VectorSensor:
         try:
             flat = np.concatenate([np.zeros(0), *(np.asarray(value, np.float64).ravel() for value in values)])
         except (TypeError, ValueError) as error:
-            raise EnvError(f"sensor '{self.name}' was given what is no number ({error})") from error
+            raise EnvError(f"sensor '{self.name}' was given a value that is not a number ({error})") from error
         if len(flat) != self.shape[0]:
             few = "too few" if len(flat) < self.shape[0] else "too many"
             raise EnvError(

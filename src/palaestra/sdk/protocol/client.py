@@ -28,7 +28,7 @@ def serve(make: Callable[[int, int], Areas], port: int, tell: Callable[[str], No
             return
         tell(f"Connected to a trainer of version {trainer.package or 'unknown'} on port {port}: {trainer.areas} areas, seed {trainer.seed}")
         if "multiAgentGroups" not in trainer.capabilities:
-            tell("warning: this trainer knows no groups: it does not see who belongs together, nor group rewards")
+            tell("warning: this trainer does not support groups: it ignores which agents belong together, and group rewards")
         areas = make(trainer.areas, trainer.seed)
         try:
             _Conversation(areas, connection, codec.MessageWriter(trainer.capabilities), tell).go_on()
@@ -54,7 +54,7 @@ class _Conversation:
         """Exchanges messages until the trainer ends the game."""
         outputs: Mapping[str, AgentOutputs] = {}
         reply = codec.read_reply(self._connection.exchange(codec.ready()))
-        while not reply.over:
+        while not reply.ends_game:
             self._channels.receive(reply.side_channel)
             if reply.reset or not outputs:
                 self._areas.reset()
@@ -125,7 +125,7 @@ class TrainerConnection:
                 f"have fewer areas or agents, smaller images, or images sent compressed"
             )
         if code is grpc.StatusCode.UNIMPLEMENTED:
-            return EnvError(f"what listens on port {self.port} is no trainer ({details})")
+            return EnvError(f"the program that listens on port {self.port} is not a trainer ({details})")
         if code in _BROKEN and self._connected:
             return TrainerGone(f"the trainer on port {self.port} is gone: its connection broke ({details})")
         return EnvError(f"the trainer on port {self.port} did not answer: {code.name}, {details}")

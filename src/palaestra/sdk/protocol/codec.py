@@ -39,7 +39,7 @@ class TrainerGreeting:
 
     seed: int
     areas: int  # at least 1
-    package: str  # its own release
+    package: str  # release of the trainer's package
     communication: str  # version of the protocol
     capabilities: frozenset[str]
 
@@ -48,7 +48,7 @@ class TrainerGreeting:
 class Reply:
     """Answer of a trainer to a game's message."""
 
-    over: bool  # the trainer ends the game; the other fields mean nothing
+    ends_game: bool  # the trainer ends the game; the other fields are ignored
     reset: bool  # new episodes begin; there are no actions
     side_channel: bytes
     actions: Mapping[str, bytes]  # by behavior key, each a ListAgentActionProto
@@ -88,8 +88,8 @@ class MessageWriter:
             entry = field(1, len(name)) + name + field(2, len(agents)) + agents
             entries.append(field(2, len(entry)) + entry)
         output = b"".join(entries) + (field(3, len(side_channel)) + side_channel if side_channel else b"")
-        whole = field(1, len(output)) + output + (field(2, len(brains)) + brains if brains else b"")
-        return _HEADER + field(2, len(whole)) + whole
+        output_fields = field(1, len(output)) + output + (field(2, len(brains)) + brains if brains else b"")
+        return _HEADER + field(2, len(output_fields)) + output_fields
 
     def _introduce(self, key: str, outputs: AgentOutputs) -> bytes:
         for obs in outputs.spec.obs:
@@ -171,8 +171,8 @@ class _Observations:
         return np.concatenate([_repeated(self._head, len(column)), floats], axis=1)
 
     def _picture(self, data: bytes) -> bytes:
-        whole = self._shell + field(3, len(data)) + data
-        return field(13, len(whole)) + whole
+        message = self._shell + field(3, len(data)) + data
+        return field(13, len(message)) + message
 
 
 def _scalars(outputs: AgentOutputs) -> NDArray[np.uint8]:
@@ -219,8 +219,8 @@ def read_reply(raw: bytes) -> Reply:
     """Reads the answer to any other message. Raises ProtocolError for invalid bytes."""
     message = _parsed(raw)
     answer = message.unity_input.rl_input
-    over = message.header.status != OK or not message.HasField("unity_input")
-    return Reply(over, answer.command == RESET, answer.side_channel, dict(answer.agent_actions))
+    ends_game = message.header.status != OK or not message.HasField("unity_input")
+    return Reply(ends_game, answer.command == RESET, answer.side_channel, dict(answer.agent_actions))
 
 
 def read_actions(outputs: AgentOutputs, raw: bytes | None) -> AgentActions:
@@ -228,7 +228,7 @@ def read_actions(outputs: AgentOutputs, raw: bytes | None) -> AgentActions:
     action, agents = outputs.spec.action, int((~outputs.infos.done).sum())
     rows = Actions.FromString(raw or b"").value
     if len(rows) != agents:
-        raise ProtocolError(f"behavior '{outputs.key}': {agents} agents asked what to do, and the trainer answered {len(rows)}")
+        raise ProtocolError(f"behavior '{outputs.key}': {agents} agents requested decisions, but the trainer sent actions for {len(rows)}")
     if rows and not rows[0].continuous_actions and not rows[0].discrete_actions:  # a trainer older than hybrid actions
         numbers = _table(outputs, [row.vector_actions_deprecated for row in rows], action.continuous + len(action.branches))
         continuous, discrete = numbers[:, : action.continuous], numbers[:, action.continuous :]

@@ -72,7 +72,7 @@ class UnityAECEnv(UnityPettingzooBaseEnv, AECEnv):
         if not self._begun:
             raise error.Error("there are no agents before the first reset()")
         if not self._turns:
-            raise error.Error("no agent asks or ended in this tick; step(None) goes on to the next")
+            raise error.Error("no agent requested a decision or ended in this tick; step(None) continues to the next")
         return self._turns[0]
 
     def agent_iter(self, max_iter: int = 2**63) -> Iterator[str]:

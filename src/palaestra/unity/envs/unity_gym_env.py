@@ -119,9 +119,11 @@ class UnityToGymWrapper(gymnasium.Env):
         if not any(len(shape) in (1, 3) for shape in shapes):
             raise UnityGymException(f"expected an image or a vector among the observations; behavior '{self.name}' has shapes {shapes}")
         if len(visuals) > 1 and not self._multiple:
-            get_logger(__name__).warning(f"behavior '{self.name}' sees {len(visuals)} images; the first is shown (allow_multiple_obs: all)")
+            get_logger(__name__).warning(
+                f"behavior '{self.name}' has {len(visuals)} images; only the first is used (allow_multiple_obs=True: all)"
+            )
         if self._uint8 and not visuals:
-            get_logger(__name__).warning(f"uint8_visual changes nothing: behavior '{self.name}' sees no image")
+            get_logger(__name__).warning(f"uint8_visual has no effect: behavior '{self.name}' has no images")
 
     def _make_action_space(self, flatten_branched: bool) -> Any:
         spec = self.group_spec.action_spec
@@ -135,7 +137,7 @@ class UnityToGymWrapper(gymnasium.Env):
         if not spec.is_continuous():
             raise UnityGymException(f"expected actions that are continuous or discrete; behavior '{self.name}' has {spec}")
         if flatten_branched:
-            get_logger(__name__).warning(f"flatten_branched changes nothing: behavior '{self.name}' has no branches")
+            get_logger(__name__).warning(f"flatten_branched has no effect: behavior '{self.name}' has no branches")
         return spaces.Box(-1.0, 1.0, (spec.continuous_size,), np.float32)
 
     def _make_observation_space(self) -> Any:

@@ -106,7 +106,7 @@ def test_statistics_of_too_many_names_are_passed_over_and_counted() -> None:
         stats.receive(statistic(f"agent {i}"), 0)
     stats.receive(statistic("agent 7"), 0)
     assert len(stats.take()) == MAX_STATISTICS + 1
-    assert stats.passed_over == 2 * MAX_STATISTICS
+    assert stats.ignored == 2 * MAX_STATISTICS
     assert len(warnings) == 1
     assert f"more than {MAX_STATISTICS:,} different statistics" in warnings[0]
 

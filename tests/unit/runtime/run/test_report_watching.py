@@ -91,7 +91,7 @@ def test_a_unity_build_is_watched_in_its_window_and_a_game_in_python_as_a_proces
 
 
 def test_a_gymnasium_environment_without_pictures_says_so_when_it_is_drawn():
-    with pytest.raises(EnvError, match="draws no pictures: that takes the render mode rgb_array, and it has none"):
+    with pytest.raises(EnvError, match="cannot be drawn: that needs the render mode rgb_array, and it has none"):
         make_env("gymnasium:Invisible-v0", areas=1, options={"render": True})
 
 

@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 
 wp.set_module_options({"enable_backward": False})
 
-TICKS = wp.constant(5)  # physics ticks a decision
+TICKS = wp.constant(5)  # physics ticks per decision
 MOST_DECISIONS = wp.constant(1000)
-SECONDS = wp.constant(0.02)  # a physics tick
+SECONDS = wp.constant(0.02)  # seconds per physics tick
 DEGREE = wp.constant(0.017453292519943295)
 HALF_EDGE = wp.constant(2.5)
 FRICTION = wp.constant(0.6)
 DRAG = wp.constant(0.01)  # N s/m for a diameter of 1 (Stokes: in proportion to it)
-START_RANGE = wp.constant(0.75)  # from the middle; dropped within 1.5, as in Unity, a policy that draws its actions loses one in a hundred
-TILT_LIMIT = wp.constant(0.25)  # of the quaternion's component: about 29 degrees
+START_RANGE = wp.constant(0.75)  # distance from the middle; with Unity's 1.5, a policy that samples its actions loses one ball in a hundred
+TILT_LIMIT = wp.constant(0.25)  # limit limit of the quaternion's component: about 29 degrees
 
 
 @wp.struct
@@ -45,7 +45,7 @@ class World:
     rng: wp.array(dtype=wp.uint32)
     age: wp.array(dtype=wp.int32)  # decisions of this episode
     tilt: wp.array(dtype=wp.quat)
-    position: wp.array(dtype=wp.vec3)  # of the ball, from the block's center
+    position: wp.array(dtype=wp.vec3)  # position position of the ball, from the block's center
     velocity: wp.array(dtype=wp.vec3)
     spin: wp.array(dtype=wp.vec3)  # rad/s
     parameters: wp.array2d(dtype=wp.float32)  # scale, gravity, mass of this episode
@@ -156,7 +156,7 @@ def step_ball(ball: Sphere, tilt: wp.quat, radius: float, gravity: float, kept: 
         ball.spin += wp.cross(arm, pull) * (2.5 / (radius * radius))
     ball.position += ball.velocity * SECONDS
     if gap < 0.0:
-        ball.position -= gap * normal  # the block turned into it: out at once, without a kick
+        ball.position -= gap * normal  # the block has turned into the ball: moves it out without adding speed
     return ball
 
 

@@ -21,9 +21,9 @@ wp.set_module_options({"enable_backward": False})
 
 PLACES = wp.constant(20)
 START = wp.constant(10)
-SMALL_GOAL = wp.constant(5)  # nearer, and one run in ten settles for it before it has seen what the large one is worth
+SMALL_GOAL = wp.constant(5)  # any nearer, and one run in ten settles for it before learning that the large one is worth more
 LARGE_GOAL = wp.constant(17)
-MOST_DECISIONS = wp.constant(100)  # not documented: a random walk ends after 52 on average, one in eight is truncated
+MOST_DECISIONS = wp.constant(100)  # not documented; random walks last 52 decisions on average, and one in eight is truncated
 
 
 @wp.struct
@@ -97,7 +97,7 @@ class Basic(WarpEnv):
     benchmark = 0.93
     default_areas = 1
     most_decisions = int(MOST_DECISIONS)
-    tick_seconds = 0.15  # not documented: a pace that can be followed
+    tick_seconds = 0.15  # not documented: slow enough to watch
     parameter_ranges: ClassVar = {}
 
     def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:

@@ -99,15 +99,15 @@ def draw_heap(picture: Plane, center: Place, sides: tuple[float, ...], top: Colo
 
 def draw_rooms(picture: Plane, edge: int, half: float, door: float) -> None:
     """Draws a square of rooms with doors in the middle of the walls between them; all lengths are halves."""
-    whole = edge * half
-    picture.floor((0, 0), (whole, whole))
+    half_side = edge * half
+    picture.floor((0, 0), (half_side, half_side))
     for k in range(1, edge):
-        at = 2 * half * k - whole
-        picture.box((at, 0), (0.15, whole), 0.0, INK)
-        picture.box((0, at), (whole, 0.15), 0.0, INK)
+        at = 2 * half * k - half_side
+        picture.box((at, 0), (0.15, half_side), 0.0, INK)
+        picture.box((0, at), (half_side, 0.15), 0.0, INK)
     for k in range(1, edge):
-        at = 2 * half * k - whole
+        at = 2 * half * k - half_side
         for other in range(edge):
-            middle = 2 * half * other - whole + half
+            middle = 2 * half * other - half_side + half
             picture.box((at, middle), (0.3, door), 0.0, FLOOR)
             picture.box((middle, at), (door, 0.3), 0.0, FLOOR)

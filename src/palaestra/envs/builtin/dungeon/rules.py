@@ -14,14 +14,14 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 1})
 
 TICKS = wp.constant(5)  # physics ticks a decision
 MOST_DECISIONS = wp.constant(300)
-PACE = wp.constant(1.8)  # of the dragon, m/s
+PACE = wp.constant(1.8)  # speed of the dragon, m/s
 BERTH = wp.constant(3.0)  # least distance of an agent from the dragon at the start
 APART = wp.constant(1.5)  # least distance between agents at the start
 TOUCH = wp.constant(0.01)  # a smaller gap counts as touching
 GOES_ON, OPENED, ESCAPED = (wp.constant(case) for case in range(3))
 AGENTS = wp.constant(3)
-ROOM = wp.constant(6.0)  # half its side
-DOOR_HALF = wp.constant(2.0)  # of its width
+ROOM = wp.constant(6.0)  # half the room's side
+DOOR_HALF = wp.constant(2.0)  # half the door's width
 PORTAL_HALF = wp.constant(1.5)
 AGENT_RADIUS = wp.constant(0.5)
 DRAGON_RADIUS = wp.constant(1.0)
@@ -29,7 +29,7 @@ KEY_RADIUS = wp.constant(0.5)
 RAYS = wp.constant(15)
 RAY_STEP = wp.constant(0.41887902047863906)  # 24 degrees: all around
 RAY_LENGTH = wp.constant(25.0)  # more than the room's diagonal
-RAY_RADIUS = wp.constant(0.4)  # less than the agent's, or what it touches would be out of sight
+RAY_RADIUS = wp.constant(0.4)  # less than the agent's, so that rays see what it touches
 TAGS = wp.constant(6)
 WALL, AGENT, DOOR, KEY, DRAGON, PORTAL = (wp.constant(tag) for tag in range(6))
 OBS = int(RAYS) * (int(TAGS) + 2) + 1
@@ -43,15 +43,15 @@ class World:
     age: wp.array(dtype=wp.int32)  # decisions of this episode
     dragon: wp.array(dtype=wp.vec2)
     dragon_lives: wp.array(dtype=wp.bool)
-    portal: wp.array(dtype=wp.vec2)  # its middle, on the wall to the right or left
-    door: wp.array(dtype=wp.float32)  # x of its middle, on the wall toward y
+    portal: wp.array(dtype=wp.vec2)  # middle of the portal, on the right or left wall
+    door: wp.array(dtype=wp.float32)  # x of the door's middle, on the wall toward y
     key: wp.array(dtype=wp.vec2)
-    key_lies: wp.array(dtype=wp.bool)  # on the floor, for anyone to take
+    key_lies: wp.array(dtype=wp.bool)  # whether the key lies on the floor
     position: wp.array(dtype=wp.vec2)
     velocity: wp.array(dtype=wp.vec2)
     angle: wp.array(dtype=wp.float32)  # from the x axis
     holds_key: wp.array(dtype=wp.bool)
-    acting: wp.array(dtype=wp.bool)  # it lives
+    acting: wp.array(dtype=wp.bool)  # whether the agent lives
     action: wp.array2d(dtype=wp.int64)  # 0: nothing, 1: forward, 2: back, 3, 4: turn right, left, 5, 6: to the left, right
     obs: wp.array2d(dtype=wp.float32)
     final_obs: wp.array2d(dtype=wp.float32)
@@ -111,7 +111,7 @@ def is_free(world: World, i: int, slot: int, place: wp.vec2):
     """Returns whether an agent may start there: away from the dragon and from the agents before it."""
     if wp.length(place - world.dragon[i]) < BERTH:
         return False
-    for mate in range(i * AGENTS, slot):  # Warp knows no generators
+    for mate in range(i * AGENTS, slot):  # Warp does not support generators
         if wp.length(place - world.position[mate]) < APART:
             return False
     return True
@@ -243,16 +243,16 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
         world.group_reward[slot] = 0.0
         world.terminated[slot] = False
         world.truncated[slot] = False
-    lived = world.dragon_lives[i]
+    was_alive = world.dragon_lives[i]
     outcome = simulate(world, i)
     age = world.age[i] + 1
     world.age[i] = age
     truncated = age >= MOST_DECISIONS and outcome == GOES_ON
     write_results(world, i, outcome, truncated)
-    over = truncated or outcome != GOES_ON
-    if over or lived != world.dragon_lives[i]:  # who slew the dragon has ended
+    done = truncated or outcome != GOES_ON
+    if done or was_alive != world.dragon_lives[i]:  # the agent that slew the dragon has ended
         report[0] = 1
-    if over:
+    if done:
         start(world, i)
 
 

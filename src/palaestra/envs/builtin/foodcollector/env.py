@@ -34,7 +34,7 @@ MOST_WRITTEN = 640
 """Most marked cells of a grid that are cleared one by one: more than a crowd in a corner marks. Beyond that, all are."""
 ACTION = ActionSpec(continuous=3, branches=(2,))
 VECTOR = ObsSpec("vector", (4,))
-BERTH = 4.0  # from the agent's edge, within which red food drives it away
+BERTH = 4.0  # distance from the agent's edge within which it avoids red food
 
 
 def gather(columns: Mapping[str, Tensor]) -> Action:

@@ -11,14 +11,14 @@ from palaestra.envs.builtin.sensors.rays import heading
 wp.set_module_options({"enable_backward": False, "max_unroll": 1})
 
 AGENTS = wp.constant(5)
-HALF = wp.constant(30.0)  # of the floor's side
+HALF = wp.constant(30.0)  # half the floor's side
 WALL = wp.constant(1.0)  # thickness
 GREENS, REDS = wp.constant(25), wp.constant(25)
 FOOD_RADIUS = wp.constant(0.5)
 AGENT_RADIUS = wp.constant(1.0)
 TAGS = 6
 GREEN_TAG, RED_TAG, WALL_TAG, AGENT_TAG, FROZEN_TAG, FIRING_TAG = (wp.constant(tag) for tag in range(TAGS))
-EYE = wp.constant(3.0)  # a head above agents: what lies apart on the ground is apart in the image
+EYE = wp.constant(3.0)  # above the agents, so that things apart on the ground are apart in the image
 LIME, ROSE, GRAY = wp.vec3(0.3, 1.0, 0.3), wp.vec3(1.0, 0.3, 0.3), wp.vec3(0.6, 0.6, 0.6)
 BLUE, ICE, GOLD = wp.vec3(0.3, 0.5, 1.0), wp.vec3(0.7, 0.9, 1.0), wp.vec3(1.0, 0.9, 0.2)
 
@@ -33,7 +33,7 @@ class World:
     parameters: wp.array2d(dtype=wp.float32)  # laser_length, agent_scale of this episode
     pending: wp.array3d(dtype=wp.float32)
     episodes: wp.array(dtype=wp.int32)
-    is_visual: wp.int32  # 1: obs_image is what the agent's eyes see, 0: its grid
+    is_visual: wp.int32  # 1: obs_image is the camera's image, 0: unused, with the grid instead
     position: wp.array(dtype=wp.vec2)
     velocity: wp.array(dtype=wp.vec2)
     angle: wp.array(dtype=wp.float32)
@@ -44,7 +44,7 @@ class World:
     action_discrete: wp.array2d(dtype=wp.int64)  # 1: fire
     written: wp.array2d(dtype=wp.int32)
     strips: wp.array3d(dtype=wp.float32)
-    bare: wp.array2d(dtype=wp.bool)  # rows of pixels in which nothing stood when they were painted
+    bare: wp.array2d(dtype=wp.bool)  # rows of pixels that showed no thing when they were painted
     final_strips: wp.array3d(dtype=wp.float32)
     obs_image: wp.array4d(dtype=wp.float32)
     obs_vector: wp.array2d(dtype=wp.float32)

@@ -33,7 +33,7 @@ TICKS = wp.constant(5)  # physics ticks a decision
 MOST_DECISIONS = wp.constant(1000)
 PUSH = wp.constant(2.0)  # m/s a physics tick
 DRAG = wp.constant(4.0)
-EASY = wp.constant(5.0)  # m/s, above which it is braked
+EASY = wp.constant(5.0)  # m/s, above which the agent is braked
 TURN = wp.constant(6.0 * 0.017453292519943295)  # a physics tick
 BEAM = wp.constant(25.0)
 FROZEN_TICKS = wp.constant(200)
@@ -137,7 +137,7 @@ def eat(world: World, i: int, slot: int, radius: float):
             world.rng[i] = state
             world.food[i, k] = place
     world.scout[slot] = wp.vec3(position[0], position[1], wp.sqrt(nearest) - reach - 0.01)
-    if nearest < reach * reach:  # what has come up may lie beside any agent
+    if nearest < reach * reach:  # new food may lie beside any agent
         reset_scouts(world, i)
 
 
@@ -176,7 +176,7 @@ def simulate(world: World, i: int):
 
 
 @wp.func
-def keep_final_view(world: World, slot: int):
+def store_final_obs(world: World, slot: int):
     """Saves an agent's final observation."""
     save_final_obs(world.obs_vector, world.final_obs_vector, slot)
     if world.is_visual == 1:
@@ -220,15 +220,15 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
             report[1] = slot + 1
     simulate(world, i)
     age = world.age[i] + 1
-    over = age >= MOST_DECISIONS
+    done = age >= MOST_DECISIONS
     world.age[i] = age
     for slot in range(i * AGENTS, (i + 1) * AGENTS):
-        world.truncated[slot] = over
+        world.truncated[slot] = done
     observe(world, i)
-    if over:
+    if done:
         report[0] = 1
         for slot in range(i * AGENTS, (i + 1) * AGENTS):
-            keep_final_view(world, slot)
+            store_final_obs(world, slot)
         start(world, i)
         observe(world, i)
 

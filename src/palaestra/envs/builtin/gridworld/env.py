@@ -33,7 +33,7 @@ GREEN = wp.constant(1)
 RED = wp.constant(2)
 AGENT = wp.constant(3)
 MARGIN = wp.constant(0.25)  # brightness of the image beside a board that does not fill it
-LONGEST_WAY = 2 * int(LONGEST) + 8  # cells to a goal, around the four of the other color that may be in the way
+LONGEST_WAY = 2 * int(LONGEST) + 8  # cells to a goal, around up to four goals of the other color in the way
 
 
 @wp.struct
@@ -43,7 +43,7 @@ class World:
     rng: wp.array(dtype=wp.uint32)
     age: wp.array(dtype=wp.int32)  # decisions of this episode
     edge: wp.array(dtype=wp.int32)  # cells along an edge of this episode's board
-    agent: wp.array(dtype=wp.int32)  # its cell: row * edge + column, row 0 at the top
+    agent: wp.array(dtype=wp.int32)  # the agent's cell: row * edge + column, row 0 at the top
     before: wp.array(dtype=wp.int32)  # the cell it came from; -1: a new board
     wanted: wp.array(dtype=wp.int32)  # GREEN or RED
     board: wp.array2d(dtype=wp.int32)  # what lies in each cell: 0, GREEN, RED or AGENT
@@ -142,7 +142,7 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
     world.before[i] = cell
     age = world.age[i] + 1
     world.age[i] = age
-    # a goal's reward stands in place of the cost of a decision
+    # a goal's reward replaces the cost of a decision
     world.reward[i] = wp.where(reached, wp.where(met == world.wanted[i], 1.0, -1.0), -0.01)
     world.terminated[i] = reached
     world.truncated[i] = age >= MOST_DECISIONS and not reached
@@ -224,7 +224,7 @@ def follow_shortest_path(columns: Mapping[str, torch.Tensor]) -> Action:
     """Takes the first move of a shortest path to a goal of the wanted color that avoids the other goals, or stays if there is no path."""
     edge, size = columns["edge"].long()[:, None, None], int(LONGEST)
     row, column = torch.meshgrid(*[torch.arange(size, device=edge.device)] * 2, indexing="ij")
-    cell = torch.where((row < edge) & (column < edge), row * edge + column, -1).flatten(1)  # (S, cells): where on the board; -1: beside it
+    cell = torch.where((row < edge) & (column < edge), row * edge + column, -1).flatten(1)  # (S, cells): cell of the board; -1: outside it
     thing = columns["board"].gather(1, cell.clamp(min=0))
     wanted = columns["wanted"][:, None]
     closed = (cell < 0) | ((thing != wanted) & (thing != 0) & (thing != int(AGENT)))
@@ -255,8 +255,8 @@ class GridWorld(WarpEnv):
     benchmark = 0.8
     default_areas = 9
     most_decisions = int(MOST_DECISIONS)
-    tick_seconds = 0.15  # not documented: a pace that can be followed
-    # as many goals as the smallest board has room for beside the agent
+    tick_seconds = 0.15  # not documented: slow enough to watch
+    # most goals that fit on the smallest board beside the agent
     parameter_ranges: ClassVar = {"gridSize": (5.0, 3.0, 10.0), "numPlusGoals": (1.0, 1.0, 4.0), "numExGoals": (1.0, 1.0, 4.0)}
 
     def __init__(self, areas: int | None = None, device: str | torch.device = "cpu", *, height: int = 36, width: int = 36) -> None:

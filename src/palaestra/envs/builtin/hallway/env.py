@@ -44,21 +44,21 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 1})
 
 TICKS = wp.constant(5)  # physics ticks a decision
 MOST_DECISIONS = wp.constant(600)  # 3,000 physics ticks
-COST = wp.constant(0.0003)  # of a decision
+COST = wp.constant(0.0003)  # cost of a decision
 PUSH = wp.constant(2.0)  # m/s a tick
 DRAG = wp.constant(4.0)  # 1/s
 TURN = wp.constant(0.05235987755982988)  # radians a tick
-RADIUS = wp.constant(0.5)  # of the agent
-HALL = wp.constant(wp.vec2(10.0, 25.0))  # halves of its sides
+RADIUS = wp.constant(0.5)  # radius of the agent
+HALL = wp.constant(wp.vec2(10.0, 25.0))  # half the hall's sides
 SYMBOL = wp.constant(wp.vec2(2.0, 2.0))
 GOAL = wp.constant(wp.vec2(2.0, 1.0))
 GOAL_Y = wp.constant(22.3)
 RAYS = wp.constant(5)
-BETWEEN = wp.constant(0.6108652381980153)  # rays, radians
-LENGTH = wp.constant(15.0)  # of a ray
+BETWEEN = wp.constant(0.6108652381980153)  # angle between rays in radians
+LENGTH = wp.constant(15.0)  # length of a ray
 GOAL_TAG = wp.constant(0)  # X's; O's follows
 SYMBOL_TAG = wp.constant(2)
-WALL_TAG = wp.constant(4)  # past the last of four tags: only the distance of a hit is written
+WALL_TAG = wp.constant(4)  # beyond the four tags, so only the distance of a hit is written
 
 
 @wp.struct
@@ -68,17 +68,17 @@ class World:
     tags: wp.int32  # 4, or 5 with the wall's
     frames: wp.int32  # frames in an observation
     idle: wp.int32  # 1: the first choice does nothing
-    goal_x: wp.float32  # of the goals, either way from the middle line
-    start_x: wp.float32  # of the agent at most, likewise
+    goal_x: wp.float32  # distance of the goals from the middle line
+    start_x: wp.float32  # largest distance of the agent's start from the middle line
     rng: wp.array(dtype=wp.uint32)
     age: wp.array(dtype=wp.int32)  # decisions of this episode
-    place: wp.array(dtype=wp.vec2)  # of the agent, from the middle of the hall; y is toward the goals
+    place: wp.array(dtype=wp.vec2)  # position of the agent, from the middle of the hall; y is toward the goals
     angle: wp.array(dtype=wp.float32)
     velocity: wp.array(dtype=wp.vec2)
     symbol: wp.array(dtype=wp.int32)  # 0: X, 1: O
     symbol_place: wp.array(dtype=wp.vec2)
     left_goal: wp.array(dtype=wp.int32)  # the mark of the goal on the left, 0: X, 1: O; the other is on the right
-    action: wp.array2d(dtype=wp.int64)  # from `idle` on: forward, back, turn right, turn left
+    action: wp.array2d(dtype=wp.int64)  # beginning at `idle`: forward, back, turn right, turn left
     obs: wp.array2d(dtype=wp.float32)  # rays of each frame, oldest first
     obs_time: wp.array2d(dtype=wp.float32)  # time of each frame, as a share of the longest episode; of width 0 if not observed
     final_obs: wp.array2d(dtype=wp.float32)
@@ -170,7 +170,7 @@ def simulate(world: World, i: int, choice: int):
     """Runs a decision's physics ticks until a goal is touched; returns its mark, or -1."""
     body = circle_body(world.place[i], world.velocity[i], RADIUS, 1.0)
     body.angle = world.angle[i]
-    met = wp.int32(-1)  # a variable, which a literal would not be
+    met = wp.int32(-1)  # a Warp variable; a literal would be a constant
     for _ in range(TICKS):
         if met < 0:
             body = drive(body, choice, TURN, PUSH, DRAG)
@@ -194,7 +194,7 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
     met = simulate(world, i, choice)
     age = world.age[i] + 1
     world.age[i] = age
-    # a goal's reward stands in place of the cost of a decision
+    # a goal's reward replaces the cost of a decision
     world.reward[i] = wp.where(met < 0, -COST, wp.where(met == world.symbol[i], 1.0, -0.1))
     world.terminated[i] = met >= 0
     world.truncated[i] = age >= MOST_DECISIONS and met < 0

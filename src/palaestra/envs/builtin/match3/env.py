@@ -160,7 +160,7 @@ class Match3(WarpEnv):
     benchmark = 38.5
     default_areas = 10
     most_decisions = int(MOST_DECISIONS)
-    tick_seconds = 0.5  # not documented: a pace that can be followed
+    tick_seconds = 0.5  # not documented: slow enough to watch
     parameter_ranges: ClassVar = {}
 
     def __init__(self, areas: int | None = None, device: str | torch.device = "cpu", *, greedy: bool = True) -> None:

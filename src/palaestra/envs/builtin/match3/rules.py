@@ -25,7 +25,7 @@ NONE = wp.constant(-2)
 class World:
     """Columns of Match3, one row per area."""
 
-    planes: wp.bool  # an observation is one board a type, as images are, rather than the types of one cell after the other
+    planes: wp.bool  # True: observations have one board per type, as images; False: the types cell by cell
     rng: wp.array(dtype=wp.uint32)
     age: wp.array(dtype=wp.int32)  # decisions of this episode
     kind: wp.array2d(dtype=wp.int32)  # the color in each cell
@@ -73,7 +73,7 @@ def common_color(a: int, b: int):
 @wp.func
 def joins(kind: int, a: int, b: int, c: int, d: int):
     """Returns whether a piece, if there is one, has one of four colors."""
-    return kind >= 0 and (kind == a or kind == b or kind == c or kind == d)  # Warp knows no tuples here
+    return kind >= 0 and (kind == a or kind == b or kind == c or kind == d)  # Warp does not support tuples here
 
 
 @wp.func
@@ -173,7 +173,7 @@ def put_new(world: World, i: int, cell: int):
 def clear(world: World, i: int):
     """Removes marked pieces, column by column, and fills the board up again; returns the score."""
     points = int(0)
-    columns = int(COLUMNS)  # a number that Warp does not know: it unrolls short loops over constants
+    columns = int(COLUMNS)  # not a constant, because Warp would unroll the loop
     for column in range(columns):
         to = column
         at = column

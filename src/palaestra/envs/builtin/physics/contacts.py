@@ -28,7 +28,7 @@ class Contact:
     """Points at which two bodies touch."""
 
     count: wp.int32  # points: 0, 1 or 2
-    normal: wp.vec2  # of length 1
+    normal: wp.vec2  # unit vector
     first: wp.vec2
     second: wp.vec2
     depth: wp.float32  # how far they overlap along the normal
@@ -155,7 +155,7 @@ def box_box(a: Body, b: Body):
     by_b = overlaps(to_a, b.half, a.half, c, s)
     if wp.min(wp.min(by_a), wp.min(by_b)) < 0.0:
         return contact
-    if wp.min(by_a) <= wp.min(by_b) + 1.0e-4:  # of two alike always the same, or contacts would flicker
+    if wp.min(by_a) <= wp.min(by_b) + 1.0e-4:  # of two equal axes always the same one, or contacts would flicker
         return face_contact(a, b, to_b, wp.where(by_a[0] < by_a[1], 0, 1))
     contact = face_contact(b, a, to_a, wp.where(by_b[0] < by_b[1], 0, 1))
     contact.normal = -contact.normal

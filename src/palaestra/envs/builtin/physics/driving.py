@@ -21,7 +21,7 @@ def drive(body: Body, choice: int, turn: float, push: float, drag: float):
     angle = body.angle + wp.where(choice == 3, turn, 0.0) - wp.where(choice == 2, turn, 0.0)
     body.angle = angle - 2.0 * wp.pi * wp.round(angle / (2.0 * wp.pi))
     way = wp.where(choice == 0, push, 0.0) - wp.where(choice == 1, push, 0.0)
-    if way != 0.0:  # a heading costs more than all else here
+    if way != 0.0:  # computing a heading is the most expensive step here
         body = add_speed(body, heading(body.angle), way)
     return advance(apply_drag(body, drag, 0.0))
 
@@ -43,9 +43,9 @@ def detour(place: torch.Tensor, target: torch.Tensor, block: torch.Tensor, half:
     here, to, box, side = (column[:, None] for column in (place, target, block, half))
     corners = box + (side + 0.6) * around
     rest = torch.where(is_blocked(corners, to, box, side), torch.inf, (to - corners).norm(dim=2))
-    rest = torch.minimum(rest, 2 * (half + 0.6) + torch.minimum(rest.roll(1, 1), rest.roll(-1, 1)))  # over the next corner
+    rest = torch.minimum(rest, 2 * (half + 0.6) + torch.minimum(rest.roll(1, 1), rest.roll(-1, 1)))  # via the next corner
     first = (corners - here).norm(dim=2)
-    useless = is_blocked(here, corners, box, side) | (first < 0.5)  # there already
+    useless = is_blocked(here, corners, box, side) | (first < 0.5)  # already there
     best = corners[torch.arange(len(place), device=place.device), torch.where(useless, torch.inf, first + rest).argmin(1)]
     return torch.where(is_blocked(place, target, block, half)[:, None], best, target)
 

@@ -159,10 +159,10 @@ def normal_impulses(a: Body, b: Body, contact: Contact):
     k12 = inverse_mass_along(a, b, contact.first, contact.second, n)
     k22 = inverse_mass_along(a, b, contact.second, contact.second, n)
     v2 = wp.dot(relative_velocity(a, b, contact.second), n)
-    whole = k11 * k22 - k12 * k12
-    if whole > 1.0e-4 * k11 * k22:
-        first = (k12 * v2 - k22 * v1) / whole
-        second = (k12 * v1 - k11 * v2) / whole
+    determinant = k11 * k22 - k12 * k12
+    if determinant > 1.0e-4 * k11 * k22:
+        first = (k12 * v2 - k22 * v1) / determinant
+        second = (k12 * v1 - k11 * v2) / determinant
         if first >= 0.0 and second >= 0.0:
             return wp.vec2(first, second)
     elif v1 < 0.0:  # nothing turns: both points share one impulse

@@ -48,16 +48,16 @@ ROOM = wp.constant(12.5)
 GOAL_EDGE = wp.constant(9.5)  # the goal lies above it
 AGENT_HALF = wp.constant(0.5)
 SPEED = wp.constant(2.0)  # m/s that a tick of moving adds
-SIDEWAYS = wp.constant(0.75)  # of that
+SIDEWAYS = wp.constant(0.75)  # fraction of SPEED for sidesteps
 AGENT_DRAG = wp.constant(10.0)
 TURN = wp.constant(0.06981317)  # rad a tick: 200 degrees a second
-MASS = wp.constant(10.0)  # of the agent, and of the block
+MASS = wp.constant(10.0)  # mass of the agent and of the block
 FRICTION = wp.constant(0.4)  # between agent, block and walls
 SPIN_DRAG = wp.constant(2.0)
-RAYS = wp.constant(7)  # of each sensor
+RAYS = wp.constant(7)  # rays of each sensor
 RAY_STEP = wp.constant(0.5235988)  # 30 degrees
 RAY_LENGTH = wp.constant(25.0)
-RAY_RADIUS = wp.constant(0.4)  # less than the agent's, or the block that it pushes would be out of sight
+RAY_RADIUS = wp.constant(0.4)  # less than the agent's, so that rays see the block that it pushes
 TAGS = wp.constant(3)
 WALL, GOAL, BLOCK = wp.constant(0), wp.constant(1), wp.constant(2)
 OBS = int(RAYS) * 2 * (int(TAGS) + 2)
@@ -76,7 +76,7 @@ class World:
     block_velocity: wp.array(dtype=wp.vec2)
     block_angle: wp.array(dtype=wp.float32)
     block_spin: wp.array(dtype=wp.float32)
-    parameters: wp.array2d(dtype=wp.float32)  # those of this episode
+    parameters: wp.array2d(dtype=wp.float32)  # parameters of this episode
     pending: wp.array3d(dtype=wp.float32)  # block_scale, dynamic_friction, static_friction, block_drag
     episodes: wp.array(dtype=wp.int32)
     action: wp.array2d(dtype=wp.int64)  # 0: nothing, 1: forward, 2: back, 3, 4: turn right, left, 5, 6: to the left, right
@@ -136,7 +136,7 @@ def start(world: World, i: int):
         world.parameters[i, k] = next_parameter(world, i, k)
     state = world.rng[i]
     reach = 0.5 * ROOM
-    apart = 0.75 * world.parameters[i, 0] + 1.0  # more than the half diagonals
+    apart = 0.75 * world.parameters[i, 0] + 1.0  # more than the sum of half diagonals
     block = wp.vec2(wp.randf(state, -reach, reach), wp.randf(state, -reach, reach))
     agent = block
     while wp.length(agent - block) < apart:
@@ -240,7 +240,7 @@ def shove(columns: Mapping[str, torch.Tensor]) -> Action:
     """Faces the goal, goes around the block to its far side, and pushes it ahead; corrects sideways when it slips off."""
     agent, block, half = columns["agent_position"], columns["block_position"], 0.5 * columns["parameters"][:, 0]
     (x, y), reach = (agent - block).unbind(1), 1.2 * half + float(AGENT_HALF)
-    rest = x + columns["agent_velocity"][:, 0] / float(AGENT_DRAG)  # where it would come to
+    rest = x + columns["agent_velocity"][:, 0] / float(AGENT_DRAG)  # where the agent would come to
     off = torch.remainder(columns["agent_angle"] - 0.5 * torch.pi + torch.pi, 2 * torch.pi) - torch.pi
     is_below, is_beside = y < -half - 0.4, x.abs() > reach
     side = torch.where(block[:, 0].abs() + reach > float(ROOM) - 1, -block[:, 0].sign(), torch.where(x < 0, -1.0, 1.0))

@@ -32,10 +32,10 @@ CELLS = 20
 MOST_WRITTEN = 320
 """Most marked cells of a grid that are cleared one by one; beyond that, all are."""
 SIZES = torch.tensor([1] * int(SMALL) + [2] * int(MEDIUM) + [3] * int(LARGE))
-HALVES = 0.5 + 0.25 * SIZES  # of the blocks' sides
+HALVES = 0.5 + 0.25 * SIZES  # half the blocks' sides
 PATIENCE = 50  # decisions
 COAST = 1.0 / float(AGENT_DRAG) - float(SECONDS)
-TAP = float(TICKS) * float(SPEED) * COAST  # how far a move of one decision carries an agent until it rests
+TAP = float(TICKS) * float(SPEED) * COAST  # distance that a move of one decision carries an agent before it rests
 FAR = torch.tensor([0.0, -1e3])
 WAYS = torch.tensor([[0.0, 1.0], [0.0, -1.0], [-1.0, 0.0], [1.0, 0.0]])  # directions of actions 1, 2, 5, 6 for an agent that faces the goal
 
@@ -45,7 +45,7 @@ def haul(columns: Mapping[str, Tensor]) -> Action:
     blocks = torch.where(columns["block_gone"][..., None], FAR.to(columns["age"].device), columns["block_position"])
     areas, device = len(blocks), blocks.device
     halves, numbers = HALVES.to(device), torch.arange(int(BLOCKS), device=device)
-    place = (columns["position"] + columns["velocity"] * COAST).view(areas, int(AGENTS), 2)  # where they would come to rest
+    place = (columns["position"] + columns["velocity"] * COAST).view(areas, int(AGENTS), 2)  # where the agents would come to rest
     period = columns["age"][:, None] // PATIENCE
     favored = (period % 2 == 1) & (period // 2 % int(BLOCKS) == numbers)
     target = (blocks[:, :, 1] + halves + 2.0 * float(DEEP) * favored).argmax(1)

@@ -14,16 +14,16 @@ SMALL, MEDIUM, LARGE = wp.constant(3), wp.constant(3), wp.constant(1)
 BLOCKS = wp.constant(7)
 WIDE, DEEP = wp.constant(8.0), wp.constant(8.0)  # half the sides of the room
 GOAL_EDGE = wp.constant(5.0)  # the goal lies above it
-RIM = wp.constant(1.25)  # along the other walls, where no block goes
+RIM = wp.constant(1.25)  # width along the other walls that blocks cannot enter
 RADIUS = wp.constant(0.5)
 APART = wp.constant(0.75)
-FAR = wp.constant(9.0)  # how far from the goal a small block may start; a larger one, a share of it
+FAR = wp.constant(9.0)  # largest distance from the goal at which a small block starts; larger ones start nearer
 TRIES = wp.constant(64)
 WALL = wp.constant(1.0)  # thickness
 CELL = wp.constant(0.5)
-AHEAD = wp.constant(5.0)  # of an agent: the middle of its grid
+AHEAD = wp.constant(5.0)  # distance of the grid's middle ahead of the agent
 TAGS = 6
-GOAL_TAG, WALL_TAG, AGENT_TAG = wp.constant(3), wp.constant(4), wp.constant(5)  # after the blocks' by size
+GOAL_TAG, WALL_TAG, AGENT_TAG = wp.constant(3), wp.constant(4), wp.constant(5)  # after the tags of blocks by size
 
 
 @wp.struct
@@ -32,13 +32,13 @@ class World:
 
     rng: wp.array(dtype=wp.uint32)
     age: wp.array(dtype=wp.int32)  # decisions of this episode
-    most_pushers: wp.array(dtype=wp.float32)  # that any block takes in this episode
+    most_pushers: wp.array(dtype=wp.float32)  # most pushers that any block needs in this episode
     pending: wp.array3d(dtype=wp.float32)
     episodes: wp.array(dtype=wp.int32)
     block_position: wp.array2d(dtype=wp.vec2)  # the small ones first, then the medium
     block_velocity: wp.array2d(dtype=wp.vec2)
     block_gone: wp.array2d(dtype=wp.bool)
-    position: wp.array(dtype=wp.vec2)  # from the room's middle; the goal lies toward y
+    position: wp.array(dtype=wp.vec2)  # from the room's middle; the goal is toward y
     velocity: wp.array(dtype=wp.vec2)
     angle: wp.array(dtype=wp.float32)  # from the x axis
     action: wp.array2d(dtype=wp.int64)  # 0: nothing, 1: forward, 2: back, 3, 4: turn right, left, 5, 6: to the left, right
@@ -100,7 +100,7 @@ def observe(world: World, i: int):
 @wp.func
 def is_free(world: World, i: int, place: wp.vec2, reach: float, first: int):
     """Returns whether a square with this half side is clear of the blocks from `first` on."""
-    for k in range(first, BLOCKS):  # Warp has no all
+    for k in range(first, BLOCKS):  # Warp does not support all()
         if is_near(world.block_position[i, k] - place, half_of(k) + reach):
             return False
     return True
@@ -152,7 +152,7 @@ def start(world: World, i: int):
 
 
 @wp.func
-def keep_final_view(world: World, slot: int):
+def store_final_obs(world: World, slot: int):
     """Saves an agent's final observation."""
     for tag in range(world.obs_grid.shape[1]):
         for y in range(world.obs_grid.shape[2]):

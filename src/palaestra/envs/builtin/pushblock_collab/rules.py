@@ -43,18 +43,18 @@ from palaestra.envs.builtin.pushblock_collab.observations import (
     World,
     half_of,
     is_near,
-    keep_final_view,
     mass_of,
     observe,
     size_of,
     start,
+    store_final_obs,
 )
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 1})
 
 MOST_DECISIONS = wp.constant(1000)  # 5,000 physics ticks
 SPEED = wp.constant(3.0)  # m/s that a tick of moving adds
-MASS = wp.constant(10.0)  # of an agent
+MASS = wp.constant(10.0)  # mass of an agent
 PUSH = wp.constant(22.0)  # Ns that an agent gives a block in a tick, about
 
 
@@ -169,7 +169,7 @@ def simulate(world: World, i: int):
 @wp.func
 def all_gone(world: World, i: int):
     """Returns whether every block is in the goal."""
-    for k in range(BLOCKS):  # Warp has no all
+    for k in range(BLOCKS):  # Warp does not support all()
         if not world.block_gone[i, k]:
             return False
     return True
@@ -195,16 +195,16 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
     age = world.age[i] + 1
     world.age[i] = age
     done = all_gone(world, i)
-    over = done or age >= MOST_DECISIONS
+    ended = done or age >= MOST_DECISIONS
     for slot in range(i * AGENTS, (i + 1) * AGENTS):
         world.group_reward[slot] = earned
         world.terminated[slot] = done
-        world.truncated[slot] = over and not done
+        world.truncated[slot] = ended and not done
     observe(world, i)
-    if over:
+    if ended:
         report[0] = 1
         for slot in range(i * AGENTS, (i + 1) * AGENTS):
-            keep_final_view(world, slot)
+            store_final_obs(world, slot)
         start(world, i)
         observe(world, i)
 

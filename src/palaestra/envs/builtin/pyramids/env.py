@@ -63,13 +63,13 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 1})
 
 TICKS = wp.constant(5)  # physics ticks a decision
 MOST_DECISIONS = wp.constant(1000)  # 5,000 physics ticks
-COST = wp.constant(0.001)  # of a decision
+COST = wp.constant(0.001)  # cost of a decision
 PRIZE = wp.constant(2.0)
 PUSH = wp.constant(2.0)  # m/s a tick
 DRAG = wp.constant(8.0)  # 1/s
 TURN = wp.constant(0.06981317007977318)  # radians a tick
-RADIUS = wp.constant(0.5)  # of the agent
-CLEAR_OF_HEAP, CLEAR_OF_SWITCH = 2.05, 1.05  # half of a thing's side and the agent's radius, a little less
+RADIUS = wp.constant(0.5)  # radius of the agent
+CLEAR_OF_HEAP, CLEAR_OF_SWITCH = 2.05, 1.05  # slightly less than half a thing's side plus the agent's radius
 SIZE = int(FANS) * int(RAYS) * (int(TAGS) + 2) + 1
 
 
@@ -116,7 +116,7 @@ def keep_off_walls(body: Body, column: int, row: int):
     for k in range(2):
         side = wp.where(local[k] < 0.0, -1, 1)
         beyond = wp.where(k == 0, column, row) + side
-        begins = wp.where(beyond < 0 or beyond >= EDGE, -HALF, DOOR)  # with no room beyond there is no door
+        begins = wp.where(beyond < 0 or beyond >= EDGE, -HALF, DOOR)  # a wall without a room beyond has no door
         at = wp.vec2(0.0, 0.0)
         half = wp.vec2(0.0, 0.0)
         at[k] = float(side) * HALF
@@ -194,7 +194,7 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
     won = simulate(world, i, choice)
     age = world.age[i] + 1
     world.age[i] = age
-    world.reward[i] = wp.where(won, PRIZE, -COST)  # the prize stands in place of the cost of a decision
+    world.reward[i] = wp.where(won, PRIZE, -COST)  # the prize replaces the cost of a decision
     world.terminated[i] = won
     world.truncated[i] = age >= MOST_DECISIONS and not won
     if won or age >= MOST_DECISIONS:

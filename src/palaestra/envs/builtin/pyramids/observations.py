@@ -10,11 +10,11 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 1})
 
 EDGE = wp.constant(3)  # rooms along a side
 ROOMS = wp.constant(9)
-HALF = wp.constant(6.5)  # of a room's side
-DOOR = wp.constant(2.0)  # half of its width
-ASTRAY = wp.constant(2.0)  # of a thing from the middle of its room
-BRICK = wp.constant(0.8)  # half of the golden one's side
-FALL = wp.constant(3.5)  # of the golden brick from the middle of its pyramid: clear of the others
+HALF = wp.constant(6.5)  # half a room's side
+DOOR = wp.constant(2.0)  # half a door's width
+ASTRAY = wp.constant(2.0)  # largest distance of a thing from the middle of its room
+BRICK = wp.constant(0.8)  # half the golden brick's side
+FALL = wp.constant(3.5)  # distance of the fallen golden brick from the middle of its pyramid, clear of the other bricks
 
 NOTHING = wp.constant(0)  # what a room holds
 SWITCH = wp.constant(1)
@@ -23,10 +23,10 @@ PYRAMID = wp.constant(3)
 RUBBLE = wp.constant(4)  # a pyramid that has fallen
 
 FANS = wp.constant(3)
-RAYS = wp.constant(7)  # of a fan
-BETWEEN = wp.constant(0.4072434921320105)  # rays of a fan, radians
-COS, SIN = wp.constant(0.9182161068802739), wp.constant(0.39607976603915707)  # of the angle between
-LENGTH = wp.constant(30.0)  # of a ray
+RAYS = wp.constant(7)  # rays of a fan
+BETWEEN = wp.constant(0.4072434921320105)  # angle between rays of a fan, radians
+COS, SIN = wp.constant(0.9182161068802739), wp.constant(0.39607976603915707)  # cosine and sine of BETWEEN
+LENGTH = wp.constant(30.0)  # length of a ray
 TAGS = wp.constant(5)
 SWITCH_OFF_TAG = wp.constant(0)
 SWITCH_ON_TAG = wp.constant(1)
@@ -41,14 +41,14 @@ class World:
 
     rng: wp.array(dtype=wp.uint32)
     age: wp.array(dtype=wp.int32)  # decisions of this episode
-    place: wp.array(dtype=wp.vec2)  # of the agent, from the middle of the floor
+    place: wp.array(dtype=wp.vec2)  # position of the agent, from the middle of the floor
     angle: wp.array(dtype=wp.float32)
     velocity: wp.array(dtype=wp.vec2)
     thing: wp.array2d(dtype=wp.int32)  # what each room holds: NOTHING, SWITCH, BRICKS, PYRAMID or RUBBLE
-    thing_place: wp.array2d(dtype=wp.vec2)  # where
-    pressed: wp.array(dtype=wp.int32)  # 1: the switch has been
-    prize_room: wp.array(dtype=wp.int32)  # where the pyramid is, or will be
-    golden: wp.array(dtype=wp.vec2)  # where the golden brick has fallen
+    thing_place: wp.array2d(dtype=wp.vec2)  # position of each room's thing
+    pressed: wp.array(dtype=wp.int32)  # 1: the switch has been pressed
+    prize_room: wp.array(dtype=wp.int32)  # room in which the pyramid is, or will be
+    golden: wp.array(dtype=wp.vec2)  # position of the fallen golden brick
     action: wp.array2d(dtype=wp.int64)  # 0: forward, 1: back, 2: turn right, 3: turn left
     obs: wp.array2d(dtype=wp.float32)
     final_obs: wp.array2d(dtype=wp.float32)
@@ -148,7 +148,7 @@ def cast_ray(world: World, i: int, fan: int, ray: Ray, center: wp.vec2, room: in
     open = wp.bool(True)
     while open:
         sight = cast_in_room(world, i, room, fan, ray)
-        open = sight.tag < 0  # what stands in a room is nearer than its walls
+        open = sight.tag < 0  # things in a room are nearer than its walls
         if open:
             beside = wall_ahead(ray.origin[0], ray.direction[0], x)
             above = wall_ahead(ray.origin[1], ray.direction[1], y)

@@ -41,16 +41,16 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 1})
 AGENTS = wp.constant(3)
 TICKS = wp.constant(5)  # physics ticks a decision
 RING = wp.constant(5.0)
-WHOLE = wp.constant(50)  # decisions that the ring keeps its size
-SHRINKING = wp.constant(200)  # decisions that it takes to be gone
+WHOLE = wp.constant(50)  # decisions for which the ring keeps its size
+SHRINKING = wp.constant(200)  # decisions in which it shrinks to nothing
 RADIUS = wp.constant(0.5)
 PUSH = wp.constant(0.2)  # m/s a physics tick
 WAYS = wp.constant(8)
 BETWEEN_AGENTS = wp.constant(2.0943951)  # 120 degrees
 BETWEEN_WAYS = wp.constant(0.7853982)  # 45 degrees
-START = wp.constant(3.0)  # from the middle
-SCATTER = wp.constant(0.5)  # each way
-OWN, OF_EACH = wp.constant(6), wp.constant(5)  # numbers seen of itself and the ring, and of each other agent
+START = wp.constant(3.0)  # distance from the middle
+SCATTER = wp.constant(0.5)  # largest random offset each way
+OWN, OF_EACH = wp.constant(6), wp.constant(5)  # numbers in an observation: of the agent and the ring, and of each other agent
 OBS = int(OWN) + (int(AGENTS) - 1) * int(OF_EACH)
 
 
@@ -65,10 +65,10 @@ class World:
     episodes: wp.array(dtype=wp.int32)
     position: wp.array(dtype=wp.vec2)  # from the ring's middle
     velocity: wp.array(dtype=wp.vec2)
-    shift: wp.array(dtype=wp.vec2)  # that the contacts of a physics tick give
-    kick: wp.array(dtype=wp.vec2)  # likewise, of the velocity
+    shift: wp.array(dtype=wp.vec2)  # displacement by the contacts of a physics tick
+    kick: wp.array(dtype=wp.vec2)  # change of velocity by the contacts of a physics tick
     inside: wp.array(dtype=wp.bool)
-    earned: wp.array(dtype=wp.float32)  # that is paid at the end; of who is out
+    earned: wp.array(dtype=wp.float32)  # reward of an agent that is out, paid at the end
     action: wp.array2d(dtype=wp.int64)
     obs: wp.array2d(dtype=wp.float32)
     final_obs: wp.array2d(dtype=wp.float32)
@@ -221,13 +221,13 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
         if way < wp.int64(0) or way > wp.int64(WAYS):
             report[1] = slot + 1
     world.age[i] += 1
-    over = simulate(world, i) < 2
+    done = simulate(world, i) < 2
     for slot in range(i * AGENTS, (i + 1) * AGENTS):
         observe(world, i, slot)
         points = wp.where(world.inside[slot], 1.0, world.earned[slot])
-        world.reward[slot] = wp.where(over, points, 0.0)
-        world.terminated[slot] = over
-    if over:
+        world.reward[slot] = wp.where(done, points, 0.0)
+        world.terminated[slot] = done
+    if done:
         report[0] = 1
         for slot in range(i * AGENTS, (i + 1) * AGENTS):
             save_final_obs(world.obs, world.final_obs, slot)

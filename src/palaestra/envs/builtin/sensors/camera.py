@@ -29,7 +29,7 @@ STRIPS = 12
 """Numbers per column of pixels, for the wall and then the thing before it: depth, slopes of its lower and upper edge, color."""
 THING = wp.constant(6)
 DIM = wp.constant(30.0)  # depth at which a thing shows half its brightness
-TANGENT = wp.constant(1.0)  # of half the angle of view: 90 degrees across
+TANGENT = wp.constant(1.0)  # tangent of half the angle of view, which is 90 degrees
 
 
 @wp.struct
@@ -41,7 +41,7 @@ class Sight:
     row: wp.int32
     eye: wp.vec2
     ahead: wp.vec2
-    height: wp.float32  # of the eye above the ground
+    height: wp.float32  # height of the eye above the ground
 
 
 @wp.func
@@ -78,7 +78,7 @@ def add_to_strip(sight: Sight, x: int, layer: int, depth: float, height: float, 
 
 @wp.func
 def widen_reach(sight: Sight, nearest: float, height: float):
-    """Keeps how low and high a thing reaches that is this near at its nearest."""
+    """Updates how low and high things reach, for a thing at this nearest distance."""
     sight.strips[sight.row, sight.width, 0] = wp.min(sight.strips[sight.row, sight.width, 0], -sight.height / nearest)
     sight.strips[sight.row, sight.width, 1] = wp.max(sight.strips[sight.row, sight.width, 1], (height - sight.height) / nearest)
 
@@ -110,7 +110,7 @@ def columns_of(sight: Sight, center: wp.vec2, radius: float):
     aside = wp.abs(right) - TANGENT * depth - 1.01 * wp.sqrt(1.0 + TANGENT * TANGENT) * radius
     if wp.max(aside, -radius - depth) >= 0.0:
         return 0, -1
-    if depth <= radius:  # it may fill the view
+    if depth <= radius:  # it may fill the image
         return 0, last
     middle = 0.5 * float(sight.width)
     half = middle / TANGENT
@@ -172,7 +172,7 @@ def paint_row(strips: wp.array3d(dtype=wp.float32), image: wp.array4d(dtype=wp.f
     """Paints row y of an agent's image."""
     slope = slope_of(image, y)
     color = wp.where(slope > 0.0, sky, ground)
-    # no branches, which cannot be predicted, and no array views, which cost more than the pixels
+    # without branches, which are badly predicted, and array views, which cost more than the pixels
     for x in range(image.shape[3]):
         is_thing = int(slope >= strips[row, x, THING + 1]) * int(slope <= strips[row, x, THING + 2])
         is_wall = int(slope >= strips[row, x, 1]) * int(slope <= strips[row, x, 2])

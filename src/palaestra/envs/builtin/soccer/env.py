@@ -22,7 +22,7 @@ from palaestra.envs.builtin.base.env import Program, WarpEnv
 from palaestra.envs.builtin.base.world_columns import save_final_obs
 from palaestra.envs.builtin.physics.rigid_bodies import SECONDS
 from palaestra.envs.builtin.sensors.rays import write_ray
-from palaestra.envs.builtin.soccer.field import AREA_COLUMNS, PARAMETER_RANGES, TICKS, is_choice, kick_off, line_up, simulate
+from palaestra.envs.builtin.soccer.field import AREA_COLUMNS, PARAMETER_RANGES, TICKS, check_actions, kick_off, line_up, simulate
 from palaestra.envs.builtin.soccer.heuristic import chase, draw_field
 from palaestra.envs.builtin.soccer.observations import (
     AHEAD,
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 wp.set_module_options({"enable_backward": False, "max_unroll": 1})
 
 PLAYERS = wp.constant(4)
-MATES = wp.constant(2)  # in a team
+MATES = wp.constant(2)  # players of a team
 MOST_DECISIONS = wp.constant(600)
 TAGS = wp.constant(6)
 BALL_TAG, OWN_TAG, OTHER_TAG, WALL_TAG, MATE_TAG, OPPONENT_TAG = (wp.constant(tag) for tag in range(6))
@@ -129,24 +129,22 @@ def begin(world: World):
 def tick(world: World, report: wp.array(dtype=wp.int32)):
     """Advances every area by one decision."""
     i = wp.tid()
-    for slot in range(i * PLAYERS, (i + 1) * PLAYERS):
-        if not is_choice(world.action, slot):
-            report[1] = slot + 1
+    check_actions(world, i, PLAYERS, report)
     end, passed = simulate(world, i, PLAYERS, -1)
     played = float(world.age[i] * TICKS + passed) / float(MOST_DECISIONS * TICKS)
     age = world.age[i] + 1
     world.age[i] = age
     observe(world, i)
-    over = end != 0 or age >= MOST_DECISIONS
+    done = end != 0 or age >= MOST_DECISIONS
     for k in range(PLAYERS):
         slot = i * PLAYERS + k
         scored = (end == 1) == (k < MATES)
         world.group_reward[slot] = wp.where(end == 0, 0.0, wp.where(scored, 1.0 - played, -1.0))
         world.terminated[slot] = end != 0
-        world.truncated[slot] = over and end == 0
-        if over:
+        world.truncated[slot] = done and end == 0
+        if done:
             save_final_obs(world.obs, world.final_obs, slot)
-    if over:
+    if done:
         report[0] = 1
         start(world, i)
 

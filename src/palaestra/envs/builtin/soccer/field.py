@@ -21,19 +21,19 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 1})
 AREA_COLUMNS = ("rng", "age", "ball", "ball_velocity", "ball_radius", "gravity")
 PARAMETER_RANGES = {"ball_scale": (7.5, 4.0, 10.0), "gravity": (9.81, 6.0, 20.0)}
 TICKS = wp.constant(5)  # physics ticks a decision
-HALF = wp.constant(wp.vec2(7.0, 4.5))  # of the field's sides
-CORNER = wp.constant(1.5)  # cut off from both sides
-SLANT = wp.constant(float((7.0 + 4.5 - 1.5) / 2.0**0.5))  # from the middle to the wall that cuts a corner off
-GOAL_HALF = wp.constant(2.5)  # of a goal's width
+HALF = wp.constant(wp.vec2(7.0, 4.5))  # half the field's sides
+CORNER = wp.constant(1.5)  # length that a corner cuts off both sides
+SLANT = wp.constant(float((7.0 + 4.5 - 1.5) / 2.0**0.5))  # distance from the middle to the wall across a corner
+GOAL_HALF = wp.constant(2.5)  # half a goal's width
 PLAYER_RADIUS = wp.constant(0.5)
 PUSH = wp.constant(0.5)  # m/s a tick, ahead or back
-ASIDE = wp.constant(0.5)  # of that, to a side
+ASIDE = wp.constant(0.5)  # fraction of PUSH for sidesteps
 DRAG = wp.constant(4.0)  # 1/s
 TURN = wp.constant(0.05235987755982988)  # radians a tick
-SCALE = wp.constant(0.1)  # the ball's radius, of its scale
+SCALE = wp.constant(0.1)  # the ball's radius as a fraction of its scale
 BALL_MASS = wp.constant(0.3)
-ROLL = wp.constant(0.1)  # the ball's friction with the ground, of its weight
-BOUNCE = wp.constant(0.6)  # of the ball's speed toward a wall
+ROLL = wp.constant(0.1)  # the ball's friction with the ground as a fraction of its weight
+BOUNCE = wp.constant(0.6)  # fraction of the ball's speed toward a wall that it keeps
 KICK = wp.constant(6.0)  # m/s by which a kicked ball leaves a player who runs ahead
 
 
@@ -46,10 +46,18 @@ def direction_of(choice: wp.int64):
 @wp.func
 def is_choice(action: wp.array2d(dtype=wp.int64), slot: int):
     """Returns whether all three branches hold one of their three choices."""
-    for branch in range(3):  # Warp knows no generators
+    for branch in range(3):  # Warp does not support generators
         if action[slot, branch] < wp.int64(0) or action[slot, branch] > wp.int64(2):
             return False
     return True
+
+
+@wp.func
+def check_actions(world: Any, i: int, players: int, report: wp.array(dtype=wp.int32)):
+    """Reports a player of the area whose action is invalid."""
+    for slot in range(i * players, (i + 1) * players):
+        if not is_choice(world.action, slot):
+            report[1] = slot + 1
 
 
 @wp.func
@@ -176,7 +184,7 @@ def simulate(world: Any, i: int, players: int, least: int):
 
     `least` is the first end that has a goal, -1 or 1.
     """
-    passed = wp.int32(0)  # a variable, which a literal would not be
+    passed = wp.int32(0)  # a Warp variable; a literal would be a constant
     end = wp.int32(0)
     while passed < TICKS and end == 0:
         simulate_tick(world, i, players, (world.age[i] * TICKS + passed) % 2 == 1)

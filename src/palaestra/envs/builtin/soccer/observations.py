@@ -1,6 +1,6 @@
 """Rays of a soccer player, ahead and behind or all around, that meet ball, players, goals and wall.
 
-For ball and players a ray is 0.4 thick to either side, as a cast sphere is; walls and goals it meets with its middle.
+For ball and players a ray is 0.4 thick to either side, as a cast sphere is; for walls and goals, only its center line counts.
 Columns are those of `field`.
 """
 
@@ -15,8 +15,8 @@ from palaestra.envs.builtin.soccer.field import GOAL_HALF, HALF, PLAYER_RADIUS, 
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 1})
 
-LENGTH = wp.constant(20.0)  # of a ray: more than the field's diagonal
-RAY_RADIUS = wp.constant(0.4)  # less than a player's, or what it touches would be out of sight
+LENGTH = wp.constant(20.0)  # length of a ray: more than the field's diagonal
+RAY_RADIUS = wp.constant(0.4)  # less than a player's, so that rays see what the player touches
 AHEAD = wp.constant(11)  # rays
 AHEAD_STEP = wp.constant(0.20943951023931953)  # 12 degrees: over 120
 BEHIND = wp.constant(3)

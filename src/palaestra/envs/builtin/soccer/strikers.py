@@ -24,7 +24,7 @@ from palaestra.envs.builtin.base.env import Program, WarpEnv
 from palaestra.envs.builtin.base.world_columns import save_final_obs
 from palaestra.envs.builtin.physics.rigid_bodies import SECONDS
 from palaestra.envs.builtin.sensors.rays import ray_angle, write_ray
-from palaestra.envs.builtin.soccer.field import AREA_COLUMNS, PARAMETER_RANGES, TICKS, is_choice, kick_off, line_up, simulate
+from palaestra.envs.builtin.soccer.field import AREA_COLUMNS, PARAMETER_RANGES, TICKS, check_actions, kick_off, line_up, simulate
 from palaestra.envs.builtin.soccer.heuristic import chase, draw_field
 from palaestra.envs.builtin.soccer.observations import (
     AHEAD,
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 wp.set_module_options({"enable_backward": False, "max_unroll": 1})
 
 PLAYERS = wp.constant(3)
-STRIKERS = wp.constant(2)  # the first of them
+STRIKERS = wp.constant(2)  # the first players of an area
 MOST_DECISIONS = wp.constant(300)
 TIME = wp.constant(0.001)  # what a decision costs a Striker and earns the Goalie
 BALL_TAG, GOAL_TAG, WALL_TAG, STRIKER_TAG, GOALIE_TAG = (wp.constant(tag) for tag in range(5))
@@ -144,20 +144,18 @@ def save_final_observations(world: World, i: int):
 def tick(world: World, report: wp.array(dtype=wp.int32)):
     """Advances every area by one decision."""
     i = wp.tid()
-    for slot in range(i * PLAYERS, (i + 1) * PLAYERS):
-        if not is_choice(world.action, slot):
-            report[1] = slot + 1
+    check_actions(world, i, PLAYERS, report)
     end, _ = simulate(world, i, PLAYERS, 1)
     age = world.age[i] + 1
     world.age[i] = age
     observe(world, i)
-    over = end != 0 or age >= MOST_DECISIONS
+    done = end != 0 or age >= MOST_DECISIONS
     for k in range(PLAYERS):
         slot = i * PLAYERS + k
         for_goalie = wp.where(end != 0, -1.0, TIME)
         world.group_reward[slot] = wp.where(k < STRIKERS, -for_goalie, for_goalie)
-        world.terminated[slot] = over
-    if over:
+        world.terminated[slot] = done
+    if done:
         report[0] = 1
         save_final_observations(world, i)
         start(world, i)
@@ -192,9 +190,9 @@ class StrikersVsGoalie(WarpEnv):
         """Returns `chase`'s actions; None for another behavior."""
         if behavior not in self.behaviors:
             return None
-        whole = chase(self._columns, self.teams)
+        actions = chase(self._columns, self.teams)
         rows = self._tables.rows(behavior)
-        return Action(whole.continuous[rows], whole.discrete[rows])
+        return Action(actions.continuous[rows], actions.discrete[rows])
 
     def _picture(self, row: dict[str, np.ndarray]) -> np.ndarray:
         return draw_field(row, self.teams, (1,))

@@ -36,9 +36,9 @@ wp.set_module_options({"enable_backward": False})
 TICKS = wp.constant(5)  # physics ticks a decision
 SECONDS = wp.constant(0.02)  # a physics tick
 MOST_DECISIONS = wp.constant(1000)
-NUMBERS = wp.constant(20)  # to draw from, and as many places
+NUMBERS = wp.constant(20)  # numbers to draw from; also the number of places
 ROW = wp.constant(23)  # one-hot of the number, relative position, visited
-SCALE = wp.constant(20.0)  # a position of 1 in an observation
+SCALE = wp.constant(20.0)  # distance that an observation shows as 1
 RING = wp.constant(16.0)  # radius of the circle of tiles
 REACH = wp.constant(17.0)  # furthest the agent's center gets from the middle
 TOUCH = wp.constant(2.0)  # distance of centers: a tile of radius 1.25, an agent of 0.75; neighbors lie 5 apart
@@ -60,10 +60,10 @@ class World:
 
     rng: wp.array(dtype=wp.uint32)
     age: wp.array(dtype=wp.int32)  # decisions of this episode
-    tiles: wp.array(dtype=wp.int32)  # of this episode
-    touched: wp.array(dtype=wp.int32)  # the first so many: they are in order
-    number: wp.array2d(dtype=wp.int32)  # of each tile, 0..19, rising
-    place: wp.array2d(dtype=wp.int32)  # of each tile, 0..19, counted from the north through the east
+    tiles: wp.array(dtype=wp.int32)  # number of tiles in this episode
+    touched: wp.array(dtype=wp.int32)  # number of touched tiles: the first ones, since they are in order
+    number: wp.array2d(dtype=wp.int32)  # number number of each tile, 0..19, rising
+    place: wp.array2d(dtype=wp.int32)  # place place of each tile, 0..19, counted from the north through the east
     position: wp.array(dtype=wp.vec2)  # east, north
     velocity: wp.array(dtype=wp.vec2)
     heading: wp.array(dtype=wp.float32)  # radians from the north through the east
@@ -186,21 +186,21 @@ def touched_tile(world: World, i: int):
 def simulate(world: World, i: int, forward: float, right: float, turn: float):
     """Runs one decision and writes its reward; returns True if the episode ended: all tiles touched, or a wrong one."""
     reward = float(-COST)
-    over = bool(False)
+    done = bool(False)
     left = int(TICKS)
-    while left > 0 and not over:
+    while left > 0 and not done:
         move(world, i, forward, right, turn)
         tile = touched_tile(world, i)
         if tile == world.touched[i]:
             reward += 1.0
             world.touched[i] = tile + 1
-            over = tile + 1 == world.tiles[i]
+            done = tile + 1 == world.tiles[i]
         elif tile != NONE:
             reward -= 1.0
-            over = True
+            done = True
         left -= 1
     world.reward[i] = reward
-    return over
+    return done
 
 
 @wp.kernel
@@ -214,13 +214,13 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
             report[1] = i + 1
         else:
             choice[branch] = int(taken)
-    over = simulate(world, i, direction_of(choice[0]), direction_of(choice[1]), -direction_of(choice[2]))
+    done = simulate(world, i, direction_of(choice[0]), direction_of(choice[1]), -direction_of(choice[2]))
     observe(world, i)
     age = world.age[i] + 1
     world.age[i] = age
-    world.terminated[i] = over
-    world.truncated[i] = age >= MOST_DECISIONS and not over
-    if over or age >= MOST_DECISIONS:
+    world.terminated[i] = done
+    world.truncated[i] = age >= MOST_DECISIONS and not done
+    if done or age >= MOST_DECISIONS:
         report[0] = 1
         save_final_obs(world.obs_vector, world.final_obs_vector, i)
         for tile in range(world.obs_tiles.shape[1]):
@@ -293,7 +293,7 @@ class Sorter(WarpEnv):
     summary = "An agent in a round room touches numbered tiles in rising order."
     rewards = ("-0.0002 a decision", "+1 at the tile that is next", "-1 at any other that was not touched yet")
     episode = "ends when all are touched, or a wrong one, and is truncated after 1,000 decisions (5,000 physics ticks)"
-    benchmark = 1.9  # with the 2 tiles of the default; the best there is lies just under 2
+    benchmark = 1.9  # with the default of 2 tiles; the maximum is just below 2
     default_areas = 16
     most_decisions = int(MOST_DECISIONS)
     tick_seconds = float(TICKS) * float(SECONDS)

@@ -54,8 +54,8 @@ FRAME_SIZE, FRAMES = wp.constant(9), wp.constant(3)
 SERVE_HEIGHT = wp.constant(4.0)
 OBS = int(FRAME_SIZE) * int(FRAMES)
 READY = -5.0  # x at which the heuristic waits
-DASH = float(SPEED) * float(SECONDS) * float(TICKS)  # how far a decision can carry a racket
-LEAN = 0.9  # radians of the face that sends balls over the net
+DASH = float(SPEED) * float(SECONDS) * float(TICKS)  # distance that a racket can move in a decision
+LEAN = 0.9  # tilt in radians at which the face sends balls over the net
 
 
 @wp.struct
@@ -66,13 +66,13 @@ class World:
     age: wp.array(dtype=wp.int32)  # decisions of this episode
     ball: wp.array(dtype=wp.vec2)
     ball_velocity: wp.array(dtype=wp.vec2)
-    striker: wp.array(dtype=wp.int32)  # who has struck the ball last; at first who does not receive
-    bounces: wp.array(dtype=wp.int32)  # since then
-    strokes: wp.array(dtype=wp.int32)  # of this episode
+    striker: wp.array(dtype=wp.int32)  # agent that struck the ball last; at first the one that does not receive it
+    bounces: wp.array(dtype=wp.int32)  # bounces since then
+    strokes: wp.array(dtype=wp.int32)  # strokes in this episode
     parameters: wp.array2d(dtype=wp.float32)  # gravity, scale, ball_touch of this episode
     pending: wp.array3d(dtype=wp.float32)
     episodes: wp.array(dtype=wp.int32)
-    position: wp.array(dtype=wp.vec2)  # of the racket's middle, in its own frame
+    position: wp.array(dtype=wp.vec2)  # position of the racket's middle, in its own frame
     velocity: wp.array(dtype=wp.vec2)
     tilt: wp.array(dtype=wp.float32)  # radians that the face's normal points above the horizon
     action: wp.array2d(dtype=wp.float32)
@@ -223,7 +223,7 @@ PROGRAM = Program(World, begin, tick, area_columns=AREA_COLUMNS)
 def return_ball(columns: Mapping[str, Tensor]) -> Action:
     """Goes to where the ball comes down and sends it back, its face always at the same angle; never jumps."""
     mirror = torch.tensor([[[1.0, 1.0]], [[-1.0, 1.0]]], device=columns["ball"].device)
-    ball = (columns["ball"] * mirror).transpose(0, 1).reshape(-1, 2)  # a row a slot, in its frame
+    ball = (columns["ball"] * mirror).transpose(0, 1).reshape(-1, 2)  # a row per slot, in its frame
     velocity = (columns["ball_velocity"] * mirror).transpose(0, 1).reshape(-1, 2)
     gravity = columns["parameters"][:, 0].repeat_interleave(int(AGENTS))
     square = velocity[:, 1] ** 2 + 2 * gravity * (ball[:, 1] - float(STAND))

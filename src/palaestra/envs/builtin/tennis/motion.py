@@ -27,26 +27,26 @@ from palaestra.envs.builtin.physics.rigid_bodies import SECONDS
 
 NOBODY = wp.constant(-1)
 
-COURT = wp.constant(9.0)  # from the net to a wall
+COURT = wp.constant(9.0)  # distance from the net to a wall
 NET = wp.constant(1.0)
 BALL_RADIUS = wp.constant(0.3)
-TOP_SPEED = wp.constant(20.0)  # of the ball: in a tick it goes no further than a racket is thick
+TOP_SPEED = wp.constant(20.0)  # largest speed of the ball: in a tick it moves at most a racket's thickness
 BOUNCE = wp.constant(0.75)  # share of its upward speed that the floor gives back
 
-NEAREST, FARTHEST = wp.constant(-1.0), wp.constant(-8.5)  # where a racket's middle may be
+NEAREST, FARTHEST = wp.constant(-1.0), wp.constant(-8.5)  # range of a racket's middle
 STAND = wp.constant(1.0)  # above the floor
-HALF_LENGTH = wp.constant(1.2)  # of a racket, times its scale
-THICKNESS = wp.constant(0.1)  # half of it
+HALF_LENGTH = wp.constant(1.2)  # half the length of a racket, times its scale
+THICKNESS = wp.constant(0.1)  # half a racket's thickness
 SPEED = wp.constant(8.0)
 RUSH = wp.constant(1.0)  # m/s that a tick of running can change
 JUMP = wp.constant(4.5)
-JUMP_ABOVE = wp.constant(0.5)  # of the action
-MIDDLE_TILT, MOST_TILT = wp.constant(0.4363323), wp.constant(0.7853982)  # 25 and 45 degrees: of the action 0, and what 1 adds
+JUMP_ABOVE = wp.constant(0.5)  # value of the action above which the agent jumps
+MIDDLE_TILT, MOST_TILT = wp.constant(0.4363323), wp.constant(0.7853982)  # 25 and 45 degrees: tilt at action 0, and added at action 1
 TURN = wp.constant(0.0698132)  # 4 degrees a tick
 KICK = wp.constant(6.5)  # m/s
 REBOUND = wp.constant(0.3)
 HASTE = wp.constant(0.4)  # m/s that every stroke of a rally adds to the kick
-EASY = wp.constant(9.0)  # m/s: the fastest of a first stroke; every other's is faster by as much
+EASY = wp.constant(9.0)  # m/s: speed limit of the first stroke; HASTE is added for each later one
 
 
 @wp.struct

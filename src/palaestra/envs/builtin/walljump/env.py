@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
 import torch
 import warp as wp
 
@@ -31,12 +32,12 @@ from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
 from palaestra.envs.builtin.base.env import Program, WarpEnv
 from palaestra.envs.builtin.base.world_columns import next_parameter, save_final_obs
+from palaestra.envs.builtin.drawing.plane import GOLD, GRAY, GREEN, INK, Plane
 from palaestra.envs.builtin.sensors.rays import heading, ray_angle, ray_slabs, write_ray
 from palaestra.envs.builtin.walljump import motion as motion
-from palaestra.envs.builtin.walljump.heuristic import draw_scene, over_the_wall
+from palaestra.envs.builtin.walljump.heuristic import over_the_wall
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 wp.set_module_options({"enable_backward": False})
@@ -45,17 +46,21 @@ TICKS = wp.constant(5)  # physics ticks a decision
 MOST_DECISIONS = wp.constant(400)
 SMALL = wp.constant(0)  # numbers of the behaviors
 BIG = wp.constant(1)
-RAYS = wp.constant(7)  # in each of two heights
+RAYS = wp.constant(7)  # rays at each of two heights
 SIGHT = wp.constant(20.0)
 RAY_STEP = wp.constant(0.5235987755982988)  # 30 degrees
 EYE = wp.constant(0.5)  # above the feet
-EYE_UP = wp.constant(2.5)  # by which the upper rays start higher, and rise over their length
-GOAL_TOP = wp.constant(1.0)  # that rays see
+EYE_UP = wp.constant(2.5)  # height of the upper rays above the lower ones, and their rise over their length
+GOAL_TOP = wp.constant(1.0)  # height of the goal for rays
 TAGS = wp.constant(3)
 WALL = wp.constant(0)
 GOAL = wp.constant(1)
 BLOCK = wp.constant(2)
 COLUMNS = wp.constant(74)
+
+HALF_LENGTH = (motion.FAR_END - motion.NEAR_END) / 2
+MIDDLE = np.array([0.0, (motion.FAR_END + motion.NEAR_END) / 2])
+HIGHEST_WALL = 5.0  # above the ground
 
 
 @wp.struct
@@ -66,15 +71,15 @@ class World:
     age: wp.array(dtype=wp.int32)  # decisions of this episode
     agent: wp.array(dtype=wp.vec2)
     agent_speed: wp.array(dtype=wp.vec2)
-    angle: wp.array(dtype=wp.float32)  # of the agent, counterclockwise from along the wall
-    height: wp.array(dtype=wp.float32)  # of its feet
+    angle: wp.array(dtype=wp.float32)  # heading of the agent, counterclockwise from the wall's direction
+    height: wp.array(dtype=wp.float32)  # height of the agent's feet
     climb: wp.array(dtype=wp.float32)
     jump: wp.array(dtype=wp.int32)
     jump_from: wp.array(dtype=wp.float32)
     grounded: wp.array(dtype=wp.bool)
     block: wp.array(dtype=wp.vec2)
     block_speed: wp.array(dtype=wp.vec2)
-    wall: wp.array(dtype=wp.float32)  # how far it reaches above the ground
+    wall: wp.array(dtype=wp.float32)  # height of the wall's top above the ground
     plays: wp.array(dtype=wp.int32)
     played: wp.array(dtype=wp.int32)
     pending: wp.array3d(dtype=wp.float32)  # in the order of `parameter_ranges`
@@ -92,7 +97,7 @@ def observe(world: World, i: int):
     """Writes the current observation."""
     place = world.agent[i]
     eye = world.height[i] + EYE
-    rays = int(RAYS)  # a number that Warp does not know: it unrolls short loops over constants
+    rays = int(RAYS)  # not a constant, because Warp would unroll the loop
     for ray in range(rays):
         way = heading(world.angle[i] + ray_angle(ray, RAY_STEP))
         to_wall = ray_slabs(place, way, wp.vec2(motion.HALF_WIDTH, motion.HALF_WALL))
@@ -229,6 +234,23 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
 
 
 PROGRAM = Program(World, begin, tick)
+
+
+def draw_scene(row: dict[str, np.ndarray]) -> np.ndarray:
+    """Draws one area, (H, W, 3) uint8; the goal is at the top."""
+    picture = Plane(motion.HALF_WIDTH + 1, HALF_LENGTH + 1)
+    picture.floor((0, 0), (motion.HALF_WIDTH, HALF_LENGTH))
+    goal = np.array([0, (motion.GOAL + motion.FAR_END) / 2])
+    picture.box(goal - MIDDLE, (motion.HALF_WIDTH, (motion.FAR_END - motion.GOAL) / 2), 0.0, GREEN)
+    wall, height = float(row["wall"]), float(row["height"])
+    if wall > 0:
+        shade = np.array(GRAY) + (np.array(INK) - GRAY) * wall / HIGHEST_WALL
+        picture.box(-MIDDLE, (motion.HALF_WIDTH, motion.HALF_WALL), 0.0, (int(shade[0]), int(shade[1]), int(shade[2])))
+    picture.box(row["block"] - MIDDLE, (motion.HALF_BLOCK, motion.HALF_BLOCK), 0.0, GOLD)
+    if height > 0:
+        picture.circle(row["agent"] - MIDDLE + np.array([0.1, -0.1]) * height, motion.RADIUS, GRAY)  # the agent's shadow
+    picture.agent(row["agent"] - MIDDLE, float(row["angle"]), motion.RADIUS * (1 + 0.15 * height))
+    return picture.to_array()
 
 
 class WallJump(WarpEnv):

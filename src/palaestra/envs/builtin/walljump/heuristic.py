@@ -1,30 +1,25 @@
-"""A heuristic that plays WallJump (it faces the wall, pushes the block there and jumps), and the picture of an area."""
+"""A heuristic that plays WallJump: it faces the wall, pushes the block there and jumps."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from palaestra.core.timestep import Action
-from palaestra.envs.builtin.drawing.plane import GOLD, GRAY, GREEN, INK, Plane
-from palaestra.envs.builtin.walljump.motion import BLOCK_TOP, FAR_END, GOAL, HALF_BLOCK, HALF_WALL, HALF_WIDTH, NEAR_END, RADIUS, TURN
+from palaestra.envs.builtin.walljump.motion import BLOCK_TOP, HALF_BLOCK, HALF_WALL, RADIUS, TURN
 
 NEAR_JUMP = -5.5
-"""The agent jumps from here on; an agent that touches the block at the wall is at -4."""
+"""Place from which the agent jumps; an agent that touches the block at the wall is at -4."""
 SAFE = 6.0
-"""Further than this from the middle the agent turns back to it, away from the sides."""
-HALF_LENGTH = (FAR_END - NEAR_END) / 2
-MIDDLE = np.array([0.0, (FAR_END + NEAR_END) / 2])
-HIGHEST_WALL = 5.0  # above the ground
+"""Distance from the middle beyond which the agent moves back to it, away from the sides."""
 
 
 def over_the_wall(columns: Mapping[str, Tensor]) -> Action:
     """Passes walls up to 10 high. Choices: 0 nothing, 1 forward or left, 2 backward or right; 1 jump."""
     place, angle = columns["agent"], columns["angle"]
-    # a decision turns by 20 degrees: nearer than half of that cannot be had
+    # a decision turns by 20 degrees, so the error can be as large as half of that
     off = torch.remainder(angle - torch.pi / 2 + torch.pi, 2 * torch.pi) - torch.pi
     turn = choice(-off, 2.6 * float(TURN))
     way, jump = plan(columns)
@@ -62,19 +57,3 @@ def plan(columns: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
     way = torch.where(needs_block[:, None], by_block, straight)
     ready = is_up | (is_placed & is_behind & (off.abs() < 0.5))
     return way, (y > NEAR_JUMP) & (y < 0) & (ready | ~needs_block)
-
-
-def draw_scene(row: dict[str, np.ndarray]) -> np.ndarray:
-    """Draws one area, (H, W, 3) uint8; the goal is at the top."""
-    picture = Plane(HALF_WIDTH + 1, HALF_LENGTH + 1)
-    picture.floor((0, 0), (HALF_WIDTH, HALF_LENGTH))
-    picture.box(np.array([0, (GOAL + FAR_END) / 2]) - MIDDLE, (HALF_WIDTH, (FAR_END - GOAL) / 2), 0.0, GREEN)
-    wall, height = float(row["wall"]), float(row["height"])
-    if wall > 0:
-        shade = np.array(GRAY) + (np.array(INK) - GRAY) * wall / HIGHEST_WALL
-        picture.box(-MIDDLE, (HALF_WIDTH, HALF_WALL), 0.0, (int(shade[0]), int(shade[1]), int(shade[2])))
-    picture.box(row["block"] - MIDDLE, (HALF_BLOCK, HALF_BLOCK), 0.0, GOLD)
-    if height > 0:
-        picture.circle(row["agent"] - MIDDLE + np.array([0.1, -0.1]) * height, RADIUS, GRAY)  # its shadow
-    picture.agent(row["agent"] - MIDDLE, float(row["angle"]), RADIUS * (1 + 0.15 * height))
-    return picture.to_array()

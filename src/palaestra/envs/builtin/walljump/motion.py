@@ -23,26 +23,26 @@ from palaestra.envs.builtin.physics.rigid_bodies import (
 )
 from palaestra.envs.builtin.sensors.rays import rotate
 
-HALF_WIDTH = wp.constant(15.0)  # of the ground, which has no rim
+HALF_WIDTH = wp.constant(15.0)  # half the width half the width of the ground, which has no rim
 NEAR_END = wp.constant(-18.0)
 FAR_END = wp.constant(8.0)
-GOAL = wp.constant(4.0)  # from here to the far end
-RADIUS = wp.constant(0.5)  # of the agent
-HALF_WALL = wp.constant(0.5)  # its thickness; it lies along y = 0, over the whole width
+GOAL = wp.constant(4.0)  # the goal reaches the goal reaches from here to the far end
+RADIUS = wp.constant(0.5)  # radius of the agent
+HALF_WALL = wp.constant(0.5)  # half the wall's thickness; the wall lies along y = 0, over the full width
 HALF_BLOCK = wp.constant(1.5)
-BLOCK_TOP = wp.constant(2.4)  # lower than a jump, and with one on top higher than the highest wall
+BLOCK_TOP = wp.constant(2.4)  # lower than a jump; block and jump together are higher than the highest wall
 AGENT_MASS = wp.constant(10.0)
 BLOCK_MASS = wp.constant(5.0)
-SPEED = wp.constant(2.0)  # m/s that a tick of running adds; with the drag 10.5 m/s in the end
+SPEED = wp.constant(2.0)  # m/s that a tick of running adds; drag limits the speed to 10.5 m/s
 SIDEWAYS = wp.constant(0.6)
 DRAG = wp.constant(8.0)  # 1/s
 TURN = wp.constant(0.06981317007977318)  # radians a tick: 200 degrees a second
-JUMP_TICKS = wp.constant(10)  # that a jump pulls upward
+JUMP_TICKS = wp.constant(10)  # ticks for which a jump pulls upward
 JUMP_HEIGHT = wp.constant(2.75)
 JUMP_PULL = wp.constant(15.54)  # 1/s, toward that height
-JUMP_FORCE = wp.constant(10.0)  # m/s that a tick of it can add
+JUMP_FORCE = wp.constant(10.0)  # largest speed in m/s that a tick of a jump adds
 FALLING = wp.constant(50.0)  # m/s^2 on top of gravity: agents come down fast
-STEP = wp.constant(0.1)  # that feet may be below a top and still come onto it
+STEP = wp.constant(0.1)  # height that feet may be below a top and still step onto it
 
 
 @wp.struct
@@ -51,11 +51,11 @@ class Scene:
 
     agent: Body
     block: Body
-    height: wp.float32  # of the agent's feet
+    height: wp.float32  # height of the agent's feet
     climb: wp.float32  # m/s upward
     jump: wp.int32  # ticks left of a jump
     jump_from: wp.float32
-    wall: wp.float32  # its top; 0: there is none
+    wall: wp.float32  # height of the wall's top; 0: no wall
     grounded: wp.bool
 
 
@@ -141,7 +141,7 @@ def step_scene(scene: Scene, order: Order):
         if wp.abs(block.position[1]) < HALF_WALL + HALF_BLOCK:
             block.position[1] = wp.sign(block.position[1]) * (HALF_WALL + HALF_BLOCK)
             block.velocity[1] = 0.0
-        if is_low:  # a block that the wall holds is a wall itself
+        if is_low:  # a block held by the wall acts like a wall
             agent = keep_circle_out(agent, block.position, block.half, 0.0)
     if scene.height < scene.wall - STEP:
         agent = keep_circle_out(agent, wp.vec2(0.0, 0.0), wp.vec2(HALF_WIDTH, HALF_WALL), 0.0)
