@@ -87,7 +87,7 @@ def _check_lost(step: TimeStep, spec: BehaviorSpec, device: torch.device, where:
 def _check_ends(step: TimeStep, spec: BehaviorSpec, device: torch.device, where: str) -> None:
     if bool((both := step.terminated & step.truncated).any()):
         slot = both.nonzero()[0].item()
-        raise EnvError(f"{where}: slot {slot} is terminated and truncated; an episode that ended has nothing left to cut")
+        raise EnvError(f"{where}: slot {slot} is terminated and truncated; an episode that terminated cannot also be truncated")
     final_obs = step.final_obs
     if not isinstance(final_obs, FinalObs) or not isinstance(final_obs.slots, Tensor):
         raise EnvError(f"{where}: final_obs is a {type(final_obs).__name__}; expected FinalObs")
@@ -97,7 +97,7 @@ def _check_ends(step: TimeStep, spec: BehaviorSpec, device: torch.device, where:
     if device.type == "cpu":
         expected, rule = (step.terminated | step.truncated).nonzero()[:, 0], "the slots where terminated or truncated, rising"
     else:
-        expected, rule = torch.arange(len(step.acting), device=device), "every slot, counted through"
+        expected, rule = torch.arange(len(step.acting), device=device), "every slot, in order"
     if not torch.equal(final_obs.slots, expected):
         raise EnvError(f"{where}: final_obs.slots is {final_obs.slots.tolist()}; expected {expected.tolist()} ({rule})")
 

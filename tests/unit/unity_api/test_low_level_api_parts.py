@@ -76,7 +76,7 @@ def test_empty_steps_have_the_types_of_others():
 
 def test_agents_of_messages_become_steps():
     agents = [info(3, [vector([1, 2, 3])], 0.5, group=2), info(5, [vector([4, 5, 6])], mask=[True] * 2 + [False] * 5)]
-    agents.append(info(3, [vector([7, 8, 9])], 1.0, done=True, cut=True))
+    agents.append(info(3, [vector([7, 8, 9])], 1.0, done=True, truncated=True))
     decisions, terminals = steps_from_proto(agents, SPEC)
     assert decisions.agent_id_to_index == {3: 0, 5: 1}
     assert decisions[3].group_id == 2

@@ -87,7 +87,7 @@ class RestartPolicy:
         self._fruitless = self._fruitless + 1 if progress == self._progress else 1
         self._progress = progress
         if self._fruitless >= MAX_FRUITLESS_FAILURES:
-            raise GameGone(f"{self._name} failed {self._fruitless} times in a row without getting anywhere; {error}")
+            raise GameGone(f"{self._name} failed {self._fruitless} times in a row without progress; {error}")
         self._recent.append(now)
         self.restarts += 1
         return min(0.5 * 2.0 ** (self._failures_in_a_row - 2), MAX_RESTART_DELAY) if self._failures_in_a_row > 1 else 0.0

@@ -221,7 +221,7 @@ def _launch_error(file: str, error: OSError) -> EnvError:
             return EnvError(f"{file} does not exist")
         return EnvError(f"{file} cannot start: {_interpreter(_head(file))} is missing here")
     if error.errno in (errno.ENOEXEC, _BAD_PROCESSOR) or getattr(error, "winerror", None) == 193:
-        return EnvError(f"{file} is no program for this system: {_nature(_head(file))}")
+        return EnvError(f"{file} is not a program for this system: {_nature(_head(file))}")
     return GameGone(f"{file} did not start: {error.strerror or error}")
 
 
@@ -253,7 +253,7 @@ def _nature(head: bytes) -> str:
         number = int.from_bytes(head[18:20], "little")
         return f"it is built for processors of kind {_MACHINES.get(number, number)}; build the game for this machine's"
     if b"\0" not in head:
-        return "it is a text; a script must begin with a line such as #!/bin/sh"
+        return "it is a text file; a script must begin with a line such as #!/bin/sh"
     return "build the game for this system in Unity"
 
 

@@ -192,7 +192,7 @@ class ObservationQueue:
         if known.spec != spec:
             raise EnvError(
                 f"{state} has {describe(spec)}; but {known.first} of the same behavior has {describe(known.spec)}. "
-                f"Agents that share a behavior must see and do the same: give one of them another behavior name"
+                f"Agents that share a behavior must have the same observations and actions: give one of them another behavior name"
             )
         self.specs[name] = known.spec
         key = state.behavior.key

@@ -69,7 +69,7 @@ def test_a_run_that_gets_nowhere_ends() -> None:
     for _ in range(MAX_FRUITLESS_FAILURES - 2):
         policy.failed(CRASH, 8, 0)
     with pytest.raises(
-        GameGone, match=rf"copy 1 of the game failed {MAX_FRUITLESS_FAILURES} times in a row without getting anywhere; it was killed"
+        GameGone, match=rf"copy 1 of the game failed {MAX_FRUITLESS_FAILURES} times in a row without progress; it was killed"
     ):
         policy.failed(CRASH, 8, 0)
 
@@ -106,7 +106,7 @@ def test_a_run_of_crashes_alone_ends_with_the_games_last_words(tmp_path: Path) -
     build = make_build(tmp_path, "Ball", die_at=5, die_how="exit", words="NullReferenceException: the wheel came off")
     with opened(executable=str(build), copies=1) as env:
         play = Play(env, Run(env, RandomPolicy))
-        with pytest.raises(GameGone, match=r"(?s)failed 5 times in a row without getting anywhere.*exited with code 3.*the wheel came off"):
+        with pytest.raises(GameGone, match=r"(?s)failed 5 times in a row without progress.*exited with code 3.*the wheel came off"):
             play.until(lambda: False, 60)
 
 

@@ -34,7 +34,7 @@ HALF_EDGE = wp.constant(2.5)
 FRICTION = wp.constant(0.6)
 DRAG = wp.constant(0.01)  # N s/m for a diameter of 1 (Stokes: in proportion to it)
 START_RANGE = wp.constant(0.75)  # distance from the middle; with Unity's 1.5, a policy that samples its actions loses one ball in a hundred
-TILT_LIMIT = wp.constant(0.25)  # limit limit of the quaternion's component: about 29 degrees
+TILT_LIMIT = wp.constant(0.25)  # limit of the quaternion's component: about 29 degrees
 
 
 @wp.struct
@@ -45,7 +45,7 @@ class World:
     rng: wp.array(dtype=wp.uint32)
     age: wp.array(dtype=wp.int32)  # decisions of this episode
     tilt: wp.array(dtype=wp.quat)
-    position: wp.array(dtype=wp.vec3)  # position position of the ball, from the block's center
+    position: wp.array(dtype=wp.vec3)  # position of the ball, from the block's center
     velocity: wp.array(dtype=wp.vec3)
     spin: wp.array(dtype=wp.vec3)  # rad/s
     parameters: wp.array2d(dtype=wp.float32)  # scale, gravity, mass of this episode

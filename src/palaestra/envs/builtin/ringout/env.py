@@ -253,7 +253,7 @@ class RingOut(WarpEnv):
     agents = int(AGENTS)
     teams = (0, 1, 2)
     summary = "Three agents push one another off a ring that shrinks; the last one in wins."
-    rewards = ("at the end: +1 to the last one in, 0 to the second, -1 to the first one out", "who falls at once share their places")
+    rewards = ("at the end: +1 to the last one in, 0 to the second, -1 to the first one out", "agents that fall at once share their places")
     episode = "ends when one agent alone is in the ring, which is gone after 250 decisions (1,250 physics ticks)"
     benchmark = None
     default_areas = 16

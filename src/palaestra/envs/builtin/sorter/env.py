@@ -62,8 +62,8 @@ class World:
     age: wp.array(dtype=wp.int32)  # decisions of this episode
     tiles: wp.array(dtype=wp.int32)  # number of tiles in this episode
     touched: wp.array(dtype=wp.int32)  # number of touched tiles: the first ones, since they are in order
-    number: wp.array2d(dtype=wp.int32)  # number number of each tile, 0..19, rising
-    place: wp.array2d(dtype=wp.int32)  # place place of each tile, 0..19, counted from the north through the east
+    number: wp.array2d(dtype=wp.int32)  # number of each tile, 0..19, rising
+    place: wp.array2d(dtype=wp.int32)  # place of each tile, 0..19, counted from the north through the east
     position: wp.array(dtype=wp.vec2)  # east, north
     velocity: wp.array(dtype=wp.vec2)
     heading: wp.array(dtype=wp.float32)  # radians from the north through the east

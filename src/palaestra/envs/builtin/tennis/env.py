@@ -244,7 +244,7 @@ class Tennis(WarpEnv):
     agents = int(AGENTS)
     teams = (0, 1)
     summary = "Two agents keep a ball in play over a net; the first that fails loses."
-    rewards = ("+1 to the winner of the rally", "-1 to the loser", "ball_touch, a parameter, to who strikes the ball")
+    rewards = ("+1 to the winner of the rally", "-1 to the loser", "ball_touch, a parameter, to the agent that strikes the ball")
     episode = "ends with the rally, and is truncated after 500 decisions (2,500 physics ticks), a draw"
     benchmark = None
     default_areas = 16

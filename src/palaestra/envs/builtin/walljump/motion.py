@@ -23,10 +23,10 @@ from palaestra.envs.builtin.physics.rigid_bodies import (
 )
 from palaestra.envs.builtin.sensors.rays import rotate
 
-HALF_WIDTH = wp.constant(15.0)  # half the width half the width of the ground, which has no rim
+HALF_WIDTH = wp.constant(15.0)  # half the width of the ground, which has no rim
 NEAR_END = wp.constant(-18.0)
 FAR_END = wp.constant(8.0)
-GOAL = wp.constant(4.0)  # the goal reaches the goal reaches from here to the far end
+GOAL = wp.constant(4.0)  # the goal reaches from here to the far end
 RADIUS = wp.constant(0.5)  # radius of the agent
 HALF_WALL = wp.constant(0.5)  # half the wall's thickness; the wall lies along y = 0, over the full width
 HALF_BLOCK = wp.constant(1.5)
