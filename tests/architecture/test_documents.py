@@ -1,4 +1,5 @@
 import ast
+import dataclasses
 import importlib.util
 import re
 import shlex
@@ -14,6 +15,7 @@ import pytest
 from source import PACKAGE, ROOT, documents, tracked
 
 from palaestra.cli.commands import make_parser
+from palaestra.data.rollout import Rollout
 from palaestra.runtime.settings import json_schema
 
 if sys.version_info >= (3, 11):
@@ -99,6 +101,15 @@ def test_what_architecture_finds_is_where_it_says():
         assert not method or method in {node.name for node in ast.walk(thing) if isinstance(node, ast.FunctionDef)}, (name, method)
 
 
+def test_the_guide_to_trainers_names_every_column_of_a_rollout():
+    text = (ROOT / "docs" / "guides" / "own-trainer.md").read_text(encoding="utf-8")
+    table = text.partition("## Step 3: the rollout")[2].partition("\n\n|")[2].partition("\n\n")[0]
+    named = [
+        name for row in table.splitlines() if not row.startswith("|--") for name in re.findall(r"`(\w+)`", row.lstrip("|").split("|")[0])
+    ]
+    assert sorted(named) == sorted(field.name for field in dataclasses.fields(Rollout))
+
+
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="tomllib came with Python 3.11")
 def test_the_table_of_libraries_has_every_dependency():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -141,7 +152,7 @@ def fences(path: Path) -> list[tuple[str, str]]:
 
 
 def anchors(page: Path) -> set[str]:
-    """Of its headings, as they are linked to."""
+    """Returns the anchors of a page's headings."""
     headings = re.findall(r"^#+ (.+)$", FENCE.sub("", page.read_text(encoding="utf-8")), re.MULTILINE)
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
