@@ -156,9 +156,8 @@ def _actions(spec: ActionSpec) -> str:
 
 def _configs(name: str, env: Env) -> list[str]:
     """Returns settings files named for the environment or its behaviors, the one to begin with first, variants (NAME_*) last."""
-    names = dict.fromkeys(
-        (Path(name.rpartition(":")[2]).name, *(one for one in env.behaviors if one == Path(one).name))
-    )  # a build's is a path
+    # the name of a build is a path
+    names = dict.fromkeys((Path(name.rpartition(":")[2]).name, *(one for one in env.behaviors if one == Path(one).name)))
     exact = [CONFIGS / trainer / f"{one}.yaml" for trainer in TRAINERS for one in names]
     variants = [path for trainer in TRAINERS for one in names for path in sorted((CONFIGS / trainer).glob(f"{glob.escape(one)}_*.yaml"))]
     return [path.as_posix() for path in (*exact, *variants) if path.is_file()]

@@ -1,4 +1,4 @@
-"""Records what brains do as demonstration files, for `palaestra record --demo`."""
+"""Records the actions of brains as demonstration files, for `palaestra record --demo`."""
 
 from __future__ import annotations
 

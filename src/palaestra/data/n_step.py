@@ -26,7 +26,7 @@ class NStep:
     discount: Tensor  # (N,) of what `next_obs` is worth; 0 where the episode terminated within the steps
     next_obs: tuple[Tensor, ...]  # each (N, *shape)
     next_mask: Tensor | None  # (N, choices) bool: what was allowed there; None: all
-    """Choices allowed at that observation; after a truncated episode, which does not tell, those of its last decision."""
+    """Choices allowed at that observation; after a truncated episode, which has no mask there, those of its last decision."""
 
 
 def n_step(rollout: Rollout, reward: Tensor, *, gamma: float, steps: int) -> NStep:

@@ -118,7 +118,7 @@ class Demo:
         return pairs_of(self.chunks(), self.timing, str(self.path))
 
     def episodes(self) -> Iterator[Episode]:
-        """Yields pairs episode by episode, without episodes of no decisions; the last may be unfinished. Holds one episode in memory."""
+        """Yields pairs episode by episode, skipping episodes without decisions; the last may be unfinished. Holds one episode in memory."""
         return episodes_of(self.chunks(), self.timing, str(self.path))
 
     def columns(self) -> DemoColumns:

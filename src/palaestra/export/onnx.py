@@ -30,7 +30,7 @@ VERSION = 3.0
 
 
 def export(network: Trunk, spec: BehaviorSpec, path: Path) -> None:
-    """Writes the policy to `path`, whole or not at all. Raises ExportError."""
+    """Writes the policy to `path` atomically. Raises ExportError."""
     content = policy_graph(network, spec).model().SerializeToString()
     beside = path.with_name(f".{path.name}.tmp-{os.getpid()}")
     try:

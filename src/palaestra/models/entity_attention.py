@@ -2,7 +2,7 @@
 
 Each entity is embedded together with the agent's other observations, then all attend to all. Vaswani et al. 2017,
 https://arxiv.org/abs/1706.03762, section 3.2, over entities as in Baker et al. 2019, https://arxiv.org/abs/1909.07528, appendix B.6,
-in the shape ML-Agents gives it.
+in the form that ML-Agents uses.
 """
 
 from __future__ import annotations

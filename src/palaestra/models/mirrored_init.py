@@ -49,7 +49,7 @@ def _networks(last: nn.Module) -> list[Tensor | nn.Module]:
 
 
 def _mirror(one: Tensor | nn.Module, half: int) -> bool:
-    """Makes the second half of a network's features start as the first. False where that cannot be done."""
+    """Initializes the second half of a network's features like the first. Returns False if that is impossible."""
     if isinstance(one, Tensor):
         one[:, half : 2 * half] = one[:, :half]
     elif isinstance(one, nn.LSTM):

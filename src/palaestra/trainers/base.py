@@ -90,7 +90,7 @@ class Progresses(Protocol):
 
 
 def make_trainer(spec: BehaviorSpec, settings: BehaviorSettings, device: torch.device, seed: int) -> Trainer:
-    """Returns the trainer of a behavior. Raises PluginError where it lacks a member, ConfigError where it refuses spec or settings."""
+    """Returns the trainer of a behavior. Raises PluginError if it lacks a member, ConfigError if it refuses the spec or settings."""
     trainer = trainer_class(settings.trainer_type)(spec, settings, device, seed)
     check_members(trainer, f"trainer '{settings.trainer_type}'")
     return trainer

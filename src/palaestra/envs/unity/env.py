@@ -200,7 +200,7 @@ class UnityEnv:
                     number = len(self.copies)
                     self.tell(
                         "warning",
-                        f"no memory is left for more than {number} of {self.options.copies} copies: the run goes on with {number}",
+                        f"no memory is left for more than {number} of {self.options.copies} copies: the run continues with {number}",
                     )
                 return
             self._add_copy()
@@ -320,7 +320,7 @@ class UnityEnv:
         copy.drop()
         if copy.editor:
             copy.start()
-            self.tell("warning", f"{error}. Its open episodes are left out; press Play to go on")
+            self.tell("warning", f"{error}. Its open episodes are left out; press Play to continue")
             return
         if not self._begun or self.options.restarts.lifetime == 0:
             raise error if isinstance(error, NotFinite) else type(error)(f"{copy.name}: {error}")

@@ -113,9 +113,8 @@ class BehaviorTable:
         found, lost, new_arrivals = [self._find(arrival) for arrival in arrivals], list[Ids](), list[Arrival]()
         if any(slots is None for slots in found):
             lost = self._free_silent([arrival for arrival, slots in zip(arrivals, found, strict=True) if slots is None], messages)
-            new_arrivals = [
-                arrival for arrival in arrivals if self._find(arrival) is None
-            ]  # again: agents of others may have lost their slots
+            # searches again, because agents of other arrivals may have lost their slots
+            new_arrivals = [arrival for arrival in arrivals if self._find(arrival) is None]
             for arrival in new_arrivals:
                 self._add_agents(arrival)
             found = [self._find(arrival) for arrival in arrivals]

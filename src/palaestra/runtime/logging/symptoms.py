@@ -22,7 +22,7 @@ ENTROPY, LEARNING_RATE, VALUES = "Policy/Entropy", "Policy/Learning Rate", expla
 LONG, SHORT = 10, 5
 """Consecutive summaries that must show a sign before it is reported: LONG for rewards and values, which take time, SHORT for the others."""
 LONG_SHARE = 0.3
-"""Share of max_steps before which rewards and values are not judged."""
+"""Fraction of max_steps before which rewards and values are not checked."""
 CERTAIN = 3.0
 """Standard errors by which the mean reward must have risen to count as risen."""
 LITTLE_ENTROPY = 0.02

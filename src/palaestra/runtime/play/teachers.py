@@ -43,7 +43,7 @@ class TeacherPolicy:
         self._teacher.recurrent_state = recurrent_state
 
     def forget(self) -> None:
-        """Clears the state of all slots, because other agents follow."""
+        """Clears the state of all slots, because other agents take them over."""
         self._teacher.forget()
 
     def see(self, step: TimeStep) -> object:
@@ -81,7 +81,7 @@ class LabelledPolicy:
         self._student.recurrent_state, self._teacher.recurrent_state = recurrent_state[:, :size].clone(), recurrent_state[:, size:]
 
     def forget(self) -> None:
-        """Clears the state of all slots, because other agents follow."""
+        """Clears the state of all slots, because other agents take them over."""
         self._student.forget()
         self._teacher.forget()
 

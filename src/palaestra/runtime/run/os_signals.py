@@ -122,7 +122,7 @@ def stop_on_signals(run: Stoppable) -> Iterator[Stopper]:
 
 
 class _Guard:
-    """Ends the process where a signal is not heard within a second because the main thread is in native code, such as a compiler."""
+    """Ends the process if a signal is not handled within a second because the main thread is in native code, such as a compiler."""
 
     PATIENCE = 1.0  # seconds
 

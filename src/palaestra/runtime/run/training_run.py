@@ -207,7 +207,7 @@ class UnseenBehaviors:
 
     def __init__(self) -> None:
         self.learned: dict[str, Any] = {}
-        """By behavior, the state of its learner."""
+        """State of each behavior's learner, by behavior name."""
         self.collectors: dict[str, Any] = {}
         """By behavior, the state of its collector."""
         self.specs: dict[str, Any] = {}

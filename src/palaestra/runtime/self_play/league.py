@@ -48,7 +48,7 @@ class League:
         self.skills = [Skill() for _ in self.entries]
 
     def add(self, players: Sequence[int], rewards: Sequence[float]) -> None:
-        """Adds a game: the entry of each side and its last reward. More reward wins; an entry that played several sides gets their mean."""
+        """Adds a game: the entry of each side and its last reward. The higher wins; an entry that played several sides gets their mean."""
         distinct = sorted(set(players))
         means = [float(np.mean([r for p, r in zip(players, rewards, strict=True) if p == player])) for player in distinct]
         for one, gained in zip(distinct, means, strict=True):

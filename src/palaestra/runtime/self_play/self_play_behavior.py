@@ -43,7 +43,7 @@ class SelfPlayBehavior:
         self._admit(self.first)
 
     def retake_first(self) -> None:
-        """Takes the initialized network for the first snapshot, unless a pool was loaded with it."""
+        """Replaces the first snapshot with the initialized network, unless the pool was loaded with it."""
         if not self._loaded:
             self.policy.snapshot(self.first)
 

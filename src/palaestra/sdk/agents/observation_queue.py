@@ -19,9 +19,8 @@ from palaestra.sdk.agents.agent import Agent, AgentState, raise_user_error
 from palaestra.sdk.protocol.exchange import AgentActions, AgentOutputs
 from palaestra.wire.decode import AgentInfos
 
-_Row: TypeAlias = tuple[
-    AgentState, int, float, int, float, Sequence[bytes]
-]  # an agent, its global id, reward, group id, group reward and observations
+# an agent, its global id, reward, group id, group reward and observations
+_Row: TypeAlias = tuple[AgentState, int, float, int, float, Sequence[bytes]]
 LIMIT = 1.0 + 1e-5
 """Largest magnitude of a continuous action; allows for rounding beyond 1."""
 

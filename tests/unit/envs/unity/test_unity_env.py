@@ -24,7 +24,7 @@ from palaestra.envs.unity.env import UnityEnv
 from palaestra.envs.unity.options import Restarts, UnityOptions
 from palaestra.envs.unity.timeouts import FIRST_NOTICE
 
-STOPPED = "play mode was stopped. Its open episodes are left out; press Play to go on"
+STOPPED = "play mode was stopped. Its open episodes are left out; press Play to continue"
 RECONNECTED = "the Editor reconnected without quitting. Its open episodes are left out"
 
 

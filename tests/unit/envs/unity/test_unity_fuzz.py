@@ -47,7 +47,7 @@ def play(game: Crowd, policy: type[EchoPolicy], wire: bool = False, memory: list
 
         counts = dict(run.until(over))
         player.wait()
-    assert log.warnings == ["play mode was stopped. Its open episodes are left out; press Play to go on"]
+    assert log.warnings == ["play mode was stopped. Its open episodes are left out; press Play to continue"]
     return counts
 
 

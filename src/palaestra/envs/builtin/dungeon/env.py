@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 
 def escape(columns: Mapping[str, torch.Tensor]) -> Action:
-    """The living agent nearest the dragon runs into it, the one nearest the key takes it to the door; the others wait."""
+    """Sends the living agent nearest the dragon into it, and the one nearest the key to the door with it; the others wait."""
     agents = int(AGENTS)
     place, lives, holds = columns["position"], columns["acting"].view(-1, agents), columns["holds_key"].view(-1, agents)
     door = torch.stack([columns["door"], torch.full_like(columns["door"], float(ROOM))], 1)
@@ -63,7 +63,7 @@ def escape(columns: Mapping[str, torch.Tensor]) -> Action:
     far = (place.view(-1, agents, 2) - goal[:, None]).norm(dim=2).masked_fill(~lives, torch.inf)
     far = torch.where(is_held & ~holds, torch.inf, far)
     goes = torch.nn.functional.one_hot(far.argmin(1), agents).view(-1, 1)
-    choice = steer(place, columns["angle"], goal.repeat_interleave(agents, 0), 0.2) + 1  # PushBlock counts from nothing
+    choice = steer(place, columns["angle"], goal.repeat_interleave(agents, 0), 0.2) + 1  # choice 0 does nothing, as in PushBlock
     return Action(torch.zeros(len(place), 0, device=place.device), choice * goes)
 
 

@@ -12,7 +12,7 @@ from palaestra.envs.builtin.sensors.rays import heading, ray_angle, ray_circle, 
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 1})
 
-TICKS = wp.constant(5)  # physics ticks a decision
+TICKS = wp.constant(5)  # physics ticks per decision
 MOST_DECISIONS = wp.constant(300)
 PACE = wp.constant(1.8)  # speed of the dragon, m/s
 BERTH = wp.constant(3.0)  # least distance of an agent from the dragon at the start

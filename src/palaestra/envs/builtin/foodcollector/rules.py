@@ -29,7 +29,7 @@ from palaestra.envs.builtin.sensors.rays import heading, ray_circle
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 1})
 
-TICKS = wp.constant(5)  # physics ticks a decision
+TICKS = wp.constant(5)  # physics ticks per decision
 MOST_DECISIONS = wp.constant(1000)
 PUSH = wp.constant(2.0)  # m/s a physics tick
 DRAG = wp.constant(4.0)

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 1})
 
-TICKS = wp.constant(5)  # physics ticks a decision
+TICKS = wp.constant(5)  # physics ticks per decision
 MOST_DECISIONS = wp.constant(600)  # 3,000 physics ticks
 COST = wp.constant(0.0003)  # cost of a decision
 PUSH = wp.constant(2.0)  # m/s a tick

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 wp.set_module_options({"enable_backward": False})
 
-TICKS = wp.constant(5)  # physics ticks a decision
+TICKS = wp.constant(5)  # physics ticks per decision
 MOST_DECISIONS = wp.constant(1000)  # Unity's 5,000 physics ticks
 ROOM = wp.constant(12.5)
 GOAL_EDGE = wp.constant(9.5)  # the goal lies above it

@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 1})
 
-TICKS = wp.constant(5)  # physics ticks a decision
+TICKS = wp.constant(5)  # physics ticks per decision
 MOST_DECISIONS = wp.constant(1000)  # 5,000 physics ticks
 COST = wp.constant(0.001)  # cost of a decision
 PRIZE = wp.constant(2.0)
@@ -146,7 +146,7 @@ def topple(world: World, i: int, room: int, way: wp.vec2):
 
 @wp.func
 def touch_thing(world: World, i: int, room: int, body: Body):
-    """Applies what follows from touching a room's thing (switch or pyramid); returns True if the golden brick was touched."""
+    """Applies the effect of touching a room's switch or pyramid; returns True if the golden brick was touched."""
     thing = world.thing[i, room]
     if thing == RUBBLE and touches(body, world.golden[i], BRICK):
         return True

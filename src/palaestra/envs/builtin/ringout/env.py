@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 wp.set_module_options({"enable_backward": False, "max_unroll": 1})
 
 AGENTS = wp.constant(3)
-TICKS = wp.constant(5)  # physics ticks a decision
+TICKS = wp.constant(5)  # physics ticks per decision
 RING = wp.constant(5.0)
 WHOLE = wp.constant(50)  # decisions for which the ring keeps its size
 SHRINKING = wp.constant(200)  # decisions in which it shrinks to nothing

@@ -20,7 +20,7 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 1})
 
 AREA_COLUMNS = ("rng", "age", "ball", "ball_velocity", "ball_radius", "gravity")
 PARAMETER_RANGES = {"ball_scale": (7.5, 4.0, 10.0), "gravity": (9.81, 6.0, 20.0)}
-TICKS = wp.constant(5)  # physics ticks a decision
+TICKS = wp.constant(5)  # physics ticks per decision
 HALF = wp.constant(wp.vec2(7.0, 4.5))  # half the field's sides
 CORNER = wp.constant(1.5)  # length that a corner cuts off both sides
 SLANT = wp.constant(float((7.0 + 4.5 - 1.5) / 2.0**0.5))  # distance from the middle to the wall across a corner

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 wp.set_module_options({"enable_backward": False})
 
-TICKS = wp.constant(5)  # physics ticks a decision
+TICKS = wp.constant(5)  # physics ticks per decision
 SECONDS = wp.constant(0.02)  # a physics tick
 MOST_DECISIONS = wp.constant(1000)
 NUMBERS = wp.constant(20)  # numbers to draw from; also the number of places

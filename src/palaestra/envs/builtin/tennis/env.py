@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 wp.set_module_options({"enable_backward": False, "max_unroll": 1})
 
 AGENTS = wp.constant(2)
-TICKS = wp.constant(5)  # physics ticks a decision
+TICKS = wp.constant(5)  # physics ticks per decision
 MOST_DECISIONS = wp.constant(500)
 FRAME_SIZE, FRAMES = wp.constant(9), wp.constant(3)
 SERVE_HEIGHT = wp.constant(4.0)

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 wp.set_module_options({"enable_backward": False})
 
-TICKS = wp.constant(5)  # physics ticks a decision
+TICKS = wp.constant(5)  # physics ticks per decision
 MOST_DECISIONS = wp.constant(400)
 SMALL = wp.constant(0)  # numbers of the behaviors
 BIG = wp.constant(1)
