@@ -12,7 +12,7 @@ RUN_ID ?= 3DBall-$(shell date +%Y%m%d-%H%M%S)
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 18
 
-install: $(READY)  ## make .venv and install Palaestra in it
+install: $(READY)  ## create .venv and install Palaestra in it
 
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { echo "Palaestra needs Python 3.10 or newer; choose one with: make $(MAKECMDGOALS) PYTHON=python3.12"; exit 1; }
@@ -33,30 +33,30 @@ test-learning: $(READY)  ## train every environment to its bar, three seeds each
 test-install: $(READY)  ## install the wheel in clean environments, oldest and newest versions, and use it there; INSTALL='--python 3.11 ...'
 	$(BIN)/python .ci/test_install.py $(INSTALL)
 
-test-gpu: $(READY)  ## what only a CUDA device can show, in ten minutes: results/test-gpu.md (without one: on the CPU, smaller)
+test-gpu: $(READY)  ## run the CUDA tests, in ten minutes: results/test-gpu.md (without a GPU: smaller, on the CPU)
 	$(BIN)/python benchmarks/gpu/run_tests.py
 
-check: $(READY)  ## lint, format, types, layers: what a change must pass
+check: $(READY)  ## check lint, format, types and layers, as every change must pass
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 	$(BIN)/pyright
 
-format: $(READY)  ## put the code in its usual form
+format: $(READY)  ## format the code and fix lint
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 proto: $(READY)  ## compile proto/*.proto into the descriptors that the package ships
 	$(BIN)/python proto/compile.py
 
-bench: $(READY)  ## measure collecting, updating and both together
+bench: $(READY)  ## measure the speed of collecting, updating and both together
 	$(BIN)/python benchmarks/bench.py
 
-bench-gpu: $(READY)  ## speed and memory of a CUDA device, in ten minutes: results/bench-gpu.md (without one: of the CPU, smaller)
+bench-gpu: $(READY)  ## measure speed and memory of a GPU, in ten minutes: results/bench-gpu.md (without a GPU: smaller, on the CPU)
 	$(BIN)/python benchmarks/gpu/bench.py
 
 bench-peers: $(READY)  ## run the original toolkit and other libraries on the same work (long)
 	$(BIN)/python benchmarks/peers/run.py
 
-clean:  ## remove what the above made, but for results
+clean:  ## remove .venv and caches, keep results
 	rm -rf $(VENV) .pytest_cache .ruff_cache .import_linter_cache
