@@ -56,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _run_flags(parser.add_argument_group("the run"))
     _env_flags(parser.add_argument_group("the environment"))
     short = parser.add_argument_group(
-        "the settings changed most", "They apply to every behavior. --set changes any other setting, and those of a single behavior."
+        "the settings changed most", "For every behavior at once; --set changes single ones and other settings."
     )
     for key, (_, what) in SHORT.items():
         short.add_argument(_flag(key), metavar="N", help=what)
