@@ -14,7 +14,6 @@ from palaestra.core.settings import Settings
 from palaestra.models.settings import MemorySettings, NetworkSettings
 from palaestra.rewards.settings import REWARDS
 from palaestra.runtime.settings import CheckpointSettings, EngineSettings, EnvSettings, RunSettings, TorchSettings
-from palaestra.runtime.settings.loading import NOT_YET
 from palaestra.scenario.settings import SAMPLERS, CompletionCriteriaSettings, LessonSettings, SamplerSettings, SelfPlaySettings
 from palaestra.trainers.behavior_settings import BehaviorSettings
 from palaestra.trainers.settings import TRAINERS, BehavioralCloningSettings
@@ -54,13 +53,7 @@ SECTIONS: list[tuple[str, type[Settings]]] = [
 
 def page() -> str:
     """Returns the whole page."""
-    return HEAD + not_yet() + "\n".join(section(title, settings) for title, settings in SECTIONS)
-
-
-def not_yet() -> str:
-    """Returns the list of settings that are refused."""
-    lines = [f"- `{pattern.replace('BEHAVIOR', 'behaviors.NAME')}`: {sentence.format(value='…')}" for pattern, _, sentence in NOT_YET]
-    return "These settings are refused, so that no setting is without effect:\n\n" + "\n".join(lines) + "\n\n"
+    return HEAD + "\n".join(section(title, settings) for title, settings in SECTIONS)
 
 
 def section(title: str, settings: type[Settings]) -> str:

@@ -63,7 +63,8 @@ def differences(left: Any, right: Any, at: str = "") -> list[str]:
         return [place for key in left for place in differences(left[key], right[key], f"{at}.{key}")]
     if isinstance(left, (list, tuple)) and type(left) is type(right) and len(left) == len(right):
         return [place for i, pair in enumerate(zip(left, right, strict=True)) for place in differences(*pair, f"{at}[{i}]")]
-    return [] if type(left) is type(right) and left == right else [f"{at}: {left!r} and {right!r}"]
+    same = left == right or (left != left and right != right)  # NaN is like NaN
+    return [] if type(left) is type(right) and same else [f"{at}: {left!r} and {right!r}"]
 
 
 def forge(checkpoint: Path, change: Callable[[dict[str, Any]], object]) -> None:

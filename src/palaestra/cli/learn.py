@@ -104,7 +104,7 @@ def _env_flags(group: argparse._ArgumentGroup) -> None:
         metavar="N",
         help="areas of the environment, each with its own agents (default: the environment's own number)",
     )
-    group.add_argument("--num-envs", type=int, metavar="N", help="copies of a Unity build, each a process (default: 1)")
+    group.add_argument("--num-envs", type=int, metavar="N", help="copies of a build or of a Gymnasium or python: environment (default: 1)")
 
 
 def overrides(options: argparse.Namespace) -> dict[str, Any]:

@@ -110,7 +110,7 @@ class ResidualStack(nn.Module):
 
 
 class ResidualBlock(nn.Module):
-    """Twice Swish and a convolution, added to the input. He et al. 2016, https://arxiv.org/abs/1603.05027, figure 4 (e)."""
+    """Applies Swish and a convolution twice, and adds the input. He et al. 2016, https://arxiv.org/abs/1603.05027, figure 4 (e)."""
 
     def __init__(self, filters: int) -> None:
         super().__init__()

@@ -49,7 +49,7 @@ class BehaviorSettings(Settings):
     summary_freq: int = Field(default=50000, gt=0)
     """Decisions between summaries."""
     threaded: bool = False
-    """Learn while collecting."""
+    """Learn in a process of its own while the next rollout is collected, by a policy one update older."""
     self_play: SelfPlaySettings | None = None
     """Play against earlier policies; null: no."""
     behavioral_cloning: BehavioralCloningSettings | None = None

@@ -18,11 +18,13 @@ from palaestra.data.group_steps import GroupSteps
 from palaestra.data.rollout import Minibatch, Rollout, RolloutNeeds, completed
 from palaestra.models.actor_critic import ActorCritic
 from palaestra.models.group_critic import GroupCritic
+from palaestra.trainers.advantages import VALUE_ROWS
 from palaestra.trainers.behavior_settings import BehaviorSettings
 from palaestra.trainers.gradients import GroupGradient, GroupRows
 from palaestra.trainers.group_advantages import GroupValues, group_advantages
 from palaestra.trainers.on_policy import OnPolicy, UpdateData, init_intrinsic_values
 from palaestra.trainers.settings import POCASettings
+from palaestra.trainers.stale_rollouts import actor_outputs, corrected
 from palaestra.trainers.update_metrics import value_metrics
 
 
@@ -65,6 +67,8 @@ class POCA(OnPolicy[GroupRows]):
         columns, transitions = self._rewards(rollout, self._reward(estimates))
         rewards = torch.stack([completed(rollout, (column,))[0] for column in columns], 1)
         rows = self._rows(estimates, rewards, metrics)
+        if self.settings.threaded:
+            rows = corrected(rows, self._outputs(estimates)[: len(rows.advantage)], self.network, metrics)
         return UpdateData(len(rows.advantage), self._minibatches(rows, estimates), transitions)
 
     @staticmethod
@@ -84,6 +88,15 @@ class POCA(OnPolicy[GroupRows]):
         )
         metrics.add(value_metrics(self.signals.names, found, baselines))
         return found.with_actions(estimates.rollout)
+
+    def _outputs(self, estimates: GroupValues) -> Tensor:
+        """Returns the actor's output for all observations, (V, outputs); those of the N completed decisions come first."""
+        if not self.network.memory_size:
+            every = torch.arange(len(estimates.inputs[0]), device=estimates.device)
+            return actor_outputs(self.network, estimates.inputs, ((part, None) for part in every.split(VALUE_ROWS)))
+        batches = estimates.batches.in_order(VALUE_ROWS, estimates.device)
+        parts = ((batch.chosen, batch.sequences_with(estimates.recurrent_state)) for batch in batches)
+        return actor_outputs(self.network, estimates.inputs, parts)
 
     def _minibatches(self, rows: Minibatch, estimates: GroupValues) -> Iterator[GroupRows]:
         """Yields whole group steps: the rows of their decisions, and the inputs of the observations that are there."""

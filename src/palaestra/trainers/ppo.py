@@ -14,11 +14,12 @@ from palaestra.data.rollout import Minibatch, Rollout, completed, minibatches
 from palaestra.data.sequences import SequenceTable, sequence_minibatches
 from palaestra.models.actor_critic import ActorCritic
 from palaestra.models.optimizer import flatten
-from palaestra.trainers.advantages import advantages
+from palaestra.trainers.advantages import VALUE_ROWS, advantages
 from palaestra.trainers.behavior_settings import BehaviorSettings
 from palaestra.trainers.gradients import Autograd, ClosedForm, bfloat16_pays
 from palaestra.trainers.on_policy import OnPolicy, UpdateData, init_intrinsic_values
 from palaestra.trainers.settings import PPOSettings
+from palaestra.trainers.stale_rollouts import actor_outputs, corrected
 from palaestra.trainers.update_metrics import value_metrics
 
 
@@ -56,6 +57,8 @@ class PPO(OnPolicy[Minibatch]):
         table = None if memory is None else SequenceTable(rollout, memory.sequence_length)
         rewards, transitions = self._rewards(rollout, rollout.reward + rollout.group_reward)
         rows = self._rows(rollout, rewards, metrics, table)
+        if self.settings.threaded:
+            rows = corrected(rows, self._outputs(rows, rollout, table), self.network, metrics)
         return UpdateData(len(rows.advantage), self._minibatches(rows, rollout, table), transitions)
 
     def _rows(self, rollout: Rollout, rewards: list[Tensor], metrics: Metrics, table: SequenceTable | None = None) -> Minibatch:
@@ -71,6 +74,14 @@ class PPO(OnPolicy[Minibatch]):
         )
         metrics.add(value_metrics(self.signals.names, found))
         return found.with_actions(rollout)
+
+    def _outputs(self, rows: Minibatch, rollout: Rollout, table: SequenceTable | None) -> Tensor:
+        """Returns the actor's output for all rows, (N, outputs)."""
+        if table is None:
+            every = torch.arange(len(rows.advantage), device=rows.advantage.device)
+            return actor_outputs(self.network, rows.inputs, ((part, None) for part in every.split(VALUE_ROWS)))
+        recurrent_state = completed(rollout, (rollout.recurrent_state,))[0]
+        return actor_outputs(self.network, rows.inputs, table.take(table.in_parts(VALUE_ROWS), recurrent_state))
 
     def _minibatches(self, rows: Minibatch, rollout: Rollout, table: SequenceTable | None) -> Iterator[Minibatch]:
         size, epochs = self.hyper.batch_size, self.hyper.num_epoch

@@ -136,7 +136,7 @@ def test_a_file_that_holds_no_settings_is_refused(text: str, output: str, capsys
         ("good.yaml --env=Basic --torch-threads=0", "--torch-threads: torch_settings.threads: expected a number greater than 0"),
         ("good.yaml --env=Basic --num-areas=0", "--num-areas: "),
         ("good.yaml --env=Basic --num-areas=-3", "--num-areas: "),
-        ("good.yaml --env=Basic --num-envs=2", "Basic is not a Unity build: --num-envs starts several copies of a build"),
+        ("good.yaml --env=Basic --num-envs=2", "Basic is built in: one process simulates all of its areas"),
         ("good.yaml --num-envs=2", "--num-envs: env_settings.num_envs: expected 1 without env_path (--env)"),
         ("good.yaml --env=Basic --seed=99999999999999999999", "--seed: "),
         ("good.yaml --env=Basic --set behaviors.Basic.max_stepz=1", "did you mean 'max_steps'?"),

@@ -10,8 +10,9 @@ from typing import Any, Protocol
 
 from palaestra.core.display import indented
 from palaestra.core.errors import EnvError, GameGone, NotFinite, ProtocolError
+from palaestra.envs.restarts import PROGRESS, RestartPolicy
 from palaestra.envs.unity import executable
-from palaestra.envs.unity.options import PROGRESS, RestartPolicy, UnityOptions
+from palaestra.envs.unity.options import UnityOptions
 from palaestra.envs.unity.process import GameProcess, arguments, needs_display, player_log
 from palaestra.envs.unity.table import Arrival
 from palaestra.envs.unity.timeouts import FIRST_NOTICE, Phase, explain
@@ -71,7 +72,7 @@ class GameInstance:
         port = options.editor_port if self.editor else options.base_port and options.base_port + index
         self.server = Server(index, owner.inbox, port, bind=options.bind, fixed=self.editor)
         self.process: GameProcess | None = None
-        self.policy = RestartPolicy(index, options.restarts)
+        self.policy = RestartPolicy(f"copy {index} of the game", options.restarts)
         self._phase, self.since = Phase.DOWN, time.monotonic()
         self.start_at = 0.0
         self.game: GameVersion | None = None

@@ -22,6 +22,7 @@ from palaestra.models.policy import Actor
 from palaestra.models.trunk import Trunk
 from palaestra.rewards.demonstrations import load_demonstrations
 from palaestra.runtime.collect.collector import BehaviorCollector
+from palaestra.runtime.collect.trainer_process import TrainerProcess
 from palaestra.runtime.settings import BehaviorSettings
 from palaestra.trainers.base import Progresses, Remarks, Trainer, Warns, make_trainer
 
@@ -45,10 +46,12 @@ class Learner:
         """`scratch`: the folder for demonstrations that are too large for memory; None: the system's temporary one."""
         self.name, self.spec, self.settings = name, spec, settings
         try:
-            with scratch_in(scratch):
-                self.trainer: Trainer = make_trainer(spec, settings, device, seed)
-                paths = [] if inference else _demo_paths(settings)
-                found = [load_demonstrations(path, spec, device) for path in paths]  # the trainer's own: each is read once
+            self.trainer: Trainer | TrainerProcess
+            if settings.threaded and not inference:
+                self.trainer = TrainerProcess(name, spec, settings, device, seed, scratch, trainer_and_oddities)
+                self.oddities = self.trainer.oddities
+            else:
+                self.trainer, self.oddities = trainer_and_oddities(spec, settings, device, seed, scratch, inference=inference)
             if any(isinstance(module, OwnModule) for module in self.trainer.network.modules()):
                 from palaestra.export.custom import check_exportable
 
@@ -57,12 +60,31 @@ class Learner:
             raise type(error)(f"behavior '{name}': {error}") from error
         self.inference = inference
         self._watches_groups, self._found = getattr(settings.hyperparameters, "adds_group_rewards", False), list[str]()
-        self.oddities = list(dict.fromkeys(line for demonstrations in found for line in demonstrations.oddities))
         """Warnings about the demonstrations that it learns from, one line each."""
         self.collector = BehaviorCollector(
             name, spec, self.trainer.policy, None if inference else self.trainer.rollout_size, self.trainer.needs
         )
         self.next_summary, self.next_checkpoint = settings.summary_freq, settings.checkpoint_interval
+
+    @property
+    def busy(self) -> bool:
+        """Whether an update is under way in another process."""
+        return isinstance(self.trainer, TrainerProcess) and self.trainer.busy
+
+    def finish(self) -> None:
+        """Waits for an update in another process and lets it take effect, so that the network is the newest."""
+        if isinstance(self.trainer, TrainerProcess):
+            self.trainer.finish()
+
+    def close(self) -> None:
+        """Ends the trainer's process, if it has one."""
+        if isinstance(self.trainer, TrainerProcess):
+            self.trainer.close()
+
+    def abandon(self) -> None:
+        """Ends the trainer's process at once, if it has one. Safe in a signal handler."""
+        if isinstance(self.trainer, TrainerProcess):
+            self.trainer.kill()
 
     def remarks(self) -> list[str]:
         """Returns the trainer's messages to the user. Raises ConfigError if the trainer cannot get what it needs."""
@@ -141,7 +163,8 @@ class Learner:
 
     def must_be_finite(self) -> None:
         """Raises Diverged if a weight is not finite, or so large that outputs are not. Waits for an accelerator."""
-        for name, weights in self.trainer.network.named_parameters():
+        newest = self.trainer.learned if isinstance(self.trainer, TrainerProcess) else dict(self.trainer.network.named_parameters())
+        for name, weights in newest.items():
             lost = ~(weights.abs() < MOST_WEIGHT)
             if lost.any():
                 raise self._diverged(f"weights '{name}' hold {weights[lost][0]:g}")
@@ -210,6 +233,16 @@ class Learner:
             anew = {key: torch.zeros_like(value) for key, value in anew.items()}
         network.load_state_dict({key: anew.get(key, saved.get(key)) for key in own})
         return not anew
+
+
+def trainer_and_oddities(
+    spec: BehaviorSpec, settings: BehaviorSettings, device: torch.device, seed: int, scratch: Path | None, *, inference: bool = False
+) -> tuple[Trainer, list[str]]:
+    """Returns a behavior's trainer, and warnings about its demonstrations. Raises ConfigError, PluginError, DemoError."""
+    with scratch_in(scratch):
+        trainer = make_trainer(spec, settings, device, seed)
+        found = [load_demonstrations(path, spec, device) for path in ([] if inference else _demo_paths(settings))]
+    return trainer, list(dict.fromkeys(line for demonstrations in found for line in demonstrations.oddities))
 
 
 def _shape(tensors: Mapping[str, Any], key: str) -> str:

@@ -18,8 +18,8 @@ from palaestra.core.plugins import Registry
 from palaestra.core.specs import ActionSpec, describe
 from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.base import Env
+from palaestra.envs.restarts import Restarts
 from palaestra.envs.unity.env import UnityEnv
-from palaestra.envs.unity.options import Restarts
 from palaestra.runtime.collect.env_checks import check_shapes, check_step, guarded
 from palaestra.runtime.doctor.findings import Circumstances, Finding, of_behavior, of_settings
 from palaestra.runtime.doctor.meters import BehaviorMeter, BehaviorReport

@@ -20,6 +20,7 @@ from palaestra.core.errors import EnvError
 from palaestra.core.plugins import Registry, add_current_folder_to_path, nearest
 from palaestra.envs.base import Env
 from palaestra.envs.unity import executable
+from palaestra.runtime.collect.env_checks import guarded
 from palaestra.runtime.environments.custom_envs import call, user_env
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def make_env(
 
         return open_games(None if name == EDITOR else name, areas, options, games)
     if games is not None and games.copies > 1:
-        raise EnvError(f"{name} is not a Unity build: --num-envs starts several copies of a build; use --num-areas for more areas")
+        return _copies(name, areas, options, games)
     kind, colon, rest = name.partition(":")
     if colon and kind == "gymnasium":
         add_current_folder_to_path()
@@ -62,6 +63,33 @@ def make_env(
     if colon and kind == "builtin":
         return _builtin(rest, areas, device, options)
     return _builtin(name, areas, device, options)
+
+
+def _copies(name: str, areas: int | None, options: Mapping[str, Any], games: GameSettings) -> Env:
+    """Opens several copies of an environment, each in a process of its own, which share the areas."""
+    from palaestra.envs.pool.env_pool import EnvPool
+
+    count, kind = games.copies, name.partition(":")[0]
+    if kind not in ("gymnasium", "python"):
+        raise EnvError(
+            f"{name} is built in: one process simulates all of its areas, so there are no copies of it (--num-envs={count}); "
+            "more areas are --num-areas"
+        )
+    if areas is None and kind == "gymnasium":
+        from palaestra.envs.gymnasium import DEFAULT_AREAS
+
+        areas = max(DEFAULT_AREAS, count)
+    if areas is not None and areas < count:
+        raise EnvError(f"--num-envs={count} copies cannot share {areas} areas: each needs one at least (--num-areas)")
+    shares = [None] * count if areas is None else [areas // count + (i < areas % count) for i in range(count)]
+    add_current_folder_to_path()
+    given = games.options
+    return cast(Env, EnvPool(make_copy, (name, dict(options)), shares, timeout=given.timeout_wait, restarts=given.restarts))
+
+
+def make_copy(name: str, options: Mapping[str, Any], *, areas: int | None) -> Env:
+    """Opens one copy of an environment, in its process."""
+    return guarded(make_env(name, areas=areas, options=options), name)
 
 
 def is_game(name: str | None) -> bool:

@@ -9,8 +9,9 @@ from typing import Any
 
 from palaestra.core.errors import EnvError, PalaestraError, exception_summary
 from palaestra.core.plugins import import_user_module, nearest
+from palaestra.envs.restarts import Restarts
 from palaestra.envs.unity.env import Tell, UnityEnv
-from palaestra.envs.unity.options import Restarts, UnityOptions
+from palaestra.envs.unity.options import UnityOptions
 from palaestra.runtime.settings import RunSettings
 from palaestra.wire.side_channels import SideChannel
 from palaestra.wire.unity_channels import Engine

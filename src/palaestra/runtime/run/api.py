@@ -149,7 +149,7 @@ def learn(
         shown = {**trackers(found, folder, settings, checkpoint, console), "gauges": GaugeTracker(timers)}
         statistics = stack.enter_context(closing(Statistics(shown, console.warning)))
         with first_wait(settings, env is None, console):
-            run = Run(settings, folder, world, statistics, console, timers, checkpoint)
+            run = stack.enter_context(closing(Run(settings, folder, world, statistics, console, timers, checkpoint)))
         check_lessons(run, loaded)
         check_teachers(run, loaded)
         warn_of_unused_blocks(run, loaded)

@@ -12,7 +12,7 @@ from palaestra.envs.base import Measures
 from palaestra.runtime.logging.console import ProgressRow
 from palaestra.runtime.logging.tracker import Summary
 from palaestra.runtime.run import report
-from palaestra.runtime.run.saving import checkpoint_due, save
+from palaestra.runtime.run.saving import save_if_due, write_due_models
 from palaestra.runtime.run.training_run import Run
 
 Callback = Callable[[Summary], object]
@@ -39,8 +39,8 @@ def train(run: Run, callbacks: Sequence[Callback] = ()) -> None:
         run.folder.must_be_writable(at_once=False)
         summarize(run, callbacks)
         change_lessons(run)
-        if checkpoint_due(run):
-            save(run)
+        write_due_models(run)
+        save_if_due(run)
         show(run)
 
 
@@ -65,6 +65,7 @@ def update(run: Run, name: str, rollout: Rollout) -> None:
             run.statistics.add(learner.name, tag, value)
         run.statistics.policy_updated(learner.name)
         run.self_play.updated(learner.name)
+        run.updates_since_due += 1
 
 
 def summarize(run: Run, callbacks: Sequence[Callback]) -> None:

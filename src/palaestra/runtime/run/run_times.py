@@ -71,6 +71,10 @@ class RunClock:
         """Seconds of the sessions before this one."""
         self.learning = 0.0
         """Seconds of this session spent in updates."""
+        self.start()
+
+    def start(self) -> None:
+        """Starts this session's time: once environment, networks and processes are ready."""
         self._started = time.perf_counter()
 
     @property

@@ -25,10 +25,10 @@ SAFETY_SECONDS = 60.0
 """A run is saved at least this often, whatever checkpoint_interval says; models are written only when that has passed."""
 
 
-def checkpoint_due(run: Run) -> bool:
-    """Whether a behavior's checkpoint_interval, or SAFETY_SECONDS, have passed. Writes the models that are due."""
+def write_due_models(run: Run) -> None:
+    """Writes the models of behaviors whose checkpoint_interval has passed, and notes whether a checkpoint is due."""
     if run.inference:
-        return False
+        return
     if any(learner.step >= learner.next_checkpoint for learner in run.learners.values()):
         run.folder.must_be_writable()  # before a model counts as written
     due = [learner for learner in run.learners.values() if learner.checkpoint_due()]
@@ -36,7 +36,18 @@ def checkpoint_due(run: Run) -> bool:
         run.must_be_finite()
     for learner in due:
         run.models.write(learner, run.statistics.recent_reward(learner.name))
-    return bool(due) or perf_counter() - run.saved_at > SAFETY_SECONDS
+    if not run.save_due and (due or perf_counter() - run.saved_at > SAFETY_SECONDS):
+        run.save_due, run.updates_since_due = True, 0
+
+
+def save_if_due(run: Run) -> None:
+    """Writes the checkpoint that is due.
+
+    While an update is under way in another process it is put off, since a checkpoint has to wait for that update. It is put off to the
+    next update at most: from there on the environment waits for updates anyway.
+    """
+    if run.save_due and (run.updates_since_due or not any(learner.busy for learner in run.learners.values())):
+        save(run)
 
 
 def save(run: Run) -> None:
@@ -55,7 +66,7 @@ def save(run: Run) -> None:
         for name, number in run.lessons.numbers.items():
             run.models.status.set_lesson(name, number)
         run.models.write_status()
-    run.saved_at = perf_counter()
+    run.saved_at, run.save_due = perf_counter(), False
 
 
 def state_dict(run: Run) -> dict[str, Any]:
@@ -82,6 +93,8 @@ def conclude(run: Run) -> dict[str, Path]:
     save(run)
     for behavior in run.self_play.behaviors.values():
         behavior.conclude()
+    for learner in run.learners.values():
+        learner.finish()
     finals = {name: run.models.write_final(learner, run.statistics.recent_reward(name)) for name, learner in run.learners.items()}
     run.folder.configure(run.settings)
     versions = {"palaestra_version": palaestra_version(), "mlagents_version": MLAGENTS, "mlagents_envs_version": MLAGENTS}

@@ -60,6 +60,8 @@ class Run:
         self.outlined: set[str] = set()
         """Behaviors whose settings have been written to TensorBoard."""
         self.update_times, self.symptoms = UpdateTimes(), Symptoms()
+        self.save_due, self.updates_since_due = False, 0
+        """Whether a checkpoint is due, and how many updates began since."""
         self.saved_step = -1
         """The step at which this session saved last."""
         self.first_step = 0
@@ -75,8 +77,13 @@ class Run:
         self.self_play = SelfPlay(env, MatchRatings(statistics, console), console.info)
         watchers = [self.self_play, self.lessons]
         staggers = None if self.inference else staggering(env, settings)
-        self.collector = Collector(env, self._join, settings.env_settings.seed, watchers, staggers)
+        try:
+            self.collector = Collector(env, self._join, settings.env_settings.seed, watchers, staggers)
+        except BaseException:
+            self.close()
+            raise
         self.set_threads()
+        self.clock.start()
 
     def _join(self, name: str, spec: BehaviorSpec) -> BehaviorCollector:
         if belongs_to_run(name):
@@ -140,9 +147,16 @@ class Run:
         return self.update_times.wait(lambda name: self.learners[name].progress)
 
     def abandon(self) -> None:
-        """Ends the environment's processes at once. Safe in a signal handler."""
+        """Ends the processes of environment and trainers at once. Safe in a signal handler."""
+        for learner in self.learners.values():
+            learner.abandon()
         if isinstance(self.env, Interruptible):
             self.env.abandon()
+
+    def close(self) -> None:
+        """Ends the processes of trainers."""
+        for learner in self.learners.values():
+            learner.close()
 
     def retire(self) -> None:
         """Stops collecting for behaviors that have reached max_steps; their agents go on acting.

@@ -5,7 +5,7 @@ The order is built-in default < file < flag < `--set`. The classes are in `tree`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from palaestra.core.errors import ConfigError
 from palaestra.core.files import belongs_to_run
 from palaestra.core.plugins import nearest
-from palaestra.core.settings import IGNORED_KEY, SKIP_USER_CODE, Settings
+from palaestra.core.settings import IGNORED_KEY, SKIP_USER_CODE
 from palaestra.runtime.settings import yaml_file
 from palaestra.runtime.settings.criteria import never_met
 from palaestra.runtime.settings.draft import Draft, check_depth
@@ -70,8 +70,6 @@ def load(
         raise ConfigError("no behavior has settings; list it under `behaviors`, or add default_settings", draft.file)
     if taken := [(("behaviors", name), f"{RESERVED_NAME}; rename the behavior") for name in settings.behaviors if belongs_to_run(name)]:
         raise config_error(taken, draft, "names cannot be used")
-    if missing := not_available(settings):
-        raise config_error(missing, draft, "settings ask for what is not available yet")
     if impossible := list(never_met(settings)):
         raise config_error(impossible, draft, "lessons would never end")
     warnings += [warning(path, sentence, draft) for path, sentence in remarks(settings)]
@@ -166,38 +164,3 @@ def _resume_or_initialize(settings: RunSettings, draft: Draft, warnings: list[st
     winner, change = ("initialize_from", {"resume": False}) if initialize else ("resume", {"initialize_from": None})
     warnings.append(f"both resume and initialize_from ('{run.initialize_from}') are set: {winner} is followed")
     return settings.model_copy(update={"checkpoint_settings": run.model_copy(update=change)})
-
-
-NOT_YET: list[tuple[str, Callable[[Any], bool], str]] = [
-    ("BEHAVIOR.threaded", bool, "learning while collecting is not available yet"),
-]
-"""Path, test whether a value there requests the feature, and sentence. BEHAVIOR: default_settings and every listed behavior."""
-
-
-def not_available(settings: RunSettings) -> list[tuple[Key, str]]:
-    """Returns path and sentence of all that is requested but not available."""
-    return [
-        (at, sentence.format(value=value))
-        for pattern, asks, sentence in NOT_YET
-        for keys in _patterns(pattern)
-        for at, value in _values(settings, keys)
-        if asks(value)
-    ]
-
-
-def _patterns(pattern: str) -> list[list[str]]:
-    if pattern.startswith("BEHAVIOR."):
-        rest = pattern.split(".")[1:]
-        return [["default_settings", *rest], ["behaviors", "*", *rest]]
-    return [pattern.split(".")]
-
-
-def _values(node: Any, keys: list[str], at: Key = ()) -> Iterator[tuple[Key, Any]]:
-    """Yields all values at a path in which `*` is any key; none if the path does not exist."""
-    if not keys:
-        yield at, node
-        return
-    children = dict(node) if isinstance(node, Settings | Mapping) else {}
-    for key in children if keys[0] == "*" else [keys[0]]:
-        if key in children:
-            yield from _values(children[key], keys[1:], (*at, key))

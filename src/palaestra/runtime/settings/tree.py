@@ -31,13 +31,13 @@ class EnvSettings(Settings):
     bind: str | None = None
     """Address to listen on for Unity games, such as 0.0.0.0 for other machines; null: this machine only."""
     num_envs: int = Field(default=1, gt=0)
-    """Copies of a Unity build, each in its own process."""
+    """Copies of a Unity build, a Gymnasium environment or `python:...`, each in its own process."""
     num_areas: int | None = Field(default=None, gt=0)
-    """Areas within each copy; null: the environment's default."""
+    """Areas of each copy of a Unity build, else of all copies together; null: the environment's default."""
     stagger_episodes: bool = False
     """Let first episodes end at different times, so that a rollout shows all parts of one. Only built-in environments can."""
     timeout_wait: float | None = Field(default=None, gt=0)
-    """Seconds to wait for an answer of a Unity game; null: 60 for a build, no limit for the Editor."""
+    """Seconds to wait for an answer of a game or a copy; null: 60, no limit for the Editor."""
     max_message_mb: float | None = Field(default=1024.0, gt=0)
     """Largest message of a Unity game in megabytes, as received and as decoded observations; null: no limit."""
     seed: int = Field(default=-1, ge=-1, le=2**31 - 1)

@@ -20,8 +20,9 @@ from unity_games import Ball, Fate, make_build
 from unity_play import Direct, MessageLog, Play, RandomPolicy, Run, free_port, in_thread, opened
 
 from palaestra.core.errors import EnvError, GameGone
+from palaestra.envs.restarts import Restarts
 from palaestra.envs.unity.env import UnityEnv
-from palaestra.envs.unity.options import Restarts, UnityOptions
+from palaestra.envs.unity.options import UnityOptions
 from palaestra.envs.unity.timeouts import FIRST_NOTICE
 
 STOPPED = "play mode was stopped. Its open episodes are left out; press Play to continue"

@@ -13,7 +13,7 @@ from unity_games import make_build
 from unity_play import MessageLog, Play, RandomPolicy, Run, opened
 
 from palaestra.core.errors import EnvError, GameGone
-from palaestra.envs.unity.options import MAX_FRUITLESS_FAILURES, MAX_RESTART_DELAY, PROGRESS, RestartPolicy, Restarts
+from palaestra.envs.restarts import MAX_FRUITLESS_FAILURES, MAX_RESTART_DELAY, PROGRESS, RestartPolicy, Restarts
 
 CRASH = GameGone("it was killed")
 
@@ -26,14 +26,14 @@ def failures(policy: RestartPolicy, count: int, delivered: int = PROGRESS) -> li
 
 @pytest.mark.parametrize("limits", [Restarts(), Restarts(-1, -1), Restarts(None, -1), Restarts(-1, None)])
 def test_without_limits_a_run_that_gets_on_goes_on(limits: Restarts) -> None:
-    policy = RestartPolicy(0, limits)
+    policy = RestartPolicy("copy 0 of the game", limits)
     assert failures(policy, 500) == [0.0] * 500
     assert policy.restarts == 500
 
 
 @pytest.mark.parametrize("lifetime", [0, 1, 3])
 def test_a_copy_is_started_again_as_often_as_is_allowed(lifetime: int) -> None:
-    policy = RestartPolicy(2, Restarts(lifetime=lifetime))
+    policy = RestartPolicy("copy 2 of the game", Restarts(lifetime=lifetime))
     failures(policy, lifetime)
     with pytest.raises(GameGone, match=rf"copy 2 .* restarted {lifetime} times.*--max-lifetime-restarts allows; it was killed"):
         failures(policy, 1)
@@ -41,28 +41,28 @@ def test_a_copy_is_started_again_as_often_as_is_allowed(lifetime: int) -> None:
 
 @pytest.mark.parametrize("rate", [0, 2])
 def test_a_copy_is_started_again_as_often_within_the_period_as_is_allowed(rate: int) -> None:
-    policy = RestartPolicy(0, Restarts(rate=rate, period=60))
+    policy = RestartPolicy("copy 0 of the game", Restarts(rate=rate, period=60))
     failures(policy, rate)
     with pytest.raises(GameGone, match=rf"restarted {rate} times within 60 s.*--restarts-rate-limit-n allows; it was killed"):
         failures(policy, 1)
 
 
 def test_restarts_before_the_period_do_not_count() -> None:
-    policy = RestartPolicy(0, Restarts(rate=1, period=0.05))
+    policy = RestartPolicy("copy 0 of the game", Restarts(rate=1, period=0.05))
     for _ in range(3):
         failures(policy, 1)
         time.sleep(0.06)
 
 
 def test_failures_in_a_row_wait_longer_each_time() -> None:
-    policy = RestartPolicy(0, Restarts())
+    policy = RestartPolicy("copy 0 of the game", Restarts())
     assert failures(policy, 9, delivered=PROGRESS - 1) == [0, 0.5, 1, 2, 4, 8, 16, MAX_RESTART_DELAY, MAX_RESTART_DELAY]
     assert failures(policy, 2) == [0, 0]
     assert failures(policy, 2, delivered=0) == [0.5, 1]
 
 
 def test_a_run_that_gets_nowhere_ends() -> None:
-    policy = RestartPolicy(1, Restarts())
+    policy = RestartPolicy("copy 1 of the game", Restarts())
     for _ in range(MAX_FRUITLESS_FAILURES - 1):
         policy.failed(CRASH, 7, 0)
     policy.failed(CRASH, 8, 0)

@@ -33,7 +33,7 @@ def test_a_disk_that_fills_up_ends_the_run_and_leaves_one_that_resumes(tmp_path:
 
     whole, limits = train(tmp_path / "whole"), resource.getrlimit(resource.RLIMIT_FSIZE)
     try:
-        with pytest.raises(RunError, match="the file would be larger than is allowed here; earlier checkpoints are as they were"):
+        with pytest.raises(RunError, match="the file would be larger than is allowed here; earlier checkpoints are unchanged"):
             train(tmp_path / "parts", callbacks=[fill])
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)

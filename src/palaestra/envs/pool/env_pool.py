@@ -1,0 +1,282 @@
+"""Copies of an environment in processes of their own, as one environment (`--num-envs`).
+
+A tick consists of the copies that are ready; slow ones appear on a later tick, in whose table their slots act again. Which copies are
+ready depends on the machine, so that two runs with one seed differ. A copy that crashes or hangs is started again; its open episodes
+are `lost`.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from multiprocessing.connection import Pipe, wait
+from time import monotonic
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from palaestra.core.errors import EnvError, GameGone
+from palaestra.core.metrics import Measurement
+from palaestra.core.specs import BehaviorSpec, differences
+from palaestra.core.timestep import Action, TimeStep
+from palaestra.envs.pool.env_process import CopyReply, EnvFacts, EnvProcess, MakeEnv
+from palaestra.envs.pool.shared_tables import MergedTable
+from palaestra.envs.restarts import UNLIMITED, RestartPolicy, Restarts
+from palaestra.parallel.worker import WorkerLost
+
+DEFAULT_TIMEOUT = 60.0
+"""Seconds after which a copy that does not answer has hung."""
+
+
+class EnvPool:
+    """An asynchronous `Env` whose areas are those of all copies, one copy after another. It cannot be saved."""
+
+    def __init__(
+        self,
+        make: MakeEnv,
+        arguments: tuple[Any, ...],
+        areas: Sequence[int | None],
+        *,
+        timeout: float | None = None,
+        restarts: Restarts = UNLIMITED,
+    ) -> None:
+        """Starts a copy for each number of `areas` (None: the environment's own number). Raises what the environment raises.
+
+        `timeout`: seconds after which a silent copy has hung; None: DEFAULT_TIMEOUT.
+        """
+        self._timeout = DEFAULT_TIMEOUT if timeout is None else timeout
+        self._limits = restarts
+        self._awake, self._wake = Pipe(duplex=False)
+        self._interrupted = self._closed = False
+        self._seed = 0
+        self._progress = 0
+        self._measurements: list[Measurement] = []
+        self._tables: dict[str, MergedTable] = {}
+        self._ready: list[int] = []
+        """Copies whose agents act in the newest tables."""
+        self._starts_at: dict[int, float] = {}
+        """When copies that have failed start again."""
+        self._parameters: dict[str, Tensor] = {}
+        self._copies: list[EnvProcess] = []
+        try:
+            self._copies += [EnvProcess(i, make, arguments, count) for i, count in enumerate(areas)]
+            facts = self._first_facts()
+        except BaseException:
+            self.close()
+            raise
+        self._policies = [RestartPolicy(f"copy {i} of the environment", restarts) for i in range(len(areas))]
+        self.device = torch.device("cpu")
+        self._first_area = np.cumsum([0, *(one.num_areas for one in facts)]).tolist()
+        self.num_areas: int = self._first_area[-1]
+        self.parameters: Mapping[str, float] = facts[0].parameters
+        self.name, self.tick_seconds = facts[0].name, facts[0].tick_seconds
+
+    def _first_facts(self) -> list[EnvFacts]:
+        """Waits until all copies have made their environment."""
+        self.behaviors: dict[str, BehaviorSpec] = {}
+        facts = list[EnvFacts]()
+        for copy in self._copies:
+            if not copy.worker.ready(self._timeout):
+                raise GameGone(f"copy {copy.index} of the environment did not start within {self._timeout:g} s (--timeout-wait)")
+            try:
+                reply = copy.receive()
+            except WorkerLost as error:
+                raise GameGone(str(error)) from error
+            self._note(copy, reply)
+            assert reply.facts is not None
+            copy.facts = reply.facts
+            facts.append(reply.facts)
+        return facts
+
+    def reset(self, seed: int) -> dict[str, TimeStep]:
+        """Resets all copies, each with a seed of its own, and waits for all of them."""
+        self._seed = seed
+        self._finish_ticks()
+        for copy in self._copies:
+            if copy.index not in self._starts_at:
+                copy.reset(self._seed_of(copy.index))
+        for table in self._tables.values():
+            table.begin()
+        ready = list[int]()
+        while self._starts_at or any(copy.waiting for copy in self._copies):
+            ready += self._gather()
+        return self._merged(ready)
+
+    def step(self, actions: Mapping[str, Action]) -> dict[str, TimeStep]:
+        """Starts a tick in the copies of the newest tables and waits for the next. Raises GameGone if a copy is not to be restarted."""
+        self.send(actions)
+        return self.receive()
+
+    def send(self, actions: Mapping[str, Action]) -> None:
+        """Starts a tick in the copies whose agents acted in the newest tables."""
+        for index in self._ready:
+            slots_of = {name: table.slots_of[index] for name, table in self._tables.items() if index in table.slots_of}
+            try:
+                self._copies[index].step(actions, slots_of)
+            except WorkerLost as error:
+                self._fail(index, str(error))
+        self._ready = []
+
+    def receive(self) -> dict[str, TimeStep]:
+        """Waits until a copy is ready, and returns the tables of all that are. Raises GameGone if a copy is not to be restarted."""
+        for table in self._tables.values():
+            table.begin()
+        ready = list[int]()
+        while not ready and not self._interrupted:
+            ready = self._gather()
+        self._interrupted = False
+        return self._merged(ready)
+
+    def _gather(self) -> list[int]:
+        """Waits for at least one copy, or for a time limit, and takes in the answers that are there. Returns the copies with tables."""
+        self._start_again()
+        waiting = [copy for copy in self._copies if copy.waiting]
+        ready = list[int]()
+        for copy in self._answered(waiting, self._patience(waiting)):
+            try:
+                reply = copy.receive()
+            except WorkerLost as error:
+                self._fail(copy.index, str(error))
+                continue
+            if self._note(copy, reply):
+                ready.append(copy.index)
+        for copy in waiting:
+            if copy.asked_at is not None and monotonic() - copy.asked_at > self._timeout:
+                self._fail(copy.index, f"copy {copy.index} of the environment did not answer for {self._timeout:g} s (--timeout-wait)")
+        return ready
+
+    def _answered(self, waiting: Sequence[EnvProcess], seconds: float) -> list[EnvProcess]:
+        """Waits until at least one of these copies has answered or ended, or is interrupted. Returns those that have."""
+        by_connection = {copy.worker.connection: copy for copy in waiting}
+        heard = list[Any](wait([*by_connection, self._awake], seconds))
+        if self._awake in heard:
+            heard.remove(self._awake)
+            self._awake.recv_bytes()
+        return [by_connection[connection] for connection in heard]
+
+    def _note(self, copy: EnvProcess, reply: CopyReply) -> bool:
+        """Takes in what came with an answer. Returns whether tables came."""
+        for text in reply.warnings or ():
+            warnings.warn(text, stacklevel=2)
+        for name, spec in (reply.behaviors or {}).items():
+            own = BehaviorSpec(spec.obs, spec.action, steady=False)
+            if name in self.behaviors and (table := differences(self.behaviors[name], own, ("before", f"copy {copy.index}"))):
+                raise EnvError(f"the copies of the environment differ in behavior '{name}':\n{table}")
+            self.behaviors.setdefault(name, own)
+            self._tables.setdefault(name, MergedTable(own))
+        self._measurements += reply.measurements or []
+        if reply.facts is not None and copy.facts is not None:  # it was started again
+            copy.parameters = self._part(copy.index)
+            copy.reset(self._seed_of(copy.index))
+        if not reply.has_tables or copy.tables is None:
+            return False
+        first = self._first_area[copy.index]
+        for name, arrays in copy.tables.arrays.items():
+            self._tables[name].take(copy.index, arrays, first)
+            self._progress += int(arrays["ends"][0])
+        copy.ticks += 1
+        return True
+
+    def _part(self, index: int) -> dict[str, Tensor]:
+        """Returns the parameters of a copy's areas."""
+        areas = slice(self._first_area[index], self._first_area[index + 1])
+        return {name: values[areas] for name, values in self._parameters.items()}
+
+    def _merged(self, ready: list[int]) -> dict[str, TimeStep]:
+        self._ready = sorted(ready)
+        return {name: table.table() for name, table in self._tables.items() if table.slots}
+
+    def _seed_of(self, index: int) -> int:
+        """Returns the seed of a copy; one that was started again gets another."""
+        return (self._seed + index + self._policies[index].restarts * len(self._copies)) & 0x7FFFFFFF
+
+    def _fail(self, index: int, reason: str) -> None:
+        """Ends a copy and schedules its restart. Raises GameGone if there is to be none."""
+        copy = self._copies[index]
+        copy.worker.kill()
+        copy.worker.close()
+        copy.asked_at = None
+        for table in self._tables.values():
+            table.lose(index)
+        delay = self._policies[index].failed(GameGone(reason), self._progress, copy.ticks)
+        when = "now" if not delay else f"in {delay:g} s"
+        warnings.warn(f"{reason}; it is started again {when} (restart {self._policies[index].restarts})", stacklevel=2)
+        self._starts_at[index] = monotonic() + delay
+
+    def _start_again(self) -> None:
+        for index, at in list(self._starts_at.items()):
+            if monotonic() >= at:
+                del self._starts_at[index]
+                self._copies[index].start()
+
+    def _patience(self, waiting: Any) -> float:
+        """Returns the seconds until a copy has hung or starts again."""
+        now = monotonic()
+        hung = [copy.asked_at + self._timeout - now for copy in waiting if copy.asked_at is not None]
+        return max(0.0, min([*hung, *(at - now for at in self._starts_at.values())], default=0.0)) + 0.001
+
+    def _finish_ticks(self) -> None:
+        """Waits for ticks under way, whose tables are dropped."""
+        while any(copy.waiting for copy in self._copies):
+            self._gather()
+        self._ready = []
+
+    def set_parameters(self, values: Mapping[str, Tensor]) -> None:
+        """Sets a value for each area. Raises EnvError for an unknown name."""
+        unknown = [name for name in values if name not in self.parameters]
+        if unknown:
+            raise EnvError(f"{self.name} has no parameter '{unknown[0]}' (it has: {', '.join(self.parameters) or 'none'})")
+        self._parameters |= dict(values)
+        for copy in self._copies:
+            copy.parameters = self._part(copy.index)
+
+    def take_measurements(self) -> list[Measurement]:
+        """Returns what the copies have measured since the last call."""
+        measurements, self._measurements = self._measurements, []
+        return measurements
+
+    def render(self, area: int) -> np.ndarray:
+        """Returns an image of one area. Raises EnvError if the environment cannot draw, or if its copy is simulating just now."""
+        index = int(np.searchsorted(self._first_area, area, side="right")) - 1
+        copy = self._copies[index]
+        if copy.waiting:
+            raise EnvError(f"area {area} cannot be drawn now: its copy is simulating a tick")
+        copy.ask("render", area - self._first_area[index])
+        image = copy.receive().image
+        assert image is not None
+        return image
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Returns an empty state: copies in other processes are not saved."""
+        return {}
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Raises EnvError for any state but the empty one."""
+        if state:
+            raise EnvError(f"{self.name} with several copies cannot go back to a saved state")
+
+    def interrupt(self) -> None:
+        """Makes a waiting `receive` return soon, with tables in which no agent acts. Safe in a signal handler."""
+        self._interrupted = True
+        with suppress(OSError):
+            self._wake.send_bytes(b"!")
+
+    def abandon(self) -> None:
+        """Ends all copies at once. Safe in a signal handler."""
+        for copy in self._copies:
+            copy.worker.kill()
+
+    def close(self) -> None:
+        """Ends all copies. May be called again."""
+        if self._closed:
+            return
+        self._closed = True
+        for copy in self._copies:
+            copy.worker.connection.close()
+        for copy in self._copies:
+            copy.worker.close()
+        self._awake.close()
+        self._wake.close()

@@ -1,0 +1,185 @@
+"""A process of ours that runs one function beside this one.
+
+It does not import the program's main module, as `multiprocessing` would: scripts need no `if __name__ == "__main__"`. Signals of the
+terminal do not reach it, and it ends with this process, however that ends.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from importlib import import_module
+from multiprocessing.connection import Connection, Pipe
+from typing import Any
+
+from palaestra.core.errors import PalaestraError
+
+GRACE = 5.0
+"""Seconds that a worker has to end after its connection was closed."""
+_GONE = (EOFError, BrokenPipeError, ConnectionResetError, OSError)
+
+
+class WorkerLost(PalaestraError):
+    """A worker process ended without being asked to."""
+
+
+class WorkerFailed(PalaestraError):
+    """A worker's function raised an exception that is no PalaestraError; the message has its traceback."""
+
+
+class WorkerProcess:
+    """A process that runs `function(connection, *arguments)`; both sides talk over the connection."""
+
+    def __init__(self, function: Callable[..., object], *arguments: object, title: str) -> None:
+        """`function`: a module-level function. `title` names the process in errors."""
+        self.title = title
+        self.connection, theirs = Pipe()
+        self._process = self._start(theirs)
+        theirs.close()
+        task = {"function": [function.__module__, function.__qualname__], "path": sys.path}
+        assert self._process.stdin is not None
+        with suppress(BrokenPipeError):
+            self._process.stdin.write(json.dumps(task).encode() + b"\n")
+            self._process.stdin.flush()
+        self.pid = self._process.pid
+        self.send(pickle.dumps(arguments))
+
+    @staticmethod
+    def _start(theirs: Connection) -> subprocess.Popen[bytes]:
+        handle = theirs.fileno()
+        command = [sys.executable, "-m", "palaestra.parallel.worker", str(handle)]
+        if sys.platform == "win32":
+            os.set_handle_inheritable(handle, True)
+            return subprocess.Popen(command, stdin=subprocess.PIPE, close_fds=False)
+        return subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=[handle])
+
+    def send(self, message: bytes) -> None:
+        """Sends a message. Raises WorkerLost, or the worker's exception."""
+        try:
+            self.connection.send_bytes(message)
+        except _GONE as error:
+            self._raise_failure(error)
+
+    def receive(self) -> bytes:
+        """Waits for a message. Raises WorkerLost if the process has ended, or the exception that the worker's function raised."""
+        try:
+            message = self.connection.recv_bytes()
+        except _GONE as error:
+            raise WorkerLost(f"{self.title} {self.describe_exit()}") from error
+        if message.startswith(_FAILURE):
+            raise _exception(message, self.title)
+        return message
+
+    def _raise_failure(self, error: OSError | EOFError) -> None:
+        """Raises the exception that ended the worker, if it left one, else WorkerLost."""
+        while True:
+            try:
+                message = self.connection.recv_bytes()
+            except _GONE:
+                raise WorkerLost(f"{self.title} {self.describe_exit()}") from error
+            if message.startswith(_FAILURE):
+                raise _exception(message, self.title) from error
+
+    def ready(self, timeout: float = 0.0) -> bool:
+        """Whether a message, or the worker's end, arrives within `timeout` seconds."""
+        return self.connection.poll(timeout)
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process runs."""
+        return self._process.poll() is None
+
+    def describe_exit(self) -> str:
+        """Returns how the process ended, as a predicate."""
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(GRACE)
+        code = self._process.poll()
+        if code is None:
+            return "closed its connection"
+        if code >= 0:
+            return f"ended with exit code {code}"
+        name = signal.Signals(-code).name if -code in {*signal.Signals} else str(-code)
+        return f"was killed by {name}" + (" (out of memory?)" if name == "SIGKILL" else "")
+
+    def kill(self) -> None:
+        """Ends the process at once. Safe in a signal handler."""
+        with suppress(OSError):
+            self._process.kill()
+
+    def close(self, grace: float = GRACE) -> None:
+        """Closes the connection, whereupon the worker ends; kills it after `grace` seconds. May be called again."""
+        self.connection.close()
+        if self._process.stdin is not None:
+            with suppress(OSError):
+                self._process.stdin.close()
+        try:
+            self._process.wait(grace)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+_FAILURE = b"palaestra-failure:"
+
+
+def _failure(error: BaseException) -> bytes:
+    """Returns an exception as a message: the class and text of a PalaestraError, the traceback of any other."""
+    kind, text = type(error), str(error)
+    if not isinstance(error, PalaestraError):
+        kind, text = WorkerFailed, "".join(traceback.format_exception(error))
+    return _FAILURE + json.dumps({"module": kind.__module__, "name": kind.__qualname__, "text": text}).encode()
+
+
+def _exception(message: bytes, title: str) -> PalaestraError:
+    told = json.loads(message[len(_FAILURE) :])
+    kind = getattr(import_module(told["module"]), told["name"])
+    # some classes build their text from other arguments
+    error = kind.__new__(kind)
+    PalaestraError.__init__(error, f"{title} failed:\n{told['text']}" if kind is WorkerFailed else told["text"])
+    return error
+
+
+def main(handle: int) -> None:
+    """Runs the function that the first line of standard input names, in the worker process."""
+    for number in ("SIGINT", "SIGTERM", "SIGHUP"):
+        if hasattr(signal, number):
+            signal.signal(getattr(signal, number), signal.SIG_IGN)
+    task = json.loads(sys.stdin.buffer.readline())
+    threading.Thread(target=_end_with_parent, daemon=True, name="palaestra liveness").start()
+    sys.path[:] = task["path"]
+    connection: Any = Connection(handle)
+    if sys.platform == "win32":
+        from multiprocessing.connection import PipeConnection
+
+        connection = PipeConnection(handle)
+    try:
+        module, name = task["function"]
+        function = getattr(import_module(module), name)
+        function(connection, *pickle.loads(connection.recv_bytes()))
+    except (EOFError, BrokenPipeError, ConnectionResetError):
+        pass  # the other side has closed the connection
+    except BaseException as error:
+        with suppress(OSError):
+            connection.send_bytes(_failure(error))
+        sys.exit(1)
+
+
+def _end_with_parent() -> None:
+    """Ends this process once the other one has closed our standard input, or has ended."""
+    while os.read(0, 1):  # not by sys.stdin, whose lock would be held when the interpreter shuts down
+        pass
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    from palaestra.parallel import worker  # this module under its own name, which its exceptions carry
+
+    worker.main(int(sys.argv[1]))

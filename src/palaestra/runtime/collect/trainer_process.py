@@ -1,0 +1,261 @@
+"""A trainer in a process of its own, so that collecting goes on while it learns (`threaded: true`).
+
+The lag is fixed: while one rollout is learned from, the next is collected with the weights of the update before. Nothing depends on
+which of the two is faster, so the same seed gives the same digits. A process and not a thread: the many small calls of an update and of
+a tick hold the interpreter's lock, and two threads take as long as one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from multiprocessing.connection import Connection
+from pathlib import Path
+from time import perf_counter
+from typing import Any, NamedTuple, cast
+
+import torch
+from torch import Tensor, nn
+
+from palaestra.core.errors import PalaestraError
+from palaestra.core.metrics import Metrics
+from palaestra.core.specs import BehaviorSpec
+from palaestra.core.system_memory import keep_freed_memory
+from palaestra.data.rollout import Rollout, RolloutNeeds
+from palaestra.models.policy import Actor, NetworkPolicy
+from palaestra.models.trunk import Trunk
+from palaestra.parallel.shared_memory import SharedReceiver, SharedSender
+from palaestra.parallel.worker import WorkerProcess
+from palaestra.trainers.base import Remarks, Trainer, Warns
+from palaestra.trainers.behavior_settings import BehaviorSettings, trainer_class
+
+PIPELINE = "pipeline"
+"""Key of a trainer's state: what the acting side has of an update that ended but has not taken effect."""
+STALENESS = "Policy/Staleness"
+"""Tag: number of updates that a rollout's policy is behind the network that learns from it."""
+
+
+class TrainerFacts(NamedTuple):
+    """Facts about a trainer that the acting side needs before the first tick."""
+
+    rollout_size: int
+    needs: RolloutNeeds
+    network: dict[str, Tensor]
+    rng: Tensor
+    deterministic: bool
+    oddities: list[str]
+    told: Told
+
+
+class Told(NamedTuple):
+    """Messages for the user."""
+
+    remarks: list[str]
+    warnings: list[str]
+
+
+class Updated(NamedTuple):
+    """The outcome of an update."""
+
+    network: list[Tensor]
+    """All weights of the network, in one flat tensor for each data type."""
+    metrics: dict[str, float]
+    told: Told
+    seconds: float
+
+
+MakeTrainer = Callable[[BehaviorSpec, BehaviorSettings, torch.device, int, Path | None], tuple[Trainer, list[str]]]
+
+
+class FlatWeights:
+    """A network's weights as one flat tensor for each data type: dozens of small tensors would cost more to pass on than a small update."""
+
+    def __init__(self, network: nn.Module) -> None:
+        self._tensors: dict[str, Tensor] = network.state_dict()
+        kinds = dict.fromkeys(tensor.dtype for tensor in self._tensors.values())
+        self._groups = [[name for name, tensor in self._tensors.items() if tensor.dtype == kind] for kind in kinds]
+
+    def read(self) -> list[Tensor]:
+        """Returns the present weights."""
+        return [torch.cat([self._tensors[name].reshape(-1) for name in names]) for names in self._groups]
+
+    def named(self, flat: Sequence[Tensor]) -> dict[str, Tensor]:
+        """Returns views of flat weights by name."""
+        named = dict[str, Tensor]()
+        for names, whole in zip(self._groups, flat, strict=True):
+            parts = whole.split([self._tensors[name].numel() for name in names])
+            named |= {name: part.view_as(self._tensors[name]) for name, part in zip(names, parts, strict=True)}
+        return named
+
+
+class TrainerProcess:
+    """Stands for a trainer in another process. `update` starts one update and returns the metrics of the one before."""
+
+    def __init__(
+        self,
+        name: str,
+        spec: BehaviorSpec,
+        settings: BehaviorSettings,
+        device: torch.device,
+        seed: int,
+        scratch: Path | None,
+        make: MakeTrainer,
+    ) -> None:
+        """Starts the process. `make`: a module-level function that makes the trainer there. Raises what that raises."""
+        self._worker = WorkerProcess(serve, spec, settings, str(device), seed, scratch, make, title=f"the trainer of '{name}'")
+        self._sender, self._receiver = SharedSender(), SharedReceiver()
+        keep_freed_memory()  # as the trainer would here: rollouts and networks' outputs reuse it
+        try:
+            facts: TrainerFacts = self._receive()
+        except PalaestraError:
+            self.close()
+            raise
+        self.rollout_size, self.needs, self.oddities = facts.rollout_size, facts.needs, facts.oddities
+        self.network: Trunk = trainer_class(settings.trainer_type).make_network(spec, settings).to(device)
+        self.network.load_state_dict(facts.network)
+        self._flat = FlatWeights(self.network)
+        rng = torch.Generator(device)
+        rng.set_state(facts.rng.cpu())
+        self.policy = NetworkPolicy(cast(Actor, self.network), rng, facts.deterministic)
+        self._told = facts.told
+        self._updating = False
+        """Whether an update was started whose outcome has not arrived."""
+        self._updated: Updated | None = None
+        """An outcome that has arrived and has not taken effect."""
+        self._sent_network = False
+        """Whether the other process has the weights of `network`, which may be another run's at first."""
+        self.learning_seconds, self.waiting_seconds = 0.0, 0.0
+
+    @staticmethod
+    def make_network(spec: BehaviorSpec, settings: BehaviorSettings) -> Trunk:
+        """Returns a fresh network of the trainer's."""
+        return trainer_class(settings.trainer_type).make_network(spec, settings)
+
+    def update(self, rollout: Rollout, step: int) -> Metrics:
+        """Lets the update before take effect, then starts one with this rollout. Returns the metrics of the update before."""
+        if not self._sent_network:
+            self._ask("network", self.network.state_dict())
+            self._sent_network = True
+        message = self._sender.pack(("update", (rollout, step, torch.get_num_threads())))
+        self._wait()
+        self._worker.send(message)
+        self._updating = True
+        return self._take_effect()
+
+    @property
+    def busy(self) -> bool:
+        """Whether it is learning at this moment."""
+        return self._updating and not self._worker.ready()
+
+    def finish(self) -> Metrics:
+        """Waits for the update under way, if any, and lets it take effect. Returns its metrics."""
+        self._wait()
+        return self._take_effect()
+
+    def _take_effect(self) -> Metrics:
+        """Lets the newest outcome take effect. Returns its metrics."""
+        metrics, done = Metrics(), self._updated
+        if done is not None:
+            self.network.load_state_dict(self._flat.named(done.network))
+            metrics.add({**done.metrics, STALENESS: 1.0})
+            self._updated = None
+        return metrics
+
+    def _wait(self) -> None:
+        """Waits for the outcome of the update under way."""
+        if not self._updating:
+            return
+        start = perf_counter()
+        done: Updated = self._receive()
+        self.waiting_seconds += perf_counter() - start
+        self.learning_seconds += done.seconds
+        self._updating, self._updated = False, done
+        self._told = Told(done.told.remarks, self._told.warnings + done.told.warnings)
+
+    @property
+    def learned(self) -> Mapping[str, Tensor]:
+        """The newest weights that have arrived, which may not act yet."""
+        return self.network.state_dict() if self._updated is None else self._flat.named(self._updated.network)
+
+    def remarks(self) -> list[str]:
+        """Returns the trainer's newest remarks."""
+        remarks, self._told = self._told.remarks, Told([], self._told.warnings)
+        return remarks
+
+    def warnings(self) -> list[str]:
+        """Returns the trainer's warnings that have arrived since the last call."""
+        warnings, self._told = self._told.warnings, Told(self._told.remarks, [])
+        return warnings
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns the trainer's state after the update under way, for which it waits, and what acts until that takes effect."""
+        self._wait()
+        state = self._ask("state")
+        acting = {"network": dict(self.network.state_dict()), "rng": self.policy.generator.get_state()}
+        done = self._updated
+        outcome = None if done is None else {"network": done.network, "metrics": done.metrics}
+        return {**state, PIPELINE: {**acting, "outcome": outcome}}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restores a saved state, also that of a trainer in this process."""
+        pipeline = state.get(PIPELINE)
+        self._told = self._ask("load", {key: value for key, value in state.items() if key != PIPELINE})
+        self._sent_network = True
+        acting: dict[str, Any] = self._ask("acting") if pipeline is None else pipeline
+        self.network.load_state_dict(acting["network"])
+        self.policy.generator.set_state(acting["rng"].cpu())
+        outcome = None if pipeline is None else pipeline["outcome"]
+        self._updated = None if outcome is None else Updated(outcome["network"], dict(outcome["metrics"]), Told([], []), 0.0)
+
+    def close(self) -> None:
+        """Ends the process."""
+        self._sender.close()
+        self._worker.close()
+
+    def kill(self) -> None:
+        """Ends the process at once. Safe in a signal handler."""
+        self._worker.kill()
+
+    def _receive(self) -> Any:
+        return self._receiver.unpack(self._worker.receive())
+
+    def _ask(self, request: str, value: object = None) -> Any:
+        self._worker.send(self._sender.pack((request, value)))
+        return self._receive()
+
+
+def serve(
+    connection: Connection, spec: BehaviorSpec, settings: BehaviorSettings, device: str, seed: int, scratch: Path | None, make: MakeTrainer
+) -> None:
+    """Makes a trainer and answers the requests of its `TrainerProcess`, in the process of its own."""
+    trainer, oddities = make(spec, settings, torch.device(device), seed, scratch)
+    sender, receiver, flat = SharedSender(), SharedReceiver(), FlatWeights(trainer.network)
+    policy = trainer.policy
+    facts = (trainer.rollout_size, trainer.needs, trainer.network.state_dict(), policy.generator.get_state(), policy.deterministic)
+    connection.send_bytes(sender.pack(TrainerFacts(*facts, oddities, _told(trainer))))
+    while True:
+        request, value = receiver.unpack(connection.recv_bytes())
+        match request:
+            case "update":
+                rollout, step, threads = value
+                torch.set_num_threads(threads)
+                start = perf_counter()
+                metrics = trainer.update(rollout, step).read()
+                reply: object = Updated(flat.read(), metrics, _told(trainer), perf_counter() - start)
+            case "network":
+                trainer.network.load_state_dict(value)
+                reply = None
+            case "state":
+                reply = trainer.state_dict()
+            case "load":
+                trainer.load_state_dict(value)
+                reply = _told(trainer)
+            case "acting":
+                reply = {"network": trainer.network.state_dict(), "rng": trainer.policy.generator.get_state()}
+            case other:
+                raise PalaestraError(f"unknown request '{other}'")
+        connection.send_bytes(sender.pack(reply))
+
+
+def _told(trainer: Trainer) -> Told:
+    remarks = trainer.remarks() if isinstance(trainer, Remarks) else []
+    return Told(remarks, trainer.warnings() if isinstance(trainer, Warns) else [])

@@ -1,0 +1,57 @@
+"""Corrects on-policy updates for rollouts that an older policy has collected (`threaded: true`).
+
+The clipped ratio must limit how far one update moves the policy. Measured against the policy that collected the rollout, most of the range
+is used up before the update begins. So the ratio is taken to the policy at the update's start, and each decision is weighted by how
+much more likely it is under that policy than under the one that collected it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from palaestra.core.metrics import Metrics
+from palaestra.core.row_index import Sequences
+from palaestra.core.timestep import Action
+from palaestra.data.rollout import Minibatch
+from palaestra.models.actor_critic import ActorCritic
+from palaestra.models.distributions import log_prob_and_entropy
+from palaestra.models.trunk import Inputs
+
+MOST_WEIGHT = 1.0
+"""Largest weight of a decision: Espeholt et al. 2018, https://arxiv.org/abs/1802.01561, section 4.1."""
+WEIGHT = "Policy/Importance Weight"
+
+
+@torch.no_grad()
+def corrected(rows: Minibatch, output: Tensor, network: ActorCritic, metrics: Metrics) -> Minibatch:
+    """Returns the rows with the log-probabilities of the policy that starts the update, and weighted advantages.
+
+    Hilton et al. 2021, https://arxiv.org/abs/2110.00641, eq. 4: the decoupled objective, whose proximal policy is the present network.
+    `output` (N, outputs) is the actor's for each row.
+    """
+    sample = Action(rows.continuous, rows.discrete)
+    log_prob, _ = log_prob_and_entropy(output, network.log_std, rows.mask, sample, network.spec.action)
+    weight = importance_weights(log_prob, rows.log_prob)
+    metrics.add({WEIGHT: weight.mean()})
+    return replace(rows, log_prob=log_prob, advantage=rows.advantage * weight)
+
+
+def importance_weights(log_prob: Tensor, collected: Tensor) -> Tensor:
+    """Returns the ratio of whole actions' probabilities, (N,), at most MOST_WEIGHT. Both (N, A): now, and when they were collected."""
+    return (log_prob - collected).sum(1).exp().clamp(max=MOST_WEIGHT)
+
+
+@torch.no_grad()
+def actor_outputs(network: ActorCritic, inputs: Inputs, parts: Iterable[tuple[Tensor, Sequences | None]]) -> Tensor:
+    """Returns the actor's packed output (N, outputs) for inputs (N, ...), evaluated in parts: rows, and how they follow one another."""
+    whole: Tensor | None = None
+    for rows, sequences in parts:
+        output = network.outputs(tuple(x.index_select(0, rows) for x in inputs), sequences)
+        whole = output.new_zeros((len(inputs[0]), output.shape[1])) if whole is None else whole
+        whole[rows] = output
+    assert whole is not None
+    return whole

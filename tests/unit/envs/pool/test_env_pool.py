@@ -1,0 +1,187 @@
+from __future__ import annotations
+
+import os
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import pytest
+import torch
+
+import palaestra
+from palaestra.core.errors import EnvError, GameGone
+from palaestra.core.timestep import Action, TimeStep
+from palaestra.envs.base import AsyncEnv, Interruptible
+from palaestra.envs.pool.env_pool import EnvPool
+from palaestra.envs.restarts import Restarts
+from palaestra.envs.unity.options import UnityOptions
+from palaestra.runtime.environments.make import make_env
+from palaestra.runtime.environments.unity_games import GameSettings
+
+NAME = "python:pool_games:make"
+
+
+@contextmanager
+def opened(
+    copies: int, areas: int | None = None, name: str = NAME, games: dict[str, Any] | None = None, **options: Any
+) -> Iterator[EnvPool]:
+    env = make_env(name, areas=areas, options=options, games=GameSettings(UnityOptions(copies=copies, **(games or {}))))
+    assert isinstance(env, EnvPool)
+    try:
+        yield env
+    finally:
+        env.close()
+        assert all(not copy.worker.alive for copy in env._copies)
+
+
+def right(step: TimeStep) -> Action:
+    """Everyone walks right."""
+    return Action(torch.zeros(len(step.acting), 0), torch.ones(len(step.acting), 1, dtype=torch.int64))
+
+
+def only(steps: dict[str, TimeStep]) -> TimeStep:
+    (step,) = steps.values()
+    return step
+
+
+def test_areas_are_shared_among_processes_and_all_act_after_a_reset():
+    with opened(2, areas=5) as env:
+        assert isinstance(env, AsyncEnv)
+        assert isinstance(env, Interruptible)
+        step = only(env.reset(3))
+        assert env.num_areas == 5
+        assert step.acting.all()
+        assert step.area.tolist() == [0, 1, 2, 3, 4]
+        pids = step.obs[0][:, 2].tolist()
+        assert len(set(pids)) == 2
+        assert pids[:3] == [pids[0]] * 3
+        assert os.getpid() % 10_000 not in pids
+
+
+def test_every_slot_makes_its_own_episodes_and_no_step_is_lost_or_counted_twice():
+    with opened(3, areas=6, length=7) as env:
+        step = only(env.reset(3))
+        taken, earned, ends = np.zeros(6), np.zeros(6), np.zeros(6)
+        for _ in range(60):
+            taken += step.acting.numpy()
+            step = only(env.step({"Walk": right(step)}))
+            earned += step.reward.numpy()
+            ends += step.truncated.numpy()
+            assert torch.equal(step.final_obs.slots, step.truncated.nonzero().squeeze(1))
+            # seven steps to the right, then the next episode is at its beginning
+            assert (step.final_obs.obs[0][:, :2] == 7).all()
+            acting = step.obs[0][step.acting]
+            assert torch.equal(acting[:, 0], acting[:, 1])
+            assert (step.obs[0][step.final_obs.slots, 1] == 0).all()
+        waiting = 1 - step.acting.numpy()
+        assert (earned == taken - waiting).all()
+        assert (ends == earned // 7).all()
+        assert (ends > 0).all()
+
+
+def test_a_slow_copy_does_not_hold_up_the_others(tmp_path: Path):
+    with opened(2, areas=2, folder=str(tmp_path)) as env:
+        step = only(env.reset(3))
+        (tmp_path / "hang").touch()
+        for _ in range(30):
+            step = only(env.step({"Walk": right(step)}))
+        assert sorted(step.acting.tolist()) == [False, True]
+
+
+@pytest.mark.parametrize("order", ["crash", "hang"])
+def test_a_copy_that_crashes_or_hangs_is_started_again_and_its_episode_is_lost(order: str, tmp_path: Path):
+    with opened(2, areas=4, games={"timeout_wait": 8.0}, folder=str(tmp_path), ms=1.0) as env:
+        step = only(env.reset(3))
+        pids = set(step.obs[0][:, 2].tolist())
+        for _ in range(5):
+            step = only(env.step({"Walk": right(step)}))
+        (tmp_path / order).touch()
+        lost, end = torch.zeros(4, dtype=torch.bool), time.monotonic() + 60
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            while time.monotonic() < end and not (lost.any() and (step.acting & lost).any()):
+                step = only(env.step({"Walk": right(step)}))
+                if step.lost is not None:
+                    assert not (step.lost & (step.acting | step.terminated | step.truncated)).any()
+                    lost |= step.lost
+        assert lost.tolist() in ([True, True, False, False], [False, False, True, True])
+        assert (step.obs[0][lost, 1] == 0).all()
+        assert not set(step.obs[0][lost, 2].tolist()) & pids
+        why = "was killed by SIGKILL" if order == "crash" else "did not answer for 8 s"
+        assert any(why in str(one.message) and "started again now (restart 1)" in str(one.message) for one in caught)
+
+
+def test_restarts_end_where_their_limit_is_reached(tmp_path: Path):
+    with opened(2, areas=2, games={"restarts": Restarts(lifetime=0)}, folder=str(tmp_path)) as env:
+        step = only(env.reset(3))
+        (tmp_path / "crash").touch()
+
+        def play() -> None:
+            nonlocal step
+            for _ in range(100):
+                step = only(env.step({"Walk": right(step)}))
+
+        with pytest.raises(GameGone, match="which is all that --max-lifetime-restarts allows"):
+            play()
+
+
+def test_an_exception_of_the_environment_ends_the_run_and_says_where(tmp_path: Path):
+    with opened(2, areas=2, folder=str(tmp_path)) as env:
+        step = only(env.reset(3))
+        (tmp_path / "fail").touch()
+
+        def play() -> None:
+            nonlocal step
+            for _ in range(100):
+                step = only(env.step({"Walk": right(step)}))
+
+        with pytest.raises(EnvError, match="broke off in step: ZeroDivisionError: one by nothing"):
+            play()
+
+
+def test_a_factory_that_fails_is_told_and_leaves_no_process():
+    with pytest.raises(EnvError, match="no_such_option"), opened(2, areas=2, no_such_option=1):
+        pass
+    assert [
+        child
+        for child in psutil.Process().children()
+        if child.status() != psutil.STATUS_ZOMBIE and "palaestra.parallel.worker" in child.cmdline()
+    ] == []
+
+
+def test_interrupt_ends_a_wait_with_tables_in_which_nobody_acts(tmp_path: Path):
+    with opened(2, areas=2, folder=str(tmp_path), ms=3000) as env:
+        step = only(env.reset(3))
+        env.send({"Walk": right(step)})
+        env.interrupt()
+        start = time.monotonic()
+        assert not only(env.receive()).acting.any()
+        assert time.monotonic() - start < 2
+
+
+def test_more_copies_than_areas_and_copies_of_a_built_in_are_refused():
+    with pytest.raises(EnvError, match="--num-envs=3 copies cannot share 2 areas"), opened(3, areas=2):
+        pass
+    with pytest.raises(EnvError, match="3DBall is built in: one process simulates all of its areas"), opened(3, name="3DBall"):
+        pass
+
+
+def test_gymnasium_copies_learn_in_a_run(tmp_path: Path):
+    block = {"trainer_type": "ppo", "hyperparameters": {"batch_size": 64, "buffer_size": 512}, "max_steps": 2000, "summary_freq": 500}
+    result = palaestra.train(
+        {"behaviors": {"CartPole-v1": block}},
+        env="gymnasium:CartPole-v1",
+        num_envs=2,
+        num_areas=4,
+        results_dir=str(tmp_path),
+        run_id="run",
+        quiet=True,
+    )
+    assert result.finished
+    assert result.steps["CartPole-v1"] >= 2000
+    assert (result.rewards["CartPole-v1"] or 0) > 8

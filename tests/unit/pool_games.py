@@ -1,0 +1,59 @@
+"""Environments for copies in processes: small ones that sleep, crash, hang or fail when they are told to."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+
+class Walk(gymnasium.Env[Any, Any]):
+    """Walks on a line for `length` steps. Each step pays 1; the observation shows place, step and process. Files in `folder` are orders."""
+
+    observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (3,), np.float32)
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def __init__(self, folder: str = "", length: int = 10, ms: float = 0.0) -> None:
+        self.folder, self.length, self.ms = folder, length, ms
+        self.place = self.count = 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begins at 0."""
+        super().reset(seed=seed)
+        self.place = self.count = 0
+        return self._seen(), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Walks right for 1, left for 0."""
+        self._obey()
+        time.sleep(self.ms / 1000)
+        self.place, self.count = self.place + (1 if action else -1), self.count + 1
+        return self._seen(), 1.0, False, self.count >= self.length, {}
+
+    def _seen(self) -> Any:
+        return np.array([self.place, self.count, os.getpid() % 10_000], np.float32)
+
+    def _obey(self) -> None:
+        """Carries out the order that lies in the folder, which the first process to find it takes."""
+        for order in ("crash", "hang", "fail"):
+            try:
+                (Path(self.folder) / order).unlink()
+            except OSError:
+                continue
+            match order:
+                case "crash":
+                    os.kill(os.getpid(), signal.SIGKILL)
+                case "hang":
+                    time.sleep(600)
+                case _:
+                    raise ZeroDivisionError("one by nothing")
+
+
+def make(folder: str = "", length: int = 10, ms: float = 0.0) -> Walk:
+    """Makes a walk."""
+    return Walk(folder, length, ms)
