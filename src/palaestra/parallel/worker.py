@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import selectors
 import signal
 import subprocess
 import sys
@@ -17,7 +18,7 @@ import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
-from multiprocessing.connection import Connection, Pipe
+from multiprocessing.connection import Connection, Pipe, wait
 from typing import Any
 
 from palaestra.core.errors import PalaestraError
@@ -125,6 +126,37 @@ class WorkerProcess:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+
+
+class Listener:
+    """Waits for several connections at once. They are registered only once, since that costs more than waiting."""
+
+    def __init__(self) -> None:
+        self._selector = None if sys.platform == "win32" else selectors.DefaultSelector()
+        self._connections: list[Any] = []
+
+    def add(self, connection: Any) -> None:
+        """Adds a connection."""
+        self._connections.append(connection)
+        if self._selector is not None:
+            self._selector.register(connection, selectors.EVENT_READ)
+
+    def remove(self, connection: Any) -> None:
+        """Removes a connection that is still open."""
+        self._connections.remove(connection)
+        if self._selector is not None:
+            self._selector.unregister(connection)
+
+    def wait(self, seconds: float) -> list[Any]:
+        """Returns the connections with a message, or whose other side has ended, once there is one; after `seconds` an empty list."""
+        if self._selector is None:
+            return list(wait(self._connections, seconds))
+        return [key.fileobj for key, _ in self._selector.select(seconds)]
+
+    def close(self) -> None:
+        """Frees what the system holds of it."""
+        if self._selector is not None:
+            self._selector.close()
 
 
 _FAILURE = b"palaestra-failure:"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from multiprocessing.connection import Pipe, wait
+from multiprocessing.connection import Pipe
 from time import monotonic
 from typing import Any
 
@@ -25,7 +25,7 @@ from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.pool.env_process import CopyReply, EnvFacts, EnvProcess, MakeEnv
 from palaestra.envs.pool.shared_tables import MergedTable
 from palaestra.envs.restarts import UNLIMITED, RestartPolicy, Restarts
-from palaestra.parallel.worker import WorkerLost
+from palaestra.parallel.worker import Listener, WorkerLost
 
 DEFAULT_TIMEOUT = 60.0
 """Seconds after which a copy that does not answer has hung."""
@@ -50,6 +50,10 @@ class EnvPool:
         self._timeout = DEFAULT_TIMEOUT if timeout is None else timeout
         self._limits = restarts
         self._awake, self._wake = Pipe(duplex=False)
+        self._listener = Listener()
+        self._listener.add(self._awake)
+        self._copy_of: dict[Any, EnvProcess] = {}
+        """Copies that run, by their connection."""
         self._interrupted = self._closed = False
         self._seed = 0
         self._progress = 0
@@ -63,6 +67,8 @@ class EnvPool:
         self._copies: list[EnvProcess] = []
         try:
             self._copies += [EnvProcess(i, make, arguments, count) for i, count in enumerate(areas)]
+            for copy in self._copies:
+                self._listen(copy)
             facts = self._first_facts()
         except BaseException:
             self.close()
@@ -135,7 +141,7 @@ class EnvPool:
         self._start_again()
         waiting = [copy for copy in self._copies if copy.waiting]
         ready = list[int]()
-        for copy in self._answered(waiting, self._patience(waiting)):
+        for copy in self._answered(self._patience(waiting)):
             try:
                 reply = copy.receive()
             except WorkerLost as error:
@@ -148,14 +154,17 @@ class EnvPool:
                 self._fail(copy.index, f"copy {copy.index} of the environment did not answer for {self._timeout:g} s (--timeout-wait)")
         return ready
 
-    def _answered(self, waiting: Sequence[EnvProcess], seconds: float) -> list[EnvProcess]:
-        """Waits until at least one of these copies has answered or ended, or is interrupted. Returns those that have."""
-        by_connection = {copy.worker.connection: copy for copy in waiting}
-        heard = list[Any](wait([*by_connection, self._awake], seconds))
+    def _listen(self, copy: EnvProcess) -> None:
+        self._listener.add(copy.worker.connection)
+        self._copy_of[copy.worker.connection] = copy
+
+    def _answered(self, seconds: float) -> list[EnvProcess]:
+        """Waits until at least one copy has answered or ended, or is interrupted. Returns those that have."""
+        heard = self._listener.wait(seconds)
         if self._awake in heard:
             heard.remove(self._awake)
             self._awake.recv_bytes()
-        return [by_connection[connection] for connection in heard]
+        return [self._copy_of[connection] for connection in heard]
 
     def _note(self, copy: EnvProcess, reply: CopyReply) -> bool:
         """Takes in what came with an answer. Returns whether tables came."""
@@ -197,6 +206,8 @@ class EnvPool:
         """Ends a copy and schedules its restart. Raises GameGone if there is to be none."""
         copy = self._copies[index]
         copy.worker.kill()
+        self._listener.remove(copy.worker.connection)
+        del self._copy_of[copy.worker.connection]
         copy.worker.close()
         copy.asked_at = None
         for table in self._tables.values():
@@ -211,6 +222,7 @@ class EnvPool:
             if monotonic() >= at:
                 del self._starts_at[index]
                 self._copies[index].start()
+                self._listen(self._copies[index])
 
     def _patience(self, waiting: Any) -> float:
         """Returns the seconds until a copy has hung or starts again."""
@@ -278,5 +290,6 @@ class EnvPool:
             copy.worker.connection.close()
         for copy in self._copies:
             copy.worker.close()
+        self._listener.close()
         self._awake.close()
         self._wake.close()

@@ -48,7 +48,7 @@ def run_folder(run: str, results: Path) -> RunFolder:
     path = Path(run)
     is_path = path.is_dir() and (len(path.parts) > 1 or not (results / run).is_dir())
     folder = RunFolder(path.parent, path.name) if is_path else RunFolder(results, run)
-    folder.must_exist("play")
+    folder.must_exist("open")
     return folder
 
 
