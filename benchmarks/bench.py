@@ -100,15 +100,15 @@ class Bench:
         """Returns the seconds of a tick: environment, policy, checks and rollout together."""
         torch.set_num_threads(threads)
         env = palaestra.make("builtin:3DBall", areas=agents, device=str(self.device))
-        collector = Collector(env, lambda name, spec: Learner(name, spec, settings, self.device, 0, False).seat, seed=0)
+        collector = Collector(env, lambda name, spec: Learner(name, spec, settings, self.device, 0, False).collector, seed=0)
         ticks = max(settings.hyperparameters.buffer_size // agents - 1, 1)  # type: ignore[union-attr]
 
         def collect() -> None:
             collector.collect(ticks, lambda: False)
-            for seat in collector.seats.values():
-                assert seat.buffer is not None
-                seat.buffer.take(collector.steps[seat.name])
-                seat.meter.take()
+            for one in collector.collectors.values():
+                assert one.buffer is not None
+                one.buffer.take(collector.steps[one.name])
+                one.meter.take()
 
         return self.median(collect, max(2000 // ticks, 3)) / ticks
 

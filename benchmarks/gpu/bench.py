@@ -126,7 +126,7 @@ def collecting(work: Work) -> None:
     for _ in range(5):
         wait()
         start, before = time.perf_counter(), decisions(collector)
-        while not any(seat.full for seat in collector.seats.values()):
+        while not any(one.full for one in collector.collectors.values()):
             collector.collect(TICKS, lambda: True)
             if time.perf_counter() - start > SECONDS:
                 break
@@ -139,19 +139,19 @@ def collecting(work: Work) -> None:
 
 def make_collector(env: Any, settings: RunSettings) -> Collector:
     block = next(iter(settings.behaviors.values()))
-    return Collector(env, lambda name, spec: Learner(name, spec, block, DEVICE, 0, False).seat, seed=0)
+    return Collector(env, lambda name, spec: Learner(name, spec, block, DEVICE, 0, False).collector, seed=0)
 
 
 def decisions(collector: Collector) -> int:
-    return sum(seat.decisions for seat in collector.seats.values())
+    return sum(one.decisions for one in collector.collectors.values())
 
 
 def empty(collector: Collector) -> None:
     """Drops the collected rollouts, so that collecting starts with empty buffers."""
-    for seat in collector.seats.values():
-        if seat.buffer is not None:
-            seat.buffer.take(collector.steps[seat.name])
-        seat.meter.take()
+    for one in collector.collectors.values():
+        if one.buffer is not None:
+            one.buffer.take(collector.steps[one.name])
+        one.meter.take()
 
 
 def end_to_end(work: Work) -> None:
@@ -222,7 +222,7 @@ def profile(work: Work) -> str:
 
     def join(name: str, spec: Any) -> Any:
         made[name] = Learner(name, spec, next(iter(work.settings().behaviors.values())), DEVICE, 0, False)
-        return made[name].seat
+        return made[name].collector
 
     collector = Collector(env, join, seed=0)
 

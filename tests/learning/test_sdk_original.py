@@ -49,7 +49,7 @@ def settings(kind: str) -> dict[str, Any]:
 def trained(folder: Path, kind: str, game: Path, *more: str) -> str:
     """What the original prints while it trains that kind of game."""
     file = folder / "settings.yaml"
-    (name,) = {key.partition("?")[0] for key in sdk_games.GAMES[kind].stage().behaviors}
+    (name,) = {key.partition("?")[0] for key in sdk_games.GAMES[kind].make_areas().behaviors}
     file.write_text(yaml.safe_dump({"behaviors": {name: settings(kind)}}))
     command = [f"{PEER}/bin/mlagents-learn", str(file), f"--env={game}", f"--results-dir={folder}", "--run-id=run"]
     command += [f"--base-port={free_port()}", "--seed=3", *more]
@@ -74,7 +74,7 @@ def trained(folder: Path, kind: str, game: Path, *more: str) -> str:
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_original_trains_a_game_of_every_kind(tmp_path: Path, kind: str):
     printed = trained(tmp_path, kind, pack(Path(sdk_games.__file__), tmp_path / "Game.x86_64"))
-    assert f"Connected new brain: {next(iter(sdk_games.GAMES[kind].stage().outbox.crowds))}" in printed
+    assert f"Connected new brain: {next(iter(sdk_games.GAMES[kind].make_areas().observation_queue.queues))}" in printed
     assert re.search(r"Step: \d+\. Time Elapsed: [\d.]+ s\. Mean Reward", printed), printed
     assert not [line for line in printed.splitlines() if "WARNING" in line or "Traceback" in line], printed
 
