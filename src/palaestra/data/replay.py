@@ -169,7 +169,7 @@ class Replay:
         return table[0], table[1:].astype(np.bool_), lengths
 
     def _continue(self, rollout: Rollout, index: ReplayIndex, acted: Slots, joins: NDArray[np.int8]) -> None:
-        """Lets slots begin anew whose first decision here was made at another observation than the one they waited at."""
+        """Starts a new stream in each slot whose first decision here does not follow the observation it was waiting with."""
         waits = index.waiting[acted] != NONE
         index.part(acted[waits & (joins[acted] == 0)])
         index.begin(acted[waits & (joins[acted] == 1)])
