@@ -17,10 +17,10 @@ from palaestra.cli.game_flags import parse_known
 from palaestra.cli.parser import Parser, fitted
 from palaestra.cli.streams import broken
 from palaestra.core.display import escaped_lines, shortened
-from palaestra.core.errors import PalaestraError
+from palaestra.core.errors import PalaestraError, RankLost
 from palaestra.core.files import explain
 from palaestra.runtime.logging.waiting import WaitingNotice, on_stderr, on_stdout
-from palaestra.runtime.run.os_signals import break_on_signals
+from palaestra.runtime.run.os_signals import break_on_signals, reports
 
 COMMANDS = {
     "learn": "train the agents of an environment, or resume a run",
@@ -73,9 +73,12 @@ def run_command(argv: Sequence[str], *, process: bool = False) -> int:
             if options.command is None:
                 parser.print_help()
                 return 0
+            options.arguments = arguments
             load_libraries(options.command)
             return command(options.command).main(options) or 0
     except PalaestraError as error:
+        if not tells(error):
+            return 1
         return complain(str(error), error if debug else None)
     except (MemoryError, RuntimeError) as error:
         if not out_of_memory(error):
@@ -89,6 +92,11 @@ def run_command(argv: Sequence[str], *, process: bool = False) -> int:
             return status
         where = "" if error.filename is None else f"{error.filename}: "
         return complain(where + explain(error), error if debug else None)
+
+
+def tells(error: PalaestraError) -> bool:
+    """Whether this process reports an error. Of the ranks of a run, one does: rank 0, or another where rank 0 is lost."""
+    return error.tell if isinstance(error, RankLost) else reports()
 
 
 def load_libraries(name: str) -> None:

@@ -28,7 +28,7 @@ SECTIONS = {
     "env_settings": f"env_path num_areas seed {keys_of('env_settings')}",
     "engine_settings": keys_of("engine_settings"),
     "checkpoint_settings": "run_id resume force initialize_from inference results_dir load_model train_model",
-    "torch_settings": "device threads",
+    "torch_settings": "device threads processes gpus rank_timeout",
 }
 """Section of the settings for each flag; a flag's `dest` is its key in the YAML."""
 
@@ -80,6 +80,10 @@ def _run_flags(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--results-dir", metavar="DIR", help="folder of all runs (default: results)")
     group.add_argument("--torch-device", dest="device", metavar="DEVICE", help="cpu, cuda, cuda:0 ... (default: cuda if available)")
     group.add_argument("--torch-threads", dest="threads", type=int, metavar="N", help="CPU threads (default: by the amount of work)")
+    group.add_argument("--processes", type=int, metavar="N", help="train in N processes on CPUs, which share the areas (default: 1)")
+    group.add_argument("--gpus", type=int, metavar="N", help="train on N GPUs, a process each (default: 1)")
+    group.add_argument("--multi-gpu", dest="gpus", action="store_const", const=-1, help="train on all GPUs")
+    group.add_argument("--rank-timeout", type=float, metavar="S", help="seconds after which a silent process is lost (default: 600)")
     group.add_argument("--debug", help="log in detail", **switch)
     group.add_argument(
         "--set",
@@ -134,8 +138,12 @@ def _flag(key: str) -> str:
 
 def main(options: argparse.Namespace) -> int:
     """Trains. Returns 0 also after Ctrl-C, once everything is saved."""
-    from palaestra.runtime.run.api import learn
+    from palaestra.runtime.run.api import learn, processes_wanted
+    from palaestra.runtime.run.rank_launch import launch
 
     notes = [f"the flag {flag} was removed long ago and has no effect" for flag in options.removed or []]
+    count = processes_wanted(options.config, overrides(options), options.sets, trust=options.trust)
+    if count > 1:
+        return launch(count, options.arguments)
     learn(options.config, overrides(options), options.sets, notes=notes, trust=options.trust)
     return 0

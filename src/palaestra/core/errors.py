@@ -91,6 +91,15 @@ class FolderLost(RunError):
         self.saved = saved
 
 
+class RankLost(PalaestraError):
+    """Another process of the same run (a rank) ended or did not answer."""
+
+    def __init__(self, message: str, *, tell: bool = True) -> None:
+        """`tell`: whether this process is the one to report it."""
+        super().__init__(message)
+        self.tell = tell
+
+
 class Diverged(RunError):
     """Weights or losses became NaN or infinite, so training cannot continue."""
 

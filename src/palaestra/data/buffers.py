@@ -65,8 +65,19 @@ class SteadyBuffer:
 
     def open(self, step: TimeStep, decision: Decision) -> None:
         """Writes row `tick`."""
+        if self.tick == len(self._opened_rows):  # another rank's rollout is not full yet
+            self._grow()
         for row, value in zip(self._opened_rows[self.tick], self._layout.opened(step, decision, self.tick), strict=True):
             row.copy_(value)
+
+    def _grow(self) -> None:
+        """Makes room for as many rows again."""
+        opened, completed = self._opened, self._completed
+        self._make_columns([x[0] for x in opened], [x[0] for x in completed], 2 * self.tick)
+        for columns, before in ((self._opened, opened), (self._completed, completed)):
+            for x, value in zip(columns, before, strict=True):
+                x[: self.tick].copy_(value)
+        self._final_obs.grow(self.tick)
 
     def complete(self, step: TimeStep) -> int:
         """Completes row `tick` and moves on. Raises EnvError where an episode was lost: then not every slot could act."""
@@ -285,6 +296,9 @@ class FinalObsList:
         self._rows, self._obs = [], []
         return rows, obs
 
+    def grow(self, ticks: int) -> None:
+        """Has room for any number of rows."""
+
     def widen(self, slots: int, more: int) -> None:
         """Counts its rows anew once a row of the rollout has `more` slots."""
         self._rows = [torch.div(rows, slots, rounding_mode="floor") * more + rows % slots for rows in self._rows]
@@ -311,6 +325,10 @@ class FinalObsTable:
         """Adds those of one tick. `rows` (S,): row of each slot's decision, counted in T * S."""
         for x, value in zip(self._columns, step.final_obs.obs, strict=True):
             x.view(-1, *x.shape[2:]).index_copy_(0, rows, value)
+
+    def grow(self, ticks: int) -> None:
+        """Makes room for as many rows again as the `ticks` there are."""
+        self._columns = [torch.cat([x[:ticks], torch.zeros_like(x[:ticks])]) for x in self._columns]
 
     def take(self, ended: Tensor, like: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
         """Returns rows (E,) and observations, each (E, *shape), of the episodes whose final observations are kept: `ended` (T, S)."""

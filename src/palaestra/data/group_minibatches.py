@@ -12,6 +12,7 @@ from torch import Tensor
 from palaestra.core.row_index import Groups, Sequences
 from palaestra.data.group_steps import GroupSteps
 from palaestra.data.timeline import NOBODY, Numbers, ranges
+from palaestra.parallel import ranks
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +58,13 @@ class GroupMinibatches:
         return len(self._group_steps) - 1
 
     def shuffled(self, size: int, epochs: int, generator: torch.Generator) -> Iterator[GroupMinibatch]:
-        """Yields minibatches of about `size` decisions in `epochs` passes over all blocks, each in a new order; drops nothing."""
+        """Yields minibatches of about `size` decisions in `epochs` passes over all blocks, each in a new order.
+
+        Nothing is dropped unless another rank has fewer minibatches."""
         for _ in range(epochs):
             order = torch.randperm(len(self), generator=generator, device=generator.device).cpu().numpy()
-            yield from self._laid_out(self._parts(order, max(1, len(self._decisions) // size)), generator.device)
+            parts = self._parts(order, max(1, len(self._decisions) // size))
+            yield from self._laid_out(parts[: ranks.least(len(parts))], generator.device)
 
     def in_order(self, size: int, device: torch.device) -> Iterator[GroupMinibatch]:
         """Yields all blocks once, at most about `size` decisions at a time."""

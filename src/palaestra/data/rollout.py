@@ -13,6 +13,7 @@ from torch import Tensor
 
 from palaestra.core.row_index import Sequences
 from palaestra.core.timestep import Action, Decision, TimeStep
+from palaestra.parallel import ranks
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +261,7 @@ class Minibatch:
 
 
 def minibatches(rows: Minibatch, *, size: int, epochs: int, generator: torch.Generator) -> Iterator[Minibatch]:
-    """Yields minibatches of `size` rows in `epochs` passes over all rows, each in a new order.
+    """Yields minibatches of `size` rows in `epochs` passes over all rows, each in a new order; as many as every other rank.
 
     What is left of a pass is dropped; fewer rows than `size` are one minibatch. Each pass is laid out once, so that a minibatch is a
     view and costs no copy.
@@ -268,21 +269,22 @@ def minibatches(rows: Minibatch, *, size: int, epochs: int, generator: torch.Gen
     columns = rows.columns()
     total = len(rows.advantage)
     size = min(size, total)
-    for order in _orders(total, size, epochs, generator):
+    for order in _orders(total, size, epochs, generator, ranks.least(total // size)):
         pieces = [column.index_select(0, order).split(size) for column in columns]
         for piece in zip(*pieces, strict=True):
             yield rows.with_columns(piece)
 
 
-def index_minibatches(total: int, *, size: int, epochs: int, generator: torch.Generator) -> Iterator[Tensor]:
-    """Yields the same minibatches as row numbers, each (size,), without laying anything out."""
+def index_minibatches(total: int, *, size: int, epochs: int, generator: torch.Generator, shared: bool = True) -> Iterator[Tensor]:
+    """Yields the same minibatches as row numbers, each (size,), without laying anything out. `shared`: as many as every other rank."""
     size = min(size, total)
-    for order in _orders(total, size, epochs, generator):
+    count = ranks.least(total // size) if shared else total // size
+    for order in _orders(total, size, epochs, generator, count):
         for begin in range(0, len(order), size):
             yield order[begin : begin + size]
 
 
-def _orders(total: int, size: int, epochs: int, generator: torch.Generator) -> Iterator[Tensor]:
-    """Yields the rows that each pass takes."""
+def _orders(total: int, size: int, epochs: int, generator: torch.Generator, count: int) -> Iterator[Tensor]:
+    """Yields the rows that each pass takes, for `count` minibatches."""
     for _ in range(epochs):
-        yield torch.randperm(total, generator=generator, device=generator.device)[: total // size * size]
+        yield torch.randperm(total, generator=generator, device=generator.device)[: count * size]

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from palaestra.core.row_index import Sequences
 from palaestra.data.rollout import Minibatch
+from palaestra.parallel import ranks
 
 
 class Streams(Protocol):
@@ -119,7 +120,8 @@ def sequence_minibatches(
     `recurrent_state` (N, L) is that of every row. Nothing of a pass is dropped: minibatches differ a little in size instead.
     """
     columns, parts = rows.columns(), max(1, int(table.lengths.sum()) // size)
+    parts = ranks.least(min(parts, len(table)))
     for _ in range(epochs):
         order = torch.randperm(len(table), generator=generator, device=generator.device).cpu().numpy()
-        for chosen, sequences in table.take(np.array_split(order, min(parts, len(table))), recurrent_state):
+        for chosen, sequences in table.take(np.array_split(order, parts), recurrent_state):
             yield rows.with_columns([column.index_select(0, chosen) for column in columns], sequences)

@@ -16,6 +16,7 @@ from palaestra.core.timestep import Action
 from palaestra.data.transitions import Transitions
 from palaestra.models.settings import NetworkSettings
 from palaestra.models.trunk import Inputs, Trunk
+from palaestra.parallel import ranks
 from palaestra.rewards.demonstrations import load_demonstrations
 from palaestra.rewards.settings import GAILSettings
 from palaestra.rewards.signal_optimizer import SignalOptimizer, flat, of_signal
@@ -43,7 +44,7 @@ class GAIL:
         shape, actions, bottleneck = settings.network_settings, settings.use_actions, settings.use_vail
         self.optimizer = SignalOptimizer(lambda: Discriminator(spec, shape, actions, bottleneck), device, settings.learning_rate, seed)
         self.model = self.optimizer.network
-        self.rng = torch.Generator(device).manual_seed(seed + 1)
+        self.rng = torch.Generator(device).manual_seed(ranks.own_seed(seed + 1))
         self.beta = torch.zeros((), device=device)
         """Weight of the bottleneck's divergence."""
 
@@ -71,7 +72,9 @@ class GAIL:
             excess = model.bottleneck.nats(features) - MOST_NATS
             total = total + self.beta * excess
             measured |= {"Policy/GAIL Beta": self.beta, "Losses/GAIL KL Loss": excess + MOST_NATS}
-            self.beta = (self.beta + BETA_STEP * excess.detach()).clamp(min=0)  # eq. 9: dual gradient ascent
+            surplus = excess.detach().clone()
+            ranks.average([surplus], 1.0)
+            self.beta = (self.beta + BETA_STEP * surplus).clamp(min=0)  # eq. 9: dual gradient ascent
         self.optimizer.step(total)
         return {tag: value.detach() for tag, value in measured.items()}
 

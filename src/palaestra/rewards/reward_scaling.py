@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from palaestra.data.rollout import Rollout
+from palaestra.parallel import ranks
 
 LEAST_SPREAD = 0.01
 """Smallest standard deviation, as a share of the returns' root mean square, that is used."""
@@ -54,11 +55,12 @@ class ReturnScale:
         return torch.cat([running, running.new_zeros(slots - len(running))])
 
     def _take_in(self, returns: Tensor) -> None:
-        mean, rows = float(returns.mean()), returns.numel()
-        delta, total = mean - self._mean, self._count + rows
-        self._m2 += float((returns - mean).square().sum()) + delta * delta * self._count * rows / total
-        self._mean += delta * rows / total
-        self._count = total
+        own = float(returns.mean())
+        for rows, mean, m2 in ranks.gather_numbers([returns.numel(), own, float((returns - own).square().sum())]):
+            delta, total = mean - self._mean, self._count + rows
+            self._m2 += m2 + delta * delta * self._count * rows / total
+            self._mean += delta * rows / total
+            self._count = total
 
     def state_dict(self) -> dict[str, Any]:
         """Returns sums and open returns."""

@@ -12,6 +12,7 @@ from palaestra.core.specs import ActionSpec
 from palaestra.core.timestep import Action
 from palaestra.models.optimizer import Adam, flatten
 from palaestra.models.settings import NetworkSettings
+from palaestra.parallel import ranks
 
 Network = TypeVar("Network", bound=nn.Module)
 
@@ -25,10 +26,11 @@ class SignalOptimizer(Generic[Network]):
         self._optimizer = Adam([self._weights], learning_rate)
 
     def step(self, loss: Tensor) -> None:
-        """Takes one step against the gradient of `loss`, ()."""
+        """Takes one step against the gradient of `loss`, (), a mean over as many rows on every rank."""
         assert self._weights.grad is not None
         self._weights.grad.zero_()
         loss.backward()
+        ranks.average_gradients([self._weights], 1.0)
         self._optimizer.step()
 
     def state_dict(self) -> dict[str, Any]:

@@ -8,10 +8,11 @@ from typing import Any, ClassVar, Protocol
 import torch
 from torch import Tensor
 
-from palaestra.core.errors import PluginError
+from palaestra.core.errors import ConfigError, PluginError
 from palaestra.core.specs import BehaviorSpec
 from palaestra.data.rollout import Rollout, RolloutNeeds
 from palaestra.data.transitions import Transitions, TransitionTable
+from palaestra.parallel import ranks
 from palaestra.rewards.reward_scaling import EpisodeSums, ReturnScale
 from palaestra.rewards.settings import REWARDS, RewardSettings, signal_class
 
@@ -66,6 +67,12 @@ class RewardSignals:
         Raises PluginError, ConfigError, and DemoError where a demonstration does not fit.
         """
         self.names = tuple(settings)
+        for name in settings if ranks.size() > 1 else ():
+            if name not in REWARDS and not getattr(signal_class(name), "averages_gradients", False):
+                raise ConfigError(
+                    f"reward signal '{name}' does not say that it can learn in {ranks.size()} processes: let its class average its "
+                    "gradients (SignalOptimizer does) and set averages_gradients = True, or train in one process"
+                )
         self.gammas = tuple(one.gamma for one in settings.values())
         self._strengths = tuple(one.strength for one in settings.values())
         self._learned: dict[str, RewardSignal] = {

@@ -40,6 +40,16 @@ class Skill:
     mean: float = START
     deviation: float = SPREAD
 
+    def less(self, before: Skill) -> tuple[float, float]:
+        """Returns the evidence that came since `before`: changes of precision times mean, and of precision."""
+        now, then = self.deviation**-2, before.deviation**-2
+        return self.mean * now - before.mean * then, now - then
+
+    def plus(self, evidence: tuple[float, float]) -> Skill:
+        """Returns the skill with more evidence: normal distributions multiply by adding these numbers."""
+        precision = max(self.deviation**-2 + evidence[1], 1e-6)
+        return Skill((self.mean * self.deviation**-2 + evidence[0]) / precision, precision**-0.5)
+
     def elo(self, initial: float) -> float:
         """Returns the mean on Elo's scale, where `initial` is a beginner's rating."""
         return initial + (self.mean - START) * ELO_PER_SKILL

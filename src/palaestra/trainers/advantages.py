@@ -14,6 +14,7 @@ from palaestra.data.rollout import Minibatch, Rollout, completed, completed_rows
 from palaestra.data.sequences import SequenceTable
 from palaestra.models.actor_critic import ActorCritic
 from palaestra.models.trunk import Inputs
+from palaestra.parallel import ranks
 from palaestra.rewards.signals import RewardSignals
 
 VALUE_ROWS = 8192
@@ -115,8 +116,16 @@ def horizon_ends(ended: Tensor, horizon: int) -> Tensor:
 
 
 def normalized(advantage: Tensor) -> Tensor:
-    """Returns advantages with zero mean and unit standard deviation over all rows."""
-    return (advantage - advantage.mean()) / (advantage.std(correction=0) + 1e-10)
+    """Returns advantages with zero mean and unit standard deviation over all rows, those of other ranks too."""
+    mean, deviation = advantage.mean(), advantage.std(correction=0)
+    if ranks.size() > 1:
+        wide = advantage.double()
+        parts = ranks.gather_numbers([len(wide), float(wide.mean()), float(wide.var(correction=0))])
+        rows = sum(part[0] for part in parts)
+        middle = sum(part[0] * part[1] for part in parts) / rows
+        variance = sum(part[0] * (part[2] + (part[1] - middle) ** 2) for part in parts) / rows
+        mean, deviation = advantage.new_tensor(middle), advantage.new_tensor(variance**0.5)
+    return (advantage - mean) / (deviation + 1e-10)
 
 
 class ValueEstimates:

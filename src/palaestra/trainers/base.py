@@ -14,6 +14,7 @@ from palaestra.core.specs import BehaviorSpec, describe
 from palaestra.data.rollout import Rollout, RolloutNeeds
 from palaestra.models.policy import NetworkPolicy
 from palaestra.models.trunk import Trunk
+from palaestra.parallel import ranks
 from palaestra.trainers.behavior_settings import OF_A_CLASS, OF_AN_INSTANCE, BehaviorSettings, must_have, trainer_class
 
 
@@ -91,7 +92,13 @@ class Progresses(Protocol):
 
 def make_trainer(spec: BehaviorSpec, settings: BehaviorSettings, device: torch.device, seed: int) -> Trainer:
     """Returns the trainer of a behavior. Raises PluginError if it lacks a member, ConfigError if it refuses the spec or settings."""
-    trainer = trainer_class(settings.trainer_type)(spec, settings, device, seed)
+    kind = trainer_class(settings.trainer_type)
+    if ranks.size() > 1 and not (kind.__module__.startswith("palaestra.") or getattr(kind, "averages_gradients", False)):
+        raise ConfigError(
+            f"trainer '{settings.trainer_type}' does not say that it can learn in {ranks.size()} processes: let its class average its "
+            "gradients (palaestra.parallel.ranks.average_gradients) and set averages_gradients = True, or train in one process"
+        )
+    trainer = kind(spec, settings, device, seed)
     check_members(trainer, f"trainer '{settings.trainer_type}'")
     return trainer
 

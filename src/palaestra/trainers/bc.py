@@ -23,6 +23,7 @@ from palaestra.models.actor_critic import ActorCritic
 from palaestra.models.distributions import RANGE
 from palaestra.models.optimizer import flatten, scheduled
 from palaestra.models.policy import NetworkPolicy
+from palaestra.parallel import ranks
 from palaestra.rewards.demonstrations import load_demonstrations
 from palaestra.rewards.expert_decisions import Decisions
 from palaestra.trainers.base import refuse
@@ -56,11 +57,11 @@ class BC:
         torch.manual_seed(seed)
         self.network = self.make_network(spec, settings).to(device)
         parameters = [flatten(self.network)] if self.network.plain else [p for p in self.network.parameters() if p.numel()]
-        self.action_rng = torch.Generator(device).manual_seed(seed + 1)
-        self.shuffle_rng = torch.Generator(device).manual_seed(seed + 2)
+        self.action_rng = torch.Generator(device).manual_seed(ranks.own_seed(seed + 1))
+        self.shuffle_rng = torch.Generator(device).manual_seed(ranks.own_seed(seed + 2))
         self.policy = NetworkPolicy(self.network, self.action_rng, settings.network_settings.deterministic)
         self.imitation = Imitation(self.network, parameters, self.shuffle_rng)
-        self.rollout_size, self.needs = self.hyper.buffer_size, RolloutNeeds()
+        self.rollout_size, self.needs = ranks.share(self.hyper.buffer_size), RolloutNeeds()
         memory = settings.network_settings.memory
         self._sequence_length = None if memory is None else memory.sequence_length
         self._demonstrated: ImitationBatches | None = None
@@ -68,7 +69,7 @@ class BC:
             self._demonstrated = imitation_batches(
                 load_demonstrations(self.hyper.demo_path, spec, device), self.network, self._sequence_length
             )
-            self._learn_statistics(self._demonstrated)
+            self._learn_statistics(self._demonstrated, shared=False)  # every rank has the same demonstrations
         self._reported = False
 
     @staticmethod
@@ -93,10 +94,11 @@ class BC:
         demonstrated = self._demonstrated
         if demonstrated is None:
             demonstrated = self._batches(rollout)
-            self._learn_statistics(demonstrated)
+            self._learn_statistics(demonstrated, shared=True)
         decisions = rollout.reward.numel() if rollout.lengths is None else int(rollout.lengths.sum())
-        count = hyper.num_epoch * max(1, decisions // hyper.batch_size)
-        loss, errors = self.imitation.learn(demonstrated, size=hyper.batch_size, count=count, learning_rate=learning_rate)
+        count = hyper.num_epoch * max(1, int(ranks.total(decisions)) // hyper.batch_size)
+        loss, errors = self.imitation.learn(demonstrated, size=ranks.share(hyper.batch_size), count=count, learning_rate=learning_rate)
+        ranks.average([errors], 1.0)
         self._set_log_std(errors)
         metrics = Metrics()
         metrics.add({"Losses/Cloning Loss": loss, "Policy/Learning Rate": learning_rate})
@@ -111,10 +113,14 @@ class BC:
             recurrent_state = recurrent_state.new_zeros((1, self.network.memory_size)).expand(len(recurrent_state), -1)
         return ImitationBatches(Decisions(tuple(obs), Action(continuous, discrete), mask), recurrent_state, table)
 
-    def _learn_statistics(self, batches: ImitationBatches) -> None:
-        """Takes the teachers' observations into the normalizer."""
-        for part in batches.decisions.parts():
-            self.network.learn_statistics(tuple(part.obs[i] for i in self.network.vectors))
+    def _learn_statistics(self, batches: ImitationBatches, *, shared: bool) -> None:
+        """Takes the teachers' observations into the normalizer. `shared`: every rank has others."""
+        parts = [tuple(part.obs[i] for i in self.network.vectors) for part in batches.decisions.parts()]
+        if shared:
+            most = -ranks.least(-len(parts))
+            parts += [tuple(x[:0] for x in parts[0])] * (most - len(parts))
+        for part in parts:
+            self.network.learn_statistics(part, shared=shared)
 
     @torch.no_grad()
     def _set_log_std(self, errors: Tensor) -> None:

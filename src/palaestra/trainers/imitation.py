@@ -20,6 +20,7 @@ from palaestra.data.rollout import index_minibatches
 from palaestra.data.sequences import SequenceTable, StreamTable
 from palaestra.models.optimizer import Adam
 from palaestra.models.trunk import Inputs
+from palaestra.parallel import ranks
 from palaestra.rewards.demonstrations import Demonstrations, load_demonstrations
 from palaestra.rewards.expert_decisions import Decisions, StoredDecisions
 from palaestra.trainers.behavior_settings import BehaviorSettings
@@ -44,7 +45,7 @@ class Cloning:
         memory = settings.network_settings.memory
         demonstrations = load_demonstrations(self.settings.demo_path, student.spec, device)
         self._batches = imitation_batches(demonstrations, student, None if memory is None else memory.sequence_length)
-        self._imitation = Imitation(student, parameters, torch.Generator(device).manual_seed(seed))
+        self._imitation = Imitation(student, parameters, torch.Generator(device).manual_seed(ranks.own_seed(seed)))
 
     def rate(self, step: int) -> float:
         """Returns the learning rate: the policy's initial one times `strength`, falling linearly to 0 at `steps`."""
@@ -65,7 +66,9 @@ class Cloning:
         rate = self.rate(step)
         if rate <= 0:
             return {}
-        loss, _ = self._imitation.learn(self._batches, size=min(self._size, self._samples), count=self.count(usual), learning_rate=rate)
+        loss, _ = self._imitation.learn(
+            self._batches, size=ranks.share(min(self._size, self._samples)), count=self.count(usual), learning_rate=rate
+        )
         return {LOSS: loss}
 
     @property
@@ -143,6 +146,7 @@ class Imitation:
             loss, error = self.loss(batch)
             self.student.zero_grad(set_to_none=False)  # of flat parameters gradients are views, which stay
             loss.backward()
+            ranks.average_gradients(self.optimizer.parameters, len(batch.decisions))
             self.optimizer.step()
             losses.append(loss.detach())
             errors.append(error.detach())
@@ -185,7 +189,7 @@ class ImitationBatches:
         return islice(self._whole(size, generator) if self.table is None else self._sequences(self.table, size, generator), count)
 
     def _whole(self, size: int, generator: torch.Generator) -> Iterator[ImitationBatch]:
-        for rows in index_minibatches(len(self), size=size, epochs=ENDLESS, generator=generator):
+        for rows in index_minibatches(len(self), size=size, epochs=ENDLESS, generator=generator, shared=False):
             yield ImitationBatch(self.decisions.take(rows))
 
     def _sequences(self, table: SequenceTable, size: int, generator: torch.Generator) -> Iterator[ImitationBatch]:

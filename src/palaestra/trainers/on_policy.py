@@ -16,6 +16,7 @@ from palaestra.data.transitions import TransitionTable
 from palaestra.models.actor_critic import ActorCritic
 from palaestra.models.optimizer import Adam, gradient_norm, scheduled
 from palaestra.models.policy import NetworkPolicy
+from palaestra.parallel import ranks
 from palaestra.rewards.signals import EXTRINSIC, RewardSignals
 from palaestra.trainers.behavior_settings import BehaviorSettings
 from palaestra.trainers.gradients import Coefficients, Losses
@@ -53,13 +54,15 @@ class OnPolicy(ABC, Generic[Batch]):
         self.settings, self.hyper = settings, settings.hyperparameters
         self.network, self.parameters, self.gradient = network, parameters, gradient
         self.optimizer = Adam(parameters, self.hyper.learning_rate)
-        self.action_rng = torch.Generator(device).manual_seed(seed + 1)
-        self.shuffle_rng = torch.Generator(device).manual_seed(seed + 2)
+        self.action_rng = torch.Generator(device).manual_seed(ranks.own_seed(seed + 1))
+        self.shuffle_rng = torch.Generator(device).manual_seed(ranks.own_seed(seed + 2))
         self.policy = NetworkPolicy(network, self.action_rng, settings.network_settings.deterministic)
         self.signals = RewardSignals(network.spec, settings.reward_signals, device, seed + 3)
         imitates = settings.behavioral_cloning is not None
         self.cloning = Cloning(network, parameters, settings, self.hyper, device, seed + 4) if imitates else None
-        self.rollout_size, self.needs = self.hyper.buffer_size, self.signals.needs
+        self.rollout_size, self.needs = ranks.share(self.hyper.buffer_size), self.signals.needs
+        self.batch_size = ranks.share(self.hyper.batch_size)
+        """Decisions of this rank in a minibatch."""
         self.change = PolicyChange(0, 0)
         """Change of the policy by the newest update, which may be under way."""
 
@@ -76,6 +79,7 @@ class OnPolicy(ABC, Generic[Batch]):
         change = self.change = PolicyChange(data.decisions, hyper.num_epoch)
         for batch in data.minibatches:
             losses = self.gradient(batch, c)
+            ranks.average_gradients(self.parameters, len(losses.log_ratio))
             norm = clip_gradients(self.parameters, hyper.max_grad_norm)
             self.optimizer.step()
             change.add(losses.log_ratio)
@@ -98,7 +102,7 @@ class OnPolicy(ABC, Generic[Batch]):
     def _learn_signals(self, rollout: Rollout, transitions: TransitionTable, metrics: Metrics) -> None:
         """Trains the reward signals that learn, in as many passes as the policy."""
         hyper = self.hyper
-        for part in index_minibatches(len(transitions), size=hyper.batch_size, epochs=hyper.num_epoch, generator=self.shuffle_rng):
+        for part in index_minibatches(len(transitions), size=self.batch_size, epochs=hyper.num_epoch, generator=self.shuffle_rng):
             metrics.add(self.signals.learn(transitions.take(part)))
         self.signals.learn_statistics(completed(rollout, rollout.obs))
         metrics.add(self.signals.measured())

@@ -101,7 +101,7 @@ class POCA(OnPolicy[GroupRows]):
     def _minibatches(self, rows: Minibatch, estimates: GroupValues) -> Iterator[GroupRows]:
         """Yields whole group steps: the rows of their decisions, and the inputs of the observations that are there."""
         action = estimates.action
-        for batch in estimates.batches.shuffled(self.hyper.batch_size, self.hyper.num_epoch, self.shuffle_rng):
+        for batch in estimates.batches.shuffled(self.batch_size, self.hyper.num_epoch, self.shuffle_rng):
             chosen = rows.with_columns(
                 [x.index_select(0, batch.decisions) for x in rows.columns()], batch.sequences_with(estimates.recurrent_state)
             )

@@ -84,7 +84,7 @@ class PPO(OnPolicy[Minibatch]):
         return actor_outputs(self.network, rows.inputs, table.take(table.in_parts(VALUE_ROWS), recurrent_state))
 
     def _minibatches(self, rows: Minibatch, rollout: Rollout, table: SequenceTable | None) -> Iterator[Minibatch]:
-        size, epochs = self.hyper.batch_size, self.hyper.num_epoch
+        size, epochs = self.batch_size, self.hyper.num_epoch
         if table is None:
             return minibatches(rows, size=size, epochs=epochs, generator=self.shuffle_rng)
         recurrent_state = completed(rollout, (rollout.recurrent_state,))[0]

@@ -19,6 +19,7 @@ from palaestra.data.transitions import TransitionTable
 from palaestra.models.optimizer import scheduled
 from palaestra.models.policy import NetworkPolicy
 from palaestra.models.sac_networks import SoftActorCritic
+from palaestra.parallel import ranks
 from palaestra.rewards.signals import RewardSignals, title
 from palaestra.trainers.behavior_settings import BehaviorSettings
 from palaestra.trainers.gradients import bfloat16_pays
@@ -49,9 +50,9 @@ class SAC:
         self.settings, self.hyper, network = settings, settings.hyperparameters, settings.network_settings
         torch.manual_seed(seed)
         self.network = self.make_network(spec, settings).to(device)
-        self.action_rng = torch.Generator(device).manual_seed(seed + 1)
-        self.replay_rng = torch.Generator().manual_seed(seed + 2)
-        self.gradient_rng = torch.Generator(device).manual_seed(seed + 4)
+        self.action_rng = torch.Generator(device).manual_seed(ranks.own_seed(seed + 1))
+        self.replay_rng = torch.Generator().manual_seed(ranks.own_seed(seed + 2))
+        self.gradient_rng = torch.Generator(device).manual_seed(ranks.own_seed(seed + 4))
         self.policy = NetworkPolicy(self.network, self.action_rng, network.deterministic)
         self.signals = RewardSignals(spec, settings.reward_signals, device, seed + 3)
         bfloat16 = bfloat16_pays(self.network, device) if network.bfloat16 is None else network.bfloat16
@@ -61,8 +62,10 @@ class SAC:
         self._gammas = torch.tensor(self.signals.gammas, device=device)
         self._ignore_ends = torch.tensor(self.signals.ignore_ends, device=device)
         stretch = network.memory.sequence_length if network.memory else 0
-        self.replay = Replay(spec, self.hyper.buffer_size, device, memory=self.network.memory_size, stretch=stretch)
-        self.rollout_size, self.needs = max(1, int(min(self.hyper.steps_per_update, MOST_COLLECTED))), self.signals.needs
+        self.replay = Replay(spec, ranks.share(self.hyper.buffer_size), device, memory=self.network.memory_size, stretch=stretch)
+        self.rollout_size, self.needs = max(1, int(min(self.hyper.steps_per_update, MOST_COLLECTED)) // ranks.size()), self.signals.needs
+        self.batch_size = ranks.share(self.hyper.batch_size)
+        """Decisions of this rank in a minibatch."""
         self._to_collect = self._first_collect
         self._owed, self._signals_owed = 0.0, 0.0
         self._told, self._lacks_replay = False, False
@@ -125,7 +128,7 @@ class SAC:
         metrics.add(self.signals.measured())
         metrics.add(at_bounds(rollout, action))
         decisions = reward.numel() if rollout.lengths is None else int(rollout.lengths.sum())
-        self._learn(decisions, step, metrics)
+        self._learn(int(ranks.total(decisions)), step, metrics)
         return metrics
 
     def _learn(self, decisions: int, step: int, metrics: Metrics) -> None:
@@ -139,7 +142,7 @@ class SAC:
         rate = scheduled(self.hyper.learning_rate_schedule, self.hyper.learning_rate, LAST_LEARNING_RATE, step, self.settings.max_steps)
         self.gradient.set_learning_rate(rate)
         for _ in range(steps):
-            batch = self.replay.draw(self.hyper.batch_size, self.replay_rng)
+            batch = self.replay.draw(self.batch_size, self.replay_rng)
             reward = self.signals.of_batch(batch.transitions())
             measured = self.gradient(batch, reward, self._gammas, self._ignore_ends)
             values, shares = measured.pop(VALUES), measured.pop(EXPLAINED)
@@ -148,7 +151,7 @@ class SAC:
             if self.cloning is not None:
                 metrics.add(self.cloning.update(step, usual=STEPS_BESIDE))
         for _ in range(signal_steps if self.signals.learned else 0):
-            metrics.add(self.signals.learn(self.replay.draw(self.hyper.batch_size, self.replay_rng).transitions()))
+            metrics.add(self.signals.learn(self.replay.draw(self.batch_size, self.replay_rng).transitions()))
         if steps:
             metrics.add(self._temperatures() | {"Policy/Learning Rate": rate})
 

@@ -13,6 +13,7 @@ from palaestra.losses.sac import backup, entropy_excess, soft_value, temperature
 from palaestra.models import tanh_gaussian
 from palaestra.models.optimizer import Adam, flatten, gradient_norm
 from palaestra.models.sac_networks import SoftActorCritic, SoftCritics
+from palaestra.parallel import ranks
 from palaestra.trainers.update_metrics import GRADIENT_NORM, explained_variance
 
 Measured = dict[str, Tensor]
@@ -56,6 +57,7 @@ class SoftGradient:
         with torch.autocast(reward.device.type, torch.bfloat16, enabled=self.bfloat16):
             loss, measured = self._losses(batch, reward, gamma, ignores_ends)
         loss.backward()
+        ranks.average_gradients(self._parameters, len(reward))
         measured[GRADIENT_NORM] = gradient_norm(self.optimizer.parameters)
         self.optimizer.step()
         self.tempering.step()

@@ -182,14 +182,24 @@ class Collector:
 
     @torch.no_grad()
     def collect(self, ticks: int, until: Callable[[], bool]) -> dict[str, Rollout]:
-        """Steps until a rollout is full, `ticks` have passed, `until()` is true or a behavior appears. Returns the full rollouts."""
+        """Steps as `advance` does. Returns the full rollouts."""
+        self.advance(ticks, until)
+        return {name: self.take(name) for name in self.full}
+
+    @torch.no_grad()
+    def advance(self, ticks: int, until: Callable[[], bool]) -> None:
+        """Steps until a rollout is full, `ticks` have passed, `until()` is true or a behavior appears."""
         known = len(self.collectors)
         for _ in range(ticks):
             self._tick()
             if any(collector.full for collector in self.collectors.values()) or len(self.collectors) > known or until():
                 break
         self._record()
-        return {name: self._take(collector) for name, collector in self.collectors.items() if collector.full}
+
+    @property
+    def full(self) -> list[str]:
+        """Behaviors whose rollout is full."""
+        return [name for name, collector in self.collectors.items() if collector.full]
 
     def _tick(self) -> None:
         """Makes one tick. The environment gets its actions first, so that it works while the rest is done."""
@@ -237,7 +247,9 @@ class Collector:
         elif collector.rollout_size is None:
             collector.decisions += len(step.acting) if collector.steady else int(collector.own(step).sum())
 
-    def _take(self, collector: BehaviorCollector) -> Rollout:
+    def take(self, name: str) -> Rollout:
+        """Returns a behavior's rollout and begins the next one. Raises EnvError where the environment sent numbers that are not finite."""
+        collector = self.collectors[name]
         assert collector.buffer is not None
         rollout = collector.buffer.take(self.steps[collector.name])
         check_ends(collector.name, collector.spec, rollout)
@@ -274,13 +286,13 @@ class Collector:
         may_grow = {name: same_areas and not self.collectors[name].spec.steady for name in now}
         return all(then[name] == slots or (may_grow[name] and then[name] > slots) for name, slots in now.items())
 
-    def load_state_dict(self, state: Mapping[str, Any], seed: int) -> bool:
-        """Restores a state. Returns whether its episodes go on as well.
+    def load_state_dict(self, state: Mapping[str, Any], seed: int, *, episodes: bool = True) -> bool:
+        """Restores a state. Returns whether its episodes go on as well; never if `episodes` is False.
 
         They do not where the environment cannot be saved, or has other areas or behaviors or moved to or from an
         accelerator since: it then starts new ones from `seed`, and what the rollouts held is collected again.
         """
-        restored = self._fits(state)
+        restored = episodes and self._fits(state)
         if restored:
             self.env.load_state_dict(state["env"])
             self.steps = {name: unpack(on(saved, self.env.device)) for name, saved in state["steps"].items()}

@@ -20,6 +20,7 @@ from palaestra.models.custom import OwnModule
 from palaestra.models.lstm import LSTMLayer
 from palaestra.models.policy import Actor
 from palaestra.models.trunk import Trunk
+from palaestra.parallel import ranks
 from palaestra.rewards.demonstrations import load_demonstrations
 from palaestra.runtime.collect.collector import BehaviorCollector
 from palaestra.runtime.collect.trainer_process import TrainerProcess
@@ -47,6 +48,8 @@ class Learner:
         self.name, self.spec, self.settings = name, spec, settings
         try:
             self.trainer: Trainer | TrainerProcess
+            if settings.threaded and ranks.size() > 1:
+                raise ConfigError("threaded: true cannot be combined with several processes (--processes, --gpus, torchrun)")
             if settings.threaded and not inference:
                 self.trainer = TrainerProcess(name, spec, settings, device, seed, scratch, trainer_and_oddities)
                 self.oddities = self.trainer.oddities
@@ -65,6 +68,9 @@ class Learner:
             name, spec, self.trainer.policy, None if inference else self.trainer.rollout_size, self.trainer.needs
         )
         self.next_summary, self.next_checkpoint = settings.summary_freq, settings.checkpoint_interval
+        self.agreed, self.met = 0, 0
+        """Decisions of all ranks, and of this one, when the ranks last met."""
+        self._aligned = ranks.size() == 1
 
     @property
     def busy(self) -> bool:
@@ -114,7 +120,13 @@ class Learner:
     @property
     def step(self) -> int:
         """Number of decisions so far."""
-        return self.collector.decisions
+        return self.collector.decisions if ranks.size() == 1 else self.agreed
+
+    def left(self, step: int) -> int:
+        """Returns the decisions that this rank still makes until the behavior is at `step`."""
+        if ranks.size() == 1:
+            return step - self.step
+        return -(-(step - self.agreed) // ranks.size()) - (self.collector.decisions - self.met)
 
     @property
     def training(self) -> bool:
@@ -131,7 +143,12 @@ class Learner:
         """Returns the least number of ticks until something is due."""
         slots = max(self.slots, 1)
         due = min(self.next_summary, self.next_checkpoint, self.settings.max_steps if self.training else self.next_summary)
-        return max(-(-(due - self.step) // slots), 1)
+        return max(-(-self.left(due) // slots), 1)
+
+    @property
+    def due(self) -> bool:
+        """Whether this rank has made its share of the decisions until something is due."""
+        return self.left(min(self.next_summary, self.next_checkpoint, self.settings.max_steps if self.training else self.next_summary)) <= 0
 
     @property
     def slots(self) -> int:
@@ -146,6 +163,9 @@ class Learner:
     def update(self, rollout: Rollout) -> dict[str, float]:
         """Learns from a rollout. Returns measurements by tag. Raises Diverged if a loss is not finite."""
         self._look_for_groups(rollout)
+        if not self._aligned:  # networks of a user's own may have begun differently
+            self.trainer.network.load_state_dict(ranks.from_first({k: v.cpu() for k, v in self.trainer.network.state_dict().items()}))
+            self._aligned = True
         measured = self.trainer.update(rollout, self.step).read()
         for tag, value in measured.items():
             if tag.startswith("Losses/") and not math.isfinite(value):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from palaestra.core.plugins import nearest
 from palaestra.core.timestep import TimeStep
 from palaestra.envs.base import Env
+from palaestra.parallel import ranks
 from palaestra.runtime.curriculum.parameters import Parameters
 from palaestra.runtime.settings import RunSettings
 from palaestra.scenario.curriculum import MEASURES, Curricula, Curriculum
@@ -36,7 +37,7 @@ class Lessons:
         """`saved`: the state of a resumed run, whose lessons apply from the first reset on. Raises EnvError as `Parameters` does."""
         self._settings = settings.environment_parameters or {}
         self.curricula = Curricula({name: form for name, form in self._settings.items() if isinstance(form, CurriculumSettings)})
-        self.parameters = Parameters(env, self._settings, settings.env_settings.seed, games_seed)
+        self.parameters = Parameters(env, self._settings, ranks.own_seed(settings.env_settings.seed), ranks.own_seed(games_seed))
         self._missed: Counter[str] = Counter()
         """Number of summaries that lacked a metric for which a lesson waits, by metric."""
         self._default_behavior: str | None = None
@@ -79,15 +80,16 @@ class Lessons:
 
     def ticks_ahead(self) -> int:
         """Returns the number of ticks until the next check."""
-        return NEVER if self.idle else CHECK_EVERY - self._ticks % CHECK_EVERY
+        return NEVER if self.idle or ranks.size() > 1 else CHECK_EVERY - self._ticks % CHECK_EVERY
 
-    def episodes(self, behavior: str, ended: Episodes) -> None:
-        """Adds the returns of episodes that ended; a group counts once, with what it earned as a whole."""
+    @staticmethod
+    def measured_returns(ended: Episodes) -> list[float]:
+        """Returns the returns by which lessons are measured; a group counts once, with what it earned as a whole."""
         counts = ~ended.older
         returns = ended.returns
         if ended.in_group.any():
             counts, returns = counts & (ended.last_of_group | ~ended.in_group), returns + ended.group_returns
-        self.curricula.episodes(behavior, returns[counts].tolist())
+        return returns[counts].tolist()
 
     def summary(self, summary: Summary) -> None:
         """Reads the metrics of a summary. Warns once if a second summary lacks a metric for which a lesson waits."""
@@ -110,7 +112,7 @@ class Lessons:
 
     def advance(self, learners: Mapping[str, Learner], ratings: Mapping[str, float]) -> list[CompletionCriteriaSettings]:
         """Advances the lessons whose criteria are met, if a check is due. Returns these criteria."""
-        if self.idle or self._ticks % CHECK_EVERY:
+        if self.idle or (self._ticks % CHECK_EVERY and ranks.size() == 1):  # ranks are at different ticks when they meet
             return []
         progress = {name: min(learner.step / learner.settings.max_steps, 1.0) for name, learner in learners.items()}
         changed = self.curricula.update(progress, ratings)

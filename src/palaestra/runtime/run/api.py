@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 import torch
 
-from palaestra.core.errors import ConfigError, Diverged, PalaestraError, RunError
+from palaestra.core.errors import ConfigError, Diverged, PalaestraError, RankLost, RunError
 from palaestra.core.plugins import Registry, nearest
 from palaestra.envs.base import Env, Measures
 from palaestra.envs.transfer import Transfer
+from palaestra.parallel import ranks
 from palaestra.runtime.collect.env_checks import guarded
 from palaestra.runtime.curriculum.parameters import invalid_values
 from palaestra.runtime.environments.custom_envs import as_env
@@ -32,6 +33,7 @@ from palaestra.runtime.run import report
 from palaestra.runtime.run.loop import Callback
 from palaestra.runtime.run.loop import train as loop
 from palaestra.runtime.run.os_signals import Terminated, break_on_signals, pass_on, stop_on_signals
+from palaestra.runtime.run.rank_launch import count_of, share_of, shares
 from palaestra.runtime.run.resuming import resume, steps_in
 from palaestra.runtime.run.saving import conclude, rescue, save
 from palaestra.runtime.run.training_run import Run
@@ -126,19 +128,56 @@ def learn(
 ) -> Result:
     """Loads the settings, builds a run, trains, and writes its files. `env` is as for `train`. Raises PalaestraError."""
     loaded, folder = settled_settings(config, overrides, sets, agent_code if env is not None else learning_code, trust=trust)
+    torch_settings = loaded.settings.torch_settings
+    if not ranks.asked() and (count := count_of(torch_settings)) > 1:
+        raise ConfigError(f"several processes are started by the command line, or by torchrun: torchrun --nproc-per-node={count} script.py")
+    with ranks.joined(torch_settings.rank_timeout, torch_settings.device or ("cpu" if torch_settings.processes else None)):
+        loaded = of_rank(loaded, folder)
+        try:
+            return train_rank(loaded, folder, env=env, callbacks=callbacks, notes=notes, quiet=quiet)
+        except RankLost as error:
+            raise RankLost(f"{error}; --resume goes on from the last checkpoint", tell=error.tell) from error
+        except BaseException as error:
+            ranks.leave_message(str(error) or type(error).__name__)
+            raise
+
+
+def processes_wanted(config: Config, overrides: Mapping[str, Any], sets: Sequence[str], *, trust: bool) -> int:
+    """Returns how many processes the settings ask for; 1 in one of them. Raises PalaestraError."""
+    if ranks.asked():
+        return 1
+    return count_of(settled_settings(config, overrides, sets, trust=trust)[0].settings.torch_settings)
+
+
+def of_rank(loaded: Loaded, folder: RunFolder) -> Loaded:
+    """Returns the settings as they hold here: torchrun, when it starts ranks again, means the same run. Raises ConfigError."""
+    settings = loaded.settings
+    if ranks.size() > 1 and settings.checkpoint_settings.inference:
+        raise ConfigError("--inference plays in one process; leave out --processes, --gpus and torchrun")
+    if int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) and ranks.from_first(folder.exists):
+        again = settings.checkpoint_settings.model_copy(update={"resume": True, "force": False})
+        return replace(loaded, settings=settings.model_copy(update={"checkpoint_settings": again}))
+    return loaded
+
+
+def train_rank(
+    loaded: Loaded, folder: RunFolder, *, env: object | None, callbacks: Sequence[Callback], notes: Sequence[str], quiet: bool
+) -> Result:
+    """Builds the run of this process, trains, and writes its files; of several ranks the first writes."""
     with ExitStack() as stack:
         stack.enter_context(break_on_signals())
-        stream = stack.enter_context(open(os.devnull, "w")) if quiet else None
+        stream = stack.enter_context(open(os.devnull, "w")) if quiet or not ranks.leads() else None
         console = stack.enter_context(closing(Console(loaded.settings.debug, stream)))
         for note in (*notes, *loaded.warnings):
             console.warning(note)
         if not loaded.settings.checkpoint_settings.inference:
             if loaded.settings.checkpoint_settings.resume:
                 folder.must_exist("resume")
-            folder.lock = stack.enter_context(sole_writer(folder.path, console.warning))
+            if ranks.leads():
+                folder.lock = stack.enter_context(sole_writer(folder.path, console.warning))
         found = find_trackers(loaded.settings)
-        checkpoint = starting_point(folder, loaded.settings, console)
-        settings = seeded(loaded.settings, checkpoint)
+        checkpoint = ranks.from_first(starting_point(folder, loaded.settings, console) if ranks.leads() else None)
+        settings = ranks.from_first(seeded(loaded.settings, checkpoint))
         with WaitingNotice(f"opening {settings.env_settings.env_path or EDITOR}", console.info):
             world = open_env(settings, folder, console) if env is None else take_env(env, settings, stack)
         if env is None:
@@ -146,7 +185,7 @@ def learn(
         if invalid := list(invalid_values(world, settings.environment_parameters)):
             raise loaded.refusal(invalid, "parameters are not taken by the environment")
         timers = Timers()
-        shown = {**trackers(found, folder, settings, checkpoint, console), "gauges": GaugeTracker(timers)}
+        shown = {**(trackers(found, folder, settings, checkpoint, console) if ranks.leads() else {}), "gauges": GaugeTracker(timers)}
         statistics = stack.enter_context(closing(Statistics(shown, console.warning)))
         with first_wait(settings, env is None, console):
             run = stack.enter_context(closing(Run(settings, folder, world, statistics, console, timers, checkpoint)))
@@ -234,7 +273,8 @@ def seeded(settings: RunSettings, checkpoint: Checkpoint | None) -> RunSettings:
 def take_env(given: object, settings: RunSettings, stack: ExitStack) -> Env:
     """Returns the environment that a program gave to `train`; one made here is closed with the run. Raises EnvError or ConfigError."""
     device = device_of(settings)
-    env, is_ours = as_env(given, settings.env_settings.num_areas, device)
+    areas = settings.env_settings.num_areas
+    env, is_ours = as_env(given, areas if areas is None else share_of(areas, "areas", "--num-areas"), device)
     if is_ours:
         stack.enter_context(closing(env))
     if env is given:
@@ -244,7 +284,11 @@ def take_env(given: object, settings: RunSettings, stack: ExitStack) -> Env:
 
 def device_of(settings: RunSettings) -> str:
     """Returns the device in the settings, else this machine's accelerator if it has one. Raises ConfigError."""
-    device = settings.torch_settings.device or ("cuda" if torch.cuda.is_available() else "cpu")
+    torch_settings = settings.torch_settings
+    usual = "cuda" if torch.cuda.is_available() and (torch_settings.gpus or not torch_settings.processes) else "cpu"
+    device = torch_settings.device or usual
+    if device == "cuda" and ranks.size() > 1:
+        device = f"cuda:{ranks.local_number() % max(1, torch.cuda.device_count())}"
     if not device_exists(device):
         raise ConfigError(f"torch device '{device}' is not there: this machine has {', '.join(devices())}")
     return device
@@ -262,9 +306,11 @@ def open_env(settings: RunSettings, folder: RunFolder, console: Console) -> Env:
     same = [name for name in settings.behaviors if name in Registry("envs")]
     if env.env_path is None and same:
         console.info(f"No --env is given: training in the Unity Editor. The built-in environment of that name is --env={same[0]}")
-    logs = None if settings.checkpoint_settings.inference else folder.logs
-    games = game_settings(settings, logs, console.tell)
-    made = make_env(name, areas=env.num_areas, device=device, options=env.env_options, games=games)
+    logs = None if settings.checkpoint_settings.inference else folder.logs if ranks.leads() else folder.logs / f"rank-{ranks.number()}"
+    games, areas = game_settings(settings, logs, console.tell), env.num_areas
+    if ranks.size() > 1:
+        games, areas = shares(name, games, areas, lambda: make_env(name, device=device, options=env.env_options))
+    made = make_env(name, areas=areas, device=device, options=env.env_options, games=games)
     made = made if is_game(name) or name in Registry("envs") else guarded(made, name)
     return on_device(made, device)
 
@@ -356,10 +402,18 @@ def begin(run: Run, checkpoint: Checkpoint | None) -> None:
     if run.inference:
         report.announce(run, checkpoint, ())
         return
+    if not ranks.leads():
+        if checkpoint is None:
+            for name, state in ranks.from_first(dict[str, Any]()).items():
+                run.learners[name].trainer.network.load_state_dict(state)
+                run.self_play.initialized(name)
+            save(run)
+        return
     warnings = [] if checkpoint is None else run.models.status.load()
     origin = None if chosen.initialize_from is None or chosen.resume else RunFolder(run.folder.results, chosen.initialize_from)
     if checkpoint is None:
-        initialize(run, origin)
+        names = initialize(run, origin)
+        ranks.from_first({name: run.learners[name].trainer.network.state_dict() for name in names})
     if not chosen.resume:
         run.folder.create(run.settings)
     run.folder.sweep()
@@ -371,8 +425,9 @@ def begin(run: Run, checkpoint: Checkpoint | None) -> None:
         save(run)
 
 
-def initialize(run: Run, origin: RunFolder | None) -> None:
-    """Loads networks from each behavior's `init_path`, else from `--initialize-from`."""
+def initialize(run: Run, origin: RunFolder | None) -> list[str]:
+    """Loads networks from each behavior's `init_path`, else from `--initialize-from`. Returns the behaviors that have one."""
+    names = list[str]()
     if origin is not None:
         origin.must_exist("initialize from it")
     for name, learner in run.learners.items():
@@ -389,6 +444,8 @@ def initialize(run: Run, origin: RunFolder | None) -> None:
         run.symptoms.started_trained(name)
         anew = "" if whole else "; its values begin anew, since its reward signals or its trainer are others"
         run.console.info(f"Initialized '{name}' from {place[0].parent}{anew}")
+        names.append(name)
+    return names
 
 
 def checkpoint_place(path: str | None, origin: RunFolder | None) -> tuple[Path, int | None]:
@@ -409,7 +466,7 @@ def finish(run: Run) -> Result:
     run.console.close()  # its live line tells of what is over
     if run.stopped and not run.inference:
         run.console.info("Training was stopped; saving what it has learned")
-    finals = {} if run.inference else run.models.finals(run.learners) or conclude(run)
+    finals = {} if run.inference else ranks.from_first(run.models.finals(run.learners)) or conclude(run)
     report.conclude(run, finals)
     last = {name: run.statistics.last_reward(name) for name in run.learners}
     rewards = {name: None if one is None else one.judged[0] for name, one in last.items()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from time import perf_counter
 
 from palaestra.core.errors import EnvError
@@ -12,7 +12,7 @@ from palaestra.envs.base import Measures
 from palaestra.runtime.logging.console import ProgressRow
 from palaestra.runtime.logging.tracker import Summary
 from palaestra.runtime.run import report
-from palaestra.runtime.run.saving import save_if_due, write_due_models
+from palaestra.runtime.run.saving import is_late, save_if_due, write_due_models
 from palaestra.runtime.run.training_run import Run
 
 Callback = Callable[[Summary], object]
@@ -24,13 +24,19 @@ PAUSE = 0.25
 
 def train(run: Run, callbacks: Sequence[Callback] = ()) -> None:
     """Collects, learns, reports and saves, until every behavior has reached its max_steps or the run is stopped."""
-    while not run.finished and not run.stopped:
+    while not run.finished and not run.rounds.stopping:
         pause = perf_counter() + PAUSE
         with run.timers("collect"):
-            rollouts = collect(run, pause)
+            if not run.rounds.meets_first:
+                collect(run, pause)
         note_episodes(run)
         note_measurements(run)
         report.outline_new(run)
+        if not run.rounds.due(run.stopped):
+            show(run)
+            continue
+        full = run.rounds.meet(stopped=run.stopped, late=lambda: is_late(run))
+        rollouts = {name: run.collector.take(name) for name in full}
         with run.update_times.of([student.name for name in rollouts for student in run.teachers.students(name, run.learners)]):
             for name, rollout in rollouts.items():
                 with run.timers("update"):
@@ -44,10 +50,10 @@ def train(run: Run, callbacks: Sequence[Callback] = ()) -> None:
         show(run)
 
 
-def collect(run: Run, pause: float) -> Mapping[str, Rollout]:
-    """Steps the environment until `pause`, and returns the full rollouts. Raises Diverged if diverged weights caused an EnvError."""
+def collect(run: Run, pause: float) -> None:
+    """Steps the environment until `pause` or until a rollout is full. Raises Diverged if diverged weights caused an EnvError."""
     try:
-        return run.collector.collect(run.ticks_ahead(), lambda: run.stopped or perf_counter() > pause)
+        run.collector.advance(run.ticks_ahead(), lambda: run.stopped or perf_counter() > pause)
     except EnvError:
         run.must_be_finite()
         raise
@@ -62,7 +68,7 @@ def update(run: Run, name: str, rollout: Rollout) -> None:
         learner.warn(run.console.warning)
         run.update_times.ended(learner.name)
         for tag, value in metrics.items():
-            run.statistics.add(learner.name, tag, value)
+            run.journal.add(learner.name, tag, value)
         run.statistics.policy_updated(learner.name)
         run.self_play.updated(learner.name)
         run.updates_since_due += 1
@@ -70,6 +76,8 @@ def update(run: Run, name: str, rollout: Rollout) -> None:
 
 def summarize(run: Run, callbacks: Sequence[Callback]) -> None:
     """Writes the summaries that are due."""
+    if any(learner.step >= learner.next_summary for learner in run.learners.values()):
+        run.rounds.report()
     for name, learner in run.learners.items():
         if learner.step >= learner.next_summary:
             run.folder.must_be_writable()  # before the summary counts as written
@@ -115,10 +123,10 @@ def note_episodes(run: Run) -> None:
     for name, collector in run.teachers.collectors.items():
         returns = collector.meter.take()
         for student in run.teachers.students(name, run.learners) if len(returns.returns) else []:
-            run.statistics.add(student.name, "Imitation/Teacher Reward", float((returns.returns + returns.group_returns).mean()))
+            run.journal.add(student.name, "Imitation/Teacher Reward", float((returns.returns + returns.group_returns).mean()))
     for name, learner in run.learners.items():
         ended = learner.collector.meter.take()
-        run.lessons.episodes(name, ended)
+        run.journal.lessons(name, run.lessons.measured_returns(ended))
         if len(ended.returns):
             rewards = learner.settings.reward_signals
             strength = rewards["extrinsic"].strength if "extrinsic" in rewards else 0.0
@@ -126,10 +134,10 @@ def note_episodes(run: Run) -> None:
             returns = {"extrinsic": extrinsic.tolist()}
             if ended.in_group.any():
                 returns["judged"] = (ended.returns + ended.group_returns)[ended.last_of_group | ~ended.in_group].tolist()
-            run.statistics.episodes(name, ended.returns.tolist(), ended.lengths.tolist(), **returns)
-            run.statistics.spread(name, GROUP_REWARD, ended.group_returns[ended.last_of_group].tolist())
-            run.statistics.extend(name, SUCCESS, ended.success.tolist())
-    run.self_play.note(run.statistics)
+            run.journal.episodes(name, ended.returns.tolist(), ended.lengths.tolist(), **returns)
+            run.journal.spread(name, GROUP_REWARD, ended.group_returns[ended.last_of_group].tolist())
+            run.journal.extend(name, SUCCESS, ended.success.tolist())
+    run.self_play.note(run.journal)
 
 
 def note_measurements(run: Run) -> None:
@@ -138,12 +146,4 @@ def note_measurements(run: Run) -> None:
         return
     for tag, value, kind in run.env.take_measurements():
         for name in run.learners:
-            match kind:
-                case "mean":
-                    run.statistics.add(name, tag, value)
-                case "latest":
-                    run.statistics.latest(name, tag, value)
-                case "total":
-                    run.statistics.total(name, tag, value)
-                case "spread":
-                    run.statistics.spread(name, tag, (value,))
+            run.journal.measure(name, tag, value, kind)

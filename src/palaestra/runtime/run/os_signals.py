@@ -81,6 +81,11 @@ def break_on_signals(*, process: bool = False) -> Iterator[None]:
             signal.signal(number, handler)
 
 
+def reports() -> bool:
+    """Whether this process tells the user what happens: of the ranks of a run, the first does. Imports no torch."""
+    return os.environ.get("RANK", "0") == "0" or os.environ.get("WORLD_SIZE", "1") == "1"
+
+
 class Stopper:
     """A signal handler that asks a run to end, and remembers the signal."""
 
@@ -95,6 +100,8 @@ class Stopper:
             leave(number, quietly=True)
         self.heard = number
         self._run.stop()
+        if not reports():
+            return
         wait = self._run.wait()
         saving = "" if self._run.inference else f": {wait}; then what was learned is saved" if wait else ": saving what was learned"
         say(f"\nstopping{saving} (once more ends at once{', without saving' if saving else ''})\n")

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
+import torch
+
 from palaestra.core.errors import CheckpointError, PalaestraError
+from palaestra.parallel import ranks
 from palaestra.runtime.run.training_run import Run
 from palaestra.runtime.settings import load
 from palaestra.runtime.settings.tree import changes
 from palaestra.runtime.storage.checkpoints import Checkpoint
+from palaestra.runtime.storage.rank_states import whole_state
 from palaestra.runtime.storage.run_folder import CONFIGURATION
 
+STREAMS = ("action_rng", "shuffle_rng", "replay_rng", "gradient_rng")
+"""Random streams of trainers that every rank has of its own."""
 MOST_CHANGES = 4
 """Number of changed settings that one message names."""
 
@@ -18,17 +26,27 @@ MOST_CHANGES = 4
 def resume(run: Run, checkpoint: Checkpoint) -> None:
     """Restores a run from a checkpoint. Raises CheckpointError if it does not fit the environment or the settings."""
     whole: Any = checkpoint.state["run"]
+    same = len(whole.get("ranks", {"others": ()})["others"]) + 1 == ranks.size()
+    if "ranks" in whole and same:
+        checkpoint = replace(checkpoint, state=state_of_rank(checkpoint.state))
+        whole = checkpoint.state["run"]
     run.unseen.take(checkpoint.state)
     run.outlined |= run.unseen.learned.keys()
     _must_share_behaviors(run, checkpoint)
     try:
-        restored = run.collector.load_state_dict(whole["collector"], run.settings.env_settings.seed + checkpoint.step)
+        restored = run.collector.load_state_dict(
+            whole["collector"], ranks.own_seed(run.settings.env_settings.seed + checkpoint.step), episodes=same
+        )
         for learner in run.learners.values():
             run.restore(learner)
         if "self_play" in whole:  # not in checkpoints of earlier versions
             run.self_play.load_state_dict(whole["self_play"], run.collector.steps, restored=restored)
         if "lessons" in whole and restored:  # else those of the first reset hold
             run.lessons.load_state_dict(whole["lessons"])
+        if same and "rounds" in whole:
+            run.rounds.load_state_dict(whole["rounds"])
+        if not same:
+            start_other_ranks(run, checkpoint.step)
     except (KeyError, RuntimeError, ValueError, TypeError) as error:
         reason = str(error).strip().splitlines()[-1].strip() if str(error).strip() else type(error).__name__
         raise CheckpointError(
@@ -36,7 +54,13 @@ def resume(run: Run, checkpoint: Checkpoint) -> None:
             f"settings it was trained with ({run.folder.path / CONFIGURATION}), or start a new run from it with "
             f"--initialize-from={run.folder.run_id}"
         ) from error
-    if not restored:
+    if not same:
+        were = len(whole.get("ranks", {"others": ()})["others"]) + 1
+        run.console.warning(
+            f"this run was trained in {were} {'processes' if were > 1 else 'process'} and goes on in {ranks.size()}: "
+            "episodes begin anew; everything else goes on"
+        )
+    elif not restored:
         run.console.warning("this environment cannot go on with its old episodes: it starts new ones; everything else goes on")
     run.statistics.load_state_dict(whole["tracker"])
     if "symptoms" in whole:
@@ -49,6 +73,28 @@ def resume(run: Run, checkpoint: Checkpoint) -> None:
         run.threads = whole["threads"]
         run.set_threads()
     run.retire()
+
+
+def state_of_rank(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns this rank's state from a checkpoint of as many ranks."""
+    saved = state["run"]["ranks"]
+    if not ranks.leads():
+        return whole_state(state, saved["others"][ranks.number() - 1])
+    run = dict(state["run"])
+    seats = {name: {**seat, "decisions": saved["own"].get(name, seat["decisions"])} for name, seat in run["collector"]["seats"].items()}
+    return {**state, "run": {**run, "collector": {**run["collector"], "seats": seats}}}
+
+
+def start_other_ranks(run: Run, step: int) -> None:
+    """Divides what was saved by another number of ranks: rank 0 has made all decisions so far, and each has random numbers of its own."""
+    for learner in run.learners.values():
+        learner.agreed = learner.collector.decisions
+        if not ranks.leads():
+            learner.collector.decisions = 0
+        learner.met = learner.collector.decisions
+        for i, name in enumerate(STREAMS):
+            if isinstance(stream := getattr(learner.trainer, name, None), torch.Generator):
+                stream.manual_seed(ranks.own_seed(run.settings.env_settings.seed + step + i))
 
 
 def steps_in(checkpoint: Checkpoint) -> dict[str, int]:

@@ -15,10 +15,12 @@ from typing import Any
 from palaestra.core.errors import FolderLost, PalaestraError, RunError
 from palaestra.core.files import explain
 from palaestra.core.versions import MLAGENTS, palaestra_version
+from palaestra.parallel import ranks
 from palaestra.runtime.logging.trackers import METRICS
 from palaestra.runtime.run import report
 from palaestra.runtime.run.training_run import Run
 from palaestra.runtime.storage.checkpoints import Checkpoints
+from palaestra.runtime.storage.rank_states import gather_states
 from palaestra.runtime.storage.run_folder import RunFolder
 
 SAFETY_SECONDS = 60.0
@@ -34,9 +36,11 @@ def write_due_models(run: Run) -> None:
     due = [learner for learner in run.learners.values() if learner.checkpoint_due()]
     if due:
         run.must_be_finite()
-    for learner in due:
+    if due:
+        run.rounds.report()
+    for learner in due if ranks.leads() else ():
         run.models.write(learner, run.statistics.recent_reward(learner.name))
-    if not run.save_due and (due or perf_counter() - run.saved_at > SAFETY_SECONDS):
+    if not run.save_due and (due or (is_late(run) if ranks.size() == 1 else run.rounds.late)):
         run.save_due, run.updates_since_due = True, 0
 
 
@@ -57,7 +61,11 @@ def save(run: Run) -> None:
     run.must_be_finite()
     run.folder.must_be_writable()
     with run.timers("save"):
-        run.checkpoints.save(run.step, state_dict(run))
+        state = with_ranks(state_dict(run))
+        run.saved_at, run.save_due = perf_counter(), False
+        if not ranks.leads():
+            return
+        run.checkpoints.save(run.step, state)
         run.saved_step = run.step
         for behavior in run.self_play.behaviors.values():
             behavior.write_snapshots()
@@ -66,7 +74,25 @@ def save(run: Run) -> None:
         for name, number in run.lessons.numbers.items():
             run.models.status.set_lesson(name, number)
         run.models.write_status()
-    run.saved_at, run.save_due = perf_counter(), False
+    run.saved_at = perf_counter()
+
+
+def is_late(run: Run) -> bool:
+    """Whether the last checkpoint is so long ago that another is due."""
+    return perf_counter() - run.saved_at > SAFETY_SECONDS
+
+
+def with_ranks(state: dict[str, Any]) -> dict[str, Any]:
+    """Returns the state of a checkpoint: rank 0's, with the decisions of all ranks, and what is different on the others."""
+    others = gather_states(state)
+    if not others:
+        return state
+    run, collector = state["run"], state["run"]["collector"]
+    own = {name: seat["decisions"] for name, seat in collector["seats"].items()}
+    total = {name: met[0] for name, met in run["rounds"]["now"].items()}
+    seats = {name: {**seat, "decisions": total.get(name, seat["decisions"])} for name, seat in collector["seats"].items()}
+    saved = {"own": own, "others": others}
+    return {**state, "run": {**run, "collector": {**collector, "seats": seats}, "ranks": saved}}
 
 
 def state_dict(run: Run) -> dict[str, Any]:
@@ -79,6 +105,7 @@ def state_dict(run: Run) -> dict[str, Any]:
         "tracker": run.statistics.state_dict(),
         "self_play": run.self_play.state_dict(),
         "lessons": run.lessons.state_dict(),
+        **({} if ranks.size() == 1 else {"rounds": run.rounds.state_dict()}),
         "symptoms": run.symptoms.state_dict(),
         "elapsed": run.clock.elapsed,
         "threads": run.threads,
@@ -91,6 +118,9 @@ def state_dict(run: Run) -> dict[str, Any]:
 def conclude(run: Run) -> dict[str, Path]:
     """Saves a last time and writes final models, settings and timers. Returns the models by behavior."""
     save(run)
+    run.rounds.report()
+    if not ranks.leads():
+        return {}
     for behavior in run.self_play.behaviors.values():
         behavior.conclude()
     for learner in run.learners.values():
@@ -107,7 +137,7 @@ def rescue(run: Run, error: RunError) -> FolderLost | None:
 
     Returns None if the run's own folder has everything.
     """
-    if run.inference or (run.saved_step == run.step and run.folder.trouble() is None):
+    if run.inference or ranks.size() > 1 or (run.saved_step == run.step and run.folder.trouble() is None):
         return None
     failed: list[str] = []
     for folder in places(run):

@@ -14,16 +14,19 @@ from palaestra.core.files import belongs_to_run
 from palaestra.core.specs import BehaviorSpec, describe
 from palaestra.envs.base import Env, Interruptible, RunAware, StaggersEpisodes
 from palaestra.envs.transfer import Transfer
+from palaestra.parallel import ranks
 from palaestra.runtime.collect.collector import BehaviorCollector, Collector
 from palaestra.runtime.collect.learner import Learner
 from palaestra.runtime.curriculum.lessons import Lessons
 from palaestra.runtime.logging.console import Console
+from palaestra.runtime.logging.journal import Journal
 from palaestra.runtime.logging.statistics import Statistics
 from palaestra.runtime.logging.symptoms import Symptoms
 from palaestra.runtime.logging.timers import Timers
 from palaestra.runtime.play.teachers import Teachers
 from palaestra.runtime.run.analytics_facts import behavior_facts, training_facts
 from palaestra.runtime.run.model_writer import ModelWriter
+from palaestra.runtime.run.rounds import Rounds
 from palaestra.runtime.run.run_times import RunClock, UpdateTimes
 from palaestra.runtime.self_play.match_ratings import MatchRatings
 from palaestra.runtime.self_play.self_play_behavior import OLD_GAMES, join_self_play
@@ -74,14 +77,16 @@ class Run:
         if isinstance(env, RunAware):
             env.training_starts(training_facts(settings, self.device))
         self.teachers = Teachers(settings, env)
-        self.self_play = SelfPlay(env, MatchRatings(statistics, console), console.info)
+        self.journal = Journal(statistics, self.lessons.curricula.episodes)
+        self.self_play = SelfPlay(env, MatchRatings(self.journal, console), console.info)
         watchers = [self.self_play, self.lessons]
         staggers = None if self.inference else staggering(env, settings)
         try:
-            self.collector = Collector(env, self._join, settings.env_settings.seed, watchers, staggers)
+            self.collector = Collector(env, self._join, ranks.own_seed(settings.env_settings.seed), watchers, staggers)
         except BaseException:
             self.close()
             raise
+        self.rounds = Rounds(self.collector, self.learners, self.journal, self.self_play)
         self.set_threads()
         self.clock.start()
 
@@ -210,7 +215,7 @@ def threads_for(work: int) -> tuple[int, str]:
     """Returns the number of threads, and why: all cores (or OMP_NUM_THREADS) if a forward pass is large, else one."""
     told = os.environ.get("OMP_NUM_THREADS", "")
     cores = int(told) if told.isdigit() else os.cpu_count()
-    threads = cores or 1 if work >= MUCH_WORK else 1
+    threads = max(1, (cores or 1) // ranks.local_size()) if work >= MUCH_WORK else 1
     much = f"{work / 1e6:,.0f} million" if work >= 1e6 else "less than a million"
     why = f"{much} multiplications in a pass of a minibatch or a tick; --torch-threads chooses"
     return threads, f"Computing with {threads} {'thread' if threads == 1 else 'threads'}: {why}"

@@ -13,7 +13,7 @@ from torch import Tensor
 from palaestra.core.metrics import ELO
 from palaestra.core.timestep import TimeStep
 from palaestra.runtime.logging.console import Console
-from palaestra.runtime.logging.statistics import Statistics
+from palaestra.runtime.logging.journal import Journal
 from palaestra.runtime.self_play.self_play_behavior import SelfPlayBehavior
 from palaestra.scenario.ratings import elo_change, mean_of, rate, result_of, sums_to_zero
 from palaestra.scenario.self_play_schedule import LEARNING
@@ -50,7 +50,7 @@ class MatchRatings:
     the sign of its last reward and its group's says who won. Where more than two teams meet, or teams are groups, openskill rates them.
     """
 
-    def __init__(self, statistics: Statistics, console: Console) -> None:
+    def __init__(self, statistics: Journal, console: Console) -> None:
         self._statistics, self._console = statistics, console
         self._warned = False
         self._last = np.zeros((0, 0))

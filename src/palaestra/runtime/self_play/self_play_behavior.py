@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 from palaestra.core.errors import ConfigError
 from palaestra.core.timestep import TimeStep
 from palaestra.envs.base import Env
+from palaestra.parallel import ranks
 from palaestra.runtime.collect.learner import Learner
 from palaestra.runtime.play.brain_policy import BrainPolicy
 from palaestra.runtime.play.teachers import teacher_spec
@@ -20,6 +21,9 @@ from palaestra.runtime.storage.snapshots import SnapshotFiles, too_many
 from palaestra.scenario.ratings import COPY_SPREAD, Skill
 from palaestra.scenario.self_play_schedule import LEARNING, Pool, Schedule
 from palaestra.scenario.settings import SelfPlaySettings
+
+RatingChanges = tuple[dict[int, float], dict[int, "tuple[float, float]"], int]
+"""Changes of Elo and evidence of skill by player, and decisions of fixed policies."""
 
 
 class SelfPlayBehavior:
@@ -38,9 +42,40 @@ class SelfPlayBehavior:
         self._first_written, self._loaded = False, False
         self._unwritten: dict[int, Shared] = {}
         """Snapshots by step that are still to be written as files."""
+        self._agreed: dict[int, float] = {}
+        self._agreed_skills: dict[int, Skill] = {}
+        """Ratings when the ranks last met; LEARNING is the policy's own."""
+        self._ghosts = 0
+        """Decisions by fixed policies since then, of this rank."""
         self.first = self._take()
         """The player of every non-learning side at the start."""
         self._admit(self.first)
+        self._note_agreed()
+
+    def rating_changes(self) -> RatingChanges:
+        """Returns the ratings that changed since the ranks last met, by how much, and the decisions of fixed policies."""
+        elos = {number: elo - self._agreed.get(number, elo) for number, elo in {LEARNING: self.elo, **self.elos}.items()}
+        skills = {number: skill.less(self._agreed_skills.get(number, skill)) for number, skill in self.skills.items()}
+        ghosts, self._ghosts = self._ghosts, 0
+        return elos, skills, ghosts
+
+    def join_ratings(self, changes: Sequence[RatingChanges]) -> None:
+        """Sets every rating to the one that the ranks agreed on plus the changes of all ranks."""
+        if ranks.size() == 1:
+            return
+        for elos, skills, ghosts in changes:
+            self.ghost_step += ghosts
+            for number, change in elos.items():
+                self._agreed[number] = self._agreed.get(number, self.settings.initial_elo) + change
+            for number, evidence in skills.items():
+                self._agreed_skills[number] = self._agreed_skills.get(number, Skill()).plus(evidence)
+        self.elo = self._agreed.get(LEARNING, self.elo)
+        self.elos = {number: self._agreed[number] for number in self.elos}
+        self.skills = {number: self._agreed_skills[number] for number in self.skills}
+        self._note_agreed()
+
+    def _note_agreed(self) -> None:
+        self._agreed, self._agreed_skills = {LEARNING: self.elo, **self.elos}, dict(self.skills)
 
     def retake_first(self) -> None:
         """Replaces the first snapshot with the initialized network, unless the pool was loaded with it."""
@@ -113,7 +148,11 @@ class SelfPlayBehavior:
         """Counts the decisions that fixed policies are about to make."""
         learned = self.policy.learned
         if learned is not None:
-            self.ghost_step += self.policy.ghosts if self.steady else int((step.acting & ~learned).sum())
+            ghosts = self.policy.ghosts if self.steady else int((step.acting & ~learned).sum())
+            if ranks.size() == 1:
+                self.ghost_step += ghosts
+            else:
+                self._ghosts += ghosts
 
     def is_current(self, number: int) -> bool:
         """Whether this player is rated as the learning policy: the policy itself, and copies of it outside the pool."""
@@ -169,8 +208,13 @@ class SelfPlayBehavior:
             "elo": self.elo,
             "elos": {str(number): elo for number, elo in self.elos.items()},
             "skills": {str(number): asdict(skill) for number, skill in self.skills.items()},
+            **({} if ranks.size() == 1 else self._agreed_state()),
             "numbers": [self._next, *self._copy, self._updates, self.first],
         }
+
+    def _agreed_state(self) -> dict[str, Any]:
+        skills = {str(number): asdict(skill) for number, skill in self._agreed_skills.items()}
+        return {"agreed": {"elos": {str(number): elo for number, elo in self._agreed.items()}, "skills": skills, "ghosts": self._ghosts}}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores counters, pool, snapshots and ratings."""
@@ -181,6 +225,11 @@ class SelfPlayBehavior:
         self.ghost_step, self.elo = state["ghost_step"], state["elo"]
         self.elos = {int(number): elo for number, elo in state["elos"].items()}
         self.skills = {int(number): Skill(**skill) for number, skill in state["skills"].items()}
+        self._note_agreed()
+        if "agreed" in state and ranks.size() > 1:
+            self._agreed = {int(number): elo for number, elo in state["agreed"]["elos"].items()}
+            self._agreed_skills = {int(number): Skill(**skill) for number, skill in state["agreed"]["skills"].items()}
+            self._ghosts = state["agreed"]["ghosts"]
         self._next, *copy, self._updates, self.first = state["numbers"]
         self._copy = (copy[0], copy[1])
         self._files.drop_after(self.name, self.step)

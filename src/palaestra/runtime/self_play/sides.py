@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from palaestra.core.timestep import TimeStep
 from palaestra.envs.base import Env, SharesAreas
+from palaestra.parallel import ranks
 from palaestra.runtime.collect.episodes import AreaEpisodes
-from palaestra.runtime.logging.statistics import Statistics
+from palaestra.runtime.logging.journal import Journal
 from palaestra.runtime.self_play.match_ratings import Match, MatchRatings
 from palaestra.runtime.self_play.self_play_behavior import SelfPlayBehavior
 from palaestra.scenario.self_play_schedule import FIRST_FIXED, LEARNING, next_team
@@ -69,7 +70,7 @@ class SelfPlay:
         if name in self.behaviors:
             self.behaviors[name].retake_first()
 
-    def note(self, statistics: Statistics) -> None:
+    def note(self, statistics: Journal) -> None:
         """Adds the counters and ratings of all behaviors to the statistics."""
         if len({side.team for side in self.sides}) == 1 and not self._alone:
             self._alone = True
@@ -108,7 +109,8 @@ class SelfPlay:
             self._rate(mine, over)
         if over is not None and not self._by_slot and self._restarts is not None:
             self._restarts = self._must_end(mine, over, self._restarts)
-        self._advance()
+        if ranks.size() == 1:
+            self._advance()
         grew = self._register(mine)
         if over is not None or grew or self._by_slot:
             self._assign_players(mine, None if over is None else over.cpu().numpy())
@@ -159,12 +161,20 @@ class SelfPlay:
             chosen = [LEARNING if one.team == side.team else self.behaviors[one.behavior].first for one in self.sides]
         else:
             behavior = self.behaviors[side.behavior]
-            opponent = behavior.opponent() if begun else behavior.first
+            opponent = behavior.opponent() if begun and ranks.size() == 1 else behavior.first  # ranks draw together
             chosen = [*self.chosen.tolist(), LEARNING if side.team == self.learning else opponent]
         self.chosen = np.array(chosen, np.int64)
         missing = {name: len(self.sides) - players.shape[1] for name, players in self._players.items()}
         for name, players in self._players.items():  # of an area in which it had not been seen
             self._players[name] = np.concatenate([players, np.tile(self.chosen[-1:], (len(players), missing[name]))], 1)
+
+    def met(self) -> None:
+        """Joins what the ranks know of ratings, and makes the changes that are due. Call it where all ranks meet."""
+        if self.behaviors:
+            found = ranks.gather({name: behavior.rating_changes() for name, behavior in self.behaviors.items()})
+            for name, behavior in self.behaviors.items():
+                behavior.join_ratings([one[name] for one in found if name in one])
+            self._advance()
 
     def _advance(self) -> None:
         """Makes the snapshots, swaps and team changes that are due."""

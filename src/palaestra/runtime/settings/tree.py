@@ -128,6 +128,12 @@ class TorchSettings(Settings):
     """cpu, cuda, cuda:0 ...; null: cuda where there is one."""
     threads: int | None = Field(default=None, gt=0)
     """CPU threads; null: chosen by the amount of work."""
+    processes: int | None = Field(default=None, gt=0)
+    """Processes on CPUs that train the run together; null: one, or as many as torchrun starts."""
+    gpus: int | None = Field(default=None, ge=-1)
+    """GPUs that train the run together, a process each; -1: all there are; null: one, or as torchrun starts processes."""
+    rank_timeout: float = Field(default=600.0, gt=0)
+    """Seconds after which a process that does not come to a common update is lost, with several of them."""
 
 
 def _options_by_name(value: Any) -> Any:

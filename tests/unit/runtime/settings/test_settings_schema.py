@@ -55,7 +55,7 @@ KEYS = {
     ),
     "EngineSettings": ("width height quality_level time_scale target_frame_rate capture_frame_rate no_graphics no_graphics_monitor"),
     "CheckpointSettings": "run_id initialize_from load_model train_model resume force inference results_dir",
-    "TorchSettings": "device threads",
+    "TorchSettings": "device threads processes gpus rank_timeout",
 }
 """Every key of ML-Agents, and ours."""
 

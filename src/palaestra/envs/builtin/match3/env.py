@@ -19,8 +19,7 @@ import warp as wp
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
-from palaestra.envs.builtin.base.env import Program, WarpEnv
-from palaestra.envs.builtin.base.tables import Tables
+from palaestra.envs.builtin.base.env import Program, Tables, WarpEnv
 from palaestra.envs.builtin.base.world_columns import save_final_obs
 from palaestra.envs.builtin.drawing.plane import BLUE, GOLD, GREEN, PAPER, RED, VIOLET, Plane
 from palaestra.envs.builtin.match3 import rules as rules

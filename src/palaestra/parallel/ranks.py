@@ -1,0 +1,348 @@
+"""Several processes that train one run together, each a *rank*: torch.distributed, which this module alone uses.
+
+Every rank has areas of its own, and the same weights. Outside a group of ranks every function returns at once what one process needs.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+
+from palaestra.core.errors import ConfigError, RankLost
+
+T = TypeVar("T")
+SEED_STRIDE = 1_000_003
+"""Distance between the seeds of two ranks: a prime, far larger than the differences between seeds of one rank."""
+BEAT = 0.5
+"""Seconds between two signs of life of a rank."""
+SILENCE = 5.0
+"""Seconds without a sign of life after which a rank is dead or stopped."""
+MOST_PAIRED, MOST_NUMBERS = 16, 1 << 20
+"""Most ranks, and most numbers, that are summed in pairs."""
+VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+"""Environment variables that torchrun sets for each rank."""
+
+
+@dataclass(slots=True)
+class _Group:
+    """The group of ranks that this process belongs to."""
+
+    number: int
+    size: int
+    store: Any
+    on_gpu: Any = None  # process group for tensors on a GPU; None: the default one
+    calls: int = 0  # collective calls so far: a rank with fewer of them is the one that others wait for
+    waited: float = 0.0  # seconds in them
+    ended: threading.Event = field(default_factory=threading.Event)
+
+
+_group: _Group | None = None
+
+
+def asked() -> bool:
+    """Whether this process was started as one of several ranks, as torchrun does."""
+    return int(os.environ.get("WORLD_SIZE", "1")) > 1 and "RANK" in os.environ
+
+
+def size() -> int:
+    """Returns the number of ranks."""
+    return 1 if _group is None else _group.size
+
+
+def number() -> int:
+    """Returns this rank's number, from 0."""
+    return 0 if _group is None else _group.number
+
+
+def leads() -> bool:
+    """Whether this is rank 0, which writes files and the console."""
+    return number() == 0
+
+
+def local_number() -> int:
+    """Returns this rank's number among those of this machine."""
+    return int(os.environ.get("LOCAL_RANK", number())) if _group is not None else 0
+
+
+def local_size() -> int:
+    """Returns the number of ranks on this machine."""
+    return int(os.environ.get("LOCAL_WORLD_SIZE", size())) if _group is not None else 1
+
+
+def own_seed(seed: int) -> int:
+    """Returns a seed of this rank's own: rank 0 has the given one."""
+    return (seed + number() * SEED_STRIDE) & 0x7FFFFFFF if number() else seed
+
+
+def share(total: int) -> int:
+    """Returns this rank's part of a number of decisions, at least 1; all parts are equal."""
+    return max(1, -(-total // size()))
+
+
+def split(total: int) -> int:
+    """Returns this rank's part of a number of areas or copies; the first ranks have one more where it does not divide."""
+    return total // size() + (number() < total % size())
+
+
+def waited() -> float:
+    """Returns the seconds that this rank has waited for others."""
+    return 0.0 if _group is None else _group.waited
+
+
+@contextmanager
+def joined(timeout: float, device: str | None = None) -> Iterator[None]:
+    """Joins the group that the environment variables of torchrun name, for the length of the block; nothing if there are none.
+
+    `timeout`: seconds after which a rank that does not come is lost. `device`: None or cuda for one GPU a rank. Raises ConfigError.
+    """
+    global _group
+    if not asked() or _group is not None:
+        yield
+        return
+    import torch.distributed as dist
+    from torch.distributed import distributed_c10d as c10d
+    from torch.distributed.rendezvous import rendezvous
+
+    limit = timedelta(seconds=timeout)
+    if missing := [name for name in VARIABLES if name not in os.environ]:
+        raise ConfigError(f"WORLD_SIZE is set, but {', '.join(missing)} is not: start ranks with torchrun, or with --processes")
+    own, count = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    try:
+        store, own, count = next(iter(rendezvous("env://", own, count, timeout=limit)))
+        dist.init_process_group("gloo", store=c10d.PrefixStore("palaestra", store), rank=own, world_size=count, timeout=limit)
+    except (RuntimeError, ValueError) as error:
+        place = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
+        raise ConfigError(f"rank {own} cannot meet the other ranks at {place}: {str(error).splitlines()[0]}") from error
+    made: Any = store
+    group = _group = _Group(own, count, made.clone())
+    if torch.cuda.is_available() and device in (None, "cuda") and dist.is_nccl_available() and gpus_suffice():
+        torch.cuda.set_device(local_number())
+        group.on_gpu = dist.new_group(backend="nccl", timeout=limit)
+    threading.Thread(target=_beat, args=(group,), daemon=True, name="palaestra rank").start()
+    try:
+        yield
+    finally:
+        _group = None
+        group.ended.set()
+        with suppress(Exception):
+            dist.destroy_process_group()
+
+
+def gpus_suffice() -> bool:
+    """Whether each rank of this machine has a GPU of its own."""
+    return torch.cuda.device_count() >= local_size()
+
+
+def _beat(group: _Group) -> None:
+    """Gives signs of life, and of progress."""
+    with suppress(Exception):
+        own = group.store.clone()
+        count = 0
+        while not group.ended.wait(BEAT):
+            count += 1
+            own.set(f"beat/{group.number}", f"{count} {group.calls}")
+
+
+@contextmanager
+def _together() -> Iterator[_Group]:
+    """A call in which all ranks take part. Raises RankLost if one does not."""
+    group = _group
+    assert group is not None
+    group.calls += 1
+    start = time.perf_counter()
+    try:
+        yield group
+    except RuntimeError as error:
+        raise RankLost(_lost(group), tell=_tells) from error
+    finally:
+        group.waited += time.perf_counter() - start
+
+
+_tells = True
+"""Whether this rank is the one to report a lost rank: the lowest of those that are left."""
+
+
+def _lost(group: _Group) -> str:
+    """Returns who is missing, as a sentence."""
+    global _tells
+    told = _left_message(group)
+    if told is not None:
+        _tells = told[0] != 0 and group.number == min(rank for rank in range(group.size) if rank != told[0])
+        return told[1]
+    before = _beats(group)
+    time.sleep(SILENCE)
+    after = _beats(group)
+    if before is None or after is None:
+        _tells = group.number == 1
+        return f"rank 0 of {group.size} has ended: the others cannot go on without it"
+    silent = [rank for rank in range(group.size) if rank != group.number and before.get(rank) == after.get(rank)]
+    behind = [rank for rank, (_, calls) in after.items() if rank != group.number and calls < group.calls]
+    names = silent or behind
+    _tells = group.number == min(rank for rank in range(group.size) if rank not in names)
+    who = ", ".join(map(str, names)) if names else "?"
+    how = "has ended or hangs" if silent else "did not answer in time"
+    return f"rank {who} of {group.size} {how}"
+
+
+def _beats(group: _Group) -> dict[int, tuple[int, int]] | None:
+    """Returns each rank's signs of life and calls; None if the store is gone."""
+    found: dict[int, tuple[int, int]] = {}
+    try:
+        for rank in range(group.size):
+            if group.store.check([f"beat/{rank}"]):
+                beats, calls = group.store.get(f"beat/{rank}").decode().split()
+                found[rank] = int(beats), int(calls)
+    except RuntimeError:
+        return None
+    return found
+
+
+def leave_message(text: str) -> None:
+    """Tells the other ranks why this one ends, so that they can report it."""
+    if _group is not None:
+        with suppress(RuntimeError):
+            _group.store.set("left", f"{_group.number} {text}")
+
+
+def _left_message(group: _Group) -> tuple[int, str] | None:
+    with suppress(RuntimeError):
+        if group.store.check(["left"]):
+            rank, _, text = group.store.get("left").decode().partition(" ")
+            return int(rank), f"rank {rank} of {group.size}: {text}"
+    return None
+
+
+def gather(value: T) -> list[T]:
+    """Returns the values of all ranks, in their order."""
+    if _group is None:
+        return [value]
+    import torch.distributed as dist
+
+    with _together() as group:
+        found: list[Any] = [None] * group.size
+        dist.all_gather_object(found, value)
+        return found
+
+
+def to_first(value: T) -> list[T] | None:
+    """Returns the values of all ranks, in their order, on rank 0; None on the others."""
+    if _group is None:
+        return [value]
+    import torch.distributed as dist
+
+    with _together() as group:
+        found: list[Any] | None = [None] * group.size if group.number == 0 else None
+        dist.gather_object(value, found, 0)
+        return found
+
+
+def gather_numbers(values: Sequence[float]) -> list[list[float]]:
+    """Returns the numbers of all ranks, in their order: as many of each."""
+    if _group is None:
+        return [list(values)]
+    return [row.tolist() for row in gather_tensor(torch.tensor(values, dtype=torch.float64))]
+
+
+def gather_tensor(values: Tensor) -> list[Tensor]:
+    """Returns a tensor of the same shape and type from every rank, on the CPU."""
+    if _group is None:
+        return [values]
+    with _together() as group:
+        found = torch.zeros((group.size, *values.shape), dtype=values.dtype)
+        found[group.number] = values.detach().cpu()
+        _sum(found, group)  # of zeros and one row each: exact
+        return list(found)
+
+
+def from_first(value: T) -> T:
+    """Returns rank 0's value."""
+    if _group is None:
+        return value
+    import torch.distributed as dist
+
+    with _together():
+        box = [value]
+        dist.broadcast_object_list(box, 0)
+        return box[0]
+
+
+def scatter(values: Sequence[T] | None) -> T:
+    """Returns this rank's part of what rank 0 has, a value for each; the others pass None."""
+    if _group is None:
+        assert values is not None
+        return values[0]
+    import torch.distributed as dist
+
+    with _together():
+        box: list[Any] = [None]
+        dist.scatter_object_list(box, None if values is None else list(values), 0)
+        return box[0]
+
+
+def least(count: int) -> int:
+    """Returns the smallest of all ranks' counts."""
+    return count if _group is None else int(min(row[0] for row in gather_numbers([count])))
+
+
+def total(count: float) -> float:
+    """Returns the sum of all ranks' numbers."""
+    return count if _group is None else sum(row[0] for row in gather_numbers([count]))
+
+
+def average_gradients(parameters: Sequence[Tensor], rows: float) -> None:
+    """Replaces every gradient by its mean over all ranks, weighted by the `rows` that each rank's is a mean over.
+
+    One call for all parameters on a device. A parameter without a gradient is left out; it must have none on any rank.
+    """
+    if _group is None:
+        return
+    average([p.grad for p in parameters if p.grad is not None], rows)
+
+
+def _sum(values: Tensor, group: _Group) -> None:
+    """Replaces a tensor by its sum over all ranks, the same digits on each.
+
+    For few ranks on CPUs, pairs exchange what they have until all have everything: gloo's `all_reduce` hands each call to another thread,
+    which takes six times as long for a small network.
+    """
+    import torch.distributed as dist
+
+    if values.device.type == "cuda":
+        dist.all_reduce(values, group=group.on_gpu)
+        return
+    if group.size & (group.size - 1) or group.size > MOST_PAIRED or values.numel() > MOST_NUMBERS:
+        dist.all_reduce(values)
+        return
+    theirs, distance = torch.empty_like(values), 1
+    while distance < group.size:
+        other = group.number ^ distance
+        sending = dist.isend(values, other)
+        dist.recv(theirs, other)
+        assert sending is not None
+        sending.wait()
+        values += theirs
+        distance *= 2
+
+
+@torch.no_grad()
+def average(tensors: Sequence[Tensor], rows: float) -> None:
+    """Replaces every tensor by its mean over all ranks, weighted by `rows`."""
+    if _group is None or not tensors:
+        return
+    with _together() as group:
+        weight = tensors[0].new_full((1,), rows)
+        whole = torch.cat([*(x.reshape(-1) for x in tensors), torch.ones_like(weight)]).mul_(weight)
+        _sum(whole, group)
+        whole.div_(whole[-1].clone())
+        parts = whole[:-1].split([x.numel() for x in tensors])
+        for x, part in zip(tensors, parts, strict=True):
+            x.copy_(part.view_as(x))

@@ -1,0 +1,92 @@
+"""Measurements of one rank of a run, in order, so that every rank's statistics take in everyone's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from copy import deepcopy
+from typing import Any
+
+from palaestra.core.metrics import Aggregation
+from palaestra.parallel import ranks
+from palaestra.runtime.logging.statistics import Statistics
+
+Entry = list[Any]
+"""Name of a method, its arguments, and its keywords: plain types, so that a checkpoint can hold them."""
+
+
+class Journal:
+    """Takes measurements in place of `Statistics`. In a single process they go there at once, else when the ranks report to each other."""
+
+    def __init__(self, statistics: Statistics, lessons: Callable[[str, Sequence[float]], object]) -> None:
+        """`lessons` takes the returns of a behavior's episodes."""
+        self.statistics = statistics
+        self._targets: dict[str, Callable[..., object]] = {
+            **{name: getattr(statistics, name) for name in ("extend", "total", "latest", "spread", "episodes")},
+            "lessons": lessons,
+        }
+        self._entries: list[Entry] = []
+
+    def add(self, behavior: str, tag: str, value: float) -> None:
+        """See `Statistics`."""
+        self._note("extend", behavior, tag, [float(value)])
+
+    def extend(self, behavior: str, tag: str, values: Iterable[float]) -> None:
+        """See `Statistics`."""
+        self._note("extend", behavior, tag, list(map(float, values)))
+
+    def total(self, behavior: str, tag: str, value: float) -> None:
+        """See `Statistics`."""
+        self._note("total", behavior, tag, float(value))
+
+    def latest(self, behavior: str, tag: str, value: float) -> None:
+        """See `Statistics`."""
+        self._note("latest", behavior, tag, float(value))
+
+    def spread(self, behavior: str, tag: str, values: Iterable[float]) -> None:
+        """See `Statistics`."""
+        self._note("spread", behavior, tag, list(map(float, values)))
+
+    def episodes(self, behavior: str, returns: Sequence[float], lengths: Sequence[int], **others: Sequence[float]) -> None:
+        """See `Statistics`."""
+        self._note("episodes", behavior, list(returns), list(lengths), **others)
+
+    def lessons(self, behavior: str, returns: Sequence[float]) -> None:
+        """Takes the returns of episodes by which lessons are measured."""
+        self._note("lessons", behavior, list(returns))
+
+    def measure(self, behavior: str, tag: str, value: float, kind: Aggregation) -> None:
+        """Takes a value that an environment measured."""
+        match kind:
+            case "mean":
+                self.add(behavior, tag, value)
+            case "latest":
+                self.latest(behavior, tag, value)
+            case "total":
+                self.total(behavior, tag, value)
+            case "spread":
+                self.spread(behavior, tag, (value,))
+
+    def _note(self, method: str, *arguments: Any, **keywords: Any) -> None:
+        if ranks.size() == 1:
+            self._targets[method](*arguments, **keywords)
+        else:
+            self._entries.append([method, list(arguments), keywords])
+
+    def take(self) -> list[Entry]:
+        """Returns the measurements since the last call."""
+        entries, self._entries = self._entries, []
+        return entries
+
+    def deliver(self, journals: Iterable[list[Entry]]) -> None:
+        """Passes the measurements of all ranks on, one rank after the other."""
+        for entries in journals:
+            for method, arguments, keywords in entries:
+                self._targets[method](*arguments, **keywords)
+
+    def state_dict(self) -> list[Entry]:
+        """Returns the measurements that were not taken yet."""
+        return deepcopy(self._entries)
+
+    def load_state_dict(self, state: Sequence[Entry]) -> None:
+        """Restores a saved state."""
+        self._entries = [list(entry) for entry in state]

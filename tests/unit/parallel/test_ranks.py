@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import rank_tasks
+import torch
+
+from palaestra.parallel import ranks
+
+TASKS = Path(rank_tasks.__file__)
+
+
+def in_ranks(task: str, file: Path, count: int = 2) -> list[int]:
+    """Runs a task in so many ranks. Returns their exit codes."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    path = os.pathsep.join([str(TASKS.parent), *filter(None, sys.path)])
+    shared = {**os.environ, "PYTHONPATH": path, "WORLD_SIZE": str(count), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    command = [sys.executable, str(TASKS), task, str(file)]
+    started = [subprocess.Popen(command, env={**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)}) for rank in range(count)]
+    return [process.wait(100) for process in started]
+
+
+@pytest.fixture(scope="module")
+def updates(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    file = tmp_path_factory.mktemp("ranks") / "updates.pt"
+    assert in_ranks("update", file) == [0, 0]
+    return torch.load(file)
+
+
+@pytest.mark.parametrize("case", rank_tasks.CASES)
+def test_two_ranks_learn_from_halves_of_a_rollout_what_one_process_learns_from_the_whole(case: str, updates: dict[str, Any]):
+    whole, halves = rank_tasks.updated(case, None), updates[case]
+    assert whole.keys() == halves.keys()
+    for name, value in whole.items():
+        torch.testing.assert_close(halves[name], value, rtol=1e-5, atol=1e-6, msg=lambda text, name=name: f"{name}: {text}")
+
+
+def test_ranks_exchange_numbers_and_objects(tmp_path: Path):
+    assert in_ranks("exchange", tmp_path / "x") == [0, 0]
+    first, second = (torch.load(tmp_path / f"x.{rank}") for rank in range(2))
+    # (1 * [1, 2] + 2 * [2, 4]) / 3
+    assert first["average"].tolist() == pytest.approx([5 / 3, 10 / 3])
+    assert torch.equal(first["average"], second["average"])
+    for found in (first, second):
+        assert found["gather"] == ["rank 0", "rank 1"]
+        assert found["numbers"] == [[0.0, 0.1], [1.0, 0.1]]
+        assert (found["first"], found["least"], found["total"]) == (7, 4, 3.0)
+    assert (first["to_first"], second["to_first"]) == ([0, 1], None)
+    assert first["split"] == [4, 4, 3]
+    assert second["split"] == [3, 4, 3 + ranks.SEED_STRIDE]
+
+
+def test_three_ranks_exchange_as_two_do(tmp_path: Path):
+    assert in_ranks("exchange", tmp_path / "x", 3) == [0, 0, 0]
+    found = [torch.load(tmp_path / f"x.{rank}") for rank in range(3)]
+    assert [one["split"][0] for one in found] == [3, 2, 2]
+    # (1 * 1 + 2 * 2 + 3 * 3) / 6
+    assert all(one["average"][0].item() == pytest.approx(14 / 6) for one in found)
+    assert all(one["numbers"] == [[0.0, 0.1], [1.0, 0.1], [2.0, 0.1]] for one in found)
+
+
+def test_a_killed_rank_is_named(tmp_path: Path):
+    assert in_ranks("lose", tmp_path / "text") == [0, -9]
+    assert torch.load(tmp_path / "text") == {"text": "rank 1 of 2 has ended or hangs", "tell": True}
+
+
+def test_a_single_process_exchanges_with_nobody():
+    assert (ranks.size(), ranks.number(), ranks.leads()) == (1, 0, True)
+    assert (ranks.split(7), ranks.share(7), ranks.own_seed(3), ranks.least(4), ranks.total(2.0)) == (7, 7, 3, 4, 2.0)
+    assert (ranks.gather("a"), ranks.from_first("b"), ranks.to_first("c")) == (["a"], "b", ["c"])
+    value = torch.tensor([3.0])
+    ranks.average([value], 1.0)
+    assert value.item() == 3.0

@@ -1,0 +1,143 @@
+"""What the processes of `test_ranks.py` do: `python rank_tasks.py TASK FILE`, with the environment variables of a rank."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass, replace
+from typing import Any
+
+import torch
+from small_runs import settings
+from torch import Tensor
+
+from palaestra.data.rollout import Rollout
+from palaestra.parallel import ranks
+from palaestra.runtime.collect.collector import BehaviorCollector, Collector
+from palaestra.runtime.environments.make import make_env
+from palaestra.runtime.settings import load
+from palaestra.trainers.base import Trainer, make_trainer
+
+AREAS = 4
+WHOLE = {"batch_size": 100_000, "num_epoch": 1, "buffer_size": 96}
+"""One minibatch, so that its order does not matter."""
+SMALL = {"hidden_units": 16, "num_layers": 1, "normalize": True}
+MEMORY = {**SMALL, "memory": {"memory_size": 8, "sequence_length": 4}}
+NORMALIZED = {"extrinsic": {"normalize": True}}
+CASES: dict[str, tuple[str, dict[str, Any]]] = {
+    "ppo": ("3DBall", {"hyperparameters": WHOLE, "network_settings": SMALL, "reward_signals": NORMALIZED}),
+    "ppo-lstm": ("Hallway", {"hyperparameters": WHOLE, "network_settings": MEMORY}),
+    "poca": ("DungeonEscape", {"trainer_type": "poca", "hyperparameters": WHOLE, "network_settings": SMALL}),
+    "poca-lstm": ("DungeonEscape", {"trainer_type": "poca", "hyperparameters": WHOLE, "network_settings": MEMORY}),
+    "rnd": (
+        "3DBall",
+        {"hyperparameters": WHOLE, "network_settings": SMALL, "reward_signals": {**NORMALIZED, "rnd": {"normalize": True}}},
+    ),
+    "curiosity": ("Basic", {"hyperparameters": WHOLE, "network_settings": SMALL, "reward_signals": {"extrinsic": {}, "curiosity": {}}}),
+}
+
+
+def updated(case: str, rank: int | None) -> dict[str, Tensor]:
+    """Returns all numbers of a trainer after one update with a rollout of 4 areas, or with a rank's half of it."""
+    env_name, block = CASES[case]
+    loaded = load(settings(env_name, 1000, **block)).settings
+    behavior = loaded.behaviors[env_name]
+    env = make_env(env_name, areas=AREAS)
+    trainers: list[Trainer] = []
+
+    def join(name: str, spec: Any) -> BehaviorCollector:
+        trainers.append(make_trainer(spec, behavior, torch.device("cpu"), 3))
+        trainer = trainers[0]
+        trainer.policy.generator.manual_seed(11)  # the ranks' own differ
+        return BehaviorCollector(name, spec, trainer.policy, 24 * AREAS, trainer.needs)
+
+    collector = Collector(env, join, 5)
+    rollout = collector.collect(1000, lambda: False)[env_name]
+    if rank is not None:
+        slots = rollout.reward.shape[1] // 2
+        rollout = part(rollout, slice(rank * slots, (rank + 1) * slots))
+    trainers[0].update(rollout, 100)
+    state = trainers[0].state_dict()
+    return numbers({"network": state["network"], "optimizer": state["optimizer"], "signals": learned(state["signals"])})
+
+
+def learned(signals: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns weights and scales of signals, without sums of open episodes, which each rank has of its own."""
+    found: dict[str, Any] = {}
+    for name, state in signals.items():
+        found[name] = {key: value for key, value in state.get("network", {}).items() if key in ("weights", "optimizer")}
+        found[name] |= {key: torch.tensor(state["scale"][key]) for key in ("count", "mean", "m2") if "scale" in state}
+    return found
+
+
+def numbers(state: Any, path: str = "") -> dict[str, Tensor]:
+    """Returns the tensors of a nested state by path."""
+    if isinstance(state, Tensor):
+        return {path: state.clone()}
+    items = state.items() if isinstance(state, Mapping) else enumerate(state) if isinstance(state, list | tuple) else ()
+    return {key: value for name, item in items for key, value in numbers(item, f"{path}.{name}").items()}
+
+
+def part(rollout: Rollout, slots: slice) -> Rollout:
+    """Returns the rollout of some slots."""
+    time, whole = rollout.reward.shape
+
+    def cut(value: Any) -> Any:
+        if isinstance(value, Tensor):
+            return value[:, slots] if value.shape[:2] == (time, whole) else value[slots] if value.shape[:1] == (whole,) else value
+        if isinstance(value, tuple):
+            return tuple(map(cut, value))
+        if is_dataclass(value) and not isinstance(value, type):
+            return replace(value, **{field.name: cut(getattr(value, field.name)) for field in fields(value)})
+        return value
+
+    kept = {field.name: cut(getattr(rollout, field.name)) for field in fields(rollout) if not field.name.startswith("final")}
+    mine = (rollout.final_rows % whole >= slots.start) & (rollout.final_rows % whole < slots.stop)
+    rows = rollout.final_rows[mine]
+    rows = rows // whole * (slots.stop - slots.start) + rows % whole - slots.start
+    return replace(rollout, **kept, final_rows=rows, final_obs=tuple(obs[mine] for obs in rollout.final_obs))
+
+
+def update_all(file: str) -> None:
+    """Saves what rank 0 has after the update of each case."""
+    found = {case: updated(case, ranks.number()) for case in CASES}
+    if ranks.leads():
+        torch.save(found, file)
+
+
+def exchange(file: str) -> None:
+    """Saves what each call gives."""
+    own = torch.tensor([1.0, 2.0]) * (ranks.number() + 1)
+    ranks.average([own], rows=ranks.number() + 1)
+    found = {
+        "average": own,
+        "gather": ranks.gather(f"rank {ranks.number()}"),
+        "numbers": ranks.gather_numbers([ranks.number(), 0.1]),
+        "first": ranks.from_first(ranks.number() + 7),
+        "to_first": ranks.to_first(ranks.number()),
+        "least": ranks.least(5 - ranks.number()),
+        "total": ranks.total(ranks.number() + 1),
+        "split": [ranks.split(7), ranks.share(7), ranks.own_seed(3)],
+    }
+    torch.save(found, f"{file}.{ranks.number()}")
+
+
+def lose(file: str) -> None:
+    """Kills rank 1 while rank 0 waits for it; rank 0 saves the error's text."""
+    ranks.gather(0)
+    time.sleep(1.2)  # some signs of life
+    if not ranks.leads():
+        os.kill(os.getpid(), signal.SIGKILL)
+    try:
+        ranks.gather(1)
+    except Exception as error:
+        torch.save({"text": str(error), "tell": getattr(error, "tell", None)}, file)
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    with ranks.joined(30.0, "cpu"):
+        {"update": update_all, "exchange": exchange, "lose": lose}[sys.argv[1]](sys.argv[2])
