@@ -182,10 +182,6 @@ class EnvPool:
             copy.reset(self._seed_of(copy.index))
         if not reply.has_tables or copy.tables is None:
             return False
-        first = self._first_area[copy.index]
-        for name, arrays in copy.tables.arrays.items():
-            self._tables[name].take(copy.index, arrays, first)
-            self._progress += int(arrays["ends"][0])
         copy.ticks += 1
         return True
 
@@ -195,7 +191,13 @@ class EnvPool:
         return {name: values[areas] for name, values in self._parameters.items()}
 
     def _merged(self, ready: list[int]) -> dict[str, TimeStep]:
-        self._ready = sorted(ready)
+        self._ready = sorted(set(ready))
+        for index in self._ready:  # in this order, whichever came first, so that slots follow areas after a reset
+            tables = self._copies[index].tables
+            assert tables is not None
+            for name, arrays in tables.arrays.items():
+                self._tables[name].take(index, arrays, self._first_area[index])
+                self._progress += int(arrays["ends"][0])
         return {name: table.table() for name, table in self._tables.items() if table.slots}
 
     def _seed_of(self, index: int) -> int:
