@@ -138,12 +138,13 @@ def _flag(key: str) -> str:
 
 def main(options: argparse.Namespace) -> int:
     """Trains. Returns 0 also after Ctrl-C, once everything is saved."""
-    from palaestra.runtime.run.api import learn, processes_wanted
+    from palaestra.core.errors import SeveralProcesses
+    from palaestra.runtime.run.api import learn
     from palaestra.runtime.run.rank_launch import launch
 
     notes = [f"the flag {flag} was removed long ago and has no effect" for flag in options.removed or []]
-    count = processes_wanted(options.config, overrides(options), options.sets, trust=options.trust)
-    if count > 1:
-        return launch(count, options.arguments)
-    learn(options.config, overrides(options), options.sets, notes=notes, trust=options.trust)
+    try:
+        learn(options.config, overrides(options), options.sets, notes=notes, trust=options.trust)
+    except SeveralProcesses as several:
+        return launch(several.count, options.arguments)
     return 0

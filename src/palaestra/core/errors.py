@@ -91,6 +91,18 @@ class FolderLost(RunError):
         self.saved = saved
 
 
+class SeveralProcesses(ConfigError):
+    """A run that is to be trained in several processes was started in one."""
+
+    def __init__(self, count: int) -> None:
+        """`count`: the number of processes."""
+        super().__init__(
+            f"the settings ask for {count} processes, which the command line starts, or torchrun: "
+            f"torchrun --nproc-per-node={count} script.py"
+        )
+        self.count = count
+
+
 class RankLost(PalaestraError):
     """Another process of the same run (a rank) ended or did not answer."""
 

@@ -41,7 +41,6 @@ class _Group:
     store: Any
     on_gpu: Any = None  # process group for tensors on a GPU; None: the default one
     calls: int = 0  # collective calls so far: a rank with fewer of them is the one that others wait for
-    waited: float = 0.0  # seconds in them
     ended: threading.Event = field(default_factory=threading.Event)
 
 
@@ -91,11 +90,6 @@ def share(total: int) -> int:
 def split(total: int) -> int:
     """Returns this rank's part of a number of areas or copies; the first ranks have one more where it does not divide."""
     return total // size() + (number() < total % size())
-
-
-def waited() -> float:
-    """Returns the seconds that this rank has waited for others."""
-    return 0.0 if _group is None else _group.waited
 
 
 @contextmanager
@@ -158,13 +152,10 @@ def _together() -> Iterator[_Group]:
     group = _group
     assert group is not None
     group.calls += 1
-    start = time.perf_counter()
     try:
         yield group
     except RuntimeError as error:
         raise RankLost(_lost(group), tell=_tells) from error
-    finally:
-        group.waited += time.perf_counter() - start
 
 
 _tells = True

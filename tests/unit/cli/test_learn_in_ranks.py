@@ -50,6 +50,11 @@ def timeless(run: Path) -> dict[str, Any]:
     return whole
 
 
+def summaries(run: Path) -> list[int]:
+    """Returns the steps of a run's summaries."""
+    return [json.loads(line)["step"] for line in (run / "metrics.jsonl").read_text().splitlines()]
+
+
 def wait_for(file: Path) -> None:
     """Waits until a file or folder is there."""
     deadline = time.monotonic() + 60
@@ -76,6 +81,7 @@ def test_a_run_whose_rank_is_killed_says_so_and_goes_on_as_if_it_had_not_been(tm
     resumed = start(tmp_path, "killed", "--resume")
     text = resumed.communicate(timeout=100)[0]
     assert resumed.returncode == 0, text
+    assert summaries(tmp_path / "killed") == summaries(tmp_path / "whole")
     assert not differences(timeless(tmp_path / "whole"), timeless(tmp_path / "killed"))
 
 

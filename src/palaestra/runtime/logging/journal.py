@@ -27,27 +27,27 @@ class Journal:
         self._entries: list[Entry] = []
 
     def add(self, behavior: str, tag: str, value: float) -> None:
-        """See `Statistics`."""
+        """Takes a value, of which a summary has the mean."""
         self._note("extend", behavior, tag, [float(value)])
 
     def extend(self, behavior: str, tag: str, values: Iterable[float]) -> None:
-        """See `Statistics`."""
+        """Takes many values, like `add`."""
         self._note("extend", behavior, tag, list(map(float, values)))
 
     def total(self, behavior: str, tag: str, value: float) -> None:
-        """See `Statistics`."""
+        """Takes a value, of which a summary has the sum."""
         self._note("total", behavior, tag, float(value))
 
     def latest(self, behavior: str, tag: str, value: float) -> None:
-        """See `Statistics`."""
+        """Takes a value, of which a summary has the last."""
         self._note("latest", behavior, tag, float(value))
 
     def spread(self, behavior: str, tag: str, values: Iterable[float]) -> None:
-        """See `Statistics`."""
+        """Takes values, of which a summary has the mean and a histogram."""
         self._note("spread", behavior, tag, list(map(float, values)))
 
     def episodes(self, behavior: str, returns: Sequence[float], lengths: Sequence[int], **others: Sequence[float]) -> None:
-        """See `Statistics`."""
+        """Takes episodes that ended: returns, numbers of decisions, and further columns of `Statistics.episodes`."""
         self._note("episodes", behavior, list(returns), list(lengths), **others)
 
     def lessons(self, behavior: str, returns: Sequence[float]) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import torch
 
-from palaestra.core.errors import ConfigError, Diverged, PalaestraError, RankLost, RunError
+from palaestra.core.errors import ConfigError, Diverged, PalaestraError, RankLost, RunError, SeveralProcesses
 from palaestra.core.plugins import Registry, nearest
 from palaestra.envs.base import Env, Measures
 from palaestra.envs.transfer import Transfer
@@ -130,7 +130,7 @@ def learn(
     loaded, folder = settled_settings(config, overrides, sets, agent_code if env is not None else learning_code, trust=trust)
     torch_settings = loaded.settings.torch_settings
     if not ranks.asked() and (count := count_of(torch_settings)) > 1:
-        raise ConfigError(f"several processes are started by the command line, or by torchrun: torchrun --nproc-per-node={count} script.py")
+        raise SeveralProcesses(count)
     with ranks.joined(torch_settings.rank_timeout, torch_settings.device or ("cpu" if torch_settings.processes else None)):
         loaded = of_rank(loaded, folder)
         try:
@@ -140,13 +140,6 @@ def learn(
         except BaseException as error:
             ranks.leave_message(str(error) or type(error).__name__)
             raise
-
-
-def processes_wanted(config: Config, overrides: Mapping[str, Any], sets: Sequence[str], *, trust: bool) -> int:
-    """Returns how many processes the settings ask for; 1 in one of them. Raises PalaestraError."""
-    if ranks.asked():
-        return 1
-    return count_of(settled_settings(config, overrides, sets, trust=trust)[0].settings.torch_settings)
 
 
 def of_rank(loaded: Loaded, folder: RunFolder) -> Loaded:

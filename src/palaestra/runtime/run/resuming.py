@@ -37,16 +37,18 @@ def resume(run: Run, checkpoint: Checkpoint) -> None:
         restored = run.collector.load_state_dict(
             whole["collector"], ranks.own_seed(run.settings.env_settings.seed + checkpoint.step), episodes=same
         )
+        if same and "rounds" in whole:
+            run.rounds.load_state_dict(whole["rounds"])
+        elif not same:
+            divide_decisions(run)
         for learner in run.learners.values():
             run.restore(learner)
         if "self_play" in whole:  # not in checkpoints of earlier versions
             run.self_play.load_state_dict(whole["self_play"], run.collector.steps, restored=restored)
         if "lessons" in whole and restored:  # else those of the first reset hold
             run.lessons.load_state_dict(whole["lessons"])
-        if same and "rounds" in whole:
-            run.rounds.load_state_dict(whole["rounds"])
         if not same:
-            start_other_ranks(run, checkpoint.step)
+            reseed(run, checkpoint.step)
     except (KeyError, RuntimeError, ValueError, TypeError) as error:
         reason = str(error).strip().splitlines()[-1].strip() if str(error).strip() else type(error).__name__
         raise CheckpointError(
@@ -85,13 +87,18 @@ def state_of_rank(state: Mapping[str, Any]) -> dict[str, Any]:
     return {**state, "run": {**run, "collector": {**run["collector"], "seats": seats}}}
 
 
-def start_other_ranks(run: Run, step: int) -> None:
-    """Divides what was saved by another number of ranks: rank 0 has made all decisions so far, and each has random numbers of its own."""
+def divide_decisions(run: Run) -> None:
+    """Counts all decisions so far as those of rank 0, in a run that another number of ranks has saved."""
     for learner in run.learners.values():
         learner.agreed = learner.collector.decisions
         if not ranks.leads():
             learner.collector.decisions = 0
         learner.met = learner.collector.decisions
+
+
+def reseed(run: Run, step: int) -> None:
+    """Gives every rank random numbers of its own, in a run that another number of ranks has saved."""
+    for learner in run.learners.values():
         for i, name in enumerate(STREAMS):
             if isinstance(stream := getattr(learner.trainer, name, None), torch.Generator):
                 stream.manual_seed(ranks.own_seed(run.settings.env_settings.seed + step + i))

@@ -1,4 +1,4 @@
-"""Where the ranks of a run meet: what they learn from together, and what they tell each other.
+"""Meetings of the ranks of a run: which rollouts they learn from together, and what they tell each other.
 
 A rank collects by itself until a rollout is full, it has made its share of the decisions until something is due, or it is stopped. Then
 all meet. Everything that a meeting decides follows from numbers that all ranks have, so that all go on alike. A single process meets
@@ -21,7 +21,7 @@ REPORT_EVERY = 1000
 
 
 class Rounds:
-    """The meetings of a run."""
+    """Decides when the ranks of a run meet, and what they do then."""
 
     def __init__(self, collector: Collector, learners: Mapping[str, Learner], journal: Journal, self_play: SelfPlay) -> None:
         self._collector, self._learners, self._journal, self._self_play = collector, learners, journal, self_play
