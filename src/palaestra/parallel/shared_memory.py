@@ -33,13 +33,31 @@ class SharedBlock:
 
     def array(self, offset: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
         """Returns the array at an offset; it shares the block's memory."""
-        count = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-        return self._bytes[offset : offset + count].view(dtype).reshape(shape)
+        return array_at(self._bytes, offset, dtype, shape)
 
     def unlink(self) -> None:
         """Removes the name of the block; its memory stays until both processes have let go of it."""
         with suppress(OSError):  # Windows keeps the names of open files
             self.path.unlink()
+
+
+class LocalBlock:
+    """Memory of this process alone, with the methods of `SharedBlock` that its users need."""
+
+    path = ""
+
+    def __init__(self, size: int) -> None:
+        self.size, self._bytes = size, np.zeros(size, np.uint8)
+
+    def array(self, offset: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+        """Returns the array at an offset; it shares the block's memory."""
+        return array_at(self._bytes, offset, dtype, shape)
+
+
+def array_at(memory: np.ndarray[Any, Any], offset: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    """Returns the array at an offset of bytes (N,), whose memory it shares."""
+    count = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    return memory[offset : offset + count].view(dtype).reshape(shape)
 
 
 def _reserve(size: int) -> Path:

@@ -75,8 +75,7 @@ class WorkerProcess:
             message = self.connection.recv_bytes()
         except _GONE as error:
             raise WorkerLost(f"{self.title} {self.describe_exit()}") from error
-        if message.startswith(_FAILURE):
-            raise _exception(message, self.title)
+        raise_failure(message, self.title)
         return message
 
     def _raise_failure(self, error: OSError | EOFError) -> None:
@@ -86,8 +85,7 @@ class WorkerProcess:
                 message = self.connection.recv_bytes()
             except _GONE:
                 raise WorkerLost(f"{self.title} {self.describe_exit()}") from error
-            if message.startswith(_FAILURE):
-                raise _exception(message, self.title) from error
+            raise_failure(message, self.title)
 
     def ready(self, timeout: float = 0.0) -> bool:
         """Whether a message, or the worker's end, arrives within `timeout` seconds."""
@@ -162,7 +160,7 @@ class Listener:
 _FAILURE = b"palaestra-failure:"
 
 
-def _failure(error: BaseException) -> bytes:
+def failure_message(error: BaseException) -> bytes:
     """Returns an exception as a message: the class and text of a PalaestraError, the traceback of any other."""
     kind, text = type(error), str(error)
     if not isinstance(error, PalaestraError):
@@ -170,13 +168,16 @@ def _failure(error: BaseException) -> bytes:
     return _FAILURE + json.dumps({"module": kind.__module__, "name": kind.__qualname__, "text": text}).encode()
 
 
-def _exception(message: bytes, title: str) -> PalaestraError:
+def raise_failure(message: bytes, title: str) -> None:
+    """Raises the exception in a message of `failure_message`; does nothing for any other message."""
+    if not message.startswith(_FAILURE):
+        return
     told = json.loads(message[len(_FAILURE) :])
     kind = getattr(import_module(told["module"]), told["name"])
     # some classes build their text from other arguments
     error = kind.__new__(kind)
     PalaestraError.__init__(error, f"{title} failed:\n{told['text']}" if kind is WorkerFailed else told["text"])
-    return error
+    raise error
 
 
 def main(handle: int) -> None:
@@ -200,7 +201,7 @@ def main(handle: int) -> None:
         pass  # the other side has closed the connection
     except BaseException as error:
         with suppress(OSError):
-            connection.send_bytes(_failure(error))
+            connection.send_bytes(failure_message(error))
         sys.exit(1)
 
 

@@ -1,4 +1,4 @@
-"""Copies of an environment in processes of their own, as one environment (`--num-envs`).
+"""Copies of an environment in processes of their own (`--num-envs`) or on other machines (`--env-runners`), as one environment.
 
 A tick consists of the copies that are ready; slow ones appear on a later tick, in whose table their slots act again. Which copies are
 ready depends on the machine, so that two runs with one seed differ. A copy that crashes or hangs is started again; its open episodes
@@ -8,7 +8,7 @@ are `lost`.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Pipe
 from time import monotonic
@@ -22,7 +22,9 @@ from palaestra.core.errors import EnvError, GameGone
 from palaestra.core.metrics import Measurement
 from palaestra.core.specs import BehaviorSpec, differences
 from palaestra.core.timestep import Action, TimeStep
-from palaestra.envs.pool.env_process import CopyReply, EnvFacts, EnvProcess, MakeEnv
+from palaestra.envs.base import BehaviorFacts, Distribution, TrainingFacts
+from palaestra.envs.pool.env_copy import EnvCopy
+from palaestra.envs.pool.env_server import Call, CopyReply, EnvFacts
 from palaestra.envs.pool.shared_tables import MergedTable
 from palaestra.envs.restarts import UNLIMITED, RestartPolicy, Restarts
 from palaestra.parallel.worker import Listener, WorkerLost
@@ -35,24 +37,19 @@ class EnvPool:
     """An asynchronous `Env` whose areas are those of all copies, one copy after another. It cannot be saved."""
 
     def __init__(
-        self,
-        make: MakeEnv,
-        arguments: tuple[Any, ...],
-        areas: Sequence[int | None],
-        *,
-        timeout: float | None = None,
-        restarts: Restarts = UNLIMITED,
+        self, copies: Iterable[EnvCopy], *, timeout: float | None = None, start_timeout: float | None = None, restarts: Restarts = UNLIMITED
     ) -> None:
-        """Starts a copy for each number of `areas` (None: the environment's own number). Raises what the environment raises.
+        """Waits for all copies, which start as they come out of `copies`. Raises what the environment raises.
 
-        `timeout`: seconds after which a silent copy has hung; None: DEFAULT_TIMEOUT.
+        `timeout`: seconds after which a silent copy has hung; None: DEFAULT_TIMEOUT. `start_timeout`: seconds without a sign of any copy at
+        the start; None: `timeout`.
         """
         self._timeout = DEFAULT_TIMEOUT if timeout is None else timeout
         self._limits = restarts
         self._awake, self._wake = Pipe(duplex=False)
         self._listener = Listener()
         self._listener.add(self._awake)
-        self._copy_of: dict[Any, EnvProcess] = {}
+        self._copy_of: dict[Any, EnvCopy] = {}
         """Copies that run, by their connection."""
         self._interrupted = self._closed = False
         self._seed = 0
@@ -64,38 +61,49 @@ class EnvPool:
         self._starts_at: dict[int, float] = {}
         """When copies that have failed start again."""
         self._parameters: dict[str, Tensor] = {}
-        self._copies: list[EnvProcess] = []
+        self._calls: dict[Any, Call] = {}
+        """The newest call of each method that copies are told again when they start again."""
+        self._copies: list[EnvCopy] = []
+        self.behaviors: dict[str, BehaviorSpec] = {}
         try:
-            self._copies += [EnvProcess(i, make, arguments, count) for i, count in enumerate(areas)]
-            for copy in self._copies:
+            for copy in copies:
+                self._copies.append(copy)
                 self._listen(copy)
-            facts = self._first_facts()
+            facts = self._first_facts(self._timeout if start_timeout is None else start_timeout)
         except BaseException:
             self.close()
             raise
-        self._policies = [RestartPolicy(f"copy {i} of the environment", restarts) for i in range(len(areas))]
+        self._policies = [RestartPolicy(copy.title, restarts) for copy in self._copies]
         self.device = torch.device("cpu")
         self._first_area = np.cumsum([0, *(one.num_areas for one in facts)]).tolist()
         self.num_areas: int = self._first_area[-1]
         self.parameters: Mapping[str, float] = facts[0].parameters
         self.name, self.tick_seconds = facts[0].name, facts[0].tick_seconds
+        self.shared_areas = facts[0].shared_areas
+        self._takes_any_parameter = facts[0].samples
+        if facts[0].samples:  # only then it is a `SamplesParameters`
+            self.draw_parameter = self._draw_parameter
 
-    def _first_facts(self) -> list[EnvFacts]:
+    def _first_facts(self, timeout: float) -> list[EnvFacts]:
         """Waits until all copies have made their environment."""
-        self.behaviors: dict[str, BehaviorSpec] = {}
-        facts = list[EnvFacts]()
-        for copy in self._copies:
-            if not copy.worker.ready(self._timeout):
-                raise GameGone(f"copy {copy.index} of the environment did not start within {self._timeout:g} s (--timeout-wait)")
-            try:
-                reply = copy.receive()
-            except WorkerLost as error:
-                raise GameGone(str(error)) from error
-            self._note(copy, reply)
-            assert reply.facts is not None
-            copy.facts = reply.facts
-            facts.append(reply.facts)
-        return facts
+        missing = {copy.index: copy for copy in self._copies}
+        while missing:
+            answered = self._answered(timeout)
+            for copy in answered:
+                reply = self._receive_first(copy)
+                self._note(copy, reply)
+                copy.facts = reply.facts
+                del missing[copy.index]
+            if not answered and not any(copy.asked_at is not None and monotonic() - copy.asked_at < timeout for copy in missing.values()):
+                first = next(iter(missing.values()))
+                raise GameGone(f"{first.title} did not start within {timeout:g} s{first.explain()} (--timeout-wait)")
+        return [copy.facts for copy in self._copies if copy.facts is not None]
+
+    def _receive_first(self, copy: EnvCopy) -> CopyReply:
+        try:
+            return copy.receive()
+        except WorkerLost as error:
+            raise GameGone(str(error)) from error
 
     def reset(self, seed: int) -> dict[str, TimeStep]:
         """Resets all copies, each with a seed of its own, and waits for all of them."""
@@ -151,34 +159,47 @@ class EnvPool:
                 ready.append(copy.index)
         for copy in waiting:
             if copy.asked_at is not None and monotonic() - copy.asked_at > self._timeout:
-                self._fail(copy.index, f"copy {copy.index} of the environment did not answer for {self._timeout:g} s (--timeout-wait)")
+                self._fail(copy.index, f"{copy.title} did not answer for {self._timeout:g} s (--timeout-wait)")
         return ready
 
-    def _listen(self, copy: EnvProcess) -> None:
-        self._listener.add(copy.worker.connection)
-        self._copy_of[copy.worker.connection] = copy
+    def _listen(self, copy: EnvCopy) -> None:
+        self._listener.add(copy.connection)
+        self._copy_of[copy.connection] = copy
 
-    def _answered(self, seconds: float) -> list[EnvProcess]:
+    def _listen_no_more(self, connection: Any) -> None:
+        self._listener.remove(connection)
+        del self._copy_of[connection]
+
+    def _answered(self, seconds: float) -> list[EnvCopy]:
         """Waits until at least one copy has answered or ended, or is interrupted. Returns those that have."""
         heard = self._listener.wait(seconds)
         if self._awake in heard:
             heard.remove(self._awake)
             self._awake.recv_bytes()
-        return [self._copy_of[connection] for connection in heard]
+        answered = list[EnvCopy]()
+        for connection in heard:
+            copy = self._copy_of[connection]
+            if copy.arrives():
+                self._listen_no_more(connection)
+                self._listen(copy)
+            else:
+                answered.append(copy)
+        return answered
 
-    def _note(self, copy: EnvProcess, reply: CopyReply) -> bool:
+    def _note(self, copy: EnvCopy, reply: CopyReply) -> bool:
         """Takes in what came with an answer. Returns whether tables came."""
         for text in reply.warnings or ():
             warnings.warn(text, stacklevel=2)
         for name, spec in (reply.behaviors or {}).items():
             own = BehaviorSpec(spec.obs, spec.action, steady=False)
-            if name in self.behaviors and (table := differences(self.behaviors[name], own, ("before", f"copy {copy.index}"))):
+            if name in self.behaviors and (table := differences(self.behaviors[name], own, ("before", copy.title))):
                 raise EnvError(f"the copies of the environment differ in behavior '{name}':\n{table}")
             self.behaviors.setdefault(name, own)
             self._tables.setdefault(name, MergedTable(own))
         self._measurements += reply.measurements or []
         if reply.facts is not None and copy.facts is not None:  # it was started again
             copy.parameters = self._part(copy.index)
+            copy.calls = self._calls_of(copy.index)
             copy.reset(self._seed_of(copy.index))
         if not reply.has_tables or copy.tables is None:
             return False
@@ -202,15 +223,14 @@ class EnvPool:
 
     def _seed_of(self, index: int) -> int:
         """Returns the seed of a copy; one that was started again gets another."""
-        return (self._seed + index + self._policies[index].restarts * len(self._copies)) & 0x7FFFFFFF
+        return (self._seed + self._first_area[index] + self._policies[index].restarts * self.num_areas) & 0x7FFFFFFF
 
     def _fail(self, index: int, reason: str) -> None:
         """Ends a copy and schedules its restart. Raises GameGone if there is to be none."""
         copy = self._copies[index]
-        copy.worker.kill()
-        self._listener.remove(copy.worker.connection)
-        del self._copy_of[copy.worker.connection]
-        copy.worker.close()
+        copy.kill()
+        self._listen_no_more(copy.connection)
+        copy.close()
         copy.asked_at = None
         for table in self._tables.values():
             table.lose(index)
@@ -241,11 +261,45 @@ class EnvPool:
     def set_parameters(self, values: Mapping[str, Tensor]) -> None:
         """Sets a value for each area. Raises EnvError for an unknown name."""
         unknown = [name for name in values if name not in self.parameters]
-        if unknown:
+        if unknown and not self._takes_any_parameter:
             raise EnvError(f"{self.name} has no parameter '{unknown[0]}' (it has: {', '.join(self.parameters) or 'none'})")
         self._parameters |= dict(values)
         for copy in self._copies:
             copy.parameters = self._part(copy.index)
+
+    def _draw_parameter(self, name: str, kind: Distribution, numbers: Sequence[float], seeds: Sequence[int]) -> None:
+        """Sets the distribution of a parameter; `seeds` has one for each area. See `SamplesParameters`."""
+        call = self._calls["draw", name] = ("draw_parameter", (name, kind, tuple(numbers), tuple(seeds)))
+        for copy in self._copies:
+            copy.calls.append(self._drawn_by(copy.index, call))
+
+    def training_starts(self, facts: TrainingFacts) -> None:
+        """Passes the facts on to the first copy, if it accepts them."""
+        self._tell_first("training", ("training_starts", (facts,)))
+
+    def behavior_joins(self, facts: BehaviorFacts) -> None:
+        """Passes the facts on to the first copy, if it accepts them."""
+        self._tell_first(("behavior", facts.behavior_name), ("behavior_joins", (facts,)))
+
+    def _tell_first(self, key: Any, call: Call) -> None:
+        first = self._copies[0]
+        if first.facts is not None and first.facts.run_aware:
+            self._calls[key] = call
+            first.calls.append(call)
+
+    def _calls_of(self, index: int) -> list[Call]:
+        """Returns what a copy that starts again is told again."""
+        calls = self._calls.values()
+        return [
+            self._drawn_by(index, call) if call[0] == "draw_parameter" else call
+            for call in calls
+            if index == 0 or call[0] == "draw_parameter"
+        ]
+
+    def _drawn_by(self, index: int, call: Call) -> Call:
+        """Returns a call of `draw_parameter` with the seeds of one copy's areas."""
+        method, (*others, seeds) = call
+        return method, (*others, seeds[self._first_area[index] : self._first_area[index + 1]])
 
     def take_measurements(self) -> list[Measurement]:
         """Returns what the copies have measured since the last call."""
@@ -281,7 +335,7 @@ class EnvPool:
     def abandon(self) -> None:
         """Ends all copies at once. Safe in a signal handler."""
         for copy in self._copies:
-            copy.worker.kill()
+            copy.kill()
 
     def close(self) -> None:
         """Ends all copies. May be called again."""
@@ -289,9 +343,9 @@ class EnvPool:
             return
         self._closed = True
         for copy in self._copies:
-            copy.worker.connection.close()
+            copy.connection.close()
         for copy in self._copies:
-            copy.worker.close()
+            copy.close()
         self._listener.close()
         self._awake.close()
         self._wake.close()

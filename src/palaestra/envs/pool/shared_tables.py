@@ -16,7 +16,7 @@ from torch import Tensor
 
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action, FinalObs, TimeStep
-from palaestra.parallel.shared_memory import ALIGNMENT, SharedBlock
+from palaestra.parallel.shared_memory import ALIGNMENT, LocalBlock, SharedBlock
 
 HAS_MASK, HAS_LOST, HAS_SUCCESS, PRESENT = range(4)
 """Numbers of the flags of a table."""
@@ -51,7 +51,7 @@ class Layout:
 class SharedTables:
     """The arrays of a layout, by behavior and name."""
 
-    def __init__(self, layout: Layout, block: SharedBlock) -> None:
+    def __init__(self, layout: Layout, block: SharedBlock | LocalBlock) -> None:
         self.layout, self._block = layout, block
         self.arrays: dict[str, dict[str, NDArray[Any]]] = {
             behavior: {column.name: block.array(column.offset, np.dtype(column.dtype), column.shape) for column in columns}
@@ -59,8 +59,10 @@ class SharedTables:
         }
 
     @classmethod
-    def create(cls, steps: Mapping[str, TimeStep], specs: Mapping[str, BehaviorSpec]) -> SharedTables:
-        """Reserves memory for these tables. Raises OSError if there is no room."""
+    def create(
+        cls, steps: Mapping[str, TimeStep], specs: Mapping[str, BehaviorSpec], block: type[SharedBlock] | type[LocalBlock] = SharedBlock
+    ) -> SharedTables:
+        """Reserves memory for these tables, by default memory that can be shared. Raises OSError if there is no room."""
         offset, columns = 0, dict[str, tuple[Column, ...]]()
         for behavior, step in steps.items():
             placed = list[Column]()
@@ -69,9 +71,9 @@ class SharedTables:
                 size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
                 offset = -(-(offset + size) // ALIGNMENT) * ALIGNMENT
             columns[behavior] = tuple(placed)
-        block = SharedBlock(max(offset, 1))
+        memory = block(max(offset, 1))
         slots = {behavior: len(step.reward) for behavior, step in steps.items()}
-        return cls(Layout(str(block.path), block.size, slots, columns), block)
+        return cls(Layout(str(memory.path), memory.size, slots, columns), memory)
 
     def holds(self, steps: Mapping[str, TimeStep]) -> bool:
         """Whether these tables have the sizes of the layout."""
@@ -102,6 +104,15 @@ class SharedTables:
                 arrays[f"obs{i}"][...] = _host(obs)
                 final = _host(step.final_obs.obs[i])
                 arrays[f"final{i}"][: len(ends)] = final if len(final) == len(ends) else final[ends]
+
+    def write_actions(self, actions: Mapping[str, Action], slots_of: Mapping[str, NDArray[np.int64]]) -> None:
+        """Writes the actions of the copy's slots; `slots_of` has, by behavior, their rows in `actions`."""
+        for behavior, arrays in self.arrays.items():
+            action = actions.get(behavior)
+            if action is not None:
+                rows = slots_of[behavior][: len(arrays["acting"])]
+                arrays["continuous"][...] = action.continuous.numpy()[rows]
+                arrays["discrete"][...] = action.discrete.numpy()[rows]
 
     def read_actions(self) -> dict[str, Action]:
         """Returns copies of the actions for all behaviors."""
@@ -174,6 +185,8 @@ class MergedTable:
             if name in self._columns and name not in ("lost", "success", "action_mask", "area"):
                 self._columns[name][rows] = column
         self._columns["area"][rows] = arrays["area"] + first_area
+        if copy:  # groups of different copies have different numbers
+            self._columns["group"][rows] += np.where(arrays["group"] >= 0, copy << 48, 0)
         if "action_mask" in self._columns:
             self._masked |= mask is not None
             self._columns["action_mask"][rows] = True if mask is None else mask

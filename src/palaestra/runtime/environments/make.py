@@ -68,6 +68,7 @@ def make_env(
 def _copies(name: str, areas: int | None, options: Mapping[str, Any], games: GameSettings) -> Env:
     """Opens several copies of an environment, each in a process of its own, which share the areas."""
     from palaestra.envs.pool.env_pool import EnvPool
+    from palaestra.envs.pool.env_process import EnvProcess
 
     count, kind = games.copies, name.partition(":")[0]
     if kind not in ("gymnasium", "python"):
@@ -84,7 +85,8 @@ def _copies(name: str, areas: int | None, options: Mapping[str, Any], games: Gam
     shares = [None] * count if areas is None else [areas // count + (i < areas % count) for i in range(count)]
     add_current_folder_to_path()
     given = games.options
-    return cast(Env, EnvPool(make_copy, (name, dict(options)), shares, timeout=given.timeout_wait, restarts=given.restarts))
+    copies = (EnvProcess(i, make_copy, (name, dict(options)), share) for i, share in enumerate(shares))
+    return cast(Env, EnvPool(copies, timeout=given.timeout_wait, restarts=given.restarts))
 
 
 def make_copy(name: str, options: Mapping[str, Any], *, areas: int | None) -> Env:

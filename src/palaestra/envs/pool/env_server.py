@@ -1,0 +1,145 @@
+"""Answers the requests to one environment, in the process that holds it."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from palaestra.core.errors import EnvError
+from palaestra.core.metrics import Measurement
+from palaestra.core.specs import BehaviorSpec
+from palaestra.envs.base import Env, Measures, RunAware, SamplesParameters
+from palaestra.envs.pool.shared_tables import Layout, SharedTables
+from palaestra.parallel.shared_memory import LocalBlock, SharedBlock
+
+MakeEnv = Callable[..., Env]
+"""A module-level function that makes an environment from picklable arguments and the keyword `areas`."""
+
+
+Call = tuple[str, tuple[Any, ...]]
+"""A method of an environment and its arguments."""
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What an environment is told before a tick."""
+
+    parameters: Mapping[str, Tensor]
+    calls: Sequence[Call]
+
+
+@dataclass(frozen=True, slots=True)
+class EnvFacts:
+    """Facts about a copy's environment."""
+
+    num_areas: int
+    parameters: dict[str, float]
+    name: str
+    tick_seconds: float | None
+    shared_areas: bool
+    samples: bool  # it draws random parameters itself
+    run_aware: bool
+
+    @classmethod
+    def of(cls, env: Env) -> EnvFacts:
+        """Returns the facts about an environment."""
+        name, tick_seconds = getattr(env, "name", ""), getattr(env, "tick_seconds", None)
+        shared, samples = bool(getattr(env, "shared_areas", False)), isinstance(env, SamplesParameters)
+        return cls(env.num_areas, dict(env.parameters), name, tick_seconds, shared, samples, isinstance(env, RunAware))
+
+
+@dataclass(slots=True)
+class CopyReply:
+    """An answer of a copy. The tables of a tick are in the shared memory."""
+
+    facts: EnvFacts | None = None  # the answer to the start
+    image: NDArray[np.uint8] | None = None  # the answer to `render`
+    layout: Layout | None = None  # where it changed
+    behaviors: dict[str, BehaviorSpec] | None = None  # where they changed
+    measurements: list[Measurement] | None = None
+    warnings: list[str] | None = None
+
+    @property
+    def has_tables(self) -> bool:
+        """Whether it is the answer to `reset` or `step`."""
+        return self.facts is None and self.image is None
+
+
+def serve(connection: Connection, make: MakeEnv, arguments: tuple[Any, ...], areas: int | None) -> None:
+    """Makes an environment and answers requests, in its process."""
+    torch.set_num_threads(1)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        env = make(*arguments, areas=areas)
+        server = EnvServer(env)
+        connection.send_bytes(pickle.dumps(CopyReply(EnvFacts.of(env), behaviors=dict(env.behaviors), warnings=texts_of(caught))))
+        caught.clear()
+        try:
+            while True:
+                request, _, value = connection.recv_bytes().partition(b":")
+                reply = server.answer(request.decode(), pickle.loads(value) if value else None)
+                reply.warnings = texts_of(caught)
+                caught.clear()
+                connection.send_bytes(b"" if reply == CopyReply() else pickle.dumps(reply))
+        finally:
+            env.close()
+
+
+def texts_of(caught: list[warnings.WarningMessage]) -> list[str] | None:
+    """Returns the texts of warnings for users, or None."""
+    return [str(one.message) for one in caught if one.category is UserWarning] or None
+
+
+class EnvServer:
+    """Answers the requests to one environment."""
+
+    def __init__(self, env: Env, block: type[SharedBlock] | type[LocalBlock] = SharedBlock) -> None:
+        """`block`: the memory of the tables."""
+        self._env, self._block = env, block
+        self.tables: SharedTables | None = None
+        self._known = 0
+
+    def answer(self, request: str, value: Any) -> CopyReply:
+        """Returns the answer to a request; the tables of a tick go to `tables`."""
+        match request:
+            case "reset":
+                seed, changes = value
+                self._change(changes)
+                return self._tick(self._env.reset(seed))
+            case "step":
+                assert self.tables is not None
+                self._change(value)
+                return self._tick(self._env.step(self.tables.read_actions()))
+            case "render":
+                return CopyReply(image=self._env.render(value))
+            case other:
+                raise EnvError(f"unknown request '{other}'")
+
+    def _change(self, changes: Changes | None) -> None:
+        if changes is None:
+            return
+        if changes.parameters:
+            self._env.set_parameters(changes.parameters)
+        for method, arguments in changes.calls:
+            getattr(self._env, method)(*arguments)
+
+    def _tick(self, steps: Mapping[str, Any]) -> CopyReply:
+        reply = CopyReply()
+        if len(self._env.behaviors) != self._known:
+            self._known, reply.behaviors = len(self._env.behaviors), dict(self._env.behaviors)
+        if self.tables is None or not self.tables.holds(steps):
+            self.tables = SharedTables.create(steps, self._env.behaviors, self._block)
+            reply.layout = self.tables.layout
+        self.tables.write(steps)
+        if isinstance(self._env, Measures):
+            reply.measurements = self._env.take_measurements() or None
+        return reply
