@@ -8,18 +8,22 @@ import sys
 import time
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
+from pathlib import Path
 from typing import Any
 
+import demo_files
 import torch
 from small_runs import settings
 from torch import Tensor
 
+from palaestra.data.replay import Replay, ReplayBatch
 from palaestra.data.rollout import Rollout
 from palaestra.parallel import ranks
 from palaestra.runtime.collect.collector import BehaviorCollector, Collector
 from palaestra.runtime.environments.make import make_env
 from palaestra.runtime.settings import load
 from palaestra.trainers.base import Trainer, make_trainer
+from palaestra.trainers.sac import SAC
 
 AREAS = 4
 WHOLE = {"batch_size": 100_000, "num_epoch": 1, "buffer_size": 96}
@@ -27,6 +31,9 @@ WHOLE = {"batch_size": 100_000, "num_epoch": 1, "buffer_size": 96}
 SMALL = {"hidden_units": 16, "num_layers": 1, "normalize": True}
 MEMORY = {**SMALL, "memory": {"memory_size": 8, "sequence_length": 4}}
 NORMALIZED = {"extrinsic": {"normalize": True}}
+DEMO = "shown.demo"
+"""One decision, so that whatever is drawn from it is the same."""
+SLOW = {"buffer_init_steps": 1 << 20, "learning_rate": 1e-3}
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "ppo": ("3DBall", {"hyperparameters": WHOLE, "network_settings": SMALL, "reward_signals": NORMALIZED}),
     "ppo-lstm": ("Hallway", {"hyperparameters": WHOLE, "network_settings": MEMORY}),
@@ -37,15 +44,38 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
         {"hyperparameters": WHOLE, "network_settings": SMALL, "reward_signals": {**NORMALIZED, "rnd": {"normalize": True}}},
     ),
     "curiosity": ("Basic", {"hyperparameters": WHOLE, "network_settings": SMALL, "reward_signals": {"extrinsic": {}, "curiosity": {}}}),
+    "gail": (
+        "3DBall",
+        {
+            "hyperparameters": WHOLE,
+            "network_settings": SMALL,
+            "reward_signals": {**NORMALIZED, "gail": {"demo_path": DEMO, "use_actions": True}},
+            "behavioral_cloning": {"demo_path": DEMO},
+        },
+    ),
+    "bc": ("Basic", {"trainer_type": "bc", "hyperparameters": {**WHOLE, "teacher": "heuristic"}, "network_settings": SMALL}),
+    "bc-lstm": ("Hallway", {"trainer_type": "bc", "hyperparameters": {**WHOLE, "teacher": "heuristic"}, "network_settings": MEMORY}),
+    # choices, since noise of the gradient would be drawn by each rank for itself
+    "sac": (
+        "Basic",
+        {
+            "trainer_type": "sac",
+            "hyperparameters": SLOW,
+            "network_settings": SMALL,
+            "reward_signals": {**NORMALIZED, "rnd": {"normalize": True}},
+        },
+    ),
 }
 
 
 def updated(case: str, rank: int | None) -> dict[str, Tensor]:
     """Returns all numbers of a trainer after one update with a rollout of 4 areas, or with a rank's half of it."""
     env_name, block = CASES[case]
+    env = make_env(env_name, areas=AREAS)
+    env.reset(0)
+    demo_files.write(Path(DEMO), demo_files.episodes(1, spec=env.behaviors[env_name]), env.behaviors[env_name], f"{env_name}?team=0")
     loaded = load(settings(env_name, 1000, **block)).settings
     behavior = loaded.behaviors[env_name]
-    env = make_env(env_name, areas=AREAS)
     trainers: list[Trainer] = []
 
     def join(name: str, spec: Any) -> BehaviorCollector:
@@ -55,13 +85,37 @@ def updated(case: str, rank: int | None) -> dict[str, Tensor]:
         return BehaviorCollector(name, spec, trainer.policy, 24 * AREAS, trainer.needs)
 
     collector = Collector(env, join, 5)
-    rollout = collector.collect(1000, lambda: False)[env_name]
+    rollout = whole = collector.collect(1000, lambda: False)[env_name]
     if rank is not None:
         slots = rollout.reward.shape[1] // 2
         rollout = part(rollout, slice(rank * slots, (rank + 1) * slots))
     trainers[0].update(rollout, 100)
+    if isinstance(trainers[0], SAC):
+        learn_from_draw(trainers[0], whole, rank)
     state = trainers[0].state_dict()
-    return numbers({"network": state["network"], "optimizer": state["optimizer"], "signals": learned(state["signals"])})
+    return numbers({"network": state["network"], "optimizer": state["optimizer"], "signals": learned(state.get("signals", {}))})
+
+
+def learn_from_draw(trainer: SAC, rollout: Rollout, rank: int | None) -> None:
+    """Takes the steps that SAC takes with what it draws from its replay: here with the same draw, or a rank's half of it."""
+    replay = Replay(trainer.network.spec, 1000, torch.device("cpu"))
+    replay.add(rollout, trainer.network.for_environment(rollout.sample), rollout.reward)
+    batch = replay.draw(64, torch.Generator().manual_seed(1))
+    batch = batch if rank is None else half(batch, rank)
+    transitions = batch.transitions()
+    gammas, ignores_ends = torch.tensor(trainer.signals.gammas), torch.tensor(trainer.signals.ignore_ends)
+    trainer.gradient(batch, trainer.signals.of_batch(transitions), gammas, ignores_ends)
+    trainer.signals.learn(transitions)
+
+
+def half(batch: ReplayBatch, rank: int) -> ReplayBatch:
+    """Returns a rank's half of decisions that were drawn one by one."""
+    n = len(batch.reward) // 2
+    mine = slice(rank * n, (rank + 1) * n)
+    now, after = mine, slice(2 * n + mine.start, 2 * n + mine.stop)
+    action = replace(batch.action, continuous=batch.action.continuous[mine], discrete=batch.action.discrete[mine])
+    columns = {name: getattr(batch, name)[mine] for name in ("reward", "terminated", "ended")}
+    return replace(batch, now=now, after=after, action=action, **columns)
 
 
 def learned(signals: Mapping[str, Any]) -> dict[str, Any]:
@@ -112,8 +166,14 @@ def exchange(file: str) -> None:
     """Saves what each call gives."""
     own = torch.tensor([1.0, 2.0]) * (ranks.number() + 1)
     ranks.average([own], rows=ranks.number() + 1)
+    parameters = [torch.zeros(1), torch.zeros(1), torch.zeros(1)]
+    parameters[0].grad = torch.ones(1)
+    if ranks.leads():
+        parameters[1].grad = torch.ones(1)
+    ranks.average_gradients(parameters, rows=1.0)
     found = {
         "average": own,
+        "gradients": [None if p.grad is None else p.grad.item() for p in parameters],
         "gather": ranks.gather(f"rank {ranks.number()}"),
         "numbers": ranks.gather_numbers([ranks.number(), 0.1]),
         "first": ranks.from_first(ranks.number() + 7),

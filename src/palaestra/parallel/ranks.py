@@ -292,11 +292,16 @@ def total(count: float) -> float:
 def average_gradients(parameters: Sequence[Tensor], rows: float) -> None:
     """Replaces every gradient by its mean over all ranks, weighted by the `rows` that each rank's is a mean over.
 
-    One call for all parameters on a device. A parameter without a gradient is left out; it must have none on any rank.
+    One call for all parameters on a device. A parameter without a gradient counts as one of 0, and stays without if no rank has one.
     """
-    if _group is None:
+    if _group is None or not parameters:
         return
-    average([p.grad for p in parameters if p.grad is not None], rows)
+    gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
+    some_have_one = parameters[0].new_tensor([p.grad is not None for p in parameters])
+    average([*gradients, some_have_one], rows)
+    if any(p.grad is None for p in parameters):
+        for p, gradient, some in zip(parameters, gradients, some_have_one.tolist(), strict=True):
+            p.grad = gradient if some else None
 
 
 def _sum(values: Tensor, group: _Group) -> None:

@@ -17,14 +17,20 @@ TASKS = Path(rank_tasks.__file__)
 
 
 def in_ranks(task: str, file: Path, count: int = 2) -> list[int]:
-    """Runs a task in so many ranks. Returns their exit codes."""
+    """Runs a task in so many ranks, each in a folder of its own. Returns their exit codes."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     path = os.pathsep.join([str(TASKS.parent), *filter(None, sys.path)])
     shared = {**os.environ, "PYTHONPATH": path, "WORLD_SIZE": str(count), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     command = [sys.executable, str(TASKS), task, str(file)]
-    started = [subprocess.Popen(command, env={**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)}) for rank in range(count)]
+    folders = [file.parent / f"{task}-{rank}" for rank in range(count)]
+    for folder in folders:
+        folder.mkdir()
+    started = [
+        subprocess.Popen(command, env={**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)}, cwd=folder)
+        for rank, folder in enumerate(folders)
+    ]
     return [process.wait(100) for process in started]
 
 
@@ -36,7 +42,10 @@ def updates(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("case", rank_tasks.CASES)
-def test_two_ranks_learn_from_halves_of_a_rollout_what_one_process_learns_from_the_whole(case: str, updates: dict[str, Any]):
+def test_two_ranks_learn_from_halves_of_a_rollout_what_one_process_learns_from_the_whole(
+    case: str, updates: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
     whole, halves = rank_tasks.updated(case, None), updates[case]
     assert whole.keys() == halves.keys()
     for name, value in whole.items():
@@ -53,6 +62,7 @@ def test_ranks_exchange_numbers_and_objects(tmp_path: Path):
         assert found["gather"] == ["rank 0", "rank 1"]
         assert found["numbers"] == [[0.0, 0.1], [1.0, 0.1]]
         assert (found["first"], found["least"], found["total"]) == (7, 4, 3.0)
+        assert found["gradients"] == [1.0, 0.5, None]  # one that only rank 0 has counts as 0 on the other
     assert (first["to_first"], second["to_first"]) == ([0, 1], None)
     assert first["split"] == [4, 4, 3]
     assert second["split"] == [3, 4, 3 + ranks.SEED_STRIDE]

@@ -76,6 +76,8 @@ def _wait(processes: Sequence[subprocess.Popen[bytes]]) -> int:
         )
     if code is None:
         raise RankLost(f"rank 0 of {len(processes)} did not end after another rank had failed, and was killed; --resume continues the run")
+    if code < 0:
+        return 128 - code  # as shells report a signal
     return 1 if not code and any(process.returncode for process in processes) else code
 
 
