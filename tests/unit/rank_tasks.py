@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import redirect_stdout
 from dataclasses import fields, is_dataclass, replace
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import demo_files
 import torch
-from small_runs import settings
+from small_runs import settings, state
+from tiny_envs import Scripted
 from torch import Tensor
 
+import palaestra
+from palaestra.core.errors import ConfigError, FolderLost
+from palaestra.core.timestep import Action, TimeStep
 from palaestra.data.replay import Replay, ReplayBatch
 from palaestra.data.rollout import Rollout
 from palaestra.parallel import ranks
 from palaestra.runtime.collect.collector import BehaviorCollector, Collector
 from palaestra.runtime.environments.make import make_env
+from palaestra.runtime.logging.tracker import Summary
 from palaestra.runtime.settings import load
 from palaestra.trainers.base import Trainer, make_trainer
 from palaestra.trainers.sac import SAC
@@ -121,9 +129,9 @@ def half(batch: ReplayBatch, rank: int) -> ReplayBatch:
 def learned(signals: Mapping[str, Any]) -> dict[str, Any]:
     """Returns weights and scales of signals, without sums of open episodes, which each rank has of its own."""
     found: dict[str, Any] = {}
-    for name, state in signals.items():
-        found[name] = {key: value for key, value in state.get("network", {}).items() if key in ("weights", "optimizer")}
-        found[name] |= {key: torch.tensor(state["scale"][key]) for key in ("count", "mean", "m2") if "scale" in state}
+    for name, saved in signals.items():
+        found[name] = {key: value for key, value in saved.get("network", {}).items() if key in ("weights", "optimizer")}
+        found[name] |= {key: torch.tensor(saved["scale"][key]) for key in ("count", "mean", "m2") if "scale" in saved}
     return found
 
 
@@ -171,7 +179,13 @@ def exchange(file: str) -> None:
     if ranks.leads():
         parameters[1].grad = torch.ones(1)
     ranks.average_gradients(parameters, rows=1.0)
+    differ = ""
+    try:
+        ranks.must_have_same({"torch": f"1.{ranks.number()}"})
+    except ConfigError as error:
+        differ = str(error)
     found = {
+        "differ": differ,
         "average": own,
         "gradients": [None if p.grad is None else p.grad.item() for p in parameters],
         "gather": ranks.gather(f"rank {ranks.number()}"),
@@ -183,6 +197,59 @@ def exchange(file: str) -> None:
         "split": [ranks.split(7), ranks.share(7), ranks.own_seed(3)],
     }
     torch.save(found, f"{file}.{ranks.number()}")
+
+
+class Giving(Scripted):
+    """Rewards groups of behavior A on rank 1 alone, which a trainer without groups warns of."""
+
+    def step(self, actions: Mapping[str, Action]) -> dict[str, TimeStep]:
+        steps = super().step(actions)
+        return {**steps, "A": replace(steps["A"], group_reward=steps["A"].group_reward * ranks.number())}
+
+
+def runs(file: str) -> None:
+    """Saves what several runs, one after the other, have left behind."""
+    config = settings("A", 100_000, summary_freq=200)
+    config["behaviors"]["B"] = config["behaviors"]["A"]
+    seen: list[tuple[str, int]] = []
+
+    def play(until: int, *, appears: int = 0, **more: Any) -> palaestra.Result:
+        def look(summary: Summary) -> bool:
+            seen.append((summary.behavior, summary.step))
+            return summary.behavior == "A" and summary.step >= until
+
+        env = Giving({"A": {"steady": True}, "B": {"steady": True}}, appears={"B": appears})
+        return palaestra.train(config, env=env, run_id="run", results_dir=results, seed=3, callbacks=[look], **more)
+
+    results = str(Path(file).parent / "results")
+    with redirect_stdout(StringIO()) as printed:
+        first = play(400)
+        away = play(800, appears=10_000, resume=True)
+        decisions = saved_decisions(first.folder)
+        back = play(1200, appears=5, resume=True)
+        lost = play_until_lost(results)
+    steps = [one.steps.get("B") for one in (first, away, back)]
+    torch.save({"steps": steps, "saved": decisions, "seen": seen, "printed": printed.getvalue(), "lost": lost}, f"{file}.{ranks.number()}")
+
+
+def saved_decisions(run: Path) -> int:
+    """Returns the decisions of behavior B in the newest checkpoint."""
+    return state(run)["run"]["collector"]["seats"]["B"]["decisions"]
+
+
+def play_until_lost(results: str) -> list[Any]:
+    """Returns the error of a run whose folder is deleted, and how the run that was saved elsewhere ended."""
+    config = settings("Basic", 1500)
+
+    def delete(_: Summary) -> None:
+        shutil.rmtree(Path(results, "gone"))
+
+    try:
+        palaestra.train(config, env="Basic", num_areas=4, run_id="gone", results_dir=results, seed=3, callbacks=[delete])
+    except FolderLost as error:
+        resumed = palaestra.train(run_id=str(error.saved and error.saved.name), results_dir=results, resume=True)
+        return [str(error), resumed.finished, resumed.steps]
+    return []
 
 
 def lose(file: str) -> None:
@@ -200,4 +267,4 @@ def lose(file: str) -> None:
 if __name__ == "__main__":
     torch.set_num_threads(1)
     with ranks.joined(30.0, "cpu"):
-        {"update": update_all, "exchange": exchange, "lose": lose}[sys.argv[1]](sys.argv[2])
+        {"update": update_all, "exchange": exchange, "runs": runs, "lose": lose}[sys.argv[1]](sys.argv[2])

@@ -20,7 +20,7 @@ from palaestra.core.display import escaped_lines, shortened
 from palaestra.core.errors import PalaestraError, RankLost
 from palaestra.core.files import explain
 from palaestra.runtime.logging.waiting import WaitingNotice, on_stderr, on_stdout
-from palaestra.runtime.run.os_signals import break_on_signals, reports
+from palaestra.runtime.run.os_signals import break_on_signals, is_read, reports
 
 COMMANDS = {
     "learn": "train the agents of an environment, or resume a run",
@@ -96,7 +96,7 @@ def run_command(argv: Sequence[str], *, process: bool = False) -> int:
 
 def tells(error: PalaestraError) -> bool:
     """Whether this process reports an error. Of the ranks of a run, one does: rank 0, or another where rank 0 is lost."""
-    return error.tell if isinstance(error, RankLost) else reports()
+    return is_read() or (error.tell if isinstance(error, RankLost) else reports())
 
 
 def load_libraries(name: str) -> None:

@@ -140,8 +140,9 @@ def main(options: argparse.Namespace) -> int:
     """Trains. Returns 0 also after Ctrl-C, once everything is saved."""
     from palaestra.core.errors import SeveralProcesses
     from palaestra.runtime.run.api import learn
-    from palaestra.runtime.run.rank_launch import launch
+    from palaestra.runtime.run.rank_launch import end_with_launcher, launch
 
+    end_with_launcher()
     notes = [f"the flag {flag} was removed long ago and has no effect" for flag in options.removed or []]
     try:
         learn(options.config, overrides(options), options.sets, notes=notes, trust=options.trust)

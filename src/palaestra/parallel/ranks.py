@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -162,19 +162,34 @@ _tells = True
 """Whether this rank is the one to report a lost rank: the lowest of those that are left."""
 
 
+def _within(seconds: float, ask: Callable[[], T]) -> T | None:
+    """Returns what the store answers; None if it is gone or does not answer in time, since calls of it know no limit."""
+    found: list[T] = []
+
+    def run() -> None:
+        with suppress(Exception):
+            found.append(ask())
+
+    thread = threading.Thread(target=run, daemon=True, name="palaestra store")
+    thread.start()
+    thread.join(seconds)
+    return found[0] if found else None
+
+
 def _lost(group: _Group) -> str:
     """Returns who is missing, as a sentence."""
     global _tells
-    told = _left_message(group)
+    told = _within(SILENCE, lambda: _left_message(group))
     if told is not None:
         _tells = told[0] != 0 and group.number == min(rank for rank in range(group.size) if rank != told[0])
         return told[1]
-    before = _beats(group)
-    time.sleep(SILENCE)
-    after = _beats(group)
+    before = _within(SILENCE, lambda: _beats(group))
+    if before is not None:
+        time.sleep(SILENCE)
+    after = None if before is None else _within(SILENCE, lambda: _beats(group))
     if before is None or after is None:
         _tells = group.number == 1
-        return f"rank 0 of {group.size} has ended: the others cannot go on without it"
+        return f"rank 0 of {group.size} has ended or hangs: the others cannot go on without it"
     silent = [rank for rank in range(group.size) if rank != group.number and before.get(rank) == after.get(rank)]
     behind = [rank for rank, (_, calls) in after.items() if rank != group.number and calls < group.calls]
     names = silent or behind
@@ -184,32 +199,37 @@ def _lost(group: _Group) -> str:
     return f"rank {who} of {group.size} {how}"
 
 
-def _beats(group: _Group) -> dict[int, tuple[int, int]] | None:
-    """Returns each rank's signs of life and calls; None if the store is gone."""
+def _beats(group: _Group) -> dict[int, tuple[int, int]]:
+    """Returns each rank's signs of life and calls."""
     found: dict[int, tuple[int, int]] = {}
-    try:
-        for rank in range(group.size):
-            if group.store.check([f"beat/{rank}"]):
-                beats, calls = group.store.get(f"beat/{rank}").decode().split()
-                found[rank] = int(beats), int(calls)
-    except RuntimeError:
-        return None
+    for rank in range(group.size):
+        if group.store.check([f"beat/{rank}"]):
+            beats, calls = group.store.get(f"beat/{rank}").decode().split()
+            found[rank] = int(beats), int(calls)
     return found
+
+
+def must_have_same(versions: Mapping[str, str]) -> None:
+    """Raises ConfigError if these differ between ranks, such as those of two machines."""
+    found = gather(dict(versions))
+    if any(one != found[0] for one in found):
+        told = "; ".join(
+            f"rank {rank}: {', '.join(f'{name} {version}' for name, version in one.items())}" for rank, one in enumerate(found)
+        )
+        raise ConfigError(f"all processes of a run must have the same versions; found {told}; install the same ones on every machine")
 
 
 def leave_message(text: str) -> None:
     """Tells the other ranks why this one ends, so that they can report it."""
-    if _group is not None:
-        with suppress(RuntimeError):
-            _group.store.set("left", f"{_group.number} {text}")
+    if (group := _group) is not None:
+        _within(SILENCE, lambda: group.store.set("left", f"{group.number} {text}"))
 
 
 def _left_message(group: _Group) -> tuple[int, str] | None:
-    with suppress(RuntimeError):
-        if group.store.check(["left"]):
-            rank, _, text = group.store.get("left").decode().partition(" ")
-            return int(rank), f"rank {rank} of {group.size}: {text}"
-    return None
+    if not group.store.check(["left"]):
+        return None
+    rank, _, text = group.store.get("left").decode().partition(" ")
+    return int(rank), f"rank {rank} of {group.size}: {text}"
 
 
 def gather(value: T) -> list[T]:

@@ -31,7 +31,12 @@ def in_ranks(task: str, file: Path, count: int = 2) -> list[int]:
         subprocess.Popen(command, env={**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)}, cwd=folder)
         for rank, folder in enumerate(folders)
     ]
-    return [process.wait(100) for process in started]
+    try:
+        return [process.wait(100) for process in started]
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
 
 
 @pytest.fixture(scope="module")
@@ -52,9 +57,15 @@ def test_two_ranks_learn_from_halves_of_a_rollout_what_one_process_learns_from_t
         torch.testing.assert_close(halves[name], value, rtol=1e-5, atol=1e-6, msg=lambda text, name=name: f"{name}: {text}")
 
 
-def test_ranks_exchange_numbers_and_objects(tmp_path: Path):
-    assert in_ranks("exchange", tmp_path / "x") == [0, 0]
-    first, second = (torch.load(tmp_path / f"x.{rank}") for rank in range(2))
+@pytest.fixture(scope="module")
+def exchanged(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    file = tmp_path_factory.mktemp("exchange") / "x"
+    assert in_ranks("exchange", file) == [0, 0]
+    return [torch.load(f"{file}.{rank}") for rank in range(2)]
+
+
+def test_ranks_exchange_numbers_and_objects(exchanged: list[dict[str, Any]]):
+    first, second = exchanged
     # (1 * [1, 2] + 2 * [2, 4]) / 3
     assert first["average"].tolist() == pytest.approx([5 / 3, 10 / 3])
     assert torch.equal(first["average"], second["average"])
@@ -75,6 +86,48 @@ def test_three_ranks_exchange_as_two_do(tmp_path: Path):
     # (1 * 1 + 2 * 2 + 3 * 3) / 6
     assert all(one["average"][0].item() == pytest.approx(14 / 6) for one in found)
     assert all(one["numbers"] == [[0.0, 0.1], [1.0, 0.1], [2.0, 0.1]] for one in found)
+
+
+def test_ranks_with_other_versions_are_named(exchanged: list[dict[str, Any]]):
+    for found in exchanged:
+        assert "found rank 0: torch 1.0; rank 1: torch 1.1; install the same" in found["differ"]
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    file = tmp_path_factory.mktemp("runs") / "x"
+    assert in_ranks("runs", file) == [0, 0]
+    return [torch.load(f"{file}.{rank}") for rank in range(2)]
+
+
+def test_a_behavior_that_appears_late_goes_on_from_the_decisions_of_all_ranks(played: list[dict[str, Any]]):
+    first, second = played
+    assert first["steps"] == second["steps"]
+    begun, away, back = first["steps"]
+    assert away is None
+    assert first["saved"] == begun
+    assert begun < back < 2 * begun + 1000
+    steps = [step for name, step in first["seen"] if name == "B"]
+    assert steps == sorted(set(steps))
+
+
+def test_rank_0_shows_the_warnings_of_all_ranks_once(played: list[dict[str, Any]]):
+    first, second = played[0]["printed"], played[1]["printed"]
+    assert first.count("[WARNING] rank 1: A: Group rewards arrive") == 3  # once in each of three runs
+    assert first.count("cannot go on with its old episodes") == 2  # in the two that resume, by all ranks
+    assert "WARNING" not in second
+
+
+def test_rank_0_alone_calls_callbacks_and_stops_all_ranks(played: list[dict[str, Any]]):
+    assert played[0]["seen"]
+    assert played[1]["seen"] == []
+
+
+def test_ranks_whose_folder_is_deleted_save_it_elsewhere_and_go_on(played: list[dict[str, Any]]):
+    for text, finished, steps in (one["lost"] for one in played):
+        assert "was deleted or renamed while the run was training. What was learned until step" in text
+        assert finished
+        assert steps["Basic"] >= 1500
 
 
 def test_a_killed_rank_is_named(tmp_path: Path):

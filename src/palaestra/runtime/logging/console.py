@@ -6,7 +6,7 @@ import os
 import sys
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO
@@ -45,9 +45,12 @@ class Console:
     once on standard error.
     """
 
-    def __init__(self, debug: bool, stream: TextIO | None = None) -> None:
-        """Prints to `stream`, by default standard output. `debug` shows debug lines too, and time and source file in each line."""
-        self._debug = debug
+    def __init__(self, debug: bool, stream: TextIO | None = None, heard: Callable[[str, str], object] | None = None) -> None:
+        """Prints to `stream`, by default standard output. `debug` shows debug lines too, and time and source file in each line.
+
+        `heard` is called with the level and the text of each line.
+        """
+        self._debug, self._heard = debug, heard
         self._stream = sys.stdout if stream is None else stream
         self._terminal = _terminal(self._stream)
         self._live: Live | None = None
@@ -127,6 +130,8 @@ class Console:
         self._live.update(Group(*lines), refresh=True)
 
     def _say(self, level: str, text: str) -> None:
+        if self._heard is not None:
+            self._heard(level, text)
         if self._silent:
             return
         self._last_output = time.monotonic()

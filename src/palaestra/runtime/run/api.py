@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import torch
 
-from palaestra.core.errors import ConfigError, Diverged, PalaestraError, RankLost, RunError, SeveralProcesses
+from palaestra.core.errors import ConfigError, Diverged, PalaestraError, RankLost, RunError, SeveralProcesses, exception_summary
 from palaestra.core.plugins import Registry, nearest
+from palaestra.core.versions import palaestra_version
 from palaestra.envs.base import Env, Measures
 from palaestra.envs.transfer import Transfer
 from palaestra.parallel import ranks
@@ -23,6 +24,7 @@ from palaestra.runtime.environments.custom_envs import as_env
 from palaestra.runtime.environments.make import EDITOR, is_game, make_env
 from palaestra.runtime.environments.unity_games import game_settings
 from palaestra.runtime.logging.console import Console
+from palaestra.runtime.logging.rank_warnings import RankWarnings
 from palaestra.runtime.logging.statistics import Statistics
 from palaestra.runtime.logging.timers import Timers
 from palaestra.runtime.logging.tracker import TrackedRun, Tracker
@@ -138,8 +140,15 @@ def learn(
         except RankLost as error:
             raise RankLost(f"{error}; --resume goes on from the last checkpoint", tell=error.tell) from error
         except BaseException as error:
-            ranks.leave_message(str(error) or type(error).__name__)
+            ranks.leave_message(reason(error))
             raise
+
+
+def reason(error: BaseException) -> str:
+    """Returns why this rank ends, for the others to report."""
+    if isinstance(error, KeyboardInterrupt):
+        return "it was interrupted"
+    return str(error) if isinstance(error, PalaestraError) else exception_summary(error)
 
 
 def of_rank(loaded: Loaded, folder: RunFolder) -> Loaded:
@@ -147,6 +156,7 @@ def of_rank(loaded: Loaded, folder: RunFolder) -> Loaded:
     settings = loaded.settings
     if ranks.size() > 1 and settings.checkpoint_settings.inference:
         raise ConfigError("--inference plays in one process; leave out --processes, --gpus and torchrun")
+    ranks.must_have_same({"palaestra": palaestra_version(), "torch": torch.__version__})
     if int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) and ranks.from_first(folder.exists):
         again = settings.checkpoint_settings.model_copy(update={"resume": True, "force": False})
         return replace(loaded, settings=settings.model_copy(update={"checkpoint_settings": again}))
@@ -160,7 +170,8 @@ def train_rank(
     with ExitStack() as stack:
         stack.enter_context(break_on_signals())
         stream = stack.enter_context(open(os.devnull, "w")) if quiet or not ranks.leads() else None
-        console = stack.enter_context(closing(Console(loaded.settings.debug, stream)))
+        warnings = RankWarnings()
+        console = stack.enter_context(closing(Console(loaded.settings.debug, stream, warnings.heard)))
         for note in (*notes, *loaded.warnings):
             console.warning(note)
         if not loaded.settings.checkpoint_settings.inference:
@@ -182,6 +193,7 @@ def train_rank(
         statistics = stack.enter_context(closing(Statistics(shown, console.warning)))
         with first_wait(settings, env is None, console):
             run = stack.enter_context(closing(Run(settings, folder, world, statistics, console, timers, checkpoint)))
+        run.rounds.warnings = warnings
         check_lessons(run, loaded)
         check_teachers(run, loaded)
         warn_of_unused_blocks(run, loaded)

@@ -9,10 +9,11 @@ from palaestra.core.errors import EnvError
 from palaestra.core.metrics import GROUP_REWARD, SUCCESS
 from palaestra.data.rollout import Rollout
 from palaestra.envs.base import Measures
+from palaestra.parallel import ranks
 from palaestra.runtime.logging.console import ProgressRow
 from palaestra.runtime.logging.tracker import Summary
 from palaestra.runtime.run import report
-from palaestra.runtime.run.saving import is_late, save_if_due, write_due_models
+from palaestra.runtime.run.saving import is_late, may_be_lost, must_be_writable, save_if_due, write_due_models
 from palaestra.runtime.run.training_run import Run
 
 Callback = Callable[[Summary], object]
@@ -35,14 +36,17 @@ def train(run: Run, callbacks: Sequence[Callback] = ()) -> None:
         if not run.rounds.due(run.stopped):
             show(run)
             continue
-        full = run.rounds.meet(stopped=run.stopped, late=lambda: is_late(run))
+        full = run.rounds.meet(stopped=run.stopped, late=lambda: is_late(run), lost=lambda: may_be_lost(run))
+        if run.rounds.lost:
+            must_be_writable(run)
         rollouts = {name: run.collector.take(name) for name in full}
         with run.update_times.of([student.name for name in rollouts for student in run.teachers.students(name, run.learners)]):
             for name, rollout in rollouts.items():
                 with run.timers("update"):
                     update(run, name, rollout)
         run.retire()
-        run.folder.must_be_writable(at_once=False)
+        if ranks.size() == 1:  # several have heard of it when they met
+            run.folder.must_be_writable(at_once=False)
         summarize(run, callbacks)
         change_lessons(run)
         write_due_models(run)
@@ -80,7 +84,7 @@ def summarize(run: Run, callbacks: Sequence[Callback]) -> None:
         run.rounds.report()
     for name, learner in run.learners.items():
         if learner.step >= learner.next_summary:
-            run.folder.must_be_writable()  # before the summary counts as written
+            must_be_writable(run)  # before the summary counts as written
         due = learner.summary_due()
         if due is None:
             continue
@@ -92,7 +96,7 @@ def summarize(run: Run, callbacks: Sequence[Callback]) -> None:
         for line in run.lessons.status(name):
             run.console.info(line)
         learner.tell(run.console.info, run.console.warning)
-        if any(callback(summary) is True for callback in callbacks):
+        if ranks.leads() and any(callback(summary) is True for callback in callbacks):  # what stops rank 0 stops all
             run.stopped = True
 
 

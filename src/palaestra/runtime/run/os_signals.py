@@ -19,6 +19,8 @@ from types import FrameType
 from typing import NoReturn, Protocol
 
 SHOW_CURSOR = "\x1b[?25h"
+LAUNCHED = "PALAESTRA_LAUNCHED"
+"""Environment variable of ranks that `--processes` has started: their standard input closes when the process that did so ends."""
 
 
 class Stoppable(Protocol):
@@ -84,6 +86,11 @@ def break_on_signals(*, process: bool = False) -> Iterator[None]:
 def reports() -> bool:
     """Whether this process tells the user what happens: of the ranks of a run, the first does. Imports no torch."""
     return os.environ.get("RANK", "0") == "0" or os.environ.get("WORLD_SIZE", "1") == "1"
+
+
+def is_read() -> bool:
+    """Whether the process that has started this rank reads its standard error, to report what rank 0 cannot."""
+    return LAUNCHED in os.environ and not reports()
 
 
 class Stopper:

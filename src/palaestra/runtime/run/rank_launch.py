@@ -7,7 +7,9 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -20,6 +22,7 @@ from palaestra.envs.base import Env
 from palaestra.parallel import ranks
 from palaestra.runtime.environments.make import is_game
 from palaestra.runtime.environments.unity_games import GameSettings
+from palaestra.runtime.run.os_signals import LAUNCHED
 from palaestra.runtime.settings.tree import TorchSettings
 
 GRACE = 10.0
@@ -27,31 +30,83 @@ GRACE = 10.0
 CHECK = 0.05
 """Seconds between two looks at the processes."""
 OURS = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+PREFIX, TRACEBACK = "palaestra: error: ", "Traceback (most recent call last)"
+GOES_ON = "--resume continues the run"
+PATIENCE = 60.0
+"""Seconds that a rank has to save what it has learned once its launcher is gone."""
+LINES = 200
+"""Lines of a rank's standard error that are kept."""
+
+
+class RankProcess:
+    """One rank's process. Rank 0 prints what happens; of the others only what they say on standard error is kept."""
+
+    def __init__(self, rank: int, count: int, port: int, arguments: Sequence[str]) -> None:
+        self.name = f"rank {rank} of {count}"
+        values = (rank, rank, count, count, "127.0.0.1", port)
+        own = {name: str(value) for name, value in zip(OURS, values, strict=True)} | {LAUNCHED: "1"}
+        command = [sys.executable, "-m", "palaestra", *arguments]
+        out, err = (None, None) if rank == 0 else (subprocess.DEVNULL, subprocess.PIPE)
+        environment = {"TORCH_CPP_LOG_LEVEL": "ERROR", **os.environ, **own}
+        self.process = subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=out, stderr=err)
+        self._lines = deque[str](maxlen=LINES)
+        self._reader = threading.Thread(target=self._read, daemon=True, name=self.name)
+        self._reader.start()
+
+    def _read(self) -> None:
+        for line in self.process.stderr or ():
+            self._lines.append(line.decode(errors="replace"))
+
+    @property
+    def code(self) -> int | None:
+        """Exit code; None while it runs."""
+        return self.process.poll()
+
+    @property
+    def killed_by(self) -> str | None:
+        """Name of the signal that ended it; None if none did."""
+        code = self.code
+        return signal.Signals(-code).name if code is not None and code < 0 else None
+
+    @property
+    def error(self) -> str | None:
+        """Its error message; None if it has printed none."""
+        text = "".join(self._lines)
+        return text[text.rindex(PREFIX) + len(PREFIX) :].strip() if PREFIX in text else None
+
+    @property
+    def traceback(self) -> str | None:
+        """The traceback that it has printed, if it failed with one."""
+        text = "".join(self._lines)
+        return text[text.rindex(TRACEBACK) :].strip() if TRACEBACK in text else None
+
+    def close(self) -> None:
+        """Ends the process, if it still runs."""
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        if self.process.stdin is not None:
+            self.process.stdin.close()
+        self._reader.join(1.0)
 
 
 def launch(count: int, arguments: Sequence[str]) -> int:
-    """Runs `palaestra` with these arguments in `count` processes. Returns rank 0's exit status.
+    """Runs `palaestra` with these arguments in `count` processes. Returns rank 0's exit status, else that of another that failed.
 
-    Raises RankLost if rank 0 was killed; of any other rank it tells by itself. Signals reach all ranks.
+    Raises RankLost if rank 0 could not tell what happened. Signals reach all ranks.
     """
     port = _free_port()
-    processes = [_start(rank, count, port, arguments) for rank in range(count)]
-    with _passing_on(processes):
-        try:
-            return _wait(processes)
-        finally:
-            for process in processes:
-                if process.poll() is None:
-                    process.kill()
-                process.wait()
-
-
-def _start(rank: int, count: int, port: int, arguments: Sequence[str]) -> subprocess.Popen[bytes]:
-    values = (rank, rank, count, count, "127.0.0.1", port)
-    own = {name: str(value) for name, value in zip(OURS, values, strict=True)}
-    command = [sys.executable, "-m", "palaestra", *arguments]
-    quiet = None if rank == 0 else subprocess.DEVNULL  # rank 0 tells what happens to the others
-    return subprocess.Popen(command, env={"TORCH_CPP_LOG_LEVEL": "ERROR", **os.environ, **own}, stdin=quiet, stdout=quiet, stderr=quiet)
+    processes = list[RankProcess]()
+    try:
+        for rank in range(count):
+            processes.append(RankProcess(rank, count, port, arguments))
+        with _passing_on([rank.process for rank in processes]):
+            first = _wait(processes)
+    finally:
+        ended = [rank.code for rank in processes]
+        for rank in processes:
+            rank.close()
+    return _status(processes, first, ended)
 
 
 def _free_port() -> int:
@@ -60,25 +115,51 @@ def _free_port() -> int:
         return free.getsockname()[1]
 
 
-def _wait(processes: Sequence[subprocess.Popen[bytes]]) -> int:
-    """Waits until all have ended. Once one has failed, the others have GRACE seconds."""
-    deadline: float | None = None
-    while any(process.poll() is None for process in processes):
-        if deadline is None and any(process.poll() for process in processes):
+def _wait(processes: Sequence[RankProcess]) -> RankProcess | None:
+    """Waits until all have ended; once one has failed, the others have GRACE seconds. Returns the one that failed first."""
+    first, deadline = None, 0.0
+    while any(rank.code is None for rank in processes):
+        if first is None:
+            first = next((rank for rank in processes if rank.code), None)
             deadline = time.monotonic() + GRACE
-        if deadline is not None and time.monotonic() > deadline:
+        elif time.monotonic() > deadline:
             break
         time.sleep(CHECK)
-    code = processes[0].poll()
-    if code is not None and code < 0 and processes[0].returncode != -signal.SIGINT:
-        raise RankLost(
-            f"rank 0 of {len(processes)} was killed by {signal.Signals(-code).name}, and the others were ended; --resume continues the run"
-        )
-    if code is None:
-        raise RankLost(f"rank 0 of {len(processes)} did not end after another rank had failed, and was killed; --resume continues the run")
-    if code < 0:
-        return 128 - code  # as shells report a signal
-    return 1 if not code and any(process.returncode for process in processes) else code
+    return first or next((rank for rank in processes if rank.code), None)
+
+
+def _status(processes: Sequence[RankProcess], first: RankProcess | None, ended: Sequence[int | None]) -> int:
+    """Returns the exit status of all, whose exit codes were `ended` when they were waited for no longer. Raises RankLost."""
+    if first is None:
+        return 0
+    for rank in processes[1:]:
+        if rank.traceback is not None:
+            print(f"{rank.name}:\n{rank.traceback}", file=sys.stderr)
+    told, code = ended[0], first.code or 1
+    if told is not None and told > 0:
+        return told
+    if told == 0:  # all is written: only rank 0 writes
+        return 0 if first.killed_by is not None else code
+    if first.killed_by in ("SIGINT", "SIGTERM", "SIGHUP"):
+        return 128 - code
+    if first.killed_by is not None:
+        raise RankLost(f"{first.name} was killed by {first.killed_by}, and the others were ended; {GOES_ON}")
+    raise RankLost(first.error or f"{first.name} failed, and {processes[0].name} did not end: it was killed; {GOES_ON}")
+
+
+def end_with_launcher() -> None:
+    """Stops this process, saved, when the one that launched it ends; it ends at once if that takes too long."""
+    if os.environ.get(LAUNCHED):
+        threading.Thread(target=_watch_launcher, daemon=True, name="palaestra launcher").start()
+
+
+def _watch_launcher() -> None:
+    while os.read(0, 1):  # not by sys.stdin, whose lock would be held when the interpreter shuts down
+        pass
+    for _ in range(2):
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(PATIENCE)
+    os._exit(1)
 
 
 @contextmanager

@@ -94,6 +94,10 @@ def divide_decisions(run: Run) -> None:
         if not ranks.leads():
             learner.collector.decisions = 0
         learner.met = learner.collector.decisions
+    for name, seat in run.unseen.collectors.items():
+        if name not in run.learners:
+            own = seat["decisions"] if ranks.leads() else 0
+            run.rounds.later[name], run.unseen.collectors[name] = [seat["decisions"], own], {**seat, "decisions": own}
 
 
 def reseed(run: Run, step: int) -> None:

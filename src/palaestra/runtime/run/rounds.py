@@ -14,6 +14,7 @@ from palaestra.parallel import ranks
 from palaestra.runtime.collect.collector import Collector
 from palaestra.runtime.collect.learner import Learner
 from palaestra.runtime.logging.journal import Journal
+from palaestra.runtime.logging.rank_warnings import RankWarnings
 from palaestra.runtime.self_play.sides import SelfPlay
 
 REPORT_EVERY = 1000
@@ -23,43 +24,59 @@ REPORT_EVERY = 1000
 class Rounds:
     """Decides when the ranks of a run meet, and what they do then."""
 
-    def __init__(self, collector: Collector, learners: Mapping[str, Learner], journal: Journal, self_play: SelfPlay) -> None:
-        self._collector, self._learners, self._journal, self._self_play = collector, learners, journal, self_play
+    def __init__(
+        self,
+        collector: Collector,
+        learners: Mapping[str, Learner],
+        journal: Journal,
+        self_play: SelfPlay,
+        warn: Callable[[str], object],
+    ) -> None:
+        """`warn` shows a warning of another rank."""
+        self._collector, self._learners, self._journal, self._self_play, self._warn = collector, learners, journal, self_play, warn
         self.names: list[str] = []
         """Behaviors that the ranks have agreed on, in one order."""
         self.stopping = False
         """Whether a rank was stopped, so that all save and end."""
         self.late = False
         """Whether rank 0 says that a checkpoint is due by the clock."""
+        self.lost = False
+        """Whether rank 0 can no longer write to the run's folder."""
         self.meets_first = False
         """Whether this rank was stopped when it had to meet the others, and does so before it collects again."""
+        self.later: dict[str, list[int]] = {}
+        """Decisions of all ranks, and of this one, when the ranks last met, for saved behaviors that have not appeared since."""
+        self.warnings = RankWarnings()
         self._reported = 0
 
     def due(self, stopped: bool) -> bool:
         """Whether this rank must meet the others now."""
         if ranks.size() == 1:
             return True
-        return stopped or bool(self._collector.full) or any(learner.due for learner in self._learners.values())
+        if stopped or self.meets_first:  # also where the rollout that was full is lost, because its environment cannot be saved
+            return True
+        return bool(self._collector.full) or any(learner.due for learner in self._learners.values())
 
-    def meet(self, *, stopped: bool, late: Callable[[], bool]) -> list[str]:
-        """Meets the other ranks. Returns the behaviors whose rollouts are full on all ranks. `late`: rank 0's clock."""
+    def meet(self, *, stopped: bool, late: Callable[[], bool], lost: Callable[[], bool]) -> list[str]:
+        """Meets the other ranks. Returns the behaviors whose rollouts are full on all ranks. `late`: rank 0's clock; `lost`: its folder."""
         if ranks.size() == 1:
             self.stopping = stopped
             return self._collector.full
-        found = self._exchange(stopped, ranks.leads() and late())
+        told = (stopped, ranks.leads() and late(), ranks.leads() and lost())
+        found = self._exchange(told)
         if any(row[0] for row in found):
             self._agree_on_names()
-            found = self._exchange(stopped, ranks.leads() and late())
-        self.stopping = any(row[1] for row in found)
-        if self.stopping:  # nothing else changes, so that a resumed run goes on as if it had never been stopped
+            found = self._exchange(told)
+        self.stopping, self.lost = any(row[1] for row in found), bool(found[0][3])
+        if self.stopping or self.lost:  # nothing else changes, so that a resumed run goes on as if it had never been stopped
             self.meets_first = self.due(stopped=False)
             return []
         self.meets_first, self.late = False, bool(found[0][2])
-        full = [name for i, name in enumerate(self.names) if all(row[3 + 2 * i] for row in found)]
+        full = [name for i, name in enumerate(self.names) if all(row[4 + 2 * i] for row in found)]
         for i, name in enumerate(self.names):
             if name in self._learners:
                 learner = self._learners[name]
-                learner.agreed, learner.met = int(sum(row[4 + 2 * i] for row in found)), learner.collector.decisions
+                learner.agreed, learner.met = int(sum(row[5 + 2 * i] for row in found)), learner.collector.decisions
         if sum(learner.agreed for learner in self._learners.values()) >= self._reported + REPORT_EVERY:
             self.report()
         self._self_play.met()
@@ -69,11 +86,18 @@ class Rounds:
         """Lets all ranks take in what each of them has measured since the last report."""
         if ranks.size() > 1:
             self._reported = sum(learner.agreed for learner in self._learners.values())
-            self._journal.deliver(ranks.gather(self._journal.take()))
+            found = ranks.gather((self._journal.take(), self.warnings.take()))
+            self._journal.deliver([entries for entries, _ in found])
+            self.warnings.show([texts for _, texts in found], self._warn)
 
-    def _exchange(self, stopped: bool, late: bool) -> list[list[float]]:
+    def joined(self, learner: Learner) -> None:
+        """Restores what the ranks agreed on for a saved behavior that appears."""
+        if learner.name in self.later:
+            learner.agreed, learner.met = self.later.pop(learner.name)
+
+    def _exchange(self, told: tuple[bool, bool, bool]) -> list[list[float]]:
         collectors = self._collector.collectors
-        row: list[float] = [any(name not in self.names for name in collectors), stopped, late]
+        row: list[float] = [any(name not in self.names for name in collectors), *told]
         for name in self.names:
             collector = collectors.get(name)
             row += [collector is not None and collector.full, 0 if collector is None else collector.decisions]
@@ -85,11 +109,12 @@ class Rounds:
 
     def state_dict(self) -> dict[str, Any]:
         """Returns what the next meeting depends on."""
-        met = {name: [learner.agreed, learner.met] for name, learner in self._learners.items()}
+        met = {**self.later, **{name: [learner.agreed, learner.met] for name, learner in self._learners.items()}}
         # a sum that all ranks take part in: decisions since the last meeting count too
         decisions = {name: learner.collector.decisions for name, learner in self._learners.items()}
         found = ranks.gather(decisions)
-        now = {name: [sum(one.get(name, 0) for one in found)] for name in decisions}
+        now = {name: [agreed] for name, (agreed, _) in self.later.items()}
+        now |= {name: [sum(one.get(name, 0) for one in found)] for name in decisions}
         return {
             "names": list(self.names),
             "met": met,
@@ -102,8 +127,8 @@ class Rounds:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores a saved state."""
         self.names, self._reported = list(state["names"]), state["reported"]
-        for name, (agreed, met) in state["met"].items():
-            if name in self._learners:
-                self._learners[name].agreed, self._learners[name].met = agreed, met
+        self.later = {name: list(met) for name, met in state["met"].items()}
+        for learner in self._learners.values():
+            self.joined(learner)
         self.meets_first = state["meets_first"]
         self._journal.load_state_dict(state["journal"])

@@ -32,7 +32,7 @@ def write_due_models(run: Run) -> None:
     if run.inference:
         return
     if any(learner.step >= learner.next_checkpoint for learner in run.learners.values()):
-        run.folder.must_be_writable()  # before a model counts as written
+        must_be_writable(run)  # before a model counts as written
     due = [learner for learner in run.learners.values() if learner.checkpoint_due()]
     if due:
         run.must_be_finite()
@@ -59,7 +59,7 @@ def save(run: Run) -> None:
     if run.inference:
         return
     run.must_be_finite()
-    run.folder.must_be_writable()
+    must_be_writable(run)
     with run.timers("save"):
         state = with_ranks(state_dict(run))
         run.saved_at, run.save_due = perf_counter(), False
@@ -75,6 +75,18 @@ def save(run: Run) -> None:
             run.models.status.set_lesson(name, number)
         run.models.write_status()
     run.saved_at = perf_counter()
+
+
+def must_be_writable(run: Run) -> None:
+    """Raises FolderLost if the run's folder can no longer be written to. All ranks take part, and all raise it."""
+    trouble = ranks.from_first(run.folder.trouble() if ranks.leads() else None)
+    run.rounds.lost = trouble is not None
+    run.folder.report(trouble)
+
+
+def may_be_lost(run: Run) -> bool:
+    """Whether the run's folder can no longer be written to, as far as a check once a second tells."""
+    return run.folder.check_due() and run.folder.trouble() is not None
 
 
 def is_late(run: Run) -> bool:
@@ -95,17 +107,22 @@ def with_ranks(state: dict[str, Any]) -> dict[str, Any]:
     return {**state, "run": {**run, "collector": {**collector, "seats": seats}, "ranks": saved}}
 
 
-def state_dict(run: Run) -> dict[str, Any]:
-    """Returns everything that the next tick depends on. Call it between two ticks."""
+def state_dict(run: Run, *, alone: bool = False) -> dict[str, Any]:
+    """Returns everything that the next tick depends on. Call it between two ticks, on all ranks.
+
+    `alone`: without the others; in a run that goes on from there episodes begin anew.
+    """
     for learner in run.learners.values():
         assert not len(learner.collector.meter)
     collector = run.collector.state_dict()
+    for name, seat in collector["seats"].items() if alone else ():
+        seat["decisions"] = run.learners[name].step if name in run.learners else seat["decisions"]
     whole = {
         "collector": {**collector, "seats": {**run.unseen.collectors, **collector["seats"]}},
         "tracker": run.statistics.state_dict(),
         "self_play": run.self_play.state_dict(),
         "lessons": run.lessons.state_dict(),
-        **({} if ranks.size() == 1 else {"rounds": run.rounds.state_dict()}),
+        **({} if alone or ranks.size() == 1 else {"rounds": run.rounds.state_dict()}),
         "symptoms": run.symptoms.state_dict(),
         "elapsed": run.clock.elapsed,
         "threads": run.threads,
@@ -137,12 +154,23 @@ def rescue(run: Run, error: RunError) -> FolderLost | None:
 
     Returns None if the run's own folder has everything.
     """
-    if run.inference or ranks.size() > 1 or (run.saved_step == run.step and run.folder.trouble() is None):
+    together = run.rounds.lost  # else rank 0 alone has failed, and the others wait for it
+    if run.inference or (not together and (not ranks.leads() or (run.saved_step == run.step and run.folder.trouble() is None))):
         return None
+    state = with_ranks(state_dict(run)) if together or ranks.size() == 1 else state_dict(run, alone=True)
+    lost = save_elsewhere(run, error, state) if ranks.leads() else None
+    if together:
+        told = ranks.from_first(None if lost is None else (str(lost), lost.saved))
+        lost = None if told is None else FolderLost(*told)
+    return lost
+
+
+def save_elsewhere(run: Run, error: RunError, state: dict[str, Any]) -> FolderLost:
+    """Saves a state in another folder. Returns the error that says where."""
     failed: list[str] = []
     for folder in places(run):
         try:
-            save_in(folder, run)
+            save_in(folder, run, state)
         except (OSError, PalaestraError) as problem:
             shutil.rmtree(folder.path, ignore_errors=True)
             failed.append(f"{folder.path}: {explain(problem) if isinstance(problem, OSError) else problem}")
@@ -168,10 +196,10 @@ def places(run: Run) -> Iterator[RunFolder]:
         yield RunFolder(Path(tempfile.mkdtemp(prefix="palaestra-")), name)
 
 
-def save_in(folder: RunFolder, run: Run) -> None:
+def save_in(folder: RunFolder, run: Run, state: dict[str, Any]) -> None:
     """Makes a folder from which the run can be resumed; curves and snapshots are copied if they can be read."""
     folder.path.mkdir(parents=True)
-    Checkpoints(folder.checkpoints, 1).save(run.step, state_dict(run))
+    Checkpoints(folder.checkpoints, 1).save(run.step, state)
     place = {"run_id": folder.run_id, "results_dir": str(folder.results)}
     chosen = run.settings.checkpoint_settings.model_copy(update=place)
     folder.configure(run.settings.model_copy(update={"checkpoint_settings": chosen}))

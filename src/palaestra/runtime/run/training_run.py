@@ -86,7 +86,7 @@ class Run:
         except BaseException:
             self.close()
             raise
-        self.rounds = Rounds(self.collector, self.learners, self.journal, self.self_play)
+        self.rounds = Rounds(self.collector, self.learners, self.journal, self.self_play, console.warning)
         self.set_threads()
         self.clock.start()
 
@@ -104,6 +104,7 @@ class Run:
         taught = self.teachers.add_student(learner)
         if name in self.unseen.collectors:
             learner.collector.decisions = self.unseen.collectors[name]["decisions"]
+            self.rounds.joined(learner)
             self.restore(learner)
         if settings.self_play is not None and not self.inference:
             self.self_play.join(join_self_play(learner, self.env, self.settings, SnapshotFiles(self.folder.path)))

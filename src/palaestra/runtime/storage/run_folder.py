@@ -108,12 +108,21 @@ class RunFolder:
         """Raises FolderLost if the folder was deleted, moved or made read-only while the run trains. Checks once a second, or now if
         `at_once`.
         """
+        if at_once or self.check_due():
+            self.report(self.trouble())
+
+    def check_due(self) -> bool:
+        """Whether the last check is a second ago; another is made now, then."""
         now = time.monotonic()
-        if not at_once and now - self._checked_at < CHECK_EVERY:
-            return
-        self._checked_at = now
-        if found := self.trouble():
-            raise FolderLost(f"the folder of the run '{self.run_id}' ({self.path}) {found} while the run was training")
+        due = now - self._checked_at >= CHECK_EVERY
+        if due:
+            self._checked_at = now
+        return due
+
+    def report(self, trouble: str | None) -> None:
+        """Raises FolderLost if there is any trouble."""
+        if trouble is not None:
+            raise FolderLost(f"the folder of the run '{self.run_id}' ({self.path}) {trouble} while the run was training")
 
     def _clear(self) -> None:
         for folder in (self.checkpoints, *self.path.glob("*/snapshots")):

@@ -1,0 +1,44 @@
+"""Warnings of all ranks of a run, which rank 0 shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from palaestra.parallel import ranks
+
+MOST = 100
+"""Most warnings of one rank that are delivered at once."""
+
+
+class RankWarnings:
+    """Keeps the warnings of a rank until the ranks report to each other. Texts that were shown before are left out."""
+
+    def __init__(self) -> None:
+        self._shown = set[str]()
+        self._kept = list[str]()
+
+    def heard(self, level: str, text: str) -> None:
+        """Takes a line of this rank's console."""
+        if level != "WARNING" or text in self._shown or ranks.size() == 1:
+            return
+        self._shown.add(text)
+        if not ranks.leads() and len(self._kept) < MOST:
+            self._kept.append(text)
+
+    def take(self) -> list[str]:
+        """Returns the warnings since the last call; rank 0 has none, because it has shown its own."""
+        kept, self._kept = self._kept, []
+        return kept
+
+    def show(self, found: Sequence[Sequence[str]], warn: Callable[[str], object]) -> None:
+        """Shows, on rank 0, what the ranks have taken; a text of several ranks once."""
+        if not ranks.leads():
+            return
+        by_text: dict[str, list[int]] = {}
+        for rank, texts in enumerate(found):
+            for text in texts:
+                by_text.setdefault(text, []).append(rank)
+        for text, those in by_text.items():
+            if text not in self._shown:
+                self._shown.add(text)
+                warn(f"{'rank' if len(those) == 1 else 'ranks'} {', '.join(map(str, those))}: {text}")
