@@ -6,7 +6,7 @@ import hashlib
 import hmac
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -156,6 +156,18 @@ class AsyncEnv(Protocol):
 
     def receive(self) -> dict[str, TimeStep]:
         """Waits for the tick and returns its tables. Raises EnvError if the environment's process has stopped."""
+        ...
+
+
+@runtime_checkable
+class StepsArrays(Protocol):
+    """An environment that can make a tick without PyTorch, for copies in processes, where each touch of it costs as much as a tick."""
+
+    def step_arrays(self, arrays: Mapping[str, Mapping[str, NDArray[Any]]]) -> dict[str, TimeStep] | None:
+        """Makes a tick with the actions in `arrays`: by behavior, the columns `continuous`, `discrete`, `reward`, `obs0`, `obs1` and so on.
+
+        If all agents acted before and act again, writes observations and rewards there and returns None; else returns what `step` would.
+        """
         ...
 
 

@@ -24,7 +24,7 @@ from palaestra.core.errors import EnvError, NotFinite, PalaestraError, exception
 from palaestra.core.plugins import nearest
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action, FinalObs, TimeStep
-from palaestra.envs.gymnasium_copies import BatchedObs, SingleEnvs
+from palaestra.envs.gymnasium_copies import BatchedObs, SingleEnvs, Tick
 from palaestra.envs.gymnasium_vectors import VectorEnvs, adapted
 from palaestra.envs.self_resets import SelfResetDetector
 from palaestra.envs.spaces import actions_of
@@ -86,7 +86,7 @@ class GymnasiumEnv:
         self._no_final_obs = FinalObs(torch.zeros(0, dtype=torch.int64), tuple(torch.zeros(0, *leaf.spec.shape) for leaf in self._leaves))
         action = spec.action
         self._no_action = Action(torch.zeros(n, action.continuous), torch.zeros(n, len(action.branches), dtype=torch.int64))
-        self._last_obs: tuple[Tensor, ...] = ()
+        self._last_obs: tuple[Tensor | np.ndarray, ...] = ()
         self._acting = self._all_true
         self._self_resets = SelfResetDetector()
 
@@ -99,7 +99,27 @@ class GymnasiumEnv:
 
     def step(self, actions: Mapping[str, Action]) -> dict[str, TimeStep]:
         """Simulates one tick. Raises NotFinite for a number that is NaN or infinite, EnvError if final observations are lost."""
-        tick = self._envs.step(self._actions.batch(actions.get(self.behavior, self._no_action)))
+        return self._tables(self._envs.step(self._actions.batch(actions.get(self.behavior, self._no_action))))
+
+    def step_arrays(self, arrays: Mapping[str, Mapping[str, np.ndarray]]) -> dict[str, TimeStep] | None:
+        """Simulates a tick. If all agents go on, writes observations and rewards to `arrays` and returns None, else as `step`."""
+        own = arrays[self.behavior]
+        tick = self._envs.step(self._actions.batch_arrays(own["continuous"], own["discrete"]))
+        if len(tick.ended) or tick.acting is not None or self._acting is not self._all_true:
+            return self._tables(tick)
+        own["reward"][...] = tick.reward
+        sums = [own["reward"].sum()]
+        for i, (leaf, observation) in enumerate(zip(self._leaves, tick.obs, strict=True)):
+            leaf.write(observation, own[f"obs{i}"])
+            sums.append(own[f"obs{i}"].sum())
+        if not all(map(math.isfinite, sums)):
+            return self._tables(tick)
+        if self._self_resets.undecided:
+            self._last_obs = tuple([own[f"obs{i}"].copy() for i in range(len(tick.obs))])
+        return None
+
+    def _tables(self, tick: Tick) -> dict[str, TimeStep]:
+        """Returns the table after a tick."""
         obs, reward = self._columns(tick.obs, self._areas), torch.from_numpy(tick.reward.astype(np.float32))
         if not math.isfinite(reward.sum()):
             self._refuse("reward", reward, self._areas)
@@ -110,7 +130,7 @@ class GymnasiumEnv:
             final_obs = FinalObs(slots, self._columns(tick.last, slots))
             success = None if tick.success is None else torch.from_numpy(tick.success)
         acting = self._all_true if tick.acting is None else torch.from_numpy(tick.acting)
-        if self._self_resets.undecided:
+        if self._self_resets.undecided and (len(tick.ended) or acting is not self._acting):
             self._warn_of_self_resets(obs, acting, final_obs)
         self._last_obs, self._acting = obs, acting
         return self._step(obs, reward, terminated, truncated, final_obs, success)
@@ -119,7 +139,7 @@ class GymnasiumEnv:
         """Warns once if final observations look as if the environment resets itself within `step`."""
         has_begun = ~self._acting & acting
         if len(final_obs.slots):
-            if self._self_resets.add_ended(final_obs.obs, tuple(column[final_obs.slots] for column in self._last_obs)):
+            if self._self_resets.add_ended(final_obs.obs, tuple(torch.as_tensor(column)[final_obs.slots] for column in self._last_obs)):
                 warnings.warn(
                     f"{self.name} seems to reset itself inside `step`: every final observation so far looks like a first one, unlike the "
                     f"observation before it. If so, the final observation, which learning needs, is lost: return it, and leave the reset "

@@ -44,6 +44,7 @@ class SingleEnvs:
         self.action_space, self.metadata = envs[0].action_space, envs[0].metadata
         self.leaves = observation_leaves(envs[0].observation_space)
         self._watches = [ResetWatch(env) for env in envs]
+        self._none, self._nobody = np.zeros(len(envs), np.bool_), np.zeros(0, np.int64)
 
     @property
     def count(self) -> int:
@@ -64,6 +65,8 @@ class SingleEnvs:
             watch.clear()
         steps = [env.step(action) for env, action in zip(self._envs, actions, strict=True)]
         obs, reward, terminated, truncated, infos = (list(column) for column in zip(*steps, strict=True))
+        if not any(terminated) and not any(truncated):
+            return Tick(self._gather(obs), rewards(reward, len(self._envs)), self._none, self._none, self._nobody, ())
         terminated, truncated = np.array(terminated, np.bool_).reshape(-1), np.array(truncated, np.bool_).reshape(-1)
         ended = np.flatnonzero(terminated | truncated)
         last, success = (), None

@@ -35,6 +35,10 @@ class Vector:
         """Converts N batched values to a new tensor (N, *spec.shape) float32."""
         return torch.from_numpy(np.array(values, np.float32, order="C").reshape(len(values), -1))
 
+    def write(self, values: np.ndarray, column: np.ndarray) -> None:
+        """Writes N batched values to a column (N, *spec.shape) float32."""
+        column[...] = values.reshape(len(values), -1)
+
 
 @dataclass(frozen=True)
 class OneHot:
@@ -48,6 +52,10 @@ class OneHot:
         """Converts N batched values to zeros and ones, (N, sum of sizes)."""
         places = np.reshape(values, (len(values), -1)).astype(np.int64) + self.offset
         return torch.zeros(len(values), *self.spec.shape).scatter_(1, torch.from_numpy(places), 1.0)
+
+    def write(self, values: np.ndarray, column: np.ndarray) -> None:
+        """Writes N batched values to a column (N, sum of sizes)."""
+        column[...] = self.column(values).numpy()
 
 
 @dataclass(frozen=True)
@@ -64,6 +72,10 @@ class Image:
         image = torch.from_numpy(np.require(values, requirements="W"))
         image = image.unsqueeze(1) if self.channels is None else image.movedim(self.channels + 1, 1)
         return image.to(torch.float32, copy=True, memory_format=torch.contiguous_format).mul_(self.scale)
+
+    def write(self, values: np.ndarray, column: np.ndarray) -> None:
+        """Writes N batched images to a column (N, C, H, W)."""
+        column[...] = self.column(values).numpy()
 
 
 Leaf: TypeAlias = Vector | OneHot | Image
@@ -136,7 +148,10 @@ class Continuous:
 
     def batch(self, action: Action) -> np.ndarray:
         """Converts N rows to an array (N, *shape) in the space's dtype."""
-        values = action.continuous.cpu().numpy()
+        return self.batch_arrays(action.continuous.cpu().numpy(), action.discrete.cpu().numpy())
+
+    def batch_arrays(self, values: np.ndarray, discrete: np.ndarray) -> np.ndarray:
+        """Converts N rows of each column of an action."""
         values = self._middle + self._half * values.reshape(len(values), *self._shape)
         return np.clip(values, self._low, self._high).astype(self._dtype, copy=False)
 
@@ -151,7 +166,10 @@ class Branches:
 
     def batch(self, action: Action) -> np.ndarray:
         """Converts N rows to an array (N, *shape) in the space's dtype."""
-        values = action.discrete.cpu().numpy()
+        return self.batch_arrays(action.continuous.cpu().numpy(), action.discrete.cpu().numpy())
+
+    def batch_arrays(self, continuous: np.ndarray, values: np.ndarray) -> np.ndarray:
+        """Converts N rows of each column of an action."""
         return (values.reshape(len(values), *self._shape) + self._start).astype(self._dtype, copy=False)
 
 

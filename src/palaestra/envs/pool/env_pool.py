@@ -25,7 +25,7 @@ from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.base import BehaviorFacts, Distribution, TrainingFacts
 from palaestra.envs.pool.env_copy import EnvCopy
 from palaestra.envs.pool.env_server import Call, CopyReply, EnvFacts
-from palaestra.envs.pool.shared_tables import MergedTable
+from palaestra.envs.pool.merged_table import MergedTable
 from palaestra.envs.restarts import UNLIMITED, RestartPolicy, Restarts
 from palaestra.parallel.worker import Listener, WorkerLost
 
@@ -35,6 +35,9 @@ DEFAULT_TIMEOUT = 60.0
 
 class EnvPool:
     """An asynchronous `Env` whose areas are those of all copies, one copy after another. It cannot be saved."""
+
+    busy_cores = True
+    """True: the copies compute while a policy chooses."""
 
     def __init__(
         self, copies: Iterable[EnvCopy], *, timeout: float | None = None, start_timeout: float | None = None, restarts: Restarts = UNLIMITED
@@ -60,6 +63,8 @@ class EnvPool:
         """Copies whose agents act in the newest tables."""
         self._starts_at: dict[int, float] = {}
         """When copies that have failed start again."""
+        self._check_at = 0.0
+        """When a copy may have hung or starts again, at the earliest."""
         self._parameters: dict[str, Tensor] = {}
         self._calls: dict[Any, Call] = {}
         """The newest call of each method that copies are told again when they start again."""
@@ -113,7 +118,7 @@ class EnvPool:
             if copy.index not in self._starts_at:
                 copy.reset(self._seed_of(copy.index))
         for table in self._tables.values():
-            table.begin()
+            table.clear()
         ready = list[int]()
         while self._starts_at or any(copy.waiting for copy in self._copies):
             ready += self._gather()
@@ -136,8 +141,6 @@ class EnvPool:
 
     def receive(self) -> dict[str, TimeStep]:
         """Waits until a copy is ready, and returns the tables of all that are. Raises GameGone if a copy is not to be restarted."""
-        for table in self._tables.values():
-            table.begin()
         ready = list[int]()
         while not ready and not self._interrupted:
             ready = self._gather()
@@ -146,10 +149,8 @@ class EnvPool:
 
     def _gather(self) -> list[int]:
         """Waits for at least one copy, or for a time limit, and takes in the answers that are there. Returns the copies with tables."""
-        self._start_again()
-        waiting = [copy for copy in self._copies if copy.waiting]
         ready = list[int]()
-        for copy in self._answered(self._patience(waiting)):
+        for copy in self._answered(max(0.0, self._check_at - monotonic())):
             try:
                 reply = copy.receive()
             except WorkerLost as error:
@@ -157,10 +158,19 @@ class EnvPool:
                 continue
             if self._note(copy, reply):
                 ready.append(copy.index)
-        for copy in waiting:
-            if copy.asked_at is not None and monotonic() - copy.asked_at > self._timeout:
-                self._fail(copy.index, f"{copy.title} did not answer for {self._timeout:g} s (--timeout-wait)")
+        if monotonic() >= self._check_at:
+            self._check_copies()
         return ready
+
+    def _check_copies(self) -> None:
+        """Ends the copies that have hung, starts those whose time has come, and notes when to do so again."""
+        now = monotonic()
+        for copy in self._copies:
+            if copy.asked_at is not None and now - copy.asked_at > self._timeout:
+                self._fail(copy.index, f"{copy.title} did not answer for {self._timeout:g} s (--timeout-wait)")
+        self._start_again()
+        hung = [copy.asked_at + self._timeout for copy in self._copies if copy.asked_at is not None]
+        self._check_at = min([now + self._timeout, *hung, *self._starts_at.values()]) + 0.001
 
     def _listen(self, copy: EnvCopy) -> None:
         self._listener.add(copy.connection)
@@ -238,6 +248,7 @@ class EnvPool:
         when = "now" if not delay else f"in {delay:g} s"
         warnings.warn(f"{reason}; it is started again {when} (restart {self._policies[index].restarts})", stacklevel=2)
         self._starts_at[index] = monotonic() + delay
+        self._check_at = min(self._check_at, self._starts_at[index])
 
     def _start_again(self) -> None:
         for index, at in list(self._starts_at.items()):
@@ -245,12 +256,6 @@ class EnvPool:
                 del self._starts_at[index]
                 self._copies[index].start()
                 self._listen(self._copies[index])
-
-    def _patience(self, waiting: Any) -> float:
-        """Returns the seconds until a copy has hung or starts again."""
-        now = monotonic()
-        hung = [copy.asked_at + self._timeout - now for copy in waiting if copy.asked_at is not None]
-        return max(0.0, min([*hung, *(at - now for at in self._starts_at.values())], default=0.0)) + 0.001
 
     def _finish_ticks(self) -> None:
         """Waits for ticks under way, whose tables are dropped."""

@@ -17,7 +17,7 @@ from torch import Tensor
 from palaestra.core.errors import EnvError
 from palaestra.core.metrics import Measurement
 from palaestra.core.specs import BehaviorSpec
-from palaestra.envs.base import Env, Measures, RunAware, SamplesParameters
+from palaestra.envs.base import Env, Measures, RunAware, SamplesParameters, StepsArrays
 from palaestra.envs.pool.shared_tables import Layout, SharedTables
 from palaestra.parallel.shared_memory import LocalBlock, SharedBlock
 
@@ -105,6 +105,8 @@ class EnvServer:
     def __init__(self, env: Env, block: type[SharedBlock] | type[LocalBlock] = SharedBlock) -> None:
         """`block`: the memory of the tables."""
         self._env, self._block = env, block
+        self._direct = env if isinstance(env, StepsArrays) else None
+        self._measures = env if isinstance(env, Measures) else None
         self.tables: SharedTables | None = None
         self._known = 0
 
@@ -114,11 +116,19 @@ class EnvServer:
             case "reset":
                 seed, changes = value
                 self._change(changes)
+                if self.tables is not None:
+                    self.tables.forget()
                 return self._tick(self._env.reset(seed))
             case "step":
                 assert self.tables is not None
                 self._change(value)
-                return self._tick(self._env.step(self.tables.read_actions()))
+                if self._direct is None:
+                    return self._tick(self._env.step(self.tables.read_actions()))
+                steps = self._direct.step_arrays(self.tables.arrays)
+                if steps is not None:
+                    return self._tick(steps)
+                self.tables.mark_quiet()
+                return self._measured(CopyReply())
             case "render":
                 return CopyReply(image=self._env.render(value))
             case other:
@@ -140,6 +150,9 @@ class EnvServer:
             self.tables = SharedTables.create(steps, self._env.behaviors, self._block)
             reply.layout = self.tables.layout
         self.tables.write(steps)
-        if isinstance(self._env, Measures):
-            reply.measurements = self._env.take_measurements() or None
+        return self._measured(reply)
+
+    def _measured(self, reply: CopyReply) -> CopyReply:
+        if self._measures is not None:
+            reply.measurements = self._measures.take_measurements() or None
         return reply

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from palaestra.core.errors import EnvError, NotFinite, PalaestraError, exception_summary
@@ -14,12 +15,13 @@ from palaestra.core.proxies import forwarding
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import TimeStep
 from palaestra.data.rollout import Rollout
-from palaestra.envs.base import Env
+from palaestra.envs.base import Env, StepsArrays
 
 
 def guarded(env: Env, name: str) -> Env:
     """Returns the environment with its exceptions turned into EnvErrors that say where they came from."""
-    return cast(Env, forwarding(_Guarded, env, exclude=METHODS)(env, name))
+    kind = _GuardedArrays if isinstance(env, StepsArrays) else _Guarded
+    return cast(Env, forwarding(kind, env, exclude=METHODS)(env, name))
 
 
 METHODS = ("reset", "step", "set_parameters", "render", "state_dict", "load_state_dict", "close")
@@ -33,6 +35,16 @@ class _Guarded:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._env, name)
+
+
+class _GuardedArrays(_Guarded):
+    def __init__(self, env: Any, name: str) -> None:
+        super().__init__(env, name)
+        self._step_arrays = _blaming(env.step_arrays, f"{name} broke off in step")
+
+    def step_arrays(self, arrays: Mapping[str, Mapping[str, NDArray[Any]]]) -> dict[str, TimeStep] | None:
+        """See `StepsArrays`."""
+        return self._step_arrays(arrays)
 
 
 def _blaming(method: Callable[..., Any], what: str) -> Callable[..., Any]:

@@ -40,7 +40,8 @@ def train(run: Run, callbacks: Sequence[Callback] = ()) -> None:
         if run.rounds.lost:
             must_be_writable(run)
         rollouts = {name: run.collector.take(name) for name in full}
-        with run.update_times.of([student.name for name in rollouts for student in run.teachers.students(name, run.learners)]):
+        learning = [student.name for name in rollouts for student in run.teachers.students(name, run.learners)]
+        with run.update_times.of(learning), run.all_threads():
             for name, rollout in rollouts.items():
                 with run.timers("update"):
                     update(run, name, rollout)

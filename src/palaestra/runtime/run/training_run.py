@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -126,7 +127,21 @@ class Run:
         if self.threads is None:
             self.threads, why = threads_for(max((learner.work for learner in self.learners.values()), default=0))
             self.console.info(why)
-        torch.set_num_threads(self.threads)
+        torch.set_num_threads(self._acting_threads)
+
+    @property
+    def _acting_threads(self) -> int:
+        """Threads between updates: one where copies of the environment compete for the cores, which makes several threads slower."""
+        return 1 if getattr(self.env, "busy_cores", False) else self.threads or 1
+
+    @contextmanager
+    def all_threads(self) -> Iterator[None]:
+        """Uses all threads within the block."""
+        torch.set_num_threads(self.threads or 1)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(self._acting_threads)
 
     @property
     def step(self) -> int:

@@ -94,14 +94,14 @@ def test_a_slow_copy_does_not_hold_up_the_others(tmp_path: Path):
 
 
 @pytest.mark.parametrize("order", ["crash", "hang"])
-def test_a_copy_that_crashes_or_hangs_is_started_again_and_its_episode_is_lost(order: str, tmp_path: Path):
+def test_a_copy_that_crashes_or_hangs_is_started_again_and_its_episode_is_lost_while_the_others_go_on(order: str, tmp_path: Path):
     with opened(2, areas=4, games={"timeout_wait": 8.0}, folder=str(tmp_path), ms=1.0) as env:
         step = only(env.reset(3))
         pids = set(step.obs[0][:, 2].tolist())
         for _ in range(5):
             step = only(env.step({"Walk": right(step)}))
         (tmp_path / order).touch()
-        lost, end = torch.zeros(4, dtype=torch.bool), time.monotonic() + 60
+        lost, end, alone = torch.zeros(4, dtype=torch.bool), time.monotonic() + 60, 0
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             while time.monotonic() < end and not (lost.any() and (step.acting & lost).any()):
@@ -109,6 +109,8 @@ def test_a_copy_that_crashes_or_hangs_is_started_again_and_its_episode_is_lost(o
                 if step.lost is not None:
                     assert not (step.lost & (step.acting | step.terminated | step.truncated)).any()
                     lost |= step.lost
+                alone += bool(lost.any()) and step.acting.tolist() == (~lost).tolist()
+        assert alone > 20
         assert lost.tolist() in ([True, True, False, False], [False, False, True, True])
         assert (step.obs[0][lost, 1] == 0).all()
         assert not set(step.obs[0][lost, 2].tolist()) & pids
