@@ -25,7 +25,7 @@ examples:
 """
 
 SECTIONS = {
-    "env_settings": f"env_path num_areas seed {keys_of('env_settings')}",
+    "env_settings": f"env_path num_areas env_runners ray_address runner_cpus ray_working_dir seed {keys_of('env_settings')}",
     "engine_settings": keys_of("engine_settings"),
     "checkpoint_settings": "run_id resume force initialize_from inference results_dir load_model train_model",
     "torch_settings": "device threads processes gpus rank_timeout",
@@ -109,6 +109,16 @@ def _env_flags(group: argparse._ArgumentGroup) -> None:
         help="areas of the environment, each with its own agents (default: the environment's own number)",
     )
     group.add_argument("--num-envs", type=int, metavar="N", help="copies of a build or of a Gymnasium or python: environment (default: 1)")
+    group.add_argument("--env-runners", type=int, metavar="N", help="Ray actors that share the copies, on all machines of a Ray cluster")
+    group.add_argument(
+        "--ray-address", metavar="HOST:PORT", help="the Ray cluster (default: that of a submitted job, else one on this machine)"
+    )
+    group.add_argument(
+        "--runner-cpus", type=float, metavar="N", help="CPUs that Ray reserves for each runner (default: 1 if there are enough)"
+    )
+    group.add_argument(
+        "--ray-working-dir", metavar="DIR", help="folder with the build or your Python files, for Ray to bring to all machines"
+    )
 
 
 def overrides(options: argparse.Namespace) -> dict[str, Any]:

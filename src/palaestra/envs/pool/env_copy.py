@@ -27,7 +27,7 @@ class EnvCopy(Protocol):
     ticks: int
     """Ticks since it started."""
     asked_at: float | None
-    """Time of the request that it has not answered."""
+    """Time of the request that it has not answered; None also before its process can hear."""
     parameters: dict[str, Tensor]
     """Values for its areas that it has not been sent."""
     calls: list[Call]
@@ -71,10 +71,14 @@ class EnvCopy(Protocol):
         """Returns the answer that has arrived. Raises WorkerLost, or what the environment raised."""
         ...
 
+    def leave(self) -> None:
+        """Asks the copy to end."""
+        ...
+
     def kill(self) -> None:
         """Ends the copy at once. Safe in a signal handler."""
         ...
 
     def close(self) -> None:
-        """Waits until the copy, whose connection is closed, has ended. May be called again."""
+        """Waits until the copy has ended, which was asked to or was killed. May be called again."""
         ...

@@ -8,7 +8,7 @@ are `lost`.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Pipe
 from time import monotonic
@@ -40,15 +40,23 @@ class EnvPool:
     """True: the copies compute while a policy chooses."""
 
     def __init__(
-        self, copies: Iterable[EnvCopy], *, timeout: float | None = None, start_timeout: float | None = None, restarts: Restarts = UNLIMITED
+        self,
+        copies: Iterable[EnvCopy],
+        *,
+        timeout: float | None = None,
+        start_timeout: float | None = None,
+        restarts: Restarts = UNLIMITED,
+        afterwards: Callable[[], None] | None = None,
     ) -> None:
         """Waits for all copies, which start as they come out of `copies`. Raises what the environment raises.
 
         `timeout`: seconds after which a silent copy has hung; None: DEFAULT_TIMEOUT. `start_timeout`: seconds without a sign of any copy at
-        the start; None: `timeout`.
+        the start; None: `timeout`. `afterwards` is called when all copies have ended.
         """
         self._timeout = DEFAULT_TIMEOUT if timeout is None else timeout
-        self._limits = restarts
+        self._afterwards = afterwards
+        self._heard_at = monotonic()
+        """Time of the last sign of any copy."""
         self._awake, self._wake = Pipe(duplex=False)
         self._listener = Listener()
         self._listener.add(self._awake)
@@ -93,13 +101,12 @@ class EnvPool:
         """Waits until all copies have made their environment."""
         missing = {copy.index: copy for copy in self._copies}
         while missing:
-            answered = self._answered(timeout)
-            for copy in answered:
+            for copy in self._answered(timeout):
                 reply = self._receive_first(copy)
                 self._note(copy, reply)
                 copy.facts = reply.facts
                 del missing[copy.index]
-            if not answered and not any(copy.asked_at is not None and monotonic() - copy.asked_at < timeout for copy in missing.values()):
+            if missing and monotonic() - self._heard_at > timeout:
                 first = next(iter(missing.values()))
                 raise GameGone(f"{first.title} did not start within {timeout:g} s{first.explain()} (--timeout-wait)")
         return [copy.facts for copy in self._copies if copy.facts is not None]
@@ -183,6 +190,8 @@ class EnvPool:
     def _answered(self, seconds: float) -> list[EnvCopy]:
         """Waits until at least one copy has answered or ended, or is interrupted. Returns those that have."""
         heard = self._listener.wait(seconds)
+        if heard:
+            self._heard_at = monotonic()
         if self._awake in heard:
             heard.remove(self._awake)
             self._awake.recv_bytes()
@@ -348,9 +357,11 @@ class EnvPool:
             return
         self._closed = True
         for copy in self._copies:
-            copy.connection.close()
+            copy.leave()
         for copy in self._copies:
             copy.close()
         self._listener.close()
         self._awake.close()
         self._wake.close()
+        if self._afterwards is not None:
+            self._afterwards()

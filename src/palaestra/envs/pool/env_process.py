@@ -51,12 +51,16 @@ class EnvProcess:
         """Returns nothing: the environment itself takes long to start."""
         return ""
 
+    def leave(self) -> None:
+        """Closes the connection, whereupon the process ends."""
+        self.worker.connection.close()
+
     def kill(self) -> None:
         """Ends the process at once. Safe in a signal handler."""
         self.worker.kill()
 
     def close(self) -> None:
-        """Waits for the process, which ends when its connection is closed. May be called again."""
+        """Waits for the process, or kills it in the end. May be called again."""
         self.worker.close()
 
     @property

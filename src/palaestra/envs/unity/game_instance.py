@@ -68,11 +68,14 @@ class GameInstance:
     def __init__(self, index: int, options: UnityOptions, owner: InstanceOwner, build: Path | None, logs: Path) -> None:
         """Listens for the game; `start` starts it."""
         self.index, self.options, self._owner, self._executable, self._logs = index, options, owner, build, logs
+        self.number = options.first_copy + index
+        """Number among the copies of all processes, in names, ports and seeds."""
+        self._all_copies = options.all_copies or options.copies
         self.editor = build is None
-        port = options.editor_port if self.editor else options.base_port and options.base_port + index
+        port = options.editor_port if self.editor else options.base_port and options.base_port + self.number
         self.server = Server(index, owner.inbox, port, bind=options.bind, fixed=self.editor)
         self.process: GameProcess | None = None
-        self.policy = RestartPolicy(f"copy {index} of the game", options.restarts)
+        self.policy = RestartPolicy(f"copy {self.number} of the game", options.restarts)
         self._phase, self.since = Phase.DOWN, time.monotonic()
         self.start_at = 0.0
         self.game: GameVersion | None = None
@@ -112,7 +115,7 @@ class GameInstance:
     @property
     def name(self) -> str:
         """Name of the copy in messages."""
-        return "the Editor" if self.editor else "the game" if self.options.copies == 1 else f"copy {self.index} of the game"
+        return "the Editor" if self.editor else "the game" if self._all_copies == 1 else f"copy {self.number} of the game"
 
     @property
     def phase(self) -> Phase:
@@ -130,10 +133,10 @@ class GameInstance:
         self.reminders = self.delivered = 0
         self._rejection = ""
         if self._executable is not None:
-            log = self._logs / f"Player-{self.index}.log"
-            command = [*executable.command(self._executable), *arguments(self.options, self.index, self.server.port, log)]
+            log = self._logs / f"Player-{self.number}.log"
+            command = [*executable.command(self._executable), *arguments(self.options, self.number, self.server.port, log)]
             self.process = GameProcess(
-                command, player_log(self.options, log), self._logs / f"Player-{self.index}.out", self.options.show_output
+                command, player_log(self.options, log), self._logs / f"Player-{self.number}.out", self.options.show_output
             )
         self.since, self.phase = time.monotonic(), Phase.STARTING
 
@@ -239,8 +242,8 @@ class GameInstance:
         self._peer, self.game, self._was_connected = call.peer, game, True
         self._learn_brains(incoming)
         self.phase, self.since = Phase.GREETED, time.monotonic()
-        owner, copies = self._owner, self.options.copies
-        seed = (owner.seed + self.index + self.policy.restarts * copies) & 0x7FFFFFFF
+        owner = self._owner
+        seed = (owner.seed + self.index + self.policy.restarts * self._all_copies) & 0x7FFFFFFF
         owner.connected(self.index, self.game)
         call.answer(encode.initialization(seed, self.options.areas))
 

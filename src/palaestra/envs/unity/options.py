@@ -20,6 +20,8 @@ class UnityOptions:
 
     executable: str | None = None  # a build, as typed; None: the Editor, or a game someone else starts
     copies: int = 1
+    first_copy: int = 0  # number of the first of these, where others are in other processes
+    all_copies: int | None = None  # number of copies in all processes; None: these are all
     args: Sequence[str] = ()  # passed on to the build
     base_port: int | None = None  # first port to try; None, or if it is taken: a free port
     editor_port: int = EDITOR_PORT

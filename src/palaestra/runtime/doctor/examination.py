@@ -110,7 +110,7 @@ class _ExaminedEnv:
         self.settings, self._visitor = settings, visitor
         self.name = settings.env_settings.env_path or EDITOR
         self.is_unity = is_game(self.name)
-        games = game_settings(settings, logs)
+        games = game_settings(settings, logs, here=True)
         executable = None if self.name == EDITOR else self.name
         options = replace(games.options, copies=1, restarts=NEVER, executable=executable)
         self.progress = GameProgress(options, visitor) if self.is_unity else None

@@ -46,6 +46,10 @@ def make_env(
     """
     if not name:
         raise EnvError("no environment is given: name one with --env, such as --env=3DBall ('palaestra envs' lists them)")
+    if games is not None and games.runners is not None:
+        from palaestra.runtime.environments.on_runners import open_on_runners  # imports Ray
+
+        return open_on_runners(name, areas, options, games)
     if is_game(name):
         from palaestra.runtime.environments.unity_games import open_games  # imports gRPC: 0.1 s
 
@@ -70,7 +74,16 @@ def _copies(name: str, areas: int | None, options: Mapping[str, Any], games: Gam
     from palaestra.envs.pool.env_pool import EnvPool
     from palaestra.envs.pool.env_process import EnvProcess
 
-    count, kind = games.copies, name.partition(":")[0]
+    shares = shares_of_copies(name, areas, games.copies)
+    add_current_folder_to_path()
+    given = games.options
+    copies = (EnvProcess(i, make_copy, (name, dict(options)), share) for i, share in enumerate(shares))
+    return cast(Env, EnvPool(copies, timeout=given.timeout_wait, restarts=given.restarts))
+
+
+def shares_of_copies(name: str, areas: int | None, count: int) -> list[int | None]:
+    """Returns the areas of each copy; None: the environment's own number. Raises EnvError."""
+    kind = name.partition(":")[0]
     if kind not in ("gymnasium", "python"):
         raise EnvError(
             f"{name} is built in: one process simulates all of its areas, so there are no copies of it (--num-envs={count}); "
@@ -82,11 +95,7 @@ def _copies(name: str, areas: int | None, options: Mapping[str, Any], games: Gam
         areas = max(DEFAULT_AREAS, count)
     if areas is not None and areas < count:
         raise EnvError(f"--num-envs={count} copies cannot share {areas} areas: each needs one at least (--num-areas)")
-    shares = [None] * count if areas is None else [areas // count + (i < areas % count) for i in range(count)]
-    add_current_folder_to_path()
-    given = games.options
-    copies = (EnvProcess(i, make_copy, (name, dict(options)), share) for i, share in enumerate(shares))
-    return cast(Env, EnvPool(copies, timeout=given.timeout_wait, restarts=given.restarts))
+    return [None] * count if areas is None else [areas // count + (i < areas % count) for i in range(count)]
 
 
 def make_copy(name: str, options: Mapping[str, Any], *, areas: int | None) -> Env:

@@ -10,6 +10,7 @@ from typing import Any
 from palaestra.core.errors import EnvError, PalaestraError, exception_summary
 from palaestra.core.plugins import import_user_module, nearest
 from palaestra.envs.restarts import Restarts
+from palaestra.envs.runners.runner_options import RunnerOptions
 from palaestra.envs.unity.env import Tell, UnityEnv
 from palaestra.envs.unity.options import UnityOptions
 from palaestra.runtime.settings import RunSettings
@@ -24,6 +25,7 @@ class GameSettings:
     options: UnityOptions = field(default_factory=UnityOptions)
     channels: Sequence[str] = ()  # the user's side channels, each as module:Class
     tell: Tell | None = None  # prints a line
+    runners: RunnerOptions | None = None  # None: the copies run on this machine
 
     @property
     def copies(self) -> int:
@@ -31,11 +33,14 @@ class GameSettings:
         return self.options.copies
 
 
-def game_settings(settings: RunSettings, logs: Path | None, tell: Tell | None = None) -> GameSettings:
-    """Reads the settings of Unity games. `logs` is the folder for the games' own logs; None: a temporary one."""
+def game_settings(settings: RunSettings, logs: Path | None, tell: Tell | None = None, *, here: bool = False) -> GameSettings:
+    """Reads the settings of Unity games. `logs` is the folder for the games' own logs; None: a temporary one.
+
+    `here`: on this machine, even if the settings name runners.
+    """
     env, engine = settings.env_settings, settings.engine_settings
     options = UnityOptions(
-        copies=env.num_envs,
+        copies=max(env.num_envs, 1 if here else env.env_runners or 1),
         args=env.env_args or (),
         base_port=env.base_port,
         editor_port=env.editor_port,
@@ -49,7 +54,10 @@ def game_settings(settings: RunSettings, logs: Path | None, tell: Tell | None = 
         logs=logs,
         show_output=settings.debug,
     )
-    return GameSettings(options, env.side_channels or (), tell)
+    runners = None
+    if env.env_runners is not None and not here:
+        runners = RunnerOptions(env.env_runners, env.ray_address, env.runner_cpus, env.ray_working_dir, settings.debug)
+    return GameSettings(options, env.side_channels or (), tell, runners)
 
 
 def open_games(executable: str | None, areas: int | None, options: Mapping[str, Any], games: GameSettings | None) -> UnityEnv:

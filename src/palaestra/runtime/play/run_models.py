@@ -211,7 +211,7 @@ def open_game(
     from palaestra.runtime.environments.unity_games import game_settings  # brings gRPC: 0.1 s
 
     settings = _with_flags(settings or RunSettings(), name, flags) if flags else settings or RunSettings()
-    games = game_settings(settings, None, lambda level, text: print(text, file=sys.stderr, flush=True))
+    games = game_settings(settings, None, lambda level, text: print(text, file=sys.stderr, flush=True), here=True)
     return make_env(name, areas=areas or settings.env_settings.num_areas, options=options, games=games)
 
 

@@ -198,9 +198,11 @@ def shares(name: str, games: GameSettings, areas: int | None, make: Callable[[],
     """Returns this rank's share of a game's copies, or of an environment's areas. Raises ConfigError if there are fewer than ranks."""
     if is_game(name) or games.copies > 1:
         first = sum(games.copies // ranks.size() + (i < games.copies % ranks.size()) for i in range(ranks.number()))
-        port = games.options.base_port
         own = share_of(games.copies, "copies of the environment", "--num-envs")
-        games = replace(games, options=replace(games.options, copies=own, base_port=None if port is None else port + first))
+        games = replace(games, options=replace(games.options, copies=own, first_copy=first, all_copies=games.copies))
+        if games.runners is not None:
+            runners = share_of(games.runners.runners, "runners", "--env-runners")
+            games = replace(games, runners=replace(games.runners, runners=runners))
     if is_game(name):
         return games, areas
     if areas is None:

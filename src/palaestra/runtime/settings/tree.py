@@ -32,6 +32,14 @@ class EnvSettings(Settings):
     """Address to listen on for Unity games, such as 0.0.0.0 for other machines; null: this machine only."""
     num_envs: int = Field(default=1, gt=0)
     """Copies of a Unity build, a Gymnasium environment or `python:...`, each in its own process."""
+    env_runners: int | None = Field(default=None, gt=0)
+    """Ray actors that share the copies, on whichever machines Ray has; null: the copies run on this machine."""
+    ray_address: str | None = None
+    """Address of a Ray cluster, such as 10.0.0.1:6379; null: that of a submitted job, else one is started on this machine."""
+    runner_cpus: float | None = Field(default=None, gt=0)
+    """CPUs that Ray reserves for each runner; null: 1, or equal shares if there are fewer."""
+    ray_working_dir: str | None = None
+    """Folder with the build or the Python files that Ray brings to every machine; null: each machine has them already."""
     num_areas: int | None = Field(default=None, gt=0)
     """Areas of each copy of a Unity build, else of all copies together; null: the environment's default."""
     stagger_episodes: bool = False
@@ -57,6 +65,13 @@ class EnvSettings(Settings):
     def _copies_need_an_environment(self) -> EnvSettings:
         if self.num_envs > 1 and self.env_path is None:
             raise field_error(EnvSettings, "num_envs", f"expected 1 without env_path (--env), got {self.num_envs}", self.num_envs)
+        if self.env_runners is None:
+            return self
+        if self.env_path is None:
+            raise field_error(EnvSettings, "env_runners", "needs an env_path (--env): the Editor runs on this machine", self.env_runners)
+        if 1 < self.num_envs < self.env_runners:
+            what = f"expected at most num_envs ({self.num_envs}), since each runner has one copy at least; got {self.env_runners}"
+            raise field_error(EnvSettings, "env_runners", what, self.env_runners)
         return self
 
 

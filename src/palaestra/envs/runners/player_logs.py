@@ -1,0 +1,63 @@
+"""Brings the logs of games home from another machine, as they grow."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+INTERVAL = 5.0
+"""Seconds between two looks at the logs."""
+MOST = 1 << 20
+"""Bytes of a log that are sent at once; of a longer piece the end is."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogPart:
+    """A piece of a log."""
+
+    name: str
+    content: bytes
+    afresh: bool  # the file begins anew
+
+
+class GrowingLogs:
+    """Reads what has been added to the logs in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._read: dict[str, tuple[int, int]] = {}
+        """Number of the file and bytes that have been read, by name."""
+        self._next = 0.0
+
+    def take(self, now: bool = False) -> list[LogPart]:
+        """Returns what is new since the last call; empty if that was a moment ago, unless it is wanted `now`."""
+        if not now and time.monotonic() < self._next:
+            return []
+        self._next = time.monotonic() + INTERVAL
+        return [part for file in sorted(self._folder.iterdir()) if (part := self._part(file)) is not None]
+
+    def _part(self, file: Path) -> LogPart | None:
+        with suppress(OSError):
+            stat = file.stat()
+            number, done = self._read.get(file.name, (stat.st_ino, 0))
+            afresh = number != stat.st_ino or stat.st_size < done
+            done = 0 if afresh else done
+            if afresh or stat.st_size > done:
+                with open(file, "rb") as opened:
+                    opened.seek(max(done, stat.st_size - MOST))
+                    content = opened.read(MOST)
+                self._read[file.name] = (stat.st_ino, stat.st_size)
+                return LogPart(file.name, content, afresh)
+        return None
+
+
+def write_logs(folder: Path, parts: Sequence[LogPart]) -> None:
+    """Appends pieces to the logs in a folder. A log that cannot be written is not worth ending a run for."""
+    for part in parts:
+        with suppress(OSError):
+            folder.mkdir(parents=True, exist_ok=True)
+            with open(folder / Path(part.name).name, "wb" if part.afresh else "ab") as file:
+                file.write(part.content)

@@ -1,0 +1,177 @@
+"""The Ray cluster on which runners live: one that is there, or one on this machine for the time of the run."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from palaestra.core.errors import EnvError
+from palaestra.envs.runners.arrivals import Address, Arrivals
+from palaestra.envs.runners.env_runner import EnvRunner, RunnerTask
+from palaestra.envs.runners.runner_options import RunnerOptions
+
+OBJECT_STORE = 80 * 1024 * 1024
+"""Bytes of Ray's object store on a cluster of our own, the least that it takes: tables do not pass through it."""
+REACH_SECONDS = 5.0
+"""Seconds that a cluster has to answer."""
+
+
+class Placed:
+    """An actor that Ray has been asked for."""
+
+    def __init__(self, cluster: RayCluster, actor: Any, result: Any, ended: Callable[[], None]) -> None:
+        self._cluster, self._actor = cluster, actor
+        self._future = result.future()
+        self._done = threading.Event()
+        self._future.add_done_callback(lambda _: (self._done.set(), ended()))
+
+    def describe_end(self) -> str:
+        """Returns how it ended, as a predicate."""
+        if not self._done.wait(2.0):
+            return "closed its connection"
+        error = self._future.exception()
+        return "ended" if error is None else _reason(error)
+
+    def end(self) -> None:
+        """Ends the actor, however it may hang."""
+        with suppress(Exception):
+            self._cluster.ray.kill(self._actor)
+
+
+class RayCluster:
+    """Connects with Ray and starts runners there."""
+
+    def __init__(self, options: RunnerOptions) -> None:
+        """Raises EnvError if Ray is not installed, or does not answer at the address."""
+        self.ray = _import_ray()
+        self._options = options
+        self._ours = not self.ray.is_initialized()
+        if self._ours:
+            _connect(self.ray, options)
+        try:
+            self.arrivals = Arrivals(self.ray.util.get_node_ip_address())
+            self._cpus = self._share(options)
+        except BaseException:
+            self._shut_down()
+            raise
+        self._actor = self.ray.remote(EnvRunner).options(
+            num_cpus=self._cpus, scheduling_strategy="SPREAD", max_restarts=0, max_task_retries=0, max_concurrency=1
+        )
+
+    def _share(self, options: RunnerOptions) -> float:
+        """Returns the CPUs of a runner, so that all find a place."""
+        if options.cpus is not None:
+            return options.cpus
+        there = self.ray.cluster_resources().get("CPU", 0.0)
+        # Ray places a share of a CPU as small as this
+        return 1.0 if there >= options.runners else max(0.0001, int(10_000 * there / options.runners / 2) / 10_000)
+
+    @property
+    def address(self) -> str:
+        """Address at which others connect with this cluster."""
+        return self.ray.get_runtime_context().gcs_address
+
+    @property
+    def brings_folder(self) -> bool:
+        """Whether Ray brings the working folder along to every machine."""
+        return bool(self.ray.get_runtime_context().runtime_env.get("working_dir"))
+
+    def start_runner(self, address: Address, task: RunnerTask, ended: Callable[[], None]) -> Placed:
+        """Asks for a runner. `ended` is called, in another thread, when it has ended."""
+        actor = self._actor.remote()
+        return Placed(self, actor, actor.serve.remote(address, task), ended)
+
+    def explain_waiting(self) -> str:
+        """Returns why a runner may have no place, as the end of a sentence."""
+        free, there = (resources.get("CPU", 0.0) for resources in (self.ray.available_resources(), self.ray.cluster_resources()))
+        if free >= self._cpus:
+            return ""
+        return f": it needs {self._cpus:g} CPUs, and of the cluster's {there:g} are {free:g} free (--runner-cpus)"
+
+    def close(self) -> None:
+        """Ends a cluster that was started for this run, else only leaves it."""
+        self.arrivals.close()
+        self._shut_down()
+
+    def _shut_down(self) -> None:
+        if self._ours:
+            self.ray.shutdown()
+
+
+def _import_ray() -> Any:
+    try:
+        import ray
+    except ImportError as error:
+        raise EnvError("--env-runners needs Ray, which is not installed: pip install 'palaestra[ray]'") from error
+    return ray
+
+
+def _connect(ray: Any, options: RunnerOptions) -> None:
+    """Connects with the cluster at the address, with that of a submitted job, or with one that it starts. Raises EnvError."""
+    address = options.address or os.environ.get("RAY_ADDRESS")
+    common: dict[str, Any] = {"configure_logging": False, "log_to_driver": options.show_output, "logging_level": logging.ERROR}
+    if options.working_dir is not None:
+        if not os.path.isdir(options.working_dir):
+            raise EnvError(f"there is no folder '{options.working_dir}' to bring to the runners (--ray-working-dir)")
+        common["runtime_env"] = {"working_dir": options.working_dir}
+    if address is None:
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # a cluster of ours reports nothing to anybody
+        cpus = max(os.cpu_count() or 1, options.runners)
+        common |= {"address": "local", "num_cpus": cpus, "include_dashboard": False, "object_store_memory": OBJECT_STORE}
+    else:
+        _check_address(address)
+        common["address"] = address
+    with _signals_kept():
+        try:
+            ray.init(**common)
+        except (ConnectionError, RuntimeError, ValueError, OSError, TimeoutError) as error:
+            where = "start on this machine" if address is None else f"be reached at {address}"
+            raise EnvError(f"Ray could not {where}: {' '.join(str(error).split())[:400]}") from error
+
+
+def _check_address(address: str) -> None:
+    """Raises EnvError if nobody listens there; Ray itself would try for minutes."""
+    advice = "start one with 'ray start --head', or leave --ray-address out for one on this machine"
+    if address in ("auto", "local"):
+        return
+    if "://" in address:
+        raise EnvError(
+            f"--ray-address={address}: the run has to be on a machine of the cluster, since its runners call it; "
+            "submit it with 'ray job submit -- palaestra learn ...', or give the cluster's HOST:PORT there"
+        )
+    host, colon, port = address.rpartition(":")
+    if not colon or not port.isdigit():
+        raise EnvError(f"--ray-address={address}: expected HOST:PORT, such as 10.0.0.1:6379, or auto")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), REACH_SECONDS).close()
+    except OSError as error:
+        raise EnvError(f"no Ray cluster answers at {address} ({error.strerror or error}): {advice}") from error
+
+
+@contextmanager
+def _signals_kept() -> Iterator[None]:
+    """Puts the handlers of signals back that Ray sets."""
+    numbers = [signal.SIGINT, signal.SIGTERM] if threading.current_thread() is threading.main_thread() else []
+    before = {number: signal.getsignal(number) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _reason(error: BaseException) -> str:
+    """Returns why an actor ended, as a predicate."""
+    text = " ".join(str(error).split())
+    if "node" in text and ("node failure" in text or "node died" in text or "node has died" in text or "node is dead" in text):
+        return "is gone with its machine"
+    if "killed" in text.lower() or "SIGKILL" in text:
+        return "was killed"
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"ended: {lines[-1][:300] if lines else type(error).__name__}"

@@ -1,0 +1,114 @@
+"""Opens copies of an environment in runners, which are Ray actors on any number of machines (`--env-runners`)."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+from palaestra.core.errors import EnvError
+from palaestra.core.plugins import Registry, add_current_folder_to_path
+from palaestra.core.versions import palaestra_version
+from palaestra.envs.base import Env
+from palaestra.envs.pool.env_pool import DEFAULT_TIMEOUT, EnvPool
+from palaestra.envs.runners.env_runner import RunnerTask
+from palaestra.envs.runners.ray_cluster import RayCluster
+from palaestra.envs.runners.runner_link import RunnerLink
+from palaestra.envs.runners.runner_options import RunnerOptions
+from palaestra.parallel import ranks
+from palaestra.runtime.collect.env_checks import guarded
+from palaestra.runtime.environments.make import is_game, make_env, shares_of_copies
+from palaestra.runtime.environments.unity_games import GameSettings
+
+START_SECONDS = 120.0
+"""Seconds without a sign of any runner at the start, after which the run gives up."""
+
+
+def open_on_runners(name: str, areas: int | None, options: Mapping[str, Any], games: GameSettings) -> Env:
+    """Opens the copies of an environment in runners. Raises EnvError."""
+    runners = games.runners
+    assert runners is not None
+    kind = name.partition(":")[0]
+    is_python = kind in ("gymnasium", "python")
+    if kind == "builtin" or (name in Registry("envs") and not is_game(name)):
+        raise EnvError(
+            f"{name} is built in: this process simulates all of its areas, runners are for games (--env-runners={runners.runners})"
+        )
+    cluster = _join(runners)
+    try:
+        shares = shares_of_copies(name, areas, games.copies) if is_python else None
+        tasks = list(_tasks(_name_there(name, cluster), areas, shares, options, games))
+        folder = None if cluster.brings_folder else os.getcwd()
+    except BaseException:
+        cluster.close()
+        raise
+    given, limit = games.options, games.options.timeout_wait or DEFAULT_TIMEOUT
+    # a runner with a game or with several copies watches over them itself, and tells when one hangs
+    timeout = limit if is_python and games.copies == runners.runners else 3 * limit + 30.0
+    links = list[RunnerLink]()
+
+    def started() -> Iterator[RunnerLink]:
+        for i, task in enumerate(tasks):
+            links.append(RunnerLink(i, cluster, RunnerTask(make_on_runner, task, folder, palaestra_version()), given.logs, games.tell))
+            yield links[-1]
+
+    pool = EnvPool(started(), timeout=timeout, start_timeout=max(START_SECONDS, limit), restarts=given.restarts, afterwards=cluster.close)
+    if games.tell is not None:
+        games.tell("info", _summary(links, games.copies))
+    return cast(Env, pool)
+
+
+def _join(runners: RunnerOptions) -> RayCluster:
+    """Connects with the cluster. If there is none, rank 0 starts one for all ranks."""
+    if ranks.size() == 1 or runners.address is not None or os.environ.get("RAY_ADDRESS"):
+        return RayCluster(runners)
+    if ranks.leads():
+        cluster = RayCluster(replace(runners, runners=runners.runners * ranks.size()))
+        ranks.from_first(cluster.address)
+        return cluster
+    return RayCluster(replace(runners, address=ranks.from_first(None)))
+
+
+def _tasks(
+    name: str, areas: int | None, shares: list[int | None] | None, options: Mapping[str, Any], games: GameSettings
+) -> Iterator[tuple[Any, ...]]:
+    """Yields what each runner makes: its part of the copies."""
+    assert games.runners is not None
+    count, first, given = games.runners.runners, 0, games.options
+    for i in range(count):
+        copies = games.copies // count + (i < games.copies % count)
+        own = None if shares is None else shares[first : first + copies]
+        of_runner = areas if own is None else None if None in own else sum(cast("list[int]", own))
+        own_games = replace(
+            given, copies=copies, first_copy=given.first_copy + first, all_copies=given.all_copies or given.copies, logs=None
+        )
+        yield name, of_runner, dict(options), GameSettings(own_games, games.channels)
+        first += copies
+
+
+def _name_there(name: str, cluster: RayCluster) -> str:
+    """Returns the name of the environment on the runners: a build in a folder that Ray brings along has a path within it."""
+    path = Path(name)
+    if cluster.brings_folder and path.is_absolute() and path.is_relative_to(Path.cwd()):
+        return str(path.relative_to(Path.cwd()))
+    return name
+
+
+def make_on_runner(
+    name: str, areas: int | None, options: Mapping[str, Any], games: GameSettings, *, logs: Path, tell: Callable[[str, str], None]
+) -> Env:
+    """Opens the copies of one runner, in its process."""
+    add_current_folder_to_path()
+    own = replace(games, tell=tell, options=replace(games.options, logs=logs))
+    env = make_env(name, areas=areas, options=options, games=own)
+    return env if is_game(name) else guarded(env, name)
+
+
+def _summary(links: Sequence[RunnerLink], copies: int) -> str:
+    """Returns a sentence on where the copies are."""
+    machines = Counter(link.machine for link in links)
+    where = ", ".join(f"{count} on {machine}" for machine, count in sorted(machines.items()))
+    return f"{copies} copies of the environment in {sum(machines.values())} runners: {where}"
