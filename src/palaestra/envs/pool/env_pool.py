@@ -46,15 +46,16 @@ class EnvPool:
         timeout: float | None = None,
         start_timeout: float | None = None,
         restarts: Restarts = UNLIMITED,
+        tell: Callable[[str, str], None] | None = None,
         afterwards: Callable[[], None] | None = None,
     ) -> None:
         """Waits for all copies, which start as they come out of `copies`. Raises what the environment raises.
 
         `timeout`: seconds after which a silent copy has hung; None: DEFAULT_TIMEOUT. `start_timeout`: seconds without a sign of any copy at
-        the start; None: `timeout`. `afterwards` is called when all copies have ended.
+        the start; None: `timeout`. `tell` takes level and text of a message to the user; None: warnings of Python. `afterwards` is called when all copies have ended.
         """
         self._timeout = DEFAULT_TIMEOUT if timeout is None else timeout
-        self._afterwards = afterwards
+        self._tell, self._afterwards = tell, afterwards
         self._heard_at = monotonic()
         """Time of the last sign of any copy."""
         self._awake, self._wake = Pipe(duplex=False)
@@ -208,7 +209,7 @@ class EnvPool:
     def _note(self, copy: EnvCopy, reply: CopyReply) -> bool:
         """Takes in what came with an answer. Returns whether tables came."""
         for text in reply.warnings or ():
-            warnings.warn(text, stacklevel=2)
+            self._warn(text)
         for name, spec in (reply.behaviors or {}).items():
             own = BehaviorSpec(spec.obs, spec.action, steady=False)
             if name in self.behaviors and (table := differences(self.behaviors[name], own, ("before", copy.title))):
@@ -255,9 +256,15 @@ class EnvPool:
             table.lose(index)
         delay = self._policies[index].failed(GameGone(reason), self._progress, copy.ticks)
         when = "now" if not delay else f"in {delay:g} s"
-        warnings.warn(f"{reason}; it is started again {when} (restart {self._policies[index].restarts})", stacklevel=2)
+        self._warn(f"{reason}; it is started again {when} (restart {self._policies[index].restarts})")
         self._starts_at[index] = monotonic() + delay
         self._check_at = min(self._check_at, self._starts_at[index])
+
+    def _warn(self, text: str) -> None:
+        if self._tell is None:
+            warnings.warn(text, stacklevel=3)
+        else:
+            self._tell("warning", text)
 
     def _start_again(self) -> None:
         for index, at in list(self._starts_at.items()):

@@ -18,6 +18,8 @@ from palaestra.envs.runners.runner_options import RunnerOptions
 
 OBJECT_STORE = 80 * 1024 * 1024
 """Bytes of Ray's object store on a cluster of our own, the least that it takes: tables do not pass through it."""
+DEATH_SECONDS = 0.3
+"""Seconds that Ray has to say why an actor ended."""
 REACH_SECONDS = 5.0
 """Seconds that a cluster has to answer."""
 
@@ -33,7 +35,7 @@ class Placed:
 
     def describe_end(self) -> str:
         """Returns how it ended, as a predicate."""
-        if not self._done.wait(2.0):
+        if not self._done.wait(DEATH_SECONDS):
             return "closed its connection"
         error = self._future.exception()
         return "ended" if error is None else _reason(error)
@@ -127,6 +129,7 @@ def _connect(ray: Any, options: RunnerOptions) -> None:
     else:
         _check_address(address)
         common["address"] = address
+    logging.getLogger("ray").setLevel(logging.ERROR)
     with _signals_kept():
         try:
             ray.init(**common)
@@ -171,6 +174,8 @@ def _reason(error: BaseException) -> str:
     text = " ".join(str(error).split())
     if "node" in text and ("node failure" in text or "node died" in text or "node has died" in text or "node is dead" in text):
         return "is gone with its machine"
+    if "unavailable" in text or "Socket closed" in text:
+        return "is not reached any more"
     if "killed" in text.lower() or "SIGKILL" in text:
         return "was killed"
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]

@@ -78,7 +78,7 @@ def _copies(name: str, areas: int | None, options: Mapping[str, Any], games: Gam
     add_current_folder_to_path()
     given = games.options
     copies = (EnvProcess(i, make_copy, (name, dict(options)), share) for i, share in enumerate(shares))
-    return cast(Env, EnvPool(copies, timeout=given.timeout_wait, restarts=given.restarts))
+    return cast(Env, EnvPool(copies, timeout=given.timeout_wait, restarts=given.restarts, tell=games.tell))
 
 
 def shares_of_copies(name: str, areas: int | None, count: int) -> list[int | None]:

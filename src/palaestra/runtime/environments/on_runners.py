@@ -55,7 +55,14 @@ def open_on_runners(name: str, areas: int | None, options: Mapping[str, Any], ga
             links.append(RunnerLink(i, cluster, RunnerTask(make_on_runner, task, folder, palaestra_version()), given.logs, games.tell))
             yield links[-1]
 
-    pool = EnvPool(started(), timeout=timeout, start_timeout=max(START_SECONDS, limit), restarts=given.restarts, afterwards=cluster.close)
+    pool = EnvPool(
+        started(),
+        timeout=timeout,
+        start_timeout=max(START_SECONDS, limit),
+        restarts=given.restarts,
+        tell=games.tell,
+        afterwards=cluster.close,
+    )
     if games.tell is not None:
         games.tell("info", _summary(links, games.copies))
     return cast(Env, pool)
