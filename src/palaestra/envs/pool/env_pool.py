@@ -52,7 +52,8 @@ class EnvPool:
         """Waits for all copies, which start as they come out of `copies`. Raises what the environment raises.
 
         `timeout`: seconds after which a silent copy has hung; None: DEFAULT_TIMEOUT. `start_timeout`: seconds without a sign of any copy at
-        the start; None: `timeout`. `tell` takes level and text of a message to the user; None: warnings of Python. `afterwards` is called when all copies have ended.
+        the start; None: `timeout`. `tell` takes level and text of a message to the user; None: warnings of Python. `afterwards` is called
+        when all copies have ended.
         """
         self._timeout = DEFAULT_TIMEOUT if timeout is None else timeout
         self._tell, self._afterwards = tell, afterwards
