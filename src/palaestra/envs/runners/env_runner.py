@@ -60,6 +60,8 @@ class EnvRunner:
             except BaseException as error:
                 with suppress(OSError):
                     conversation.fail(error)
+            finally:
+                conversation.end()
 
 
 class _Conversation:
@@ -117,4 +119,7 @@ class _Conversation:
     def fail(self, error: BaseException) -> None:
         """Tells the run why the environment has failed."""
         self._connection.send_bytes(failure_message(error))
+
+    def end(self) -> None:
+        """Hangs up."""
         self._connection.close()

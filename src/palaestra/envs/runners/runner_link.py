@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from palaestra.core.errors import EnvError, PalaestraError
+from palaestra.core.errors import EnvError
 from palaestra.core.timestep import Action
 from palaestra.envs.pool.env_server import Call, Changes, CopyReply, EnvFacts
 from palaestra.envs.pool.shared_tables import SharedTables
@@ -155,18 +155,25 @@ class RunnerLink:
     def _receive(self) -> bytes:
         """Returns the next message with an answer; passes on what comes before it. Raises what the environment raised."""
         assert self._home is not None
-        while (message := self._home.recv_bytes()).startswith(NOTE):
-            told, logs = pickle.loads(message[len(NOTE) :])
-            for level, text in told:
-                if self._tell is not None:
-                    self._tell(level, text)
-            if self._logs is not None:
-                write_logs(self._logs, logs)
+        while self._is_note(message := self._home.recv_bytes()):
+            pass
         try:
             raise_failure(message, self.title)
         except EnvError as error:
             raise type(error)(f"{self.title}: {error}") from error
         return message
+
+    def _is_note(self, message: bytes) -> bool:
+        """Whether a message is only for the user, or brings logs; passes it on if it is."""
+        if not message.startswith(NOTE):
+            return False
+        told, logs = pickle.loads(message[len(NOTE) :])
+        for level, text in told:
+            if self._tell is not None:
+                self._tell(level, text)
+        if self._logs is not None:
+            write_logs(self._logs, logs)
+        return True
 
     def kill(self) -> None:
         """Hangs up, whereupon the runner ends. Safe in a signal handler."""
@@ -189,9 +196,9 @@ class RunnerLink:
         self._cluster.arrivals.forget(self._address)
         if self._home is not None:
             deadline = time.monotonic() + GRACE
-            with suppress(*_GONE, PalaestraError):
+            with suppress(*_GONE):
                 while self._home.poll(max(0.0, deadline - time.monotonic())):
-                    self._receive()
+                    self._is_note(self._home.recv_bytes())
             self._home.close()
         self._placed.end()
         self._wake.close()
