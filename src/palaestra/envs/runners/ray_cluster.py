@@ -9,6 +9,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 from palaestra.core.errors import EnvError
@@ -51,11 +52,14 @@ class RayCluster:
 
     def __init__(self, options: RunnerOptions) -> None:
         """Raises EnvError if Ray is not installed, or does not answer at the address."""
+        address = options.address or os.environ.get("RAY_ADDRESS")
+        if address is not None:
+            _check_address(address)
+            _show_token()
         self.ray = _import_ray()
-        self._options = options
         self._ours = not self.ray.is_initialized()
         if self._ours:
-            _connect(self.ray, options)
+            _connect(self.ray, options, address)
         try:
             self.arrivals = Arrivals(self.ray.util.get_node_ip_address())
             self._cpus = self._share(options)
@@ -114,9 +118,8 @@ def _import_ray() -> Any:
     return ray
 
 
-def _connect(ray: Any, options: RunnerOptions) -> None:
+def _connect(ray: Any, options: RunnerOptions, address: str | None) -> None:
     """Connects with the cluster at the address, with that of a submitted job, or with one that it starts. Raises EnvError."""
-    address = options.address or os.environ.get("RAY_ADDRESS")
     common: dict[str, Any] = {"configure_logging": False, "log_to_driver": options.show_output, "logging_level": logging.ERROR}
     if options.working_dir is not None:
         if not os.path.isdir(options.working_dir):
@@ -127,7 +130,6 @@ def _connect(ray: Any, options: RunnerOptions) -> None:
         cpus = max(os.cpu_count() or 1, options.runners)
         common |= {"address": "local", "num_cpus": cpus, "include_dashboard": False, "object_store_memory": OBJECT_STORE}
     else:
-        _check_address(address)
         common["address"] = address
     logging.getLogger("ray").setLevel(logging.ERROR)
     with _signals_kept():
@@ -155,6 +157,16 @@ def _check_address(address: str) -> None:
         socket.create_connection((host.strip("[]"), int(port)), REACH_SECONDS).close()
     except OSError as error:
         raise EnvError(f"no Ray cluster answers at {address} ({error.strerror or error}): {advice}") from error
+
+
+def _show_token() -> None:
+    """Has Ray show the token that this user has for clusters that ask for one; by itself it does so only on clusters that it finds.
+
+    Ray reads this when it is imported.
+    """
+    given = any(name in os.environ for name in ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"))
+    if given or (Path.home() / ".ray" / "auth_token").is_file():
+        os.environ.setdefault("RAY_AUTH_MODE", "token")
 
 
 @contextmanager
