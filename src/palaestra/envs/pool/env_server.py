@@ -31,7 +31,7 @@ Call = tuple[str, tuple[Any, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What an environment is told before a tick."""
+    """New parameters and method calls for an environment, before its next tick."""
 
     parameters: Mapping[str, Tensor]
     calls: Sequence[Call]

@@ -38,7 +38,7 @@ def pack_tables(tables: SharedTables) -> bytes:
 
 def unpack_tables(tables: SharedTables, packed: bytes | memoryview) -> None:
     """Writes packed tables into those of this side."""
-    reader = _Reader(packed)
+    reader = _PackedArrays(packed)
     for arrays in tables.arrays.values():
         flags = arrays["flags"]
         reader.fill(flags)
@@ -66,7 +66,7 @@ def pack_actions(tables: SharedTables) -> bytes:
 
 def unpack_actions(tables: SharedTables, packed: bytes | memoryview) -> None:
     """Writes packed actions into the tables of this side."""
-    reader = _Reader(packed)
+    reader = _PackedArrays(packed)
     for arrays in tables.arrays.values():
         reader.fill(arrays["continuous"])
         reader.fill(arrays["discrete"])
@@ -76,7 +76,7 @@ def _observations(arrays: dict[str, NDArray[Any]]) -> range:
     return range(sum(name.startswith("obs") for name in arrays))
 
 
-class _Reader:
+class _PackedArrays:
     """Reads arrays from bytes, one after another."""
 
     def __init__(self, packed: bytes | memoryview) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class RunnerOptions:
-    """Where runners live."""
+    """Number and place of runners."""
 
     runners: int
     address: str | None = None  # of a Ray cluster; None: that of a submitted job, else one on this machine

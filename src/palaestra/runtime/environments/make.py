@@ -12,7 +12,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -47,9 +48,7 @@ def make_env(
     if not name:
         raise EnvError("no environment is given: name one with --env, such as --env=3DBall ('palaestra envs' lists them)")
     if games is not None and games.runners is not None:
-        from palaestra.runtime.environments.on_runners import open_on_runners  # imports Ray
-
-        return open_on_runners(name, areas, options, games)
+        return _on_runners(name, areas, options, games)
     if is_game(name):
         from palaestra.runtime.environments.unity_games import open_games  # imports gRPC: 0.1 s
 
@@ -74,14 +73,34 @@ def _copies(name: str, areas: int | None, options: Mapping[str, Any], games: Gam
     from palaestra.envs.pool.env_pool import EnvPool
     from palaestra.envs.pool.env_process import EnvProcess
 
-    shares = shares_of_copies(name, areas, games.copies)
+    shares = _shares(name, areas, games.copies)
     add_current_folder_to_path()
     given = games.options
     copies = (EnvProcess(i, make_copy, (name, dict(options)), share) for i, share in enumerate(shares))
     return cast(Env, EnvPool(copies, timeout=given.timeout_wait, restarts=given.restarts, tell=games.tell))
 
 
-def shares_of_copies(name: str, areas: int | None, count: int) -> list[int | None]:
+def _on_runners(name: str, areas: int | None, options: Mapping[str, Any], games: GameSettings) -> Env:
+    """Opens the copies of an environment in runners, on any number of machines."""
+    from palaestra.runtime.environments.on_runners import open_on_runners
+
+    kind = name.partition(":")[0]
+    if kind == "builtin" or (name in Registry("envs") and not is_game(name)):
+        raise EnvError(f"{name} is built in: this process simulates all of its areas, and runners are for games (--env-runners)")
+    shares = _shares(name, areas, games.copies) if kind in ("gymnasium", "python") else None
+    return open_on_runners(name, areas, shares, options, games, make_on_runner)
+
+
+def make_on_runner(
+    name: str, areas: int | None, options: Mapping[str, Any], games: GameSettings, *, logs: Path, tell: Callable[[str, str], None]
+) -> Env:
+    """Opens the copies of one runner, in its process."""
+    add_current_folder_to_path()
+    env = make_env(name, areas=areas, options=options, games=replace(games, tell=tell, options=replace(games.options, logs=logs)))
+    return env if is_game(name) else guarded(env, name)
+
+
+def _shares(name: str, areas: int | None, count: int) -> list[int | None]:
     """Returns the areas of each copy; None: the environment's own number. Raises EnvError."""
     kind = name.partition(":")[0]
     if kind not in ("gymnasium", "python"):

@@ -4,42 +4,36 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
-from palaestra.core.errors import EnvError
-from palaestra.core.plugins import Registry, add_current_folder_to_path
 from palaestra.core.versions import palaestra_version
 from palaestra.envs.base import Env
 from palaestra.envs.pool.env_pool import DEFAULT_TIMEOUT, EnvPool
-from palaestra.envs.runners.env_runner import RunnerTask
+from palaestra.envs.runners.env_runner import MakeHere, RunnerTask
 from palaestra.envs.runners.ray_cluster import RayCluster
 from palaestra.envs.runners.runner_link import RunnerLink
 from palaestra.envs.runners.runner_options import RunnerOptions
 from palaestra.parallel import ranks
-from palaestra.runtime.collect.env_checks import guarded
-from palaestra.runtime.environments.make import is_game, make_env, shares_of_copies
 from palaestra.runtime.environments.unity_games import GameSettings
 
 START_SECONDS = 120.0
 """Seconds without a sign of any runner at the start, after which the run gives up."""
 
 
-def open_on_runners(name: str, areas: int | None, options: Mapping[str, Any], games: GameSettings) -> Env:
-    """Opens the copies of an environment in runners. Raises EnvError."""
+def open_on_runners(
+    name: str, areas: int | None, shares: list[int | None] | None, options: Mapping[str, Any], games: GameSettings, make: MakeHere
+) -> Env:
+    """Opens the copies of an environment in runners, each of which calls `make`. Raises EnvError.
+
+    `shares`: the areas of each copy of a Gymnasium or Python environment (None: its own number); None for a game.
+    """
     runners = games.runners
     assert runners is not None
-    kind = name.partition(":")[0]
-    is_python = kind in ("gymnasium", "python")
-    if kind == "builtin" or (name in Registry("envs") and not is_game(name)):
-        raise EnvError(
-            f"{name} is built in: this process simulates all of its areas, runners are for games (--env-runners={runners.runners})"
-        )
     cluster = _join(runners)
     try:
-        shares = shares_of_copies(name, areas, games.copies) if is_python else None
         tasks = list(_tasks(_name_there(name, cluster), areas, shares, options, games))
         folder = None if cluster.brings_folder else os.getcwd()
     except BaseException:
@@ -47,12 +41,12 @@ def open_on_runners(name: str, areas: int | None, options: Mapping[str, Any], ga
         raise
     given, limit = games.options, games.options.timeout_wait or DEFAULT_TIMEOUT
     # a runner with a game or with several copies watches over them itself, and tells when one hangs
-    timeout = limit if is_python and games.copies == runners.runners else 3 * limit + 30.0
+    timeout = limit if shares is not None and games.copies == runners.runners else 3 * limit + 30.0
     links = list[RunnerLink]()
 
     def started() -> Iterator[RunnerLink]:
         for i, task in enumerate(tasks):
-            links.append(RunnerLink(i, cluster, RunnerTask(make_on_runner, task, folder, palaestra_version()), given.logs, games.tell))
+            links.append(RunnerLink(i, cluster, RunnerTask(make, task, folder, palaestra_version()), given.logs, games.tell))
             yield links[-1]
 
     pool = EnvPool(
@@ -102,16 +96,6 @@ def _name_there(name: str, cluster: RayCluster) -> str:
     if cluster.brings_folder and path.is_absolute() and path.is_relative_to(Path.cwd()):
         return str(path.relative_to(Path.cwd()))
     return name
-
-
-def make_on_runner(
-    name: str, areas: int | None, options: Mapping[str, Any], games: GameSettings, *, logs: Path, tell: Callable[[str, str], None]
-) -> Env:
-    """Opens the copies of one runner, in its process."""
-    add_current_folder_to_path()
-    own = replace(games, tell=tell, options=replace(games.options, logs=logs))
-    env = make_env(name, areas=areas, options=options, games=own)
-    return env if is_game(name) else guarded(env, name)
 
 
 def _summary(links: Sequence[RunnerLink], copies: int) -> str:
