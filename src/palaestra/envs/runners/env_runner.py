@@ -52,7 +52,7 @@ class EnvRunner:
         """Makes the environment, answers requests about it, and closes it."""
         torch.set_num_threads(1)
         with tempfile.TemporaryDirectory(prefix="palaestra-logs-", ignore_cleanup_errors=True) as logs:
-            conversation = _Service(call_home(home), Path(logs))
+            conversation = _RunnerSession(call_home(home), Path(logs))
             try:
                 conversation.hold(task)
             except (EOFError, BrokenPipeError, ConnectionResetError):
@@ -64,7 +64,7 @@ class EnvRunner:
                 conversation.end()
 
 
-class _Service:
+class _RunnerSession:
     """Requests of the run and the answers to them."""
 
     def __init__(self, connection: Connection, folder: Path) -> None:
