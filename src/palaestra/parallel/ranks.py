@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from palaestra.core.errors import ConfigError, RankLost
+from palaestra.parallel.rank_store import BEGUN, LEFT, agree_on_session, beats, left_message, within
 
 T = TypeVar("T")
 SEED_STRIDE = 1_000_003
@@ -39,6 +40,8 @@ class _Group:
     number: int
     size: int
     store: Any
+    job: Any  # the store of the whole job, which torchrun keeps when it starts ranks again
+    session: str
     on_gpu: Any = None  # process group for tensors on a GPU; None: the default one
     calls: int = 0  # collective calls so far: a rank with fewer of them is the one that others wait for
     ended: threading.Event = field(default_factory=threading.Event)
@@ -111,13 +114,15 @@ def joined(timeout: float, device: str | None = None) -> Iterator[None]:
         raise ConfigError(f"WORLD_SIZE is set, but {', '.join(missing)} is not: start ranks with torchrun, or with --processes")
     own, count = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     try:
-        store, own, count = next(iter(rendezvous("env://", own, count, timeout=limit)))
-        dist.init_process_group("gloo", store=c10d.PrefixStore("palaestra", store), rank=own, world_size=count, timeout=limit)
+        found, own, count = next(iter(rendezvous("env://", own, count, timeout=limit)))
+        job: Any = found
+        session = agree_on_session(job, own, count, timeout)
+        store: Any = c10d.PrefixStore(f"palaestra/{session}", job)
+        dist.init_process_group("gloo", store=store, rank=own, world_size=count, timeout=limit)
     except (RuntimeError, ValueError) as error:
         place = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
         raise ConfigError(f"rank {own} cannot meet the other ranks at {place}: {str(error).splitlines()[0]}") from error
-    made: Any = store
-    group = _group = _Group(own, count, made.clone())
+    group = _group = _Group(own, count, store.clone(), job, session)
     if torch.cuda.is_available() and device in (None, "cuda") and dist.is_nccl_available() and gpus_suffice():
         torch.cuda.set_device(local_number())
         group.on_gpu = dist.new_group(backend="nccl", timeout=limit)
@@ -129,6 +134,22 @@ def joined(timeout: float, device: str | None = None) -> Iterator[None]:
         group.ended.set()
         with suppress(Exception):
             dist.destroy_process_group()
+
+
+def note_begun(run: str) -> None:
+    """Notes that a run has begun, for ranks that are started again."""
+    if _group is not None:
+        _group.job.set(f"{BEGUN}/{run}", _group.session)
+
+
+def begun_before(run: str) -> bool:
+    """Whether this job has begun the run before, and its ranks were started again. The same on all ranks."""
+    if _group is None:
+        return False
+    if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
+        return any(gather(int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0))  # counted by each machine for itself
+    key = f"{BEGUN}/{run}"
+    return from_first(_group.job.check([key]) and _group.job.get(key).decode() != _group.session)
 
 
 def gpus_suffice() -> bool:
@@ -162,31 +183,17 @@ _tells = True
 """Whether this rank is the one to report a lost rank: the lowest of those that are left."""
 
 
-def _within(seconds: float, ask: Callable[[], T]) -> T | None:
-    """Returns what the store answers; None if it is gone or does not answer in time, since calls of it know no limit."""
-    found: list[T] = []
-
-    def run() -> None:
-        with suppress(Exception):
-            found.append(ask())
-
-    thread = threading.Thread(target=run, daemon=True, name="palaestra store")
-    thread.start()
-    thread.join(seconds)
-    return found[0] if found else None
-
-
 def _lost(group: _Group) -> str:
     """Returns who is missing, as a sentence."""
     global _tells
-    told = _within(SILENCE, lambda: _left_message(group))
+    told = within(SILENCE, lambda: left_message(group.store, group.size))
     if told is not None:
         _tells = told[0] != 0 and group.number == min(rank for rank in range(group.size) if rank != told[0])
         return told[1]
-    before = _within(SILENCE, lambda: _beats(group))
+    before = within(SILENCE, lambda: beats(group.store, group.size))
     if before is not None:
         time.sleep(SILENCE)
-    after = None if before is None else _within(SILENCE, lambda: _beats(group))
+    after = None if before is None else within(SILENCE, lambda: beats(group.store, group.size))
     if before is None or after is None:
         _tells = group.number == 1
         return f"rank 0 of {group.size} has ended or hangs: the others cannot go on without it"
@@ -197,16 +204,6 @@ def _lost(group: _Group) -> str:
     who = ", ".join(map(str, names)) if names else "?"
     how = "has ended or hangs" if silent else "did not answer in time"
     return f"rank {who} of {group.size} {how}"
-
-
-def _beats(group: _Group) -> dict[int, tuple[int, int]]:
-    """Returns each rank's signs of life and calls."""
-    found: dict[int, tuple[int, int]] = {}
-    for rank in range(group.size):
-        if group.store.check([f"beat/{rank}"]):
-            beats, calls = group.store.get(f"beat/{rank}").decode().split()
-            found[rank] = int(beats), int(calls)
-    return found
 
 
 def must_have_same(versions: Mapping[str, str]) -> None:
@@ -222,14 +219,7 @@ def must_have_same(versions: Mapping[str, str]) -> None:
 def leave_message(text: str) -> None:
     """Tells the other ranks why this one ends, so that they can report it."""
     if (group := _group) is not None:
-        _within(SILENCE, lambda: group.store.set("left", f"{group.number} {text}"))
-
-
-def _left_message(group: _Group) -> tuple[int, str] | None:
-    if not group.store.check(["left"]):
-        return None
-    rank, _, text = group.store.get("left").decode().partition(" ")
-    return int(rank), f"rank {rank} of {group.size}: {text}"
+        within(SILENCE, lambda: group.store.set(LEFT, f"{group.number} {text}"))
 
 
 def gather(value: T) -> list[T]:

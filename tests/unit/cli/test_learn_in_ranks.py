@@ -112,6 +112,75 @@ def test_torchrun_starts_ranks(tmp_path: Path):
     assert (tmp_path / "run" / "3DBall.onnx").is_file()
 
 
+@pytest.mark.slow
+def test_ranks_that_torchrun_starts_again_go_on_as_if_none_had_been_killed(tmp_path: Path):
+    assert "error" not in new(tmp_path, "whole").communicate(timeout=100)[0]
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--standalone", "--max-restarts=2", "-m", "palaestra"]
+    given = ["learn", str(tmp_path / "settings.yaml"), "--env=3DBall", "--seed=5", f"--results-dir={tmp_path}", "--run-id=killed"]
+    agent = subprocess.Popen([*command, *given], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    for step in (1, 9000):
+        deadline = time.monotonic() + 60
+        while not any(int(saved.name) >= step for saved in (tmp_path / "killed" / "checkpoints").glob("[0-9]*")):
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        random.choice(ranks_of_agent(agent)).kill()
+    assert agent.wait(100) == 0
+    assert summaries(tmp_path / "killed") == summaries(tmp_path / "whole")
+    assert not differences(timeless(tmp_path / "whole"), timeless(tmp_path / "killed"))
+
+
+def ranks_of_agent(process: subprocess.Popen[Any]) -> list[psutil.Process]:
+    """Returns the ranks that torchrun has started, once they are there."""
+    deadline = time.monotonic() + 60
+    while not (found := [child for child in psutil.Process(process.pid).children() if "palaestra" in child.cmdline()]):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    return found
+
+
+@pytest.mark.slow
+def test_ranks_save_and_end_when_the_process_that_started_them_is_killed(tmp_path: Path):
+    launcher = new(tmp_path, "run", 10_000_000)
+    wait_for(tmp_path / "run" / "checkpoints" / "0")
+    children = ranks_of(launcher)
+    launcher.kill()
+    launcher.communicate()
+    assert not psutil.wait_procs(children, 60)[1]
+    assert max(int(saved.name) for saved in (tmp_path / "run" / "checkpoints").glob("[0-9]*")) > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_rank_that_hangs_is_named(tmp_path: Path, rank: int):
+    run = new(tmp_path, "run", 10_000_000, "--rank-timeout=3")
+    wait_for(tmp_path / "run" / "checkpoints" / "0")
+    children = ranks_of(run)
+    children[rank].suspend()
+    text = run.communicate(timeout=100)[0]
+    assert run.returncode == 1
+    assert text.count("error:") == 1, text
+    assert f"rank {rank} of 2 has ended or hangs" in text
+    assert not any(child.is_running() and child.status() != psutil.STATUS_ZOMBIE for child in children)
+
+
+@pytest.mark.slow
+def test_the_traceback_of_a_rank_that_fails_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "game.py").write_text(
+        "import os\nfrom palaestra.envs.builtin.basic.env import Basic\n\nclass Game(Basic):\n    def step(self, actions):\n"
+        "        1 / (1 - int(os.environ['RANK']))\n        return super().step(actions)\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *filter(None, sys.path)]))
+    file = tmp_path / "settings.yaml"
+    file.write_text(yaml.safe_dump(settings("Basic", 1000)))
+    process = start(tmp_path, "run", str(file), "--env=python:game:Game", "--num-areas=4", "--processes=2")
+    text = process.communicate(timeout=100)[0]
+    assert process.returncode == 1
+    assert text.count("error:") == 1, text
+    assert "rank 1 of 2: " in text
+    assert "ZeroDivisionError" in text
+    assert "game.py" in text
+
+
 def test_more_ranks_than_areas_are_refused_in_one_message(tmp_path: Path):
     process = new(tmp_path, "run", 1000, "--num-areas=1")
     text = process.communicate(timeout=100)[0]

@@ -157,7 +157,7 @@ def of_rank(loaded: Loaded, folder: RunFolder) -> Loaded:
     if ranks.size() > 1 and settings.checkpoint_settings.inference:
         raise ConfigError("--inference plays in one process; leave out --processes, --gpus and torchrun")
     ranks.must_have_same({"palaestra": palaestra_version(), "torch": torch.__version__})
-    if int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) and ranks.from_first(folder.exists):
+    if ranks.begun_before(str(folder.path)) and ranks.from_first(folder.exists):
         again = settings.checkpoint_settings.model_copy(update={"resume": True, "force": False})
         return replace(loaded, settings=settings.model_copy(update={"checkpoint_settings": again}))
     return loaded
@@ -182,6 +182,7 @@ def train_rank(
         found = find_trackers(loaded.settings)
         checkpoint = ranks.from_first(starting_point(folder, loaded.settings, console) if ranks.leads() else None)
         settings = ranks.from_first(seeded(loaded.settings, checkpoint))
+        ranks.note_begun(str(folder.path))
         with WaitingNotice(f"opening {settings.env_settings.env_path or EDITOR}", console.info):
             world = open_env(settings, folder, console) if env is None else take_env(env, settings, stack)
         if env is None:
