@@ -9,7 +9,6 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import Any
 
 from palaestra.core.errors import EnvError
@@ -19,6 +18,8 @@ from palaestra.envs.runners.runner_options import RunnerOptions
 
 OBJECT_STORE = 80 * 1024 * 1024
 """Bytes of Ray's object store on a cluster of our own, the least that it takes: tables do not pass through it."""
+TOKEN = "RAY_AUTH_MODE"
+"""Variable by which Ray shows the token that clusters of `ray start` ask for; Ray reads it when it is imported."""
 DEATH_SECONDS = 0.3
 """Seconds that Ray has to say why an actor ended."""
 REACH_SECONDS = 5.0
@@ -55,7 +56,6 @@ class RayCluster:
         address = options.address or os.environ.get("RAY_ADDRESS")
         if address is not None:
             _check_address(address)
-            _show_token()
         self.ray = _import_ray()
         self._ours = not self.ray.is_initialized()
         if self._ours:
@@ -137,7 +137,8 @@ def _connect(ray: Any, options: RunnerOptions, address: str | None) -> None:
             ray.init(**common)
         except (ConnectionError, RuntimeError, ValueError, OSError, TimeoutError) as error:
             where = "start on this machine" if address is None else f"be reached at {address}"
-            raise EnvError(f"Ray could not {where}: {' '.join(str(error).split())[:400]}") from error
+            hint = "" if address is None or TOKEN in os.environ else f" (a cluster that asks for a token needs {TOKEN}=token)"
+            raise EnvError(f"Ray could not {where}: {' '.join(str(error).split())[:400]}{hint}") from error
 
 
 def _check_address(address: str) -> None:
@@ -157,16 +158,6 @@ def _check_address(address: str) -> None:
         socket.create_connection((host.strip("[]"), int(port)), REACH_SECONDS).close()
     except OSError as error:
         raise EnvError(f"no Ray cluster answers at {address} ({error.strerror or error}): {advice}") from error
-
-
-def _show_token() -> None:
-    """Has Ray show the token that this user has for clusters that ask for one; by itself it does so only on clusters that it finds.
-
-    Ray reads this when it is imported.
-    """
-    given = any(name in os.environ for name in ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"))
-    if given or (Path.home() / ".ray" / "auth_token").is_file():
-        os.environ.setdefault("RAY_AUTH_MODE", "token")
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from palaestra.core.versions import palaestra_version
 from palaestra.envs.base import Env
 from palaestra.envs.pool.env_pool import DEFAULT_TIMEOUT, EnvPool
 from palaestra.envs.runners.env_runner import MakeHere, RunnerTask
-from palaestra.envs.runners.ray_cluster import RayCluster
+from palaestra.envs.runners.ray_cluster import TOKEN, RayCluster
 from palaestra.envs.runners.runner_link import RunnerLink
 from palaestra.envs.runners.runner_options import RunnerOptions
 from palaestra.parallel import ranks
@@ -68,9 +68,12 @@ def _join(runners: RunnerOptions) -> RayCluster:
         return RayCluster(runners)
     if ranks.leads():
         cluster = RayCluster(replace(runners, runners=runners.runners * ranks.size()))
-        ranks.from_first(cluster.address)
+        ranks.from_first((cluster.address, os.environ.get(TOKEN)))
         return cluster
-    return RayCluster(replace(runners, address=ranks.from_first(None)))
+    address, token = ranks.from_first(("", None))
+    if token is not None:
+        os.environ[TOKEN] = token
+    return RayCluster(replace(runners, address=address))
 
 
 def _tasks(
