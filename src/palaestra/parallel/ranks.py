@@ -52,7 +52,15 @@ _group: _Group | None = None
 
 def asked() -> bool:
     """Whether this process was started as one of several ranks, as torchrun does."""
-    return int(os.environ.get("WORLD_SIZE", "1")) > 1 and "RANK" in os.environ
+    return "RANK" in os.environ and _from_torchrun("WORLD_SIZE", "1") > 1
+
+
+def _from_torchrun(name: str, usual: str = "") -> int:
+    """Returns a number that torchrun has set. Raises ConfigError if it is none."""
+    text = os.environ.get(name, usual)
+    if not text.isdigit():
+        raise ConfigError(f"the environment variable {name} is '{text}': expected a whole number, as torchrun sets it")
+    return int(text)
 
 
 def size() -> int:
@@ -99,7 +107,7 @@ def split(total: int) -> int:
 def joined(timeout: float, device: str | None = None) -> Iterator[None]:
     """Joins the group that the environment variables of torchrun name, for the length of the block; nothing if there are none.
 
-    `timeout`: seconds after which a rank that does not come is lost. `device`: None or cuda for one GPU a rank. Raises ConfigError.
+    `timeout`: seconds after which a rank that does not come is lost. `device`: None or cuda for a GPU each. Raises ConfigError, RankLost.
     """
     global _group
     if not asked() or _group is not None:
@@ -112,7 +120,7 @@ def joined(timeout: float, device: str | None = None) -> Iterator[None]:
     limit = timedelta(seconds=timeout)
     if missing := [name for name in VARIABLES if name not in os.environ]:
         raise ConfigError(f"WORLD_SIZE is set, but {', '.join(missing)} is not: start ranks with torchrun, or with --processes")
-    own, count = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    own, count = _from_torchrun("RANK"), _from_torchrun("WORLD_SIZE")
     try:
         found, own, count = next(iter(rendezvous("env://", own, count, timeout=limit)))
         job: Any = found
@@ -120,8 +128,7 @@ def joined(timeout: float, device: str | None = None) -> Iterator[None]:
         store: Any = c10d.PrefixStore(f"palaestra/{session}", job)
         dist.init_process_group("gloo", store=store, rank=own, world_size=count, timeout=limit)
     except (RuntimeError, ValueError) as error:
-        place = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
-        raise ConfigError(f"rank {own} cannot meet the other ranks at {place}: {str(error).splitlines()[0]}") from error
+        raise RankLost(_unmet(own, str(error)), tell=own <= 1) from error  # rank 0 may not be there to tell
     group = _group = _Group(own, count, store.clone(), job, session)
     if torch.cuda.is_available() and device in (None, "cuda") and dist.is_nccl_available() and gpus_suffice():
         torch.cuda.set_device(local_number())
@@ -134,6 +141,14 @@ def joined(timeout: float, device: str | None = None) -> Iterator[None]:
         group.ended.set()
         with suppress(Exception):
             dist.destroy_process_group()
+
+
+def _unmet(own: int, reason: str) -> str:
+    """Returns why a rank cannot meet the others, as a sentence."""
+    place, port = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}", os.environ["MASTER_PORT"]
+    if "EADDRINUSE" in reason:
+        return f"port {port} is taken by another program on this machine: choose another (torchrun: --master-port; else MASTER_PORT)"
+    return f"rank {own} cannot meet the other ranks at {place}: {reason.splitlines()[0]}"
 
 
 def note_begun(run: str) -> None:

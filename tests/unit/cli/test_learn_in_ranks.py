@@ -189,6 +189,12 @@ def test_more_ranks_than_areas_are_refused_in_one_message(tmp_path: Path):
     assert "2 processes cannot share 1 areas" in text
 
 
+def test_all_gpus_are_refused_where_there_are_none(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 0)
+    with pytest.raises(ConfigError, match=r"^--multi-gpu: this machine has 0 GPUs"):
+        count_of(TorchSettings(gpus=-1))
+
+
 def test_more_gpus_than_there_are_are_refused():
     with pytest.raises(ConfigError, match="--gpus=999: this machine has"):
         count_of(TorchSettings(gpus=999))

@@ -11,6 +11,7 @@ import pytest
 import rank_tasks
 import torch
 
+from palaestra.core.errors import PalaestraError
 from palaestra.parallel import ranks
 
 TASKS = Path(rank_tasks.__file__)
@@ -133,6 +134,25 @@ def test_ranks_whose_folder_is_deleted_save_it_elsewhere_and_go_on(played: list[
 def test_a_killed_rank_is_named(tmp_path: Path):
     assert in_ranks("lose", tmp_path / "text") == [0, -9]
     assert torch.load(tmp_path / "text") == {"text": "rank 1 of 2 has ended or hangs", "tell": True}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("RANK", "x", "the environment variable RANK is 'x': expected a whole number"),
+        ("WORLD_SIZE", "two", "the environment variable WORLD_SIZE is 'two': expected a whole number"),
+        ("MASTER_PORT", "taken", r"port \d+ is taken by another program on this machine: choose another"),
+    ],
+)
+def test_what_torchrun_would_set_is_checked(name: str, value: str, message: str, monkeypatch: pytest.MonkeyPatch):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        given = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(taken.getsockname()[1])}
+        for key, usual in given.items():
+            monkeypatch.setenv(key, value if key == name != "MASTER_PORT" else usual)
+        with pytest.raises(PalaestraError, match=message), ranks.joined(5.0, "cpu"):
+            pass
 
 
 def test_a_single_process_exchanges_with_nobody():

@@ -190,7 +190,9 @@ def count_of(settings: TorchSettings) -> int:
     if settings.processes not in (None, count):
         raise ConfigError(f"--processes={settings.processes} and --gpus={settings.gpus} differ; leave one of them out")
     if count > there or not count:
-        raise ConfigError(f"--gpus={settings.gpus}: this machine has {there} GPUs; --processes trains in several processes on CPUs")
+        flag = "--multi-gpu" if settings.gpus == -1 else f"--gpus={settings.gpus}"
+        has = f"this machine has {there} GPU{'' if there == 1 else 's'}"
+        raise ConfigError(f"{flag}: {has}; --processes trains in several processes on CPUs")
     return count
 
 
