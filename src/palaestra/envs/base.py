@@ -172,6 +172,15 @@ class StepsArrays(Protocol):
 
 
 @runtime_checkable
+class ReportsBusyTime(Protocol):
+    """An environment whose copies simulate beside this process, such as in processes of their own or on other machines."""
+
+    def busy_seconds(self) -> dict[str, float]:
+        """Returns by copy, whose name is for users, the seconds since its first start in which it was not waiting for actions."""
+        ...
+
+
+@runtime_checkable
 class Heuristic(Protocol):
     """An environment with a rule-based policy for some of its behaviors."""
 

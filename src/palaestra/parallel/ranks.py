@@ -185,13 +185,25 @@ def _beat(group: _Group) -> None:
 @contextmanager
 def _together() -> Iterator[_Group]:
     """A call in which all ranks take part. Raises RankLost if one does not."""
+    global _waited
     group = _group
     assert group is not None
     group.calls += 1
+    start = time.perf_counter()
     try:
         yield group
     except RuntimeError as error:
         raise RankLost(_lost(group), tell=_tells) from error
+    finally:
+        _waited += time.perf_counter() - start
+
+
+_waited = 0.0
+
+
+def waited() -> float:
+    """Returns the seconds that this process has spent in calls in which all ranks take part, waiting and exchanging."""
+    return _waited
 
 
 _tells = True

@@ -10,6 +10,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
 from queue import SimpleQueue
+from time import monotonic
 from typing import Any, TypeAlias
 
 import grpc
@@ -29,10 +30,11 @@ CLOSE_GRACE = 1.0
 class Call:
     """A game's request that waits for an answer."""
 
-    __slots__ = ("_answer", "copy", "open", "peer", "raw")
+    __slots__ = ("_answer", "arrived", "copy", "open", "peer", "raw")
 
     def __init__(self, copy: int, peer: str, raw: bytes) -> None:
         self.copy, self.peer, self.raw = copy, peer, raw
+        self.arrived = monotonic()
         self.open = True
         """Whether the call is neither answered nor disconnected."""
         self._answer: SimpleQueue[bytes | None] = SimpleQueue()

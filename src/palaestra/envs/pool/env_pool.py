@@ -69,6 +69,8 @@ class EnvPool:
         self._progress = 0
         self._measurements: list[Measurement] = []
         self._tables: dict[str, MergedTable] = {}
+        self._busy_before: dict[int, float] = {}
+        """By copy, the seconds that it was busy before it was last started again."""
         self._ready: list[int] = []
         """Copies whose agents act in the newest tables."""
         self._starts_at: dict[int, float] = {}
@@ -249,6 +251,7 @@ class EnvPool:
     def _fail(self, index: int, reason: str) -> None:
         """Ends a copy and schedules its restart. Raises GameGone if there is to be none."""
         copy = self._copies[index]
+        self._busy_before[index] = self._busy(copy)
         copy.kill()
         self._listen_no_more(copy.connection)
         copy.close()
@@ -327,6 +330,13 @@ class EnvPool:
         """Returns what the copies have measured since the last call."""
         measurements, self._measurements = self._measurements, []
         return measurements
+
+    def busy_seconds(self) -> dict[str, float]:
+        """Returns the seconds that each copy was busy with ticks and resets, as far as finished ones tell."""
+        return {copy.title: self._busy(copy) for copy in self._copies}
+
+    def _busy(self, copy: EnvCopy) -> float:
+        return self._busy_before.get(copy.index, 0.0) + (0.0 if copy.tables is None else copy.tables.busy_seconds)
 
     def render(self, area: int) -> np.ndarray:
         """Returns an image of one area. Raises EnvError if the environment cannot draw, or if its copy is simulating just now."""

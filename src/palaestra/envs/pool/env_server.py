@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -109,9 +110,18 @@ class EnvServer:
         self._measures = env if isinstance(env, Measures) else None
         self.tables: SharedTables | None = None
         self._known = 0
+        self._busy = 0.0
 
     def answer(self, request: str, value: Any) -> CopyReply:
         """Returns the answer to a request; the tables of a tick go to `tables`."""
+        start = perf_counter()
+        reply = self._answer(request, value)
+        self._busy += perf_counter() - start
+        if self.tables is not None:
+            self.tables.write_busy_seconds(self._busy)
+        return reply
+
+    def _answer(self, request: str, value: Any) -> CopyReply:
         match request:
             case "reset":
                 seed, changes = value

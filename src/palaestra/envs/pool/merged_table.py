@@ -45,7 +45,7 @@ class MergedTable:
         self._kept: dict[str, NDArray[Any]] = {}
         """Columns whose rows last until their copy changes them."""
         self._shared: dict[str, Tensor] = {}
-        """Those of them that earlier tables have too, so that a change needs a new column."""
+        """The kept columns that earlier tables have too, so that a change needs a new column."""
         self._now: dict[str, NDArray[Any]] = {}
         """Columns of this tick in which anything happened."""
         self._nothing: dict[str, Tensor] = {}

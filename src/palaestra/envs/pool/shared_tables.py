@@ -22,6 +22,8 @@ FLAGS = 6
 HAS_MASK, HAS_LOST, HAS_SUCCESS, PRESENT, QUIET, SETTLED = range(FLAGS)
 """Numbers of the flags of a table. QUIET: the columns `ENDS` are all zeros. SETTLED: `PLACES` are those of the tick before."""
 ENDS, PLACES = ("group_reward", "terminated", "truncated"), ("area", "team", "group")
+BUSY = FLAGS
+"""Place after the flags: microseconds that the copy has been busy with requests."""
 PLAIN = ("acting", "reward", *ENDS, *PLACES)
 
 
@@ -112,8 +114,18 @@ class SharedTables:
     def mark_quiet(self) -> None:
         """Notes that a tick was written to the arrays on which no episode ended, no group was rewarded, and all agents act as before."""
         for arrays in self.arrays.values():
-            arrays["flags"][:] = _QUIET_TICK
+            arrays["flags"][:FLAGS] = _QUIET_TICK
             arrays["ends"][0] = 0
+
+    @property
+    def busy_seconds(self) -> float:
+        """Seconds that the copy has been busy."""
+        return max((int(arrays["flags"][BUSY]) for arrays in self.arrays.values()), default=0) / 1e6
+
+    def write_busy_seconds(self, seconds: float) -> None:
+        """Writes the seconds that the copy has been busy."""
+        for arrays in self.arrays.values():
+            arrays["flags"][BUSY] = int(1e6 * seconds)
 
     @staticmethod
     def _write_plain(arrays: dict[str, NDArray[Any]], step: TimeStep, before: TimeStep | None) -> None:
@@ -134,7 +146,7 @@ class SharedTables:
                 arrays[name][...] = _host(given)
         quiet = not any(arrays[name].any() for name in ENDS) if changed.intersection(ENDS) else bool(arrays["flags"][QUIET])
         flags[PRESENT], flags[QUIET], flags[SETTLED] = 1, quiet, not changed.intersection(PLACES)
-        arrays["flags"][:] = flags
+        arrays["flags"][:FLAGS] = flags
 
     def write_actions(self, actions: Mapping[str, Action], slots_of: Mapping[str, NDArray[np.int64]]) -> None:
         """Writes the actions of the copy's slots; `slots_of` has, by behavior, their rows in `actions`."""
@@ -170,7 +182,7 @@ def _shapes(step: TimeStep, spec: BehaviorSpec) -> list[tuple[str, np.dtype[Any]
     shapes += [
         ("lost", np.dtype(np.bool_), (slots,)),
         ("success", np.dtype(np.float32), (slots,)),
-        ("flags", np.dtype(np.int64), (FLAGS,)),
+        ("flags", np.dtype(np.int64), (FLAGS + 1,)),
         ("ends", np.dtype(np.int64), (1,)),
         ("end_slots", np.dtype(np.int64), (slots,)),
         ("continuous", np.dtype(np.float32), (slots, spec.action.continuous)),

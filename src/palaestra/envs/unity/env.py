@@ -386,6 +386,10 @@ class UnityEnv:
         """Returns the values that the games' StatsRecorders have sent since the last call."""
         return self._stats.take()
 
+    def busy_seconds(self) -> dict[str, float]:
+        """Returns the seconds between each game's answers and its next messages."""
+        return {copy.name: copy.busy for copy in self.copies}
+
     def render(self, area: int) -> NDArray[np.uint8]:
         """Raises EnvError: a Unity game draws in its own window."""
         raise EnvError("a Unity game draws in its own window: run it with --time-scale 1 and without --no-graphics to watch it")

@@ -104,6 +104,9 @@ class GameInstance:
         """Reason why the last ignored message was not accepted as the game's first, since its start."""
         self.received = self.sent = 0
         """Bytes of all messages."""
+        self.busy = 0.0
+        """Seconds between answers and the game's next messages."""
+        self._answered_at: float | None = None
         self.source = owner.new_source()
         self._brains: dict[str, Any] = {}
         self._readers: dict[str, AgentInfoReader] = {}
@@ -155,6 +158,8 @@ class GameInstance:
     def _handle_request(self, call: Call) -> None:
         """Handles a request of the current game."""
         self.received += len(call.raw)
+        if self._answered_at is not None:
+            self.busy, self._answered_at = self.busy + call.arrived - self._answered_at, None
         incoming = decode(call.raw)
         if introduces(incoming, connected=True) and self.editor:
             self._greet(call, incoming, read_game_version(incoming.hello))
@@ -327,6 +332,7 @@ class GameInstance:
         call, self.call, self.arrivals, self.fresh = self.call, None, [], False
         assert call is not None
         self.sent += len(raw)
+        self._answered_at = time.monotonic()
         call.answer(raw)
 
     def check(self) -> None:
@@ -374,7 +380,7 @@ class GameInstance:
         if self.delivered:
             self._owner.lose(self.source)
             self.source = self._owner.new_source()
-        self.call, self.arrivals, self.fresh, self.must_reset = None, [], False, False
+        self.call, self.arrivals, self.fresh, self.must_reset, self._answered_at = None, [], False, False, None
         self.delivered, self.decided = 0, False
         self._former_peers.add(self._peer)
         self.game, self._brains, self._readers = None, {}, {}

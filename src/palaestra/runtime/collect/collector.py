@@ -203,14 +203,16 @@ class Collector:
 
     def _tick(self) -> None:
         """Makes one tick. The environment gets its actions first, so that it works while the rest is done."""
-        start = perf_counter()
+        start, sending = perf_counter(), 0.0
         chosen = {name: self.collectors[name].policy.choose(step) for name, step in self.steps.items() if self._may_ask(name, step)}
         for name, step in self.steps.items():
             if name not in chosen:
                 self.collectors[name].policy.see(step)
         actions = {name: choice.action for name, choice in chosen.items()}
         if self._async_env is not None:
+            sending = perf_counter()
             self._async_env.send(actions)
+            sending = perf_counter() - sending
         self._record()
         for name, choice in chosen.items():
             self.collectors[name].open(self.steps[name], choice)
@@ -224,8 +226,8 @@ class Collector:
         self._recorded = False
         if any(self.collectors[name].may_be_full(len(step.acting)) for name, step in self.steps.items()):
             self._record()  # the next decisions may be those of another policy
-        self.seconds["environment"] += stepped - decided
-        self.seconds["inference"] += decided - start + perf_counter() - stepped
+        self.seconds["environment"] += stepped - decided + sending
+        self.seconds["inference"] += decided - start - sending + perf_counter() - stepped
 
     def _may_ask(self, name: str, step: TimeStep) -> bool:
         """Whether an agent of a behavior may be waiting for an action."""

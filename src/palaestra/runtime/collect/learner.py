@@ -73,6 +73,16 @@ class Learner:
         self._aligned = ranks.size() == 1
 
     @property
+    def waited(self) -> float:
+        """Seconds spent waiting for an update in another process."""
+        return self.trainer.waiting_seconds if isinstance(self.trainer, TrainerProcess) else 0.0
+
+    @property
+    def learned_beside(self) -> float | None:
+        """Seconds that updates in another process took; None if there is none."""
+        return self.trainer.learning_seconds if isinstance(self.trainer, TrainerProcess) else None
+
+    @property
     def busy(self) -> bool:
         """Whether an update is under way in another process."""
         return isinstance(self.trainer, TrainerProcess) and self.trainer.busy

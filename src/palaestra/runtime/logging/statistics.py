@@ -139,7 +139,7 @@ class Statistics:
             return self._last[behavior]
         return _last_reward(self._periods[behavior], None) if behavior in self._periods else None
 
-    def summarize(self, behavior: str, step: int, *, elapsed: float, training: bool) -> Summary:
+    def summarize(self, behavior: str, step: int, *, elapsed: float, training: bool, times: Mapping[str, Any] | None = None) -> Summary:
         """Ends the period, sends its summary to every tracker and begins the next period."""
         period = self._periods.pop(behavior, _Period())
         if (last := _last_reward(period, step)) is not None:
@@ -167,6 +167,7 @@ class Statistics:
             episodes=len(returns),
             mean=mean,
             std=std,
+            times=times,
         )
         self._each(lambda tracker: tracker.write(summary), f"the summary of '{behavior}' at step {step:,}")
         return summary

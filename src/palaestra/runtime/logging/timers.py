@@ -7,7 +7,7 @@ import platform
 import shlex
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,16 @@ class Timers:
         if timer is None:
             timer = now.children[name] = _TimerNode(self, name, now)
         return timer
+
+    def add(self, path: Sequence[str], seconds: float, *, parallel: bool = False) -> None:
+        """Sets the time of a block that was measured elsewhere, by the names of the timers around it and its own.
+
+        `parallel`: it took place beside the others, in another process.
+        """
+        timer = self._root
+        for name in path:
+            timer = timer.children.setdefault(name, _TimerNode(self, name, timer))
+        timer.total, timer.count, timer.parallel = seconds, max(timer.count, 1), parallel
 
     def gauge(self, name: str, value: float) -> None:
         """Records a value. A gauge keeps its last, least and greatest value, and the count."""
@@ -85,12 +95,12 @@ class Timers:
 
 
 class _TimerNode:
-    __slots__ = ("children", "count", "name", "outer", "since", "timers", "total")
+    __slots__ = ("children", "count", "name", "outer", "parallel", "since", "timers", "total")
 
     def __init__(self, timers: Timers, name: str, outer: _TimerNode | None) -> None:
         self.timers, self.name, self.outer = timers, name, outer
         self.children: dict[str, _TimerNode] = {}
-        self.total, self.count, self.since = 0.0, 0, 0.0  # since 0: not open
+        self.total, self.count, self.since, self.parallel = 0.0, 0, 0.0, False  # since 0: not open
 
     def __enter__(self) -> None:
         self.timers._now = self
@@ -108,5 +118,6 @@ class _TimerNode:
     def tree(self) -> dict[str, Any]:
         children = {name: timer.tree() for name, timer in self.children.items()}
         total = self.so_far()
-        own = max(0.0, total - sum(child["total"] for child in children.values()))
-        return {"total": total, "count": self.count + bool(self.since), "self": own, **({"children": children} if children else {})}
+        own = max(0.0, total - sum(child["total"] for child in children.values() if "is_parallel" not in child))
+        more = {**({"is_parallel": True} if self.parallel else {}), **({"children": children} if children else {})}
+        return {"total": total, "count": self.count + bool(self.since), "self": own, **more}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -32,6 +32,7 @@ class Summary:
     episodes: int  # that ended in the period
     mean: float  # of their returns; NaN where none ended
     std: float
+    times: Mapping[str, Any] | None = None  # seconds of each rank in the period, and a sentence about the session
 
 
 @dataclass(frozen=True)

@@ -107,7 +107,10 @@ class TensorBoardTracker:
 
 
 class JSONLTracker:
-    """Writes `<run>/metrics.jsonl`: each line has behavior, step, time, elapsed, training, episodes, std, and every value by its tag."""
+    """Writes `<run>/metrics.jsonl`: a line for each summary.
+
+    It has behavior, step, time, elapsed, training, episodes, std, every value by its tag, and under `times` what the run did.
+    """
 
     def __init__(self, run: TrackedRun) -> None:
         self._file = _LineFile(run.folder / METRICS, run.resumed, _place_in_jsonl)
@@ -123,8 +126,9 @@ class JSONLTracker:
             "episodes": summary.episodes,
             "std": _finite(summary.std),
         }
-        values = {f"{tag} (stat)" if tag in head else tag: _finite(value) for tag, value in summary.values.items()}
-        self._file.append(json.dumps({**head, **values}).encode() + b"\n")
+        values = {f"{tag} (stat)" if tag in head or tag == "times" else tag: _finite(value) for tag, value in summary.values.items()}
+        times = {} if summary.times is None else {"times": summary.times}
+        self._file.append(json.dumps({**head, **values, **times}).encode() + b"\n")
 
     def text(self, behavior: str, tag: str, body: str) -> None:
         """Does nothing: the settings are in `configuration.yaml`."""

@@ -195,6 +195,7 @@ def train_rank(
         with first_wait(settings, env is None, console):
             run = stack.enter_context(closing(Run(settings, folder, world, statistics, console, timers, checkpoint)))
         run.rounds.warnings = warnings
+        run.env_kind = "own" if env is not None else report.kind_of(settings.env_settings.env_path or EDITOR)
         check_lessons(run, loaded)
         check_teachers(run, loaded)
         warn_of_unused_blocks(run, loaded)

@@ -10,6 +10,7 @@ from palaestra.core.metrics import GROUP_REWARD, SUCCESS
 from palaestra.data.rollout import Rollout
 from palaestra.envs.base import Measures
 from palaestra.parallel import ranks
+from palaestra.runtime.logging.bottleneck import LEARNING
 from palaestra.runtime.logging.console import ProgressRow
 from palaestra.runtime.logging.tracker import Summary
 from palaestra.runtime.run import report
@@ -67,9 +68,8 @@ def collect(run: Run, pause: float) -> None:
 def update(run: Run, name: str, rollout: Rollout) -> None:
     """Updates the learners of a rollout and adds their metrics to the statistics."""
     for learner in run.teachers.students(name, run.learners):
-        start = perf_counter()
-        metrics = learner.update(rollout)
-        run.clock.learning += perf_counter() - start
+        with run.clock.spending_on(LEARNING):
+            metrics = learner.update(rollout)
         learner.warn(run.console.warning)
         run.update_times.ended(learner.name)
         for tag, value in metrics.items():
@@ -90,7 +90,8 @@ def summarize(run: Run, callbacks: Sequence[Callback]) -> None:
         if due is None:
             continue
         run.lessons.log(run.statistics, name)
-        summary = run.statistics.summarize(name, due, elapsed=run.clock.elapsed, training=learner.training or run.finished)
+        training, times = learner.training or run.finished, report.times_since_summary(run, name)
+        summary = run.statistics.summarize(name, due, elapsed=run.clock.elapsed, training=training, times=times)
         run.lessons.summary(summary)
         for symptom in run.symptoms.note(summary, learner.settings, learner.spec.action):
             run.console.warning(symptom)
@@ -99,6 +100,7 @@ def summarize(run: Run, callbacks: Sequence[Callback]) -> None:
         learner.tell(run.console.info, run.console.warning)
         if ranks.leads() and any(callback(summary) is True for callback in callbacks):  # what stops rank 0 stops all
             run.stopped = True
+    report.tell_bottleneck_once(run)
 
 
 def change_lessons(run: Run) -> None:
@@ -119,7 +121,7 @@ def show(run: Run) -> None:
         ProgressRow(name, learner.step, None if run.inference else learner.settings.max_steps, run.statistics.mean_reward(name))
         for name, learner in run.learners.items()
     ]
-    spent, session = run.clock.spent(run.collector.seconds), run.clock.session
+    spent, session = run.clock.spent(), run.clock.session
     run.console.progress(rows, {name: seconds / session for name, seconds in spent.items()}, run.lessons.status())
 
 

@@ -11,7 +11,8 @@ from typing import Any
 from palaestra.core.errors import EnvError, PalaestraError
 from palaestra.core.plugins import nearest
 from palaestra.envs.base import Env
-from palaestra.runtime.environments.make import is_game
+from palaestra.runtime.environments.make import EDITOR, is_game
+from palaestra.runtime.logging.bottleneck import ENVIRONMENT, EXCHANGE, INFERENCE, RANKS, TRAINER, EnvKind, bottleneck
 from palaestra.runtime.logging.statistics import LastReward
 from palaestra.runtime.logging.trackers import METRICS
 from palaestra.runtime.run.extending import lifted, low_rate, rate_jumps, sentence
@@ -71,9 +72,10 @@ def conclude(run: Run, finals: Mapping[str, Path]) -> None:
     for _, text in unused_blocks(run, "in this session"):
         run.console.warning(text)
     total = max(run.clock.session, 1e-9)
-    shares = ", ".join(f"{name} {100 * spent / total:.0f} %" for name, spent in run.clock.spent(run.collector.seconds).items())
     lines = [
-        f"{(run.step - run.first_step):,} decisions in {total:.1f} s: {(run.step - run.first_step) / total:,.0f} a second ({shares})",
+        f"{(run.step - run.first_step):,} decisions in {total:.1f} s: {(run.step - run.first_step) / total:,.0f} a second "
+        f"({shares(run.clock.spent(), total)})",
+        *([] if run.inference else where_time_went(run)),
         *rewards(run),
     ]
     if not run.inference:
@@ -85,6 +87,80 @@ def conclude(run: Run, finals: Mapping[str, Path]) -> None:
             lines += [f"watch it     {command}" for command in watching(run)]
         lines += [f"go on        {go_on(run)}", *gently(run)]
     run.console.info("\n  ".join(lines))
+
+
+def shares(spent: Mapping[str, float], total: float) -> str:
+    """Returns parts of the time as text; small ones beyond the first three are left out."""
+    parts = {name: 100 * seconds / max(total, 1e-9) for name, seconds in spent.items()}
+    return ", ".join(f"{name} {share:.0f} %" for i, (name, share) in enumerate(parts.items()) if i < 3 or share >= 0.5)
+
+
+SHORTEST, KNOWN = 1.0, 60.0
+"""Seconds of a session from which a run says at its end what held it up, and from which it says so before."""
+
+
+def where_time_went(run: Run) -> list[str]:
+    """Returns lines about ranks, copies, trainers beside the run, and the bottleneck; none after a short session."""
+    uses = run.rounds.times
+    if not uses or uses[0].total < SHORTEST:
+        return []
+    lines = [f"rank {rank:<7} {shares(use.parts, use.total)}" for rank, use in enumerate(uses)] if len(uses) > 1 else []
+    busy = [seconds / use.total for use in uses for seconds in use.copies.values()]
+    if busy:
+        mean, least, most = (f"{100 * share:.0f} %" for share in (sum(busy) / len(busy), min(busy), max(busy)))
+        what = "runners" if run.setup().runners else "copies"
+        lines.append(f"environment  {len(busy)} {what}, busy {mean} of the time (from {least} to {most})")
+    for name, seconds in uses[0].trainers.items():
+        share = f"{100 * seconds / uses[0].total:.0f} %"
+        lines.append(f"trainer      busy {share} of the time, beside the run; '{name}' learns from rollouts one update old")
+    return [*lines, f"speed        {bottleneck(uses, run.setup())}"]
+
+
+def kind_of(name: str) -> EnvKind:
+    """Returns the kind of the environment that a name means, for advice about speed."""
+    if is_game(name):
+        return "editor" if name == EDITOR else "game"
+    kind, colon, _ = name.partition(":")
+    return "python" if colon and kind != "builtin" else "builtin"
+
+
+def tell_bottleneck_once(run: Run) -> None:
+    """Prints what holds a long run up, once."""
+    uses = run.rounds.times
+    if not run.told_bottleneck and not run.inference and uses and uses[0].total > KNOWN:
+        run.told_bottleneck = True
+        run.console.info(f"So far, {bottleneck(uses, run.setup())}")
+
+
+def times_since_summary(run: Run, behavior: str) -> dict[str, Any]:
+    """Returns what each rank did since the last summary of a behavior, and a sentence about the session."""
+    now, before = run.rounds.times, run.times_at_summary.get(behavior)
+    run.times_at_summary[behavior] = now
+    uses = [use.since(None if before is None else before[rank]) for rank, use in enumerate(now)]
+    return {"ranks": [use.as_dict() for use in uses], "bottleneck": bottleneck(now, run.setup())}
+
+
+def add_times(run: Run) -> dict[str, str]:
+    """Adds what was measured elsewhere to the timers, under the original's names where it has them. Returns more for their metadata."""
+    own, *others = run.rounds.times
+    add = run.timers.add
+    add(("collect", "env_step"), own.parts[ENVIRONMENT])
+    add(("collect", "TorchPolicy.evaluate"), own.parts[INFERENCE])
+    for name, seconds in own.copies.items():
+        add(("collect", "env_step", "workers", name), seconds, parallel=True)
+    for part, place in ((TRAINER, ("update",)), (EXCHANGE, ("update",)), (RANKS, ())):
+        if part in own.parts:
+            add((*place, part), own.parts[part])
+    for name, seconds in own.trainers.items():
+        add(("trainer_threads", name), seconds, parallel=True)
+    for rank, use in enumerate(others, 1):
+        place = ("ranks", f"rank {rank}")
+        add(place, use.total, parallel=True)
+        for part, seconds in use.parts.items():
+            add((*place, part), seconds)
+        for name, seconds in use.copies.items():
+            add((*place, ENVIRONMENT, "workers", name), seconds, parallel=True)
+    return {"bottleneck": bottleneck(run.rounds.times, run.setup())}
 
 
 def watching(run: Run) -> list[str]:

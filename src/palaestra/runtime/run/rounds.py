@@ -13,6 +13,7 @@ from typing import Any
 from palaestra.parallel import ranks
 from palaestra.runtime.collect.collector import Collector
 from palaestra.runtime.collect.learner import Learner
+from palaestra.runtime.logging.bottleneck import TimeUse
 from palaestra.runtime.logging.journal import Journal
 from palaestra.runtime.logging.rank_warnings import RankWarnings
 from palaestra.runtime.self_play.sides import SelfPlay
@@ -31,8 +32,12 @@ class Rounds:
         journal: Journal,
         self_play: SelfPlay,
         warn: Callable[[str], object],
+        time_use: Callable[[], TimeUse],
     ) -> None:
-        """`warn` shows a warning of another rank."""
+        """`warn` shows a warning of another rank. `time_use` returns this rank's times."""
+        self._time_use = time_use
+        self.times: list[TimeUse] = []
+        """Times of each rank at the last report."""
         self._collector, self._learners, self._journal, self._self_play, self._warn = collector, learners, journal, self_play, warn
         self.names: list[str] = []
         """Behaviors that the ranks have agreed on, in one order."""
@@ -84,11 +89,14 @@ class Rounds:
 
     def report(self) -> None:
         """Lets all ranks take in what each of them has measured since the last report."""
-        if ranks.size() > 1:
-            self._reported = sum(learner.agreed for learner in self._learners.values())
-            found = ranks.gather((self._journal.take(), self.warnings.take()))
-            self._journal.deliver([entries for entries, _ in found])
-            self.warnings.show([texts for _, texts in found], self._warn)
+        if ranks.size() == 1:
+            self.times = [self._time_use()]
+            return
+        self._reported = sum(learner.agreed for learner in self._learners.values())
+        found = ranks.gather((self._journal.take(), self.warnings.take(), self._time_use()))
+        self._journal.deliver([entries for entries, _, _ in found])
+        self.warnings.show([texts for _, texts, _ in found], self._warn)
+        self.times = [use for _, _, use in found]
 
     def joined(self, learner: Learner) -> None:
         """Restores what the ranks agreed on for a saved behavior that appears."""

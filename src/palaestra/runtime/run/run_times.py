@@ -6,6 +6,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
+from palaestra.envs.base import Env, ReportsBusyTime
+from palaestra.envs.transfer import Transfer
+from palaestra.parallel import ranks
+from palaestra.runtime.logging.bottleneck import EXCHANGE, LEARNING, RANKS, SAVING, TRAINER, TimeUse
+
 LONG = 1.0
 """Seconds from which a wait is mentioned."""
 SURE = 0.2
@@ -64,18 +69,36 @@ def spoken(seconds: float) -> str:
 
 
 class RunClock:
-    """Seconds of a run."""
+    """Seconds of a run, and what they were spent on."""
 
-    def __init__(self) -> None:
+    def __init__(self, collecting: Mapping[str, float], waited: Callable[[], float], env: Env) -> None:
+        """`collecting`: seconds of the parts of collecting. `waited`: returns the seconds spent waiting for trainers' processes."""
         self.before = 0.0
         """Seconds of the sessions before this one."""
-        self.learning = 0.0
-        """Seconds of this session spent in updates."""
+        self._collecting, self._waited = collecting, waited
+        self._env = env.wrapped if isinstance(env, Transfer) else env
+        self._parts: dict[str, float] = {LEARNING: 0.0, SAVING: 0.0, EXCHANGE: 0.0}
         self.start()
 
     def start(self) -> None:
         """Starts this session's time: once environment, networks and processes are ready."""
         self._started = time.perf_counter()
+        self._ranks_before, self._waited_before, self._busy_before = ranks.waited(), self._waited(), self._busy()
+
+    def _busy(self) -> dict[str, float]:
+        return self._env.busy_seconds() if isinstance(self._env, ReportsBusyTime) else {}
+
+    @contextmanager
+    def spending_on(self, part: str) -> Iterator[None]:
+        """Counts the time of a block for LEARNING or SAVING, less what it waits for other processes."""
+        start, waited, met = time.perf_counter(), self._waited(), ranks.waited()
+        try:
+            yield
+        finally:
+            met = ranks.waited() - met
+            self._parts[part] += time.perf_counter() - start - met - (self._waited() - waited)
+            if part == LEARNING:
+                self._parts[EXCHANGE] += met
 
     @property
     def session(self) -> float:
@@ -87,6 +110,18 @@ class RunClock:
         """Seconds of all sessions."""
         return self.before + self.session
 
-    def spent(self, collecting: Mapping[str, float]) -> dict[str, float]:
-        """Returns how this session's seconds were spent: the parts of collecting, and learning."""
-        return {**collecting, "learning": self.learning}
+    def spent(self) -> dict[str, float]:
+        """Returns how this session's seconds were spent: collecting, learning, and what else there was."""
+        exchange = self._parts[EXCHANGE]
+        others = {
+            TRAINER: self._waited() - self._waited_before,
+            EXCHANGE: exchange,
+            RANKS: ranks.waited() - self._ranks_before - exchange,
+            SAVING: self._parts[SAVING],
+        }
+        return {**self._collecting, LEARNING: self._parts[LEARNING], **{part: seconds for part, seconds in others.items() if seconds > 0}}
+
+    def use(self, trainers: Mapping[str, float]) -> TimeUse:
+        """Returns this rank's times. `trainers`: by behavior, the seconds that a process learned."""
+        busy = {name: seconds - self._busy_before.get(name, 0.0) for name, seconds in self._busy().items()}
+        return TimeUse(self.session, self.spent(), busy, trainers)

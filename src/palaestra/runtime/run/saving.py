@@ -16,6 +16,7 @@ from palaestra.core.errors import FolderLost, PalaestraError, RunError
 from palaestra.core.files import explain
 from palaestra.core.versions import MLAGENTS, palaestra_version
 from palaestra.parallel import ranks
+from palaestra.runtime.logging.bottleneck import SAVING
 from palaestra.runtime.logging.trackers import METRICS
 from palaestra.runtime.run import report
 from palaestra.runtime.run.training_run import Run
@@ -60,7 +61,7 @@ def save(run: Run) -> None:
         return
     run.must_be_finite()
     must_be_writable(run)
-    with run.timers("save"):
+    with run.timers("save"), run.clock.spending_on(SAVING):
         state = with_ranks(state_dict(run))
         run.saved_at, run.save_due = perf_counter(), False
         if not ranks.leads():
@@ -145,7 +146,8 @@ def conclude(run: Run) -> dict[str, Path]:
     finals = {name: run.models.write_final(learner, run.statistics.recent_reward(name)) for name, learner in run.learners.items()}
     run.folder.configure(run.settings)
     versions = {"palaestra_version": palaestra_version(), "mlagents_version": MLAGENTS, "mlagents_envs_version": MLAGENTS}
-    run.timers.write(run.folder.logs / "timers.json", {**versions, "communication_protocol_version": "1.5.0"})
+    metadata = {**versions, "communication_protocol_version": "1.5.0", **report.add_times(run)}
+    run.timers.write(run.folder.logs / "timers.json", metadata)
     return {name: final for name, final in finals.items() if final is not None}
 
 

@@ -19,6 +19,7 @@ from palaestra.parallel import ranks
 from palaestra.runtime.collect.collector import BehaviorCollector, Collector
 from palaestra.runtime.collect.learner import Learner
 from palaestra.runtime.curriculum.lessons import Lessons
+from palaestra.runtime.logging.bottleneck import EnvKind, Setup, TimeUse
 from palaestra.runtime.logging.console import Console
 from palaestra.runtime.logging.journal import Journal
 from palaestra.runtime.logging.statistics import Statistics
@@ -70,7 +71,12 @@ class Run:
         """The step at which this session saved last."""
         self.first_step = 0
         """The step at which this session started."""
-        self.clock, self.saved_at = RunClock(), time.perf_counter()
+        self.saved_at = time.perf_counter()
+        self.env_kind: EnvKind = "own"
+        self.times_at_summary: dict[str, list[TimeUse]] = {}
+        """By behavior, the times of each rank at its last summary."""
+        self.told_bottleneck = False
+        """Whether this session has said what holds it up."""
         self.threads = settings.torch_settings.threads
         self.unseen = UnseenBehaviors()
         saved: Any = None if origin is None else origin.state["run"].get("lessons")
@@ -87,7 +93,8 @@ class Run:
         except BaseException:
             self.close()
             raise
-        self.rounds = Rounds(self.collector, self.learners, self.journal, self.self_play, console.warning)
+        self.clock = RunClock(self.collector.seconds, lambda: sum(learner.waited for learner in self.learners.values()), env)
+        self.rounds = Rounds(self.collector, self.learners, self.journal, self.self_play, console.warning, self.time_use)
         self.set_threads()
         self.clock.start()
 
@@ -142,6 +149,24 @@ class Run:
             yield
         finally:
             torch.set_num_threads(self._acting_threads)
+
+    def time_use(self) -> TimeUse:
+        """Returns what this rank has spent its time on in this session."""
+        beside = {name: learner.learned_beside for name, learner in self.learners.items()}
+        return self.clock.use({name: seconds for name, seconds in beside.items() if seconds is not None})
+
+    def setup(self) -> Setup:
+        """Returns the facts on which advice about speed depends."""
+        return Setup(
+            kind=self.env_kind,
+            agents=sum(learner.slots for learner in self.learners.values()),
+            copies=self.settings.env_settings.num_envs,
+            runners=self.settings.env_settings.env_runners is not None,
+            cores=os.cpu_count() or 1,
+            gpus=torch.cuda.device_count(),
+            on_gpu=self.device.type == "cuda",
+            threaded=any(learner.learned_beside is not None for learner in self.learners.values()),
+        )
 
     @property
     def step(self) -> int:
