@@ -8,6 +8,7 @@ import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -20,6 +21,10 @@ OBJECT_STORE = 80 * 1024 * 1024
 """Bytes of Ray's object store on a cluster of our own, the least that it takes: tables do not pass through it."""
 TOKEN = "RAY_AUTH_MODE"
 """Variable by which Ray shows the token that clusters of `ray start` ask for; Ray reads it when it is imported."""
+THREADS = 8
+"""Calls of Ray at the same time."""
+CLOSE_SECONDS = 10.0
+"""Seconds at the end for actors to be ended."""
 DEATH_SECONDS = 0.3
 """Seconds that Ray has to say why an actor ended."""
 REACH_SECONDS = 5.0
@@ -27,25 +32,45 @@ REACH_SECONDS = 5.0
 
 
 class Placed:
-    """An actor that Ray has been asked for."""
+    """An actor that Ray has been asked for. Ray's calls may wait for a machine that has vanished, so they are made in other threads."""
 
-    def __init__(self, cluster: RayCluster, actor: Any, result: Any, ended: Callable[[], None]) -> None:
-        self._cluster, self._actor = cluster, actor
-        self._future = result.future()
+    def __init__(self, cluster: RayCluster, address: Address, task: RunnerTask, ended: Callable[[], None]) -> None:
+        self._cluster, self._ended = cluster, ended
+        self._actor: Any = None
+        self._error: BaseException | None = None
         self._done = threading.Event()
-        self._future.add_done_callback(lambda _: (self._done.set(), ended()))
+        self._asked = cluster.background.submit(self._ask, address, task)
+
+    def _ask(self, address: Address, task: RunnerTask) -> None:
+        try:
+            self._actor = self._cluster.actors.remote()
+            self._actor.serve.remote(address, task).future().add_done_callback(self._finish)
+        except Exception as error:  # Ray's own, such as that its cluster is gone
+            self._error = error
+            self._done.set()
+            self._ended()
+
+    def _finish(self, result: Future[None]) -> None:
+        self._error = result.exception()
+        self._done.set()
+        self._ended()
 
     def describe_end(self) -> str:
         """Returns how it ended, as a predicate."""
         if not self._done.wait(DEATH_SECONDS):
             return "closed its connection"
-        error = self._future.exception()
-        return "ended" if error is None else _reason(error)
+        return "ended" if self._error is None else _reason(self._error)
 
     def end(self) -> None:
-        """Ends the actor, however it may hang."""
-        with suppress(Exception):
-            self._cluster.ray.kill(self._actor)
+        """Has the actor ended, however it may hang."""
+        with suppress(RuntimeError):  # the cluster is closed
+            self._cluster.background.submit(self._kill)
+
+    def _kill(self) -> None:
+        self._asked.result()
+        if self._actor is not None:
+            with suppress(Exception):
+                self._cluster.ray.kill(self._actor)
 
 
 class RayCluster:
@@ -66,7 +91,8 @@ class RayCluster:
         except BaseException:
             self._shut_down()
             raise
-        self._actor = self.ray.remote(EnvRunner).options(
+        self.background = ThreadPoolExecutor(THREADS, "palaestra runners")
+        self.actors = self.ray.remote(EnvRunner).options(
             num_cpus=self._cpus, scheduling_strategy="SPREAD", max_restarts=0, max_task_retries=0, max_concurrency=1
         )
 
@@ -90,8 +116,7 @@ class RayCluster:
 
     def start_runner(self, address: Address, task: RunnerTask, ended: Callable[[], None]) -> Placed:
         """Asks for a runner. `ended` is called, in another thread, when it has ended."""
-        actor = self._actor.remote()
-        return Placed(self, actor, actor.serve.remote(address, task), ended)
+        return Placed(self, address, task, ended)
 
     def explain_waiting(self) -> str:
         """Returns why a runner may have no place, as the end of a sentence."""
@@ -101,8 +126,11 @@ class RayCluster:
         return f": it needs {self._cpus:g} CPUs, and of the cluster's {there:g} are {free:g} free (--runner-cpus)"
 
     def close(self) -> None:
-        """Ends a cluster that was started for this run, else only leaves it."""
+        """Ends a cluster that was started for this run, else only leaves it, once all actors have been ended."""
         self.arrivals.close()
+        threads = threading.Thread(target=self.background.shutdown, daemon=True)
+        threads.start()
+        threads.join(CLOSE_SECONDS)
         self._shut_down()
 
     def _shut_down(self) -> None:
