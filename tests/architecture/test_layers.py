@@ -1,8 +1,9 @@
+import ast
 import subprocess
 import sys
 
 import pytest
-from source import PACKAGE, ROOT
+from source import PACKAGE, ROOT, modules
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -21,3 +22,15 @@ def test_every_package_has_a_layer():
     contract, _ = settings["tool"]["importlinter"]["contracts"]
     layered = {name.strip().removeprefix("palaestra.") for line in contract["layers"] for name in line.replace(":", "|").split("|")}
     assert layered == {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
+
+
+def test_heavy_libraries_of_extras_are_imported_where_they_are_used_only():
+    outside = [
+        f"{name}:{node.lineno}"
+        for name, tree in modules().items()
+        for node in tree.body
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for imported in ([node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names])
+        if imported.partition(".")[0] == "ray"
+    ]
+    assert outside == []

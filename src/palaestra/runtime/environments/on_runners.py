@@ -19,6 +19,8 @@ from palaestra.envs.runners.runner_options import RunnerOptions
 from palaestra.parallel import ranks
 from palaestra.runtime.environments.unity_games import GameSettings
 
+RAYS_FOLDERS = "runtime_resources"
+"""Folder under which Ray keeps what it brings along, as long as a job needs it."""
 START_SECONDS = 120.0
 """Seconds without a sign of any runner at the start, after which the run gives up."""
 
@@ -39,6 +41,10 @@ def open_on_runners(
     except BaseException:
         cluster.close()
         raise
+    if games.tell is not None and games.options.logs is not None and RAYS_FOLDERS in games.options.logs.resolve().parts:
+        games.tell(
+            "warning", f"the run is written to {games.options.logs.resolve().parent}, which Ray deletes after the job (--results-dir)"
+        )
     given, limit = games.options, games.options.timeout_wait or DEFAULT_TIMEOUT
     # a runner with a game or with several copies watches over them itself, and tells when one hangs
     timeout = limit if shares is not None and games.copies == runners.runners else 3 * limit + 30.0
