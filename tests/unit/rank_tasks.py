@@ -26,6 +26,7 @@ from palaestra.core.timestep import Action, TimeStep
 from palaestra.data.replay import Replay, ReplayBatch
 from palaestra.data.rollout import Rollout
 from palaestra.parallel import ranks
+from palaestra.parallel.shared_sums import ORDERED
 from palaestra.runtime.collect.collector import BehaviorCollector, Collector
 from palaestra.runtime.environments.make import make_env
 from palaestra.runtime.logging.tracker import Summary
@@ -174,6 +175,13 @@ def exchange(file: str) -> None:
     """Saves what each call gives."""
     own = torch.tensor([1.0, 2.0]) * (ranks.number() + 1)
     ranks.average([own], rows=ranks.number() + 1)
+    group = ranks._group
+    assert group is not None
+    assert group.sums is not None or not ORDERED
+    sums, group.sums = group.sums, None
+    apart = torch.tensor([1.0, 2.0]) * (ranks.number() + 1)
+    ranks.average([apart], rows=ranks.number() + 1)  # as ranks of several machines do
+    group.sums = sums
     parameters = [torch.zeros(1), torch.zeros(1), torch.zeros(1)]
     parameters[0].grad = torch.ones(1)
     if ranks.leads():
@@ -187,6 +195,7 @@ def exchange(file: str) -> None:
     found = {
         "differ": differ,
         "average": own,
+        "apart": apart,
         "gradients": [None if p.grad is None else p.grad.item() for p in parameters],
         "gather": ranks.gather(f"rank {ranks.number()}"),
         "numbers": ranks.gather_numbers([ranks.number(), 0.1]),

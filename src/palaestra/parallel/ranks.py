@@ -6,6 +6,7 @@ Every rank has areas of its own, and the same weights. Outside a group of ranks 
 from __future__ import annotations
 
 import os
+import pickle
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,6 +20,7 @@ from torch import Tensor
 
 from palaestra.core.errors import ConfigError, RankLost
 from palaestra.parallel.rank_store import BEGUN, LEFT, agree_on_session, beats, left_message, within
+from palaestra.parallel.shared_sums import SharedSums
 
 T = TypeVar("T")
 SEED_STRIDE = 1_000_003
@@ -29,6 +31,8 @@ SILENCE = 5.0
 """Seconds without a sign of life after which a rank is dead or stopped."""
 MOST_PAIRED, MOST_NUMBERS = 16, 1 << 20
 """Most ranks, and most numbers, that are summed in pairs."""
+SHARED_TYPES = (torch.float32, torch.float64, torch.int64)
+"""Types of numbers that are summed in shared memory."""
 VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 """Environment variables that torchrun sets for each rank."""
 
@@ -43,6 +47,7 @@ class _Group:
     job: Any  # the store of the whole job, which torchrun keeps when it starts ranks again
     session: str
     on_gpu: Any = None  # process group for tensors on a GPU; None: the default one
+    sums: SharedSums | None = None  # for ranks that are all on this machine
     calls: int = 0  # collective calls so far: a rank with fewer of them is the one that others wait for
     ended: threading.Event = field(default_factory=threading.Event)
 
@@ -135,9 +140,13 @@ def joined(timeout: float, device: str | None = None) -> Iterator[None]:
         group.on_gpu = dist.new_group(backend="nccl", timeout=limit)
     threading.Thread(target=_beat, args=(group,), daemon=True, name="palaestra rank").start()
     try:
+        if count <= MOST_PAIRED:
+            group.sums = SharedSums.join(own, count, timeout, from_first, gather)
         yield
     finally:
         _group = None
+        if group.sums is not None:
+            group.sums.leave()
         group.ended.set()
         with suppress(Exception):
             dist.destroy_process_group()
@@ -256,6 +265,8 @@ def gather(value: T) -> list[T]:
     import torch.distributed as dist
 
     with _together() as group:
+        if group.sums is not None:
+            return [pickle.loads(each) for each in group.sums.gather(pickle.dumps(value))]
         found: list[Any] = [None] * group.size
         dist.all_gather_object(found, value)
         return found
@@ -344,13 +355,16 @@ def average_gradients(parameters: Sequence[Tensor], rows: float) -> None:
 def _sum(values: Tensor, group: _Group) -> None:
     """Replaces a tensor by its sum over all ranks, the same digits on each.
 
-    For few ranks on CPUs, pairs exchange what they have until all have everything: gloo's `all_reduce` hands each call to another thread,
-    which takes six times as long for a small network.
+    Few ranks of one machine use shared memory; on several machines pairs exchange what they have until all have everything. gloo's
+    `all_reduce` hands each call to another thread, which takes six times as long for a small network.
     """
     import torch.distributed as dist
 
     if values.device.type == "cuda":
         dist.all_reduce(values, group=group.on_gpu)
+        return
+    if group.sums is not None and values.numel() <= MOST_NUMBERS and values.is_contiguous() and values.dtype in SHARED_TYPES:
+        group.sums.add(values)
         return
     if group.size & (group.size - 1) or group.size > MOST_PAIRED or values.numel() > MOST_NUMBERS:
         dist.all_reduce(values)

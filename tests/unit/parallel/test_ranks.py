@@ -70,6 +70,8 @@ def test_ranks_exchange_numbers_and_objects(exchanged: list[dict[str, Any]]):
     # (1 * [1, 2] + 2 * [2, 4]) / 3
     assert first["average"].tolist() == pytest.approx([5 / 3, 10 / 3])
     assert torch.equal(first["average"], second["average"])
+    assert torch.equal(first["apart"], first["average"])
+    assert torch.equal(second["apart"], first["average"])
     for found in (first, second):
         assert found["gather"] == ["rank 0", "rank 1"]
         assert found["numbers"] == [[0.0, 0.1], [1.0, 0.1]]
