@@ -27,7 +27,7 @@ PAUSE = 0.25
 def train(run: Run, callbacks: Sequence[Callback] = ()) -> None:
     """Collects, learns, reports and saves, until every behavior has reached its max_steps or the run is stopped."""
     while not run.finished and not run.rounds.stopping:
-        pause = perf_counter() + PAUSE
+        pause = perf_counter() + (0.0 if run.save_due else PAUSE)  # the next tick may be the one on which no trainer is busy
         with run.timers("collect"):
             if not run.rounds.meets_first:
                 collect(run, pause)
@@ -76,7 +76,6 @@ def update(run: Run, name: str, rollout: Rollout) -> None:
             run.journal.add(learner.name, tag, value)
         run.statistics.policy_updated(learner.name)
         run.self_play.updated(learner.name)
-        run.updates_since_due += 1
 
 
 def summarize(run: Run, callbacks: Sequence[Callback]) -> None:

@@ -27,6 +27,9 @@ from palaestra.runtime.storage.run_folder import RunFolder
 SAFETY_SECONDS = 60.0
 """A run is saved at least this often, whatever checkpoint_interval says; models are written only when that has passed."""
 
+PATIENCE = 30.0
+"""Seconds that a due checkpoint is put off for updates in other processes."""
+
 
 def write_due_models(run: Run) -> None:
     """Writes the models of behaviors whose checkpoint_interval has passed, and notes whether a checkpoint is due."""
@@ -42,16 +45,16 @@ def write_due_models(run: Run) -> None:
     for learner in due if ranks.leads() else ():
         run.models.write(learner, run.statistics.recent_reward(learner.name))
     if not run.save_due and (due or (is_late(run) if ranks.size() == 1 else run.rounds.late)):
-        run.save_due, run.updates_since_due = True, 0
+        run.save_due, run.save_due_at = True, perf_counter()
 
 
 def save_if_due(run: Run) -> None:
     """Writes the checkpoint that is due.
 
-    While an update is under way in another process it is put off, since a checkpoint has to wait for that update. It is put off to the
-    next update at most: from there on the environment waits for updates anyway.
+    While an update is under way in another process it is put off, since a checkpoint has to wait for that update. After PATIENCE seconds
+    it does wait: then trainers are hardly ever idle together.
     """
-    if run.save_due and (run.updates_since_due or not any(learner.busy for learner in run.learners.values())):
+    if run.save_due and (perf_counter() - run.save_due_at > PATIENCE or not any(learner.busy for learner in run.learners.values())):
         save(run)
 
 

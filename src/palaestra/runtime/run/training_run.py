@@ -65,8 +65,8 @@ class Run:
         self.outlined: set[str] = set()
         """Behaviors whose settings have been written to TensorBoard."""
         self.update_times, self.symptoms = UpdateTimes(), Symptoms()
-        self.save_due, self.updates_since_due = False, 0
-        """Whether a checkpoint is due, and how many updates began since."""
+        self.save_due, self.save_due_at = False, 0.0
+        """Whether a checkpoint is due, and since when."""
         self.saved_step = -1
         """The step at which this session saved last."""
         self.first_step = 0

@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +13,17 @@ import psutil
 import pytest
 import torch
 from small_runs import differences, settings, state
+from tiny_envs import Scripted
 
 import palaestra
 from palaestra.core.errors import ConfigError
+from palaestra.core.timestep import Action, TimeStep
 from palaestra.parallel.worker import WorkerLost
 from palaestra.runtime.collect.learner import Learner
 from palaestra.runtime.collect.trainer_process import STALENESS, TrainerProcess
 from palaestra.runtime.logging.tracker import Summary
 from palaestra.runtime.run import loop, saving
+from palaestra.runtime.run.training_run import Run
 from palaestra.trainers.behavior_settings import BehaviorSettings
 
 MEMORY = {"hidden_units": 16, "num_layers": 1, "memory": {"memory_size": 8, "sequence_length": 4}}
@@ -85,6 +88,32 @@ def test_saving_often_and_looking_up_often_change_nothing(tmp_path: Path, monkey
     monkeypatch.setattr(saving, "SAFETY_SECONDS", 0.0)
     hasty = train("ppo", tmp_path / "hasty")
     assert differences(state(calm.folder), state(hasty.folder)) == []
+
+
+class Sleepy(Scripted):
+    """Two behaviors, and 3 ms a tick."""
+
+    def step(self, actions: Mapping[str, Action]) -> dict[str, TimeStep]:
+        time.sleep(0.003)
+        return super().step(actions)
+
+
+def test_checkpoints_are_saved_when_no_trainer_is_busy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    busy = list[bool]()
+    save = saving.save
+
+    def noted(run: Run) -> None:
+        busy.append(any(learner.busy for learner in run.learners.values()))
+        save(run)
+
+    monkeypatch.setattr(saving, "save", noted)
+    block = settings("A", 1200, threaded=True, hyperparameters={"batch_size": 16, "buffer_size": 160, "num_epoch": 4})["behaviors"]["A"]
+    other = {**block, "hyperparameters": {**block["hyperparameters"], "buffer_size": 110}}
+    config = {"behaviors": {"A": {**block, "checkpoint_interval": 161}, "B": other}}
+    palaestra.train(config, env=Sleepy({"A": {}, "B": {}}), results_dir=str(tmp_path), run_id="run", seed=7, quiet=True)
+    while_running = busy[:-1]  # the last one ends the run, and waits
+    assert len(while_running) >= 3
+    assert not any(while_running)
 
 
 def learner(trainer: str = "ppo", **block: Any) -> Learner:
