@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -16,6 +17,7 @@ from typing import Any
 
 import demo_files
 import torch
+from duel_env import Duel
 from small_runs import settings, state
 from tiny_envs import Scripted
 from torch import Tensor
@@ -236,9 +238,32 @@ def runs(file: str) -> None:
         away = play(800, appears=10_000, resume=True)
         decisions = saved_decisions(first.folder)
         back = play(1200, appears=5, resume=True)
+        play(3000, appears=10_000 * ranks.number(), resume=True)
         lost = play_until_lost(results)
+        late = play_with_late_team(results)
     steps = [one.steps.get("B") for one in (first, away, back)]
-    torch.save({"steps": steps, "saved": decisions, "seen": seen, "printed": printed.getvalue(), "lost": lost}, f"{file}.{ranks.number()}")
+    torch.save(
+        {"steps": steps, "saved": decisions, "seen": seen, "printed": printed.getvalue(), "lost": lost, "late": late},
+        f"{file}.{ranks.number()}",
+    )
+
+
+class LateTeam(Duel):
+    """Team 0 has no agents on rank 1 until many episodes are over."""
+
+    def _met(self, reward: Tensor, ended: list[int]) -> TimeStep:
+        step = super()._met(reward, ended)
+        late = ranks.number() == 1 and len(self.given) < 150
+        return replace(step, acting=step.acting & (step.team == 1)) if late else step
+
+
+def play_with_late_team(results: str) -> list[list[Any]]:
+    """Returns, of each rank, which team learns after a run, and which policies may be drawn and were."""
+    config = settings("Duel", 3000, self_play={"save_steps": 200, "team_change": 500, "swap_steps": 50, "window": 3}, summary_freq=1000)
+    result = palaestra.train(config, env=LateTeam(4), run_id="duel", results_dir=results, seed=3)
+    run = state(result.folder)["run"]
+    plays = [run["self_play"], *(json.loads(one["content"])["run"]["self_play"] for one in run["ranks"]["others"])]
+    return [[one["learning"], sorted(map(tuple, one["sides"])), one["contenders"]["Duel"]["numbers"]] for one in plays]
 
 
 def saved_decisions(run: Path) -> int:

@@ -116,14 +116,21 @@ def test_a_behavior_that_appears_late_goes_on_from_the_decisions_of_all_ranks(pl
 
 def test_rank_0_shows_the_warnings_of_all_ranks_once(played: list[dict[str, Any]]):
     first, second = played[0]["printed"], played[1]["printed"]
-    assert first.count("[WARNING] rank 1: A: Group rewards arrive") == 3  # once in each of three runs
-    assert first.count("cannot go on with its old episodes") == 2  # in the two that resume, by all ranks
+    assert first.count("[WARNING] rank 1: A: Group rewards arrive") == 4  # once in each of four runs
+    assert first.count("cannot go on with its old episodes") == 3  # in the three that resume, by all ranks
+    assert first.count("'B' does not learn: rank 1 of 2 has not seen it so far") == 1
     assert "WARNING" not in second
 
 
 def test_rank_0_alone_calls_callbacks_and_stops_all_ranks(played: list[dict[str, Any]]):
     assert played[0]["seen"]
     assert played[1]["seen"] == []
+
+
+def test_ranks_agree_on_the_teams_of_self_play_though_one_sees_a_team_late(played: list[dict[str, Any]]):
+    first, second = played[0]["late"]
+    assert first == second
+    assert first[1] == [("Duel", 0), ("Duel", 1)]
 
 
 def test_ranks_whose_folder_is_deleted_save_it_elsewhere_and_go_on(played: list[dict[str, Any]]):

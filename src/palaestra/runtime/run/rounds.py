@@ -7,7 +7,8 @@ nobody, and decides by itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from palaestra.parallel import ranks
@@ -20,6 +21,11 @@ from palaestra.runtime.self_play.sides import SelfPlay
 
 REPORT_EVERY = 1000
 """Decisions after which ranks exchange episodes and measurements again."""
+
+ABSENT, OPEN, FULL = 0.0, 1.0, 2.0
+"""States of a behavior's rollout on a rank: it has not seen the behavior; it collects; the rollout is complete."""
+PATIENCE = 10
+"""Meetings with a full rollout that others lack before there is a warning."""
 
 
 class Rounds:
@@ -52,7 +58,8 @@ class Rounds:
         self.later: dict[str, list[int]] = {}
         """Decisions of all ranks, and of this one, when the ranks last met, for saved behaviors that have not appeared since."""
         self.warnings = RankWarnings()
-        self._reported = 0
+        self._total, self._reported = 0, 0
+        self._shared, self._waits = set[str](), Counter[str]()
 
     def due(self, stopped: bool) -> bool:
         """Whether this rank must meet the others now."""
@@ -60,7 +67,13 @@ class Rounds:
             return True
         if stopped or self.meets_first:  # also where the rollout that was full is lost, because its environment cannot be saved
             return True
-        return bool(self._collector.full) or any(learner.due for learner in self._learners.values())
+        return any(self.counts(name) for name in self._collector.full) or any(
+            learner.due for name, learner in self._learners.items() if self.counts(name)
+        )
+
+    def counts(self, name: str) -> bool:
+        """Whether all ranks have a behavior, as far as they knew when they last met. Only then it is learned, and anything of it is due."""
+        return not self._shared or name in self._shared
 
     def meet(self, *, stopped: bool, late: Callable[[], bool], lost: Callable[[], bool]) -> list[str]:
         """Meets the other ranks. Returns the behaviors whose rollouts are full on all ranks. `late`: rank 0's clock; `lost`: its folder."""
@@ -77,12 +90,19 @@ class Rounds:
             self.meets_first = self.due(stopped=False)
             return []
         self.meets_first, self.late = False, bool(found[0][2])
-        full = [name for i, name in enumerate(self.names) if all(row[4 + 2 * i] for row in found)]
+        full = [name for i, name in enumerate(self.names) if all(row[4 + 2 * i] == FULL for row in found)]
         for i, name in enumerate(self.names):
-            if name in self._learners:
+            self._note_absence(name, [row[4 + 2 * i] for row in found])
+        self._shared = {name for i, name in enumerate(self.names) if all(row[4 + 2 * i] != ABSENT for row in found)}
+        for name in self._collector.full:
+            if not self.counts(name):
+                self._collector.take(name)
+        for i, name in enumerate(self.names):
+            if name in self._learners and self.counts(name):
                 learner = self._learners[name]
                 learner.agreed, learner.met = int(sum(row[5 + 2 * i] for row in found)), learner.collector.decisions
-        if sum(learner.agreed for learner in self._learners.values()) >= self._reported + REPORT_EVERY:
+        self._total = sum(self._learners[name].agreed for name in self._shared if name in self._learners)
+        if self._total >= self._reported + REPORT_EVERY:
             self.report()
         self._self_play.met()
         return full
@@ -92,7 +112,7 @@ class Rounds:
         if ranks.size() == 1:
             self.times = [self._time_use()]
             return
-        self._reported = sum(learner.agreed for learner in self._learners.values())
+        self._reported = self._total
         found = ranks.gather((self._journal.take(), self.warnings.take(), self._time_use()))
         self._journal.deliver([entries for entries, _, _ in found])
         self.warnings.show([texts for _, texts, _ in found], self._warn)
@@ -108,8 +128,20 @@ class Rounds:
         row: list[float] = [any(name not in self.names for name in collectors), *told]
         for name in self.names:
             collector = collectors.get(name)
-            row += [collector is not None and collector.full, 0 if collector is None else collector.decisions]
+            row += [ABSENT, 0] if collector is None else [FULL if collector.full else OPEN, collector.decisions]
         return ranks.gather_numbers(row)
+
+    def _note_absence(self, name: str, states: Sequence[float]) -> None:
+        """Warns once if the rollouts of a behavior are full and cannot be learned from, since other ranks do not have the behavior."""
+        if FULL not in states or ABSENT not in states:
+            return
+        self._waits[name] += 1
+        if self._waits[name] == PATIENCE and ranks.leads():
+            absent = [str(rank) for rank, one in enumerate(states) if one == ABSENT]
+            self._warn(
+                f"'{name}' does not learn: rank{'s' if len(absent) > 1 else ''} {', '.join(absent)} of {len(states)} "
+                f"{'have' if len(absent) > 1 else 'has'} not seen it so far, and a behavior learns once every process has it"
+            )
 
     def _agree_on_names(self) -> None:
         for names in ranks.gather(list(self._collector.collectors)):
@@ -125,6 +157,7 @@ class Rounds:
         now |= {name: [sum(one.get(name, 0) for one in found)] for name in decisions}
         return {
             "names": list(self.names),
+            "shared": sorted(self._shared),
             "met": met,
             "now": now,
             "meets_first": self.meets_first,
@@ -134,7 +167,8 @@ class Rounds:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores a saved state."""
-        self.names, self._reported = list(state["names"]), state["reported"]
+        self.names, self._shared = list(state["names"]), set(state.get("shared", ()))
+        self._total = self._reported = state["reported"]
         self.later = {name: list(met) for name, met in state["met"].items()}
         for learner in self._learners.values():
             self.joined(learner)

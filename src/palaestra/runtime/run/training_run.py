@@ -176,7 +176,9 @@ class Run:
     @property
     def finished(self) -> bool:
         """Whether every behavior has reached its max_steps."""
-        return not self.inference and bool(self.learners) and not any(learner.training for learner in self.learners.values())
+        if self.inference or not self.learners:
+            return False
+        return not any(learner.training for name, learner in self.learners.items() if self.rounds.counts(name))
 
     def ticks_ahead(self) -> int:
         """Returns the number of ticks until something is due."""

@@ -171,17 +171,38 @@ class SelfPlay:
     def met(self) -> None:
         """Joins what the ranks know of ratings, and makes the changes that are due. Call it where all ranks meet."""
         if self.behaviors:
-            found = ranks.gather({name: behavior.rating_changes() for name, behavior in self.behaviors.items()})
+            changes = {name: behavior.rating_changes() for name, behavior in self.behaviors.items()}
+            found = ranks.gather((changes, [tuple(side) for side in self.sides]))
             for name, behavior in self.behaviors.items():
-                behavior.join_ratings([one[name] for one in found if name in one])
+                behavior.join_ratings([one[name] for one, _ in found if name in one])
+            if any(set(sides) != set(found[0][1]) for _, sides in found):
+                self._agree_on_sides({Side(*side) for _, sides in found for side in sides})
             self._advance()
+
+    def _agree_on_sides(self, sides: set[Side]) -> None:
+        """Adds the sides that only other ranks have seen so far, and takes over which team learns."""
+        for side in sorted(sides - {*self.sides}):
+            if side.behavior in self.behaviors:
+                self._add_side(side)
+        learning = ranks.from_first(self.learning)
+        if learning != self.learning:
+            self.learning = learning
+            first = [self.behaviors[side.behavior].first for side in self.sides]
+            self.chosen = np.array(
+                [LEARNING if side.team == learning else one for side, one in zip(self.sides, first, strict=True)], np.int64
+            )
+
+    def _in_order(self) -> list[tuple[int, Side]]:
+        """Returns the sides and their indices, in an order that all ranks have, so that all draw the same opponents for them."""
+        numbered = list(enumerate(self.sides))
+        return numbered if ranks.size() == 1 else sorted(numbered, key=lambda one: one[1])
 
     def _advance(self) -> None:
         """Makes the snapshots, swaps and team changes that are due."""
         for name, behavior in self.behaviors.items():
             behavior.save_if_due()
             if behavior.swap_due():
-                for i, side in enumerate(self.sides):
+                for i, side in self._in_order():
                     if side.behavior == name and side.team != self.learning:
                         self.chosen[i] = behavior.opponent()
         turn = [self.behaviors[side.behavior] for side in self.sides if side.team == self.learning]
@@ -199,7 +220,7 @@ class SelfPlay:
             self._say(f"It is team {self.learning}'s turn to learn ({steps})")
         for behavior in turn:  # the first behavior of a team that is due ends the turn of all behaviors of that team
             behavior.end_turn()
-        for i, side in enumerate(self.sides):
+        for i, side in self._in_order():
             if side.team == self.learning:
                 self.chosen[i] = LEARNING
             elif side.team == before:
