@@ -172,7 +172,7 @@ class SelfPlay:
         """Joins what the ranks know of ratings, and makes the changes that are due. Call it where all ranks meet."""
         if self.behaviors:
             changes = {name: behavior.rating_changes() for name, behavior in self.behaviors.items()}
-            found = ranks.gather((changes, [tuple(side) for side in self.sides]))
+            found = ranks.gather((changes, [(side.behavior, side.team) for side in self.sides]))
             for name, behavior in self.behaviors.items():
                 behavior.join_ratings([one[name] for one, _ in found if name in one])
             if any(set(sides) != set(found[0][1]) for _, sides in found):
