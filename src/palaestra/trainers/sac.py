@@ -30,6 +30,8 @@ from palaestra.trainers.update_metrics import at_bounds, explained_tag
 
 SAVED_AT_MOST = 1 << 30
 """Largest replay, in bytes, that is kept in checkpoints unless told otherwise."""
+STEPS_AT_ONCE = 8
+"""Gradient steps of one update with `threaded: true`: passing on a rollout for each takes as long as half a step."""
 MOST_COLLECTED = 1024
 """Most decisions that wait for the replay; the gradient steps that are due are counted beyond them."""
 
@@ -63,7 +65,8 @@ class SAC:
         self._ignore_ends = torch.tensor(self.signals.ignore_ends, device=device)
         stretch = network.memory.sequence_length if network.memory else 0
         self.replay = Replay(spec, ranks.share(self.hyper.buffer_size), device, memory=self.network.memory_size, stretch=stretch)
-        self.rollout_size, self.needs = max(1, int(min(self.hyper.steps_per_update, MOST_COLLECTED)) // ranks.size()), self.signals.needs
+        collected = self.hyper.steps_per_update * (STEPS_AT_ONCE if settings.threaded else 1)
+        self.rollout_size, self.needs = max(1, int(min(collected, MOST_COLLECTED)) // ranks.size()), self.signals.needs
         self.batch_size = ranks.share(self.hyper.batch_size)
         """Decisions of this rank in a minibatch."""
         self._to_collect = self._first_collect

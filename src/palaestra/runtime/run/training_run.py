@@ -138,8 +138,9 @@ class Run:
 
     @property
     def _acting_threads(self) -> int:
-        """Threads between updates: one where copies of the environment compete for the cores, which makes several threads slower."""
-        return 1 if getattr(self.env, "busy_cores", False) else self.threads or 1
+        """Threads between updates: one where copies of the environment, or trainers, compete for the cores: several would wait for them."""
+        threaded = any(learner.settings.threaded for learner in self.learners.values())
+        return 1 if threaded or getattr(self.env, "busy_cores", False) else self.threads or 1
 
     @contextmanager
     def all_threads(self) -> Iterator[None]:
