@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 RUN_ID ?= 3DBall-$(shell date +%Y%m%d-%H%M%S)
 
 .DEFAULT_GOAL := help
-.PHONY: help install learn test test-learning test-install check format proto test-gpu bench bench-gpu bench-peers clean
+.PHONY: help install learn test test-learning test-install check format proto test-gpu bench bench-scale bench-gpu bench-peers clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 18
@@ -51,6 +51,9 @@ proto: $(READY)  ## compile proto/*.proto into the descriptors that the package 
 
 bench: $(READY)  ## measure the speed of collecting, updating and both together
 	$(BIN)/python benchmarks/bench.py
+
+bench-scale: $(READY)  ## measure what ticks, messages, updates and exchanges cost, and predict runs on more machines: benchmarks/scale.json
+	$(BIN)/python benchmarks/scale_inputs.py
 
 bench-gpu: $(READY)  ## measure speed and memory of a GPU, in ten minutes: results/bench-gpu.md (without a GPU: smaller, on the CPU)
 	$(BIN)/python benchmarks/gpu/bench.py

@@ -58,17 +58,12 @@ def waiting(academy: sdk.Academy, agents: int = 12, behaviors: int = 1, ms: floa
     """Agents of one behavior or two; each step takes `ms` milliseconds. Waits are written to the file `notes`."""
     for i in range(agents):
         academy.add(Follower() if behaviors == 2 and i % 2 else Runner())
-    told, waits = [0.0], array("d")
+    told, file = [0.0], open(notes or os.devnull, "ab", buffering=0)  # noqa: SIM115 - until the run ends the game
 
     @academy.on_step
     def simulate() -> None:
-        now = time.perf_counter()
         if told[0]:
-            waits.append(now - told[0])
-        if len(waits) == 50 and notes:
-            with open(notes, "ab") as file:
-                waits.tofile(file)
-            del waits[:]
+            file.write(array("d", [time.perf_counter() - told[0]]).tobytes())
         time.sleep(ms / 1000)
         told[0] = time.perf_counter()
 
