@@ -32,6 +32,9 @@ from palaestra.parallel.worker import Listener, WorkerLost
 DEFAULT_TIMEOUT = 60.0
 """Seconds after which a copy that does not answer has hung."""
 
+START_TRIES = 2
+"""Times that a copy is started at the beginning, if it ends without a reason of its environment's."""
+
 
 class EnvPool:
     """An asynchronous `Env` whose areas are those of all copies, one copy after another. It cannot be saved."""
@@ -104,9 +107,12 @@ class EnvPool:
     def _first_facts(self, timeout: float) -> list[EnvFacts]:
         """Waits until all copies have made their environment."""
         missing = {copy.index: copy for copy in self._copies}
+        tries = dict.fromkeys(missing, 1)
         while missing:
             for copy in self._answered(timeout):
-                reply = self._receive_first(copy)
+                reply = self._receive_first(copy, tries)
+                if reply is None:
+                    continue
                 self._note(copy, reply)
                 copy.facts = reply.facts
                 del missing[copy.index]
@@ -115,11 +121,21 @@ class EnvPool:
                 raise GameGone(f"{first.title} did not start within {timeout:g} s{first.explain()} (--timeout-wait)")
         return [copy.facts for copy in self._copies if copy.facts is not None]
 
-    def _receive_first(self, copy: EnvCopy) -> CopyReply:
+    def _receive_first(self, copy: EnvCopy, tries: dict[int, int]) -> CopyReply | None:
+        """Returns a copy's first answer; None if it ended without a reason of its environment's and is started again."""
         try:
             return copy.receive()
         except WorkerLost as error:
-            raise GameGone(str(error)) from error
+            if tries[copy.index] == START_TRIES:
+                raise GameGone(str(error)) from error
+            tries[copy.index] += 1
+            self._warn(f"{error}; it is started again now")
+            self._listen_no_more(copy.connection)
+            copy.kill()
+            copy.close()
+            copy.start()
+            self._listen(copy)
+            return None
 
     def reset(self, seed: int) -> dict[str, TimeStep]:
         """Resets all copies, each with a seed of its own, and waits for all of them."""

@@ -52,16 +52,18 @@ class EnvRunner:
         """Makes the environment, answers requests about it, and closes it."""
         torch.set_num_threads(1)
         with tempfile.TemporaryDirectory(prefix="palaestra-logs-", ignore_cleanup_errors=True) as logs:
-            conversation = _RunnerSession(call_home(home), Path(logs))
+            session = _RunnerSession(call_home(home), Path(logs))
             try:
-                conversation.hold(task)
-            except (EOFError, BrokenPipeError, ConnectionResetError):
-                pass  # the run has closed the connection
+                session.hold(task)
             except BaseException as error:
+                if session.was_asked and isinstance(error, EOFError | BrokenPipeError | ConnectionResetError):
+                    return  # the run has closed the connection
                 with suppress(OSError):
-                    conversation.fail(error)
+                    session.fail(error)
+                if not session.was_asked:
+                    raise  # Ray keeps it
             finally:
-                conversation.end()
+                session.end()
 
 
 class _RunnerSession:
@@ -69,6 +71,8 @@ class _RunnerSession:
 
     def __init__(self, connection: Connection, folder: Path) -> None:
         self._connection, self._folder, self._logs = connection, folder, GrowingLogs(folder)
+        self.was_asked = False
+        """True once the run has sent a request."""
         self._told: list[tuple[str, str]] = []
         self._caught: list[warnings.WarningMessage] = []
 
@@ -93,6 +97,7 @@ class _RunnerSession:
         self._send(CopyReply(EnvFacts.of(env), behaviors=dict(env.behaviors)))
         while True:
             request, _, rest = self._connection.recv_bytes().partition(b":")
+            self.was_asked = True
             if request == b"close":
                 return
             size = int.from_bytes(rest[:LENGTH], "little")
