@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import sys
 import tempfile
 import warnings
 from collections.abc import Callable
@@ -37,6 +38,7 @@ class RunnerTask:
     arguments: tuple[Any, ...]
     folder: str | None  # the run's working folder; None: Ray has brought it along
     version: str  # of palaestra, where the run is
+    path: tuple[str, ...]  # the run's folders of modules
 
 
 LENGTH = 4
@@ -82,6 +84,7 @@ class _RunnerSession:
             raise EnvError(f"it has palaestra {palaestra_version()}, and the run {task.version}: every machine needs the same version")
         if task.folder is not None and os.path.isdir(task.folder):
             os.chdir(task.folder)
+        sys.path += [folder for folder in task.path if folder not in sys.path and os.path.isdir(folder)]
         with warnings.catch_warnings(record=True) as self._caught:
             warnings.simplefilter("always")
             env = task.make(*task.arguments, logs=self._folder, tell=lambda level, text: self._told.append((level, text)))

@@ -30,6 +30,8 @@ from palaestra.parallel.worker import WorkerLost, raise_failure
 if TYPE_CHECKING:
     from palaestra.envs.runners.ray_cluster import Placed, RayCluster
 
+GREETING = 0.2
+"""Seconds in which a runner that has called is greeted."""
 GRACE = 8.0
 """Seconds that a runner has to close its environment."""
 _GONE = (EOFError, BrokenPipeError, ConnectionResetError, OSError)
@@ -71,6 +73,8 @@ class RunnerLink:
 
     def _ended(self) -> None:
         """Learns that the runner's actor has ended, in another thread."""
+        if self._called is None:
+            time.sleep(GREETING)  # it may have called, and have been greeted a moment later
         if self._called is None:
             self._ring()
 

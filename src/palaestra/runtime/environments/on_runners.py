@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -52,7 +53,9 @@ def open_on_runners(
 
     def started() -> Iterator[RunnerLink]:
         for i, task in enumerate(tasks):
-            links.append(RunnerLink(i, cluster, RunnerTask(make, task, folder, palaestra_version()), given.logs, games.tell))
+            links.append(
+                RunnerLink(i, cluster, RunnerTask(make, task, folder, palaestra_version(), tuple(sys.path)), given.logs, games.tell)
+            )
             yield links[-1]
 
     pool = EnvPool(
