@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 import torch
 from small_runs import differences, settings, state
-from waits import counted
 
 import palaestra
 from palaestra.core.plugins import Registry
@@ -22,6 +21,7 @@ from palaestra.runtime.environments.make import make_env
 from palaestra.runtime.logging.tracker import Summary
 from palaestra.runtime.settings import load
 from palaestra.testing import check_env
+from waits import counted
 
 pytestmark = pytest.mark.gpu
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import torch
 import warp as wp
-from waits import counted
 
 from palaestra.runtime.environments.make import make_env
+from waits import counted
 
 ROOT = Path(__file__).parents[2]
 

@@ -26,7 +26,7 @@ Arrived = Callable[[Connection, str], None]
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a runner calls, and the word that it says."""
+    """Network address of the run, and the secret word by which it recognizes a runner."""
 
     host: str
     port: int
@@ -57,7 +57,7 @@ class Arrivals:
         self._expected.pop(address.word, None)
 
     def close(self) -> None:
-        """Listens no more."""
+        """Closes the listening socket; no further runner can connect."""
         self._expected.clear()
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)

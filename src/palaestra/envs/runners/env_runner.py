@@ -129,5 +129,5 @@ class _RunnerSession:
         self._connection.send_bytes(failure_message(error))
 
     def end(self) -> None:
-        """Hangs up."""
+        """Closes the connection."""
         self._connection.close()

@@ -164,7 +164,8 @@ class RunnerLink:
         try:
             raise_failure(message, self.title)
         except EnvError as error:
-            raise type(error)(f"{self.title}: {error}") from error
+            error.args = (f"{self.title}: {error}",)  # its class may take other arguments than a text
+            raise
         return message
 
     def _is_note(self, message: bytes) -> bool:
@@ -180,7 +181,7 @@ class RunnerLink:
         return True
 
     def kill(self) -> None:
-        """Hangs up, whereupon the runner ends. Safe in a signal handler."""
+        """Breaks the connection, whereupon the runner ends. Safe in a signal handler."""
         if self._home is not None:
             with suppress(OSError):
                 hang_up = socket.socket(fileno=self._home.fileno())
