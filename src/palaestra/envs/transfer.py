@@ -12,7 +12,7 @@ from torch import Tensor
 from palaestra.core.metrics import Measurement
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action, FinalObs, TimeStep
-from palaestra.envs.base import BehaviorFacts, Env, Interruptible, Measures, RunAware, TrainingFacts
+from palaestra.envs.base import AsyncEnv, BehaviorFacts, Env, Interruptible, Measures, RunAware, TrainingFacts
 
 
 class Transfer:
@@ -20,6 +20,9 @@ class Transfer:
 
     def __init__(self, env: Env, device: torch.device) -> None:
         self._env, self.device = env, device
+        self._async_env = env if isinstance(env, AsyncEnv) else None
+        self._actions: Mapping[str, Action] = {}
+        """Actions of a tick that an environment that is not asynchronous makes when its tables are asked for."""
         self.wrapped = env
         """The wrapped environment."""
         self.num_areas: int = env.num_areas
@@ -36,9 +39,20 @@ class Transfer:
 
     def step(self, actions: Mapping[str, Action]) -> dict[str, TimeStep]:
         """Steps the environment."""
+        self.send(actions)
+        return self.receive()
+
+    def send(self, actions: Mapping[str, Action]) -> None:
+        """Starts a tick, if the environment is asynchronous."""
         there = self._env.device
-        on_its_device = {name: Action(a.continuous.to(there), a.discrete.to(there)) for name, a in actions.items()}
-        return {name: to_device(step, self.device) for name, step in self._env.step(on_its_device).items()}
+        self._actions = {name: Action(a.continuous.to(there), a.discrete.to(there)) for name, a in actions.items()}
+        if self._async_env is not None:
+            self._async_env.send(self._actions)
+
+    def receive(self) -> dict[str, TimeStep]:
+        """Waits for the tick and returns its tables."""
+        steps = self._env.step(self._actions) if self._async_env is None else self._async_env.receive()
+        return {name: to_device(step, self.device) for name, step in steps.items()}
 
     def set_parameters(self, values: Mapping[str, Tensor]) -> None:
         """Sets the environment's parameters."""

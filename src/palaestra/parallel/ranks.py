@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -37,15 +37,27 @@ VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 """Environment variables that torchrun sets for each rank."""
 
 
+class Place(NamedTuple):
+    """A rank's place in its group, for a process that works for the rank and meets those that do the same for the other ranks."""
+
+    number: int
+    size: int
+    session: str
+    timeout: float
+    on_gpu: bool
+    task: str
+    """What these processes do; empty: the ranks themselves."""
+
+
 @dataclass(slots=True)
 class _Group:
     """The group of ranks that this process belongs to."""
 
+    place: Place
     number: int
     size: int
-    store: Any
-    job: Any  # the store of the whole job, which torchrun keeps when it starts ranks again
-    session: str
+    job: Any = None  # the store of the whole job, which torchrun keeps when it starts ranks again
+    store: Any = None  # the group's own; None: this process has not met the others
     on_gpu: Any = None  # process group for tensors on a GPU; None: the default one
     sums: SharedSums | None = None  # for ranks that are all on this machine
     calls: int = 0  # collective calls so far: a rank with fewer of them is the one that others wait for
@@ -118,38 +130,82 @@ def joined(timeout: float, device: str | None = None) -> Iterator[None]:
     if not asked() or _group is not None:
         yield
         return
-    import torch.distributed as dist
-    from torch.distributed import distributed_c10d as c10d
     from torch.distributed.rendezvous import rendezvous
 
-    limit = timedelta(seconds=timeout)
     if missing := [name for name in VARIABLES if name not in os.environ]:
         raise ConfigError(f"WORLD_SIZE is set, but {', '.join(missing)} is not: start ranks with torchrun, or with --processes")
     own, count = _from_torchrun("RANK"), _from_torchrun("WORLD_SIZE")
     try:
-        found, own, count = next(iter(rendezvous("env://", own, count, timeout=limit)))
+        found, own, count = next(iter(rendezvous("env://", own, count, timeout=timedelta(seconds=timeout))))
         job: Any = found
         session = agree_on_session(job, own, count, timeout)
-        store: Any = c10d.PrefixStore(f"palaestra/{session}", job)
-        dist.init_process_group("gloo", store=store, rank=own, world_size=count, timeout=limit)
     except (RuntimeError, ValueError) as error:
         raise RankLost(_unmet(own, str(error)), tell=own <= 1) from error  # rank 0 may not be there to tell
-    group = _group = _Group(own, count, store.clone(), job, session)
-    if torch.cuda.is_available() and device in (None, "cuda") and dist.is_nccl_available() and gpus_suffice():
-        torch.cuda.set_device(local_number())
-        group.on_gpu = dist.new_group(backend="nccl", timeout=limit)
-    threading.Thread(target=_beat, args=(group,), daemon=True, name="palaestra rank").start()
+    group = _group = _Group(Place(own, count, session, timeout, False, ""), own, count, job)
+    on_gpu = device in (None, "cuda") and torch.cuda.is_available() and gpus_suffice()
+    group.place = group.place._replace(on_gpu=on_gpu)
     try:
-        if count <= MOST_PAIRED:
-            group.sums = SharedSums.join(own, count, timeout, from_first, gather)
+        _connect(group)
         yield
     finally:
         _group = None
-        if group.sums is not None:
-            group.sums.leave()
-        group.ended.set()
-        with suppress(Exception):
-            dist.destroy_process_group()
+        _leave(group)
+
+
+def place_for(task: str) -> Place | None:
+    """Returns the place for a process that does a task for this rank; None outside a group."""
+    return None if _group is None else _group.place._replace(task=task)
+
+
+def take_place(place: Place | None) -> None:
+    """Makes this process, which a rank has started, one of those that do a task for their ranks, until it ends; nothing if None.
+
+    It meets the others at the first call in which all take part, so that ranks may start such processes in any order.
+    """
+    global _group
+    if place is not None:
+        _group = _Group(place, place.number, place.size)
+
+
+def _connect(group: _Group) -> None:
+    """Meets the other processes of a group. Raises RankLost if one does not come."""
+    import torch.distributed as dist
+
+    place, limit = group.place, timedelta(seconds=group.place.timeout)
+    try:
+        if group.job is None:
+            address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+            group.job = dist.TCPStore(address, port, is_master=False, timeout=limit)  # pyright: ignore[reportPrivateImportUsage]
+        store = _store_of(group, place.task)
+        dist.init_process_group("gloo", store=store, rank=group.number, world_size=group.size, timeout=limit)
+    except (RuntimeError, ValueError) as error:
+        raise RankLost(_unmet(group.number, str(error)), tell=group.number <= 1) from error
+    group.store = store.clone()
+    if place.on_gpu and dist.is_nccl_available():
+        torch.cuda.set_device(local_number())
+        group.on_gpu = dist.new_group(backend="nccl", timeout=limit)
+    threading.Thread(target=_beat, args=(group,), daemon=True, name="palaestra rank").start()
+    if group.size <= MOST_PAIRED:
+        group.sums = SharedSums.join(group.number, group.size, place.timeout, from_first, gather)
+
+
+def _store_of(group: _Group, task: str) -> Any:
+    """Returns the store of the processes that do a task for their ranks."""
+    from torch.distributed import distributed_c10d as c10d
+
+    store: Any = c10d.PrefixStore(f"palaestra/{group.place.session}/{task}", group.job)
+    return store.clone()
+
+
+def _leave(group: _Group) -> None:
+    """Ends this process's part in a group."""
+    import torch.distributed as dist
+
+    if group.sums is not None:
+        group.sums.leave()
+    group.ended.set()
+    with suppress(Exception):
+        dist.destroy_process_group()
 
 
 def _unmet(own: int, reason: str) -> str:
@@ -163,7 +219,7 @@ def _unmet(own: int, reason: str) -> str:
 def note_begun(run: str) -> None:
     """Notes that a run has begun, for ranks that are started again."""
     if _group is not None:
-        _group.job.set(f"{BEGUN}/{run}", _group.session)
+        _group.job.set(f"{BEGUN}/{run}", _group.place.session)
 
 
 def begun_before(run: str) -> bool:
@@ -173,7 +229,7 @@ def begun_before(run: str) -> bool:
     if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
         return any(gather(int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0))  # counted by each machine for itself
     key = f"{BEGUN}/{run}"
-    return from_first(_group.job.check([key]) and _group.job.get(key).decode() != _group.session)
+    return from_first(_group.job.check([key]) and _group.job.get(key).decode() != _group.place.session)
 
 
 def gpus_suffice() -> bool:
@@ -197,6 +253,8 @@ def _together() -> Iterator[_Group]:
     global _waited
     group = _group
     assert group is not None
+    if group.store is None:
+        _connect(group)
     group.calls += 1
     start = time.perf_counter()
     try:
@@ -222,7 +280,7 @@ _tells = True
 def _lost(group: _Group) -> str:
     """Returns who is missing, as a sentence."""
     global _tells
-    told = within(SILENCE, lambda: left_message(group.store, group.size))
+    told = within(SILENCE, lambda: left_message(_store_of(group, ""), group.size))
     if told is not None:
         _tells = told[0] != 0 and group.number == min(rank for rank in range(group.size) if rank != told[0])
         return told[1]

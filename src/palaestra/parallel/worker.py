@@ -161,11 +161,13 @@ _FAILURE = b"palaestra-failure:"
 
 
 def failure_message(error: BaseException) -> bytes:
-    """Returns an exception as a message: the class and text of a PalaestraError, the traceback of any other."""
-    kind, text = type(error), str(error)
-    if not isinstance(error, PalaestraError):
+    """Returns an exception as a message: the class, text and plain attributes of a PalaestraError, the traceback of any other."""
+    kind, text, facts = type(error), str(error), dict[str, object]()
+    if isinstance(error, PalaestraError):
+        facts = {name: value for name, value in vars(error).items() if isinstance(value, bool | int | float | str)}
+    else:
         kind, text = WorkerFailed, "".join(traceback.format_exception(error))
-    return _FAILURE + json.dumps({"module": kind.__module__, "name": kind.__qualname__, "text": text}).encode()
+    return _FAILURE + json.dumps({"module": kind.__module__, "name": kind.__qualname__, "text": text, "facts": facts}).encode()
 
 
 def raise_failure(message: bytes, title: str) -> None:
@@ -177,6 +179,7 @@ def raise_failure(message: bytes, title: str) -> None:
     # some classes build their text from other arguments
     error = kind.__new__(kind)
     PalaestraError.__init__(error, f"{title} failed:\n{told['text']}" if kind is WorkerFailed else told["text"])
+    vars(error).update(told["facts"])
     raise error
 
 

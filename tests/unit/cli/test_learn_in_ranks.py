@@ -63,11 +63,14 @@ def wait_for(file: Path) -> None:
         time.sleep(0.02)
 
 
-@pytest.mark.parametrize("rank", [pytest.param(0, marks=pytest.mark.slow), 1])
-def test_a_run_whose_rank_is_killed_says_so_and_goes_on_as_if_it_had_not_been(tmp_path: Path, rank: int):
-    whole = new(tmp_path, "whole")
+@pytest.mark.parametrize(
+    ("rank", "threaded"), [pytest.param(0, "false", marks=pytest.mark.slow), pytest.param(1, "false", marks=pytest.mark.slow), (1, "true")]
+)
+def test_a_run_whose_rank_is_killed_says_so_and_goes_on_as_if_it_had_not_been(tmp_path: Path, rank: int, threaded: str):
+    given = "--set", f"behaviors.*.threaded={threaded}"
+    whole = new(tmp_path, "whole", 24_000, *given)
     assert "error" not in whole.communicate(timeout=100)[0]
-    killed = new(tmp_path, "killed")
+    killed = new(tmp_path, "killed", 24_000, *given)
     wait_for(tmp_path / "killed" / "checkpoints" / "0")
     time.sleep(0.5 + random.random())
     children = ranks_of(killed)

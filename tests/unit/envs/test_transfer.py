@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import torch
@@ -7,7 +8,7 @@ from tiny_envs import Bandit, table
 
 import palaestra
 from palaestra.core.metrics import Measurement
-from palaestra.core.timestep import Action
+from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.base import BehaviorFacts, Env, TrainingFacts
 from palaestra.envs.transfer import Transfer, to_device
 
@@ -96,3 +97,30 @@ def test_a_transfer_forwards_heuristics():
     assert action is not None
     assert action.discrete.shape == (2, 1)
     assert Transfer(Bandit(2, continuous=1), CPU).heuristic("Bandit") is None
+
+
+class Ahead(Bandit):
+    """Makes its ticks in the background, and notes when they begin and end."""
+
+    def __init__(self) -> None:
+        super().__init__(2, branches=(2,))
+        self.noted: list[str] = []
+
+    def send(self, actions: Mapping[str, Action]) -> None:
+        self.noted.append("begin")
+        self._sent = actions
+
+    def receive(self) -> dict[str, TimeStep]:
+        self.noted.append("end")
+        return self.step(self._sent)
+
+
+def test_a_transfer_lets_an_environment_work_in_the_background():
+    env = Ahead()
+    transfer = Transfer(env, CPU)
+    transfer.reset(0)
+    transfer.send({"Bandit": Action(torch.zeros(2, 0), torch.ones(2, 1, dtype=torch.int64))})
+    assert env.noted == ["begin"]
+    steps = transfer.receive()
+    assert env.noted == ["begin", "end"]
+    assert len(steps["Bandit"].reward) == 2

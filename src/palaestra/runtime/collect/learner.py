@@ -48,8 +48,6 @@ class Learner:
         self.name, self.spec, self.settings = name, spec, settings
         try:
             self.trainer: Trainer | TrainerProcess
-            if settings.threaded and ranks.size() > 1:
-                raise ConfigError("threaded: true cannot be combined with several processes (--processes, --gpus, torchrun)")
             if settings.threaded and not inference:
                 self.trainer = TrainerProcess(name, spec, settings, device, seed, scratch, trainer_and_oddities)
                 self.oddities = self.trainer.oddities

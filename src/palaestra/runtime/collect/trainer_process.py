@@ -24,6 +24,7 @@ from palaestra.core.system_memory import keep_freed_memory
 from palaestra.data.rollout import Rollout, RolloutNeeds
 from palaestra.models.policy import Actor, NetworkPolicy
 from palaestra.models.trunk import Trunk
+from palaestra.parallel import ranks
 from palaestra.parallel.shared_memory import SharedReceiver, SharedSender
 from palaestra.parallel.worker import WorkerProcess
 from palaestra.trainers.base import Remarks, Trainer, Warns
@@ -102,7 +103,8 @@ class TrainerProcess:
         make: MakeTrainer,
     ) -> None:
         """Starts the process. `make`: a module-level function that makes the trainer there. Raises what that raises."""
-        self._worker = WorkerProcess(serve, spec, settings, str(device), seed, scratch, make, title=f"the trainer of '{name}'")
+        title = f"the trainer of '{name}'"
+        self._worker = WorkerProcess(serve, ranks.place_for(title), spec, settings, str(device), seed, scratch, make, title=title)
         self._sender, self._receiver = SharedSender(), SharedReceiver()
         keep_freed_memory()  # as the trainer would here: rollouts and networks' outputs reuse it
         try:
@@ -225,9 +227,17 @@ class TrainerProcess:
 
 
 def serve(
-    connection: Connection, spec: BehaviorSpec, settings: BehaviorSettings, device: str, seed: int, scratch: Path | None, make: MakeTrainer
+    connection: Connection,
+    place: ranks.Place | None,
+    spec: BehaviorSpec,
+    settings: BehaviorSettings,
+    device: str,
+    seed: int,
+    scratch: Path | None,
+    make: MakeTrainer,
 ) -> None:
-    """Makes a trainer and answers the requests of its `TrainerProcess`, in the process of its own."""
+    """Makes a trainer and answers the requests of its `TrainerProcess`, in the process of its own. `place`: that of its rank, if any."""
+    ranks.take_place(place)
     trainer, oddities = make(spec, settings, torch.device(device), seed, scratch)
     sender, receiver, flat = SharedSender(), SharedReceiver(), FlatWeights(trainer.network)
     policy = trainer.policy

@@ -111,8 +111,8 @@ def bottleneck(uses: Sequence[TimeUse], setup: Setup) -> str:
             return f"learning is the bottleneck ({share}): {_learning(mean, setup, len(uses))}"
         case "waiting for the trainer":
             return (
-                f"learning is the bottleneck (collecting waits for the trainer's process {share}): {_more_ranks(setup, 1)} share the "
-                "learning if minibatches are large (without threaded)"
+                f"learning is the bottleneck (collecting waits for the trainer's process {share}): {_more_ranks(setup, len(uses))} "
+                "share it if minibatches are large"
             )
         case "saving":
             return f"writing checkpoints is the bottleneck ({share}): a larger checkpoint_interval makes them rarer"
@@ -181,7 +181,7 @@ def _learning(use: TimeUse, setup: Setup, ranks: int) -> str:
         return "--torch-device=cuda learns on the GPU, if networks are large"
     share = use.share(LEARNING)
     gain = 1 / max(share, 1 - share)
-    if ranks == 1 and setup.cores > 1 and not setup.threaded and gain >= WORTH:
+    if setup.cores > ranks and not setup.threaded and gain >= WORTH:
         return f"threaded: true learns while the next rollout is collected, up to {gain:.1f} times as fast"
     if setup.cores > 1 or setup.gpus > 1:
         return f"{_more_ranks(setup, ranks)} share it if minibatches are large"

@@ -18,6 +18,7 @@ from palaestra.core.versions import palaestra_version
 from palaestra.envs.base import Env, Measures
 from palaestra.envs.transfer import Transfer
 from palaestra.parallel import ranks
+from palaestra.parallel.worker import WorkerLost
 from palaestra.runtime.collect.env_checks import guarded
 from palaestra.runtime.curriculum.parameters import invalid_values
 from palaestra.runtime.environments.custom_envs import as_env
@@ -139,6 +140,9 @@ def learn(
             return train_rank(loaded, folder, env=env, callbacks=callbacks, notes=notes, quiet=quiet)
         except RankLost as error:
             raise RankLost(f"{error}; --resume goes on from the last checkpoint", tell=error.tell) from error
+        except WorkerLost as error:
+            ranks.leave_message(reason(error))
+            raise WorkerLost(f"{error}; --resume goes on from the last checkpoint") from error
         except BaseException as error:
             ranks.leave_message(reason(error))
             raise

@@ -52,9 +52,12 @@ def save_if_due(run: Run) -> None:
     """Writes the checkpoint that is due.
 
     While an update is under way in another process it is put off, since a checkpoint has to wait for that update. After PATIENCE seconds
-    it does wait: then trainers are hardly ever idle together.
+    it does wait: then trainers are hardly ever idle together. Ranks wait at once: all must save at the same moment.
     """
-    if run.save_due and (perf_counter() - run.save_due_at > PATIENCE or not any(learner.busy for learner in run.learners.values())):
+    if not run.save_due:
+        return
+    busy = any(learner.busy for learner in run.learners.values())
+    if ranks.size() > 1 or not busy or perf_counter() - run.save_due_at > PATIENCE:
         save(run)
 
 
