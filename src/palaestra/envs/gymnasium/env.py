@@ -1,33 +1,30 @@
 """Wraps any Gymnasium environment, by id or as an object, with one agent in each area.
 
-`gymnasium_copies` adapts single environments, `gymnasium_vectors` adapts vector environments.
+`single_envs` adapts single environments, `vector_envs` adapts vector environments.
 """
 
 from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from importlib import import_module
-from inspect import signature
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import gymnasium
 import numpy as np
 import torch
-from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
-from gymnasium.envs.registration import EnvSpec, load_env_creator
-from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
+from gymnasium.envs.registration import EnvSpec
+from gymnasium.vector import SyncVectorEnv, VectorEnv
 from torch import Tensor
 
-from palaestra.core.errors import EnvError, NotFinite, PalaestraError, exception_summary
-from palaestra.core.plugins import nearest
+from palaestra.core.errors import EnvError, NotFinite
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action, FinalObs, TimeStep
-from palaestra.envs.gymnasium_copies import BatchedObs, SingleEnvs, Tick
-from palaestra.envs.gymnasium_vectors import VectorEnvs, adapted
-from palaestra.envs.self_resets import SelfResetDetector
-from palaestra.envs.spaces import actions_of
+from palaestra.envs.gymnasium.ids import build, spec_of
+from palaestra.envs.gymnasium.self_resets import SelfResetDetector
+from palaestra.envs.gymnasium.single_envs import BatchedObs, SingleEnvs, Tick
+from palaestra.envs.gymnasium.vector_envs import VectorEnvs, adapted
+from palaestra.envs.spaces.action_spaces import actions_of
 
 DEFAULT_AREAS = 16
 
@@ -43,8 +40,8 @@ class GymnasiumEnv:
         count = DEFAULT_AREAS if areas is None else areas
         if count < 1:
             raise EnvError(f"gymnasium:{id} was asked for {areas} areas; expected at least 1")
-        registered = _spec(id)
-        self._adapt(_build(registered, count, options), f"gymnasium:{id}", id, registered)
+        registered = spec_of(id)
+        self._adapt(build(registered, count, options), f"gymnasium:{id}", id, registered)
 
     @classmethod
     def wrap(cls, made: gymnasium.Env | VectorEnv | Sequence[gymnasium.Env]) -> GymnasiumEnv:
@@ -212,78 +209,3 @@ class GymnasiumEnv:
             agent, *index = bad[0].tolist()
             place = f"[{', '.join(map(str, index))}]" if index else ""
             raise NotFinite(self.behavior, int(agents[agent]), what + place, float(column[tuple(bad[0])]))
-
-
-def _build(spec: EnvSpec, count: int, options: dict[str, Any]) -> SingleEnvs | VectorEnvs:
-    options, name = dict(options), f"gymnasium:{spec.id}"
-    rendered = options.pop("render", False)
-    try:
-        if (not rendered or spec.entry_point is None) and (native := _native(spec, count, options, rendered)):
-            return native
-        if rendered:
-            modes = _render_modes(_creator(spec))
-            if modes is not None and "rgb_array" not in modes:
-                has = ", ".join(modes) or "none"
-                raise EnvError(f"{name} cannot be drawn: that needs the render mode rgb_array, and it has {has}")
-            options["render_mode"] = "rgb_array"
-        return SingleEnvs([gymnasium.make(spec, disable_env_checker=True, **options) for _ in range(count)], name)
-    except PalaestraError:
-        raise
-    except (gymnasium.error.Error, ImportError, TypeError) as error:
-        raise EnvError(f"{name} cannot be made: {error}") from error
-    except Exception as error:  # a user's environment may raise anything
-        raise EnvError(f"{name} cannot be made: {exception_summary(error)}") from error
-
-
-def drawn_by(id: str) -> str | None:
-    """Returns the module of the environment's class if it declares the render mode rgb_array, else None. Makes no environment."""
-    try:
-        creator = _creator(_spec(id))
-    except (EnvError, gymnasium.error.Error, ImportError, AttributeError):
-        return None
-    return getattr(creator, "__module__", "") if "rgb_array" in (_render_modes(creator) or ()) else None
-
-
-def _render_modes(creator: Any) -> Sequence[str] | None:
-    """Returns the render modes that an environment's class declares; None if unknown, for example for a factory function."""
-    return getattr(creator, "metadata", {}).get("render_modes")
-
-
-def _creator(spec: EnvSpec) -> Any:
-    point = spec.entry_point or spec.vector_entry_point
-    return load_env_creator(point) if isinstance(point, str) else point
-
-
-def _spec(id: str) -> EnvSpec:
-    module, _, name = id.rpartition(":")
-    try:
-        if module:
-            import_module(module)
-        return gymnasium.spec(name)
-    except ImportError as error:
-        raise EnvError(f"gymnasium:{id}: the module '{module}' that should register it cannot be imported: {error}") from error
-    except gymnasium.error.Error as error:
-        hint = nearest(name, gymnasium.registry)
-        raise EnvError(
-            f"Gymnasium has no environment '{name}'{hint} (for one of another package, name its module: gymnasium:module:Id-v0)"
-        ) from error
-
-
-def _native(spec: EnvSpec, count: int, options: dict[str, Any], rendered: bool) -> SingleEnvs | VectorEnvs | None:
-    """Makes the environment's own vector version if it is the only version, or acts in every area on every tick; else returns None."""
-    if spec.vector_entry_point is None or (spec.additional_wrappers and spec.entry_point is not None):
-        return None
-    creator = spec.vector_entry_point
-    creator = creator if callable(creator) else load_env_creator(creator)
-    if "autoreset_mode" in signature(creator).parameters:
-        options = {"autoreset_mode": AutoresetMode.SAME_STEP, **options}
-    elif spec.entry_point is not None and creator is not CartPoleVectorEnv and _mode(creator) is not AutoresetMode.SAME_STEP:
-        return None
-    if rendered:
-        options = {**options, "render_mode": "rgb_array"}
-    envs = gymnasium.make_vec(spec, count, vectorization_mode="vector_entry_point", **options)
-    return adapted(envs, f"gymnasium:{spec.id}")
-
-
-def _mode(creator: Callable[..., Any]) -> Any:
-    return getattr(creator, "metadata", {}).get("autoreset_mode")

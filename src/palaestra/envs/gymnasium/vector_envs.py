@@ -13,9 +13,9 @@ from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
 from palaestra.core.errors import EnvError
-from palaestra.envs.gymnasium_copies import SUCCESS, BatchedObs, SingleEnvs, Tick, rewards, successes
-from palaestra.envs.self_resets import FINAL_KEYS
-from palaestra.envs.spaces import observation_leaves, pick
+from palaestra.envs.gymnasium.self_resets import FINAL_KEYS
+from palaestra.envs.gymnasium.single_envs import SUCCESS, BatchedObs, SingleEnvs, Tick, rewards, successes
+from palaestra.envs.spaces.observation_spaces import observation_leaves, pick
 
 
 class VectorEnvs:

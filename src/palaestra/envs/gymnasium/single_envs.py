@@ -10,8 +10,8 @@ import gymnasium
 import numpy as np
 
 from palaestra.core.errors import EnvError
-from palaestra.envs.self_resets import ResetWatch, final_observation
-from palaestra.envs.spaces import observation_leaves, pick
+from palaestra.envs.gymnasium.self_resets import ResetWatch, final_observation
+from palaestra.envs.spaces.observation_spaces import observation_leaves, pick
 
 SUCCESS = "is_success"
 """Info key for the success of an episode, as in robotics environments."""

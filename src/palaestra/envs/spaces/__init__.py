@@ -1,0 +1,1 @@
+"""Gymnasium's spaces, as specs and columns."""
