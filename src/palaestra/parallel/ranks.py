@@ -46,7 +46,7 @@ class Place(NamedTuple):
     timeout: float
     on_gpu: bool
     task: str
-    """What these processes do; empty: the ranks themselves."""
+    """Purpose of these processes; empty: the ranks themselves."""
 
 
 @dataclass(slots=True)
