@@ -100,7 +100,8 @@ def _env_flags(group: argparse._ArgumentGroup) -> None:
         "--env",
         dest="env_path",
         metavar="ENV",
-        help="a Unity build, a built-in environment (3DBall), gymnasium:ID or python:module:factory (default: the Unity Editor)",
+        help="a Unity build, a built-in environment (3DBall), gymnasium:ID, pettingzoo:module or python:module:factory "
+        "(default: the Unity Editor)",
     )
     group.add_argument(
         "--num-areas",

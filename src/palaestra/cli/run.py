@@ -44,7 +44,9 @@ REFRESH = 0.1  # seconds
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `palaestra run`."""
     parser.add_argument(
-        "env", metavar="ENV", help="a Unity build, 'editor', a built-in environment (3DBall), gymnasium:ID or python:module:factory"
+        "env",
+        metavar="ENV",
+        help="a Unity build, 'editor', a built-in environment (3DBall), gymnasium:ID, pettingzoo:module or python:module:factory",
     )
     parser.add_argument(
         "--brain",

@@ -59,7 +59,7 @@ class EnvError(PalaestraError):
 class NotFinite(EnvError):
     """An environment returned a number that is NaN or infinite."""
 
-    def __init__(self, behavior: str, agent: int, what: str, value: float) -> None:
+    def __init__(self, behavior: str, agent: int | str, what: str, value: float) -> None:
         super().__init__(
             f"behavior '{behavior}', agent {agent}: {what} is {value}; "
             f"the environment must send finite numbers (often a division by zero where it is computed)"

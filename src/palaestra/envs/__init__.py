@@ -1,1 +1,1 @@
-"""Environments: `base` defines the interface, `builtin` has our games, `unity` runs Unity games, `gymnasium` wraps Gymnasium's."""
+"""Environments: `base` is the interface, `builtin` has our games, `unity`, `gymnasium` and `pettingzoo` connect others."""

@@ -36,7 +36,7 @@ from palaestra.unity.side_channel.side_channel_manager import SideChannelManager
 from palaestra.unity.timers import hierarchical_timer, timed
 from palaestra.wire.encode import COMMUNICATION
 
-IN_PROCESS = ("builtin", "gymnasium", "python")
+IN_PROCESS = ("builtin", "gymnasium", "pettingzoo", "python")
 """Prefixes before a colon that name environments without a game process."""
 
 

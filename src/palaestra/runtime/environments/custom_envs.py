@@ -1,12 +1,12 @@
 """The user's own environments: objects, and functions or classes that make them.
 
-Each may be an `Env`, a Gymnasium environment or a Gymnasium vector environment.
+Each may be an `Env`, a Gymnasium environment or vector environment, or a PettingZoo environment.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from inspect import Parameter, signature
 from typing import Any, cast
@@ -14,9 +14,10 @@ from typing import Any, cast
 from palaestra.core.errors import EnvError, PalaestraError, exception_summary
 from palaestra.core.plugins import import_user_module, nearest
 from palaestra.envs.base import Env
+from palaestra.envs.pettingzoo.agent_mappings import MAPPINGS
 
 NO_OPTIONS: Mapping[str, Any] = {}
-KINDS = "an Env (palaestra.envs.base), a gymnasium.Env or a gymnasium.vector.VectorEnv"
+KINDS = "an Env (palaestra.envs.base), a gymnasium.Env, a gymnasium.vector.VectorEnv, or a ParallelEnv or AECEnv of PettingZoo"
 
 
 def user_env(place: str, areas: int | None, device: str, options: Mapping[str, Any]) -> Env:
@@ -36,15 +37,16 @@ def user_env(place: str, areas: int | None, device: str, options: Mapping[str, A
     return make_with(factory, name, areas, device, options)
 
 
-def as_env(given: object, areas: int | None, device: str) -> tuple[Env, bool]:
+def as_env(given: object, areas: int | None, device: str, options: Mapping[str, Any] = NO_OPTIONS) -> tuple[Env, bool]:
     """Turns the object that a program passes into an `Env`. Returns it, and whether it was made here, so that the caller must close it.
 
-    A single Gymnasium environment is one area; a function or class that makes one is called once for each area. Raises EnvError.
+    A single Gymnasium or PettingZoo environment is one area; a function or class that makes one is called once for each area.
+    `options` go to such a function; those that map agents are for PettingZoo environments. Raises EnvError.
     """
     name = f"env ({getattr(given, '__name__', type(given).__name__)})"
     if not isinstance(given, type) and not _missing(given):
         return cast(Env, given), False
-    if (known := _from_gymnasium(given)) is not None:
+    if (known := _from_gymnasium(given) or _from_pettingzoo([given], name, options)) is not None:
         if areas is not None and known.num_areas != areas:
             raise EnvError(
                 f"{name}: num_areas is {areas}, but the environment's is {known.num_areas}; pass a function that makes one "
@@ -52,15 +54,24 @@ def as_env(given: object, areas: int | None, device: str) -> tuple[Env, bool]:
             )
         return known, False
     if callable(given):
-        return make_with(given, name, areas, device), True
-    if isinstance(given, list | tuple) and given and all(_from_gymnasium(one) is not None for one in given):
-        return _around(given), False
+        return make_with(given, name, areas, device, options), True
+    if isinstance(given, list | tuple) and given:
+        if all(_is_pettingzoos(one) for one in given):
+            return cast(Env, _from_pettingzoo(given, name, options)), False
+        if all(_from_gymnasium(one) is not None for one in given):
+            return _around(given), False
     raise EnvError(f"{name} cannot be trained in: expected {KINDS}, or a function or class that makes one; it lacks {_listed(given)}")
 
 
 def make_with(factory: Callable[..., Any], name: str, areas: int | None, device: str, options: Mapping[str, Any] = NO_OPTIONS) -> Env:
     """Calls a function or class and returns its environment, with `areas` areas or its own number of them. Raises EnvError."""
-    made = call(factory, name, areas, device, options)
+    mapping = {key: value for key, value in options.items() if key in MAPPINGS and key not in signature(factory).parameters}
+    own = {key: value for key, value in options.items() if key not in mapping}
+    made = call(factory, name, areas, device, own)
+    if _is_pettingzoos(made):
+        return cast(Env, _from_pettingzoo(_repeated(made, lambda: call(factory, name, areas, device, own), name, areas), name, mapping))
+    if mapping:
+        made = call(factory, name, areas, device, options)  # they may mean something else there, or are refused
     gymnasium = sys.modules.get("gymnasium")
     if gymnasium is not None and isinstance(made, gymnasium.Env):
         return _around(_repeated(made, lambda: call(factory, name, areas, device, options), name, areas))
@@ -77,7 +88,7 @@ def make_with(factory: Callable[..., Any], name: str, areas: int | None, device:
 
 
 def _repeated(first: Any, make: Callable[[], Any], name: str, areas: int | None) -> list[Any]:
-    """Makes one Gymnasium environment for each area."""
+    """Makes one Gymnasium or PettingZoo environment for each area."""
     from palaestra.envs.gymnasium import DEFAULT_AREAS
 
     made = [first]
@@ -95,6 +106,20 @@ def _from_gymnasium(given: object) -> Env | None:
     if gymnasium is None or not isinstance(given, gymnasium.Env | gymnasium.vector.VectorEnv):
         return None
     return _around(given)
+
+
+def _is_pettingzoos(given: object) -> bool:
+    pettingzoo = sys.modules.get("pettingzoo")
+    return pettingzoo is not None and isinstance(given, pettingzoo.ParallelEnv | pettingzoo.AECEnv)
+
+
+def _from_pettingzoo(given: Sequence[Any], name: str, options: Mapping[str, Any]) -> Env | None:
+    """Wraps PettingZoo environments, one for each area; returns None for anything else."""
+    if not all(_is_pettingzoos(one) for one in given):
+        return None
+    from palaestra.envs.pettingzoo.env import PettingZooEnv
+
+    return cast(Env, PettingZooEnv(given, name, {key: value for key, value in options.items() if key in MAPPINGS}))
 
 
 def _around(given: Any) -> Env:

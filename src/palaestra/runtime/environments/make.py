@@ -6,7 +6,8 @@
 `editor`                   the Unity Editor
 `builtin:3DBall`           the built-in, even if a file of that name exists
 `gymnasium:CartPole-v1`    a Gymnasium id; `gymnasium:module:Id-v0` imports a module first
-`python:module:factory`    a function or class of yours that makes an `Env` or a Gymnasium environment
+`pettingzoo:module`        a PettingZoo module with `parallel_env` or `env`; `pettingzoo:module:function`
+`python:module:factory`    a function or class of yours that makes an `Env`, a Gymnasium or a PettingZoo environment
 =========================  ==========================================================
 """
 
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from palaestra.runtime.environments.unity_games import GameSettings
 
 EDITOR = "editor"
+IN_PROCESS = ("gymnasium", "pettingzoo", "python")
+"""Kinds of names whose environments run in a process of ours, one or several copies."""
 
 NO_OPTIONS: Mapping[str, Any] = {}
 
@@ -61,6 +64,10 @@ def make_env(
         from palaestra.envs.gymnasium import GymnasiumEnv  # not needed by the others: 0.1 s
 
         return GymnasiumEnv(rest, areas, **options)
+    if colon and kind == "pettingzoo":
+        from palaestra.envs.pettingzoo.opening import open_pettingzoo
+
+        return open_pettingzoo(rest, areas, options)
     if colon and kind == "python":
         return user_env(rest, areas, device, options)
     if colon and kind == "builtin":
@@ -87,7 +94,7 @@ def _on_runners(name: str, areas: int | None, options: Mapping[str, Any], games:
     kind = name.partition(":")[0]
     if kind == "builtin" or (name in Registry("envs") and not is_game(name)):
         raise EnvError(f"{name} is built in: this process simulates all of its areas, and runners are for games (--env-runners)")
-    shares = _shares(name, areas, games.copies) if kind in ("gymnasium", "python") else None
+    shares = _shares(name, areas, games.copies) if kind in IN_PROCESS else None
     return open_on_runners(name, areas, shares, options, games, make_on_runner)
 
 
@@ -103,12 +110,12 @@ def make_on_runner(
 def _shares(name: str, areas: int | None, count: int) -> list[int | None]:
     """Returns the areas of each copy; None: the environment's own number. Raises EnvError."""
     kind = name.partition(":")[0]
-    if kind not in ("gymnasium", "python"):
+    if kind not in IN_PROCESS:
         raise EnvError(
             f"{name} is built in: one process simulates all of its areas, so there are no copies of it (--num-envs={count}); "
             "more areas are --num-areas"
         )
-    if areas is None and kind == "gymnasium":
+    if areas is None and kind in ("gymnasium", "pettingzoo"):
         from palaestra.envs.gymnasium import DEFAULT_AREAS
 
         areas = max(DEFAULT_AREAS, count)
@@ -128,7 +135,7 @@ def is_game(name: str | None) -> bool:
         return False
     if name == EDITOR:
         return True
-    if name.partition(":")[0] in ("gymnasium", "python", "builtin"):
+    if name.partition(":")[0] in (*IN_PROCESS, "builtin"):
         return False
     return executable.find(name) is not None or (executable.looks_like_build(name) and name not in Registry("envs"))
 
@@ -141,7 +148,7 @@ def _builtin(name: str, areas: int | None, device: str, options: Mapping[str, An
         known = ", ".join(registry.names())
         raise EnvError(
             f"no file and no built-in environment is named '{name}'{_meant(name, registry)} "
-            f"(built in: {known}; others as gymnasium:ID or python:module:factory)"
+            f"(built in: {known}; others as gymnasium:ID, pettingzoo:module or python:module:factory)"
         )
     return cast(Env, call(registry.get(name), name, areas, device, options))
 

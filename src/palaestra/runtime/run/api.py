@@ -285,7 +285,9 @@ def take_env(given: object, settings: RunSettings, stack: ExitStack) -> Env:
     """Returns the environment that a program gave to `train`; one made here is closed with the run. Raises EnvError or ConfigError."""
     device = device_of(settings)
     areas = settings.env_settings.num_areas
-    env, is_ours = as_env(given, areas if areas is None else share_of(areas, "areas", "--num-areas"), device)
+    env, is_ours = as_env(
+        given, areas if areas is None else share_of(areas, "areas", "--num-areas"), device, settings.env_settings.env_options
+    )
     if is_ours:
         stack.enter_context(closing(env))
     if env is given:
@@ -404,7 +406,7 @@ def check_teachers(run: Run, loaded: Loaded) -> None:
 def shows_all(run: Run) -> bool:
     """Whether all behaviors of the environment appear at the start."""
     name = run.settings.env_settings.env_path or ""
-    return (name.startswith(("builtin:", "gymnasium:")) or name in Registry("envs")) and not is_game(name)
+    return (name.startswith(("builtin:", "gymnasium:", "pettingzoo:")) or name in Registry("envs")) and not is_game(name)
 
 
 def begin(run: Run, checkpoint: Checkpoint | None) -> None:

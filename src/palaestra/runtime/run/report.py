@@ -39,6 +39,8 @@ def announce(run: Run, checkpoint: Checkpoint | None, warnings: Sequence[str]) -
         )
     else:
         run.console.info(f"Resuming '{name}' from step {checkpoint.step:,}; its files are in {place}")
+    for note in getattr(run.env, "notes", ()):
+        run.console.info(note)
     outline_new(run)
     run.lessons.print_lessons()
 
@@ -290,6 +292,8 @@ def watch_command(name: str, env: Env, record: str, play: str, *, no_graphics: b
     if is_game(name):
         window = " --set engine_settings.no_graphics=false" if no_graphics else ""
         return None if name.endswith(".py") else f"{play} --time-scale=1{window}"
+    if name.startswith("pettingzoo:"):
+        return record  # drawn only if it is made for that: the command makes another
     if name.startswith("gymnasium:"):
         return _gymnasium(name.removeprefix("gymnasium:"), record)
     try:

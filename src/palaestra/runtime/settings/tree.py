@@ -21,7 +21,7 @@ class EnvSettings(Settings):
     """The environment, and how many copies of it."""
 
     env_path: str | None = None
-    """A build, a built-in's name, `gymnasium:ID` or `python:module:factory`; null: none is named."""
+    """A build, a built-in's name, `gymnasium:ID`, `pettingzoo:module` or `python:module:factory`; null: none is named."""
     env_args: tuple[str, ...] | None = None
     """Command line arguments passed on to a Unity build."""
     base_port: int | None = Field(default=None, ge=0, le=65535)
@@ -31,7 +31,7 @@ class EnvSettings(Settings):
     bind: str | None = None
     """Address to listen on for Unity games, such as 0.0.0.0 for other machines; null: this machine only."""
     num_envs: int = Field(default=1, gt=0)
-    """Copies of a Unity build, a Gymnasium environment or `python:...`, each in its own process."""
+    """Copies of a Unity build, a Gymnasium or PettingZoo environment or `python:...`, each in its own process."""
     env_runners: int | None = Field(default=None, gt=0)
     """Ray actors that share the copies, on whichever machines Ray has; null: the copies run on this machine."""
     ray_address: str | None = None
@@ -57,7 +57,7 @@ class EnvSettings(Settings):
     restarts_rate_limit_period_s: int = Field(default=60, gt=0)
     """Length of the period in seconds."""
     env_options: dict[str, Any] = Field(default={})
-    """Keyword options of a built-in, Gymnasium or Python environment."""
+    """Keyword options of a built-in, Gymnasium, PettingZoo or Python environment."""
     side_channels: tuple[str, ...] | None = None
     """Your own side channels to Unity games, each as `module:Class`."""
 

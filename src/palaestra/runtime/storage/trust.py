@@ -8,6 +8,7 @@ from typing import Any
 
 from palaestra.core.errors import RunError
 from palaestra.core.plugins import registry
+from palaestra.envs.pettingzoo.opening import is_published
 from palaestra.runtime.environments.make import EDITOR, is_game
 from palaestra.runtime.settings import RunSettings, load
 from palaestra.runtime.settings.draft import dotted
@@ -118,6 +119,8 @@ def runs_code(env: str) -> bool:
     kind, colon, rest = env.partition(":")
     if colon and kind == "gymnasium":
         return ":" in rest  # gymnasium:module:Id-v0 imports the module
+    if colon and kind == "pettingzoo":
+        return not is_published(rest)
     return (bool(colon) and kind == "python") or (env != EDITOR and is_game(env))
 
 

@@ -1,0 +1,81 @@
+"""Converts observations, masks and actions of a behavior's agents."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from gymnasium import spaces
+from torch import Tensor
+
+from palaestra.core.errors import EnvError, NotFinite
+from palaestra.core.specs import BehaviorSpec
+from palaestra.core.timestep import Action
+from palaestra.envs.spaces import actions_of, observation_leaves, pick
+
+MASK = "action_mask"
+"""Key of a mask in an observation of PettingZoo's classic games, or in an info."""
+
+
+class AgentSpaces:
+    """Converts between a behavior's spaces and its spec."""
+
+    def __init__(self, observation: spaces.Space, action: spaces.Space, where: str) -> None:
+        """`where` begins messages. Raises EnvError for unsupported spaces."""
+        self._where = where
+        self._masked = isinstance(observation, spaces.Dict) and MASK in observation.spaces
+        if isinstance(observation, spaces.Dict) and self._masked:
+            observation = spaces.Dict({key: space for key, space in observation.spaces.items() if key != MASK})
+        try:
+            self._leaves, self._actions = observation_leaves(observation), actions_of(action)
+        except EnvError as error:
+            raise EnvError(f"{where}: {error}") from error
+        self.spec = BehaviorSpec(tuple(leaf.spec for leaf in self._leaves), self._actions.spec)
+
+    def columns(self, observations: Sequence[Any], agents: Sequence[str], behavior: str) -> tuple[Tensor, ...]:
+        """Converts N observations to a column (N, *shape) for each part. Raises NotFinite, or EnvError for other shapes."""
+        columns = []
+        for leaf in self._leaves:
+            try:
+                values = np.array([pick(leaf, one) for one in observations])
+                column = leaf.column(values)
+                if column.shape[1:] != leaf.spec.shape:
+                    raise ValueError(f"shape {values.shape[1:]} came")
+            except (ValueError, TypeError, KeyError, IndexError, RuntimeError) as error:
+                raise EnvError(
+                    f"{self._where}: observation '{leaf.spec.name}' of {agents[0]} does not fit its space: {type(error).__name__}: {error}"
+                ) from error
+            if values.dtype.kind == "f" and not np.isfinite(column.sum().item()) and len(bad := (~column.isfinite()).nonzero()):
+                at = [int(i) for i in bad[0]]
+                raise NotFinite(behavior, agents[at[0]], f"observation '{leaf.spec.name}'{at[1:]}", float(column[tuple(bad[0])]))
+            columns.append(column)
+        return tuple(columns)
+
+    def masks(self, observations: Sequence[Any], infos: Sequence[Mapping[str, Any]]) -> np.ndarray | None:
+        """Returns the allowed choices (N, choices), of observations or infos; None: neither has a mask."""
+        given = [one[MASK] for one in observations] if self._masked else [info.get(MASK) for info in infos]
+        if not self.spec.action.branches or all(mask is None for mask in given):
+            return None
+        allowed = np.ones((len(given), self.spec.action.choices), np.bool_)
+        for row, mask in zip(allowed, given, strict=True):
+            if mask is not None:
+                row[:] = self._flat(mask)
+        return allowed
+
+    def _flat(self, mask: Any) -> np.ndarray:
+        """Joins the masks of several branches."""
+        parts = list(mask.values()) if isinstance(mask, Mapping) else mask if isinstance(mask, tuple | list) else [mask]
+        flat = np.concatenate([np.ravel(part) for part in parts])
+        if len(flat) != self.spec.action.choices:
+            raise EnvError(
+                f"{self._where}: {MASK} has {len(flat)} entries; expected {self.spec.action.choices}, one for each choice of the branches "
+                f"{self.spec.action.branches}"
+            )
+        return flat.astype(np.bool_)
+
+    def actions(self, action: Action, rows: np.ndarray) -> list[Any]:
+        """Converts these rows to actions of the environment's own form."""
+        at = torch.from_numpy(rows)
+        return list(self._actions.batch(Action(action.continuous[at], action.discrete[at])))

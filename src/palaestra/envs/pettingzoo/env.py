@@ -1,0 +1,132 @@
+"""A PettingZoo environment, Parallel or AEC, as an `Env`: each copy of it is an area."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from pettingzoo.utils.env import AECEnv, ParallelEnv
+from torch import Tensor
+
+from palaestra.core.errors import EnvError
+from palaestra.core.plugins import nearest
+from palaestra.core.specs import BehaviorSpec
+from palaestra.core.timestep import Action, TimeStep
+from palaestra.envs.pettingzoo.agent_spaces import AgentSpaces
+from palaestra.envs.pettingzoo.agent_table import AgentTable, Member
+from palaestra.envs.pettingzoo.turns import AgentView, Area, AreaTick, ParallelArea, TurnArea
+from palaestra.envs.pettingzoo.agent_mappings import MAPPINGS
+from palaestra.envs.pettingzoo.roster import Roster, Spaces
+from palaestra.envs.pettingzoo.shared_rewards import SharedRewards
+
+
+class PettingZooEnv:
+    """Steps several copies of a PettingZoo environment. It has no parameters and cannot be saved."""
+
+    def __init__(self, envs: Sequence[ParallelEnv | AECEnv], name: str, options: Mapping[str, Any] | None = None) -> None:
+        """`options`: `behaviors`, `teams` and `groups` map agents or patterns of their names; `shared_reward` is a switch.
+
+        `name` is for messages. Raises EnvError for options that fit no agent and for unsupported spaces.
+        """
+        options = {} if options is None else options
+        for key in options:
+            if key not in MAPPINGS:
+                raise EnvError(f"{name} takes no option '{key}'{nearest(key, MAPPINGS)} (it takes: {', '.join(MAPPINGS)})")
+        self.name, self._envs = name, list(envs)
+        self.device, self.num_areas = torch.device("cpu"), len(envs)
+        self.parameters: Mapping[str, float] = {}
+        first = envs[0]
+        fps = first.metadata.get("render_fps") if isinstance(getattr(first, "metadata", None), Mapping) else None
+        self.tick_seconds = 1 / fps if fps else None
+        nothing_shared = SharedRewards(None)
+        self._areas = [self._area(env, i, nothing_shared) for i, env in enumerate(envs)]
+        agents = self._areas[0].agents
+        in_turns = isinstance(first, AECEnv) and not first.metadata.get("is_parallelizable", True)
+        self._roster = Roster(agents, self._spaces, options, in_turns=in_turns, name=name)
+        if self._roster.shares_rewards:
+            for area in self._areas:
+                area.shared = SharedRewards(self._roster.group_of)
+        self.summary = f"{'An AEC' if isinstance(first, AECEnv) else 'A parallel'} environment of PettingZoo."
+        self.notes = tuple(self._roster.lines())
+        """Sentences for users on which agents became what."""
+        lasting = agents if getattr(first, "possible_agents", None) else []
+        self._tables: dict[str, AgentTable] = {}
+        self._specs: dict[str, BehaviorSpec] = {}
+        self.behaviors: Mapping[str, BehaviorSpec] = self._specs
+        for behavior in self._roster.kinds:
+            members = [(i, agent) for i in range(len(envs)) for agent in lasting if self._roster[agent].behavior == behavior]
+            self._add(behavior, members)
+
+    def reset(self, seed: int) -> dict[str, TimeStep]:
+        """Resets every area, each with its own seed."""
+        seeds = np.random.SeedSequence(seed).generate_state(self.num_areas) >> 1  # below 2**31, which all games take
+        for table in self._tables.values():
+            table.restart()
+        return self._steps([area.reset(int(one)) for area, one in zip(self._areas, seeds, strict=True)])
+
+    def step(self, actions: Mapping[str, Action]) -> dict[str, TimeStep]:
+        """Simulates one tick: one step of each area. Raises NotFinite for a number that is NaN or infinite, EnvError for exceptions."""
+        chosen: list[dict[Hashable, Any]] = [{} for _ in self._areas]
+        for name, table in self._tables.items():
+            for (area, agent), action in table.actions(actions.get(name)):
+                chosen[area][agent] = action
+        return self._steps([area.step(one) for area, one in zip(self._areas, chosen, strict=True)])
+
+    def set_parameters(self, values: Mapping[str, Tensor]) -> None:
+        """Raises EnvError for any parameter, because there are none."""
+        if values:
+            raise EnvError(f"{self.name} has no parameters; '{next(iter(values))}' cannot be set")
+
+    def render(self, area: int) -> np.ndarray:
+        """Returns an image of an area. Raises EnvError unless the environment was made with the render mode rgb_array."""
+        return self._areas[area].render()
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Returns an empty state: a PettingZoo environment cannot be saved."""
+        return {}
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Raises EnvError for any state but the empty one."""
+        if state:
+            raise EnvError(f"{self.name} cannot be restored from a saved state (it has none; this one has {', '.join(state)})")
+
+    def close(self) -> None:
+        """Closes every environment."""
+        for area in self._areas:
+            area.guarded("close", area.env.close)
+
+    def _area(self, env: Any, number: int, shared: SharedRewards) -> Area:
+        if isinstance(env, ParallelEnv):
+            return ParallelArea(env, number, self.name, shared)
+        return TurnArea(env, number, self.name, shared)
+
+    def _spaces(self, agent: Hashable) -> Spaces:
+        area = self._areas[0]
+        for env in self._envs:  # an agent that appears later may be known only where it appeared
+            if agent in (getattr(env, "possible_agents", None) or env.agents):
+                area = self._areas[self._envs.index(env)]
+                break
+        observation = area.guarded("observation_space", area.env.observation_space, agent)
+        return observation, area.guarded("action_space", area.env.action_space, agent)
+
+    def _add(self, behavior: str, members: Sequence[Member]) -> None:
+        observation, action = self._spaces(self._roster.kinds[behavior])
+        table = AgentTable(behavior, AgentSpaces(observation, action, f"{self.name}, behavior '{behavior}'"), self._roster, members)
+        self._tables[behavior] = table
+        self._specs[behavior] = table.spaces.spec
+
+    def _steps(self, ticks: Sequence[AreaTick]) -> dict[str, TimeStep]:
+        ended, asking = self._by_behavior([tick.ended for tick in ticks]), self._by_behavior([tick.asking for tick in ticks])
+        return {name: table.tick(ended.get(name, ()), asking.get(name, ())) for name, table in self._tables.items()}
+
+    def _by_behavior(self, views: Sequence[Sequence[AgentView]]) -> dict[str, list[tuple[int, AgentView]]]:
+        found: dict[str, list[tuple[int, AgentView]]] = {}
+        for area, of_area in enumerate(views):
+            for view in of_area:
+                behavior = self._roster[view.agent].behavior
+                if behavior not in self._tables:
+                    self._add(behavior, ())
+                found.setdefault(behavior, []).append((area, view))
+        return found

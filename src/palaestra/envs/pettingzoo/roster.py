@@ -1,0 +1,183 @@
+"""Sorts the agents of a PettingZoo environment into behaviors, teams and groups."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+from gymnasium import spaces
+
+from palaestra.core.errors import EnvError
+from palaestra.core.plugins import nearest
+
+NO_GROUP = -1
+_NUMBER = re.compile(r"[_\-]?\d+$")
+
+Spaces = tuple[spaces.Space, spaces.Space]
+
+
+@dataclass(frozen=True, slots=True)
+class AgentRole:
+    """Behavior, team and group of an agent."""
+
+    behavior: str
+    team: int
+    group: int  # within its area; -1: on its own
+
+
+class Roster:
+    """The role of each agent.
+
+    Agents whose names are equal up to a number at the end, and whose spaces are equal, share a behavior, named by what is equal. If agents
+    of such a name differ in their spaces, each kind is named after its first agent.
+    """
+
+    def __init__(
+        self, agents: Sequence[Hashable], spaces_of: Callable[[Hashable], Spaces], options: Mapping[str, Any], *, in_turns: bool, name: str
+    ) -> None:
+        """`options`: those of `MAPPINGS`. `in_turns`: agents act one after another by the rules, as in board games: each is a team.
+
+        `name` is for messages. Raises EnvError for options that fit no agent.
+        """
+        self._name, self._spaces_of = name, spaces_of
+        self._patterns = {key: _mapping(options.get(key), key, name) for key in ("behaviors", "teams", "groups")}
+        self._shared = bool(options.get("shared_reward", False))
+        self._in_turns = in_turns and not (self._shared and not self._patterns["teams"])
+        self._groups: dict[object, int] = {}
+        self._roles: dict[Hashable, AgentRole] = {}
+        self.kinds: dict[str, Hashable] = {}
+        """The agent of each behavior whose spaces are the behavior's."""
+        self._bases: dict[str, list[str]] = {}
+        names = self._default_names(agents)
+        self._check(agents, names)
+        for agent in agents:
+            self._add(agent, names[agent])
+
+    def __getitem__(self, agent: Hashable) -> AgentRole:
+        """Returns an agent's role; one that has not been there before joins a behavior of its kind, or begins one."""
+        if agent not in self._roles:
+            self._add(agent, self._default_name(agent))
+        return self._roles[agent]
+
+    @property
+    def num_groups(self) -> int:
+        """Number of groups of an area."""
+        return len(self._groups)
+
+    def group_of(self, agent: Hashable) -> int:
+        """Returns an agent's group, -1 without one."""
+        return self[agent].group
+
+    @property
+    def shares_rewards(self) -> bool:
+        """Whether equal rewards of a group's members are the group's."""
+        return self._shared
+
+    def lines(self) -> list[str]:
+        """Describes who is in which behavior, team and group, and what a user may want to change."""
+        lines = []
+        for behavior in self.kinds:
+            agents = [agent for agent, role in self._roles.items() if role.behavior == behavior]
+            teams = sorted({self._roles[agent].team for agent in agents})
+            groups = sorted({self._roles[agent].group for agent in agents} - {NO_GROUP})
+            of_team = f" (team{'s' if len(teams) > 1 else ''} {', '.join(map(str, teams))})" if teams != [0] else ""
+            of_group = f" (group{'s' if len(groups) > 1 else ''} {', '.join(map(str, groups))})" if groups else ""
+            lines.append(f"behavior '{behavior}': {_listed(agents)}{of_team}{of_group}")
+        if not self._patterns["behaviors"] and (alike := self._alike()):
+            lines.append(
+                f"{_listed(alike)} have equal spaces but different names; to let them share a behavior, set "
+                f"env_settings.env_options.behaviors, such as {{{alike[0]}: {alike[0]}, {alike[1]}: {alike[0]}}}"
+            )
+        return lines
+
+    def _alike(self) -> list[str]:
+        """Returns behaviors of equal spaces."""
+        for name, agent in self.kinds.items():
+            alike = [one for one, other in self.kinds.items() if self._spaces_of(other) == self._spaces_of(agent)]
+            if len(alike) > 1:
+                return alike if name == alike[0] else []
+        return []
+
+    def _default_names(self, agents: Sequence[Hashable]) -> dict[Hashable, str]:
+        bases: dict[str, list[list[Hashable]]] = {}
+        for agent in agents:
+            kinds = bases.setdefault(_base(agent), [])
+            kind = next((one for one in kinds if self._spaces_of(one[0]) == self._spaces_of(agent)), None)
+            if kind is None:
+                kinds.append([agent])
+            else:
+                kind.append(agent)
+        return {agent: base if len(kinds) == 1 else str(kind[0]) for base, kinds in bases.items() for kind in kinds for agent in kind}
+
+    def _default_name(self, agent: Hashable) -> str:
+        """Returns the behavior of an agent that was not there at first."""
+        base, its_spaces = _base(agent), self._spaces_of(agent)
+        for name, other in self.kinds.items():
+            if _base(other) == base and self._spaces_of(other) == its_spaces:
+                return name
+        return base if base not in self.kinds else str(agent)
+
+    def _add(self, agent: Hashable, default: str) -> None:
+        behavior = str(self._chosen("behaviors", agent, default, default))
+        if behavior in self.kinds:
+            self._must_fit(agent, behavior)
+        self.kinds.setdefault(behavior, agent)
+        team = self._chosen("teams", agent, behavior, len(self._roles) if self._in_turns else 0)
+        if isinstance(team, bool) or not isinstance(team, int) or team < 0:
+            raise EnvError(
+                f"{self._name}: the team of agent '{agent}' is {team!r}; expected a whole number of at least 0 (env_options.teams)"
+            )
+        group = self._chosen("groups", agent, behavior, ("team", team) if self._shared and not self._patterns["groups"] else None)
+        number = NO_GROUP if group is None else self._groups.setdefault(group, len(self._groups))
+        self._roles[agent] = AgentRole(behavior, team, number)
+
+    def _must_fit(self, agent: Hashable, behavior: str) -> None:
+        first = self.kinds[behavior]
+        for what, one, other in zip(("observations", "actions"), self._spaces_of(first), self._spaces_of(agent), strict=True):
+            if one != other:
+                raise EnvError(
+                    f"{self._name}: agents '{first}' and '{agent}' cannot share behavior '{behavior}', because their {what} differ: "
+                    f"{one} and {other}; a wrapper such as SuperSuit's pad_observations_v0 makes them equal"
+                )
+
+    def _chosen(self, key: str, agent: Hashable, behavior: str, default: Any) -> Any:
+        """Returns what an option says of an agent: by its name, else by the first pattern that fits, else by its behavior's name."""
+        patterns, name = self._patterns[key], str(agent)
+        if name in patterns:
+            return patterns[name]
+        for pattern, value in patterns.items():
+            if fnmatchcase(name, pattern):
+                return value
+        return patterns.get(behavior, default)
+
+    def _check(self, agents: Sequence[Hashable], names: Mapping[Hashable, str]) -> None:
+        """Raises EnvError for a name or pattern in the options that fits nothing."""
+        known = list(dict.fromkeys([*map(str, agents), *names.values()]))
+        for key, patterns in self._patterns.items():
+            own = [str(one) for one in self._patterns["behaviors"].values()] if key != "behaviors" else []
+            for pattern in patterns:
+                if not any(fnmatchcase(one, pattern) for one in [*known, *own]):
+                    raise EnvError(
+                        f"{self._name}: env_options.{key} names '{pattern}', which fits no agent{nearest(pattern, known)} "
+                        f"(agents: {_listed(agents)}; patterns such as adversary_* name several)"
+                    )
+
+
+def _base(agent: Hashable) -> str:
+    return _NUMBER.sub("", str(agent)) or "agent"
+
+
+def _mapping(given: Any, key: str, name: str) -> dict[str, Any]:
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping) or not given:
+        raise EnvError(f"{name}: env_options.{key} is {given!r}; expected a map from agents to their {key}, such as {{player_*: 0}}")
+    return {str(pattern): value for pattern, value in given.items()}
+
+
+def _listed(agents: Sequence[object]) -> str:
+    shown = [str(agent) for agent in agents]
+    return ", ".join(shown) if len(shown) <= 6 else f"{', '.join(shown[:3])} ... {shown[-1]} ({len(shown)} agents)"

@@ -1,0 +1,240 @@
+"""Steps one PettingZoo environment, an area, until its agents await actions, and restarts it when its episode is over.
+
+In a ParallelEnv all living agents act on every tick; in an AECEnv one agent acts on a tick, when its turn comes.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+from pettingzoo.utils.env import AECEnv, ParallelEnv
+
+from palaestra.core.errors import EnvError, PalaestraError, exception_summary
+from palaestra.envs.pettingzoo.shared_rewards import SharedRewards
+
+Agent: TypeAlias = Hashable
+"""An agent's name in its environment, nearly always text."""
+ZERO = 1e-9
+"""Share of a reward below which the rest is taken for a rounding error, once the group's part is subtracted."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentView:
+    """One agent after a tick, as its environment describes it."""
+
+    agent: Agent
+    obs: Any
+    info: Mapping[str, Any]
+    reward: float = 0.0
+    group_reward: float = 0.0
+    truncated: bool = False  # of an ended episode: it was cut; else it terminated
+
+
+@dataclass(slots=True)
+class AreaTick:
+    """Agents whose episode ended on a tick, and agents that await an action; an agent may be in both, if the next episode began."""
+
+    ended: list[AgentView] = field(default_factory=list)
+    asking: list[AgentView] = field(default_factory=list)
+
+
+class Area:
+    """Base class of the two kinds of areas."""
+
+    def __init__(self, env: Any, number: int, name: str, shared: SharedRewards) -> None:
+        """`name` is for messages. `shared` finds the rewards that a group shares."""
+        self.env, self.number, self.name, self.shared = env, number, name, shared
+        self._warned = set[str]()
+
+    @property
+    def agents(self) -> list[Agent]:
+        """All agents that may appear, as far as the environment says; else those that are there after a reset."""
+        possible = getattr(self.env, "possible_agents", None)
+        if possible:
+            return list(possible)
+        self.guarded("reset", self.env.reset)
+        return list(self.env.agents)
+
+    def reset(self, seed: int | None) -> AreaTick:
+        """Starts an episode. Agents that await an action are in the result."""
+        raise NotImplementedError
+
+    def step(self, actions: Mapping[Agent, Any]) -> AreaTick:
+        """Lets the agents act that asked last, and starts the next episode if this one is over."""
+        raise NotImplementedError
+
+    def render(self) -> np.ndarray:
+        """Returns an image (H, W, 3). Raises EnvError if the environment cannot draw."""
+        if getattr(self.env, "render_mode", None) != "rgb_array":
+            raise EnvError(f"{self.name} can only be drawn if it is made with render_mode='rgb_array' (the option render=True)")
+        frame = self.guarded("render", self.env.render)
+        if not isinstance(frame, np.ndarray) or frame.ndim != 3:
+            raise EnvError(f"{self.name}, area {self.number}: render returned a {type(frame).__name__}; expected an array (H, W, 3)")
+        return np.array(frame, np.uint8)
+
+    def guarded(self, what: str, method: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        """Calls a method of the environment. Raises EnvError, which names the area, for any exception."""
+        try:
+            return method(*arguments, **options)
+        except PalaestraError:
+            raise
+        except Exception as error:  # whatever a user's environment does
+            raise EnvError(
+                f"{self.name}, area {self.number}: {what} raised {exception_summary(error)}; --debug shows the whole traceback"
+            ) from error
+
+    def warn(self, text: str) -> None:
+        """Warns once in this area."""
+        if text not in self._warned and self.number == 0:
+            self._warned.add(text)
+            warnings.warn(f"{self.name}: {text}", stacklevel=4)
+
+    def wrong(self, text: str) -> EnvError:
+        """Returns an error that names the area."""
+        return EnvError(f"{self.name}, area {self.number}: {text}")
+
+    def unflagged(self, agent: Agent) -> None:
+        """Warns of an agent that left without an end."""
+        self.warn(
+            f"agent '{agent}' was no longer in `agents` although it neither terminated nor was truncated; its episode counts as truncated. "
+            f"Set one of the two on the step with which an agent leaves"
+        )
+
+
+class ParallelArea(Area):
+    """Steps a ParallelEnv: all living agents act at once."""
+
+    env: ParallelEnv
+
+    def __init__(self, env: ParallelEnv, number: int, name: str, shared: SharedRewards) -> None:
+        super().__init__(env, number, name, shared)
+        self._living: list[Agent] = []
+        self._last: Mapping[Agent, Any] = {}
+
+    def reset(self, seed: int | None) -> AreaTick:
+        """Starts an episode."""
+        given = self.guarded("reset", self.env.reset, seed=seed)
+        if not isinstance(given, tuple) or len(given) != 2 or not isinstance(given[0], Mapping):
+            raise self.wrong(f"reset returned a {type(given).__name__}; expected observations and infos, as in PettingZoo 1.24 and later")
+        obs, infos = given
+        self._living, self._last = list(self.env.agents), obs
+        if not self._living:
+            raise self.wrong("no agent is there after reset; expected at least one in `agents`")
+        return AreaTick(asking=[AgentView(agent, self._of(obs, agent, "observations"), infos.get(agent, {})) for agent in self._living])
+
+    def step(self, actions: Mapping[Agent, Any]) -> AreaTick:
+        """Steps the environment once."""
+        given = self.guarded("step", self.env.step, actions)
+        if not isinstance(given, tuple) or len(given) != 5:
+            count = f"{len(given)} values" if isinstance(given, tuple) else f"a {type(given).__name__}"
+            raise self.wrong(f"step returned {count}; expected observations, rewards, terminations, truncations and infos")
+        obs, rewards, terminations, truncations, infos = given
+        living = [agent for agent in self.env.agents if not terminations.get(agent, False) and not truncations.get(agent, False)]
+        now, acted = set(living), set(self._living)
+        earned = {agent: float(self._of(rewards, agent, "rewards")) for agent in self._living}
+        if any(rewards[agent] for agent in rewards if agent not in acted and agent not in now):
+            self.warn("an agent whose episode ended got a reward on a later step; such rewards are lost")
+        shared, tick = self.shared.parts(earned), AreaTick()
+        for agent in self._living:
+            part = shared.get(agent, 0.0)
+            if agent in now:
+                view = AgentView(agent, self._of(obs, agent, "observations"), infos.get(agent, {}), earned[agent] - part, part)
+                tick.asking.append(view)
+                continue
+            terminated, truncated = bool(terminations.get(agent, False)), bool(truncations.get(agent, False))
+            if not terminated and not truncated:
+                self.unflagged(agent)
+            last = obs[agent] if agent in obs else self._last[agent]
+            tick.ended.append(AgentView(agent, last, infos.get(agent, {}), earned[agent] - part, part, not terminated))
+        if not living:
+            tick.asking = self.reset(None).asking
+            return tick
+        new = [agent for agent in living if agent not in acted]
+        tick.asking += [AgentView(agent, self._of(obs, agent, "observations"), infos.get(agent, {})) for agent in new]
+        self._living, self._last = living, obs
+        return tick
+
+    def _of(self, given: Mapping[Agent, Any], agent: Agent, what: str) -> Any:
+        if agent not in given:
+            raise self.wrong(f"the {what} lack agent '{agent}', which is in `agents` (there are: {', '.join(map(str, given)) or 'none'})")
+        return given[agent]
+
+
+class TurnArea(Area):
+    """Steps an AECEnv: one agent acts, then all that follows up to the next agent's turn happens on the same tick.
+
+    An agent's reward is what `last()` gives at its turn: the sum since its turn before. An agent that died gets it, with its final
+    observation, when its turn for the action None comes.
+    """
+
+    env: AECEnv
+
+    def __init__(self, env: AECEnv, number: int, name: str, shared: SharedRewards) -> None:
+        super().__init__(env, number, name, shared)
+        self._open: dict[Agent, AgentView] = {}
+        """The last view of each agent whose episode goes on, in the order of their first turns."""
+        self._parts: dict[Agent, float] = {}
+        """Group reward of each agent since its last turn."""
+
+    def reset(self, seed: int | None) -> AreaTick:
+        """Starts an episode."""
+        self.guarded("reset", self.env.reset, seed=seed)
+        self._open, self._parts = {}, {}
+        tick = AreaTick()
+        if not self.env.agents or not self._advance(tick):
+            raise self.wrong("no agent has a turn after reset; expected a living one as `agent_selection`")
+        return AreaTick(asking=tick.asking)
+
+    def step(self, actions: Mapping[Agent, Any]) -> AreaTick:
+        """Lets the agent act whose turn it is."""
+        tick = AreaTick()
+        agent = self.env.agent_selection
+        self._act(agent, actions[agent])
+        if not self._advance(tick):
+            tick.asking = self.reset(None).asking
+        return tick
+
+    def _act(self, agent: Agent, action: Any) -> None:
+        if not self.shared.groups:
+            self.guarded("step", self.env.step, action)
+            return
+        before = {**self.env._cumulative_rewards, agent: 0.0}
+        self.guarded("step", self.env.step, action)
+        earned = {one: float(total - before.get(one, 0.0)) for one, total in self.env._cumulative_rewards.items()}
+        for one, part in self.shared.parts(earned).items():
+            self._parts[one] = self._parts.get(one, 0.0) + part
+
+    def _advance(self, tick: AreaTick) -> bool:
+        """Takes the turns of dead agents up to that of a living one, which asks. Returns False if the episode is over."""
+        env = self.env
+        for _ in range(len(env.agents) + 1):
+            self._collect_gone(tick)
+            if not env.agents:
+                return False
+            agent = env.agent_selection
+            obs, reward, terminated, truncated, info = self.guarded("last", env.last)
+            part = self._parts.pop(agent, 0.0)
+            own = float(reward) - part
+            own = 0.0 if abs(own) <= ZERO * abs(part) else own
+            view = AgentView(agent, obs, info, own, part, truncated=not terminated)
+            if not terminated and not truncated:
+                self._open[agent] = view
+                tick.asking.append(view)
+                return True
+            if self._open.pop(agent, None) is not None:
+                tick.ended.append(view)
+            self.guarded("step(None)", env.step, None)
+        raise self.wrong(
+            f"agent '{env.agent_selection}' is dead, and still has its turn after step(None); a dead agent leaves `agents` (_was_dead_step)"
+        )
+
+    def _collect_gone(self, tick: AreaTick) -> None:
+        """Ends the episodes of agents that left without a turn."""
+        for agent in [agent for agent in self._open if agent not in self.env.agents]:
+            self.unflagged(agent)
+            last = self._open.pop(agent)
+            tick.ended.append(AgentView(agent, last.obs, last.info, 0.0, self._parts.pop(agent, 0.0), truncated=True))
