@@ -13,7 +13,8 @@ from torch import Tensor
 from palaestra.core.errors import EnvError, NotFinite
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action
-from palaestra.envs.spaces import actions_of, observation_leaves, pick
+from palaestra.envs.spaces.action_spaces import actions_of
+from palaestra.envs.spaces.observation_spaces import observation_leaves, pick
 
 MASK = "action_mask"
 """Key of a mask in an observation of PettingZoo's classic games, or in an info."""

@@ -14,12 +14,12 @@ from palaestra.core.errors import EnvError
 from palaestra.core.plugins import nearest
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action, TimeStep
+from palaestra.envs.pettingzoo.agent_mappings import MAPPINGS
 from palaestra.envs.pettingzoo.agent_spaces import AgentSpaces
 from palaestra.envs.pettingzoo.agent_table import AgentTable, Member
-from palaestra.envs.pettingzoo.turns import AgentView, Area, AreaTick, ParallelArea, TurnArea
-from palaestra.envs.pettingzoo.agent_mappings import MAPPINGS
 from palaestra.envs.pettingzoo.roster import Roster, Spaces
 from palaestra.envs.pettingzoo.shared_rewards import SharedRewards
+from palaestra.envs.pettingzoo.turns import AgentView, Area, AreaTick, ParallelArea, TurnArea
 
 
 class PettingZooEnv:
