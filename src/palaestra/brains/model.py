@@ -26,6 +26,9 @@ class PolicyAction:
     continuous: np.ndarray | None  # (N, continuous_size) float32, ready for the environment: see `Policy.act`
     discrete: np.ndarray | None  # (N, branches) int64: the choice of each branch, counted as the environment does
     memory: np.ndarray | None  # (N, memory_size) float32: give it back with the same agents' next observations
+    native: Any = None
+    """The action in the form that the `step` of the environment takes in which the model was trained: an array or a number of the space's
+    shape and type, in dictionaries or tuples as there. None if the file does not describe it, or with `rescale=False`."""
 
 
 def load_policy(path: str | Path, *, seed: int | None = None) -> Policy:
@@ -123,8 +126,9 @@ class Policy:
         without such outputs too. `memory` is the last answer's, and zeros at an episode's start.
 
         Where the file has the bounds of a Gymnasium Box, continuous numbers are scaled to them, and choices count from the `start` of a
-        Discrete space. `rescale=False` gives all as Unity gets it: choices from 0, numbers within -1..1, except for the deterministic
-        output of ML-Agents' SAC policies and files of version 2 that leave clipping to the game.
+        Discrete space; `native` has the same in the form of the environment's action space. `rescale=False` gives all as Unity gets it:
+        choices from 0, numbers within -1..1, except for the deterministic output of ML-Agents' SAC policies and files of version 2 that
+        leave clipping to the game.
         Raises PolicyError for what does not fit the model.
         """
         arrays, single = self._inputs.arrays(obs)
@@ -138,8 +142,8 @@ class Policy:
             feeds[MEMORY_IN] = remembered
         action = self._action(self._run(feeds, rows, deterministic), mask, rows, deterministic)
         if rescale:
-            action = self._rescaled(action)
-        return _first_row(action) if single else action
+            action = self._rescaled(action, rows)
+        return self._first_row(action) if single else action
 
     def _mask(self, mask: ArrayLike | None, rows: int) -> np.ndarray | None:
         """Returns the mask as (N, choices) bool; None for a policy without discrete actions."""
@@ -205,7 +209,7 @@ class Policy:
             memory=None if memory is None else memory.reshape(rows, self.memory_size),
         )
 
-    def _rescaled(self, action: PolicyAction) -> PolicyAction:
+    def _rescaled(self, action: PolicyAction, rows: int) -> PolicyAction:
         """Returns an action in the environment's own range."""
         continuous, discrete, bounds, starts = action.continuous, action.discrete, self.action_bounds, self._notes.starts
         if continuous is not None and bounds is not None:
@@ -214,16 +218,23 @@ class Policy:
             continuous = scaled.clip(low, high).astype(np.float32)
         if discrete is not None and starts is not None and len(starts) == len(self.branches):
             discrete = discrete + np.array(starts, np.int64)
-        return PolicyAction(continuous, discrete, action.memory)
+        native, raw = None, self._notes.action
+        if raw is not None and raw.sizes() == (self.continuous_size, len(self.branches)):
+            none = np.zeros((rows, 0))
+            native = raw.assemble(none if continuous is None else continuous, none if discrete is None else discrete)
+        return PolicyAction(continuous, discrete, action.memory, native)
+
+    def _first_row(self, action: PolicyAction) -> PolicyAction:
+        continuous, discrete, memory = (
+            None if column is None else column[0] for column in (action.continuous, action.discrete, action.memory)
+        )
+        native = None if action.native is None or self._notes.action is None else self._notes.action.row(action.native, 0)
+        return PolicyAction(continuous, discrete, memory, native)
 
     def _choose(self, log_probs: np.ndarray, deterministic: bool) -> np.ndarray:
         """Returns a choice for each branch: the likeliest after adding Gumbel noise, which samples each with its own probability."""
         score = log_probs if deterministic else log_probs + self.rng.gumbel(size=log_probs.shape)
         return np.stack([part.argmax(1) for part in np.split(score, np.cumsum(self.branches)[:-1], axis=1)], 1)
-
-
-def _first_row(action: PolicyAction) -> PolicyAction:
-    return PolicyAction(*(None if column is None else column[0] for column in (action.continuous, action.discrete, action.memory)))
 
 
 def without_noise(path: Path) -> bytes:

@@ -45,6 +45,9 @@ class Inputs:
         if isinstance(obs, Mapping):
             return [self._named(obs, i) for i in range(len(self._shapes))]
         given = list(obs) if isinstance(obs, list | tuple) else [obs]
+        raw, shape = (self._raw[0], self._shapes[0]) if len(self._shapes) == 1 else (None, ())
+        if raw is not None and raw.rows and not (len(given) == 1 and np.ndim(given[0]) >= 2 and np.shape(given[0])[-2:] == shape):
+            return [obs]  # a sequence of elements is the only observation
         if len(given) == len(self._shapes):
             return given
         walked = [_walk(given, name) for name in self.names] if isinstance(obs, list | tuple) else []
@@ -73,6 +76,8 @@ class Inputs:
     def _from_raw(self, i: int, values: Any, raw: RawObs) -> Any:
         """Converts an observation from the environment's form to the model's, if necessary."""
         shape = self._shapes[i]
+        if raw.rows:
+            return self._sequences(i, values, raw)
         try:
             array = np.asarray(values)
         except ValueError:
@@ -88,9 +93,43 @@ class Inputs:
             if raw.shape == shape and array.dtype != np.uint8:
                 return values
             image = array if raw.channels is not None else np.expand_dims(array, 1 if many else 0)
-            channels = 0 if raw.channels is None else raw.channels
-            return np.moveaxis(image, channels + many, int(many)).astype(np.float32) * np.float32(raw.scale)
+            image = image if raw.channels is None else np.moveaxis(image, raw.channels + many, -3)
+            return image.reshape(*array.shape[:many], *shape).astype(np.float32) * np.float32(raw.scale)
         return values if array.shape == shape else array.reshape(len(array), *shape) if many else array.reshape(shape)
+
+    def _sequences(self, i: int, values: Any, raw: RawObs) -> Any:
+        """Converts the elements that one agent sees, or those of several agents, to rows; arrays of rows stay as they are."""
+        most, size = self._shapes[i]
+        if isinstance(values, np.ndarray) and values.dtype != object and values.shape[-2:] == (most, size) and values.ndim in (2, 3):
+            return values
+        if not isinstance(values, Sequence | np.ndarray | Mapping):
+            return values
+        listed = _elements(values, raw)
+        if len(listed) > most:
+            raise PolicyError(f"observation '{self.names[i]}' has {len(listed)} elements; the model has room for {most}")
+        rows = np.zeros((most, size), np.float32)
+        for row, element in zip(rows, listed, strict=False):
+            parts = [self._part(i, key, element, one) for key, one in raw.rows]
+            numbers = np.concatenate(parts) if parts else np.zeros(0)
+            if len(numbers) != size - 1:
+                raise PolicyError(f"an element of observation '{self.names[i]}' has {len(numbers)} numbers; expected {size - 1}")
+            row[0], row[1:] = 1, numbers
+        return rows
+
+    def _part(self, i: int, key: str, element: Any, raw: RawObs) -> np.ndarray:
+        """Returns one array of an element as a vector."""
+        value = _walk(element, key) if key else element
+        if value is None:
+            raise PolicyError(f"an element of observation '{self.names[i]}' has no '{key}'")
+        if not raw.sizes:
+            return floats(value, f"observation '{self.names[i]}'").ravel()
+        hot, at = np.zeros(sum(raw.sizes), np.float32), 0
+        for integer, count, least in zip(np.ravel(value).astype(np.int64).tolist(), raw.sizes, raw.starts, strict=False):
+            if not least <= integer < least + count:
+                raise PolicyError(f"observation '{self.names[i]}' holds {integer}; expected {least} to {least + count - 1}")
+            hot[at + integer - least] = 1
+            at += count
+        return hot
 
     def _one_hot(self, i: int, array: np.ndarray, raw: RawObs, many: bool) -> np.ndarray:
         size = self._shapes[i][0]
@@ -112,6 +151,14 @@ class Inputs:
         return hot if many else hot[0]
 
 
+def _elements(values: Any, raw: RawObs) -> list[Any]:
+    """Lists the elements of a sequence, which a space with `stack` gives as arrays with an element in each row."""
+    if isinstance(values, Mapping):
+        columns = {key: np.asarray(_walk(values, key)) for key, _ in raw.rows}
+        return [{key: column[j] for key, column in columns.items()} for j in range(len(next(iter(columns.values()))))]
+    return list(values)
+
+
 def floats(values: Any, what: str) -> np.ndarray:
     """Converts to a float32 array. Raises PolicyError, naming it as `what`, unless it holds finite numbers."""
     try:
@@ -126,6 +173,8 @@ def floats(values: Any, what: str) -> np.ndarray:
 
 def _walk(obs: Any, name: str) -> Any:
     """Looks up a dotted name such as `arm.0` in nested dictionaries and tuples; None if it is not there."""
+    if isinstance(obs, Mapping) and name in obs:
+        return obs[name]
     for part in name.split("."):
         if isinstance(obs, Mapping):
             obs = obs.get(part, obs.get(int(part)) if part.isdecimal() else None)

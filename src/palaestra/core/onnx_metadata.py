@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from palaestra.core.specs import BehaviorSpec, RawObs
+from palaestra.core.specs import BehaviorSpec, RawAction, RawObs
 
 KEY = "palaestra"
 
@@ -25,6 +25,7 @@ class ModelNotes:
     low: tuple[float, ...] | None = None  # lower bound of each continuous action
     high: tuple[float, ...] | None = None
     starts: tuple[int, ...] | None = None  # the environment's number for the first choice of each branch
+    action: RawAction | None = None  # the environment's own form of an action
 
 
 def write_notes(spec: BehaviorSpec) -> dict[str, str]:
@@ -32,7 +33,8 @@ def write_notes(spec: BehaviorSpec) -> dict[str, str]:
     action = spec.action
     notes = {
         "observations": [{"name": obs.name} | ({} if obs.raw is None else {"raw": asdict(obs.raw)}) for obs in spec.obs],
-        "actions": {key: value for key in ("low", "high", "starts") if (value := getattr(action, key)) is not None},
+        "actions": {key: value for key in ("low", "high", "starts") if (value := getattr(action, key)) is not None}
+        | ({} if action.raw is None else {"raw": asdict(action.raw)}),
     }
     return {KEY: json.dumps(notes)}
 
@@ -49,6 +51,7 @@ def read_notes(metadata: Mapping[str, str]) -> ModelNotes:
             None if low is None else tuple(float(value) for value in low),
             None if high is None else tuple(float(value) for value in high),
             None if starts is None else tuple(int(value) for value in starts),
+            raw_action(actions.get("raw")),
         )
     except (ValueError, TypeError, KeyError, AttributeError):
         return ModelNotes()
@@ -58,5 +61,19 @@ def raw_obs(saved: Mapping[str, Any] | None) -> RawObs | None:
     """Rebuilds a RawObs from its `dataclasses.asdict` form, also after a round trip through JSON."""
     if saved is None:
         return None
-    fields: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in saved.items()}
-    return RawObs(**fields)
+    fields = _with_tuples(saved)
+    rows = tuple((str(key), raw) for key, one in fields.pop("rows", ()) if (raw := raw_obs(one)) is not None)
+    return RawObs(**fields, rows=rows)
+
+
+def raw_action(saved: Mapping[str, Any] | None) -> RawAction | None:
+    """Rebuilds a RawAction from its `dataclasses.asdict` form, also after a round trip through JSON."""
+    if saved is None:
+        return None
+    fields = _with_tuples(saved)
+    parts = fields.pop("parts", None)
+    return RawAction(**fields, parts=None if parts is None else tuple(raw for one in parts if (raw := raw_action(one)) is not None))
+
+
+def _with_tuples(saved: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in saved.items()}

@@ -5,8 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import zip_longest
+from math import prod
+from typing import TYPE_CHECKING, Any
 
 from palaestra.core.errors import EnvError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True)
@@ -23,6 +28,60 @@ class RawObs:
     """An image's channel axis; None if it has none or is no image."""
     scale: float = 1.0
     """Factor by which the numbers are multiplied."""
+    rows: tuple[tuple[str, RawObs], ...] = ()
+    """For a sequence of elements: the dotted key and the form of each array of an element. A row begins with a 1, then follow these."""
+
+
+@dataclass(frozen=True)
+class RawAction:
+    """The environment's own form of an action: an array, or a dictionary or tuple of further actions."""
+
+    shape: tuple[int, ...] = ()
+    """Shape of the array; () for a single number."""
+    dtype: str = "float32"
+    """Type of its numbers."""
+    continuous: bool = False
+    """Whether the array takes its numbers from the continuous actions, else from the discrete branches."""
+    keys: tuple[str | int, ...] | None = None
+    """Keys of a dictionary; None: no dictionary."""
+    parts: tuple[RawAction, ...] | None = None
+    """Entries of a dictionary or tuple; None: an array."""
+
+    def assemble(self, continuous: NDArray[Any], discrete: NDArray[Any]) -> Any:
+        """Returns N actions, with arrays (N, *shape), from the columns (N, numbers) and (N, branches) in the environment's units."""
+        return self._assemble(continuous, discrete, 0, 0)[0]
+
+    def _assemble(self, continuous: NDArray[Any], discrete: NDArray[Any], number: int, branch: int) -> tuple[Any, int, int]:
+        """Takes columns from a number and a branch on; returns the action and those after it."""
+        if self.parts is None:
+            columns, start = (continuous, number) if self.continuous else (discrete, branch)
+            size = prod(self.shape)
+            values = columns[:, start : start + size].reshape(len(columns), *self.shape)
+            if self.continuous and self.dtype[:3] in ("int", "uin"):
+                values = values.round()
+            values = values.astype(self.dtype, copy=False)
+            return (values, number + size, branch) if self.continuous else (values, number, branch + size)
+        entries = list[Any]()
+        for part in self.parts:
+            entry, number, branch = part._assemble(continuous, discrete, number, branch)
+            entries.append(entry)
+        whole = tuple(entries) if self.keys is None else dict(zip(self.keys, entries, strict=True))
+        return whole, number, branch
+
+    def sizes(self) -> tuple[int, int]:
+        """Returns how many continuous actions and branches it takes."""
+        if self.parts is None:
+            return (prod(self.shape), 0) if self.continuous else (0, prod(self.shape))
+        sizes = [part.sizes() for part in self.parts]
+        return sum(numbers for numbers, _ in sizes), sum(branches for _, branches in sizes)
+
+    def row(self, batched: Any, i: int) -> Any:
+        """Returns one of the actions that `assemble` returned together."""
+        if self.parts is None:
+            return batched[i]
+        if self.keys is None:
+            return tuple(part.row(entry, i) for part, entry in zip(self.parts, batched, strict=True))
+        return {key: part.row(batched[key], i) for key, part in zip(self.keys, self.parts, strict=True)}
 
 
 @dataclass(frozen=True)
@@ -82,6 +141,10 @@ class ActionSpec:
     """The environment's value for 1 of each continuous action."""
     starts: tuple[int, ...] | None = field(default=None, compare=False)
     """The environment's number for each branch's first choice, such as a Gymnasium Discrete's `start`; None: 0."""
+    raw: RawAction | None = field(default=None, compare=False)
+    """The environment's own form of an action; None: the columns themselves. Written into exported models."""
+    remark: str = field(default="", compare=False)
+    """Text for users about the scale of continuous actions; empty: -1..1."""
 
     def __post_init__(self) -> None:
         if self.continuous < 0 or any(size < 1 for size in self.branches):
@@ -124,7 +187,7 @@ def describe(spec: BehaviorSpec) -> str:
     obs = ", ".join(f"{o.name} {'x'.join(map(str, o.shape))}{' (goal)' if o.goal else ''}" for o in spec.obs)
     action = []
     if spec.action.continuous:
-        action.append(f"{spec.action.continuous} continuous")
+        action.append(f"{spec.action.continuous} continuous" + (f" ({spec.action.remark})" if spec.action.remark else ""))
     if spec.action.branches:
         action.append("discrete " + " x ".join(map(str, spec.action.branches)))
     return f"observations: {obs}; actions: {', '.join(action)}"

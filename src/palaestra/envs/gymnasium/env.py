@@ -24,7 +24,6 @@ from palaestra.envs.gymnasium.ids import build, spec_of
 from palaestra.envs.gymnasium.self_resets import SelfResetDetector
 from palaestra.envs.gymnasium.single_envs import BatchedObs, SingleEnvs, Tick
 from palaestra.envs.gymnasium.vector_envs import VectorEnvs, adapted
-from palaestra.envs.spaces.action_spaces import actions_of
 
 DEFAULT_AREAS = 16
 
@@ -33,7 +32,7 @@ class GymnasiumEnv:
     """A Gymnasium environment as an `Env`. Its only behavior is named after the id; it has no parameters and cannot be saved."""
 
     def __init__(self, id: str, areas: int | None = None, **options: Any) -> None:
-        """`options` go to the environment's constructor; `render=True` enables `render`.
+        """`options` go to the environment's constructor; `render=True` enables `render`, `max_elements` is the room for a Sequence.
 
         Raises EnvError for an unknown id, an environment that cannot be built, or unsupported spaces.
         """
@@ -72,7 +71,7 @@ class GymnasiumEnv:
         self.summary = f"Gymnasium's {id if registered is None else registered.id}, one agent an area."
         fps = envs.metadata.get("render_fps")
         self.tick_seconds = 1 / fps if fps else None
-        self._leaves, self._actions = envs.leaves, actions_of(envs.action_space)
+        self._leaves, self._actions = envs.leaves, envs.actions
         self.behavior = id.rpartition(":")[2].replace("/", "-")  # names a folder
         spec = BehaviorSpec(tuple(leaf.spec for leaf in self._leaves), self._actions.spec, steady=envs.steady)
         self.behaviors: Mapping[str, BehaviorSpec] = {self.behavior: spec}
@@ -89,10 +88,24 @@ class GymnasiumEnv:
 
     def reset(self, seed: int) -> dict[str, TimeStep]:
         """Resets every environment."""
-        obs = self._columns(self._envs.reset(seed), self._areas)
+        start = self._envs.reset(seed)
+        obs = self._columns(start.obs, self._areas)
         self._self_resets.add_first(obs)
         self._last_obs, self._acting = obs, self._all_true
-        return self._step(obs, self._zero_rewards, self._all_false, self._all_false, self._no_final_obs)
+        step = TimeStep(
+            obs=obs,
+            acting=self._acting,
+            reward=self._zero_rewards,
+            group_reward=self._zero_rewards,
+            terminated=self._all_false,
+            truncated=self._all_false,
+            final_obs=self._no_final_obs,
+            action_mask=None if start.mask is None else torch.from_numpy(start.mask),
+            area=self._areas,
+            team=self._teams,
+            group=self._no_group,
+        )
+        return {self.behavior: step}
 
     def step(self, actions: Mapping[str, Action]) -> dict[str, TimeStep]:
         """Simulates one tick. Raises NotFinite for a number that is NaN or infinite, EnvError if final observations are lost."""
@@ -102,7 +115,7 @@ class GymnasiumEnv:
         """Simulates a tick. If all agents go on, writes observations and rewards to `arrays` and returns None, else as `step`."""
         own = arrays[self.behavior]
         tick = self._envs.step(self._actions.batch_arrays(own["continuous"], own["discrete"]))
-        if len(tick.ended) or tick.acting is not None or self._acting is not self._all_true:
+        if len(tick.ended) or tick.acting is not None or tick.mask is not None or self._acting is not self._all_true:
             return self._tables(tick)
         own["reward"][...] = tick.reward
         sums = [own["reward"].sum()]
@@ -130,7 +143,21 @@ class GymnasiumEnv:
         if self._self_resets.undecided and (len(tick.ended) or acting is not self._acting):
             self._warn_of_self_resets(obs, acting, final_obs)
         self._last_obs, self._acting = obs, acting
-        return self._step(obs, reward, terminated, truncated, final_obs, success)
+        step = TimeStep(
+            obs=obs,
+            acting=self._acting,
+            reward=reward,
+            group_reward=self._zero_rewards,
+            terminated=terminated,
+            truncated=truncated,
+            final_obs=final_obs,
+            action_mask=None if tick.mask is None else torch.from_numpy(tick.mask),
+            area=self._areas,
+            team=self._teams,
+            group=self._no_group,
+            success=success,
+        )
+        return {self.behavior: step}
 
     def _warn_of_self_resets(self, obs: tuple[Tensor, ...], acting: Tensor, final_obs: FinalObs) -> None:
         """Warns once if final observations look as if the environment resets itself within `step`."""
@@ -168,31 +195,6 @@ class GymnasiumEnv:
     def close(self) -> None:
         """Closes every environment."""
         self._envs.close()
-
-    def _step(
-        self,
-        obs: tuple[Tensor, ...],
-        reward: Tensor,
-        terminated: Tensor,
-        truncated: Tensor,
-        final_obs: FinalObs,
-        success: Tensor | None = None,
-    ) -> dict[str, TimeStep]:
-        step = TimeStep(
-            obs=obs,
-            acting=self._acting,
-            reward=reward,
-            group_reward=self._zero_rewards,
-            terminated=terminated,
-            truncated=truncated,
-            final_obs=final_obs,
-            action_mask=None,
-            area=self._areas,
-            team=self._teams,
-            group=self._no_group,
-            success=success,
-        )
-        return {self.behavior: step}
 
     def _columns(self, observations: BatchedObs, agents: Tensor) -> tuple[Tensor, ...]:
         columns = tuple([leaf.column(observation) for leaf, observation in zip(self._leaves, observations, strict=True)])

@@ -14,16 +14,18 @@ from gymnasium.vector import AutoresetMode
 
 from palaestra.core.errors import EnvError, PalaestraError, exception_summary
 from palaestra.core.plugins import nearest
-from palaestra.envs.gymnasium.single_envs import SingleEnvs
+from palaestra.envs.gymnasium.single_envs import SingleEnvs, elements_of
 from palaestra.envs.gymnasium.vector_envs import VectorEnvs, adapted
 
 
 def build(spec: EnvSpec, count: int, options: dict[str, Any]) -> SingleEnvs | VectorEnvs:
     """Makes `count` copies of a registered environment. Raises EnvError if they cannot be made."""
     options, name = dict(options), f"gymnasium:{spec.id}"
-    rendered = options.pop("render", False)
+    rendered, most = options.pop("render", False), options.pop("max_elements", None)
+    if most is not None:
+        elements_of({"max_elements": most})
     try:
-        if (not rendered or spec.entry_point is None) and (native := _native(spec, count, options, rendered)):
+        if (not rendered or spec.entry_point is None) and (native := _native(spec, count, options, rendered=rendered, most=most)):
             return native
         if rendered:
             modes = _render_modes(_creator(spec))
@@ -31,7 +33,7 @@ def build(spec: EnvSpec, count: int, options: dict[str, Any]) -> SingleEnvs | Ve
                 has = ", ".join(modes) or "none"
                 raise EnvError(f"{name} cannot be drawn: that needs the render mode rgb_array, and it has {has}")
             options["render_mode"] = "rgb_array"
-        return SingleEnvs([gymnasium.make(spec, disable_env_checker=True, **options) for _ in range(count)], name)
+        return SingleEnvs([gymnasium.make(spec, disable_env_checker=True, **options) for _ in range(count)], name, most)
     except PalaestraError:
         raise
     except (gymnasium.error.Error, ImportError, TypeError) as error:
@@ -75,7 +77,7 @@ def spec_of(id: str) -> EnvSpec:
         ) from error
 
 
-def _native(spec: EnvSpec, count: int, options: dict[str, Any], rendered: bool) -> SingleEnvs | VectorEnvs | None:
+def _native(spec: EnvSpec, count: int, options: dict[str, Any], *, rendered: bool, most: int | None) -> SingleEnvs | VectorEnvs | None:
     """Makes the environment's own vector version if it is the only version, or acts in every area on every tick; else returns None."""
     if spec.vector_entry_point is None or (spec.additional_wrappers and spec.entry_point is not None):
         return None
@@ -88,7 +90,7 @@ def _native(spec: EnvSpec, count: int, options: dict[str, Any], rendered: bool) 
     if rendered:
         options = {**options, "render_mode": "rgb_array"}
     envs = gymnasium.make_vec(spec, count, vectorization_mode="vector_entry_point", **options)
-    return adapted(envs, f"gymnasium:{spec.id}")
+    return adapted(envs, f"gymnasium:{spec.id}", most)
 
 
 def _mode(creator: Callable[..., Any]) -> Any:

@@ -9,9 +9,12 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from palaestra.core.errors import EnvError
+from palaestra.core.errors import EnvError, PalaestraError, exception_summary
+from palaestra.envs.gymnasium.old_envs import OLD_RESET, OLD_STEP, check_reset, is_old_step
 from palaestra.envs.gymnasium.self_resets import ResetWatch, final_observation
-from palaestra.envs.spaces.observation_spaces import observation_leaves, pick
+from palaestra.envs.spaces.action_masks import KEY, METHOD, ActionMasks
+from palaestra.envs.spaces.action_spaces import Actions
+from palaestra.envs.spaces.observation_spaces import MOST_ELEMENTS, gathered, observation_leaves, pick
 
 SUCCESS = "is_success"
 """Info key for the success of an episode, as in robotics environments."""
@@ -31,18 +34,32 @@ class Tick:
     last: BatchedObs  # (E, ...) final observations of the ended episodes; () if none ended
     acting: np.ndarray | None = None  # (N,) bool: awaits an action; None: all do
     success: np.ndarray | None = None  # (N,) float32: 1 or 0 where an ended episode reports it, else NaN; None: nothing reported
+    mask: np.ndarray | None = None  # (N, choices) bool: True: allowed; None: the environment gives no masks
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """First observations of N environments, and their masks as in `Tick`."""
+
+    obs: BatchedObs
+    mask: np.ndarray | None = None
 
 
 class SingleEnvs:
-    """Steps a list of single environments. Faster than Gymnasium's SyncVectorEnv, because infos are read only at episode ends."""
+    """Steps a list of single environments. Faster than Gymnasium's SyncVectorEnv, because infos are read only where needed."""
 
     steady = True
 
-    def __init__(self, envs: Sequence[gymnasium.Env], name: str) -> None:
-        """`name` is for error messages."""
+    def __init__(self, envs: Sequence[gymnasium.Env], name: str, most_elements: int | None = None) -> None:
+        """`name` is for error messages; `most_elements`: elements of a Sequence."""
         self._envs, self._name = list(envs), name
-        self.action_space, self.metadata = envs[0].action_space, envs[0].metadata
-        self.leaves = observation_leaves(envs[0].observation_space)
+        self.metadata = envs[0].metadata
+        self.actions = Actions(envs[0].action_space)
+        self.leaves = observation_leaves(envs[0].observation_space, most=most_elements or elements_of(self.metadata))
+        self._check_alike()
+        self._masks = ActionMasks(envs[0].action_space, self.actions.spec)
+        self._mask_methods = [env.get_wrapper_attr(METHOD) for env in envs if self._masks.choices and env.has_wrapper_attr(METHOD)]
+        self._masked = False
         self._watches = [ResetWatch(env) for env in envs]
         self._none, self._nobody = np.zeros(len(envs), np.bool_), np.zeros(0, np.int64)
 
@@ -51,31 +68,44 @@ class SingleEnvs:
         """Number of environments."""
         return len(self._envs)
 
-    def reset(self, seed: int) -> BatchedObs:
+    def reset(self, seed: int) -> Start:
         """Resets every environment, each with its own seed."""
         seeds = np.random.SeedSequence(seed).generate_state(len(self._envs)).tolist()
-        return self._gather([env.reset(seed=seed)[0] for env, seed in zip(self._envs, seeds, strict=True)])
+        results = [self._reset(i, seed=one) for i, one in enumerate(seeds)]
+        infos = [info for _, info in results]
+        self._masked = bool(self._mask_methods) or (self._masks.choices > 0 and any(KEY in info for info in infos))
+        return Start(gathered(self.leaves, [obs for obs, _ in results]), self._mask(infos))
 
-    def step(self, actions: np.ndarray) -> Tick:
+    def step(self, actions: Any) -> Tick:
         """Steps every environment and resets those whose episode ended.
 
-        Raises EnvError for one that resets itself and hides its final observation.
+        Raises EnvError for one that resets itself and hides its final observation, and for one that fails.
         """
         for watch in self._watches:
             watch.clear()
-        steps = [env.step(action) for env, action in zip(self._envs, actions, strict=True)]
-        obs, reward, terminated, truncated, infos = (list(column) for column in zip(*steps, strict=True))
+        steps = []
+        try:
+            for env, action in zip(self._envs, self.actions.single(actions, len(self._envs)), strict=True):
+                steps.append(env.step(action))
+        except Exception as error:  # whatever a user's environment does
+            raise self._blame(error, "step", len(steps)) from error
+        try:
+            obs, reward, terminated, truncated, infos = (list(column) for column in zip(*steps, strict=True))
+        except (TypeError, ValueError):
+            raise EnvError(f"{self._name}: {OLD_STEP.format(_described(steps))}") from None
         if not any(terminated) and not any(truncated):
-            return Tick(self._gather(obs), rewards(reward, len(self._envs)), self._none, self._none, self._nobody, ())
+            given = rewards(reward, len(self._envs))
+            return Tick(gathered(self.leaves, obs), given, self._none, self._none, self._nobody, (), mask=self._mask(infos))
         terminated, truncated = np.array(terminated, np.bool_).reshape(-1), np.array(truncated, np.bool_).reshape(-1)
         ended = np.flatnonzero(terminated | truncated)
         last, success = (), None
         if len(ended):
-            last = self._gather([self._last(i, obs[i], infos[i]) for i in ended.tolist()])
+            last = gathered(self.leaves, [self._last(i, obs[i], infos[i]) for i in ended.tolist()])
             success = successes(ended, [infos[i] for i in ended], len(self._envs))
-            for i in ended:
-                obs[i] = self._envs[i].reset()[0]
-        return Tick(self._gather(obs), rewards(reward, len(self._envs)), terminated, truncated, ended, last, success=success)
+            for i in ended.tolist():
+                obs[i], infos[i] = self._reset(i)
+        next_obs, mask = gathered(self.leaves, obs), self._mask(infos)
+        return Tick(next_obs, rewards(reward, len(self._envs)), terminated, truncated, ended, last, success=success, mask=mask)
 
     def render(self, area: int) -> np.ndarray:
         """Returns an image of one environment. Raises EnvError if it cannot draw."""
@@ -91,6 +121,41 @@ class SingleEnvs:
         """Closes every environment."""
         for env in self._envs:
             env.close()
+
+    def _check_alike(self) -> None:
+        first = self._envs[0]
+        for i, env in enumerate(self._envs[1:], 1):
+            for what in ("observation_space", "action_space"):
+                own, other = getattr(first, what), getattr(env, what)
+                if type(own) is not type(other) or getattr(own, "shape", None) != getattr(other, "shape", None):
+                    raise EnvError(f"{self._name}: area {i} has the {what} {other}, but area 0 has {own}; all areas need the same")
+
+    def _reset(self, i: int, **options: Any) -> tuple[Any, dict[str, Any]]:
+        try:
+            result = self._envs[i].reset(**options)
+        except Exception as error:  # whatever a user's environment does
+            raise self._blame(error, "reset", i) from error
+        return check_reset(result, f"{self._name}, area {i}")
+
+    def _blame(self, error: Exception, method: str, area: int) -> PalaestraError:
+        """Returns an exception of an environment as an EnvError that says where it came from."""
+        if isinstance(error, PalaestraError):
+            return error
+        if method == "step" and is_old_step(error):
+            return EnvError(f"{self._name}: {OLD_STEP.format('other values than expected')}")
+        if isinstance(error, TypeError) and "unexpected keyword argument 'seed'" in str(error):
+            return EnvError(f"{self._name}: {OLD_RESET.format('takes no seed')}")
+        return EnvError(f"{self._name} broke off in {method}, area {area}: {exception_summary(error)}; --debug shows the whole traceback")
+
+    def _mask(self, infos: Sequence[Any]) -> np.ndarray | None:
+        """Returns the masks of the next actions."""
+        if self._masked:
+            if self._mask_methods:
+                return self._masks.rows([method() for method in self._mask_methods], f"env.{METHOD}()")
+            return self._masks.rows([info.get(KEY) for info in infos], f"info['{KEY}']")
+        if self._masks.choices and any(isinstance(info, dict) and KEY in info for info in infos):
+            raise EnvError(late_mask(self._name))
+        return None
 
     def _last(self, i: int, obs: Any, info: Any) -> Any:
         """Returns the final observation of environment `i`, whose `step` returned `obs` at the end of an episode.
@@ -113,13 +178,34 @@ class SingleEnvs:
     def _same(self, one: Any, other: Any) -> bool:
         return all(np.array_equal(pick(leaf, one), pick(leaf, other)) for leaf in self.leaves)
 
-    def _gather(self, observations: list[Any]) -> BatchedObs:
-        return tuple([np.array([pick(leaf, observation) for observation in observations]) for leaf in self.leaves])
+
+def elements_of(metadata: Any) -> int:
+    """Returns the rows for a Sequence's elements that an environment's metadata asks for."""
+    most = metadata.get("max_elements", MOST_ELEMENTS)
+    if not isinstance(most, int) or most < 1:
+        raise EnvError(f"max_elements is {most!r}; expected the largest number of elements of a Sequence, at least 1")
+    return most
+
+
+def late_mask(name: str) -> str:
+    """Returns the message for masks that are missing at the start of an episode."""
+    return (
+        f"{name} gives info['{KEY}'] in `step` but not in `reset`, so the first decision of each episode would have no mask: "
+        f"give it in the info of `reset` too"
+    )
+
+
+def _described(steps: Sequence[Any]) -> str:
+    counts = sorted({len(step) if isinstance(step, tuple | list) else 1 for step in steps})
+    return f"{' or '.join(map(str, counts))} values"
 
 
 def rewards(given: Any, count: int) -> np.ndarray:
     """Converts rewards to (N,) float32, also from arrays of one number each. Raises EnvError for other shapes."""
-    array = np.array(given, np.float32)
+    try:
+        array = np.array(given, np.float32)
+    except (TypeError, ValueError) as error:
+        raise EnvError(f"the environment gave rewards that are no numbers: {error}; expected one for each of {count} areas") from error
     if array.size != count:
         raise EnvError(f"the environment gave rewards of shape {array.shape}; expected one number for each of {count} areas")
     return array.reshape(count)

@@ -6,16 +6,19 @@ action is then ignored (NEXT_STEP), or when the caller resets it (DISABLED).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
-from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 
 from palaestra.core.errors import EnvError
 from palaestra.envs.gymnasium.self_resets import FINAL_KEYS
-from palaestra.envs.gymnasium.single_envs import SUCCESS, BatchedObs, SingleEnvs, Tick, rewards, successes
-from palaestra.envs.spaces.observation_spaces import observation_leaves, pick
+from palaestra.envs.gymnasium.single_envs import SUCCESS, BatchedObs, SingleEnvs, Start, Tick, elements_of, late_mask, rewards, successes
+from palaestra.envs.spaces.action_masks import KEY, METHOD, ActionMasks
+from palaestra.envs.spaces.action_spaces import Actions
+from palaestra.envs.spaces.observation_spaces import gathered, observation_leaves, pick
 
 
 class VectorEnvs:
@@ -24,22 +27,27 @@ class VectorEnvs:
     steady = True
     """Whether every area acts on every tick."""
 
-    def __init__(self, envs: VectorEnv, name: str) -> None:
-        """`name` is for error messages."""
+    def __init__(self, envs: VectorEnv, name: str, most_elements: int | None = None) -> None:
+        """`name` is for error messages; `most_elements`: elements of a Sequence."""
         self._envs, self._name = envs, name
-        self.action_space, self.metadata = envs.single_action_space, envs.metadata
-        self.leaves = observation_leaves(envs.single_observation_space)
+        self.metadata = envs.metadata
+        self.actions = Actions(envs.single_action_space)
+        self.leaves = observation_leaves(envs.single_observation_space, most=most_elements or elements_of(self.metadata))
+        self._masks = ActionMasks(envs.single_action_space, self.actions.spec)
+        self._masked, self._mask_method = False, self._find_mask_method() if self._masks.choices else None
 
     @property
     def count(self) -> int:
         """Number of environments."""
         return self._envs.num_envs
 
-    def reset(self, seed: int) -> BatchedObs:
+    def reset(self, seed: int) -> Start:
         """Resets every environment."""
-        return self._split(self._envs.reset(seed=seed)[0])
+        obs, infos = self._envs.reset(seed=seed)
+        self._masked = self._mask_method is not None or (self._masks.choices > 0 and KEY in infos)
+        return Start(self._split(obs), self._mask(infos))
 
-    def step(self, actions: np.ndarray) -> Tick:
+    def step(self, actions: Any) -> Tick:
         """Simulates one tick. Raises EnvError if the environment does not follow its autoreset mode."""
         raise NotImplementedError
 
@@ -54,19 +62,38 @@ class VectorEnvs:
         """Closes the vector environment."""
         self._envs.close()
 
-    def _step(self, actions: np.ndarray) -> tuple[BatchedObs, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+    def _step(self, actions: Any) -> tuple[BatchedObs, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         obs, reward, terminated, truncated, infos = self._envs.step(actions)
         terminated, truncated = np.array(terminated, np.bool_), np.array(truncated, np.bool_)
         return self._split(obs), rewards(reward, self.count), terminated, truncated, infos
 
     def _split(self, observation: Any) -> BatchedObs:
-        return tuple([np.asarray(pick(leaf, observation)) for leaf in self.leaves])
+        return tuple([leaf.gather(pick(leaf, observation)) for leaf in self.leaves])
+
+    def _find_mask_method(self) -> Callable[[], Any] | None:
+        """Returns a function that returns the masks of all environments, if they have the method."""
+        base = self._envs.unwrapped
+        if callable(method := getattr(self._envs, METHOD, None) or getattr(base, METHOD, None)):
+            return method
+        if isinstance(base, SyncVectorEnv | AsyncVectorEnv) and all(base.call("has_wrapper_attr", METHOD)):
+            return lambda: base.call(METHOD)
+        return None
+
+    def _mask(self, infos: dict[str, Any], acting: np.ndarray | None = None) -> np.ndarray | None:
+        """Returns the masks of the next actions; `acting` leaves out areas that have none."""
+        if not self._masked:
+            if self._masks.choices and KEY in infos:
+                raise EnvError(late_mask(self._name))
+            return None
+        if self._mask_method is not None:
+            return self._masks.rows(self._mask_method(), f"{METHOD}()", acting)
+        return self._masks.rows(rows_of(infos, KEY, self.count), f"info['{KEY}']", acting)
 
 
 class SameStep(VectorEnvs):
     """Adapts environments that restart an episode on the tick on which it ends and return its final observation in the infos."""
 
-    def step(self, actions: np.ndarray) -> Tick:
+    def step(self, actions: Any) -> Tick:
         """Simulates one tick."""
         obs, reward, terminated, truncated, infos = self._step(actions)
         ended = np.flatnonzero(terminated | truncated)
@@ -74,7 +101,7 @@ class SameStep(VectorEnvs):
         if len(ended):
             last = self._last(infos, ended)
             success = _success(infos.get("final_info", infos), ended, self.count)
-        return Tick(obs, reward, terminated, truncated, ended, last, success=success)
+        return Tick(obs, reward, terminated, truncated, ended, last, success=success, mask=self._mask(infos))
 
     def _last(self, infos: dict[str, Any], ended: np.ndarray) -> BatchedObs:
         """Returns the final observations, which infos hold as an array of objects or batched like observations."""
@@ -86,8 +113,8 @@ class SameStep(VectorEnvs):
                 f"episodes in mode NEXT_STEP or DISABLED"
             )
         if isinstance(final, np.ndarray) and final.dtype == object:
-            return tuple(np.array([pick(leaf, final[i]) for i in ended]) for leaf in self.leaves)
-        return tuple(np.asarray(pick(leaf, final))[ended] for leaf in self.leaves)
+            return gathered(self.leaves, [final[i] for i in ended])
+        return tuple(leaf.gather(pick(leaf, final))[ended] for leaf in self.leaves)
 
 
 class NextStep(VectorEnvs):
@@ -95,16 +122,16 @@ class NextStep(VectorEnvs):
 
     steady = False
 
-    def __init__(self, envs: VectorEnv, name: str) -> None:
-        super().__init__(envs, name)
+    def __init__(self, envs: VectorEnv, name: str, most_elements: int | None = None) -> None:
+        super().__init__(envs, name, most_elements)
         self._ended = np.zeros(envs.num_envs, np.bool_)
 
-    def reset(self, seed: int) -> BatchedObs:
+    def reset(self, seed: int) -> Start:
         """Resets every environment."""
         self._ended[:] = False
         return super().reset(seed)
 
-    def step(self, actions: np.ndarray) -> Tick:
+    def step(self, actions: Any) -> Tick:
         """Simulates one tick."""
         obs, reward, terminated, truncated, infos = self._step(actions)
         now = terminated | truncated
@@ -121,33 +148,37 @@ class NextStep(VectorEnvs):
             )
         reward[self._ended] = 0  # the reward of a reset belongs to no decision
         self._ended = now
-        ended = np.flatnonzero(now)
+        ended, mask = np.flatnonzero(now), self._mask(infos, ~now)
         if not len(ended):
-            return Tick(obs, reward, terminated, truncated, ended, ())
+            return Tick(obs, reward, terminated, truncated, ended, (), mask=mask)
         last = tuple([column[ended] for column in obs])
-        return Tick(obs, reward, terminated, truncated, ended, last, ~now, _success(infos, ended, self.count))
+        return Tick(obs, reward, terminated, truncated, ended, last, ~now, _success(infos, ended, self.count), mask)
 
 
 class Disabled(VectorEnvs):
     """Adapts environments that the caller restarts, with `reset(options={"reset_mask": mask})`."""
 
-    def __init__(self, envs: VectorEnv, name: str) -> None:
-        super().__init__(envs, name)
+    def __init__(self, envs: VectorEnv, name: str, most_elements: int | None = None) -> None:
+        super().__init__(envs, name, most_elements)
         self._mask_checked = False
 
-    def step(self, actions: np.ndarray) -> Tick:
+    def step(self, actions: Any) -> Tick:
         """Simulates one tick and resets the environments whose episodes ended."""
         obs, reward, terminated, truncated, infos = self._step(actions)
         mask = terminated | truncated
         ended = np.flatnonzero(mask)
         if not len(ended):
-            return Tick(obs, reward, terminated, truncated, ended, ())
+            return Tick(obs, reward, terminated, truncated, ended, (), mask=self._mask(infos))
         last, success = tuple([column[ended] for column in obs]), _success(infos, ended, self.count)
         others = None if self._mask_checked or mask.all() else tuple([column[~mask] for column in obs])
-        obs = self._split(self._envs.reset(options={"reset_mask": mask.copy()})[0])
+        before = self._mask(infos, ~mask)
+        given, infos = self._envs.reset(options={"reset_mask": mask.copy()})
+        obs, allowed = self._split(given), self._mask(infos, mask)
+        if before is not None and allowed is not None:
+            allowed[~mask] = before[~mask]
         if others is not None:
             self._check(others, tuple([column[~mask] for column in obs]))
-        return Tick(obs, reward, terminated, truncated, ended, last, success=success)
+        return Tick(obs, reward, terminated, truncated, ended, last, success=success, mask=allowed)
 
     def _check(self, before: BatchedObs, after: BatchedObs) -> None:
         """Checks once that `reset` supports masks: otherwise it would interrupt the episodes of all areas."""
@@ -164,7 +195,7 @@ class CartPole(VectorEnvs):
 
     _envs: CartPoleVectorEnv
 
-    def step(self, actions: np.ndarray) -> Tick:
+    def step(self, actions: Any) -> Tick:
         """Simulates one tick."""
         envs = self._envs
         obs, reward, terminated, truncated, _ = envs.step(actions)
@@ -180,22 +211,36 @@ class CartPole(VectorEnvs):
         return Tick((obs,), reward, terminated, truncated, ended, (last,))
 
 
-def adapted(envs: VectorEnv, name: str) -> VectorEnvs | SingleEnvs:
+def adapted(envs: VectorEnv, name: str, most_elements: int | None = None) -> VectorEnvs | SingleEnvs:
     """Returns the adapter for a vector environment's autoreset mode. Raises EnvError if its metadata names none."""
     if type(envs) is SyncVectorEnv:  # stepped one by one: as fast, and environments that reset themselves are detected
-        return SingleEnvs(envs.envs, name)
+        return SingleEnvs(envs.envs, name, most_elements)
     if type(envs) is CartPoleVectorEnv:
         return CartPole(envs, name)
     adapters = {AutoresetMode.SAME_STEP: SameStep, AutoresetMode.NEXT_STEP: NextStep, AutoresetMode.DISABLED: Disabled}
     given = envs.metadata.get("autoreset_mode")
     try:
-        return adapters[AutoresetMode(given)](envs, name)
+        adapter = adapters[AutoresetMode(given)]
     except ValueError:
         modes = ", ".join(f"AutoresetMode.{mode.name}" for mode in AutoresetMode)
         what = "has no metadata['autoreset_mode']" if given is None else f"has metadata['autoreset_mode'] = {given!r}"
         raise EnvError(
             f"{name} {what}, so it is unknown when its episodes restart: set it to the one of {modes} (of gymnasium.vector) that applies"
         ) from None
+    return adapter(envs, name, most_elements)
+
+
+def rows_of(infos: dict[str, Any], key: str, count: int) -> Any:
+    """Returns the entry of each environment for a key of batched infos, None where it is missing; all at once if none is."""
+    values, has = infos.get(key), infos.get(f"_{key}")
+    if values is None:
+        return [None] * count
+    present = np.ones(count, np.bool_) if has is None else np.asarray(has, np.bool_)
+    if isinstance(values, dict):  # an entry that is a dictionary is batched entry by entry
+        keys = [one for one in values if not (isinstance(one, str) and one.startswith("_") and one[1:] in values)]
+        rows = {one: rows_of(values, one, count) for one in keys}
+        return [{one: column[i] for one, column in rows.items()} if present[i] else None for i in range(count)]
+    return values if present.all() else [values[i] if present[i] else None for i in range(count)]
 
 
 def _success(infos: Any, ended: np.ndarray, count: int) -> np.ndarray | None:

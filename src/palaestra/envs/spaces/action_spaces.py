@@ -1,67 +1,139 @@
-"""Converts the actions of policies to those of Gymnasium's spaces."""
+"""Converts the actions of policies to those of Gymnasium's spaces.
+
+Each Box gives continuous actions, each Discrete, MultiDiscrete and MultiBinary a branch for each of its integers; a Dict or Tuple
+of these is a hybrid action.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 from gymnasium import spaces
 
 from palaestra.core.errors import EnvError
-from palaestra.core.specs import ActionSpec
+from palaestra.core.specs import ActionSpec, RawAction
 from palaestra.core.timestep import Action
 
+NO_BOUND = 1e30
+"""Smallest size of a bound that stands for none, such as the largest float32."""
+OPEN_WIDTH = 2.0
+"""Distance from a finite bound to the one that is missing on the other side."""
+FEW = 64
+"""Most integers that an entry of an integer Box may have, to become a branch; with more it becomes a continuous action."""
+MOST_CHOICES = 2**16
+"""Most choices of all branches of a space."""
+MOST_NUMBERS = 2**16
+"""Most continuous actions."""
 
-class Continuous:
-    """Converts actions within -1..1 to the low..high of a Box; larger ones are clipped."""
 
-    def __init__(self, space: spaces.Box) -> None:
-        low, high = space.low.astype(np.float64), space.high.astype(np.float64)
+class Actions:
+    """Converts actions of a policy, within -1..1 and from 0, to actions of a space. Larger numbers are clipped."""
+
+    def __init__(self, space: spaces.Space) -> None:
+        """Raises EnvError for an unsupported space."""
+        parts = _Parts()
+        raw = parts.add(space, ())
+        if not parts.low and not parts.sizes:
+            raise EnvError(f"the actions are a {space}, which leaves nothing to choose; an agent needs at least one number or choice")
+        low, high = np.array(parts.low, np.float64), np.array(parts.high, np.float64)
         scaled = bool((low != -1).any() or (high != 1).any())
-        bounds = {"low": tuple(low.ravel().tolist()), "high": tuple(high.ravel().tolist())} if scaled else {}
-        self.spec = ActionSpec(continuous=low.size, **bounds)
-        self._shape, self._dtype, self._low, self._high = space.shape, space.dtype, low, high
+        bounds = {"low": tuple(low.tolist()), "high": tuple(high.tolist())} if scaled else {}
+        self.space = space
+        self.spec = ActionSpec(
+            continuous=len(parts.low),
+            branches=tuple(parts.sizes),
+            starts=tuple(parts.starts) if any(parts.starts) else None,
+            raw=raw,
+            remark=parts.remark(),
+            **bounds,
+        )
+        self._raw, self._low, self._high = raw, low, high
         self._middle, self._half = low / 2 + high / 2, high / 2 - low / 2
+        self._starts = np.array(parts.starts, np.int64)
 
-    def batch(self, action: Action) -> np.ndarray:
-        """Converts N rows to an array (N, *shape) in the space's dtype."""
+    def batch(self, action: Action) -> Any:
+        """Converts N rows to the form that vector environments take: arrays (N, *shape), in a dictionary or tuple as in the space."""
         return self.batch_arrays(action.continuous.cpu().numpy(), action.discrete.cpu().numpy())
 
-    def batch_arrays(self, values: np.ndarray, discrete: np.ndarray) -> np.ndarray:
+    def batch_arrays(self, continuous: np.ndarray, discrete: np.ndarray) -> Any:
         """Converts N rows of each column of an action."""
-        values = self._middle + self._half * values.reshape(len(values), *self._shape)
-        return np.clip(values, self._low, self._high).astype(self._dtype, copy=False)
+        if len(self._low):
+            continuous = np.clip(self._middle + self._half * continuous, self._low, self._high)
+        return self._raw.assemble(continuous, discrete + self._starts if len(self._starts) else discrete)
+
+    def single(self, batched: Any, count: int) -> Iterable[Any]:
+        """Returns the actions of single environments."""
+        return batched if self._raw.parts is None else [self._raw.row(batched, i) for i in range(count)]
 
 
-class Branches:
-    """Converts discrete branches to integers of a shape."""
+class _Parts:
+    """Bounds and choices of the leaves of an action space, in its order."""
 
-    def __init__(self, sizes: np.ndarray, start: np.ndarray | int, dtype: Any) -> None:
-        starts = tuple(np.broadcast_to(start, sizes.shape).ravel().tolist())
-        self.spec = ActionSpec(branches=tuple(sizes.ravel().tolist()), starts=starts if any(starts) else None)
-        self._shape, self._start, self._dtype = sizes.shape, start, dtype
+    def __init__(self) -> None:
+        self.low: list[float] = []
+        self.high: list[float] = []
+        self.sizes: list[int] = []
+        self.starts: list[int] = []
+        self._open = self._half_open = 0
 
-    def batch(self, action: Action) -> np.ndarray:
-        """Converts N rows to an array (N, *shape) in the space's dtype."""
-        return self.batch_arrays(action.continuous.cpu().numpy(), action.discrete.cpu().numpy())
+    def add(self, space: spaces.Space, path: tuple[Any, ...]) -> RawAction:
+        """Adds a space and returns its form. Raises EnvError."""
+        if isinstance(space, spaces.Dict):
+            keys, inner = tuple(space.spaces), tuple(space.spaces.values())
+            return RawAction(keys=keys, parts=tuple(self.add(one, (*path, key)) for key, one in zip(keys, inner, strict=True)))
+        if isinstance(space, spaces.Tuple):
+            return RawAction(parts=tuple(self.add(one, (*path, i)) for i, one in enumerate(space.spaces)))
+        name = f"action '{'.'.join(map(str, path))}' is" if path else "the actions are"
+        if isinstance(space, spaces.Box):
+            return self._add_box(space, name)
+        if isinstance(space, spaces.Discrete):
+            return self._add_branches(space, name, np.array(space.n), np.array(space.start))
+        if isinstance(space, spaces.MultiDiscrete):
+            return self._add_branches(space, name, space.nvec, space.start)
+        if isinstance(space, spaces.MultiBinary):
+            return self._add_branches(space, name, np.full(space.shape, 2), np.zeros(space.shape, np.int64))
+        raise EnvError(
+            f"{name} a {space}; supported are Box, Discrete, MultiDiscrete, MultiBinary, and Dict or Tuple of these: "
+            f"gymnasium.wrappers.TransformAction can turn it into one of them"
+        )
 
-    def batch_arrays(self, continuous: np.ndarray, values: np.ndarray) -> np.ndarray:
-        """Converts N rows of each column of an action."""
-        return (values.reshape(len(values), *self._shape) + self._start).astype(self._dtype, copy=False)
+    def remark(self) -> str:
+        """Describes the scale of the continuous actions; '' if they are -1..1 throughout and bounded."""
+        pairs = list(dict.fromkeys(zip(self.low, self.high, strict=True)))
+        texts = []
+        if pairs not in ([], [(-1.0, 1.0)]):
+            ranges = ", ".join(f"{low:g}..{high:g}" for low, high in pairs[:4]) + (", ..." if len(pairs) > 4 else "")
+            texts.append(f"-1..1 becomes {ranges}")
+        if self._open:
+            texts.append(f"{self._open} without bounds: -1..1 as it is")
+        if self._half_open:
+            texts.append(f"{self._half_open} with one bound: {OPEN_WIDTH:g} from it")
+        return "; ".join(texts)
 
+    def _add_box(self, space: spaces.Box, name: str) -> RawAction:
+        low, high = space.low.ravel().astype(np.float64), space.high.ravel().astype(np.float64)
+        if low.size > MOST_NUMBERS:
+            raise EnvError(f"{name} a {space} of {low.size} numbers; at most {MOST_NUMBERS} can be learned")
+        if np.isnan(low).any() or np.isnan(high).any() or (low > high).any():
+            raise EnvError(f"{name} a {space}, whose bounds are no range: each `low` must be a number up to its `high`")
+        if not np.issubdtype(space.dtype, np.floating):
+            widest = int((high - low).max(initial=0.0))
+            if widest > 2**30:
+                raise EnvError(f"{name} a {space} of integers without bounds; give it a low and high that the agent needs")
+            if widest < FEW:
+                return self._add_branches(space, name, (high - low + 1).astype(np.int64).reshape(space.shape), space.low)
+        no_low, no_high = low <= -NO_BOUND, high >= NO_BOUND
+        self._open += int((no_low & no_high).sum())
+        self._half_open += int((no_low ^ no_high).sum())
+        self.low += np.where(no_low, np.where(no_high, -1.0, high - OPEN_WIDTH), low).tolist()
+        self.high += np.where(no_high, np.where(no_low, 1.0, low + OPEN_WIDTH), high).tolist()
+        return RawAction(space.shape, np.dtype(space.dtype).name, continuous=True)
 
-def actions_of(space: spaces.Space) -> Continuous | Branches:
-    """Returns the conversion for an action space. Raises EnvError for an unsupported space."""
-    if isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating):
-        if not space.is_bounded():
-            raise EnvError(
-                f"the actions are a {space} without bounds; actions of -1..1 are scaled to its low and high, which must be finite"
-            )
-        return Continuous(space)
-    if isinstance(space, spaces.Discrete):
-        return Branches(np.array(space.n), space.start, space.dtype)
-    if isinstance(space, spaces.MultiDiscrete):
-        return Branches(space.nvec, space.start, space.dtype)
-    if isinstance(space, spaces.MultiBinary):
-        return Branches(np.full(space.shape, 2), 0, space.dtype)
-    raise EnvError(f"the actions are a {space}; supported are Box (bounded floats), Discrete, MultiDiscrete and MultiBinary")
+    def _add_branches(self, space: spaces.Space, name: str, sizes: np.ndarray, starts: np.ndarray) -> RawAction:
+        self.sizes += sizes.ravel().tolist()
+        self.starts += starts.ravel().tolist()
+        if sum(self.sizes) > MOST_CHOICES:
+            raise EnvError(f"{name} a {space}: more than {MOST_CHOICES} choices can hardly be learned; split them into several integers")
+        return RawAction(sizes.shape, np.dtype(space.dtype).name)

@@ -1,11 +1,12 @@
 """Converts Gymnasium's observation spaces to specs, and their arrays to columns.
 
-Each leaf of a space becomes one observation: a plain space has one leaf, a Dict or Tuple one for each entry.
+Each leaf of a space becomes one observation: a plain space has one leaf, a Dict or Tuple one for each entry. `gather` puts the leaf's
+values of N environments together, `column` converts them to float32.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import getitem
@@ -14,12 +15,20 @@ from typing import Any, TypeAlias
 import numpy as np
 import torch
 from gymnasium import spaces
+from gymnasium.vector.utils import iterate
 from torch import Tensor
 
 from palaestra.core.errors import EnvError
 from palaestra.core.specs import ObsSpec, RawObs
 
 MAX_CHANNELS = 4  # an image with a longer last axis may have its channels first
+MOST_NUMBERS = 2**22
+"""Most numbers of one observation: 16 MB for each stored decision."""
+MOST_CHOICES = 2**16
+"""Longest one-hot."""
+MOST_ELEMENTS = 32
+"""Rows for the elements of a Sequence, unless the environment says otherwise."""
+WHITE = 255
 
 
 @dataclass(frozen=True)
@@ -28,6 +37,10 @@ class Vector:
 
     path: tuple[Hashable, ...]
     spec: ObsSpec
+
+    def gather(self, values: Any) -> np.ndarray:
+        """Returns N values, batched or listed, as an array (N, ...)."""
+        return np.asarray(values)
 
     def column(self, values: np.ndarray) -> Tensor:
         """Converts N batched values to a new tensor (N, *spec.shape) float32."""
@@ -44,11 +57,25 @@ class OneHot:
 
     path: tuple[Hashable, ...]
     spec: ObsSpec
+    sizes: np.ndarray  # number of values of each integer
     offset: np.ndarray  # added to each integer to give its index in the row
 
+    def gather(self, values: Any) -> np.ndarray:
+        """Returns N values, batched or listed, as an array (N, ...)."""
+        return np.asarray(values)
+
     def column(self, values: np.ndarray) -> Tensor:
-        """Converts N batched values to zeros and ones, (N, sum of sizes)."""
+        """Converts N batched values to zeros and ones, (N, sum of sizes). Raises EnvError for an integer outside its space."""
         places = np.reshape(values, (len(values), -1)).astype(np.int64) + self.offset
+        ends = np.cumsum(self.sizes)
+        wrong = (places < ends - self.sizes) | (places >= ends)
+        if wrong.any():
+            row, place = np.argwhere(wrong)[0].tolist()
+            least = int((ends - self.sizes - self.offset)[place])
+            raise EnvError(
+                f"area {row}: observation '{self.spec.name}' is {int(places[row, place] - self.offset[place])}; "
+                f"its space says {least} to {least + int(self.sizes[place]) - 1}"
+            )
         return torch.zeros(len(values), *self.spec.shape).scatter_(1, torch.from_numpy(places), 1.0)
 
     def write(self, values: np.ndarray, column: np.ndarray) -> None:
@@ -58,25 +85,66 @@ class OneHot:
 
 @dataclass(frozen=True)
 class Image:
-    """An image, converted to (C, H, W) within 0..1."""
+    """An image, or a stack of images, converted to (C, H, W) within 0..1."""
 
     path: tuple[Hashable, ...]
     spec: ObsSpec
-    channels: int | None  # channel axis of one image, or None if it has none
+    channels: int | None  # channel axis of one image or stack, or None if it has none
     scale: float
+
+    def gather(self, values: Any) -> np.ndarray:
+        """Returns N images, batched or listed, as an array (N, ...)."""
+        return np.asarray(values)
 
     def column(self, values: np.ndarray) -> Tensor:
         """Converts N batched images to a new tensor (N, C, H, W)."""
         image = torch.from_numpy(np.require(values, requirements="W"))
-        image = image.unsqueeze(1) if self.channels is None else image.movedim(self.channels + 1, 1)
-        return image.to(torch.float32, copy=True, memory_format=torch.contiguous_format).mul_(self.scale)
+        image = image.unsqueeze(1) if self.channels is None else image.movedim(self.channels + 1, -3)
+        image = image.to(torch.float32, copy=True, memory_format=torch.contiguous_format).mul_(self.scale)
+        return image.reshape(len(values), *self.spec.shape)
 
     def write(self, values: np.ndarray, column: np.ndarray) -> None:
         """Writes N batched images to a column (N, C, H, W)."""
         column[...] = self.column(values).numpy()
 
 
-Leaf: TypeAlias = Vector | OneHot | Image
+@dataclass(frozen=True)
+class Elements:
+    """A Sequence: a row for each element, which starts with a 1, then rows of zeros."""
+
+    path: tuple[Hashable, ...]
+    spec: ObsSpec
+    space: spaces.Sequence
+    parts: tuple[Vector | OneHot, ...]  # the leaves of one element
+
+    def gather(self, values: Any) -> np.ndarray:
+        """Returns N sequences as rows (N, most, size) float32. Raises EnvError for one that is too long."""
+        column = np.zeros((len(values), *self.spec.shape), np.float32)
+        for area, sequence in enumerate(values):
+            elements = list(self._elements(sequence))
+            if len(elements) > len(column[area]):
+                raise EnvError(
+                    f"area {area}: observation '{self.spec.name}' has {len(elements)} elements; there is room for {len(column[area])} "
+                    f"(more: the environment option max_elements, or metadata['max_elements'] of the environment's class)"
+                )
+            if elements:
+                rows = [part.column(part.gather([pick(part, element) for element in elements])).numpy() for part in self.parts]
+                column[area, : len(elements)] = np.concatenate([np.ones((len(elements), 1), np.float32), *rows], 1)
+        return column
+
+    def column(self, values: np.ndarray) -> Tensor:
+        """Converts gathered sequences to a new tensor (N, most, size)."""
+        return torch.from_numpy(np.array(values, np.float32))
+
+    def write(self, values: np.ndarray, column: np.ndarray) -> None:
+        """Writes gathered sequences to a column (N, most, size)."""
+        column[...] = values
+
+    def _elements(self, sequence: Any) -> Iterator[Any]:
+        return iter(sequence) if not self.space.stack else iterate(self.space.stacked_feature_space, sequence)
+
+
+Leaf: TypeAlias = Vector | OneHot | Image | Elements
 """One array of an observation: the `path` of keys to it, and its conversion to a column."""
 
 
@@ -85,49 +153,135 @@ def pick(leaf: Leaf, observation: Any) -> Any:
     return reduce(getitem, leaf.path, observation)
 
 
-def observation_leaves(space: spaces.Space, path: tuple[Hashable, ...] = ()) -> list[Leaf]:
-    """Returns the leaves of an observation space. Raises EnvError for an unsupported space."""
-    if isinstance(space, spaces.Dict):
-        return _leaves_of(space.spaces.items(), path)
-    if isinstance(space, spaces.Tuple):
-        return _leaves_of(enumerate(space.spaces), path)
+def observation_leaves(space: spaces.Space, *, most: int = MOST_ELEMENTS) -> list[Leaf]:
+    """Returns the leaves of an observation space; entries without numbers are left out. `most`: elements of a Sequence.
+
+    Raises EnvError for an unsupported space.
+    """
+    leaves = list(_leaves(space, (), most))
+    if not leaves:
+        raise EnvError(f"the observations are a {space}, which holds no number; an agent needs at least one (a constant 0 will do)")
+    names = [leaf.spec.name for leaf in leaves]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise EnvError(f"two observations are named '{twice[0]}' in {space}; rename a key (a dot joins the keys of nested entries)")
+    return leaves
+
+
+def _leaves(space: spaces.Space, path: tuple[Hashable, ...], most: int) -> Iterator[Leaf]:
+    if isinstance(space, spaces.Dict | spaces.Tuple):
+        entries: Iterable[tuple[Hashable, spaces.Space]] = space.spaces.items() if isinstance(space, spaces.Dict) else enumerate(space)
+        for key, one in entries:
+            yield from _leaves(one, (*path, key), most)
+        return
     name = ".".join(map(str, path)) or "observation"
-    if isinstance(space, spaces.Discrete):
-        return [_one_hot(path, name, np.array(space.n), np.array(space.start))]
-    if isinstance(space, spaces.MultiDiscrete):
-        return [_one_hot(path, name, space.nvec, space.start)]
-    if isinstance(space, spaces.Box) and (image := _image(path, name, space)):
-        return [image]
-    if isinstance(space, spaces.MultiBinary) or (isinstance(space, spaces.Box) and len(space.shape) < 3):
-        shape = (int(np.prod(space.shape)),)
-        return [Vector(path, ObsSpec(name, shape, raw=None if space.shape == shape else RawObs(space.shape)))]
-    raise EnvError(
-        f"observation '{name}' is a {space}; supported are Box (vectors; images as uint8 or floats within 0..1), "
-        f"Discrete, MultiDiscrete, MultiBinary, and Dict or Tuple of these; a Gymnasium wrapper can turn it into one of them"
+    if isinstance(space, spaces.Sequence):
+        yield _elements(path, name, space, most)
+    elif isinstance(space, spaces.Discrete):
+        yield _one_hot(path, name, np.array(space.n), np.array(space.start))
+    elif isinstance(space, spaces.MultiDiscrete):
+        if space.nvec.size:
+            yield _one_hot(path, name, space.nvec, space.start)
+    elif not isinstance(space, spaces.Box | spaces.MultiBinary):
+        raise EnvError(_refusal(name, space))
+    elif np.prod(space.shape) > MOST_NUMBERS:
+        raise EnvError(
+            f"observation '{name}' is a {space} of {np.prod(space.shape)} numbers; at most {MOST_NUMBERS} can be learned from: "
+            f"make it smaller with a wrapper (gymnasium.wrappers.ResizeObservation for images)"
+        )
+    elif 0 not in space.shape:
+        image = _image(path, name, space) if isinstance(space, spaces.Box) else None
+        yield image or _vector(path, name, space.shape)
+
+
+def _refusal(name: str, space: spaces.Space) -> str:
+    instead = "a wrapper (gymnasium.wrappers.TransformObservation) can turn it into one of these"
+    if isinstance(space, spaces.Text):
+        instead = "encode the text as numbers, such as MultiDiscrete with the index of each character"
+    if isinstance(space, spaces.Graph):
+        instead = "give the nodes as a Sequence of Box (with what an agent needs of the edges in each), or as a Box of fixed size"
+    if isinstance(space, spaces.OneOf):
+        instead = "give a Tuple of all alternatives, zeros for those absent, and a Discrete that says which one holds"
+    return (
+        f"observation '{name}' is a {space}; supported are Box (vectors, images), Discrete, MultiDiscrete, MultiBinary, Sequence, "
+        f"and Dict or Tuple of these: {instead}"
     )
 
 
-def _leaves_of(entries: Iterable[tuple[Hashable, spaces.Space]], path: tuple[Hashable, ...]) -> list[Leaf]:
-    return [leaf for key, space in entries for leaf in observation_leaves(space, (*path, key))]
+def _vector(path: tuple[Hashable, ...], name: str, given: tuple[int, ...]) -> Vector:
+    shape = (int(np.prod(given)),)
+    return Vector(path, ObsSpec(name, shape, raw=None if given == shape else RawObs(given)))
 
 
 def _one_hot(path: tuple[Hashable, ...], name: str, sizes: np.ndarray, start: np.ndarray) -> OneHot:
+    if sum(sizes.ravel().tolist()) > MOST_CHOICES:
+        raise EnvError(
+            f"observation '{name}' has {sum(sizes.ravel().tolist())} values, each a number of a one-hot; at most {MOST_CHOICES} can be "
+            f"learned from: give coordinates or bits instead, as a Box or MultiBinary"
+        )
     raw = RawObs(sizes.shape, tuple(sizes.ravel().tolist()), tuple(start.ravel().tolist()))
     sizes, start = sizes.ravel(), start.ravel()
-    return OneHot(path, ObsSpec(name, (int(sizes.sum()),), raw=raw), np.cumsum(sizes) - sizes - start)
+    return OneHot(path, ObsSpec(name, (int(sizes.sum()),), raw=raw), sizes, np.cumsum(sizes) - sizes - start)
 
 
 def _image(path: tuple[Hashable, ...], name: str, space: spaces.Box) -> Image | None:
-    """Returns an Image leaf, or None if the box is no image."""
-    is_uint8 = space.dtype == np.uint8
-    if len(space.shape) == 2 and is_uint8:
-        return Image(path, ObsSpec(name, (1, *space.shape), raw=RawObs(space.shape, scale=1 / 255)), None, 1 / 255)
+    """Returns an Image leaf, or None if the box is no image. Four axes are a stack of images, whose channels are concatenated."""
+    is_uint8, axes = space.dtype == np.uint8, len(space.shape)
+    if axes == 2 and is_uint8:
+        return Image(path, ObsSpec(name, (1, *space.shape), raw=RawObs(space.shape, scale=1 / WHITE)), None, 1 / WHITE)
     within_one = bool((space.low >= 0).all() and (space.high <= 1).all())
-    if len(space.shape) != 3 or not (is_uint8 or within_one):
+    is_bytes = is_uint8 or bool((space.low == 0).all() and (space.high == WHITE).all())
+    if axes not in (3, 4) or not (is_bytes or within_one):
         return None
-    first, _, last = space.shape
-    channels = 0 if last > MAX_CHANNELS >= first else 2
-    height, width = np.delete(space.shape, channels).tolist()
-    scale = 1 / 255 if is_uint8 else 1.0
+    stack, (first, _, last) = space.shape[:-3], space.shape[-3:]
+    channels = axes - 3 if last > MAX_CHANNELS and first < last else axes - 1
+    height, width = (size for axis, size in enumerate(space.shape) if axis >= axes - 3 and axis != channels)
+    scale = 1 / WHITE if is_bytes else 1.0
     raw = RawObs(space.shape, channels=channels, scale=scale)
-    return Image(path, ObsSpec(name, (space.shape[channels], height, width), raw=raw), channels, scale)
+    return Image(path, ObsSpec(name, (int(np.prod(stack)) * space.shape[channels], height, width), raw=raw), channels, scale)
+
+
+def _elements(path: tuple[Hashable, ...], name: str, space: spaces.Sequence, most: int) -> Elements:
+    parts = [_flat(leaf) for leaf in _leaves(space.feature_space, (), most)]
+    size = 1 + sum(part.spec.shape[0] for part in parts)
+    rows = tuple((".".join(map(str, part.path)), part.spec.raw or RawObs(part.spec.shape)) for part in parts)
+    return Elements(path, ObsSpec(name, (most, size), raw=RawObs((), rows=rows)), space, tuple(parts))
+
+
+def _flat(leaf: Leaf) -> Vector | OneHot:
+    """Returns a leaf of an element, with images as vectors."""
+    if isinstance(leaf, Elements):
+        raise EnvError(f"observation '{leaf.spec.name}' is a {leaf.space} within a Sequence; elements of a Sequence have a fixed size")
+    if isinstance(leaf, Image):
+        return _vector(leaf.path, leaf.spec.name, leaf.spec.raw.shape if leaf.spec.raw else leaf.spec.shape)
+    return leaf
+
+
+def gathered(leaves: Sequence[Leaf], observations: Sequence[Any]) -> tuple[np.ndarray, ...]:
+    """Returns an array (N, ...) for each leaf of N single observations. Raises EnvError for one that does not fit its space."""
+    try:
+        return tuple([leaf.gather([pick(leaf, observation) for observation in observations]) for leaf in leaves])
+    except EnvError:
+        raise
+    except Exception as error:
+        raise EnvError(_misfit(leaves, observations) or f"observations cannot be read: {error}") from error
+
+
+def _misfit(leaves: Sequence[Leaf], observations: Sequence[Any]) -> str:
+    """Describes the first observation that does not fit its space; '' if all do."""
+    for area, observation in enumerate(observations):
+        for leaf in leaves:
+            what = f"area {area}: observation '{leaf.spec.name}'"
+            try:
+                value = pick(leaf, observation)
+            except (KeyError, IndexError, TypeError):
+                keys = f" with {', '.join(map(str, observation))}" if isinstance(observation, dict) else ""
+                return f"{what} is missing from what the environment returned, a {type(observation).__name__}{keys}"
+            raw = leaf.spec.raw
+            shape = leaf.spec.shape if raw is None else raw.shape
+            try:
+                given = np.shape(value)
+            except ValueError:
+                return f"{what} is no array of shape {shape}: it has parts of different lengths"
+            if not isinstance(leaf, Elements) and given != shape:
+                return f"{what} has shape {given}; its space says {shape}"
+    return ""

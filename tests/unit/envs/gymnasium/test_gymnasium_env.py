@@ -257,18 +257,15 @@ def test_a_dictionarys_entries_are_named_by_their_keys():
     assert [obs.name for obs in env.behaviors["Shown-v0"].obs] == ["far.0", "far.1", "near"]
 
 
-@pytest.mark.parametrize("space", [spaces.Text(4), spaces.Box(-1, 1, (2, 3, 4)), spaces.Dict(a=spaces.Text(4))])
+@pytest.mark.parametrize("space", [spaces.Text(4), spaces.Dict(a=spaces.Text(4))])
 def test_an_observation_space_without_a_column_is_named(space):
-    with pytest.raises(EnvError, match=r"observation '(a|observation)' is a (Text|Box).*supported are Box"):
+    with pytest.raises(EnvError, match=r"observation '(a|observation)' is a Text.*supported are Box"):
         GymnasiumEnv("Shown-v0", 1, space=space, obs=None)
 
 
-@pytest.mark.parametrize(
-    "space", [spaces.Tuple((spaces.Discrete(2),)), spaces.Box(-np.inf, np.inf, (2,)), spaces.Box(0, 9, (1,), np.int32)]
-)
-def test_an_action_space_that_no_policy_answers_is_named(space):
-    with pytest.raises(EnvError, match=r"the actions are a (Tuple|Box)"):
-        GymnasiumEnv("Counting-v0", 1, action_space=space)
+def test_an_action_space_that_no_policy_answers_is_named():
+    with pytest.raises(EnvError, match=r"action 'word' is a Text.*supported are Box.*TransformAction"):
+        GymnasiumEnv("Counting-v0", 1, action_space=spaces.Dict(go=spaces.Discrete(2), word=spaces.Text(3)))
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
