@@ -13,7 +13,7 @@ from palaestra.core.errors import EnvError, PalaestraError, exception_summary
 from palaestra.envs.gymnasium.old_envs import OLD_RESET, OLD_STEP, check_reset, is_old_step
 from palaestra.envs.gymnasium.self_resets import ResetWatch, final_observation
 from palaestra.envs.spaces.action_masks import KEY, METHOD, ActionMasks
-from palaestra.envs.spaces.action_spaces import Actions
+from palaestra.envs.spaces.action_spaces import SpaceActions
 from palaestra.envs.spaces.observation_spaces import MOST_ELEMENTS, gathered, observation_leaves, pick
 
 SUCCESS = "is_success"
@@ -54,7 +54,7 @@ class SingleEnvs:
         """`name` is for error messages; `most_elements`: elements of a Sequence."""
         self._envs, self._name = list(envs), name
         self.metadata = envs[0].metadata
-        self.actions = Actions(envs[0].action_space)
+        self.actions = SpaceActions(envs[0].action_space)
         self.leaves = observation_leaves(envs[0].observation_space, most=most_elements or elements_of(self.metadata))
         self._check_alike()
         self._masks = ActionMasks(envs[0].action_space, self.actions.spec)

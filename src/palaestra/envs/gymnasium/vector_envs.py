@@ -14,10 +14,11 @@ from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 
 from palaestra.core.errors import EnvError
+from palaestra.envs.gymnasium.old_envs import OLD_STEP, check_reset
 from palaestra.envs.gymnasium.self_resets import FINAL_KEYS
 from palaestra.envs.gymnasium.single_envs import SUCCESS, BatchedObs, SingleEnvs, Start, Tick, elements_of, late_mask, rewards, successes
 from palaestra.envs.spaces.action_masks import KEY, METHOD, ActionMasks
-from palaestra.envs.spaces.action_spaces import Actions
+from palaestra.envs.spaces.action_spaces import SpaceActions
 from palaestra.envs.spaces.observation_spaces import gathered, observation_leaves, pick
 
 
@@ -31,7 +32,7 @@ class VectorEnvs:
         """`name` is for error messages; `most_elements`: elements of a Sequence."""
         self._envs, self._name = envs, name
         self.metadata = envs.metadata
-        self.actions = Actions(envs.single_action_space)
+        self.actions = SpaceActions(envs.single_action_space)
         self.leaves = observation_leaves(envs.single_observation_space, most=most_elements or elements_of(self.metadata))
         self._masks = ActionMasks(envs.single_action_space, self.actions.spec)
         self._masked, self._mask_method = False, self._find_mask_method() if self._masks.choices else None
@@ -43,7 +44,7 @@ class VectorEnvs:
 
     def reset(self, seed: int) -> Start:
         """Resets every environment."""
-        obs, infos = self._envs.reset(seed=seed)
+        obs, infos = check_reset(self._envs.reset(seed=seed), self._name)
         self._masked = self._mask_method is not None or (self._masks.choices > 0 and KEY in infos)
         return Start(self._split(obs), self._mask(infos))
 
@@ -63,7 +64,10 @@ class VectorEnvs:
         self._envs.close()
 
     def _step(self, actions: Any) -> tuple[BatchedObs, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-        obs, reward, terminated, truncated, infos = self._envs.step(actions)
+        result = self._envs.step(actions)
+        if len(result) != 5:
+            raise EnvError(f"{self._name}: {OLD_STEP.format(f'{len(result)} values')}")
+        obs, reward, terminated, truncated, infos = result
         terminated, truncated = np.array(terminated, np.bool_), np.array(truncated, np.bool_)
         return self._split(obs), rewards(reward, self.count), terminated, truncated, infos
 

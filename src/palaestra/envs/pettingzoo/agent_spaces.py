@@ -13,7 +13,7 @@ from torch import Tensor
 from palaestra.core.errors import EnvError, NotFinite
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action
-from palaestra.envs.spaces.action_spaces import actions_of
+from palaestra.envs.spaces.action_spaces import SpaceActions
 from palaestra.envs.spaces.observation_spaces import observation_leaves, pick
 
 MASK = "action_mask"
@@ -30,7 +30,7 @@ class AgentSpaces:
         if isinstance(observation, spaces.Dict) and self._masked:
             observation = spaces.Dict({key: space for key, space in observation.spaces.items() if key != MASK})
         try:
-            self._leaves, self._actions = observation_leaves(observation), actions_of(action)
+            self._leaves, self._actions = observation_leaves(observation), SpaceActions(action)
         except EnvError as error:
             raise EnvError(f"{where}: {error}") from error
         self.spec = BehaviorSpec(tuple(leaf.spec for leaf in self._leaves), self._actions.spec)
@@ -40,7 +40,7 @@ class AgentSpaces:
         columns = []
         for leaf in self._leaves:
             try:
-                values = np.array([pick(leaf, one) for one in observations])
+                values = leaf.gather([pick(leaf, one) for one in observations])
                 column = leaf.column(values)
                 if column.shape[1:] != leaf.spec.shape:
                     raise ValueError(f"shape {values.shape[1:]} came")
@@ -79,4 +79,5 @@ class AgentSpaces:
     def actions(self, action: Action, rows: np.ndarray) -> list[Any]:
         """Converts these rows to actions of the environment's own form."""
         at = torch.from_numpy(rows)
-        return list(self._actions.batch(Action(action.continuous[at], action.discrete[at])))
+        batched = self._actions.batch(Action(action.continuous[at], action.discrete[at]))
+        return list(self._actions.single(batched, len(rows)))

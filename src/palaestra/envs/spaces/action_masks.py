@@ -88,9 +88,9 @@ class ActionMasks:
 
 def _branch_sizes(space: spaces.Space) -> np.ndarray:
     """Returns the number of choices of each branch of a leaf."""
-    from palaestra.envs.spaces.action_spaces import Actions
+    from palaestra.envs.spaces.action_spaces import SpaceActions
 
-    return np.zeros(0, np.int64) if 0 in (space.shape or ()) else np.array(Actions(space).spec.branches, np.int64)
+    return np.zeros(0, np.int64) if 0 in (space.shape or ()) else np.array(SpaceActions(space).spec.branches, np.int64)
 
 
 def _numbers(mask: Any) -> list[Any]:

@@ -28,7 +28,7 @@ MOST_NUMBERS = 2**16
 """Most continuous actions."""
 
 
-class Actions:
+class SpaceActions:
     """Converts actions of a policy, within -1..1 and from 0, to actions of a space. Larger numbers are clipped."""
 
     def __init__(self, space: spaces.Space) -> None:
