@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
@@ -38,14 +37,15 @@ from palaestra.runtime.run.loop import train as loop
 from palaestra.runtime.run.os_signals import Terminated, break_on_signals, pass_on, stop_on_signals
 from palaestra.runtime.run.rank_launch import count_of, share_of, shares
 from palaestra.runtime.run.resuming import resume, steps_in
+from palaestra.runtime.run.run_settings import NO_FILE, fitted_to, seeded, settled_settings
 from palaestra.runtime.run.saving import conclude, rescue, save
 from palaestra.runtime.run.training_run import Run
-from palaestra.runtime.settings import Loaded, RunSettings, load
+from palaestra.runtime.settings import Loaded, RunSettings
 from palaestra.runtime.settings.criteria import ambiguous, never_measured
 from palaestra.runtime.storage.checkpoints import Checkpoint, Checkpoints
-from palaestra.runtime.storage.run_folder import CONFIGURATION, RunFolder, check_run_id
+from palaestra.runtime.storage.run_folder import RunFolder
 from palaestra.runtime.storage.state_checks import check_state
-from palaestra.runtime.storage.trust import Code, agent_code, in_run_folder, learning_code, must_be_trusted_file
+from palaestra.runtime.storage.trust import agent_code, learning_code
 from palaestra.runtime.storage.writer_lock import sole_writer
 
 if TYPE_CHECKING:
@@ -191,6 +191,11 @@ def train_rank(
             world = open_env(settings, folder, console) if env is None else take_env(env, settings, stack)
         if env is None:
             stack.enter_context(closing(world))
+        loaded, settings = fitted_to(loaded, world, settings)
+        for line in loaded.told:
+            console.info(line)
+        if loaded.with_tree is not None:
+            console.warning(NO_FILE)
         if invalid := list(invalid_values(world, settings.environment_parameters)):
             raise loaded.refusal(invalid, "parameters are not taken by the environment")
         timers = Timers()
@@ -227,58 +232,6 @@ def first_wait(settings: RunSettings, named: bool, console: Console) -> Abstract
     game = named and is_game(name)
     what = f"waiting for {name} to ask for decisions" if game else "starting the environment (what is new in it is compiled) and networks"
     return WaitingNotice(what, console.info)
-
-
-def settled_settings(
-    config: Config,
-    overrides: Mapping[str, Any],
-    sets: Sequence[str],
-    code_in: Callable[[RunSettings], Sequence[Code]] = learning_code,
-    *,
-    trust: bool = False,
-) -> tuple[Loaded, RunFolder]:
-    """Returns the settings and the run's folder; a resumed run's own settings if none are given. Raises ConfigError or RunError.
-
-    The settings of a run's folder run no code that `code_in` finds in them, unless the folder is the user's own or `trust` is given.
-    """
-    given = overrides.get("checkpoint_settings", {})
-    own = None
-    if config is None and (given.get("resume") or given.get("inference")):
-        folder = run_folder(Path(given.get("results_dir", "results")), given.get("run_id", "ppo"))
-        folder.must_exist("resume" if given.get("resume") else "play")
-        config = own = folder.path / CONFIGURATION
-        if not own.is_file():
-            raise RunError(f"the run '{folder.run_id}' has no {CONFIGURATION}: give its settings file on the command line")
-        # what the run was once started with is not what is asked for now, nor need it lie where it lay then
-        anew = {"resume": False, "force": False, "inference": False, "initialize_from": None}
-        anew |= {"run_id": folder.run_id, "results_dir": str(folder.results)}
-        overrides = {**overrides, "checkpoint_settings": {**anew, **given}}
-    config = Path(config) if isinstance(config, str) else config
-    try:
-        if isinstance(config, Path) and (own is not None or in_run_folder(config)):
-            must_be_trusted_file(config, overrides, sets, code_in=code_in, trust=trust)
-        loaded = load(config, overrides, sets)
-    except ConfigError as error:
-        if own is None or error.file != own:
-            raise
-        raise RunError(f"{error}; the run's own settings cannot be read: give its settings file on the command line") from error
-    checkpoint = loaded.settings.checkpoint_settings
-    return loaded, run_folder(Path(checkpoint.results_dir), checkpoint.run_id)
-
-
-def run_folder(results: Path, run_id: str) -> RunFolder:
-    """Returns the folder of the run that the command line names. Raises ConfigError for an invalid name."""
-    check_run_id(run_id)
-    return RunFolder(results, run_id)
-
-
-def seeded(settings: RunSettings, checkpoint: Checkpoint | None) -> RunSettings:
-    """Returns the settings with a seed: the given one, else that of the resumed run, else a random one."""
-    env = settings.env_settings
-    if env.seed != -1:
-        return settings
-    seed: Any = random.randrange(10_000) if checkpoint is None else checkpoint.state["run"]["seed"]
-    return settings.model_copy(update={"env_settings": env.model_copy(update={"seed": seed})})
 
 
 def take_env(given: object, settings: RunSettings, stack: ExitStack) -> Env:

@@ -10,6 +10,8 @@ from palaestra.core.plugins import Registry, nearest
 
 FOLDERS = ("ppo", "poca", "sac", "bc", "imitation")
 """Folders of examples. A name without its folder means the first of these that contains it."""
+ALONE = ("ppo", "poca", "sac")
+"""Folders whose examples need nothing besides the environment."""
 _PACKAGE = Path(__file__).parents[2]
 
 
@@ -38,6 +40,13 @@ def example_like(path: Path) -> str | None:
     """Returns the example that a path such as `configs/ppo/3DBall.yaml` most likely means; None if no example has that name."""
     names = example_names()
     return _match("/".join(path.parts[-2:]), names) or _match(path.name, names)
+
+
+def made_for(name: str) -> Path | None:
+    """Returns the example for an environment: the one of its name, that for groups first; None if there is none."""
+    names = sorted(example_names(), key=lambda one: not one.startswith("poca/"))
+    found = _match(name, [one for one in names if one.partition("/")[0] in ALONE])
+    return None if found is None else _root() / f"{found}.yaml"
 
 
 def example_environment(example: Path, env_path: str | None) -> str | None:

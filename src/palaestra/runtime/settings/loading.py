@@ -5,7 +5,7 @@ The order is built-in default < file < flag < `--set`. The classes are in `tree`
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -39,6 +39,8 @@ class Loaded:
     warnings: tuple[str, ...]  # one line each, for the log
     text: str  # the file's text; empty without a file
     draft: Draft | None = field(default=None, repr=False)  # knows where each value was given
+    with_tree: Callable[[Mapping[str, Any]], Loaded] | None = field(default=None, repr=False)  # without a file: loads this tree instead
+    told: tuple[str, ...] = ()  # lines about where the settings come from
 
     def refusal(self, problems: Iterable[tuple[Key, str]], heading: str) -> ConfigError:
         """Returns the error for problems that are found after loading; each is a path and a sentence."""
@@ -63,8 +65,7 @@ def load(
     for text in sets:
         draft.apply_set(text)
     draft.inherit(own_code)
-    warnings = [] if config is not None else ["no settings file is given: every behavior trains with the built-in defaults"]
-    warnings += _drop_framework(draft)
+    warnings = _drop_framework(draft)
     settings = _checked(draft, warnings, own_code)
     if not settings.behaviors and not settings.default_settings:
         raise ConfigError("no behavior has settings; list it under `behaviors`, or add default_settings", draft.file)
@@ -74,7 +75,8 @@ def load(
         raise config_error(impossible, draft, "lessons would never end")
     warnings += [warning(path, sentence, draft) for path, sentence in remarks(settings)]
     settings = _resume_or_initialize(settings, draft, warnings)
-    return Loaded(settings, tuple(dict.fromkeys(warnings)), document.text, draft)
+    with_tree = None if config is not None else lambda tree: load(tree, overrides, sets, own_code=own_code)
+    return Loaded(settings, tuple(dict.fromkeys(warnings)), document.text, draft, with_tree)
 
 
 def behavior_settings(settings: RunSettings, name: str, present: Iterable[str] = ()) -> BehaviorSettings:

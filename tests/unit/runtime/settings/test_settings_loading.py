@@ -316,7 +316,6 @@ def test_null_switches_off_what_default_settings_give(write: Write):
 
 def test_without_a_file_every_behavior_has_the_defaults():
     loaded = load(None)
-    assert loaded.warnings == ("no settings file is given: every behavior trains with the built-in defaults",)
     assert behavior_settings(loaded.settings, "Anything") == BehaviorSettings()
     assert behavior_settings(load(None, sets=["behaviors.*.max_steps=7"]).settings, "Anything").max_steps == 7
     assert load(None, sets=["behaviors.Cart-v1.5.hyperparameters.batch_size=7"]).settings.behaviors.keys() == {"Cart-v1.5"}

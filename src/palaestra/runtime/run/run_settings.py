@@ -1,0 +1,94 @@
+"""The settings that a run begins with: of its file, of the folder that is resumed, or chosen for its environment."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from palaestra.core.errors import ConfigError, RunError
+from palaestra.envs.base import Env
+from palaestra.parallel import ranks
+from palaestra.runtime.environments.make import is_game
+from palaestra.runtime.settings import Loaded, RunSettings, load
+from palaestra.runtime.settings.fitting import fitted, preset_for
+from palaestra.runtime.storage.checkpoints import Checkpoint
+from palaestra.runtime.storage.run_folder import CONFIGURATION, RunFolder, check_run_id
+from palaestra.runtime.storage.trust import Code, in_run_folder, learning_code, must_be_trusted_file
+
+NO_FILE = "no settings file is given: every behavior trains with ML-Agents' defaults"
+
+
+def settled_settings(
+    config: Path | str | Mapping[str, Any] | None,
+    overrides: Mapping[str, Any],
+    sets: Sequence[str],
+    code_in: Callable[[RunSettings], Sequence[Code]] = learning_code,
+    *,
+    trust: bool = False,
+) -> tuple[Loaded, RunFolder]:
+    """Returns the settings and the run's folder; a resumed run's own settings if none are given. Raises ConfigError or RunError.
+
+    The settings of a run's folder run no code that `code_in` finds in them, unless the folder is the user's own or `trust` is given.
+    """
+    given = overrides.get("checkpoint_settings", {})
+    own, told = None, ()
+    if config is None and (given.get("resume") or given.get("inference")):
+        folder = run_folder(Path(given.get("results_dir", "results")), given.get("run_id", "ppo"))
+        folder.must_exist("resume" if given.get("resume") else "play")
+        config = own = folder.path / CONFIGURATION
+        if not own.is_file():
+            raise RunError(f"the run '{folder.run_id}' has no {CONFIGURATION}: give its settings file on the command line")
+        # what the run was once started with is not what is asked for now, nor need it lie where it lay then
+        anew = {"resume": False, "force": False, "inference": False, "initialize_from": None}
+        anew |= {"run_id": folder.run_id, "results_dir": str(folder.results)}
+        overrides = {**overrides, "checkpoint_settings": {**anew, **given}}
+    elif config is None and (config := _preset(overrides)) is not None:
+        told = (f"No settings file is given: training with {config.parent.name}/{config.name}, which is shipped for this environment",)
+    config = Path(config) if isinstance(config, str) else config
+    try:
+        if isinstance(config, Path) and (own is not None or in_run_folder(config)):
+            must_be_trusted_file(config, overrides, sets, code_in=code_in, trust=trust)
+        loaded = load(config, overrides, sets)
+    except ConfigError as error:
+        if own is None or error.file != own:
+            raise
+        raise RunError(f"{error}; the run's own settings cannot be read: give its settings file on the command line") from error
+    checkpoint = loaded.settings.checkpoint_settings
+    return replace(loaded, told=told), run_folder(Path(checkpoint.results_dir), checkpoint.run_id)
+
+
+def run_folder(results: Path, run_id: str) -> RunFolder:
+    """Returns the folder of the run that the command line names. Raises ConfigError for an invalid name."""
+    check_run_id(run_id)
+    return RunFolder(results, run_id)
+
+
+def seeded(settings: RunSettings, checkpoint: Checkpoint | None) -> RunSettings:
+    """Returns the settings with a seed: the given one, else that of the resumed run, else a random one."""
+    env = settings.env_settings
+    if env.seed != -1:
+        return settings
+    seed: Any = random.randrange(10_000) if checkpoint is None else checkpoint.state["run"]["seed"]
+    return settings.model_copy(update={"env_settings": env.model_copy(update={"seed": seed})})
+
+
+def _preset(overrides: Mapping[str, Any]) -> Path | None:
+    """Returns the settings file that is shipped for the environment of the flags, if any."""
+    name = overrides.get("env_settings", {}).get("env_path")
+    return None if name is None or is_game(name) else preset_for(name)
+
+
+def fitted_to(loaded: Loaded, env: Env, settings: RunSettings) -> tuple[Loaded, RunSettings]:
+    """Returns settings that fit an environment's spaces if there is no file, else the given ones.
+
+    A game tells its spaces only when its agents appear: its behaviors train with ML-Agents' defaults. `settings` has the run's seed.
+    """
+    name = settings.env_settings.env_path
+    if loaded.with_tree is None or not env.behaviors or (name is not None and is_game(name)):
+        return loaded, settings
+    tree, told = fitted(env.behaviors, ranks.from_first(env.num_areas) * ranks.size())
+    found = replace(loaded.with_tree(tree), told=tuple(told), with_tree=None)
+    return found, found.settings.model_copy(update={"env_settings": settings.env_settings})
