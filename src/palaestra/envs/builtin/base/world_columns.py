@@ -22,6 +22,7 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 1})
 
 _TORCH = {
     wp.float32: torch.float32,
+    wp.float64: torch.float64,
     wp.int32: torch.int32,
     wp.uint32: torch.int32,  # the same bits: torch can do little with unsigned ones
     wp.int64: torch.int64,

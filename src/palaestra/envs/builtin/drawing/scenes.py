@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -158,4 +159,27 @@ def draw_line(position: int, places: int, goals: Sequence[tuple[int, float]]) ->
         draw.ellipse(_box((margin + (place + 0.5) * spacing, ground - radius), radius), fill=_GREEN)
     half = 0.46 * spacing
     draw.rounded_rectangle(_box((margin + (position + 0.5) * spacing, ground - half), half), radius=4 * _FINE, fill=_BLUE)
+    return _downscale(image)
+
+
+def draw_cart(x: float, angle: float, most_x: float, half_length: float) -> np.ndarray:
+    """Draws a cart at `x` on a track of ±`most_x` meters, with a pole that leans by `angle` radians to the right."""
+    width, height, margin, ground = 480, 240, 24, 190
+    image, draw = _canvas(width, height)
+    scale = (width - 2 * margin) / (2 * most_x)
+    draw.rounded_rectangle(
+        (margin * _FINE, ground * _FINE, (width - margin) * _FINE, (ground + 10) * _FINE), radius=5 * _FINE, fill=(206, 208, 204)
+    )
+    middle, top = width / 2 + x * scale, ground - 30
+    half = 26
+    draw.rounded_rectangle(
+        ((middle - half) * _FINE, top * _FINE, (middle + half) * _FINE, (ground - 6) * _FINE), radius=5 * _FINE, fill=_BLUE
+    )
+    for wheel in (middle - 15, middle + 15):
+        draw.ellipse(_box((wheel, ground - 5), 6), fill=_INK)
+    length = 2 * half_length * scale * 1.3
+    tip = middle + length * math.sin(angle), top + 4 - length * math.cos(angle)
+    draw.line([(middle * _FINE, (top + 4) * _FINE), (tip[0] * _FINE, tip[1] * _FINE)], fill=_GOLD, width=10 * _FINE)
+    draw.ellipse(_box((middle, top + 4), 5), fill=_INK)
+    draw.ellipse(_box(tip, 5), fill=_GOLD)
     return _downscale(image)

@@ -1,0 +1,150 @@
+"""CartPole: push a cart left or right so that the pole on it stays upright.
+
+Barto, Sutton and Anderson 1983, https://doi.org/10.1109/TSMC.1983.6313077, with the numbers of Gymnasium's CartPole-v1: the same state and
+actions give the same next state, in double precision and integrated by explicit Euler steps.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+import torch
+import warp as wp
+
+from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
+from palaestra.core.timestep import Action
+from palaestra.envs.builtin.base.env import Program, WarpEnv
+from palaestra.envs.builtin.base.world_columns import save_final_obs
+from palaestra.envs.builtin.drawing.scenes import draw_cart
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+wp.set_module_options({"enable_backward": False})
+
+MOST_DECISIONS = wp.constant(500)
+SECONDS = wp.constant(wp.float64(0.02))  # seconds per decision
+GRAVITY = wp.constant(wp.float64(9.8))  # m/s^2
+POLE_MASS = wp.constant(wp.float64(0.1))  # kg
+TOTAL_MASS = wp.constant(wp.float64(1.1))  # kg, with the cart's
+HALF_LENGTH = wp.constant(wp.float64(0.5))  # m, of the pole
+FORCE = wp.constant(wp.float64(10.0))  # N
+FOUR_THIRDS = wp.constant(wp.float64(4.0 / 3.0))
+MOST_X = wp.constant(wp.float64(2.4))  # m from the middle
+MOST_ANGLE = wp.constant(wp.float64(12 * 2 * 3.141592653589793 / 360))  # rad from upright
+START_RANGE = wp.constant(0.05)  # of each number of the state
+
+
+@wp.struct
+class World:
+    """Columns of CartPole, one row per area."""
+
+    rng: wp.array(dtype=wp.uint32)
+    age: wp.array(dtype=wp.int32)  # decisions of this episode
+    state: wp.array2d(dtype=wp.float64)  # x (m), velocity (m/s), angle (rad), angular velocity (rad/s)
+    action: wp.array2d(dtype=wp.int64)  # 0: push left, 1: push right
+    obs: wp.array2d(dtype=wp.float32)
+    final_obs: wp.array2d(dtype=wp.float32)
+    reward: wp.array(dtype=wp.float32)
+    terminated: wp.array(dtype=wp.bool)
+    truncated: wp.array(dtype=wp.bool)
+
+
+@wp.func
+def observe(world: World, i: int):
+    """Writes the state as the observation."""
+    for k in range(4):
+        world.obs[i, k] = wp.float32(world.state[i, k])
+
+
+@wp.func
+def start(world: World, i: int):
+    """Puts the cart near the middle, with the pole nearly upright."""
+    draw = world.rng[i]
+    for k in range(4):
+        world.state[i, k] = wp.float64(wp.randf(draw, -START_RANGE, START_RANGE))
+    world.rng[i] = draw
+    world.age[i] = 0
+    observe(world, i)
+
+
+@wp.kernel
+def begin(world: World):
+    """Starts a new episode in every area."""
+    start(world, wp.tid())
+
+
+@wp.func
+def push(world: World, i: int, force: wp.float64):
+    """Moves cart and pole by one decision; returns whether the pole has fallen or the cart has left the track."""
+    x = world.state[i, 0]
+    velocity = world.state[i, 1]
+    angle = world.state[i, 2]
+    turning = world.state[i, 3]
+    cosine = wp.cos(angle)
+    sine = wp.sin(angle)
+    moment = POLE_MASS * HALF_LENGTH
+    common = (force + moment * turning * turning * sine) / TOTAL_MASS
+    angular = (GRAVITY * sine - cosine * common) / (HALF_LENGTH * (FOUR_THIRDS - POLE_MASS * cosine * cosine / TOTAL_MASS))
+    linear = common - moment * angular * cosine / TOTAL_MASS
+    x += SECONDS * velocity
+    angle += SECONDS * turning
+    world.state[i, 0] = x
+    world.state[i, 1] = velocity + SECONDS * linear
+    world.state[i, 2] = angle
+    world.state[i, 3] = turning + SECONDS * angular
+    return wp.abs(x) > MOST_X or wp.abs(angle) > MOST_ANGLE
+
+
+@wp.kernel
+def tick(world: World, report: wp.array(dtype=wp.int32)):
+    """Advances every area by one decision."""
+    i = wp.tid()
+    action = int(world.action[i, 0])
+    if action < 0 or action > 1:
+        report[1] = i + 1
+        action = 0
+    fallen = push(world, i, wp.where(action == 1, FORCE, -FORCE))
+    observe(world, i)
+    age = world.age[i] + 1
+    world.age[i] = age
+    world.reward[i] = 1.0
+    world.terminated[i] = fallen
+    world.truncated[i] = age >= MOST_DECISIONS and not fallen
+    if fallen or age >= MOST_DECISIONS:
+        report[0] = 1
+        save_final_obs(world.obs, world.final_obs, i)
+        start(world, i)
+
+
+PROGRAM = Program(World, begin, tick)
+
+
+class CartPole(WarpEnv):
+    """CartPole: vector 4 (place, velocity, angle, angular velocity), discrete [2]."""
+
+    behavior = "CartPole"
+    summary = "A cart is pushed left and right so that the pole on it stays upright. The same physics as Gymnasium's CartPole-v1."
+    rewards = ("+1 a decision",)
+    episode = "ends when the pole leans by 12 degrees or the cart is 2.4 m from the middle, and is truncated after 500 decisions"
+    benchmark = 475.0
+    default_areas = 64
+    most_decisions = int(MOST_DECISIONS)
+    tick_seconds = 0.02
+    parameter_ranges: ClassVar = {}
+
+    def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:
+        spec = BehaviorSpec((ObsSpec("vector", (4,)),), ActionSpec(branches=(2,)), steady=True)
+        super().__init__(PROGRAM, spec, areas, device, state=4, obs=4, final_obs=4, action=1)
+
+    def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
+        """Returns pushes that balance the pole and bring the cart back to the middle; None for another behavior."""
+        if behavior != self.behavior:
+            return None
+        x, velocity, angle, turning = self._columns["state"].unbind(1)
+        right = (angle + 0.25 * turning + 0.02 * x + 0.05 * velocity > 0).long()[:, None]
+        return Action(torch.zeros(self.num_areas, 0, device=self.device), right)
+
+    def _picture(self, row: dict[str, np.ndarray]) -> np.ndarray:
+        return draw_cart(float(row["state"][0]), float(row["state"][2]), float(MOST_X), float(HALF_LENGTH))

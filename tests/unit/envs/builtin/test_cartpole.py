@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+
+from palaestra.core.errors import EnvError
+from palaestra.core.timestep import Action, TimeStep
+from palaestra.envs.builtin.cartpole.env import CartPole
+
+
+def played(env: CartPole, *choices: int) -> TimeStep:
+    return env.step({"CartPole": Action(torch.zeros(len(choices), 0), torch.tensor(choices)[:, None])})["CartPole"]
+
+
+def test_it_moves_as_gymnasiums_does():
+    rng, games = np.random.default_rng(1), [gymnasium.make("CartPole-v1").unwrapped for _ in range(64)]
+    env = CartPole(len(games))
+    env.reset(3)
+    ends = 0
+    for _ in range(300):
+        state = env.state_dict()["state"].numpy()
+        for game, now in zip(games, state, strict=True):
+            game.reset()
+            game.state = now.copy()  # pyright: ignore[reportAttributeAccessIssue]
+        choices = rng.integers(0, 2, len(games)).tolist()
+        theirs = [game.step(choice) for game, choice in zip(games, choices, strict=True)]
+        step = played(env, *choices)
+        ended = torch.tensor([one[2] for one in theirs])
+        assert torch.equal(step.terminated, ended)
+        assert step.reward.tolist() == [one[1] for one in theirs]
+        ours = step.obs[0].clone()
+        ours[step.final_obs.slots] = step.final_obs.obs[0]
+        np.testing.assert_allclose(ours.numpy(), np.array([one[0] for one in theirs]), atol=1e-6, rtol=0)
+        going, now = ~ended.numpy(), env.state_dict()["state"].numpy()
+        np.testing.assert_allclose(now[going], np.array([game.state for game in games])[going], atol=1e-12, rtol=0)
+        ends += int(ended.sum())
+    assert ends > 500
+
+
+def test_its_heuristic_balances_the_pole_until_the_time_limit():
+    env = CartPole(16)
+    step = env.reset(0)["CartPole"]
+    for decision in range(500):
+        assert not step.truncated.any(), decision
+        action = env.heuristic("CartPole")
+        assert action is not None
+        step = env.step({"CartPole": action})["CartPole"]
+    assert step.truncated.all()
+    assert not step.terminated.any()
+    assert (step.obs[0].abs() <= 0.05).all()
+
+
+def test_a_pole_that_falls_on_the_last_decision_has_not_run_out_of_time():
+    env = CartPole(1)
+    env.reset(0)
+    state = env.state_dict()
+    env.load_state_dict({**state, "age": torch.tensor([499], dtype=torch.int32), "state": torch.tensor([[0, 0, 0.3, 0]]).double()})
+    step = played(env, 0)
+    assert (step.terminated.item(), step.truncated.item()) == (True, False)
+
+
+@pytest.mark.parametrize("choice", [-1, 2])
+def test_a_push_that_is_none_is_refused(choice: int):
+    env = CartPole(2)
+    env.reset(0)
+    with pytest.raises(EnvError, match=rf"agent 1: action \[{choice}\] must be choices of branches \(2,\)"):
+        played(env, 0, choice)
+
+
+def test_a_picture_shows_the_leaning_pole():
+    env = CartPole(1)
+    env.reset(0)
+    upright = env.render(0)
+    env.load_state_dict({**env.state_dict(), "state": torch.tensor([[1.5, 0, 0.2, 0]]).double()})
+    assert upright.shape == (240, 480, 3)
+    assert (env.render(0) != upright).any()
