@@ -194,7 +194,7 @@ class Disabled(VectorEnvs):
             )
 
 
-class CartPole(VectorEnvs):
+class CartPoleVectors(VectorEnvs):
     """Adapts Gymnasium's vectorized CartPole, which restarts on the next tick: resets its state directly, so that every tick acts."""
 
     _envs: CartPoleVectorEnv
@@ -220,7 +220,7 @@ def adapted(envs: VectorEnv, name: str, most_elements: int | None = None) -> Vec
     if type(envs) is SyncVectorEnv:  # stepped one by one: as fast, and environments that reset themselves are detected
         return SingleEnvs(envs.envs, name, most_elements)
     if type(envs) is CartPoleVectorEnv:
-        return CartPole(envs, name)
+        return CartPoleVectors(envs, name)
     adapters = {AutoresetMode.SAME_STEP: SameStep, AutoresetMode.NEXT_STEP: NextStep, AutoresetMode.DISABLED: Disabled}
     given = envs.metadata.get("autoreset_mode")
     try:
