@@ -13,7 +13,7 @@ from palaestra.envs.base import Env
 from palaestra.parallel import ranks
 from palaestra.runtime.environments.make import is_game
 from palaestra.runtime.settings import Loaded, RunSettings, load
-from palaestra.runtime.settings.fitting import fitted, preset_for
+from palaestra.runtime.settings.fitting import describe_fit, fitted, preset_for
 from palaestra.runtime.storage.checkpoints import Checkpoint
 from palaestra.runtime.storage.run_folder import CONFIGURATION, RunFolder, check_run_id
 from palaestra.runtime.storage.trust import Code, in_run_folder, learning_code, must_be_trusted_file
@@ -89,6 +89,9 @@ def fitted_to(loaded: Loaded, env: Env, settings: RunSettings) -> tuple[Loaded, 
     name = settings.env_settings.env_path
     if loaded.with_tree is None or not env.behaviors or (name is not None and is_game(name)):
         return loaded, settings
-    tree, told = fitted(env.behaviors, ranks.from_first(env.num_areas) * ranks.size())
-    found = replace(loaded.with_tree(tree), told=tuple(told), with_tree=None)
+    default = loaded.settings.default_settings
+    trainer = "ppo" if default is None else default.trainer_type
+    found = loaded.with_tree(fitted(env.behaviors, ranks.from_first(env.num_areas) * ranks.size(), trainer))
+    told = [describe_fit(name, spec, found.settings.behaviors[name]) for name, spec in env.behaviors.items()]
+    found = replace(found, told=tuple(told), with_tree=None)
     return found, found.settings.model_copy(update={"env_settings": settings.env_settings})

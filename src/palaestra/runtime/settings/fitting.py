@@ -12,6 +12,7 @@ from typing import Any
 
 from palaestra.core.specs import BehaviorSpec
 from palaestra.runtime.settings.examples import made_for
+from palaestra.trainers.behavior_settings import BehaviorSettings
 
 LARGE = 64
 """Numbers of all vector observations from which a layer gets more units."""
@@ -19,6 +20,21 @@ HORIZONS = ((64, 128), (1024, 32))
 """Most areas, and the decisions of each agent in a rollout then; more areas have LEAST_HORIZON."""
 LEAST_HORIZON = 16
 SUMMARIES = 50
+IMAGES, CONTINUOUS, DISCRETE = "images", "continuous actions", "discrete actions"
+SAC_VALUES = {
+    "batch_size": 256,
+    "buffer_size": 200_000,
+    "buffer_init_steps": 5000,
+    "steps_per_update": 2,
+    "learning_rate_schedule": "constant",
+}
+WORDS = {
+    "buffer_size": "buffer_size {:,}",
+    "batch_size": "batch_size {:,}",
+    "num_epoch": "num_epoch {}",
+    "learning_rate": "learning_rate {:g}",
+}
+"""Settings that a user is told."""
 
 
 def preset_for(env_path: str | None) -> Path | None:
@@ -31,56 +47,69 @@ def preset_for(env_path: str | None) -> Path | None:
     return made_for(name.rpartition(":")[2].replace("/", "-")) if kind in ("builtin", "gymnasium") else None
 
 
-def fitted(behaviors: Mapping[str, BehaviorSpec], areas: int) -> tuple[dict[str, Any], list[str]]:
-    """Returns a tree of settings that fit the observations and actions, and a sentence about each behavior."""
-    blocks, told = dict[str, Any](), list[str]()
-    for name, spec in behaviors.items():
-        kind, blocks[name] = _block(spec, areas)
-        block, values = blocks[name], blocks[name]["hyperparameters"]
-        told.append(
-            f"{name}: no settings are given and none are shipped for it; it trains with PPO and settings for {kind}: rollouts of "
-            f"{values['buffer_size']:,} decisions, minibatches of {values['batch_size']:,}, {values['num_epoch']} passes, learning rate "
-            f"{values['learning_rate']:g}, {block['max_steps']:,} decisions"
-        )
-    return {"behaviors": blocks}, told
+def fitted(behaviors: Mapping[str, BehaviorSpec], areas: int, trainer: str = "ppo") -> dict[str, Any]:
+    """Returns a tree of settings that fit the observations and actions of each behavior. Trainers of your own keep their defaults."""
+    return {"behaviors": {name: _block(spec, areas, trainer) for name, spec in behaviors.items()}}
 
 
-def _block(spec: BehaviorSpec, areas: int) -> tuple[str, dict[str, Any]]:
-    """Returns what kind of behavior it is, in words, and its settings."""
-    horizon = next((horizon for most, horizon in HORIZONS if areas <= most), LEAST_HORIZON)
-    rollout = max(2048, horizon * areas)
-    sees = any(obs.is_visual for obs in spec.obs)
-    numbers = sum(obs.shape[0] for obs in spec.obs if obs.is_vector)
-    # images: few passes, as for Atari; continuous control: many small steps; choices: fewer, and more entropy
-    kind, minibatches, passes, rate, entropy, steps = (
-        ("images", 8, 4, 2.5e-4, 0.01, 10_000_000)
-        if sees
-        else ("continuous actions", 32, 10, 3e-4, 1e-4, 1_000_000)
-        if spec.action.continuous
-        else ("discrete actions", 8, 6, 7e-4, 5e-3, 1_000_000)
+def describe_fit(name: str, spec: BehaviorSpec, settings: BehaviorSettings) -> str:
+    """Returns a line about the settings that a behavior got, and why."""
+    hyper = settings.hyperparameters
+    known = [(words, getattr(hyper, key, None)) for key, words in WORDS.items()]
+    values = [words.format(value) for words, value in known if value is not None]
+    return (
+        f"{name}: no settings are given and none are shipped for it: {settings.trainer_type} with settings for {_kind(spec)}, "
+        f"{', '.join(values)}, {settings.max_steps:,} decisions (--set changes them)"
     )
-    network: dict[str, Any] = {"normalize": numbers > 0, "hidden_units": 64 if numbers < LARGE and not sees else 256, "num_layers": 2}
-    if sees:
-        network |= {"vis_encode_type": "nature_cnn", "num_layers": 1}
-    hyper = {
-        "batch_size": max(64, rollout // minibatches),
-        "buffer_size": rollout,
-        "learning_rate": rate,
-        "learning_rate_schedule": "linear",
-        "beta": entropy,
-        "epsilon": 0.1 if sees else 0.2,
-        "epsilon_schedule": "constant",
-        "lambd": 0.95,
-        "num_epoch": passes,
-        "max_grad_norm": 0.5,
-        "joint_ratio": True,
-    }
-    return kind, {
-        "trainer_type": "ppo",
-        "hyperparameters": hyper,
+
+
+def _kind(spec: BehaviorSpec) -> str:
+    if any(obs.is_visual for obs in spec.obs):
+        return IMAGES
+    return CONTINUOUS if spec.action.continuous else DISCRETE
+
+
+def _block(spec: BehaviorSpec, areas: int, trainer: str) -> dict[str, Any]:
+    kind = _kind(spec)
+    horizon = next((horizon for most, horizon in HORIZONS if areas <= most), LEAST_HORIZON)
+    numbers = sum(obs.shape[0] for obs in spec.obs if obs.is_vector)
+    network: dict[str, Any] = {"normalize": numbers > 0, "hidden_units": 64 if numbers < LARGE else 256, "num_layers": 2}
+    if kind == IMAGES:
+        network = {"normalize": numbers > 0, "hidden_units": 512, "num_layers": 1, "vis_encode_type": "nature_cnn"}
+    steps = 10_000_000 if kind == IMAGES else 1_000_000
+    block: dict[str, Any] = {
+        "trainer_type": trainer,
         "network_settings": network,
         "reward_signals": {"extrinsic": {"gamma": 0.99, "strength": 1.0, "normalize": True}},
         "max_steps": steps,
         "time_horizon": horizon,
         "summary_freq": steps // SUMMARIES,
+    }
+    if trainer in ("ppo", "poca"):
+        block["hyperparameters"] = _on_policy(kind, max(2048, horizon * areas))
+    elif trainer == "sac":
+        block["network_settings"] |= {"hidden_units": 512 if kind == IMAGES else 256}
+        block["hyperparameters"] = SAC_VALUES
+    return block
+
+
+def _on_policy(kind: str, rollout: int) -> dict[str, Any]:
+    # images: few passes, as for Atari; continuous control: many small steps; choices: fewer, and more entropy
+    minibatches, passes, rate, entropy = {
+        IMAGES: (8, 4, 2.5e-4, 0.01),
+        CONTINUOUS: (32, 10, 3e-4, 1e-4),
+        DISCRETE: (8, 6, 7e-4, 5e-3),
+    }[kind]
+    return {
+        "batch_size": max(64, rollout // minibatches),
+        "buffer_size": rollout,
+        "learning_rate": rate,
+        "learning_rate_schedule": "linear",
+        "beta": entropy,
+        "epsilon": 0.1 if kind == IMAGES else 0.2,
+        "epsilon_schedule": "constant",
+        "lambd": 0.95,
+        "num_epoch": passes,
+        "max_grad_norm": 0.5,
+        "joint_ratio": True,
     }

@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+from tiny_envs import Bandit
+
+import palaestra
+from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
+from palaestra.runtime.settings import load
+from palaestra.runtime.settings.fitting import describe_fit, fitted, preset_for
+
+VECTOR, IMAGE = ObsSpec("vector", (8,)), ObsSpec("camera", (3, 36, 36))
+FEW = {"max_steps": 64, "summary_freq": 64}
+
+
+def spec(*obs: ObsSpec, **action: object) -> BehaviorSpec:
+    return BehaviorSpec(obs, ActionSpec(**action))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("behavior", "areas", "said", "values"),
+    [
+        (spec(VECTOR, continuous=2), 16, "continuous actions", (2048, 64, 10, 3e-4)),
+        (spec(VECTOR, branches=(3,)), 16, "discrete actions", (2048, 256, 6, 7e-4)),
+        (spec(VECTOR, IMAGE, branches=(3,)), 8, "images", (2048, 256, 4, 2.5e-4)),
+        (spec(VECTOR, continuous=2), 4096, "continuous actions", (65536, 2048, 10, 3e-4)),
+    ],
+)
+def test_settings_fit_observations_actions_and_areas(behavior: BehaviorSpec, areas: int, said: str, values: tuple[float, ...]):
+    settings = load(fitted({"A": behavior}, areas)).settings.behaviors["A"]
+    assert said in describe_fit("A", behavior, settings)
+    hyper = settings.hyperparameters
+    assert (hyper.buffer_size, hyper.batch_size, hyper.num_epoch, hyper.learning_rate) == values  # type: ignore[union-attr]
+    assert settings.network_settings.normalize == (len(behavior.obs) == 1 or behavior.obs[0].is_vector)
+    assert settings.network_settings.vis_encode_type == ("nature_cnn" if IMAGE in behavior.obs else "simple")
+
+
+@pytest.mark.parametrize(
+    ("name", "file"),
+    [
+        ("3DBall", "ppo/3DBall.yaml"),
+        ("builtin:DungeonEscape", "poca/DungeonEscape.yaml"),
+        ("CooperativePushBlock", "poca/PushBlockCollab.yaml"),
+        ("gymnasium:CartPole-v1", "ppo/CartPole-v1.yaml"),
+        ("gymnasium:Pendulum-v1", "sac/Pendulum-v1.yaml"),
+        ("gymnasium:NoSuchGame-v0", None),
+        ("python:own:make", None),
+        (None, None),
+    ],
+)
+def test_a_shipped_file_is_found_by_the_name_of_its_environment(name: str | None, file: str | None):
+    found = preset_for(name)
+    assert (None if found is None else f"{found.parent.name}/{found.name}") == file
+
+
+def test_a_run_without_a_file_takes_fitting_settings_says_which_and_writes_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    sets = ["behaviors.*.hyperparameters.num_epoch=2", *(f"behaviors.*.{key}={value}" for key, value in FEW.items())]
+    palaestra.train(env=Bandit(2, branches=(2,)), run_id="fit", results_dir=str(tmp_path), sets=sets)
+    text = capsys.readouterr().out.replace("\n", " ")
+    assert "Bandit: no settings are given and none are shipped for it: ppo with settings for discrete actions" in text
+    assert "num_epoch 2, learning_rate 0.0007, 64 decisions" in text
+    written = yaml.safe_load((tmp_path / "fit" / "configuration.yaml").read_text())["behaviors"]["Bandit"]
+    hyper = written["hyperparameters"]
+    assert (hyper["buffer_size"], hyper["batch_size"], hyper["num_epoch"], written["max_steps"]) == (2048, 256, 2, 64)
+    again = palaestra.train(
+        env=Bandit(2, branches=(2,)), run_id="fit", results_dir=str(tmp_path), resume=True, sets=["behaviors.*.max_steps=96"]
+    )
+    assert again.steps["Bandit"] >= 96
+
+
+def test_a_run_without_a_file_takes_the_one_that_is_shipped_for_its_environment(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    sets = [f"behaviors.*.{key}={value}" for key, value in FEW.items()]
+    palaestra.train(env="CartPole", run_id="pole", results_dir=str(tmp_path), sets=sets)
+    assert "training with ppo/CartPole.yaml, which is shipped for this environment" in capsys.readouterr().out.replace("\n", " ")
+    written = yaml.safe_load((tmp_path / "pole" / "configuration.yaml").read_text())["behaviors"]
+    assert written["CartPole"]["hyperparameters"]["batch_size"] == 512
+    assert written["CartPole"]["max_steps"] == 64
+
+
+@pytest.mark.parametrize("trainer", ["sac", "poca", "bc"])
+def test_settings_fit_the_trainer_that_is_asked_for(trainer: str):
+    sets = [f"behaviors.*.trainer_type={trainer}", *(["behaviors.*.hyperparameters.teacher=heuristic"] if trainer == "bc" else [])]
+    loaded = load(None, sets=sets)
+    assert loaded.with_tree is not None
+    found = loaded.with_tree(fitted({"A": spec(VECTOR, continuous=2)}, 16, trainer)).settings.behaviors["A"]
+    assert (found.trainer_type, found.network_settings.hidden_units) == (trainer, 256 if trainer == "sac" else 64)
