@@ -21,7 +21,7 @@ examples:
   palaestra learn --run-id=first --resume --set 'behaviors.*.max_steps=1e6'
   palaestra learn configs/ppo/3DBall.yaml --env=3DBall --run-id=quick --max-steps=1e5 --learning-rate=1e-3
   palaestra learn --run-id=first --inference
-  palaestra learn configs/ppo/CartPole-v1.yaml --env=gymnasium:CartPole-v1 --run-id=pole
+  palaestra learn --env=gymnasium:CartPole-v1 --run-id=pole
 """
 
 SECTIONS = {
@@ -51,7 +51,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser.unabbreviated = tuple(_flag(key) for key in SHORT)
     parser.set_defaults(**dict.fromkeys(" ".join(SECTIONS.values()).split()))
     parser.add_argument(
-        "config", nargs="?", type=Path, metavar="CONFIG", help="settings file (YAML); with --resume, the run's own when left out"
+        "config",
+        nargs="?",
+        type=Path,
+        metavar="CONFIG",
+        help="settings file (YAML); when left out: one shipped for the environment, or settings that fit it; with --resume, the run's own",
     )
     _run_flags(parser.add_argument_group("the run"))
     _env_flags(parser.add_argument_group("the environment"))
