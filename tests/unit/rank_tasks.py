@@ -258,12 +258,16 @@ class LateTeam(Duel):
 
 
 def play_with_late_team(results: str) -> list[list[Any]]:
-    """Returns, of each rank, which team learns after a run, and which policies may be drawn and were."""
+    """Returns, of each rank, which team learns after a run, which policies may be drawn and were, and the ratings."""
     config = settings("Duel", 3000, self_play={"save_steps": 200, "team_change": 500, "swap_steps": 50, "window": 3}, summary_freq=1000)
     result = palaestra.train(config, env=LateTeam(4), run_id="duel", results_dir=results, seed=3)
     run = state(result.folder)["run"]
     plays = [run["self_play"], *(json.loads(one["content"])["run"]["self_play"] for one in run["ranks"]["others"])]
-    return [[one["learning"], sorted(map(tuple, one["sides"])), one["contenders"]["Duel"]["numbers"]] for one in plays]
+    duels = [one["contenders"]["Duel"] for one in plays]
+    return [
+        [one["learning"], sorted(map(tuple, one["sides"])), duel["numbers"], duel["elo"], duel["elos"]]
+        for one, duel in zip(plays, duels, strict=True)
+    ]
 
 
 def saved_decisions(run: Path) -> int:

@@ -131,6 +131,10 @@ def test_ranks_agree_on_the_teams_of_self_play_though_one_sees_a_team_late(playe
     first, second = played[0]["late"]
     assert first == second
     assert first[1] == [("Duel", 0), ("Duel", 1)]
+    *_, elo, elos = first
+    newest = elos[max(elos, key=int)]
+    assert elo < 1195
+    assert abs(newest - elo) < 5  # a new snapshot is rated as the policy that it is of, not as a beginner
 
 
 def test_ranks_whose_folder_is_deleted_save_it_elsewhere_and_go_on(played: list[dict[str, Any]]):

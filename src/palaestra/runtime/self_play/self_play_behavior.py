@@ -197,6 +197,7 @@ class SelfPlayBehavior:
     def _admit(self, number: int) -> None:
         self.pool.admit(number)
         self.elos[number], self.skills[number] = self.elo, self.skills[LEARNING]
+        self._agreed[number], self._agreed_skills[number] = self.elo, self.skills[LEARNING]  # ranks admit where they meet
 
     def state_dict(self) -> dict[str, Any]:
         """Returns counters, pool, snapshots and ratings."""
