@@ -1,0 +1,39 @@
+"""Gymnasium's environments reach their bars with the settings that are taken without a settings file.
+
+The bars of HalfCheetah and Hopper are the returns that CleanRL's benchmark reports for PPO at one million steps (its
+`ppo_continuous_action.py`, on the v4 environments).
+"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+import palaestra
+from palaestra.runtime.play.evaluation import evaluate
+
+EPISODES = 100
+BOX2D = pytest.mark.skipif(find_spec("Box2D") is None, reason="pip install 'palaestra[box2d]'")
+MUJOCO = pytest.mark.skipif(find_spec("mujoco") is None, reason="pip install 'palaestra[mujoco]'")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize(
+    ("id", "bar"),
+    [
+        ("CartPole-v1", 475.0),
+        ("Acrobot-v1", -100.0),
+        ("Pendulum-v1", -200.0),
+        pytest.param("LunarLander-v3", 200.0, marks=BOX2D),
+        pytest.param("HalfCheetah-v5", 1442.64, marks=MUJOCO),
+        pytest.param("Hopper-v5", 2382.86, marks=MUJOCO),
+    ],
+)
+def test_training_without_a_settings_file_reaches_the_bar(id: str, bar: float, seed: int, tmp_path: Path):
+    result = palaestra.train(env=f"gymnasium:{id}", seed=seed, run_id="preset", results_dir=str(tmp_path), quiet=True)
+    found = evaluate(palaestra.make(f"gymnasium:{id}", areas=10), {id: palaestra.load_policy(result.models[id], seed=0)}, EPISODES)[id]
+    print(f"{id} seed {seed}: {found.mean:.1f} (bar {bar})")
+    assert found.mean >= bar
