@@ -105,13 +105,16 @@ def _show(console: Console, name: str, env: Env) -> None:
         _add_spec(table, spec)
     _add_facts(table, env)
     console.print(table)
-    first, *others = _configs(name, env) or ["CONFIG.yaml"]
-    console.print(f"\n[bold]train it[/]  palaestra learn {escape(first)} --env={escape(name)} --run-id=first", soft_wrap=True)
+    first, *others = _configs(name, env) or [""]
+    given = f"{first} " if first else ""
+    console.print(f"\n[bold]train it[/]  palaestra learn {escape(given)}--env={escape(name)} --run-id=first", soft_wrap=True)
     if others:
         console.print(f"          other settings: {escape(', '.join(others))}", soft_wrap=True)
-    if first == "CONFIG.yaml":
+    if not first:
         behaviors = escape(escaped(", ".join(env.behaviors)))
-        console.print(f"          (CONFIG.yaml: a settings file with a block under 'behaviors:' for {behaviors})", soft_wrap=True)
+        console.print(
+            f"          (with settings that fit it; a file of your own has a block under 'behaviors:' for {behaviors})", soft_wrap=True
+        )
 
 
 def _add_spec(table: Table, spec: BehaviorSpec) -> None:

@@ -92,8 +92,8 @@ def test_the_settings_of_the_trainer_that_suits_come_first(env: str, first: str,
 
 
 def test_where_no_settings_file_is_at_hand_the_behavior_it_needs_is_named(capsys: pytest.CaptureFixture[str]):
-    run("gymnasium:Acrobot-v1")
-    assert "a block under 'behaviors:' for Acrobot-v1" in capsys.readouterr().out
+    run("gymnasium:MountainCarContinuous-v0")
+    assert "a block under 'behaviors:' for MountainCarContinuous-v0" in capsys.readouterr().out
 
 
 def test_an_unknown_name_is_an_error_with_its_nearest():
