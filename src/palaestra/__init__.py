@@ -11,6 +11,7 @@ Each name imports what it needs when it is first used; `load_policy` needs neith
 from __future__ import annotations
 
 import os
+import sys
 
 TYPE_CHECKING = False  # typing would be most of the time that this import takes
 if TYPE_CHECKING:
@@ -27,6 +28,11 @@ if TYPE_CHECKING:
 # PyTorch's threads (GNU OpenMP, read when torch is first imported) wait for one another in a busy loop, milliseconds long. On
 # a machine that has other work, such as a game, they wait for cores that nobody gives: 12,000 agent-steps/s where this makes 80,000
 os.environ.setdefault("GOMP_SPINCOUNT", "100000")
+
+if "gymnasium" in sys.modules:  # palaestra/3DBall-v0 and the others, for gymnasium.make("palaestra:palaestra/3DBall-v0")
+    from palaestra.interop.registration import register_envs
+
+    register_envs()
 
 __all__ = ["__version__", "load_policy", "make", "read_demo", "stop_at_reward", "train"]
 

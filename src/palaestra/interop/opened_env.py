@@ -1,0 +1,135 @@
+"""An open environment that can be seeded, given parameters, copied and pickled, whatever its kind."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+
+from palaestra.core.errors import EnvError
+from palaestra.core.timestep import Action, TimeStep
+from palaestra.envs.base import Env, SharesAreas
+from palaestra.runtime.collect.env_checks import guarded
+from palaestra.runtime.environments.make import EDITOR, is_game, make_env
+
+Tables = Mapping[str, TimeStep]
+MOST_SEED = 2**31
+
+
+class OpenedEnv:
+    """An environment and its current tables. It is reset as soon as it is opened, since only then a game tells its behaviors."""
+
+    def __init__(self, name: str, *, areas: int | None = None, device: str = "cpu", seed: int = 0, **options: Any) -> None:
+        """Opens what `palaestra learn --env` means by `name`. `options` go to the environment.
+
+        `parameters` among them are environment parameters, each a number. Raises EnvError.
+        """
+        self.name, self._given = name, {"areas": areas, "device": device}
+        self._parameters: dict[str, Any] = dict(options.pop("parameters", None) or {})
+        self._options = options
+        self._game, self._ticks, self._seed, self.closed = is_game(name), 0, seed, False
+        self._env = self._open()
+        try:
+            self.tables: Tables = self._reset(seed)
+        except BaseException:
+            self._env.close()
+            raise
+
+    @classmethod
+    def around(cls, env: Env, name: str) -> OpenedEnv:
+        """Takes an environment that is open. It can be neither copied nor pickled."""
+        opened = cls.__new__(cls)
+        opened.name, opened._given, opened._parameters, opened._options = name, None, {}, {}
+        opened._game, opened._ticks, opened._seed, opened.closed, opened._env = False, 0, 0, False, env
+        opened.tables = env.reset(0)
+        return opened
+
+    @property
+    def env(self) -> Env:
+        """The environment."""
+        return self._env
+
+    @property
+    def has_fixed_agents(self) -> bool:
+        """Whether every agent is known from the start, as in built-in environments."""
+        return not (isinstance(self._env, SharesAreas) and self._env.shared_areas)
+
+    @property
+    def can_draw(self) -> bool:
+        """Whether `render` may return a picture; a game that is another process draws in its own window."""
+        return not self._game and hasattr(self._env, "render")
+
+    def reset(self, seed: int) -> Tables:
+        """Resets the environment. A game takes a seed only when it starts, so one that has been stepped is started again."""
+        seed = seed % MOST_SEED
+        if self._game and (self._ticks or seed != self._seed):
+            self._start_again(seed)
+        self.tables = self._reset(seed)
+        return self.tables
+
+    def reset_unseeded(self, seed: int) -> Tables:
+        """Resets the environment for a caller who gave no seed: a game begins new episodes as it is; others take `seed`."""
+        self.tables = self._reset(self._seed if self._game else seed % MOST_SEED)
+        return self.tables
+
+    def step(self, actions: Mapping[str, Action]) -> Tables:
+        """Simulates one tick."""
+        self._ticks += 1
+        self.tables = self._env.step(actions)
+        return self.tables
+
+    def set_parameters(self, values: Mapping[str, Any]) -> None:
+        """Sets environment parameters from each area's next episode on: a number for all areas, or one for each. Raises EnvError."""
+        areas, columns = self._env.num_areas, {}
+        for name, value in values.items():
+            try:
+                columns[name] = torch.as_tensor(value, dtype=torch.float32).expand(areas).to(self._env.device)
+            except (TypeError, ValueError, RuntimeError) as error:
+                raise EnvError(
+                    f"{self.name}, parameter '{name}' is {value!r}; expected a number, or one for each of {areas} areas"
+                ) from error
+        self._env.set_parameters(columns)
+        self._parameters |= values
+
+    def render(self) -> np.ndarray:
+        """Returns a picture of the first area, (H, W, 3) uint8."""
+        return self._env.render(0)
+
+    def close(self) -> None:
+        """Closes the environment; may be called again."""
+        if not self.closed:
+            self.closed = True
+            self._env.close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        saved = {} if self._given is None or self.closed else self._env.state_dict()
+        if not saved:
+            why = "it is closed" if self.closed else "it has no state that can be saved; make another one instead"
+            raise EnvError(f"{self.name} cannot be copied or pickled: {why}")
+        return {**self.__dict__, "_env": saved}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._env = self._open()
+        self._env.load_state_dict(state["_env"])
+
+    def _open(self) -> Env:
+        assert self._given is not None
+        env = make_env(self.name, **self._given, options=self._options)
+        return guarded(env, self.name) if self.name.startswith(("python:", "gymnasium:")) else env
+
+    def _start_again(self, seed: int) -> None:
+        if self.name == EDITOR:
+            warnings.warn(f"the Editor took its seed when Play was pressed; {seed} is not used", stacklevel=4)
+            return
+        self._env.close()
+        self._env = self._open()
+
+    def _reset(self, seed: int) -> Tables:
+        self._ticks, self._seed = 0, seed
+        if self._parameters:
+            self.set_parameters(self._parameters)
+        return self._env.reset(seed)

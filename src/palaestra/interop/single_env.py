@@ -1,0 +1,125 @@
+"""An environment with one agent in Gymnasium's interface: `gymnasium.make("palaestra/3DBall-v0")`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.error import ResetNeeded
+
+from palaestra.core.errors import EnvError
+from palaestra.core.plugins import nearest
+from palaestra.envs.base import Timed
+from palaestra.interop.named_agents import Agents, NamedView
+from palaestra.interop.opened_env import OpenedEnv
+from palaestra.interop.windows import Window, render_modes
+
+RESET_OPTIONS = ("parameters",)
+
+
+def make_single(env: str | None = None, *, render_mode: str | None = None, device: str = "cpu", seed: int = 0, **options: Any) -> SingleEnv:
+    """Opens a built-in, a Unity build, a game in Python or the Editor, as `palaestra learn --env` means the name.
+
+    `seed` is the seed that a game starts with; `options` go to the environment, except `parameters`, environment parameters by name.
+    Raises EnvError, also for an environment with several agents.
+    """
+    if not env:
+        raise EnvError("no environment is given: name one with env=, such as gymnasium.make('palaestra/Game-v0', env='Game.x86_64')")
+    return SingleEnv(OpenedEnv(env, areas=1, device=device, seed=seed, **options), render_mode)
+
+
+class SingleEnv(gymnasium.Env[Any, Any]):
+    """Gymnasium environment of the one agent of an environment.
+
+    Rewards contain those of the agent's group. Infos have `behavior`, `action_mask` (choices,) int8 if the environment masks actions, and
+    `is_success` at the end if it is reported. Copies and pickles of a built-in environment continue exactly where it was.
+    """
+
+    def __init__(self, env: OpenedEnv, render_mode: str | None = None) -> None:
+        self._agents = Agents(env)
+        try:
+            self.metadata = {"render_modes": render_modes(env), "render_fps": fps(env)}
+            self._window = Window.for_mode(render_mode, env)
+            self.render_mode = render_mode
+            self._check_agents()
+        except BaseException:
+            env.close()
+            raise
+        (self._agent,) = self._agents.places
+        spaces = self._agents.spaces(self._agents.behavior(self._agent))
+        self.observation_space, self.action_space = spaces.observation, spaces.action
+        self._view: NamedView | None = None
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begins a new episode. `options={"parameters": {...}}` sets environment parameters from it on."""
+        super().reset(seed=seed)
+        values = reset_parameters(options)
+        if values:
+            self._agents.env.set_parameters(values)
+        views = self._agents.reset(seed, anew=bool(values))  # an episode that has begun has the old parameters
+        self._check_agents()
+        ((self._agent, self._view),) = views.items()
+        self._window.show(self.render_mode)
+        return self._view.observation, _info(self._view)
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Acts for one step. Continuous actions are clipped to -1..1.
+
+        Raises gymnasium.error.InvalidAction for an action that does not fit, and ResetNeeded after the end of an episode.
+        """
+        if self._view is None and not self._agents.env.closed:
+            raise ResetNeeded("no episode has begun; call reset() before step()")
+        views = self._agents.step({self._agent: action} if self._agent in self._agents.places else {})
+        if len(views) > 1:
+            self._check_agents()
+        view = self._view = views[self._agent]
+        self._window.show(self.render_mode)
+        return view.observation, view.reward, view.terminated, view.truncated, _info(view)
+
+    def action_masks(self) -> np.ndarray:
+        """Returns which choices are allowed now, (choices,) bool, all branches one after another, as maskable trainers ask for them."""
+        branches = self._agents.spaces(self._agents.behavior(self._agent)).spec.action.branches
+        mask = None if self._view is None else self._view.mask
+        return np.ones(sum(branches), np.bool_) if mask is None else mask.copy()
+
+    def set_parameters(self, **values: float) -> None:
+        """Sets environment parameters from the next episode on. Raises EnvError for an unknown name or a value outside its range."""
+        self._agents.env.set_parameters(values)
+
+    def render(self) -> Any:
+        """Returns a picture (H, W, 3) uint8 in mode `rgb_array`; None in mode `human`, which shows it by itself."""
+        return self._window.picture(self.render_mode)
+
+    def close(self) -> None:
+        """Closes the environment; may be called again."""
+        self._agents.close()
+        self._window.close()
+
+    def _check_agents(self) -> None:
+        agents, name = self._agents.places, self._agents.env.name
+        if len(agents) != 1:
+            raise EnvError(
+                f"{name} has {len(agents)} agents ({', '.join(agents)}), and Gymnasium's interface knows one: use "
+                f"palaestra.pettingzoo.parallel_env('{name}') for each agent by name, or gymnasium.make_vec('palaestra/{name}-v0', "
+                f"num_envs=...) for a built-in environment whose agents can share a policy, each of which is then one of num_envs"
+            )
+
+
+def reset_parameters(options: dict[str, Any] | None) -> dict[str, Any]:
+    """Returns the environment parameters in the options of `reset`. Raises EnvError for other options."""
+    for key in options or {}:
+        if key not in RESET_OPTIONS:
+            raise EnvError(f"reset has no option '{key}'{nearest(key, RESET_OPTIONS)} (there are: {', '.join(RESET_OPTIONS)})")
+    return dict((options or {}).get("parameters") or {})
+
+
+def _info(view: NamedView) -> dict[str, Any]:
+    info = {key: value for key, value in view.info.items() if key != "acting"}
+    return info if view.mask is None else {**info, "action_mask": view.mask.astype(np.int8)}
+
+
+def fps(env: OpenedEnv) -> int:
+    """Returns pictures a second at the environment's own speed, 30 if it is unknown."""
+    seconds = env.env.tick_seconds if isinstance(env.env, Timed) else None
+    return max(1, round(1 / seconds)) if seconds else 30

@@ -1,0 +1,241 @@
+"""Many agents at once in Gymnasium's vector interface: `gymnasium.make_vec("palaestra/PushBlock-v0", num_envs=1024)`.
+
+A whole table of the environment is one step: nothing here loops over agents, and arrays are views of the tables' memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from gymnasium.error import ClosedEnvironmentError, ResetNeeded
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+from torch import Tensor
+
+from palaestra.core.errors import EnvError
+from palaestra.core.timestep import Action, TimeStep
+from palaestra.interop.behavior_spaces import CONTINUOUS, DISCRETE, BehaviorSpaces
+from palaestra.interop.named_agents import SUCCESS
+from palaestra.interop.opened_env import MOST_SEED, OpenedEnv, Tables
+from palaestra.interop.single_env import fps, reset_parameters
+from palaestra.interop.windows import Window, render_modes
+
+
+def make_vector(
+    env: str, num_envs: int = 1, *, render_mode: str | None = None, device: str = "cpu", tensors: bool = False, **options: Any
+) -> TableVectorEnv:
+    """Opens a built-in environment with so many areas that it has `num_envs` agents.
+
+    `tensors`: actions, observations, rewards and ends are torch tensors on `device`. `options` go to the environment, except
+    `parameters`, environment parameters by name. Raises EnvError, also for agents that cannot be stepped as one batch.
+    """
+    if isinstance(num_envs, bool) or not isinstance(num_envs, int | np.integer) or num_envs < 1:
+        raise EnvError(f"{env}: num_envs is {num_envs!r}; expected a whole number of at least 1")
+    num_envs = int(num_envs)
+    opened = OpenedEnv(env, areas=1, device=device, **options)
+    agents = _agents_per_area(opened)
+    if num_envs % agents:
+        opened.close()
+        raise EnvError(f"{env} has {agents} agents in each area, and each is one of num_envs: {num_envs} is no multiple of {agents}")
+    if num_envs != agents:
+        opened.close()
+        opened = OpenedEnv(env, areas=num_envs // agents, device=device, **options)
+    return TableVectorEnv(opened, render_mode, tensors=tensors)
+
+
+def _agents_per_area(env: OpenedEnv) -> int:
+    """Returns the number of agents in an area. Raises EnvError, after closing it, if they cannot be one batch."""
+    tables, specs = env.tables, [*env.env.behaviors.values()]
+    acting = (
+        torch.stack([step.acting for step in tables.values()]).any(0) if len({len(step.acting) for step in tables.values()}) == 1 else None
+    )
+    if any(spec != specs[0] for spec in specs) or acting is None or (len(specs) > 1 and not acting.all()):
+        why = f"its behaviors {', '.join(tables)} are different agents"
+    elif len(specs) == 1 and not specs[0].steady:
+        why = "its agents come and go within an episode"
+    else:
+        return len(acting)
+    env.close()
+    raise EnvError(f"{env.name} cannot be a vector environment, because {why}: use palaestra.pettingzoo.parallel_env('{env.name}')")
+
+
+class TableVectorEnv(VectorEnv[Any, Any, Any]):
+    """Vector environment of all agents of an environment, each of which is one of its `num_envs`.
+
+    Episodes restart on the step on which they end (SAME_STEP); infos then have `final_obs` and `final_info`. Rewards contain those of
+    groups. Infos have `action_mask` (num_envs, choices) int8 if the environment masks actions, and `behavior` (num_envs,), its number,
+    if agents have several.
+    """
+
+    def __init__(self, env: OpenedEnv, render_mode: str | None = None, *, tensors: bool = False) -> None:
+        self._env, self.tensors, self.device = env, tensors, env.env.device
+        self._first = next(iter(env.tables))
+        step = env.tables[self._first]
+        self.num_envs = len(step.acting)
+        self._spaces = BehaviorSpaces(env.env.behaviors[self._first])
+        self._names = self._spaces.names
+        self._several, self._in_groups = len(env.tables) > 1, bool((step.group >= 0).any())
+        self._masked = step.action_mask is not None
+        self.single_observation_space, self.single_action_space = self._spaces.observation, self._spaces.action
+        self.observation_space = batch_space(self.single_observation_space, self.num_envs)
+        self.action_space = batch_space(self.single_action_space, self.num_envs)
+        self._window = Window.for_mode(render_mode, env)
+        self.render_mode = render_mode
+        self.metadata = {"render_modes": render_modes(env), "render_fps": fps(env), "autoreset_mode": AutoresetMode.SAME_STEP}
+        spec = self._spaces.spec.action
+        self._no_numbers = torch.zeros(self.num_envs, spec.continuous, device=self.device)
+        self._no_choices = torch.zeros(self.num_envs, len(spec.branches), dtype=torch.int64, device=self.device)
+        self._masks: Tensor | None = None
+        self._begun = False
+
+    @property
+    def max_episode_steps(self) -> int | None:
+        """Time limit of an episode in steps; None if it is unknown."""
+        return getattr(self._env.env, "most_decisions", None)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begins new episodes in all areas. `options={"parameters": {...}}` sets environment parameters, one or one for each area."""
+        self._check_open()
+        if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int | np.integer)):
+            raise EnvError(f"{self._env.name}: the seed is {seed!r}; expected one whole number, from which every area's seed follows")
+        super().reset(seed=None if seed is None else int(seed))
+        if values := reset_parameters(options):
+            self._env.set_parameters(values)
+        self._begun = True
+        tables = self._env.reset(int(self.np_random.integers(MOST_SEED)) if seed is None else int(seed))
+        self._window.show(self.render_mode)
+        return self._observe(tables[self._first].obs), self._infos(tables)
+
+    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """Acts for one step with all agents. Continuous actions are clipped to -1..1. Raises EnvError for actions that do not fit."""
+        if not self._begun:
+            self._check_open()
+            raise ResetNeeded("no episode has begun; call reset() before step()")
+        action = self._action(actions)
+        tables = self._env.step({self._first: action} if not self._several else dict.fromkeys(self._env.tables, action))
+        step = tables[self._first] if not self._several else merged(tables)
+        infos = self._infos(tables)
+        if len(step.final_obs.slots):
+            self._add_ends(infos, step)
+        self._window.show(self.render_mode)
+        reward = step.reward + step.group_reward if self._in_groups else step.reward
+        return self._observe(step.obs), self._out(reward), self._out(step.terminated), self._out(step.truncated), infos
+
+    def action_masks(self) -> Any:
+        """Returns which choices are allowed now, (num_envs, choices) bool, all branches one after another."""
+        choices = self._spaces.spec.action.choices
+        masks = torch.ones(self.num_envs, choices, dtype=torch.bool, device=self.device) if self._masks is None else self._masks
+        return self._out(masks)
+
+    def set_parameters(self, **values: Any) -> None:
+        """Sets environment parameters from each area's next episode on: a number, or one for each area. Raises EnvError."""
+        self._check_open()
+        self._env.set_parameters(values)
+
+    def render(self) -> Any:
+        """Returns a picture of the first area in mode `rgb_array`, in a tuple; None in mode `human`, which shows it by itself."""
+        self._check_open()
+        picture = self._window.picture(self.render_mode)
+        return None if picture is None else (picture,)
+
+    def close_extras(self, **kwargs: Any) -> None:
+        """Closes the environment."""
+        self._begun = False
+        self._window.close()
+        self._env.close()
+
+    def _check_open(self) -> None:
+        if self._env.closed:
+            raise ClosedEnvironmentError(f"{self._env.name} is closed; make another environment")
+
+    def _action(self, actions: Any) -> Action:
+        """Returns the table of actions. Raises EnvError for a wrong shape or type; the environment checks the numbers."""
+        spec = self._spaces.spec.action
+        try:
+            hybrid = spec.continuous and spec.branches
+            numbers = self._column(actions[CONTINUOUS] if hybrid else actions, torch.float32) if spec.continuous else self._no_numbers
+            choices = self._column(actions[DISCRETE] if hybrid else actions, torch.int64) if spec.branches else self._no_choices
+        except (TypeError, ValueError, KeyError, IndexError, RuntimeError) as error:
+            raise EnvError(f"{self._env.name}: the actions are {_described(actions)}; expected {self.action_space} ({error})") from error
+        if choices.ndim == 1 and len(spec.branches) == 1:
+            choices = choices[:, None]
+        if numbers.shape != self._no_numbers.shape or choices.shape != self._no_choices.shape:
+            raise EnvError(f"{self._env.name}: the actions are {_described(actions)}; expected {self.action_space}")
+        return Action(numbers.clamp(-1.0, 1.0) if spec.continuous else numbers, choices)
+
+    def _column(self, values: Any, dtype: torch.dtype) -> Tensor:
+        column = values if isinstance(values, Tensor) else torch.from_numpy(np.ascontiguousarray(values))
+        if dtype == torch.int64 and (column.is_floating_point() or column.dtype == torch.bool):
+            raise ValueError("choices are whole numbers")
+        return column.detach().to(self.device, dtype)
+
+    def _observe(self, columns: tuple[Tensor, ...]) -> Any:
+        if len(columns) == 1:
+            return self._out(columns[0])
+        return {name: self._out(column) for name, column in zip(self._names, columns, strict=True)}
+
+    def _out(self, column: Tensor) -> Any:
+        return column if self.tensors else column.cpu().numpy()
+
+    def _infos(self, tables: Tables) -> dict[str, Any]:
+        infos: dict[str, Any] = {}
+        if self._masked:
+            self._masks = tables[self._first].action_mask
+            assert self._masks is not None
+            infos["action_mask"] = self._out(self._masks.to(torch.int8))
+        if self._several:
+            infos["behavior"] = self._out(torch.stack([step.acting for step in tables.values()]).int().argmax(0))
+        return infos
+
+    def _add_ends(self, infos: dict[str, Any], step: TimeStep) -> None:
+        """Adds the last observations of episodes that ended: arrays of objects, as Gymnasium does, or with tensors whole columns."""
+        ended, slots = step.terminated | step.truncated, step.final_obs.slots
+        final_info: dict[str, Any] = {}
+        if step.success is not None:
+            reported = ended & ~step.success.isnan()
+            final_info = {SUCCESS: self._out(step.success.nan_to_num()), f"_{SUCCESS}": self._out(reported)}
+        if self.tensors:
+            columns = [_spread(column, slots, self.num_envs) for column in step.final_obs.obs]
+            final: Any = columns[0] if len(columns) == 1 else dict(zip(self._names, columns, strict=True))
+        else:
+            mask, slots = ended.cpu().numpy(), slots.cpu().numpy()
+            rows = mask.nonzero()[0]
+            columns = [column.cpu().numpy() for column in step.final_obs.obs]
+            columns = columns if len(slots) == len(rows) else [column[rows] for column in columns]
+            final = np.empty(self.num_envs, object)
+            ends = (
+                list(columns[0]) if len(columns) == 1 else [dict(zip(self._names, row, strict=True)) for row in zip(*columns, strict=True)]
+            )
+            for row, end in zip(rows.tolist(), ends, strict=True):
+                final[row] = end
+            ended = torch.from_numpy(mask)
+        infos |= {"final_obs": final, "_final_obs": self._out(ended), "final_info": final_info, "_final_info": self._out(ended)}
+
+
+def merged(tables: Mapping[str, TimeStep]) -> TimeStep:
+    """Returns one table of agents that act in one of several behaviors at a time: each row has the rewards and ends of all."""
+    steps = [*tables.values()]
+    first, total = steps[0], torch.stack([step.reward for step in steps]).sum(0)
+    terminated = torch.stack([step.terminated for step in steps]).any(0)
+    truncated = torch.stack([step.truncated for step in steps]).any(0)
+    final_obs = first.final_obs
+    if any(len(step.final_obs.slots) != len(final_obs.slots) for step in steps) or len(final_obs.slots) < len(terminated):
+        slots, order = torch.cat([step.final_obs.slots for step in steps]).sort()
+        columns = zip(*(step.final_obs.obs for step in steps), strict=True)
+        final_obs = type(final_obs)(slots, tuple(torch.cat(column)[order] for column in columns))
+    group_reward = torch.stack([step.group_reward for step in steps]).sum(0)
+    return replace(first, reward=total, group_reward=group_reward, terminated=terminated, truncated=truncated, final_obs=final_obs)
+
+
+def _spread(rows: Tensor, slots: Tensor, size: int) -> Tensor:
+    """Returns a column (size, ...) with the rows at their slots and zeros elsewhere."""
+    return rows if len(rows) == size else rows.new_zeros(size, *rows.shape[1:]).index_copy_(0, slots, rows)
+
+
+def _described(actions: Any) -> str:
+    shape, dtype = getattr(actions, "shape", None), getattr(actions, "dtype", None)
+    return f"a {type(actions).__name__}" if shape is None else f"{dtype} {tuple(shape)}"

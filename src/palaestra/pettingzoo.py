@@ -1,0 +1,42 @@
+"""Our environments, Unity games and games in Python for PettingZoo's trainers.
+
+>>> env = palaestra.pettingzoo.parallel_env("SoccerTwos")
+>>> env = palaestra.pettingzoo.aec_env("examples/sdk_tag.py")
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from palaestra.core.errors import EnvError
+from palaestra.interop.opened_env import OpenedEnv
+
+if TYPE_CHECKING:
+    from pettingzoo import AECEnv
+
+    from palaestra.interop.parallel_env import AgentsEnv
+
+
+def parallel_env(env: str, *, render_mode: str | None = None, device: str = "cpu", seed: int = 0, **options: Any) -> AgentsEnv:
+    """Opens a built-in, a Unity build, a game in Python or the Editor, as `palaestra learn --env` means the name; all agents act at once.
+
+    `seed` is the seed that a game starts with; `options` go to the environment, except `parameters`, environment parameters by name.
+    Raises EnvError.
+    """
+    try:
+        from palaestra.interop.parallel_env import AgentsEnv
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] != "pettingzoo":
+            raise
+        raise EnvError("palaestra.pettingzoo needs the package pettingzoo: pip install 'palaestra[pettingzoo]'") from error
+    if not env:
+        raise EnvError("no environment is given: name one, such as parallel_env('SoccerTwos') or parallel_env('Game.x86_64')")
+    return AgentsEnv(OpenedEnv(env, areas=1, device=device, seed=seed, **options), render_mode)
+
+
+def aec_env(env: str, **options: Any) -> AECEnv[str, Any, Any]:
+    """Opens the same environment as `parallel_env`, in which agents act one after another within each step."""
+    parallel = parallel_env(env, **options)
+    from pettingzoo.utils.conversions import parallel_to_aec
+
+    return parallel_to_aec(parallel)
