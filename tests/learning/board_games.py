@@ -34,3 +34,25 @@ def outcomes(model: Path, game: str, games: int, seed: int, *, deterministic: bo
             env.step(action)
         counts["won" if result > 0 else "lost" if result < 0 else "drawn"] += 1
     return counts
+
+
+LINES = ((0, 1, 2), (3, 4, 5), (6, 7, 8), (0, 3, 6), (1, 4, 7), (2, 5, 8), (0, 4, 8), (2, 4, 6))
+"""Rows, columns and diagonals of tic-tac-toe; PettingZoo numbers its squares column by column."""
+
+
+def lost_positions(model: Path, mine: int) -> int:
+    """Counts the positions in which tic-tac-toe is lost, over all games against the model's best moves. `mine`: 1 if it begins, else 2."""
+    policy, boards, turn, lost = palaestra.load_policy(model, seed=0), {(0,) * 9}, 1, 0
+    while boards:
+        moves = [(board, square) for board in boards for square in range(9) if not board[square]]
+        if turn == mine:
+            rows = sorted(boards)
+            board = np.array(rows)
+            obs = np.stack([board == mine, (board != mine) & (board != 0)], 1).reshape(-1, 2, 3, 3).astype(np.float32)
+            chosen = policy.act(obs, action_mask=board == 0, deterministic=True).discrete[:, 0].tolist()
+            moves = list(zip(rows, chosen, strict=True))
+        after = {tuple(turn if i == square else value for i, value in enumerate(board)) for board, square in moves}
+        won = {board for board in after if any(board[a] == board[b] == board[c] == turn for a, b, c in LINES)}
+        lost += len(won) if turn != mine else 0
+        boards, turn = {board for board in after - won if 0 in board}, 3 - turn
+    return lost

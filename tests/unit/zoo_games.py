@@ -55,7 +55,12 @@ class Crowd(ParallelEnv):
         if self.wrong == "raise" and self.tick == 2:
             raise ZeroDivisionError("the clock stood still")
         acted = self.agents
-        rewards = {agent: self.luck + 10 * self.tick + float(np.sum(action)) for agent, action in actions.items()}
+        rewards = {
+            agent: self.luck
+            + 10 * self.tick
+            + float(np.sum(spaces.flatten(self.action_space(agent), action) if isinstance(action, dict) else action))
+            for agent, action in actions.items()
+        }
         done = {agent: self.tick == (9 if agent == self.possible_agents[-1] else 2 * self._number(agent) + 2) for agent in acted}
         if self.wrong == "vanish":
             self.agents = [agent for agent in acted if not done[agent]]

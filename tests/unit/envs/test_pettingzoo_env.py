@@ -18,10 +18,15 @@ from palaestra.core.errors import EnvError, NotFinite
 from palaestra.core.timestep import Action
 from palaestra.envs.pettingzoo.env import PettingZooEnv
 from palaestra.envs.pettingzoo.opening import open_pettingzoo
+from palaestra.envs.unity.options import UnityOptions
 from palaestra.runtime.environments.custom_envs import as_env
 from palaestra.runtime.environments.make import make_env
+from palaestra.runtime.environments.unity_games import GameSettings
+from palaestra.runtime.settings.fitting import fitted, preset_for
 from palaestra.runtime.storage.trust import runs_code
 from palaestra.testing import check_env
+
+CONFIGS = Path(__file__).resolve().parents[3] / "configs"
 
 
 def same(found: dict[str, list[Stored]], expected: dict[str, list[Stored]]) -> int:
@@ -110,6 +115,7 @@ def test_a_reward_that_all_members_get_alike_is_the_groups_once(api: str):
         spaces.Box(np.array([-2, 0], np.float32), np.array([4, 1], np.float32)),
         spaces.Discrete(3, start=5),
         spaces.MultiDiscrete(np.array([2, 3]), start=np.array([-1, 5])),
+        spaces.Dict({"arm": spaces.Box(-2, 3, (2,), np.float32), "hand": spaces.Tuple((spaces.Discrete(3), spaces.MultiBinary(2)))}),
     ],
     ids=str,
 )
@@ -123,6 +129,27 @@ def test_actions_arrive_in_the_games_own_bounds_and_type(space: spaces.Space):
             return super().step(actions)
 
     check_env(PettingZooEnv([Asks(2)], "asks"), 20)
+
+
+def test_masks_in_infos_arrive_and_wrong_ones_are_refused_by_name():
+    class Masked(Crowd):
+        mask = np.array([0, 1, 1], np.int8)
+
+        def step(self, actions):
+            *rest, infos = super().step(actions)
+            return *rest, {agent: {"action_mask": self.mask} for agent in infos}
+
+    game = Masked(2)
+    env = PettingZooEnv([game], "masked")
+    actions = {"cell": zeros(env.reset(0)["cell"], env.behaviors["cell"].action)}
+    mask = env.step(actions)["cell"].action_mask
+    assert mask is not None
+    assert mask.tolist() == [[False, True, True]] * 2
+    game.mask = np.ones(4)
+    with pytest.raises(
+        EnvError, match=r"masked, behavior 'cell', agent 'cell_1' of area 0: the mask in info\['action_mask'\] has 4 entries"
+    ):
+        env.step(actions)
 
 
 def test_an_agent_that_leaves_without_an_end_is_truncated_with_a_warning():
@@ -208,6 +235,33 @@ def test_objects_factories_and_names_of_factories_are_taken(tmp_path: Path, monk
     monkeypatch.syspath_prepend(tmp_path)
     assert make_env("pettingzoo:my_zoo", areas=2, options={"count": 3}).num_areas == 2
     sys.modules.pop("my_zoo")
+
+
+def test_games_with_shipped_settings_need_no_file():
+    assert preset_for("pettingzoo:classic.connect_four_v3") == CONFIGS / "ppo" / "connect_four.yaml"
+    assert preset_for("pettingzoo:mpe2.simple_spread_v3") == CONFIGS / "poca" / "simple_spread.yaml"
+    assert preset_for("pettingzoo:mpe2.simple_tag_v3") is None
+    assert preset_for("pettingzoo:mine.connect_four_v3") is None
+    small, least = (open_pettingzoo(f"classic.{game}_v3", 1, {}).behaviors for game in ("connect_four", "tictactoe"))
+    encoders = [fitted(one, 16)["behaviors"]["player"]["network_settings"]["vis_encode_type"] for one in (small, least)]
+    assert encoders == ["match3", "fully_connected"]
+
+
+@pytest.mark.slow
+def test_copies_in_processes_are_told_apart_and_play():
+    told: list[str] = []
+    games = GameSettings(UnityOptions(copies=2), tell=lambda kind, text: told.append(text))
+    env = make_env("pettingzoo:classic.tictactoe_v3", areas=3, games=games)
+    try:
+        step, players = env.reset(0)["player"], set[tuple[int, int]]()
+        while len(players) < 6:  # a copy that is late answers on a later tick
+            players |= set(zip(step.area[step.acting].tolist(), step.team[step.acting].tolist(), strict=True))
+            action = Action(torch.zeros(len(step.acting), 0), step.action_mask.byte().argmax(1, keepdim=True))
+            step = env.step({"player": action})["player"]
+    finally:
+        env.close()
+    assert told == ["behavior 'player': player_1, player_2 (teams 0, 1)"]
+    assert players == {(area, team) for area in range(3) for team in range(2)}
 
 
 def test_only_published_games_are_opened_without_trust():

@@ -13,11 +13,9 @@ from torch import Tensor
 from palaestra.core.errors import EnvError, NotFinite
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action
+from palaestra.envs.spaces.action_masks import KEY, ActionMasks
 from palaestra.envs.spaces.action_spaces import SpaceActions
 from palaestra.envs.spaces.observation_spaces import observation_leaves, pick
-
-MASK = "action_mask"
-"""Key of a mask in an observation of PettingZoo's classic games, or in an info."""
 
 
 class AgentSpaces:
@@ -26,13 +24,14 @@ class AgentSpaces:
     def __init__(self, observation: spaces.Space, action: spaces.Space, where: str) -> None:
         """`where` begins messages. Raises EnvError for unsupported spaces."""
         self._where = where
-        self._masked = isinstance(observation, spaces.Dict) and MASK in observation.spaces
+        self._masked = isinstance(observation, spaces.Dict) and KEY in observation.spaces
         if isinstance(observation, spaces.Dict) and self._masked:
-            observation = spaces.Dict({key: space for key, space in observation.spaces.items() if key != MASK})
+            observation = spaces.Dict({key: space for key, space in observation.spaces.items() if key != KEY})
         try:
             self._leaves, self._actions = observation_leaves(observation), SpaceActions(action)
         except EnvError as error:
             raise EnvError(f"{where}: {error}") from error
+        self._masks = ActionMasks(action, self._actions.spec)
         self.spec = BehaviorSpec(tuple(leaf.spec for leaf in self._leaves), self._actions.spec)
 
     def columns(self, observations: Sequence[Any], agents: Sequence[str], behavior: str) -> tuple[Tensor, ...]:
@@ -54,27 +53,14 @@ class AgentSpaces:
             columns.append(column)
         return tuple(columns)
 
-    def masks(self, observations: Sequence[Any], infos: Sequence[Mapping[str, Any]]) -> np.ndarray | None:
-        """Returns the allowed choices (N, choices), of observations or infos; None: neither has a mask."""
-        given = [one[MASK] for one in observations] if self._masked else [info.get(MASK) for info in infos]
-        if not self.spec.action.branches or all(mask is None for mask in given):
+    def masks(self, observations: Sequence[Any], infos: Sequence[Mapping[str, Any]], agents: Sequence[str]) -> np.ndarray | None:
+        """Returns the allowed choices (N, choices), of observations or infos; None: neither has a mask. Raises EnvError for a wrong one."""
+        given = [one[KEY] for one in observations] if self._masked else [info.get(KEY) for info in infos]
+        if not self._masks.choices or all(mask is None for mask in given):
             return None
-        allowed = np.ones((len(given), self.spec.action.choices), np.bool_)
-        for row, mask in zip(allowed, given, strict=True):
-            if mask is not None:
-                row[:] = self._flat(mask)
-        return allowed
-
-    def _flat(self, mask: Any) -> np.ndarray:
-        """Joins the masks of several branches."""
-        parts = list(mask.values()) if isinstance(mask, Mapping) else mask if isinstance(mask, tuple | list) else [mask]
-        flat = np.concatenate([np.ravel(part) for part in parts])
-        if len(flat) != self.spec.action.choices:
-            raise EnvError(
-                f"{self._where}: {MASK} has {len(flat)} entries; expected {self.spec.action.choices}, one for each choice of the branches "
-                f"{self.spec.action.branches}"
-            )
-        return flat.astype(np.bool_)
+        alike = all(isinstance(mask, np.ndarray) and mask.shape == (self._masks.choices,) for mask in given)
+        where = "in the observation" if self._masked else f"in info['{KEY}']"
+        return self._masks.rows(np.array(given) if alike else given, where, who=lambda row: f"{self._where}, agent {agents[row]}")
 
     def actions(self, action: Action, rows: np.ndarray) -> list[Any]:
         """Converts these rows to actions of the environment's own form."""

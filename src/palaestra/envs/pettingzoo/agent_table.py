@@ -115,7 +115,9 @@ class AgentTable:
         return self.spaces.columns([view.obs for _, view in rows], [_name(area, view.agent) for area, view in rows], self.behavior)
 
     def _mask(self, slots: np.ndarray, rows: Sequence[tuple[int, AgentView]], size: int) -> Tensor | None:
-        allowed = self.spaces.masks([view.obs for _, view in rows], [view.info for _, view in rows])
+        allowed = self.spaces.masks(
+            [view.obs for _, view in rows], [view.info for _, view in rows], [_name(area, view.agent) for area, view in rows]
+        )
         if allowed is None:
             return None
         mask = np.ones((size, allowed.shape[1]), np.bool_)

@@ -6,18 +6,21 @@ In a ParallelEnv all living agents act on every tick; in an AECEnv one agent act
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
 from pettingzoo.utils.env import AECEnv, ParallelEnv
+from pettingzoo.utils.wrappers import OrderEnforcingWrapper
 
 from palaestra.core.errors import EnvError, PalaestraError, exception_summary
 from palaestra.envs.pettingzoo.shared_rewards import SharedRewards
 
 Agent: TypeAlias = Hashable
 """An agent's name in its environment, nearly always text."""
+MOST_DEAD_TURNS = 100_000
+"""Turns of dead agents in a row after which a game is taken to repeat one of them forever."""
 ZERO = 1e-9
 """Share of a reward below which the rest is taken for a rounding error, once the group's part is subtracted."""
 
@@ -174,7 +177,10 @@ class TurnArea(Area):
     env: AECEnv
 
     def __init__(self, env: AECEnv, number: int, name: str, shared: SharedRewards) -> None:
+        while type(env) is OrderEnforcingWrapper:  # it costs as much as a board game, and the order here is right
+            env = env.env
         super().__init__(env, number, name, shared)
+        self._turn: Agent = None
         self._open: dict[Agent, AgentView] = {}
         """The last view of each agent whose episode goes on, in the order of their first turns."""
         self._parts: dict[Agent, float] = {}
@@ -192,8 +198,7 @@ class TurnArea(Area):
     def step(self, actions: Mapping[Agent, Any]) -> AreaTick:
         """Lets the agent act whose turn it is."""
         tick = AreaTick()
-        agent = self.env.agent_selection
-        self._act(agent, actions[agent])
+        self._act(self._turn, actions[self._turn])
         if not self._advance(tick):
             tick.asking = self.reset(None).asking
         return tick
@@ -210,12 +215,11 @@ class TurnArea(Area):
 
     def _advance(self, tick: AreaTick) -> bool:
         """Takes the turns of dead agents up to that of a living one, which asks. Returns False if the episode is over."""
-        env = self.env
-        for _ in range(len(env.agents) + 1):
-            self._collect_gone(tick)
-            if not env.agents:
-                return False
-            agent = env.agent_selection
+        env, turns = self.env, 0
+        while agents := env.agents:
+            if len(self._open) > len(agents) or not self._open.keys() <= set(agents):
+                self._collect_gone(tick, agents)
+            self._turn = agent = env.agent_selection
             obs, reward, terminated, truncated, info = self.guarded("last", env.last)
             part = self._parts.pop(agent, 0.0)
             own = float(reward) - part
@@ -228,13 +232,15 @@ class TurnArea(Area):
             if self._open.pop(agent, None) is not None:
                 tick.ended.append(view)
             self.guarded("step(None)", env.step, None)
-        raise self.wrong(
-            f"agent '{env.agent_selection}' is dead, and still has its turn after step(None); a dead agent leaves `agents` (_was_dead_step)"
-        )
+            turns += 1
+            if turns > MOST_DEAD_TURNS:
+                raise self.wrong(f"agent '{agent}' is dead, and still has its turn after step(None); a dead agent leaves `agents`")
+        self._collect_gone(tick, ())
+        return False
 
-    def _collect_gone(self, tick: AreaTick) -> None:
+    def _collect_gone(self, tick: AreaTick, agents: Collection[Agent]) -> None:
         """Ends the episodes of agents that left without a turn."""
-        for agent in [agent for agent in self._open if agent not in self.env.agents]:
+        for agent in [agent for agent in self._open if agent not in agents]:
             self.unflagged(agent)
             last = self._open.pop(agent)
             tick.ended.append(AgentView(agent, last.obs, last.info, 0.0, self._parts.pop(agent, 0.0), truncated=True))

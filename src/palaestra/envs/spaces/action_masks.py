@@ -7,7 +7,7 @@ Gymnasium's `sample` takes it. True, or a number other than 0, is allowed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,25 +31,25 @@ class ActionMasks:
         """Length of a row; 0: masks mean nothing to the space."""
         self._starts = np.cumsum((0, *spec.branches[:-1]))
 
-    def rows(self, masks: Any, source: str, acting: np.ndarray | None = None) -> np.ndarray:
+    def rows(self, masks: Any, source: str, acting: np.ndarray | None = None, who: Callable[[int], str] = "area {}".format) -> np.ndarray:
         """Returns the masks of N agents, None for one that has none, as (N, choices) bool. Raises EnvError.
 
-        `acting` (N,) leaves out agents whose masks are not used; `source` names the masks in messages.
+        `acting` (N,) leaves out agents whose masks are not used; `source` names the masks and `who` the agents in messages.
         """
         plain = isinstance(masks, np.ndarray) and masks.dtype != object and masks.shape[1:] == (self.choices,)
-        allowed = masks != 0 if plain else np.stack([self._row(mask, i, source) for i, mask in enumerate(masks)])
+        allowed = masks != 0 if plain else np.stack([self._row(mask, f"{who(i)}: the mask {source}") for i, mask in enumerate(masks)])
         if acting is not None:
             allowed[~acting] = True
         possible = np.logical_or.reduceat(allowed, self._starts, axis=1)
         if not possible.all():
             area, branch = np.argwhere(~possible)[0].tolist()
             raise EnvError(
-                f"area {area}: the mask {source} forbids all {self._sizes[branch]} choices of branch {branch}; it must allow at least one "
+                f"{who(area)}: the mask {source} forbids all {self._sizes[branch]} choices of branch {branch}; it must allow at least one "
                 f"(where an agent can do nothing, end the episode or allow a choice that does nothing)"
             )
         return allowed
 
-    def _row(self, mask: Any, area: int, source: str) -> np.ndarray:
+    def _row(self, mask: Any, what: str) -> np.ndarray:
         if mask is None:
             return np.ones(self.choices, np.bool_)
         try:
@@ -57,7 +57,7 @@ class ActionMasks:
                 return np.asarray(mask) != 0
         except ValueError:
             pass  # arrays of different lengths: a tuple of masks
-        row = np.concatenate(self._flat(self._space, mask, f"area {area}: the mask {source}"))
+        row = np.concatenate(self._flat(self._space, mask, what))
         assert row.shape == (self.choices,)
         return row
 

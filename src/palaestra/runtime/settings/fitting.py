@@ -6,11 +6,13 @@ Andrychowicz et al. 2021, https://arxiv.org/abs/2006.05990 (normalized observati
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from palaestra.core.specs import BehaviorSpec
+from palaestra.envs.pettingzoo.opening import is_published
 from palaestra.runtime.settings.examples import made_for
 from palaestra.trainers.behavior_settings import BehaviorSettings
 
@@ -20,6 +22,8 @@ HORIZONS = ((64, 128), (1024, 32))
 """Most areas, and the decisions of each agent in a rollout then; more areas have LEAST_HORIZON."""
 LEAST_HORIZON = 16
 SUMMARIES = 50
+ENCODERS = {"nature_cnn": 36, "simple": 20, "match3": 5, "fully_connected": 1}
+"""Visual encoders, and the least number of pixels on each side that they take."""
 IMAGES, CONTINUOUS, DISCRETE = "images", "continuous actions", "discrete actions"
 SAC_VALUES = {
     "batch_size": 256,
@@ -44,6 +48,8 @@ def preset_for(env_path: str | None) -> Path | None:
     kind, colon, name = env_path.partition(":")
     if not colon:
         return made_for(env_path)
+    if kind == "pettingzoo":
+        return made_for(re.split(r"[./]", re.sub(r"_v\d+$", "", name))[-1]) if is_published(name) else None
     return made_for(name.rpartition(":")[2].replace("/", "-")) if kind in ("builtin", "gymnasium") else None
 
 
@@ -75,7 +81,7 @@ def _block(spec: BehaviorSpec, areas: int, trainer: str) -> dict[str, Any]:
     numbers = sum(obs.shape[0] for obs in spec.obs if obs.is_vector)
     network: dict[str, Any] = {"normalize": numbers > 0, "hidden_units": 64 if numbers < LARGE else 256, "num_layers": 2}
     if kind == IMAGES:
-        network = {"normalize": numbers > 0, "hidden_units": 512, "num_layers": 1, "vis_encode_type": "nature_cnn"}
+        network = {"normalize": numbers > 0, "hidden_units": 512, "num_layers": 1, "vis_encode_type": _encoder(spec)}
     steps = 10_000_000 if kind == IMAGES else 1_000_000
     block: dict[str, Any] = {
         "trainer_type": trainer,
@@ -91,6 +97,12 @@ def _block(spec: BehaviorSpec, areas: int, trainer: str) -> dict[str, Any]:
         block["network_settings"] |= {"hidden_units": 512 if kind == IMAGES else 256}
         block["hyperparameters"] = SAC_VALUES
     return block
+
+
+def _encoder(spec: BehaviorSpec) -> str:
+    """Returns the first encoder that takes the smallest image; those of few cells are boards."""
+    side = min(min(obs.shape[1:]) for obs in spec.obs if obs.is_visual)
+    return next(name for name, smallest in ENCODERS.items() if side >= smallest)
 
 
 def _on_policy(kind: str, rollout: int) -> dict[str, Any]:
