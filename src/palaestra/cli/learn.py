@@ -13,6 +13,7 @@ from typing import Any
 
 from palaestra.cli.game_flags import add_game_flags, keys_of
 from palaestra.cli.parser import Parser
+from palaestra.cli.track import add_track, trackers_of
 from palaestra.cli.trust import add_trust
 
 EPILOG = """\
@@ -20,6 +21,7 @@ examples:
   palaestra learn configs/ppo/3DBall.yaml --env=3DBall --run-id=first
   palaestra learn --run-id=first --resume --set 'behaviors.*.max_steps=1e6'
   palaestra learn configs/ppo/3DBall.yaml --env=3DBall --run-id=quick --max-steps=1e5 --learning-rate=1e-3
+  palaestra learn configs/ppo/3DBall.yaml --env=3DBall --run-id=shown --track=wandb:project=balls
   palaestra learn --run-id=first --inference
   palaestra learn --env=gymnasium:CartPole-v1 --run-id=pole
 """
@@ -88,6 +90,7 @@ def _run_flags(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--gpus", type=int, metavar="N", help="train on N GPUs, a process each (default: 1)")
     group.add_argument("--multi-gpu", dest="gpus", action="store_const", const=-1, help="train on all GPUs")
     group.add_argument("--rank-timeout", type=float, metavar="S", help="seconds after which a silent process is lost (default: 600)")
+    add_track(group)
     group.add_argument("--debug", help="log in detail", **switch)
     group.add_argument(
         "--set",
@@ -135,6 +138,8 @@ def overrides(options: argparse.Namespace) -> dict[str, Any]:
             tree[section] = given
     if options.debug:
         tree["debug"] = True
+    if options.tracks:
+        tree["trackers"] = trackers_of(options.tracks)
     short = {path: getattr(options, key) for key, (path, _) in SHORT.items() if getattr(options, key) is not None}
     if options.deterministic:
         short["network_settings.deterministic"] = True

@@ -6,17 +6,19 @@ import math
 import time
 import warnings
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import asdict, dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from palaestra.core.errors import PalaestraError, exception_summary
 from palaestra.core.metrics import EXTRINSIC, GROUP_REWARD, LENGTH, REWARD, Aggregation
-from palaestra.runtime.logging.tracker import SeesValues, Summary, Tracker
+from palaestra.runtime.logging.tracker import Outcome, SeesEnd, SeesModels, SeesValues, Summary, Tracker
 
 NO_TRACKERS: Mapping[str, Tracker] = {}
 RECENT = 100
@@ -175,6 +177,28 @@ class Statistics:
     def text(self, behavior: str, tag: str, body: str) -> None:
         """Sends a note to every tracker."""
         self._each(lambda tracker: tracker.text(behavior, tag, body), f"the {tag.lower()} of '{behavior}'")
+
+    def model(self, behavior: str, path: Path, step: int, final: bool) -> None:
+        """Shows a model that was written to the trackers that take models."""
+        for name, tracker in self._trackers.items():
+            if isinstance(tracker, SeesModels):
+                self._attempt(name, partial(tracker.record_model, behavior, path, step, final), f"the model {path.name}")
+
+    def end(self, outcome: Outcome, reason: str = "") -> None:
+        """Tells the trackers that want to know how the run ended."""
+        for name, tracker in self._trackers.items():
+            if isinstance(tracker, SeesEnd):
+                self._attempt(name, partial(tracker.record_end, outcome, reason), "how the run ended")
+
+    @contextmanager
+    def telling_failure(self) -> Iterator[None]:
+        """Tells them of the error or the Ctrl-C that ends the block."""
+        try:
+            yield
+        except BaseException as error:
+            reason = str(error) if isinstance(error, PalaestraError) else exception_summary(error)
+            self.end("failed" if isinstance(error, Exception) else "stopped", reason)
+            raise
 
     def close(self) -> None:
         """Closes every tracker."""

@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
 from palaestra.core.metrics import Aggregation
 from palaestra.runtime.settings import RunSettings
+
+Outcome: TypeAlias = Literal["finished", "stopped", "failed"]
+"""How a run ended: all behaviors reached max_steps; it was stopped and saved; an error ended it."""
 
 
 @dataclass(frozen=True)
@@ -73,4 +76,22 @@ class SeesValues(Protocol):
 
     def record_values(self, behavior: str, tag: str, values: Sequence[float], aggregation: Aggregation) -> None:
         """Records values of one tag; `aggregation` is how a summary combines them. Called often: it must be quick."""
+        ...
+
+
+@runtime_checkable
+class SeesModels(Protocol):
+    """A tracker that also gets the models of a run."""
+
+    def record_model(self, behavior: str, path: Path, step: int, final: bool) -> None:
+        """Records an ONNX file just written, `final` at the end of the run. Later checkpoints delete the others, so read it soon."""
+        ...
+
+
+@runtime_checkable
+class SeesEnd(Protocol):
+    """A tracker that also learns how the run ended."""
+
+    def record_end(self, outcome: Outcome, reason: str) -> None:
+        """Records the end, just before `close`; `reason` is the error of a run that failed, else empty."""
         ...

@@ -192,15 +192,13 @@ def train_rank(
         if env is None:
             stack.enter_context(closing(world))
         loaded, settings = fitted_to(loaded, world, settings)
-        for line in loaded.told:
-            console.info(line)
-        if loaded.with_tree is not None:
-            console.warning(NO_FILE)
+        tell_origin(loaded, console)
         if invalid := list(invalid_values(world, settings.environment_parameters)):
             raise loaded.refusal(invalid, "parameters are not taken by the environment")
         timers = Timers()
         shown = {**(trackers(found, folder, settings, checkpoint, console) if ranks.leads() else {}), "gauges": GaugeTracker(timers)}
         statistics = stack.enter_context(closing(Statistics(shown, console.warning)))
+        stack.enter_context(statistics.telling_failure())
         with first_wait(settings, env is None, console):
             run = stack.enter_context(closing(Run(settings, folder, world, statistics, console, timers, checkpoint)))
         run.rounds.warnings = warnings
@@ -214,7 +212,9 @@ def train_rank(
         begin(run, checkpoint)
         try:
             loop(run, callbacks)
-            return replace(finish(run), signal=stopper.heard)
+            result = finish(run)
+            statistics.end("finished" if result.finished else "stopped")
+            return replace(result, signal=stopper.heard)
         except PalaestraError as error:
             lost = rescue(run, error) if isinstance(error, RunError) and not isinstance(error, Diverged) else None
             if lost is None or lost.saved is None:
@@ -222,6 +222,14 @@ def train_rank(
             if lost is not None:
                 raise lost from error
             raise
+
+
+def tell_origin(loaded: Loaded, console: Console) -> None:
+    """Tells where settings come from, if no file is given."""
+    for line in loaded.told:
+        console.info(line)
+    if loaded.with_tree is not None:
+        console.warning(NO_FILE)
 
 
 def first_wait(settings: RunSettings, named: bool, console: Console) -> AbstractContextManager[object]:

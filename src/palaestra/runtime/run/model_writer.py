@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path, PureWindowsPath
@@ -18,8 +18,9 @@ from palaestra.runtime.storage.status import Model, TrainingStatus
 class ModelWriter:
     """Writes the ONNX models of a run's behaviors, and their list in `training_status.json`."""
 
-    def __init__(self, folder: RunFolder, console: Console) -> None:
-        self._folder, self._console = folder, console
+    def __init__(self, folder: RunFolder, console: Console, show: Callable[[str, Path, int, bool], object]) -> None:
+        """`show` is called with behavior, file and step of each model written, and whether it is the final one."""
+        self._folder, self._console, self._show = folder, console, show
         self.status = TrainingStatus(folder.logs / "training_status.json")
         self._last: dict[str, tuple[int, Path]] = {}  # step and file of the newest model that this process wrote
 
@@ -41,6 +42,7 @@ class ModelWriter:
             return None
         self._last[learner.name] = (learner.step, path)
         self._console.info(f"Exported {path} (differs from the network by at most {error:.1e})")
+        self._show(learner.name, path, learner.step, False)
         return path
 
     def write_final(self, learner: Learner, reward: float | None) -> Path | None:
@@ -48,7 +50,11 @@ class ModelWriter:
         step, path = self._last.get(learner.name, (None, None))
         if step != learner.step:
             path = self.write(learner, reward)
-        return None if path is None else self._models(learner).final(path, learner.step, reward)
+        if path is None:
+            return None
+        final = self._models(learner).final(path, learner.step, reward)
+        self._show(learner.name, final, learner.step, True)
+        return final
 
     def final(self, learner: Learner) -> Path | None:
         """Returns `<run>/<Behavior>.onnx` if it was written at the behavior's present step."""

@@ -55,7 +55,7 @@ class Run:
         """`origin`: the checkpoint that will be resumed, if any; its lessons hold from the first reset on."""
         self.settings, self.folder, self.env = settings, folder, env
         self.statistics, self.console, self.timers = statistics, console, timers
-        self.models = ModelWriter(folder, console)
+        self.models = ModelWriter(folder, console, statistics.model)
         self.device = env.device
         self.inference = settings.checkpoint_settings.inference
         self.learners: dict[str, Learner] = {}

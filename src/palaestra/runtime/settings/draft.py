@@ -16,6 +16,7 @@ from palaestra.core.errors import ConfigError, PluginError
 from palaestra.core.plugins import nearest
 from palaestra.core.settings import unusable_text
 from palaestra.runtime.settings import yaml_file
+from palaestra.runtime.settings.tree import DEFAULT_TRACKERS
 from palaestra.runtime.settings.yaml_file import Document, Key
 from palaestra.runtime.settings.yaml_limits import MAX_DEPTH
 from palaestra.trainers.behavior_settings import BehaviorSettings, hyperparameters_class
@@ -69,13 +70,31 @@ class Draft:
 
     def apply_flags(self, overrides: Mapping[str, Any]) -> None:
         """Writes the partial tree of the flags that were given."""
-        for path, value in _leaves(overrides):
+        for name, options in overrides.get("trackers", {}).items():
+            self._add_tracker(name, options)
+        for path, value in _leaves({section: part for section, part in overrides.items() if section != "trackers"}):
             words = _FLAGS.get(path[-1]) or "--" + path[-1].replace("_", "-")
             if path[:2] == ("behaviors", "*"):
                 self._of_every_behavior[path[2:]] = words
             for concrete in self._concrete(list(path), words):
                 self._need_no_trainer_type(concrete)
                 self._put(concrete, value, words)
+
+    def _add_tracker(self, name: str, options: Mapping[str, Any]) -> None:
+        """Adds a tracker to those of the file, or options to one of them."""
+        words = f"--track {name}"
+        listed = self._trackers_by_name()
+        if isinstance(listed, dict) and listed.get(name) is None:
+            self._put(("trackers", name), {}, words)
+        for key, value in options.items():
+            self._put(("trackers", name, key), value, words)
+
+    def _trackers_by_name(self) -> Any:
+        """Turns a list of trackers into a map, to which one can be added; without any it has the default ones."""
+        listed = self.tree.setdefault("trackers", list(DEFAULT_TRACKERS))
+        if isinstance(listed, list) and all(isinstance(name, str) for name in listed):
+            self.tree["trackers"] = dict.fromkeys(listed)
+        return self.tree["trackers"]
 
     def _need_no_trainer_type(self, path: Key) -> None:
         """Sets the default trainer in a block that names none, so that a flag can set one of its hyperparameters."""
@@ -106,6 +125,8 @@ class Draft:
             parsed = yaml_file.parse(value).tree
         except ConfigError as error:
             raise ConfigError(f"{words}: the value {error}") from None
+        if keys[0] == "trackers" and len(keys) > 1 and not keys[1].isdigit():
+            self._trackers_by_name()
         for concrete in self._concrete(keys, words):
             self._put(concrete, deepcopy(parsed), words)
 

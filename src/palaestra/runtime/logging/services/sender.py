@@ -1,0 +1,60 @@
+"""A thread that does the slow work of a tracking service, so that training never waits for a network."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+
+MOST_WAITING = 10_000
+"""Calls that wait for a service at most; more are dropped, so that one that never answers does not fill the memory."""
+
+PATIENCE = 60.0
+"""Seconds that the end of a run waits for a service to take what is left."""
+
+
+class Sender:
+    """Calls functions one after another in a daemon thread, which the first call starts.
+
+    An exception there is raised by the next `send` or by `finish`, once for each.
+    """
+
+    def __init__(self, service: str) -> None:
+        """`service` names the thread."""
+        self._service = service
+        self._waiting: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
+        self._failed: SimpleQueue[Exception] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    def send(self, work: Callable[[], object]) -> None:
+        """Queues a call, then raises what an earlier one raised."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name=f"palaestra-{self._service}", daemon=True)
+            self._thread.start()
+        if self._waiting.qsize() < MOST_WAITING:
+            self._waiting.put(work)
+        self._raise_first()
+
+    def finish(self, patience: float = PATIENCE) -> bool:
+        """Waits until all calls are done, for at most `patience` seconds. Returns whether they are; raises what one of them raised."""
+        if self._thread is None:
+            return True
+        self._waiting.put(None)
+        self._thread.join(patience)
+        done = not self._thread.is_alive()
+        self._raise_first()
+        return done
+
+    def _run(self) -> None:
+        while (work := self._waiting.get()) is not None:
+            try:
+                work()
+            except Exception as error:  # a service may raise anything
+                self._failed.put(error)
+
+    def _raise_first(self) -> None:
+        try:
+            error = self._failed.get_nowait()
+        except Empty:
+            return
+        raise error

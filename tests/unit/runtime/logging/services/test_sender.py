@@ -1,0 +1,119 @@
+"""The thread that works for a tracking service, and the file with the service's run id."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+from small_runs import settings, tracked_run
+
+import palaestra
+from palaestra.core.errors import PluginError
+from palaestra.runtime.logging.services.run_ids import RunIds, group_of, import_service
+from palaestra.runtime.logging.services.sender import Sender
+from palaestra.runtime.logging.tracker import Outcome, Summary, TrackedRun
+
+
+def test_a_call_that_takes_long_does_not_keep_the_caller_waiting_and_all_are_done_in_order():
+    sender, gate, done = Sender("slow"), threading.Event(), []
+    sender.send(lambda: gate.wait(60))
+    for number in range(3):
+        sender.send(lambda number=number: done.append(number))
+    assert done == []
+    gate.set()
+    assert sender.finish(60)
+    assert done == [0, 1, 2]
+
+
+def test_an_error_of_the_service_is_raised_once_and_later_calls_are_made_all_the_same():
+    sender, gate, done = Sender("torn"), threading.Event(), []
+    sender.send(lambda: gate.wait(60) / 0)
+    sender.send(lambda: done.append("later"))
+    gate.set()
+    with pytest.raises(ZeroDivisionError):
+        sender.finish(60)
+    assert done == ["later"]
+    assert sender.finish(60)
+
+
+def test_the_end_of_a_run_does_not_wait_for_a_service_that_never_answers():
+    sender, gate = Sender("silent"), threading.Event()
+    sender.send(lambda: gate.wait(60))
+    assert not sender.finish(0.01)
+    gate.set()
+
+
+def test_a_resumed_run_finds_the_id_of_its_project_and_a_new_one_does_not(tmp_path: Path):
+    RunIds(tracked_run(tmp_path), "wandb", {"project": "p", "entity": None}).keep("abc", url=None)
+    resumed = tracked_run(tmp_path, {"B": 5})
+    assert RunIds(resumed, "wandb", {"project": "p"}).find() == "abc"
+    assert RunIds(resumed, "wandb", {"project": "other"}).find() is None
+    assert RunIds(tracked_run(tmp_path), "wandb", {"project": "p"}).find() is None
+    (tmp_path / "run_logs" / "wandb.json").write_text("[1")
+    assert RunIds(resumed, "wandb", {"project": "p"}).find() is None
+
+
+def test_a_missing_package_is_named_with_the_line_that_installs_it():
+    with pytest.raises(PluginError, match=r"'no_such_service' is not installed; install it with: pip install 'palaestra\[wandb\]'"):
+        import_service("wandb", "no_such_service")
+
+
+def test_runs_of_one_experiment_are_a_group():
+    assert (group_of("walk/seed-1"), group_of("walk")) == ("walk", None)
+
+
+class Noted:
+    """A tracker that notes models and the end."""
+
+    models: list[tuple[str, str, int, bool]] = []  # noqa: RUF012
+    end: list[tuple[Outcome, str]] = []  # noqa: RUF012
+
+    def __init__(self, run: TrackedRun, broken: bool = False) -> None:
+        self.models.clear()
+        self.end.clear()
+
+    def write(self, summary: Summary) -> None:
+        pass
+
+    def text(self, behavior: str, tag: str, body: str) -> None:
+        pass
+
+    def record_model(self, behavior: str, path: Path, step: int, final: bool) -> None:
+        assert path.is_file()
+        self.models.append((behavior, path.name, step, final))
+
+    def record_end(self, outcome: Outcome, reason: str) -> None:
+        self.end.append((outcome, reason))
+
+    def close(self) -> None:
+        assert self.end
+
+
+def run(tmp_path: Path, **more: object) -> palaestra.Result:
+    tree = {**settings("Basic", checkpoint_interval=150), "trackers": [f"{__name__}:Noted"]}
+    return palaestra.train(tree, env="Basic", run_id="noted", results_dir=str(tmp_path), num_areas=1, quiet=True, force=True, **more)
+
+
+def test_a_tracker_gets_every_model_and_how_the_run_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+    run(tmp_path)
+    at = [step for _, _, step, _ in Noted.models]
+    assert at == sorted(at)
+    assert [final for *_, final in Noted.models] == [False] * (len(at) - 1) + [True]
+    assert len(at) >= 3
+    assert Noted.models[0][1] == f"Basic-{at[0]}.onnx"
+    assert Noted.models[-1][1] == "Basic.onnx"
+    assert Noted.end == [("finished", "")]
+
+
+def test_a_tracker_is_told_of_a_run_that_is_stopped_and_of_one_that_fails(tmp_path: Path):
+    run(tmp_path, callbacks=[lambda summary: True])
+    assert Noted.end == [("stopped", "")]
+
+    def broken(summary: Summary) -> None:
+        raise ValueError("no such luck")
+
+    with pytest.raises(ValueError, match="no such luck"):
+        run(tmp_path, callbacks=[broken])
+    assert [(outcome, reason.split(" (")[0]) for outcome, reason in Noted.end] == [("failed", "ValueError: no such luck")]
