@@ -29,7 +29,7 @@ def learn(folder: Path, *flags: str, status: int = 0, **variables: str) -> str:
     """A process of its own, as these libraries leave threads, processes and settings behind. Returns its output."""
     (folder / "settings.yaml").write_text(CONFIG)
     program = "import sys; from palaestra.cli.main import main; sys.exit(main())"
-    own = {"HOME": str(folder), "TRACKIO_DIR": str(folder / "trackio"), "WANDB_MODE": "", "WANDB_API_KEY": ""}
+    own = {"HOME": str(folder), "TRACKIO_DIR": str(folder / "trackio"), "WANDB_API_KEY": ""}
     done = subprocess.run(
         [sys.executable, "-c", program, "learn", *flags],
         cwd=folder,
@@ -44,7 +44,9 @@ def learn(folder: Path, *flags: str, status: int = 0, **variables: str) -> str:
 
 def trained_and_resumed(folder: Path, *flags: str) -> str:
     first = learn(folder, "settings.yaml", "--env=Basic", "--run-id=a/b", "--seed=1", *flags)
-    return first + learn(folder, "--run-id=a/b", "--resume", "--set", "behaviors.*.max_steps=1000")
+    output = first + learn(folder, "--run-id=a/b", "--resume", "--set", "behaviors.*.max_steps=1000")
+    assert "could not record" not in output, output
+    return output
 
 
 def records(file: Path) -> list[Any]:

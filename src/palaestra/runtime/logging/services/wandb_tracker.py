@@ -92,7 +92,7 @@ class WandbTracker:
         if self._mode not in ("online", "shared"):
             return
         known = False
-        with suppress(self._wandb.errors.Error, ValueError):
+        with suppress(self._wandb.errors.Error):
             known = self._wandb.login(prompt=False, verify=False)
         if not known:
             raise PluginError(
@@ -109,7 +109,9 @@ class WandbTracker:
             except self._wandb.errors.CommError as error:
                 first = str(error).splitlines()[0]
                 self._run.info(f"Weights & Biases cannot be reached ({first}): the run is recorded offline, for `wandb sync` to send later")
-                self._there = self._init(given, "offline")
+                if known:
+                    self._wandb.teardown()  # the id is taken until the attempt is forgotten
+                self._there = self._init({**given, "id": known or uuid4().hex[:8]}, "offline")
             self._ids.keep(self._there.id, url=self._there.url if self._mode == "online" and not self._there.offline else None)
             if not self._there.offline and self._there.url:
                 self._run.info(f"Weights & Biases: {self._there.url}")
