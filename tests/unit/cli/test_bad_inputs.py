@@ -251,7 +251,7 @@ def test_a_gymnasium_environment_that_raises_is_named(capsys: pytest.CaptureFixt
     )
     write("broken.yaml", settings("broken_gym:Broken-v0".rpartition(":")[2]))
     output = refused(capsys, "learn broken.yaml --env=gymnasium:broken_gym:Broken-v0 --num-areas=2 --run-id=begun")
-    assert "broke off in step: ZeroDivisionError: division by zero (" in output
+    assert "broke off in step, area 0: ZeroDivisionError: division by zero (" in output
     assert "broken_gym.py, line 5" in output
 
 

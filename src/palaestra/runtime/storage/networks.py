@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from palaestra.core.errors import CheckpointError, RunError
-from palaestra.core.onnx_metadata import raw_obs
+from palaestra.core.onnx_metadata import raw_action, raw_obs
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.models.trunk import Trunk
 from palaestra.runtime.settings import behavior_settings, load
@@ -51,4 +51,4 @@ def load_networks(run: Path, step: int | None = None, trust: bool = False) -> di
 def spec_of(saved: Mapping[str, Any]) -> BehaviorSpec:
     """Restores a spec from `dataclasses.asdict`."""
     obs = tuple(ObsSpec(**{**obs, "raw": raw_obs(obs.get("raw"))}) for obs in saved["obs"])
-    return BehaviorSpec(obs, ActionSpec(**saved["action"]), saved["steady"])
+    return BehaviorSpec(obs, ActionSpec(**{**saved["action"], "raw": raw_action(saved["action"].get("raw"))}), saved["steady"])

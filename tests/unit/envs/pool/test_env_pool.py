@@ -125,7 +125,7 @@ def test_restarts_end_where_their_limit_is_reached(tmp_path: Path):
 
         def play() -> None:
             nonlocal step
-            for _ in range(100):
+            for _ in range(5000):
                 step = only(env.step({"Walk": right(step)}))
 
         with pytest.raises(GameGone, match="which is all that --max-lifetime-restarts allows"):
@@ -142,7 +142,7 @@ def test_an_exception_of_the_environment_ends_the_run_and_says_where(tmp_path: P
             for _ in range(100):
                 step = only(env.step({"Walk": right(step)}))
 
-        with pytest.raises(EnvError, match="broke off in step: ZeroDivisionError: one by nothing"):
+        with pytest.raises(EnvError, match="broke off in step, area 0: ZeroDivisionError: one by nothing"):
             play()
 
 
