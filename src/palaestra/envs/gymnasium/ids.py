@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from inspect import signature
+from inspect import Parameter, signature
 from typing import Any
 
 import gymnasium
 from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
 from gymnasium.envs.registration import EnvSpec, load_env_creator
-from gymnasium.vector import AutoresetMode
+from gymnasium.vector import AutoresetMode, VectorEnv
 
 from palaestra.core.errors import EnvError, PalaestraError, exception_summary
 from palaestra.core.plugins import nearest
+from palaestra.envs.gymnasium.atari import WHOLE_SCREEN, DrawnAtari, is_atari
+from palaestra.envs.gymnasium.packages import import_registering_package
 from palaestra.envs.gymnasium.single_envs import SingleEnvs, elements_of
 from palaestra.envs.gymnasium.vector_envs import VectorEnvs, adapted
 
@@ -25,7 +27,7 @@ def build(spec: EnvSpec, count: int, options: dict[str, Any]) -> SingleEnvs | Ve
     if most is not None:
         elements_of({"max_elements": most})
     try:
-        if (not rendered or spec.entry_point is None) and (native := _native(spec, count, options, rendered=rendered, most=most)):
+        if (native := _native(spec, count, options, rendered=rendered, most=most)) is not None:
             return native
         if rendered:
             modes = _render_modes(_creator(spec))
@@ -67,6 +69,8 @@ def spec_of(id: str) -> EnvSpec:
     try:
         if module:
             import_module(module)
+        elif name not in gymnasium.registry:
+            import_registering_package(name)
         return gymnasium.spec(name)
     except ImportError as error:
         raise EnvError(f"gymnasium:{id}: the module '{module}' that should register it cannot be imported: {error}") from error
@@ -79,18 +83,37 @@ def spec_of(id: str) -> EnvSpec:
 
 def _native(spec: EnvSpec, count: int, options: dict[str, Any], *, rendered: bool, most: int | None) -> SingleEnvs | VectorEnvs | None:
     """Makes the environment's own vector version if it is the only version, or acts in every area on every tick; else returns None."""
-    if spec.vector_entry_point is None or (spec.additional_wrappers and spec.entry_point is not None):
+    if spec.vector_entry_point is None:
         return None
     creator = spec.vector_entry_point
     creator = creator if callable(creator) else load_env_creator(creator)
+    if spec.entry_point is not None and not _preferred(creator, spec, options, rendered=rendered):
+        return None
     if "autoreset_mode" in signature(creator).parameters:
         options = {"autoreset_mode": AutoresetMode.SAME_STEP, **options}
-    elif spec.entry_point is not None and creator is not CartPoleVectorEnv and _mode(creator) is not AutoresetMode.SAME_STEP:
-        return None
-    if rendered:
+    if rendered and not is_atari(creator):
         options = {**options, "render_mode": "rgb_array"}
-    envs = gymnasium.make_vec(spec, count, vectorization_mode="vector_entry_point", **options)
-    return adapted(envs, f"gymnasium:{spec.id}", most)
+    envs, name = _made(spec, count, options), f"gymnasium:{spec.id}"
+    if rendered and is_atari(creator):
+        return DrawnAtari(envs, _made(spec, count, {**options, **WHOLE_SCREEN}), name)
+    return adapted(envs, name, most)
+
+
+def _preferred(creator: Callable[..., Any], spec: EnvSpec, options: dict[str, Any], *, rendered: bool) -> bool:
+    """Whether a vector version is used although there are single environments."""
+    takes = signature(creator).parameters
+    takes_all = any(parameter.kind is Parameter.VAR_KEYWORD for parameter in takes.values())
+    if spec.additional_wrappers or not (takes_all or {*spec.kwargs, *options} <= {*takes}):
+        return False
+    if is_atari(creator):
+        return True
+    if rendered:
+        return False
+    return "autoreset_mode" in takes or creator is CartPoleVectorEnv or _mode(creator) is AutoresetMode.SAME_STEP
+
+
+def _made(spec: EnvSpec, count: int, options: dict[str, Any]) -> VectorEnv:
+    return gymnasium.make_vec(spec, count, vectorization_mode="vector_entry_point", **options)
 
 
 def _mode(creator: Callable[..., Any]) -> Any:

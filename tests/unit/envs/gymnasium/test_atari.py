@@ -1,0 +1,48 @@
+"""Atari games: their own vector environment, and pictures of it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from palaestra.core.timestep import Action
+from palaestra.envs.gymnasium import GymnasiumEnv
+
+pytest.importorskip("ale_py", reason="the extra palaestra[atari] is not installed")
+
+
+def step(env: GymnasiumEnv, choices: list[int]):
+    n = len(choices)
+    return env.step({env.behavior: Action(torch.zeros(n, 0), torch.tensor(choices).reshape(n, 1))})[env.behavior]
+
+
+def test_an_ale_id_needs_no_import_and_gives_four_gray_frames():
+    env = GymnasiumEnv("ALE/Breakout-v5", 2)
+    assert [spec.shape for spec in env.behaviors["ALE-Breakout-v5"].obs] == [(4, 84, 84)]
+    assert env.behaviors["ALE-Breakout-v5"].steady
+    first = env.reset(0)[env.behavior].obs[0]
+    assert 0 < float(first.max()) <= 1
+    env.close()
+
+
+def test_pictures_of_atari_show_the_games_that_are_played():
+    plain, drawn = GymnasiumEnv("ALE/Breakout-v5", 2), GymnasiumEnv("ALE/Breakout-v5", 2, render=True)
+    obs = [env.reset(3)[env.behavior].obs[0] for env in (plain, drawn)]
+    choices, before = np.random.default_rng(0), drawn.render(0)
+    for _ in range(40):
+        chosen = choices.integers(0, 4, 2).tolist()
+        obs = [step(env, chosen).obs[0] for env in (plain, drawn)]
+        torch.testing.assert_close(*obs, rtol=0, atol=0)
+    assert drawn.render(0).shape == (210, 160, 3)
+    assert (drawn.render(0) != before).any()
+    gray = drawn.render(1).astype(float) @ [0.299, 0.587, 0.114] / 255  # as large as the frame that the agent sees, after averaging
+    assert abs(gray.mean() - float(obs[1][1, -1].mean())) < 0.02
+    plain.close()
+    drawn.close()
+
+
+def test_options_that_only_single_games_take_give_single_games():
+    env = GymnasiumEnv("ALE/Breakout-v5", 1, obs_type="ram")
+    assert env.behaviors["ALE-Breakout-v5"].obs[0].shape == (128,)
+    env.close()
