@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from palaestra.brains.model import load_policy as load_policy
-    from palaestra.demos import read_demo as read_demo
+    from palaestra.datasets import read_demo as read_demo
     from palaestra.envs.base import Env
     from palaestra.runtime.run.api import train as train
     from palaestra.runtime.run.stopping import stop_at_reward as stop_at_reward
@@ -52,7 +52,7 @@ def __getattr__(name: str) -> Any:
 
         return load_policy
     if name == "read_demo":
-        from palaestra.demos import read_demo
+        from palaestra.datasets import read_demo
 
         return read_demo
     if name == "train":

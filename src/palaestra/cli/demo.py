@@ -1,6 +1,7 @@
-"""Show what is in demonstration files: behaviors, episodes, rewards, actions, and problems.
+"""Show what is in demonstrations: behaviors, episodes, rewards, actions, and problems. Convert them to Minari datasets and back.
 
-Reads the files that Unity's recorder and `palaestra record --demo` write, of every version, however large.
+Reads the files that Unity's recorder and `palaestra record --demo` write, of every version, however large, and Minari datasets on this
+machine (minari:ID, or minari:FOLDER).
 """
 
 from __future__ import annotations
@@ -9,9 +10,11 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from palaestra.cli.demo_convert import FLAGS, add_dataset_flags, convert
 from palaestra.core.display import escaped
 
 if TYPE_CHECKING:
+    from palaestra.demos import DemoSource
     from palaestra.demos.summary import DemoSummary, Range
 
 EPILOG = """\
@@ -19,23 +22,43 @@ examples:
   palaestra demo Expert.demo
   palaestra demo Assets/Demonstrations --plot demos.png
   palaestra demo *.demo --json | jq .[].mean_reward
+  palaestra demo minari:D4RL/pen/human-v2
+  palaestra demo CartPole-v1.demo --to-minari cartpole/expert-v0 --env=gymnasium:CartPole-v1
+  palaestra demo minari:cartpole/expert-v0 --to-demo CartPole-v1.demo
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `palaestra demo`."""
-    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="demonstration files, or folders of them (*.demo)")
+    parser.add_argument("files", nargs="+", metavar="FILE", help="demonstration files, folders of them (*.demo), or minari:ID")
     parser.add_argument("--json", action="store_true", help="print a JSON list with one object per file")
     parser.add_argument("--plot", type=Path, metavar="OUT.png", help="draw rewards, actions and ranges of observations")
+    group = parser.add_argument_group("conversion", "Everything named, which must be of one behavior, becomes one recording.")
+    target = group.add_mutually_exclusive_group()
+    target.add_argument("--to-minari", metavar="ID", help="write a Minari dataset: an id such as ball/expert-v0, or a folder (./expert-v0)")
+    target.add_argument("--to-demo", type=Path, metavar="FILE.demo", help="write a demonstration file")
+    group.add_argument(
+        "--env",
+        metavar="ENV",
+        help="the environment, whose spaces the dataset gets: gymnasium:ID, a built-in, or minari:ID (default: as recorded)",
+    )
+    add_dataset_flags(group)
 
 
 def main(options: argparse.Namespace) -> int:
     """Shows each file; returns 1 if one of them cannot be read. Raises DemoError if there is none, RunError for a picture."""
-    from palaestra.core.errors import DemoError, EmptyDemo
-    from palaestra.demos import read_demo
+    from palaestra.core.errors import ConfigError, DemoError, EmptyDemo
+    from palaestra.datasets import read_demo
     from palaestra.demos.summary import summarize
 
     files = demo_files(options.files)
+    converts = options.to_minari is not None or options.to_demo is not None
+    if given := next((flag for flag in FLAGS if getattr(options, flag) and not converts), None):
+        raise ConfigError(f"--{given} is for a conversion: add --to-minari or --to-demo")
+    if given := next((flag for flag in ("json", "plot") if getattr(options, flag) and converts), None):
+        raise ConfigError(f"--{given} shows demonstrations, and --to-minari and --to-demo convert them: one after the other")
+    if converts:
+        return convert(options, files)
     shown: list[dict[str, Any]] = []
     summaries: list[DemoSummary] = []
     failed: list[DemoError] = []
@@ -68,14 +91,16 @@ def main(options: argparse.Namespace) -> int:
     return 1 if failed else 0
 
 
-def demo_files(paths: list[Path]) -> list[Path]:
-    """Returns the named files, and all files in named folders. Raises DemoError for a folder without any."""
+def demo_files(names: list[str]) -> list[Path | str]:
+    """Returns the named files and Minari datasets, and all files in named folders. Raises DemoError for a folder without any."""
     from palaestra.core.errors import DemoError
+    from palaestra.datasets import is_minari
 
-    files: list[Path] = []
-    for path in paths:
-        if not path.is_dir():
-            files.append(path)
+    files: list[Path | str] = []
+    for name in names:
+        path = Path(name)
+        if is_minari(name) or not path.is_dir():
+            files.append(name if is_minari(name) else path)
             continue
         inside = sorted(path.rglob("*.demo"))
         if not inside:
@@ -90,11 +115,10 @@ def as_dict(summary: DemoSummary) -> dict[str, Any]:
     from palaestra.demos.summary import find_problems
 
     demo, spec = summary.demo, summary.demo.spec
-    meta = demo.meta
     return {
-        "file": str(demo.path),
-        "name": meta.name,
-        "api_version": meta.api_version,
+        "file": demo.title,
+        "name": demo.name,
+        **_described(demo),
         "behavior": demo.behavior,
         "team": demo.team,
         "spec": describe(spec),
@@ -104,15 +128,12 @@ def as_dict(summary: DemoSummary) -> dict[str, Any]:
         ],
         "continuous_actions": [_one(summary.continuous, i) for i in range(spec.action.continuous)],
         "discrete_actions": [counts.tolist() for counts in summary.choices],
-        "steps": meta.steps,
         "records": summary.records,
         "decisions": summary.pairs,
         "episodes": summary.ended + summary.truncated,
         "open_episodes": summary.open,
         "terminated": summary.ended,
         "truncated": summary.truncated,
-        "metadata_episodes": meta.episodes,
-        "metadata_mean_reward": _finite(meta.mean_reward),
         "reward": {"sum": _finite(summary.reward), **_spread(summary.returns)},
         "group_reward": _finite(summary.group_reward),
         "length": _spread(summary.lengths),
@@ -120,6 +141,19 @@ def as_dict(summary: DemoSummary) -> dict[str, Any]:
         "timing": demo.timing.value,
         "warnings": [*demo.warnings, *find_problems(summary)],
     }
+
+
+def _described(demo: DemoSource) -> dict[str, Any]:
+    """Returns what the metadata says."""
+    from palaestra.demos import Demo
+
+    if isinstance(demo, Demo):
+        meta = demo.meta
+        counted = {"steps": meta.steps, "metadata_episodes": meta.episodes, "metadata_mean_reward": _finite(meta.mean_reward)}
+        return {"api_version": meta.api_version, **counted}
+    from palaestra.datasets.minari_reader import described
+
+    return described(demo)
 
 
 def _spread(values: list[float] | list[int]) -> dict[str, float | None]:
@@ -162,10 +196,15 @@ def _print(shown: dict[str, Any]) -> None:
         return
     team = f", team {shown['team']}" if shown["team"] else ""
     reward, length = shown["reward"], shown["length"]
-    _say(f"  name       {shown['name']} (format {shown['api_version']}), behavior {shown['behavior']}{team}")
+    file_format = shown["api_version"] if "api_version" in shown else f"{shown['format']}, Minari {shown['minari_version']}"
+    _say(f"  name       {shown['name']} (format {file_format}), behavior {shown['behavior']}{team}")
+    for key in ("environment", "author", "algorithm", "description"):
+        if shown.get(key):
+            _say(f"  {key:<11}{shown[key]}" if len(key) < 11 else f"  {key} {shown[key]}")
     _say(f"  spec       {shown['spec']}")
     _say(f"  steps      {shown['records']:,} records, {shown['decisions']:,} decisions with what was seen")
-    metadata = f"metadata: {shown['metadata_episodes']}, mean reward {_number(shown['metadata_mean_reward'])}"
+    mean = f", mean reward {_number(shown['metadata_mean_reward'])}" if "metadata_mean_reward" in shown else ""
+    metadata = f"metadata: {shown['metadata_episodes']}{mean}"
     kinds = f"{shown['terminated']:,} ended, {shown['truncated']:,} cut by a limit, {shown['open_episodes']:,} open"
     _say(f"  episodes   {kinds} ({metadata})")
     if reward["mean"] is not None:

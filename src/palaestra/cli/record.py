@@ -1,7 +1,8 @@
 """Record a GIF of trained agents, or demonstration files of any brains.
 
 Plays the run's newest models in the environment that it was trained in, and draws several areas side by side.
-With --demo, writes a demonstration file (.demo) per behavior instead, of the run's models or of any brains of `palaestra run`.
+With --demo, writes a demonstration file (.demo) or a Minari dataset per behavior instead, of the run's models or of any brains of
+`palaestra run`.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from palaestra.cli.demo_convert import FLAGS as DATASET_FLAGS
+from palaestra.cli.demo_convert import add_dataset_flags
 from palaestra.cli.game_flags import add_game_flags, given_flags
 from palaestra.cli.seeds import seed
 from palaestra.cli.trust import add_trust
@@ -29,6 +32,7 @@ EPILOG = """\
 examples:
   palaestra record first
   palaestra record first --demo --episodes=50
+  palaestra record first --demo --to-minari cartpole/expert-v0 --episodes=100
   palaestra record --demo --env=3DBall --brain heuristic --demo-out=Expert.demo
   palaestra record --demo --env=Game.x86_64 --brain model:first --no-graphics --time-scale=100 --env-args --level 3
 """
@@ -66,6 +70,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PATH",
         help="a file (.demo), or a folder for one file per behavior (default: demonstrations, in the run's folder if there is one)",
     )
+    demo.add_argument(
+        "--to-minari", metavar="ID", help="write a Minari dataset, such as cartpole/expert-v0 or a folder; files only with --demo-out"
+    )
+    add_dataset_flags(demo)
     demo.add_argument("--demo-png", action="store_true", help="store images as PNGs with 8 bits per channel: smaller, less exact")
     demo.add_argument(
         "--brain",
@@ -125,8 +133,12 @@ def _check(options: argparse.Namespace) -> None:
 
     if options.demo and options.out is not None:
         raise ConfigError(f"--out {options.out} is for a GIF; with --demo, --demo-out names the demonstration file (.demo) or its folder")
+    if options.to_minari is None:
+        given = next((flag for flag in DATASET_FLAGS if flag != "env" and getattr(options, flag)), None)
+        if given:
+            raise ConfigError(f"--{given} is for a Minari dataset: add --demo --to-minari ID")
     if not options.demo:
-        given = next((flag for flag in ("brain", "demo_out", "demo_png") if getattr(options, flag)), None)
+        given = next((flag for flag in ("brain", "demo_out", "demo_png", "to_minari") if getattr(options, flag)), None)
         if given:
             raise ConfigError(f"--{given.replace('_', '-')} is for demonstrations: add --demo")
         if options.out is not None and options.out.suffix.lower() != ".gif":

@@ -6,6 +6,7 @@ from palaestra.demos.format import DemoMeta, DemoRecord, ReadTiming
 from palaestra.demos.pairs import Episode, Pairs
 from palaestra.demos.reader import Demo, read_demo, rewrite
 from palaestra.demos.record_columns import DemoColumns
+from palaestra.demos.source import DemoSource
 from palaestra.demos.writer import DemoWriter, free_path
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "DemoColumns",
     "DemoMeta",
     "DemoRecord",
+    "DemoSource",
     "DemoWriter",
     "Episode",
     "Pairs",

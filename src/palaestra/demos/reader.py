@@ -28,7 +28,7 @@ from palaestra.demos.format import (
     spans,
 )
 from palaestra.demos.pairs import Episode, Pairs, episodes_of, pairs_of
-from palaestra.demos.record_columns import DemoColumns, RecordDecoder, join, read_pair
+from palaestra.demos.record_columns import DemoColumns, RecordDecoder, join, read_pair, records_of
 from palaestra.wire.decode import AgentInfos
 from palaestra.wire.messages import DecodeError, Observation, varint
 from palaestra.wire.observations import ObservationDecoder
@@ -37,6 +37,8 @@ from palaestra.wire.readers import AgentInfoReader
 LONGEST_TAIL = 1 << 20
 BLOCK = 1 << 20
 """Bytes of the file read at once."""
+LEAST_RECORD = 4
+"""Smallest size of a record in a file, in bytes."""
 DECODED = 32 << 20
 """Most bytes of decoded observations at once: small PNGs may contain large images."""
 _OLD_PACKAGE = "1.0.0"
@@ -72,6 +74,45 @@ class Demo:
         """The behavior with its team, such as 'Ball?team=0'."""
         return f"{self.behavior}?team={self.team}"
 
+    @property
+    def title(self) -> str:
+        """Its path, for messages."""
+        return str(self.path)
+
+    @property
+    def name(self) -> str:
+        """The recording's name in its metadata."""
+        return self.meta.name
+
+    @property
+    def most_decisions(self) -> int:
+        """Largest number of decisions that it can hold: metadata may count more records than the file has room for."""
+        return min(self.records, self.path.stat().st_size // LEAST_RECORD)
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        """Changes when the file is another or has other contents. Raises DemoError if it is gone."""
+        try:
+            found = self.path.stat()
+        except OSError as error:
+            raise DemoError(f"{self.path} cannot be read: {error.strerror or error}") from error
+        return self.path.absolute(), found.st_ino, found.st_size, found.st_mtime_ns
+
+    def must_fit(self, spec: BehaviorSpec) -> None:
+        """Does nothing: files store the numbers and choices of the policy, whatever they mean to its environment."""
+
+    def metadata_problems(self, decisions: int, done: int, reward: float) -> list[str]:
+        """Returns a line for each fact of the metadata that disagrees with the records that were read."""
+        meta, lines = self.meta, list[str]()
+        if self.records != meta.steps:
+            return lines
+        if meta.episodes != done + 1:
+            lines.append(f"its metadata counts {meta.episodes} episodes; expected one more than its {done} ends, as Unity counts")
+        mean = reward / max(meta.episodes, 1)
+        if not abs(mean - meta.mean_reward) <= 1e-3 * max(1.0, abs(mean)):
+            lines.append(f"its metadata gives a mean reward of {meta.mean_reward:.6g}; its records give {mean:.6g}")
+        return lines
+
     def __len__(self) -> int:
         return self.records
 
@@ -95,20 +136,7 @@ class Demo:
 
     def __iter__(self) -> Iterator[DemoRecord]:
         """Yields all records in order, one by one."""
-        for chunk in self.chunks():
-            for row in range(len(chunk)):
-                yield DemoRecord(
-                    tuple(column[row] for column in chunk.obs),
-                    float(chunk.reward[row]),
-                    float(chunk.group_reward[row]),
-                    bool(chunk.done[row]),
-                    bool(chunk.truncated[row]),
-                    int(chunk.id[row]),
-                    int(chunk.group[row]),
-                    None if chunk.mask is None else chunk.mask[row],
-                    chunk.continuous[row] if chunk.acted[row] else chunk.continuous[row, :0],
-                    chunk.discrete[row] if chunk.acted[row] else chunk.discrete[row, :0],
-                )
+        return records_of(self.chunks())
 
     def pairs(self) -> Iterator[Pairs]:
         """Yields observations with the actions taken and the rewards that followed, a chunk at a time, within episodes only.

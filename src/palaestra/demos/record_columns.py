@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from palaestra.core.errors import DemoError, EnvError
 from palaestra.core.specs import ActionSpec, BehaviorSpec
 from palaestra.demos import frames
-from palaestra.demos.format import Pair
+from palaestra.demos.format import DemoRecord, Pair
 from palaestra.wire.messages import DecodeError
 from palaestra.wire.observations import ObservationDecoder
 
@@ -183,6 +183,24 @@ def read_pair(where: str, record: bytes) -> Any:
         return Pair.FromString(record)
     except DecodeError:
         raise DemoError(f"{where}: its {len(record)} bytes ({record[:16].hex(' ')}) are not a record; the file is damaged") from None
+
+
+def records_of(chunks: Iterable[DemoColumns]) -> Iterator[DemoRecord]:
+    """Yields the records of columns one by one."""
+    for chunk in chunks:
+        for row in range(len(chunk)):
+            yield DemoRecord(
+                tuple(column[row] for column in chunk.obs),
+                float(chunk.reward[row]),
+                float(chunk.group_reward[row]),
+                bool(chunk.done[row]),
+                bool(chunk.truncated[row]),
+                int(chunk.id[row]),
+                int(chunk.group[row]),
+                None if chunk.mask is None else chunk.mask[row],
+                chunk.continuous[row] if chunk.acted[row] else chunk.continuous[row, :0],
+                chunk.discrete[row] if chunk.acted[row] else chunk.discrete[row, :0],
+            )
 
 
 def empty_columns(spec: BehaviorSpec, first: int, count: int) -> DemoColumns:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palaestra.core.specs import BehaviorSpec
-from palaestra.demos import Demo, DemoColumns, Pairs, ReadTiming
+from palaestra.demos import DemoColumns, DemoSource, Pairs, ReadTiming
 from palaestra.demos.pairs import ends, paired
 
 BINS = 40
@@ -64,7 +64,7 @@ class Range:
 class DemoSummary:
     """Counts and statistics of a demonstration."""
 
-    demo: Demo
+    demo: DemoSource
     records: int = 0
     pairs: int = 0
     returns: list[float] = field(default_factory=list)
@@ -85,7 +85,7 @@ class DemoSummary:
     broken_rewards: int = 0
 
 
-def summarize(demo: Demo) -> DemoSummary:
+def summarize(demo: DemoSource) -> DemoSummary:
     """Reads a whole demonstration and summarizes it. Raises DemoError for a damaged record."""
     summary = DemoSummary(demo)
     spec = demo.spec
@@ -176,14 +176,8 @@ def find_problems(summary: DemoSummary) -> list[str]:
 
 
 def _counts(summary: DemoSummary) -> list[str]:
-    meta, lines = summary.demo.meta, []
     done = summary.ended + summary.truncated
-    complete = summary.demo.records == meta.steps
-    if complete and meta.episodes != done + 1:
-        lines.append(f"its metadata counts {meta.episodes} episodes; expected one more than its {done} ends, as Unity counts")
-    mean = summary.reward / max(meta.episodes, 1)
-    if complete and not abs(mean - meta.mean_reward) <= 1e-3 * max(1.0, abs(mean)):
-        lines.append(f"its metadata gives a mean reward of {meta.mean_reward:.6g}; its records give {mean:.6g}")
+    lines = summary.demo.metadata_problems(summary.pairs, done, summary.reward)
     if not done:
         lines.append("no episode in it ends")
     if summary.interrupted:

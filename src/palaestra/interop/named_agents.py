@@ -14,7 +14,7 @@ from torch import Tensor
 
 from palaestra.core.specs import ActionSpec
 from palaestra.core.timestep import Action, TimeStep
-from palaestra.interop.behavior_spaces import BehaviorSpaces
+from palaestra.envs.spaces.behavior_spaces import BehaviorSpaces
 from palaestra.interop.opened_env import OpenedEnv, Tables
 
 Place: TypeAlias = tuple[str, int]

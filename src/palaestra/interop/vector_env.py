@@ -18,7 +18,7 @@ from torch import Tensor
 
 from palaestra.core.errors import EnvError
 from palaestra.core.timestep import Action, TimeStep
-from palaestra.interop.behavior_spaces import CONTINUOUS, DISCRETE, BehaviorSpaces
+from palaestra.envs.spaces.behavior_spaces import CONTINUOUS, DISCRETE, BehaviorSpaces
 from palaestra.interop.named_agents import SUCCESS
 from palaestra.interop.opened_env import MOST_SEED, OpenedEnv, Tables
 from palaestra.interop.single_env import fps, reset_parameters

@@ -18,7 +18,8 @@ from palaestra.core.errors import DemoError, EmptyDemo
 from palaestra.core.files import scratch_folder
 from palaestra.core.specs import ActionSpec, BehaviorSpec, differences
 from palaestra.core.system_memory import format_bytes, free_memory
-from palaestra.demos import Demo, Pairs, read_demo
+from palaestra.datasets import MINARI, is_minari, read_demo
+from palaestra.demos import DemoSource, Pairs
 from palaestra.rewards.expert_decisions import Decisions, FileWriter, MemoryWriter, StoredDecisions, row_of
 
 HELD_AT_MOST = 64 << 20
@@ -27,8 +28,6 @@ LEFT_ON_DISK = 256 << 20
 """Bytes of a disk that decisions leave free: checkpoints and logs go there too."""
 BESIDE = 24
 """Bytes of memory that each decision on disk still takes: its place in the drawing order, and flags of episode ends."""
-LEAST_RECORD = 4
-"""Smallest size of a record in a file, in bytes: metadata may count more records than there can be."""
 
 
 @dataclass(frozen=True)
@@ -50,37 +49,36 @@ _loaded: WeakValueDictionary[object, Demonstrations] = WeakValueDictionary()
 
 
 def load_demonstrations(demo_path: str | Sequence[str], spec: BehaviorSpec, device: torch.device) -> Demonstrations:
-    """Returns all decisions of a file, of the .demo files in a folder, or of several of both, as a list or with commas between.
+    """Returns all decisions of a file, of the .demo files in a folder, of a Minari dataset (`minari:ID`), or of several of these, as a
+    list or with commas between.
 
     They are read in one pass with constant memory. Those that take more than HELD_AT_MOST are put in a scratch file. Empty recordings are
     skipped where others are not (`oddities`). Raises DemoError where there is nothing to read, where a file is of other agents than
     `spec` describes, or where the decisions fit neither on disk nor in memory.
     """
-    files = demo_files(demo_path)
-    key = (tuple(map(_identity, files)), spec, device)
-    known = _loaded.get(key)
-    if known is None:
-        known = _loaded[key] = _load(files, spec, device, _typed(demo_path))
-    return known
-
-
-def _load(files: Sequence[Path], spec: BehaviorSpec, device: torch.device, typed: str) -> Demonstrations:
-    demos: list[Demo] = []
+    demos: list[DemoSource] = []
     odd: list[str] = []
     empty = ""
-    for path in files:
+    for source in demo_files(demo_path):
         try:
-            demo = read_demo(path)
+            demos.append(read_demo(source))
         except EmptyDemo as error:
             empty = empty or str(error)
             odd.append(f"{error}; it is passed over")
-            continue
-        must_fit(demo, spec)
-        odd += demo.warnings
-        demos.append(demo)
     if not demos:
         raise DemoError(empty)
-    writer = _writer(spec, sum(min(demo.records, demo.path.stat().st_size // LEAST_RECORD) for demo in demos), typed)
+    for demo in demos:
+        must_fit(demo, spec)
+    key = (tuple(demo.identity for demo in demos), tuple(odd), spec, device)
+    known = _loaded.get(key)
+    if known is None:
+        known = _loaded[key] = _load(demos, spec, device, _typed(demo_path), odd)
+    return known
+
+
+def _load(demos: Sequence[DemoSource], spec: BehaviorSpec, device: torch.device, typed: str, odd: Sequence[str] = ()) -> Demonstrations:
+    odd = [*odd, *(warning for demo in demos for warning in demo.warnings)]
+    writer = _writer(spec, sum(demo.most_decisions for demo in demos), typed)
     try:
         first, ended = _read_into(writer, demos, spec.action)
         decisions = writer.finish(device)
@@ -89,12 +87,14 @@ def _load(files: Sequence[Path], spec: BehaviorSpec, device: torch.device, typed
             writer.close()
         raise
     if not len(first):
-        raise DemoError(empty or f"demo_path {typed}: not one decision was recorded in it")
+        raise DemoError(f"demo_path {typed}: not one decision was recorded in it")
     last = np.append(first[1:], True)
     return Demonstrations(decisions, torch.from_numpy(last).to(device), torch.from_numpy(ended).to(device), tuple(odd))
 
 
-def _read_into(writer: MemoryWriter | FileWriter, demos: Sequence[Demo], action: ActionSpec) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+def _read_into(
+    writer: MemoryWriter | FileWriter, demos: Sequence[DemoSource], action: ActionSpec
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Returns which decisions begin an episode, and which end one, (N,) each."""
     firsts, ends = [np.zeros(0, np.bool_)], [np.zeros(0, np.bool_)]
     for demo in demos:
@@ -135,20 +135,16 @@ def _free_on_disk(folder: Path) -> int:
     return 0
 
 
-def _identity(path: Path) -> tuple[object, ...]:
-    """Returns what changes when a file is another or has other contents."""
-    try:
-        found = path.stat()
-    except OSError as error:
-        raise DemoError(f"{path} cannot be read: {error.strerror or error}") from error
-    return path.absolute(), found.st_ino, found.st_size, found.st_mtime_ns
+def demo_files(demo_path: str | Sequence[str]) -> list[Path | str]:
+    """Returns what `demo_path` names, each once: files, and Minari datasets as text; a folder stands for its .demo files.
 
-
-def demo_files(demo_path: str | Sequence[str]) -> list[Path]:
-    """Returns the files that `demo_path` names, each once; a folder stands for its .demo files. Raises DemoError if one is missing."""
-    files: list[Path] = []
+    Raises DemoError if one is missing.
+    """
+    files: list[Path | str] = []
     for path in _paths(demo_path):
-        if path.is_dir():
+        if isinstance(path, str):
+            files.append(path)
+        elif path.is_dir():
             inside = sorted(path.glob("*.demo"))
             if not inside:
                 raise DemoError(f"demo_path {path}: the folder has no demonstration files (.demo)")
@@ -158,33 +154,35 @@ def demo_files(demo_path: str | Sequence[str]) -> list[Path]:
         else:
             raise DemoError(f"demo_path {path}: there is no such file or folder{_hint(path)}")
     if not files:
-        raise DemoError("demo_path is empty; expected a demonstration file (.demo), a folder of them, or several of both")
+        raise DemoError("demo_path is empty; expected a demonstration file (.demo), a folder of them, minari:ID, or several of these")
     return list(dict.fromkeys(files))
 
 
-def must_fit(demo: Demo, spec: BehaviorSpec) -> None:
+def must_fit(demo: DemoSource, spec: BehaviorSpec) -> None:
     """Raises DemoError, with both specs side by side, where a demonstration's agents observe or do something else. Names may differ."""
-    if table := differences(demo.spec, spec, ("the file", "the behavior")):
-        raise DemoError(f"{demo.path} was recorded from other agents ('{demo.behavior}') than those that are to learn from it:\n{table}")
+    if table := differences(demo.spec, spec, ("the dataset" if is_minari(demo.title) else "the file", "the behavior")):
+        raise DemoError(f"{demo.title} was recorded from other agents ('{demo.behavior}') than those that are to learn from it:\n{table}")
+    demo.must_fit(spec)
 
 
-def _must_be_choices(pairs: Pairs, action: ActionSpec, demo: Demo) -> None:
+def _must_be_choices(pairs: Pairs, action: ActionSpec, demo: DemoSource) -> None:
     wrong = np.argwhere((pairs.discrete < 0) | (pairs.discrete >= np.array(action.branches, np.int64)))
     if len(wrong):
         row, branch = wrong[0].tolist()
         raise DemoError(
-            f"{demo.path}, episode {pairs.episode[row]}: branch {branch} of an action is {pairs.discrete[row, branch]}; "
+            f"{demo.title}, episode {pairs.episode[row]}: branch {branch} of an action is {pairs.discrete[row, branch]}; "
             f"expected 0 to {action.branches[branch] - 1}"
         )
 
 
-def _paths(demo_path: str | Sequence[str]) -> Iterator[Path]:
+def _paths(demo_path: str | Sequence[str]) -> Iterator[Path | str]:
+    """Yields paths, and Minari datasets as text."""
     for text in [demo_path] if isinstance(demo_path, str) else demo_path:
-        whole = Path(text).expanduser()
-        if "," not in text or whole.exists():
-            yield from [whole] if text.strip() else []
-        else:
-            yield from (Path(part.strip()).expanduser() for part in text.split(",") if part.strip())
+        whole = text.strip()
+        several = "," in text and not Path(whole.removeprefix(MINARI)).expanduser().exists()
+        for part in text.split(",") if several else [whole]:
+            if name := part.strip():
+                yield name if is_minari(name) else Path(name).expanduser()
 
 
 def _hint(path: Path) -> str:

@@ -19,12 +19,12 @@ def must_be_paths(value: Any) -> Any:
     """Returns the value. Raises ValueError with one sentence, not one for each type that it might have had."""
     for path in value if isinstance(value, tuple) else (value,):
         if not isinstance(path, str):
-            raise ValueError("expected a demonstration file, a folder of them, or a list of both")
+            raise ValueError("expected a demonstration file, a folder of them, minari:ID, or a list of these")
     return value
 
 
 DemoPath = Annotated[str | tuple[str, ...], BeforeValidator(must_be_paths)]
-"""Demonstration files, folders of them, or both; a text may hold several, with commas between."""
+"""Demonstration files, folders of them, and Minari datasets; a text may hold several, with commas between."""
 
 
 class ExtrinsicSettings(Settings):
@@ -98,7 +98,7 @@ class GAILSettings(Settings):
     use_vail: bool = False
     """A variational bottleneck in the discriminator. Peng et al. 2018, https://arxiv.org/abs/1810.00821."""
     demo_path: DemoPath
-    """A demonstration file, a folder of them, or several of both: a list, or with commas between."""
+    """A demonstration file, a folder of them, `minari:ID`, or several of these: a list, or with commas between."""
 
     _encoding_size = model_validator(mode="before")(lambda data: _from_encoding_size(data))
 

@@ -149,7 +149,7 @@ class BCSettings(Settings):
     learning_rate_schedule: Schedule = "linear"
     """How the step size falls until max_steps; `linear` ends near zero."""
     demo_path: Annotated[str | tuple[str, ...] | None, BeforeValidator(lambda it: it if it is None else must_be_paths(it))] = None
-    """Demonstrations to learn from: a file, a folder of them, or several of both: a list, or with commas between."""
+    """Demonstrations to learn from: a file, a folder of them, `minari:ID`, or several of these: a list, or with commas between."""
     teacher: str | None = None
     """Or the teacher: `heuristic`, `FILE.onnx`, `model:RUN`, `package.module:Class`, or any other brain of `palaestra run`."""
     teacher_behavior: str | None = None
@@ -187,7 +187,7 @@ class BehavioralCloningSettings(Settings):
     ignores_unknown: ClassVar[bool] = True
 
     demo_path: DemoPath
-    """A demonstration file, a folder of them, or several of both: a list, or with commas between."""
+    """A demonstration file, a folder of them, `minari:ID`, or several of these: a list, or with commas between."""
     steps: int = Field(default=0, ge=0)
     """Decisions until its step size has fallen to zero; 0: it never falls."""
     strength: float = Field(default=1.0, ge=0)

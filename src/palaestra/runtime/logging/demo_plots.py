@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import cycle
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -42,7 +43,7 @@ def _rewards(axes: Axes, summary: DemoSummary, color: str) -> None:
     axes.plot(
         np.arange(1, len(returns) + 1), returns, color=color, linewidth=1.4, marker="o" if len(returns) < 60 else None, markersize=3.5
     )
-    _dress(axes, f"{summary.demo.path.name}  ·  reward", "episode")
+    _dress(axes, f"{Path(summary.demo.title).name}  ·  reward", "episode")
 
 
 def _actions(axes: Axes, summary: DemoSummary, color: str) -> None:

@@ -1,0 +1,28 @@
+"""Demonstrations from any source: `.demo` files, and datasets of Minari, whose spaces are converted as those of environments.
+
+`minari_library` finds datasets, `dataset_form` converts their arrays, `minari_reader` and `minari_writer` read and write them.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from palaestra.datasets.minari_library import MINARI, is_minari
+from palaestra.demos import DemoSource
+from palaestra.demos import read_demo as read_file
+
+__all__ = ["MINARI", "is_minari", "read_demo"]
+
+
+def read_demo(source: Path | str) -> DemoSource:
+    """Opens a demonstration file, or with `minari:ID` or `minari:FOLDER` a Minari dataset on this machine.
+
+    Raises:
+        EmptyDemo: it has no records.
+        DemoError: it is missing, of another kind, or cannot be read.
+    """
+    if is_minari(source):
+        from palaestra.datasets.minari_reader import read_minari
+
+        return read_minari(str(source))
+    return read_file(source)

@@ -1,0 +1,169 @@
+"""Converts the arrays of datasets to observations and actions of a behavior, as its environment's spaces are converted, and back."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from palaestra.core.errors import EnvError
+from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
+from palaestra.envs.spaces.action_masks import ActionMasks
+from palaestra.envs.spaces.action_spaces import SpaceActions
+from palaestra.envs.spaces.behavior_spaces import BehaviorSpaces
+from palaestra.envs.spaces.inverses import policy_actions, space_observations
+from palaestra.envs.spaces.observation_spaces import Elements, Leaf, observation_leaves, pick
+
+
+class DatasetForm:
+    """Spaces of a dataset, and the spec of the behavior that they stand for.
+
+    `own` is the spec of a dataset in our own form, whose arrays are the behavior's columns; without it, the spaces are a Gymnasium
+    environment's, and are converted as they are for training in it. Raises EnvError for an unsupported space.
+    """
+
+    def __init__(self, observation_space: spaces.Space[Any], action_space: spaces.Space[Any], own: BehaviorSpec | None = None) -> None:
+        self.observation_space, self.action_space, self.own = observation_space, action_space, own is not None
+        self._actions = SpaceActions(action_space)
+        self._leaves: list[Leaf] = []
+        if own is None:
+            self._leaves = observation_leaves(observation_space)
+            own = BehaviorSpec(tuple(leaf.spec for leaf in self._leaves), self._actions.spec)
+        self.spec = own
+        self._masks = ActionMasks(action_space, self._actions.spec)
+
+    def rename(self, names: Sequence[tuple[str, bool]]) -> None:
+        """Gives the observations names, and says which are goal signals. Raises ValueError for another number of them."""
+        obs = tuple(replace(one, name=name, goal=goal) for one, (name, goal) in zip(self.spec.obs, names, strict=True))
+        self.spec = replace(self.spec, obs=obs)
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of one step's observations and actions, as they are stored."""
+        return _row_bytes(self.observation_space) + _row_bytes(self.action_space)
+
+    def read_observations(self, values: Any, rows: NDArray[np.int64]) -> tuple[NDArray[np.float32], ...]:
+        """Returns these rows of an episode's observations as columns. Raises EnvError for values that do not fit the spaces."""
+        if self.own:
+            keys = [""] if not isinstance(self.observation_space, spaces.Dict) else list(self.observation_space.spaces)
+            arrays = [np.asarray(values[key] if key else values) for key in keys]
+            return tuple(_shaped(obs, array, obs.shape)[rows].astype(np.float32) for obs, array in zip(self.spec.obs, arrays, strict=True))
+        columns = []
+        for leaf in self._leaves:
+            shape = leaf.spec.shape if leaf.spec.raw is None else leaf.spec.raw.shape
+            gathered = leaf.gather(pick(leaf, values))
+            given = gathered if isinstance(leaf, Elements) else _shaped(leaf.spec, gathered, shape)
+            columns.append(leaf.column(given[rows]).numpy())
+        return tuple(columns)
+
+    def read_actions(self, values: Any, count: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        """Returns continuous actions (N, numbers) and choices (N, branches). Raises what `policy_actions` does."""
+        return policy_actions(self._actions, values, count)
+
+    def read_masks(self, values: Any, count: int, last: NDArray[np.bool_], source: str) -> NDArray[np.bool_] | None:
+        """Returns the masks of N observations, None if the actions have no choices. Those after an end, where `last` is True,
+        may forbid everything."""
+        if not self._masks.choices:
+            return None
+        rows = values if isinstance(values, np.ndarray) and values.dtype != object else [_entry(values, i) for i in range(count)]
+        if len(rows) != count:
+            raise EnvError(f"{len(rows)} masks came for {count} observations")
+        with suppress(EnvError):
+            return self._masks.rows(rows, source)
+        return self._masks.rows(rows, source, ~last, "step {}".format)  # after an end nothing may be possible
+
+    def write_observations(self, columns: Sequence[NDArray[np.float32]]) -> Any:
+        """Returns N observations in the form of the space. Raises EnvError for a Sequence."""
+        if not self.own:
+            return space_observations(self.observation_space, self._leaves, columns)
+        if not isinstance(self.observation_space, spaces.Dict):
+            return columns[0]
+        return dict(zip(self.observation_space.spaces, columns, strict=True))
+
+    def write_actions(self, continuous: NDArray[np.float32], discrete: NDArray[np.int64]) -> Any:
+        """Returns N actions in the form of the space."""
+        return self._actions.batch_arrays(continuous, discrete)
+
+
+def own_form(spec: BehaviorSpec) -> DatasetForm:
+    """Returns the form of a behavior that has no spaces of its own: those in which we offer it to other trainers."""
+    obs = tuple(replace(one, name=re.sub(r"[/\\.]", "_", one.name) or "observation", raw=None) for one in spec.obs)  # a slash nests in HDF5
+    action = ActionSpec(spec.action.continuous, spec.action.branches)
+    made = BehaviorSpaces(BehaviorSpec(obs, action))
+    plain = BehaviorSpec(tuple(replace(one, raw=None) for one in spec.obs), action)
+    return DatasetForm(made.observation, made.action, plain)
+
+
+def form_of_our_env(observation_space: spaces.Space[Any], action_space: spaces.Space[Any]) -> DatasetForm | None:
+    """Returns the form of a dataset collected in an environment of ours, `palaestra/...`; None if it was wrapped into another form."""
+    boxes = observation_space.spaces if isinstance(observation_space, spaces.Dict) else {"observation": observation_space}
+    if not all(isinstance(box, spaces.Box) and len(box.shape) in (1, 2, 3) for box in boxes.values()):
+        return None
+    actions = SpaceActions(action_space).spec
+    spec = BehaviorSpec(tuple(ObsSpec(str(name), box.shape) for name, box in boxes.items()), actions)  # pyright: ignore[reportArgumentType]
+    return DatasetForm(observation_space, action_space, spec)
+
+
+def in_file_order(space: spaces.Space[Any], written: Any) -> spaces.Space[Any]:
+    """Returns the space with the keys of dictionaries in the order in which the file has them, which is the environment's."""
+    if isinstance(space, spaces.Dict):
+        return spaces.Dict([(key, in_file_order(space[key], one)) for key, one in written["subspaces"].items()])
+    if isinstance(space, spaces.Tuple):
+        return spaces.Tuple([in_file_order(one, other) for one, other in zip(space.spaces, written["subspaces"], strict=True)])
+    return space
+
+
+def unit_differences(there: BehaviorSpec, here: BehaviorSpec) -> list[str]:
+    """Returns a line for each difference in what numbers mean, between specs of the same shapes: ranges of actions, first integers."""
+    lines = []
+    one, other = there.action, here.action
+    if (one.low, one.high) != (other.low, other.high):
+        lines.append(f"  continuous actions   {_bounds(one)}   {_bounds(other)}   <- differs")
+    if (one.starts or (0,) * len(one.branches)) != (other.starts or (0,) * len(other.branches)):
+        lines.append(f"  discrete actions begin with   {one.starts or 0}   {other.starts or 0}   <- differs")
+    for a, b in zip(there.obs, here.obs, strict=True):
+        ours, theirs = (((), ()) if obs.raw is None else (obs.raw.sizes, obs.raw.starts) for obs in (a, b))
+        if ours != theirs and (ours[0] or theirs[0]):
+            lines.append(f"  observation '{a.name}'   {_integers(*ours)}   {_integers(*theirs)}   <- differs")
+    return lines
+
+
+def _bounds(action: ActionSpec) -> str:
+    if action.low is None or action.high is None:
+        return "-1..1"
+    pairs = list(dict.fromkeys(zip(action.low, action.high, strict=True)))
+    return ", ".join(f"{low:g}..{high:g}" for low, high in pairs[:4]) + (", ..." if len(pairs) > 4 else "")
+
+
+def _integers(sizes: tuple[int, ...], starts: tuple[int, ...]) -> str:
+    texts = [f"{start}..{start + size - 1}" for size, start in zip(sizes, starts, strict=True)]
+    return f"integers {', '.join(texts[:4])}{', ...' if len(texts) > 4 else ''}" if texts else "numbers"
+
+
+def _shaped(obs: ObsSpec, array: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+    if array.shape[1:] not in (shape, shape or (1,)):
+        raise EnvError(f"observation '{obs.name}' has shape {array.shape[1:]}; its space says {shape}")
+    return array
+
+
+def _entry(values: Any, i: int) -> Any:
+    """Returns one step of arrays in dictionaries and tuples."""
+    if isinstance(values, Mapping):
+        return {key: _entry(one, i) for key, one in values.items()}
+    if isinstance(values, tuple):
+        return tuple(_entry(one, i) for one in values)
+    return values[i]
+
+
+def _row_bytes(space: spaces.Space[Any]) -> int:
+    if isinstance(space, spaces.Dict):
+        return sum(map(_row_bytes, space.spaces.values()))
+    if isinstance(space, spaces.Tuple):
+        return sum(map(_row_bytes, space.spaces))
+    return int(np.prod(space.shape or ())) * (8 if space.dtype is None else np.dtype(space.dtype).itemsize)

@@ -1,0 +1,125 @@
+"""Minari (https://minari.farama.org): its datasets on this machine. Nothing is downloaded."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from palaestra.core.errors import DemoError, exception_summary
+from palaestra.core.plugins import nearest
+
+MINARI = "minari:"
+"""Begins the names of Minari datasets."""
+PIP = "pip install 'palaestra[minari]'"
+METADATA = "metadata.json"
+_ID = re.compile(r"(?:(?=[-\w]{2}|[-\w]/[-\w]+/)[-\w]+(?:/[-\w]+)*/)?[-\w]+?-v\d+", re.ASCII)  # as Minari has it
+_PATH_STARTS = ("/", "./", "../", "~", ".\\", "..\\")
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetPlace:
+    """A dataset's id, and the folder that holds it."""
+
+    id: str
+    folder: Path
+    listed: bool = True
+    """Whether the folder is where Minari looks for the id."""
+
+    @property
+    def namespace(self) -> str | None:
+        """The part of the id before its last slash; None without one."""
+        return self.id.rpartition("/")[0] or None
+
+
+def is_minari(source: Path | str) -> bool:
+    """Whether a name is that of a Minari dataset."""
+    return str(source).startswith(MINARI)
+
+
+def datasets_root() -> Path:
+    """Returns the folder of all datasets: MINARI_DATASETS_PATH, or `~/.minari/datasets`."""
+    return Path(os.environ.get("MINARI_DATASETS_PATH") or Path.home() / ".minari" / "datasets")
+
+
+def local_ids() -> list[str]:
+    """Returns the ids of the datasets on this machine, sorted."""
+    root = datasets_root()
+    found = (path.parent.parent for path in root.glob(f"**/data/{METADATA}"))
+    return sorted(folder.relative_to(root).as_posix() for folder in found if not any(part.startswith(".") for part in folder.parts[-3:]))
+
+
+def data_folder(source: str) -> Path:
+    """Returns the folder with the data of `minari:ID` or `minari:FOLDER`. Raises DemoError if it is not on this machine."""
+    name = source.removeprefix(MINARI).strip()
+    if not name:
+        raise DemoError(f"{source} names no dataset; expected minari:ID or minari:FOLDER{_there_are()}")
+    places = [Path(name).expanduser()]
+    if not name.startswith(_PATH_STARTS) and not Path(name).is_absolute() and ".." not in Path(name).parts:
+        places.insert(0, datasets_root() / name)
+    for place in places:
+        for folder in (place / "data", place):
+            if (folder / METADATA).is_file():
+                return folder
+            if (folder / "main_data.hdf5").is_file():
+                raise DemoError(
+                    f"{source}: {folder} has data but no {METADATA}: writing it was interrupted, or it was written by Minari before 0.5; "
+                    f"write or download it again"
+                )
+    if len(places) == 1 or places[1].is_dir():
+        what = "the folder holds no Minari dataset" if places[-1].is_dir() else "there is no such folder"
+        raise DemoError(f"{source}: {what} ({places[-1].absolute()}); expected one with {METADATA}, or with data/{METADATA}")
+    raise DemoError(
+        f"{source}: there is no such dataset on this machine (in {datasets_root()}){nearest(name, local_ids())}{_there_are()}; "
+        f"to download it: minari download {name}"
+    )
+
+
+def new_place(target: str) -> DatasetPlace:
+    """Returns the place of a dataset to be written: by id, or by folder. Raises DemoError for an invalid id."""
+    name = target.removeprefix(MINARI).strip()
+    if name.startswith(_PATH_STARTS) or Path(name).is_absolute():
+        folder = Path(name).expanduser()
+        stem = re.sub(r"[^-\w]", "-", folder.name, flags=re.ASCII)
+        return DatasetPlace(stem if _ID.fullmatch(stem) else f"{stem}-v0", folder, listed=False)
+    if not _ID.fullmatch(name):
+        raise DemoError(
+            f"'{name}' is no id of a Minari dataset; expected one such as ball/expert-v0: letters, digits, '-' and '_', a namespace before "
+            f"a slash if you like, and at the end -v with a number (or a folder: ./{name or 'expert-v0'})"
+        )
+    return DatasetPlace(name, datasets_root() / name)
+
+
+def open_storage(folder: Path, source: str) -> tuple[Any, dict[str, Any]]:
+    """Returns Minari's storage of a dataset and its metadata as they are in the file. Raises DemoError."""
+    storage_class = storage_type()
+    try:
+        return storage_class.read(folder), storage_class.read_raw_metadata(folder)
+    except ImportError as error:
+        raise DemoError(f"{source} cannot be read: {error}; all formats: {PIP}") from error
+    except Exception as error:  # whatever Minari does with a damaged dataset
+        raise unreadable(source, error) from error
+
+
+def storage_type() -> Any:
+    """Returns Minari's class of storages. Raises DemoError if Minari is not installed."""
+    try:
+        from minari.dataset.minari_storage import MinariStorage
+    except ModuleNotFoundError as error:
+        if error.name and error.name.partition(".")[0] != "minari":
+            raise DemoError(f"Minari cannot be imported: {error}; {PIP}") from error
+        raise DemoError(f"Minari datasets need the package minari: {PIP}") from error
+    return MinariStorage
+
+
+def unreadable(source: str, error: Exception, what: str = "") -> DemoError:
+    """Returns the error for a dataset that Minari cannot read, which is damaged or was not completely written."""
+    text = f"no entry {error}" if isinstance(error, KeyError) else exception_summary(error)
+    return DemoError(f"{source} cannot be read{what}: {text}; it is damaged, or writing it was interrupted")
+
+
+def _there_are() -> str:
+    ids = local_ids()
+    return f"; there are: {', '.join(ids[:8])}{', ...' if len(ids) > 8 else ''}" if ids else "; there are none"

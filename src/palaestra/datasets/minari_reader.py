@@ -1,0 +1,340 @@
+"""Reads Minari datasets as demonstrations, an episode at a time."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palaestra.core.errors import DemoError, EmptyDemo, EnvError
+from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
+from palaestra.core.system_memory import format_bytes, free_memory
+from palaestra.datasets.dataset_form import DatasetForm, form_of_our_env, in_file_order, unit_differences
+from palaestra.datasets.minari_library import data_folder, open_storage, unreadable
+from palaestra.demos import DemoColumns, DemoRecord, Episode, Pairs, ReadTiming
+from palaestra.demos.pairs import episodes_of, pairs_of
+from palaestra.demos.record_columns import join, records_of
+
+OURS = "palaestra"
+"""Key of our own entry in a dataset's metadata, and with an underscore the first part of the names of our infos."""
+KEPT = ("reward", "group_reward", "done", "truncated", "id", "group", "continuous", "discrete")
+"""Columns of records that infos hold where Minari has no place for them, such as `palaestra_group_reward`."""
+MASK = "action_mask"
+TOGETHER = 1 << 20
+"""Bytes of short episodes that are put together in one chunk."""
+DECODED = 32 << 20
+"""Most bytes of observations that are converted at once."""
+UNASKED = 64 << 20
+"""Bytes of an episode that are read without asking for the free memory."""
+
+
+@dataclass(frozen=True)
+class MinariDemo:
+    """An open Minari dataset. Each iteration over its records reads the data again, an episode at a time.
+
+    Raises:
+        DemoError: in every iteration; an episode is damaged, or larger than memory.
+    """
+
+    title: str
+    """Its name, as in `minari:ID`."""
+    folder: Path
+    metadata: Mapping[str, Any]
+    """Entries of its metadata file."""
+    name: str
+    behavior: str
+    team: int
+    form: DatasetForm
+    storage: Any
+    warnings: tuple[str, ...] = ()
+    timing: ReadTiming = ReadTiming.NEXT
+
+    @property
+    def spec(self) -> BehaviorSpec:
+        """Observations and actions of the recorded agents."""
+        return self.form.spec
+
+    @property
+    def key(self) -> str:
+        """The behavior with its team, such as 'Ball?team=0'."""
+        return f"{self.behavior}?team={self.team}"
+
+    @property
+    def total_episodes(self) -> int:
+        """Episodes by the metadata."""
+        return int(self.metadata["total_episodes"])
+
+    @property
+    def most_decisions(self) -> int:
+        """Decisions by the metadata; there are no more."""
+        return int(self.metadata["total_steps"])
+
+    @property
+    def records(self) -> int:
+        """Records by the metadata: one more for each episode than it has decisions."""
+        return self.most_decisions + self.total_episodes
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        """Changes with the dataset's contents."""
+        files = sorted(self.folder.iterdir())
+        return (self.folder.absolute(), *((file.name, found.st_size, found.st_mtime_ns) for file in files if (found := file.stat())))
+
+    def __len__(self) -> int:
+        return self.records
+
+    def must_fit(self, spec: BehaviorSpec) -> None:
+        """Raises DemoError if numbers mean something else than those of a behavior with the same shapes."""
+        lines = [] if self.form.own else unit_differences(self.spec, spec)
+        if lines:
+            raise DemoError(
+                f"{self.title} was recorded with other spaces than those of the behavior that is to learn from it:\n" + "\n".join(lines)
+            )
+
+    def metadata_problems(self, decisions: int, done: int, reward: float) -> list[str]:
+        """Returns a line if the metadata counts other steps than were read."""
+        if decisions == self.most_decisions:
+            return []
+        return [f"its metadata counts {self.most_decisions:,} steps; its episodes have {decisions:,}"]
+
+    def chunks(self) -> Iterator[DemoColumns]:
+        """Yields all records in order, short episodes together and long ones in pieces."""
+        first, parts, size = 0, list[DemoColumns](), 0
+        for columns in self._pieces():
+            parts.append(columns)
+            size += sum(column.nbytes for column in columns.obs)
+            if size >= TOGETHER or len(parts) >= 512:
+                yield replace(join(parts), first=first)
+                first, parts, size = first + sum(map(len, parts)), [], 0
+        if parts:
+            yield replace(join(parts), first=first)
+
+    def __iter__(self) -> Iterator[DemoRecord]:
+        """Yields all records in order, one by one."""
+        return records_of(self.chunks())
+
+    def pairs(self) -> Iterator[Pairs]:
+        """Yields observations with the actions taken and the rewards that followed, a chunk at a time, within episodes only.
+
+        Raises DemoError also for a number that is NaN or infinite.
+        """
+        return pairs_of(self.chunks(), self.timing, self.title)
+
+    def episodes(self) -> Iterator[Episode]:
+        """Yields pairs episode by episode. Holds one episode in memory."""
+        return episodes_of(self.chunks(), self.timing, self.title)
+
+    def _pieces(self) -> Iterator[DemoColumns]:
+        """Yields the records of each episode, in pieces if it is long."""
+        step = max(1, DECODED // (4 * sum(int(np.prod(obs.shape)) for obs in self.spec.obs) + 1))
+        steps, open_id = 0, -1
+        for number, episode in enumerate(self._raw_episodes()):
+            where = f"{self.title}, episode {number}"
+            try:
+                records = EpisodeRecords(self.form, episode, number)
+                steps += records.steps
+                if steps > self.most_decisions:
+                    raise DemoError(f"{self.title} is damaged: its metadata counts {self.most_decisions:,} steps; more came")
+                if open_id >= 0 and records.id[0] == open_id:
+                    records.id += 1  # or two episodes without an end would become one
+                for begin in range(0, len(records), step):
+                    yield records.columns(begin, begin + step)
+                open_id = -1 if records.done[-1] else int(records.id[-1])
+            except DemoError:
+                raise
+            except EnvError as error:
+                raise DemoError(f"{where}: {str(error).replace('area ', 'step ', 1)}") from error
+            except Exception as error:  # arrays of any other form
+                raise unreadable(where, error) from error
+
+    def _raw_episodes(self) -> Iterator[dict[str, Any]]:
+        """Yields the episodes as Minari reads them. Raises DemoError for one that is damaged or does not fit into memory."""
+        lengths, episodes = iter(()), iter(())
+        for number in range(self.total_episodes):
+            where = f"{self.title}, episode {number}"
+            try:
+                if not number:
+                    lengths = iter(self.storage.get_episode_metadata(range(self.total_episodes)))
+                given = next(lengths).get("total_steps")
+                expected = None if given is None else int(given)
+                self._must_be_readable(where, expected)
+                if not number:
+                    episodes = iter(self.storage.get_episodes(range(self.total_episodes)))
+                episode = next(episodes)
+            except StopIteration:
+                raise DemoError(f"{self.title} is damaged: it holds {number} episodes; its metadata counts {self.total_episodes}") from None
+            except DemoError:
+                raise
+            except Exception as error:  # whatever Minari does with damaged data
+                raise unreadable(where, error) from error
+            came = len(episode["rewards"])
+            if expected is not None and came != expected:
+                raise DemoError(
+                    f"{where}: {came:,} of its {expected:,} steps came (Minari reads at most 131,071 steps of an episode from arrow and "
+                    f"parquet files; the format hdf5 has no such limit)"
+                )
+            yield episode
+
+    def _must_be_readable(self, where: str, steps: int | None) -> None:
+        steps = steps or 0
+        size = steps * self.form.row_bytes
+        if size > UNASKED and size > (free := free_memory()):
+            raise DemoError(
+                f"{where} takes {format_bytes(size)} of memory for its {steps:,} steps, and {format_bytes(free)} are free; an episode is "
+                f"read as a whole: write it in several, or free memory"
+            )
+
+
+class EpisodeRecords:
+    """Records of one episode: one for each observation, and one more after an end within it, where another episode begins."""
+
+    def __init__(self, form: DatasetForm, episode: Mapping[str, Any], number: int) -> None:
+        """Raises EnvError, ValueError, KeyError, IndexError or TypeError for arrays that do not fit the form."""
+        self._form, self._observations = form, episode["observations"]
+        reward = np.asarray(episode["rewards"], np.float32).reshape(-1)
+        terminated, truncated = (np.asarray(episode[key], np.bool_).reshape(-1) for key in ("terminations", "truncations"))
+        self.steps = steps = len(reward)
+        if not steps or len(terminated) != steps or len(truncated) != steps:
+            raise EnvError(
+                f"{steps} rewards, {len(terminated)} terminations and {len(truncated)} truncations came; expected one for each step"
+            )
+        continuous, discrete = form.read_actions(episode["actions"], steps)
+        ended = terminated | truncated
+        within = np.flatnonzero(ended[:-1])
+        self._rows = np.insert(np.arange(steps + 1), within + 2, within + 1)
+        begins = np.insert(np.zeros(steps + 1, np.bool_), within + 2, True)
+        begins[0] = True
+        step = np.where(begins, 0, self._rows - 1)  # that a record follows
+
+        def following(values: NDArray[Any]) -> NDArray[Any]:
+            taken = values[step]
+            taken[begins] = 0
+            return taken
+
+        self.reward, self.done = following(reward), following(ended)
+        self.group_reward = np.zeros(len(step), np.float32)
+        self.truncated = following(truncated & ~terminated)
+        self.id, self.group = np.full(len(step), number), np.zeros(len(step), np.int64)
+        self.continuous, self.discrete = following(continuous), following(discrete)
+        infos = episode.get("infos") or {}
+        self._take_kept(infos)
+        self.mask = None
+        if infos.get(MASK) is not None:
+            self.mask = form.read_masks(infos[MASK], steps + 1, np.append(False, ended) | _last(steps + 1), f"in infos['{MASK}']")
+            self.mask = None if self.mask is None else self.mask[self._rows]
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def columns(self, begin: int, end: int) -> DemoColumns:
+        """Returns the records from `begin` to before `end`."""
+        part = slice(begin, end)
+        return DemoColumns(
+            first=begin,
+            obs=self._form.read_observations(self._observations, self._rows[part]),
+            reward=self.reward[part],
+            group_reward=self.group_reward[part],
+            done=self.done[part],
+            truncated=self.truncated[part],
+            id=self.id[part],
+            group=self.group[part],
+            mask=None if self.mask is None else self.mask[part],
+            continuous=self.continuous[part],
+            discrete=self.discrete[part],
+            acted=np.ones(len(self.reward[part]), np.bool_),
+        )
+
+    def _take_kept(self, infos: Mapping[str, Any]) -> None:
+        """Takes columns from our infos, if there are any."""
+        for name in KEPT:
+            values = infos.get(f"{OURS}_{name}")
+            if values is not None:
+                column = getattr(self, name)
+                setattr(self, name, np.asarray(values).reshape(column.shape).astype(column.dtype))
+
+
+def read_minari(source: str) -> MinariDemo:
+    """Opens a Minari dataset: `minari:ID` or `minari:FOLDER`, on this machine.
+
+    Raises:
+        EmptyDemo: it has no episodes.
+        DemoError: it is missing, damaged, of spaces that no behavior has, or Minari is not installed.
+    """
+    folder = data_folder(source)
+    storage, metadata = open_storage(folder, source)
+    try:
+        episodes, steps = int(metadata["total_episodes"]), int(metadata["total_steps"])
+        name = str(metadata.get("dataset_id", folder.parent.name))
+        observation_space, action_space = storage.observation_space, storage.action_space
+        if isinstance(metadata.get("observation_space"), str):
+            observation_space = in_file_order(observation_space, json.loads(metadata["observation_space"]))
+        ours = metadata.get(OURS)
+        own = None if ours is None or "branches" not in ours else _own_spec(ours)
+        env = _env_id(metadata)
+        behavior, team = (env.rpartition(":")[2].replace("/", "-") or re.sub(r"-v\d+$", "", name).rpartition("/")[2], 0)
+        if ours is not None:
+            behavior, team = str(ours["behavior"]), int(ours["team"])
+    except Exception as error:  # metadata of any other form
+        raise unreadable(source, error, " from its metadata") from error
+    if episodes < 1 or steps < 1:
+        raise EmptyDemo(f"{source} is an empty dataset: its metadata counts {episodes} episodes and {steps} steps")
+    try:
+        form = form_of_our_env(observation_space, action_space) if own is None and env.startswith(f"{OURS}/") else None
+        form = form or DatasetForm(observation_space, action_space, own)
+        if ours is not None:
+            form.rename([(str(one["name"]), bool(one["goal"])) for one in ours["observations"]])
+    except EnvError as error:
+        raise DemoError(f"{source}: {error}") from error
+    except Exception as error:  # metadata of any other form
+        raise unreadable(source, error, " from its metadata") from error
+    title = name if ours is None else str(ours.get("name", name))
+    return MinariDemo(source, folder, metadata, title, behavior, team, form, storage)
+
+
+def described(demo: Any) -> dict[str, Any]:
+    """Returns what the metadata of a dataset say, with `environment`, `author` and others where they are given."""
+    metadata = demo.metadata
+    author, size = metadata.get("author"), metadata.get("dataset_size")
+    return {
+        "format": metadata.get("data_format"),
+        "minari_version": metadata.get("minari_version"),
+        "steps": demo.most_decisions,
+        "metadata_episodes": demo.total_episodes,
+        "environment": _env_id(metadata) or None,
+        "author": ", ".join(sorted(map(str, author))) if isinstance(author, list) else author,
+        "algorithm": metadata.get("algorithm_name"),
+        "description": metadata.get("description"),
+        "combined": metadata.get("combined_datasets") or None,
+        "megabytes": size,
+    }
+
+
+def _env_id(metadata: Mapping[str, Any]) -> str:
+    return str(json.loads(metadata["env_spec"]).get("id", "")) if metadata.get("env_spec") else ""
+
+
+def env_spec_of(demo: MinariDemo) -> Any:
+    """Returns Gymnasium's EnvSpec of a dataset's environment, None if it names none. Raises DemoError."""
+    if not demo.metadata.get("env_spec"):
+        return None
+    from minari import MinariDataset
+
+    try:
+        return MinariDataset(demo.storage).env_spec
+    except Exception as error:  # metadata of any other form
+        raise unreadable(demo.title, error, " (its env_spec)") from error
+
+
+def _own_spec(ours: Mapping[str, Any]) -> BehaviorSpec:
+    obs = tuple(ObsSpec(str(one["name"]), tuple(map(int, one["shape"])), bool(one["goal"])) for one in ours["observations"])
+    return BehaviorSpec(obs, ActionSpec(int(ours["continuous"]), tuple(map(int, ours["branches"]))))
+
+
+def _last(count: int) -> NDArray[np.bool_]:
+    return np.arange(count) == count - 1
