@@ -176,8 +176,8 @@ class MinariDemo:
             came = len(episode["rewards"])
             if expected is not None and came != expected:
                 raise DemoError(
-                    f"{where}: {came:,} of its {expected:,} steps came (Minari reads at most 131,071 steps of an episode from arrow and "
-                    f"parquet files; the format hdf5 has no such limit)"
+                    f"{where}: {came:,} of its {expected:,} steps came (Minari reads only the beginning of very long "
+                    f"episodes from arrow and parquet files; in the format hdf5 it reads all)"
                 )
             yield episode
 

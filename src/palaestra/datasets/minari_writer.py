@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import shutil
@@ -26,6 +27,10 @@ from palaestra.demos.pairs import check_finite, ends
 from palaestra.demos.record_columns import join, records_of
 
 FORMATS = ("hdf5", "arrow", "parquet")
+AHEAD = 16 << 20
+"""Bytes that must be free beyond what is written next."""
+BESIDE = 64 << 10
+"""Most bytes that an episode takes beside its numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +85,7 @@ def write_minari(
     folder = place.folder.parent / f".palaestra-{os.getpid()}-{secrets.token_hex(4)}"
     try:
         (folder / "data").mkdir(parents=True)
-        writer = _DatasetWriter(demos, form, facts.data_format)
+        writer = _DatasetWriter(demos, form, facts.data_format, _Room(folder))
         storage = storage_type().new(
             folder / "data", form.observation_space, form.action_space, facts.env_spec, facts.data_format, jpeg_encoding=False
         )
@@ -150,11 +155,31 @@ def episode_records(demo: DemoSource) -> Iterator[DemoColumns]:
         yield from _with_decisions(join(parts), demo)
 
 
+class _Room:
+    """Checks that a disk has room before HDF5 writes to it, which crashes the process where it has none."""
+
+    def __init__(self, folder: Path) -> None:
+        self._probe, self._used, self._left = folder / "room", 0, 0
+
+    def take(self, size: int) -> None:
+        """Reserves bytes for what is written next. Raises OSError if there is no room, or for a quota or a limit of file sizes."""
+        if size > self._left:
+            self._left = size + AHEAD
+            if hasattr(os, "posix_fallocate"):
+                with self._probe.open("wb") as file:
+                    os.posix_fallocate(file.fileno(), self._used, self._left)
+                self._probe.unlink()
+            elif shutil.disk_usage(self._probe.parent).free < self._left:
+                raise OSError(errno.ENOSPC, "the disk is full")
+        self._left -= size
+        self._used += size
+
+
 class _DatasetWriter:
     """Converts the episodes of demonstrations to Minari's buffers, and counts them."""
 
-    def __init__(self, demos: Sequence[DemoSource], form: DatasetForm, data_format: str) -> None:
-        self._demos, self._form = demos, form
+    def __init__(self, demos: Sequence[DemoSource], form: DatasetForm, data_format: str, room: _Room) -> None:
+        self._demos, self._form, self._room = demos, form, room
         self.episodes = self.steps = 0
         self.notes: list[str] = []
         records = sum(demo.records for demo in demos)
@@ -173,6 +198,8 @@ class _DatasetWriter:
             episode, kept = self._converted(columns, number)
             names = kept if self._uniform is None else self._uniform
             infos = {f"{OURS}_{name}": _info(columns, name) for name in sorted(names) if name != MASK}
+            size = len(columns) * self._form.row_bytes + sum(info.nbytes for info in infos.values())
+            self._room.take(2 * size + BESIDE)  # chunks of HDF5 are rarely full
             if MASK in names:
                 infos[MASK] = _mask(columns, self._form).astype(np.int8)
             self.episodes, self.steps, records = self.episodes + 1, self.steps + len(columns) - 1, records + len(columns)

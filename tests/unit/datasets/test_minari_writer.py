@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import sys
 from pathlib import Path
 
 import gymnasium
 import numpy as np
 import pytest
+import torch
 from demo_files import HYBRID, episodes, record, write
 from gymnasium import spaces
 from minari_files import assert_same, episode, records, simple
@@ -16,7 +19,9 @@ from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.datasets import minari_writer, read_demo
 from palaestra.datasets.dataset_form import DatasetForm
 from palaestra.datasets.minari_writer import DatasetFacts, write_demo, write_minari
+from palaestra.rewards.demonstrations import load_demonstrations
 
+PEER = os.environ.get("PALAESTRA_ORIGINAL")
 VISUAL = BehaviorSpec((ObsSpec("cam/era", (3, 8, 8)), ObsSpec("v", (2,)), ObsSpec("w", (1,))), ActionSpec(0, (3,)))
 NUMBERS = BehaviorSpec((ObsSpec("v", (2,)),), ActionSpec(2))
 ODD = [
@@ -151,6 +156,44 @@ def test_a_write_that_fails_leaves_nothing_and_the_old_dataset(root, tmp_path, m
         write_minari([demo], "my/b-v0", DatasetFacts(), force=True)
     assert len(records("minari:my/b-v0")) == 4
     assert sorted(path.name for path in (root / "my").iterdir()) == ["b-v0", "namespace_metadata.json"]
+
+
+def test_a_limit_that_hdf5_would_crash_at_is_an_error_before(root, tmp_path):
+    resource = pytest.importorskip("resource")
+    demo = read_demo(write(tmp_path / "x.demo", episodes(*[90] * 20)))
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, limits[1]))
+    try:
+        with pytest.raises(DemoError, match="the file would be larger than is allowed here"):
+            write_minari([demo], "my/b-v0", DatasetFacts())
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert list((root / "my").iterdir()) == []
+
+
+def test_datasets_and_files_train_with_the_same_numbers(tmp_path):
+    demo = read_demo(write(tmp_path / "x.demo", episodes(9, 5, mask=True, open_last=True)))
+    write_minari([demo], "my/b-v0", DatasetFacts())
+    one, other = (load_demonstrations(source, HYBRID, torch.device("cpu")) for source in (str(tmp_path / "x.demo"), "minari:my/b-v0"))
+    torch.testing.assert_close([one.last, one.ended], [other.last, other.ended], rtol=0, atol=0)
+    rows = torch.arange(len(one))
+    a, b = one.decisions.take(rows), other.decisions.take(rows)
+    for left, right in zip(
+        [*a.obs, a.action.continuous, a.action.discrete, a.mask], [*b.obs, b.action.continuous, b.action.discrete, b.mask], strict=True
+    ):
+        assert torch.equal(left, right)
+
+
+@pytest.mark.skipif(not PEER, reason="PALAESTRA_ORIGINAL names no environment with the original")
+def test_the_original_reads_a_file_that_was_a_dataset(tmp_path):
+    simple("my/b-v0", episode(3), episode(2, end=False, cut=True))
+    path = write_demo([read_demo("minari:my/b-v0")], tmp_path / "x.demo").path
+    code = (
+        "import sys; from mlagents.trainers.demo_loader import demo_to_buffer; spec, buffer = demo_to_buffer(sys.argv[1], 1);"
+        "print(buffer.num_experiences, [o.shape for o in spec.observation_specs], spec.action_spec.discrete_branches)"
+    )
+    command = [str(Path(PEER or "") / "bin/python"), "-c", code, str(path)]
+    assert subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout.splitlines()[-1] == "6 [(2,)] (3,)"
 
 
 def test_numbers_that_are_no_values_of_the_spaces_are_refused(tmp_path):
