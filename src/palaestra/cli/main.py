@@ -22,9 +22,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         return run_command(argv)
     at_once_on_interrupt()
-    from palaestra.cli.streams import open_missing, settle
+    from palaestra.cli.streams import open_missing, settle, shorten_warnings
 
     open_missing()
+    shorten_warnings()
     from palaestra.cli.commands import run_command
 
     try:

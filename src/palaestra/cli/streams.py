@@ -57,3 +57,15 @@ def failed(stream: TextIO, error: OSError) -> int:
     with suppress(OSError, AttributeError):
         os.write(2, f"palaestra: error: {name} cannot be written: {explain(error)}\n".encode())
     return 1
+
+
+def shorten_warnings() -> None:
+    """Makes warnings for users (UserWarning) a line without the place in the code that gave them."""
+    import warnings
+
+    whole = warnings.formatwarning
+
+    def line(message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None) -> str:
+        return f"[WARNING] {message}\n" if category is UserWarning else whole(message, category, filename, lineno, line)
+
+    warnings.formatwarning = line

@@ -161,13 +161,14 @@ _FAILURE = b"palaestra-failure:"
 
 
 def failure_message(error: BaseException) -> bytes:
-    """Returns an exception as a message: the class, text and plain attributes of a PalaestraError, the traceback of any other."""
-    kind, text, facts = type(error), str(error), dict[str, object]()
+    """Returns an exception as a message: the class, text and plain attributes of a PalaestraError, and the traceback."""
+    kind, text, facts, whole = type(error), str(error), dict[str, object](), "".join(traceback.format_exception(error))
     if isinstance(error, PalaestraError):
         facts = {name: value for name, value in vars(error).items() if isinstance(value, bool | int | float | str)}
     else:
-        kind, text = WorkerFailed, "".join(traceback.format_exception(error))
-    return _FAILURE + json.dumps({"module": kind.__module__, "name": kind.__qualname__, "text": text, "facts": facts}).encode()
+        kind, text = WorkerFailed, whole
+    told = {"module": kind.__module__, "name": kind.__qualname__, "text": text, "facts": facts, "traceback": whole}
+    return _FAILURE + json.dumps(told).encode()
 
 
 def raise_failure(message: bytes, title: str) -> None:
@@ -180,7 +181,7 @@ def raise_failure(message: bytes, title: str) -> None:
     error = kind.__new__(kind)
     PalaestraError.__init__(error, f"{title} failed:\n{told['text']}" if kind is WorkerFailed else told["text"])
     vars(error).update(told["facts"])
-    raise error
+    raise error from (None if kind is WorkerFailed else WorkerFailed(f"{title} failed:\n{told['traceback']}"))
 
 
 def main(handle: int) -> None:

@@ -24,6 +24,7 @@ from palaestra.envs.gymnasium.ids import build, spec_of
 from palaestra.envs.gymnasium.self_resets import SelfResetDetector
 from palaestra.envs.gymnasium.single_envs import BatchedObs, SingleEnvs, Tick
 from palaestra.envs.gymnasium.vector_envs import VectorEnvs, adapted
+from palaestra.envs.spaces.observation_spaces import as_float32, check_form
 
 DEFAULT_AREAS = 16
 
@@ -117,9 +118,11 @@ class GymnasiumEnv:
         tick = self._envs.step(self._actions.batch_arrays(own["continuous"], own["discrete"]))
         if len(tick.ended) or tick.acting is not None or tick.mask is not None or self._acting is not self._all_true:
             return self._tables(tick)
-        own["reward"][...] = tick.reward
+        with np.errstate(over="ignore"):
+            own["reward"][...] = tick.reward
         sums = [own["reward"].sum()]
         for i, (leaf, observation) in enumerate(zip(self._leaves, tick.obs, strict=True)):
+            check_form(leaf, observation)
             leaf.write(observation, own[f"obs{i}"])
             sums.append(own[f"obs{i}"].sum())
         if not all(map(math.isfinite, sums)):
@@ -130,9 +133,9 @@ class GymnasiumEnv:
 
     def _tables(self, tick: Tick) -> dict[str, TimeStep]:
         """Returns the table after a tick."""
-        obs, reward = self._columns(tick.obs, self._areas), torch.from_numpy(tick.reward.astype(np.float32))
+        obs, reward = self._columns(tick.obs, self._areas), torch.from_numpy(as_float32(tick.reward))
         if not math.isfinite(reward.sum()):
-            self._refuse("reward", reward, self._areas)
+            self._refuse("reward", tick.reward, self._areas)
         final_obs, terminated, truncated, success = self._no_final_obs, self._all_false, self._all_false, None
         if len(tick.ended):
             slots = torch.from_numpy(tick.ended)
@@ -197,17 +200,26 @@ class GymnasiumEnv:
         self._envs.close()
 
     def _columns(self, observations: BatchedObs, agents: Tensor) -> tuple[Tensor, ...]:
+        for leaf, observation in zip(self._leaves, observations, strict=True):
+            check_form(leaf, observation)
         columns = tuple([leaf.column(observation) for leaf, observation in zip(self._leaves, observations, strict=True)])
         for leaf, observation, column in zip(self._leaves, observations, columns, strict=True):
             # A sum is cheap and detects every NaN and infinity; very large finite numbers may overflow it too.
             if observation.dtype.kind == "f" and not math.isfinite(column.sum()):
-                self._refuse(f"observation '{leaf.spec.name}'", column, agents)
+                self._refuse(f"observation '{leaf.spec.name}'", observation, agents)
         return columns
 
-    def _refuse(self, what: str, column: Tensor, agents: Tensor) -> None:
-        """Raises NotFinite for the first number that is NaN or infinite; does nothing if only the sum overflowed."""
-        bad = (~column.isfinite()).nonzero()
-        if len(bad):
-            agent, *index = bad[0].tolist()
-            place = f"[{', '.join(map(str, index))}]" if index else ""
-            raise NotFinite(self.behavior, int(agents[agent]), what + place, float(column[tuple(bad[0])]))
+    def _refuse(self, what: str, given: np.ndarray, agents: Tensor) -> None:
+        """Raises for the first number that is no finite float32; does nothing if only the sum overflowed."""
+        bad = np.argwhere(~np.isfinite(as_float32(given)))
+        if not len(bad):
+            return
+        agent, *index = bad[0].tolist()
+        place = f"[{', '.join(map(str, index))}]" if index else ""
+        value = float(given[tuple(bad[0])])
+        if math.isfinite(value):
+            raise EnvError(
+                f"behavior '{self.behavior}', agent {int(agents[agent])}: {what}{place} is {value:g}, too large for float32 (at most "
+                f"{np.finfo(np.float32).max:.2g}), in which networks compute: scale or clip it in the environment"
+            )
+        raise NotFinite(self.behavior, int(agents[agent]), what + place, value)

@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from importlib import import_module
-from inspect import Parameter, signature
+import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import gymnasium
-from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
 from gymnasium.envs.registration import EnvSpec, load_env_creator
-from gymnasium.vector import AutoresetMode, VectorEnv
 
-from palaestra.core.errors import EnvError, PalaestraError, exception_summary
-from palaestra.core.plugins import nearest
-from palaestra.envs.gymnasium.atari import WHOLE_SCREEN, DrawnAtari, is_atari
-from palaestra.envs.gymnasium.packages import import_registering_package
-from palaestra.envs.gymnasium.single_envs import SingleEnvs, elements_of
-from palaestra.envs.gymnasium.vector_envs import VectorEnvs, adapted
+from palaestra.core.errors import EnvError, PalaestraError, exception_summary, user_code_location
+from palaestra.core.plugins import import_user_module
+from palaestra.envs.gymnasium.conventions import Conventions
+from palaestra.envs.gymnasium.native_envs import native_envs
+from palaestra.envs.gymnasium.packages import explain_unknown, import_registering_package, missing_package, newest_version
+from palaestra.envs.gymnasium.single_envs import SingleEnvs
+from palaestra.envs.gymnasium.vector_envs import VectorEnvs
 
 
 def build(spec: EnvSpec, count: int, options: dict[str, Any]) -> SingleEnvs | VectorEnvs:
     """Makes `count` copies of a registered environment. Raises EnvError if they cannot be made."""
     options, name = dict(options), f"gymnasium:{spec.id}"
-    rendered, most = options.pop("render", False), options.pop("max_elements", None)
-    if most is not None:
-        elements_of({"max_elements": most})
+    if (newest := newest_version(spec.id)) != spec.id:
+        warnings.warn(f"{name} is out of date: {newest} replaces it", stacklevel=3)
+    rendered, conventions = options.pop("render", False), Conventions.taken_from(options)
     try:
-        if (native := _native(spec, count, options, rendered=rendered, most=most)) is not None:
+        if (native := native_envs(spec, count, options, conventions, rendered=rendered)) is not None:
             return native
         if rendered:
             modes = _render_modes(_creator(spec))
@@ -35,13 +33,19 @@ def build(spec: EnvSpec, count: int, options: dict[str, Any]) -> SingleEnvs | Ve
                 has = ", ".join(modes) or "none"
                 raise EnvError(f"{name} cannot be drawn: that needs the render mode rgb_array, and it has {has}")
             options["render_mode"] = "rgb_array"
-        return SingleEnvs([gymnasium.make(spec, disable_env_checker=True, **options) for _ in range(count)], name, most)
+        return SingleEnvs([gymnasium.make(spec, disable_env_checker=True, **options) for _ in range(count)], name, conventions)
     except PalaestraError:
         raise
-    except (gymnasium.error.Error, ImportError, TypeError) as error:
-        raise EnvError(f"{name} cannot be made: {error}") from error
     except Exception as error:  # a user's environment may raise anything
-        raise EnvError(f"{name} cannot be made: {exception_summary(error)}") from error
+        raise _explained(error, spec, name) from error
+
+
+def _explained(error: Exception, spec: EnvSpec, name: str) -> EnvError:
+    """Returns the error for an environment that cannot be made."""
+    if (missing := missing_package(error, name)) is not None:
+        return missing
+    told = isinstance(error, gymnasium.error.Error | TypeError) and not user_code_location(error)
+    return EnvError(f"{name} cannot be made: {error if told else exception_summary(error)}")
 
 
 def drawn_by(id: str) -> str | None:
@@ -66,55 +70,11 @@ def _creator(spec: EnvSpec) -> Any:
 def spec_of(id: str) -> EnvSpec:
     """Looks up an id, after importing the module before its colon. Raises EnvError for an unknown id."""
     module, _, name = id.rpartition(":")
+    if module:
+        import_user_module(module, f"gymnasium:{id}")
+    elif name not in gymnasium.registry:
+        import_registering_package(name)
     try:
-        if module:
-            import_module(module)
-        elif name not in gymnasium.registry:
-            import_registering_package(name)
         return gymnasium.spec(name)
-    except ImportError as error:
-        raise EnvError(f"gymnasium:{id}: the module '{module}' that should register it cannot be imported: {error}") from error
     except gymnasium.error.Error as error:
-        hint = nearest(name, gymnasium.registry)
-        raise EnvError(
-            f"Gymnasium has no environment '{name}'{hint} (for one of another package, name its module: gymnasium:module:Id-v0)"
-        ) from error
-
-
-def _native(spec: EnvSpec, count: int, options: dict[str, Any], *, rendered: bool, most: int | None) -> SingleEnvs | VectorEnvs | None:
-    """Makes the environment's own vector version if it is the only version, or acts in every area on every tick; else returns None."""
-    if spec.vector_entry_point is None:
-        return None
-    creator = spec.vector_entry_point
-    creator = creator if callable(creator) else load_env_creator(creator)
-    if spec.entry_point is not None and not _preferred(creator, spec, options, rendered=rendered):
-        return None
-    if "autoreset_mode" in signature(creator).parameters:
-        options = {"autoreset_mode": AutoresetMode.SAME_STEP, **options}
-    if rendered and not is_atari(creator):
-        options = {**options, "render_mode": "rgb_array"}
-    envs, name = _made(spec, count, options), f"gymnasium:{spec.id}"
-    if rendered and is_atari(creator):
-        return DrawnAtari(envs, _made(spec, count, {**options, **WHOLE_SCREEN}), name)
-    return adapted(envs, name, most)
-
-
-def _preferred(creator: Callable[..., Any], spec: EnvSpec, options: dict[str, Any], *, rendered: bool) -> bool:
-    """Whether a vector version is used although there are single environments."""
-    takes = signature(creator).parameters
-    takes_all = any(parameter.kind is Parameter.VAR_KEYWORD for parameter in takes.values())
-    if spec.additional_wrappers or not (takes_all or {*spec.kwargs, *options} <= {*takes}):
-        return False
-    if is_atari(creator):
-        return True
-    if rendered:
-        return False
-    return "autoreset_mode" in takes or creator is CartPoleVectorEnv or _mode(creator) is AutoresetMode.SAME_STEP
-
-
-def _made(spec: EnvSpec, count: int, options: dict[str, Any]) -> VectorEnv:
-    return gymnasium.make_vec(spec, count, vectorization_mode="vector_entry_point", **options)
-
-
-def _mode(creator: Callable[..., Any]) -> Any:
-    return getattr(creator, "metadata", {}).get("autoreset_mode")
+        raise explain_unknown(name) from error

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from difflib import get_close_matches
 from importlib import import_module
 from importlib.util import find_spec
 
-from palaestra.core.errors import EnvError, exception_summary
+import gymnasium
+
+from palaestra.core.errors import EnvError, exception_summary, user_code_location
 
 REGISTERING = (
-    (r"ALE/|.+(NoFrameskip|Deterministic)-v[04]$", "ale_py", "'palaestra[atari]'"),
+    (r"ALE/|.+(NoFrameskip|Deterministic)-v[04]$|(Pong|Breakout|SpaceInvaders|Seaquest|Qbert|BeamRider)-", "ale_py", "'palaestra[atari]'"),
     (r"MiniGrid-|BabyAI-", "minigrid", "minigrid"),
     (r"MiniWorld-", "miniworld", "miniworld"),
     (r"(Fetch|HandReach|HandManipulate|AntMaze|PointMaze|FrankaKitchen|AdroitHand)", "gymnasium_robotics", "gymnasium-robotics"),
     (r"(highway|merge|roundabout|parking|intersection|racetrack)(-\w+)*-v\d", "highway_env", "highway-env"),
-    (r"(dm_control|bsuite|OpenSpiel|GymV2[16])", "shimmy", "shimmy"),
+    (r"dm_control/", "shimmy", "'shimmy[dm-control]'"),
     (r"flappy_bird|FlappyBird-", "flappy_bird_gymnasium", "flappy-bird-gymnasium"),
 )
 """Ids by their beginning, the module that registers them when it is imported, and what pip installs."""
@@ -25,7 +29,6 @@ NEEDED = {
     "ale_py": "'palaestra[atari]'",
     "pygame": "'palaestra[classic]'",
     "jax": "'gymnasium[jax]'",
-    "mujoco_py": "'palaestra[mujoco]'",
     "cv2": "opencv-python",
 }
 """Modules that Gymnasium's own environments need, and what pip installs."""
@@ -48,3 +51,59 @@ def import_registering_package(id: str) -> bool:
             f"gymnasium:{id}: the module '{found[0]}', which registers it, cannot be imported: {exception_summary(error)}"
         ) from error
     return True
+
+
+def missing_package(error: BaseException, whose: str) -> EnvError | None:
+    """Returns the error for a package that an environment needs and that is not installed; None if `error` has another cause."""
+    cause: BaseException | None = error
+    while cause is not None and not (isinstance(cause, ModuleNotFoundError) and cause.name):
+        cause = cause.__cause__ or cause.__context__
+    if not isinstance(cause, ModuleNotFoundError) or cause.name is None:
+        return None
+    module = cause.name.partition(".")[0]
+    if find_spec(module) is not None:
+        return None
+    place = "" if module in NEEDED else user_code_location(error)
+    return EnvError(f"{whose} needs the package {module}, which is not installed{place}: pip install {NEEDED.get(module, module)}")
+
+
+def explain_unknown(id: str) -> EnvError:
+    """Returns the error for an id that is not registered."""
+    title = f"Gymnasium has no environment '{id}'"
+    found = registering_package(id)
+    if found is not None and find_spec(found[0]) is None:
+        return EnvError(f"gymnasium:{id} comes with the package {found[0]}, which is not installed: pip install {found[1]}")
+    near = nearest_ids(id, gymnasium.registry)
+    if not near:
+        return EnvError(f"{title} (for one of another package, name its module: gymnasium:module:Id-v0)")
+    listed = ", ".join(f"'{one}'" for one in near)
+    return EnvError(f"{title}; did you mean {listed}? (for one of another package, name its module: gymnasium:module:Id-v0)")
+
+
+def nearest_ids(id: str, known: Iterable[str], most: int = 4) -> list[str]:
+    """Returns known ids like this one, best first: all versions if only the version or the case differs, else the newest of each name."""
+    names: dict[str, list[str]] = {}
+    for one in known:
+        names.setdefault(_name_of(one), []).append(one)
+    for versions in names.values():
+        versions.sort(key=_version_of, reverse=True)
+    wanted = _name_of(id)
+    last = {name.rpartition("/")[2]: name for name in sorted(names, key=len, reverse=True)}
+    same = [name for name in (wanted, last.get(wanted.rpartition("/")[2])) if name in names]
+    near = [last[name] for name in get_close_matches(wanted.rpartition("/")[2], last, n=most, cutoff=0.7)]
+    exact = [version for name in dict.fromkeys(same) for version in names[name]]
+    return list(dict.fromkeys([*exact, *(names[name][0] for name in near if not exact)]))[:most]
+
+
+def newest_version(id: str) -> str:
+    """Returns the newest registered version of a registered id."""
+    return max((one for one in gymnasium.registry if _name_of(one) == _name_of(id)), key=_version_of)
+
+
+def _name_of(id: str) -> str:
+    return re.sub(r"-v\d+$", "", id).lower()
+
+
+def _version_of(id: str) -> int:
+    found = re.search(r"-v(\d+)$", id)
+    return int(found[1]) if found else 0

@@ -10,6 +10,7 @@ import gymnasium
 import numpy as np
 
 from palaestra.core.errors import EnvError, PalaestraError, exception_summary
+from palaestra.envs.gymnasium.conventions import UNSAID, Conventions, MissingMasks
 from palaestra.envs.gymnasium.old_envs import OLD_RESET, OLD_STEP, check_reset, is_old_step
 from palaestra.envs.gymnasium.self_resets import ResetWatch, final_observation
 from palaestra.envs.spaces.action_masks import KEY, METHOD, ActionMasks
@@ -50,16 +51,18 @@ class SingleEnvs:
 
     steady = True
 
-    def __init__(self, envs: Sequence[gymnasium.Env], name: str, most_elements: int | None = None) -> None:
-        """`name` is for error messages; `most_elements`: elements of a Sequence."""
+    def __init__(self, envs: Sequence[gymnasium.Env], name: str, conventions: Conventions = UNSAID) -> None:
+        """`name` is for error messages."""
         self._envs, self._name = list(envs), name
         self.metadata = envs[0].metadata
         self.actions = SpaceActions(envs[0].action_space)
-        self.leaves = observation_leaves(envs[0].observation_space, most=most_elements or elements_of(self.metadata))
+        conventions = conventions.completed(self.metadata)
+        self._most_elements = conventions.max_elements or MOST_ELEMENTS
+        self.leaves = observation_leaves(envs[0].observation_space, most=self._most_elements)
         self._check_alike()
         self._masks = ActionMasks(envs[0].action_space, self.actions.spec)
         self._mask_methods = [env.get_wrapper_attr(METHOD) for env in envs if self._masks.choices and env.has_wrapper_attr(METHOD)]
-        self._masked = False
+        self._missing_masks, self._masked = MissingMasks(name, conventions), False
         self._watches = [ResetWatch(env) for env in envs]
         self._none, self._nobody = np.zeros(len(envs), np.bool_), np.zeros(0, np.int64)
 
@@ -73,7 +76,7 @@ class SingleEnvs:
         seeds = np.random.SeedSequence(seed).generate_state(len(self._envs)).tolist()
         results = [self._reset(i, seed=one) for i, one in enumerate(seeds)]
         infos = [info for _, info in results]
-        self._masked = bool(self._mask_methods) or (self._masks.choices > 0 and any(KEY in info for info in infos))
+        self._masked = self._masks.choices > 0 and (self._missing_masks.expected or any(KEY in info for info in infos))
         return Start(gathered(self.leaves, [obs for obs, _ in results]), self._mask(infos))
 
     def step(self, actions: Any) -> Tick:
@@ -127,8 +130,14 @@ class SingleEnvs:
         for i, env in enumerate(self._envs[1:], 1):
             for what in ("observation_space", "action_space"):
                 own, other = getattr(first, what), getattr(env, what)
-                if type(own) is not type(other) or getattr(own, "shape", None) != getattr(other, "shape", None):
+                if own is not other and own != other and self._form(what, own) != self._form(what, other):
                     raise EnvError(f"{self._name}: area {i} has the {what} {other}, but area 0 has {own}; all areas need the same")
+
+    def _form(self, what: str, space: gymnasium.Space) -> Any:
+        """Returns what must be the same in all areas."""
+        if what == "action_space":
+            return SpaceActions(space).spec
+        return [leaf.spec for leaf in observation_leaves(space, most=self._most_elements)]
 
     def _reset(self, i: int, **options: Any) -> tuple[Any, dict[str, Any]]:
         try:
@@ -149,12 +158,13 @@ class SingleEnvs:
 
     def _mask(self, infos: Sequence[Any]) -> np.ndarray | None:
         """Returns the masks of the next actions."""
+        if self._mask_methods:
+            return self._masks.rows([method() for method in self._mask_methods], f"env.{METHOD}()")
         if self._masked:
-            if self._mask_methods:
-                return self._masks.rows([method() for method in self._mask_methods], f"env.{METHOD}()")
-            return self._masks.rows([info.get(KEY) for info in infos], f"info['{KEY}']")
+            masks = [info.get(KEY) if isinstance(info, dict) else None for info in infos]
+            return self._masks.rows(self._missing_masks.notice(masks), f"info['{KEY}']")
         if self._masks.choices and any(isinstance(info, dict) and KEY in info for info in infos):
-            raise EnvError(late_mask(self._name))
+            raise self._missing_masks.late()
         return None
 
     def _last(self, i: int, obs: Any, info: Any) -> Any:
@@ -179,33 +189,25 @@ class SingleEnvs:
         return all(np.array_equal(pick(leaf, one), pick(leaf, other)) for leaf in self.leaves)
 
 
-def elements_of(metadata: Any) -> int:
-    """Returns the rows for a Sequence's elements that an environment's metadata asks for."""
-    most = metadata.get("max_elements", MOST_ELEMENTS)
-    if not isinstance(most, int) or most < 1:
-        raise EnvError(f"max_elements is {most!r}; expected the largest number of elements of a Sequence, at least 1")
-    return most
-
-
-def late_mask(name: str) -> str:
-    """Returns the message for masks that are missing at the start of an episode."""
-    return (
-        f"{name} gives info['{KEY}'] in `step` but not in `reset`, so the first decision of each episode would have no mask: "
-        f"give it in the info of `reset` too"
-    )
-
-
 def _described(steps: Sequence[Any]) -> str:
     counts = sorted({len(step) if isinstance(step, tuple | list) else 1 for step in steps})
     return f"{' or '.join(map(str, counts))} values"
 
 
 def rewards(given: Any, count: int) -> np.ndarray:
-    """Converts rewards to (N,) float32, also from arrays of one number each. Raises EnvError for other shapes."""
+    """Converts rewards to a new array (N,), also from arrays of one number each. Raises EnvError for other shapes and what is no number."""
     try:
-        array = np.array(given, np.float32)
-    except (TypeError, ValueError) as error:
-        raise EnvError(f"the environment gave rewards that are no numbers: {error}; expected one for each of {count} areas") from error
+        array = np.array(given)
+    except (TypeError, ValueError):
+        array = np.array([None])
+    if array.dtype.kind not in "biuf":
+        wrong = next(((i, one) for i, one in enumerate(given) if np.asarray(one).dtype.kind not in "biuf"), None)
+        if wrong is not None:
+            raise EnvError(f"the environment of area {wrong[0]} gave the reward {wrong[1]!r}; expected a number")
+        sizes = {np.size(one) for one in given}
+        if sizes != {1}:
+            raise EnvError(f"the environments gave rewards of {' or '.join(map(str, sorted(sizes)))} numbers; expected one for each area")
+        array = np.array([np.reshape(one, ()) for one in given], np.float64)
     if array.size != count:
         raise EnvError(f"the environment gave rewards of shape {array.shape}; expected one number for each of {count} areas")
     return array.reshape(count)

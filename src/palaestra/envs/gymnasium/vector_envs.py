@@ -14,12 +14,13 @@ from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 
 from palaestra.core.errors import EnvError
+from palaestra.envs.gymnasium.conventions import UNSAID, Conventions, MissingMasks
 from palaestra.envs.gymnasium.old_envs import OLD_STEP, check_reset
 from palaestra.envs.gymnasium.self_resets import FINAL_KEYS
-from palaestra.envs.gymnasium.single_envs import SUCCESS, BatchedObs, SingleEnvs, Start, Tick, elements_of, late_mask, rewards, successes
+from palaestra.envs.gymnasium.single_envs import SUCCESS, BatchedObs, SingleEnvs, Start, Tick, rewards, successes
 from palaestra.envs.spaces.action_masks import KEY, METHOD, ActionMasks
 from palaestra.envs.spaces.action_spaces import SpaceActions
-from palaestra.envs.spaces.observation_spaces import gathered, observation_leaves, pick
+from palaestra.envs.spaces.observation_spaces import MOST_ELEMENTS, gathered, observation_leaves, pick
 
 
 class VectorEnvs:
@@ -28,14 +29,16 @@ class VectorEnvs:
     steady = True
     """Whether every area acts on every tick."""
 
-    def __init__(self, envs: VectorEnv, name: str, most_elements: int | None = None) -> None:
-        """`name` is for error messages; `most_elements`: elements of a Sequence."""
+    def __init__(self, envs: VectorEnv, name: str, conventions: Conventions = UNSAID) -> None:
+        """`name` is for error messages."""
         self._envs, self._name = envs, name
         self.metadata = envs.metadata
         self.actions = SpaceActions(envs.single_action_space)
-        self.leaves = observation_leaves(envs.single_observation_space, most=most_elements or elements_of(self.metadata))
+        conventions = conventions.completed(self.metadata)
+        self.leaves = observation_leaves(envs.single_observation_space, most=conventions.max_elements or MOST_ELEMENTS)
         self._masks = ActionMasks(envs.single_action_space, self.actions.spec)
-        self._masked, self._mask_method = False, self._find_mask_method() if self._masks.choices else None
+        self._missing_masks, self._masked = MissingMasks(name, conventions), False
+        self._mask_method = self._find_mask_method() if self._masks.choices else None
 
     @property
     def count(self) -> int:
@@ -45,7 +48,7 @@ class VectorEnvs:
     def reset(self, seed: int) -> Start:
         """Resets every environment."""
         obs, infos = check_reset(self._envs.reset(seed=seed), self._name)
-        self._masked = self._mask_method is not None or (self._masks.choices > 0 and KEY in infos)
+        self._masked = self._masks.choices > 0 and (self._missing_masks.expected or KEY in infos)
         return Start(self._split(obs), self._mask(infos))
 
     def step(self, actions: Any) -> Tick:
@@ -85,13 +88,14 @@ class VectorEnvs:
 
     def _mask(self, infos: dict[str, Any], acting: np.ndarray | None = None) -> np.ndarray | None:
         """Returns the masks of the next actions; `acting` leaves out areas that have none."""
-        if not self._masked:
-            if self._masks.choices and KEY in infos:
-                raise EnvError(late_mask(self._name))
-            return None
         if self._mask_method is not None:
             return self._masks.rows(self._mask_method(), f"{METHOD}()", acting)
-        return self._masks.rows(rows_of(infos, KEY, self.count), f"info['{KEY}']", acting)
+        if self._masked:
+            masks = self._missing_masks.notice(rows_of(infos, KEY, self.count), acting)
+            return self._masks.rows(masks, f"info['{KEY}']", acting)
+        if self._masks.choices and KEY in infos:
+            raise self._missing_masks.late()
+        return None
 
 
 class SameStep(VectorEnvs):
@@ -126,8 +130,8 @@ class NextStep(VectorEnvs):
 
     steady = False
 
-    def __init__(self, envs: VectorEnv, name: str, most_elements: int | None = None) -> None:
-        super().__init__(envs, name, most_elements)
+    def __init__(self, envs: VectorEnv, name: str, conventions: Conventions = UNSAID) -> None:
+        super().__init__(envs, name, conventions)
         self._ended = np.zeros(envs.num_envs, np.bool_)
 
     def reset(self, seed: int) -> Start:
@@ -162,8 +166,8 @@ class NextStep(VectorEnvs):
 class Disabled(VectorEnvs):
     """Adapts environments that the caller restarts, with `reset(options={"reset_mask": mask})`."""
 
-    def __init__(self, envs: VectorEnv, name: str, most_elements: int | None = None) -> None:
-        super().__init__(envs, name, most_elements)
+    def __init__(self, envs: VectorEnv, name: str, conventions: Conventions = UNSAID) -> None:
+        super().__init__(envs, name, conventions)
         self._mask_checked = False
 
     def step(self, actions: Any) -> Tick:
@@ -215,12 +219,12 @@ class CartPoleVectors(VectorEnvs):
         return Tick((obs,), reward, terminated, truncated, ended, (last,))
 
 
-def adapted(envs: VectorEnv, name: str, most_elements: int | None = None) -> VectorEnvs | SingleEnvs:
+def adapted(envs: VectorEnv, name: str, conventions: Conventions = UNSAID) -> VectorEnvs | SingleEnvs:
     """Returns the adapter for a vector environment's autoreset mode. Raises EnvError if its metadata names none."""
     if type(envs) is SyncVectorEnv:  # stepped one by one: as fast, and environments that reset themselves are detected
-        return SingleEnvs(envs.envs, name, most_elements)
+        return SingleEnvs(envs.envs, name, conventions)
     if type(envs) is CartPoleVectorEnv:
-        return CartPoleVectors(envs, name)
+        return CartPoleVectors(envs, name, conventions)
     adapters = {AutoresetMode.SAME_STEP: SameStep, AutoresetMode.NEXT_STEP: NextStep, AutoresetMode.DISABLED: Disabled}
     given = envs.metadata.get("autoreset_mode")
     try:
@@ -231,7 +235,7 @@ def adapted(envs: VectorEnv, name: str, most_elements: int | None = None) -> Vec
         raise EnvError(
             f"{name} {what}, so it is unknown when its episodes restart: set it to the one of {modes} (of gymnasium.vector) that applies"
         ) from None
-    return adapter(envs, name, most_elements)
+    return adapter(envs, name, conventions)
 
 
 def rows_of(infos: dict[str, Any], key: str, count: int) -> Any:

@@ -69,6 +69,8 @@ class EnvPool:
         """Copies that run, by their connection."""
         self._interrupted = self._closed = False
         self._seed = 0
+        self._told: set[str] = set()
+        """Warnings of copies, each of which is passed on once."""
         self._progress = 0
         self._measurements: list[Measurement] = []
         self._tables: dict[str, MergedTable] = {}
@@ -124,7 +126,7 @@ class EnvPool:
     def _receive_first(self, copy: EnvCopy, tries: dict[int, int]) -> CopyReply | None:
         """Returns a copy's first answer; None if it ended without a reason of its environment's and is started again."""
         try:
-            return copy.receive()
+            return _received(copy)
         except WorkerLost as error:
             if tries[copy.index] == START_TRIES:
                 raise GameGone(str(error)) from error
@@ -179,7 +181,7 @@ class EnvPool:
         ready = list[int]()
         for copy in self._answered(max(0.0, self._check_at - monotonic())):
             try:
-                reply = copy.receive()
+                reply = _received(copy)
             except WorkerLost as error:
                 self._fail(copy.index, str(error))
                 continue
@@ -228,7 +230,9 @@ class EnvPool:
     def _note(self, copy: EnvCopy, reply: CopyReply) -> bool:
         """Takes in what came with an answer. Returns whether tables came."""
         for text in reply.warnings or ():
-            self._warn(text)
+            if text not in self._told:
+                self._told.add(text)
+                self._warn(text)
         for name, spec in (reply.behaviors or {}).items():
             own = BehaviorSpec(spec.obs, spec.action, steady=False)
             if name in self.behaviors and (table := differences(self.behaviors[name], own, ("before", copy.title))):
@@ -399,3 +403,12 @@ class EnvPool:
         self._wake.close()
         if self._afterwards is not None:
             self._afterwards()
+
+
+def _received(copy: EnvCopy) -> CopyReply:
+    """Returns a copy's answer. Raises WorkerLost, or what the environment raised, with the copy's number."""
+    try:
+        return copy.receive()
+    except EnvError as error:
+        error.args = (f"{copy.title}: {error}",)
+        raise

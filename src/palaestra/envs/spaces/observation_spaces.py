@@ -44,10 +44,12 @@ class Vector:
 
     def column(self, values: np.ndarray) -> Tensor:
         """Converts N batched values to a new tensor (N, *spec.shape) float32."""
-        return torch.from_numpy(np.array(values, np.float32, order="C").reshape(len(values), -1))
+        return torch.from_numpy(as_float32(values).reshape(len(values), -1))
 
     def write(self, values: np.ndarray, column: np.ndarray) -> None:
         """Writes N batched values to a column (N, *spec.shape) float32."""
+        if values.dtype.kind == "f" and values.dtype.itemsize > 4:
+            values = as_float32(values)
         column[...] = values.reshape(len(values), -1)
 
 
@@ -124,8 +126,9 @@ class Elements:
             elements = list(self._elements(sequence))
             if len(elements) > len(column[area]):
                 raise EnvError(
-                    f"area {area}: observation '{self.spec.name}' has {len(elements)} elements; there is room for {len(column[area])} "
-                    f"(more: the environment option max_elements, or metadata['max_elements'] of the environment's class)"
+                    f"area {area}: observation '{self.spec.name}' has {len(elements)} elements; there is room for {len(column[area])}: "
+                    f"--set env_settings.env_options.max_elements=NUMBER makes more for an environment named by its id, "
+                    f"metadata['max_elements'] in its class for any"
                 )
             if elements:
                 rows = [part.column(part.gather([pick(part, element) for element in elements])).numpy() for part in self.parts]
@@ -144,6 +147,12 @@ class Elements:
         return iter(sequence) if not self.space.stack else iterate(self.space.stacked_feature_space, sequence)
 
 
+def as_float32(values: np.ndarray) -> np.ndarray:
+    """Returns a new array in float32; numbers that are too large become infinite, without a warning."""
+    with np.errstate(over="ignore"):
+        return np.array(values, np.float32, order="C")
+
+
 Leaf: TypeAlias = Vector | OneHot | Image | Elements
 """One array of an observation: the `path` of keys to it, and its conversion to a column."""
 
@@ -151,6 +160,20 @@ Leaf: TypeAlias = Vector | OneHot | Image | Elements
 def pick(leaf: Leaf, observation: Any) -> Any:
     """Returns the leaf's part of an observation, batched or single."""
     return reduce(getitem, leaf.path, observation)
+
+
+def check_form(leaf: Leaf, values: np.ndarray) -> None:
+    """Raises EnvError if N gathered values have another shape than the space says, or are no numbers."""
+    if values.shape[1:] != (expected := _given_shape(leaf)):
+        raise EnvError(f"observation '{leaf.spec.name}' has shape {values.shape[1:]}; its space says {expected}")
+    if values.dtype.kind not in "biuf":
+        raise EnvError(f"observation '{leaf.spec.name}' is {values.flat[0]!r}; expected numbers, as its space says")
+
+
+def _given_shape(leaf: Leaf) -> tuple[int, ...]:
+    """Returns the shape of a gathered value."""
+    raw = leaf.spec.raw
+    return leaf.spec.shape if raw is None or isinstance(leaf, Elements) else raw.shape
 
 
 def observation_leaves(space: spaces.Space, *, most: int = MOST_ELEMENTS) -> list[Leaf]:
@@ -276,8 +299,7 @@ def _misfit(leaves: Sequence[Leaf], observations: Sequence[Any]) -> str:
             except (KeyError, IndexError, TypeError):
                 keys = f" with {', '.join(map(str, observation))}" if isinstance(observation, dict) else ""
                 return f"{what} is missing from what the environment returned, a {type(observation).__name__}{keys}"
-            raw = leaf.spec.raw
-            shape = leaf.spec.shape if raw is None else raw.shape
+            shape = _given_shape(leaf)
             try:
                 given = np.shape(value)
             except ValueError:

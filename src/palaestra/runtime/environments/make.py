@@ -101,7 +101,14 @@ def _on_runners(name: str, areas: int | None, options: Mapping[str, Any], games:
 
 
 def _tell_notes(name: str, options: Mapping[str, Any], games: GameSettings) -> None:
-    """Tells what a PettingZoo environment's agents become. One made here for it also refuses wrong options before copies start."""
+    """Tells what a PettingZoo environment's agents become. One made here for it also refuses wrong options before copies start.
+
+    A Gymnasium id that does not exist is refused here, too.
+    """
+    if name.startswith("gymnasium:") and games.runners is None:
+        from palaestra.envs.gymnasium.ids import spec_of
+
+        spec_of(name.partition(":")[2])
     if name.startswith("pettingzoo:"):
         probe = make_env(name, areas=1, options=options)
         probe.close()

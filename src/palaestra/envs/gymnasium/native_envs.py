@@ -1,0 +1,103 @@
+"""Makes the vector versions that environments bring along (`vector_entry_point`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from inspect import Parameter, signature
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
+from gymnasium.envs.registration import EnvSpec, load_env_creator
+from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
+
+from palaestra.core.errors import EnvError
+from palaestra.envs.gymnasium.conventions import Conventions
+from palaestra.envs.gymnasium.single_envs import SingleEnvs
+from palaestra.envs.gymnasium.vector_envs import VectorEnvs, adapted
+
+WHOLE_SCREEN = {"grayscale": False, "img_height": 210, "img_width": 160, "stack_num": 1, "maxpool": False}
+"""Options of an Atari vector environment that give the console's screen as it is."""
+
+
+def native_envs(
+    spec: EnvSpec, count: int, options: dict[str, Any], conventions: Conventions, *, rendered: bool
+) -> SingleEnvs | VectorEnvs | None:
+    """Makes the environment's own vector version if it is the only version, or acts in every area on every tick; else returns None."""
+    if spec.vector_entry_point is None:
+        return None
+    creator = spec.vector_entry_point
+    creator = creator if callable(creator) else load_env_creator(creator)
+    if spec.entry_point is not None and not _preferred(creator, spec, options, rendered=rendered):
+        return None
+    if "autoreset_mode" in signature(creator).parameters:
+        options = {"autoreset_mode": AutoresetMode.SAME_STEP, **options}
+    if rendered and not _is_atari(creator):
+        options = {**options, "render_mode": "rgb_array"}
+    envs = _made(spec, count, options)
+    if rendered and _is_atari(creator):
+        envs = WithScreens(envs, _made(spec, count, {**options, **WHOLE_SCREEN}))
+    return adapted(envs, f"gymnasium:{spec.id}", conventions)
+
+
+def _preferred(creator: Callable[..., Any], spec: EnvSpec, options: dict[str, Any], *, rendered: bool) -> bool:
+    """Whether a vector version is used although there are single environments."""
+    takes = signature(creator).parameters
+    takes_all = any(parameter.kind is Parameter.VAR_KEYWORD for parameter in takes.values())
+    if spec.additional_wrappers or not (takes_all or {*spec.kwargs, *options} <= {*takes}):
+        return False
+    if _is_atari(creator):
+        return True
+    if rendered:
+        return False
+    return "autoreset_mode" in takes or creator is CartPoleVectorEnv or _mode(creator) is AutoresetMode.SAME_STEP
+
+
+def _made(spec: EnvSpec, count: int, options: dict[str, Any]) -> VectorEnv:
+    return gymnasium.make_vec(spec, count, vectorization_mode="vector_entry_point", **options)
+
+
+def _mode(creator: Callable[..., Any]) -> Any:
+    return getattr(creator, "metadata", {}).get("autoreset_mode")
+
+
+def _is_atari(creator: Callable[..., Any]) -> bool:
+    """Whether an entry point makes the Arcade Learning Environment's vector environment, which cannot draw."""
+    return getattr(creator, "__module__", "") == "ale_py.vector_env"
+
+
+class WithScreens(VectorWrapper):
+    """Atari games with pictures, from a second vector environment that plays the same games: same seeds, same actions, whole screens."""
+
+    def __init__(self, envs: VectorEnv, screens: VectorEnv) -> None:
+        """`screens`: the same games with `WHOLE_SCREEN`."""
+        super().__init__(envs)
+        self._screens = screens
+        self._newest: np.ndarray | None = None
+
+    @property
+    def render_mode(self) -> str:
+        """The render mode."""
+        return "rgb_array"
+
+    def reset(self, **options: Any) -> tuple[Any, dict[str, Any]]:
+        """Resets every game."""
+        self._newest, _ = self._screens.reset(**options)
+        return self.env.reset(**options)
+
+    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """Simulates one tick."""
+        self._newest = self._screens.step(actions)[0]
+        return self.env.step(actions)
+
+    def render(self) -> tuple[np.ndarray, ...]:
+        """Returns the screen of each game. Raises EnvError before the first reset."""
+        if self._newest is None:
+            raise EnvError("a game has no screen before its first reset")
+        return tuple(self._newest[:, 0])
+
+    def close(self, **options: Any) -> None:
+        """Closes both vector environments."""
+        self._screens.close(**options)
+        self.env.close(**options)
