@@ -41,14 +41,18 @@ def is_minari(source: Path | str) -> bool:
 
 def datasets_root() -> Path:
     """Returns the folder of all datasets: MINARI_DATASETS_PATH, or `~/.minari/datasets`."""
-    return Path(os.environ.get("MINARI_DATASETS_PATH") or Path.home() / ".minari" / "datasets")
+    return Path(os.environ.get("MINARI_DATASETS_PATH") or Path.home() / ".minari" / "datasets").absolute()
 
 
 def local_ids() -> list[str]:
     """Returns the ids of the datasets on this machine, sorted."""
-    root = datasets_root()
-    found = (path.parent.parent for path in root.glob(f"**/data/{METADATA}"))
-    return sorted(folder.relative_to(root).as_posix() for folder in found if not any(part.startswith(".") for part in folder.parts[-3:]))
+    root, found = datasets_root(), list[str]()
+    for place, folders, _ in os.walk(root):
+        if "data" in folders:  # an arrow dataset has a folder for each episode within
+            found += [Path(place).relative_to(root).as_posix()] if (Path(place) / "data" / METADATA).is_file() else []
+            folders.clear()
+        folders[:] = [name for name in folders if not name.startswith(".")]
+    return sorted(found)
 
 
 def data_folder(source: str) -> Path:
@@ -81,7 +85,7 @@ def new_place(target: str) -> DatasetPlace:
     """Returns the place of a dataset to be written: by id, or by folder. Raises DemoError for an invalid id."""
     name = target.removeprefix(MINARI).strip()
     if name.startswith(_PATH_STARTS) or Path(name).is_absolute():
-        folder = Path(name).expanduser()
+        folder = Path(name).expanduser().absolute()  # Minari cannot write to a relative one
         stem = re.sub(r"[^-\w]", "-", folder.name, flags=re.ASCII)
         return DatasetPlace(stem if _ID.fullmatch(stem) else f"{stem}-v0", folder, listed=False)
     if not _ID.fullmatch(name):
@@ -117,7 +121,7 @@ def storage_type() -> Any:
 def unreadable(source: str, error: Exception, what: str = "") -> DemoError:
     """Returns the error for a dataset that Minari cannot read, which is damaged or was not completely written."""
     text = f"no entry {error}" if isinstance(error, KeyError) else exception_summary(error)
-    return DemoError(f"{source} cannot be read{what}: {text}; it is damaged, or writing it was interrupted")
+    return DemoError(f"{source} cannot be read{what}: {text}; it is damaged, being written, or writing it was interrupted")
 
 
 def _there_are() -> str:

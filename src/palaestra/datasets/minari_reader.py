@@ -16,7 +16,7 @@ from palaestra.core.errors import DemoError, EmptyDemo, EnvError
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.system_memory import format_bytes, free_memory
 from palaestra.datasets.dataset_form import DatasetForm, form_of_our_env, in_file_order, unit_differences
-from palaestra.datasets.minari_library import data_folder, open_storage, unreadable
+from palaestra.datasets.minari_library import data_folder, open_storage, storage_type, unreadable
 from palaestra.demos import DemoColumns, DemoRecord, Episode, Pairs, ReadTiming
 from palaestra.demos.pairs import episodes_of, pairs_of
 from palaestra.demos.record_columns import join, records_of
@@ -266,18 +266,19 @@ def read_minari(source: str) -> MinariDemo:
         EmptyDemo: it has no episodes.
         DemoError: it is missing, damaged, of spaces that no behavior has, or Minari is not installed.
     """
+    storage_type()
     folder = data_folder(source)
     storage, metadata = open_storage(folder, source)
     try:
         episodes, steps = int(metadata["total_episodes"]), int(metadata["total_steps"])
         name = str(metadata.get("dataset_id", folder.parent.name))
-        observation_space, action_space = storage.observation_space, storage.action_space
-        if isinstance(metadata.get("observation_space"), str):
-            observation_space = in_file_order(observation_space, json.loads(metadata["observation_space"]))
+        observation_space, action_space = (
+            _space(getattr(storage, key), metadata.get(key)) for key in ("observation_space", "action_space")
+        )
         ours = metadata.get(OURS)
         own = None if ours is None or "branches" not in ours else _own_spec(ours)
         env = _env_id(metadata)
-        behavior, team = (env.rpartition(":")[2].replace("/", "-") or re.sub(r"-v\d+$", "", name).rpartition("/")[2], 0)
+        behavior, team = _behavior(env, name), 0
         if ours is not None:
             behavior, team = str(ours["behavior"]), int(ours["team"])
     except Exception as error:  # metadata of any other form
@@ -295,6 +296,13 @@ def read_minari(source: str) -> MinariDemo:
         raise unreadable(source, error, " from its metadata") from error
     title = name if ours is None else str(ours.get("name", name))
     return MinariDemo(source, folder, metadata, title, behavior, team, form, storage)
+
+
+def _behavior(env: str, id: str) -> str:
+    """Returns the name that the behavior has in the environment of a dataset; without an environment, the dataset's."""
+    if env.startswith(f"{OURS}/"):
+        return re.sub(r"-v\d+$", "", env.removeprefix(f"{OURS}/"))
+    return env.rpartition(":")[2].replace("/", "-") or re.sub(r"-v\d+$", "", id).rpartition("/")[2]
 
 
 def described(demo: Any) -> dict[str, Any]:
@@ -329,6 +337,10 @@ def env_spec_of(demo: MinariDemo) -> Any:
         return MinariDataset(demo.storage).env_spec
     except Exception as error:  # metadata of any other form
         raise unreadable(demo.title, error, " (its env_spec)") from error
+
+
+def _space(space: Any, written: Any) -> Any:
+    return in_file_order(space, json.loads(written)) if isinstance(written, str) else space
 
 
 def _own_spec(ours: Mapping[str, Any]) -> BehaviorSpec:

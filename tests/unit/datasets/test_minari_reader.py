@@ -57,7 +57,7 @@ HYBRID = spaces.Tuple(
     (
         spaces.Box(np.array([-2, 0], np.float32), np.array([2, 0.5], np.float32)),
         spaces.Discrete(3, start=1),
-        spaces.Dict({"b": spaces.MultiDiscrete([2, 4]), "a": spaces.MultiBinary(2)}),
+        spaces.Dict([("b", spaces.MultiDiscrete([2, 4])), ("a", spaces.MultiBinary(2))]),
         spaces.Box(-np.inf, np.inf, (1,), np.float64),
     )
 )

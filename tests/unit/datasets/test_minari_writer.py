@@ -94,10 +94,11 @@ def test_a_dataset_that_becomes_a_file_and_a_dataset_again_is_the_same(tmp_path)
     assert_same(records("minari:my/b-v0"), records("minari:my/c-v0"))
 
 
-def test_files_are_joined_and_stay_apart(tmp_path):
+def test_files_are_joined_and_stay_apart(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     paths = [write(tmp_path / f"{i}.demo", episodes(2, open_last=True)) for i in range(2)]
     demos = [read_demo(path) for path in paths]
-    assert write_minari(demos, str(tmp_path / "both"), DatasetFacts()).episodes == 2
+    assert write_minari(demos, "./both", DatasetFacts()).episodes == 2
     write_demo(demos, tmp_path / "both.demo")
     for source in (f"minari:{tmp_path / 'both'}", tmp_path / "both.demo"):
         assert [len(one.pairs) for one in read_demo(source).episodes()] == [2, 2]
@@ -224,6 +225,7 @@ def test_demonstrations_load_from_our_environments_collected_by_minari(tmp_path,
     path.write_text(json.dumps(metadata | {"env_spec": env, "observation_space": json.dumps(goal)}))
     demo = read_demo("minari:my/b-v0")
     assert demo.form.own
+    assert demo.behavior == "Some"
     assert demo.spec == BehaviorSpec((ObsSpec("observation", (2,)),), ActionSpec(0, (3,)))
 
 
