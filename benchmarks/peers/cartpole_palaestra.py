@@ -1,4 +1,6 @@
-"""Palaestra on Gymnasium's CartPole-v1 with the settings it ships. usage: cartpole_palaestra.py SEED
+"""Palaestra on CartPole with the settings it ships. usage: cartpole_palaestra.py SEED [CartPole-v1|CartPole]
+
+CartPole-v1 is Gymnasium's own vector environment, CartPole the built-in one with the same physics.
 
 The whole engine runs as `palaestra learn` does, with its checkpoints and summaries; as for every peer, the clock stops at the goal.
 """
@@ -16,12 +18,13 @@ from palaestra.core.metrics import REWARD
 from palaestra.runtime.run import api, training_run  # noqa: F401  imports are not counted against any peer
 from palaestra.trainers import ppo  # noqa: F401
 
-CONFIG = Path(__file__).resolve().parents[2] / "configs" / "ppo" / "CartPole-v1.yaml"
+CONFIGS = Path(__file__).resolve().parents[2] / "configs" / "ppo"
+PEERS = {"CartPole-v1": "palaestra", "CartPole": "palaestra_builtin"}
 ROLLOUT = 2048
 
 
-def main(seed: int) -> None:
-    race = Race("palaestra", seed)
+def main(seed: int, game: str = "CartPole-v1") -> None:
+    race = Race(PEERS[game], seed)
 
     def note(summary) -> bool:
         race.took(summary.step - race.env_steps)
@@ -34,11 +37,12 @@ def main(seed: int) -> None:
     race.start()
     with tempfile.TemporaryDirectory() as results:
         palaestra.train(
-            CONFIG,
+            CONFIGS / f"{game}.yaml",
+            env=None if game == "CartPole-v1" else game,
             seed=seed,
             run_id="peer",
             results_dir=results,
-            sets=[f"behaviors.CartPole-v1.summary_freq={ROLLOUT}"],
+            sets=[f"behaviors.*.summary_freq={ROLLOUT}"],
             callbacks=[note],
             quiet=True,
         )
@@ -47,4 +51,4 @@ def main(seed: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(int(sys.argv[1]), *sys.argv[2:])

@@ -1,6 +1,6 @@
 """Runs the original toolkit, the peers and Palaestra on the same work, one at a time, and prints a table of medians.
 
-usage: python benchmarks/peers/run.py [--work cartpole|original|update|lstm|cnn|all] [--peers NAME ...] [--seeds 5] [--json FILE]
+usage: python benchmarks/peers/run.py [--work cartpole|cheetah|original|update|lstm|cnn|all] [--peers NAME ...] [--seeds 5] [--json FILE]
 
 A work is a set of scripts <work>_<peer>.py in this folder, each printing one JSON line. They run in turn, every peer with the first
 seed, then every peer with the next, so that a busy machine slows all of them alike. A `palaestra` or `lean` script runs in the
@@ -26,15 +26,17 @@ from typing import Any
 from venvs import PEERS, ROOT, MissingPeerFilesError, ensure, peer_files_option
 
 HERE = Path(__file__).resolve().parent
-SCRIPTS = {"cartpole": "cartpole", "original": "ball", "update": "update", "lstm": "lstm", "cnn": "cnn"}  # work to the stem of its scripts
+SCRIPTS = {"cartpole": "cartpole", "cheetah": "cheetah", "original": "ball", "update": "update", "lstm": "lstm", "cnn": "cnn"}
+"""Work to the stem of its scripts."""
 RUNS_IN = {"single_file": "sb3"}  # peers that share another's environment
-OWN = ("palaestra", "lean")  # run in the project's
+OWN = ("palaestra", "palaestra_builtin", "lean")  # run in the project's
+CHEETAH = [(size, way) for size in ("64", "256") for way in ("serial", "parallel")]  # minibatch, how copies are stepped
 UPDATES = {  # minibatch, threads; networks of an LSTM: 2 are actor and critic apart, 1 is one for both; bits of images
     "update": [("64",), ("4096",)],
     "lstm": [(size, threads, networks) for size in ("1024", "4096") for threads in "12" for networks in "21"],
     "cnn": [("256", threads, bits) for threads in "12" for bits in ("32", "16")],
 }
-KEYS = ("agents", "minibatch", "threads", "networks", "bits")
+KEYS = ("agents", "minibatch", "way", "threads", "networks", "bits")
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
 LIMIT_S = 600
 
@@ -54,6 +56,8 @@ class Job:
 def arguments_of(work: str, seeds: int, agents: Sequence[int], seconds: int) -> list[tuple[str, ...]]:
     if work == "cartpole":
         return [(str(seed),) for seed in range(1, seeds + 1)]
+    if work == "cheetah":
+        return CHEETAH
     if work == "original":
         return [(str(count), str(seconds)) for count in agents]
     return UPDATES[work]
@@ -151,12 +155,14 @@ def _cartpole(runs: Sequence[Result]) -> dict[str, str]:
         "env steps": f"{_median(runs, 'env_steps'):,.0f}",
         "env steps a CPU s": f"{statistics.median(run['env_steps'] / run['cpu_s'] for run in runs):,.0f}",
         "set-up CPU s": f"{_median(runs, 'setup_cpu_s'):.1f}",
+        "both": f"{statistics.median(run['cpu_s'] + run['setup_cpu_s'] for run in runs):.1f}",
         "reached": f"{sum(run['reached'] for run in runs)} of {len(runs)}",
     }
 
 
 COLUMNS = {
     "cartpole": _cartpole,
+    "cheetah": lambda runs: {"env steps/s": f"{_median(runs, 'steps_per_s'):,.0f}"},
     "original": lambda runs: {"agent-steps/s": f"{_median(runs, 'median_sps'):,.0f}", "cycles": str(sum(run["cycles"] for run in runs))},
     **dict.fromkeys(
         ("lstm", "cnn"), lambda runs: {"rows/s": f"{_median(runs, 'rows_per_s'):,.0f}", "best": f"{_median(runs, 'best'):,.0f}"}

@@ -21,6 +21,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 CACHE = ROOT / ".venv-peers"
 TORCH = "torch==2.13.0"
+MUJOCO = ("gymnasium==1.4.0", "mujoco==4.0.0", "imageio==2.38.1", "packaging==26.3")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +83,16 @@ PEERS: dict[str, Pins] = {
             "rich-argparse==1.8.0",
             "pyro-ppl==1.9.2",
             "heavyball==2.2.1",
+            "mujoco==3.1.6",
+            "imageio==2.38.1",
         ),
         build=build_pufferlib,
     ),
-    "rsl_rl": Pins(packages=("numpy==2.4.6", "tensordict==0.13.0", "GitPython==3.2.1", "tensorboard==2.21.0"), bare=("rsl-rl-lib==5.5.1",)),
-    "sb3": Pins(packages=("numpy==2.4.6", "gymnasium==1.4.0", "stable-baselines3==2.9.2", "sb3-contrib==2.9.0")),
-    "skrl": Pins(
-        packages=("numpy==2.4.6", "gymnasium==1.4.0", "tensorboard==2.21.0", "tqdm==4.70.1", "packaging==26.3"), bare=("skrl==2.1.1",)
+    "rsl_rl": Pins(
+        packages=("numpy==2.4.6", "tensordict==0.13.0", "GitPython==3.2.1", "tensorboard==2.21.0", *MUJOCO), bare=("rsl-rl-lib==5.5.1",)
     ),
+    "sb3": Pins(packages=("numpy==2.4.6", "stable-baselines3==2.9.2", "sb3-contrib==2.9.0", *MUJOCO)),
+    "skrl": Pins(packages=("numpy==2.4.6", "tensorboard==2.21.0", "tqdm==4.70.1", *MUJOCO), bare=("skrl==2.1.1",)),
 }
 
 

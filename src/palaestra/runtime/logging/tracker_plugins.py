@@ -7,7 +7,7 @@ from inspect import signature
 from typing import Any, cast
 
 from palaestra.core.errors import PalaestraError, PluginError, exception_summary
-from palaestra.core.plugins import find_plugin
+from palaestra.core.plugins import find_plugin, nearest
 from palaestra.runtime.logging.stats_writers import find_stats_writers
 from palaestra.runtime.logging.tracker import TrackedRun, Tracker
 from palaestra.runtime.settings import RunSettings
@@ -38,11 +38,20 @@ def _find(name: str, options: Mapping[str, Any]) -> Callable[..., Tracker]:
     if not callable(found):
         raise PluginError(f"{title} is {found!r}; expected a class that can be called with (run, **options)")
     try:
-        signature(found).bind(None, **options)
-    except TypeError as error:
-        raise PluginError(f"{title} does not accept the options in the settings: {error} (it accepts: {signature(found)})") from error
+        takes = signature(found)
     except ValueError:  # classes written in C have no signature
-        pass
+        return cast(Callable[..., Tracker], found)
+    known = [*takes.parameters.values()][1:]
+    names = [one.name for one in known if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)]
+    if not any(one.kind is one.VAR_KEYWORD for one in known):
+        for option in options:
+            if option not in names:
+                has = f"its options: {', '.join(names)}" if names else "it has none"
+                raise PluginError(f"{title} has no option '{option}'{nearest(option, names)} ({has})")
+    try:
+        takes.bind(None, **options)
+    except TypeError as error:
+        raise PluginError(f"{title} cannot be made from the options in the settings: {error} (its options: {', '.join(names)})") from error
     return cast(Callable[..., Tracker], found)
 
 

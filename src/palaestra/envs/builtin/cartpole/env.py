@@ -129,7 +129,7 @@ class CartPole(WarpEnv):
     rewards = ("+1 a decision",)
     episode = "ends when the pole leans by 12 degrees or the cart is 2.4 m from the middle, and is truncated after 500 decisions"
     benchmark = 475.0
-    default_areas = 64
+    default_areas = 128
     most_decisions = int(MOST_DECISIONS)
     tick_seconds = 0.02
     parameter_ranges: ClassVar = {}

@@ -1,0 +1,130 @@
+"""Runs every command of README and the guides as it stands, page by page, on a copy of the shipped files.
+
+Only what a run takes is made smaller: `--max-steps` of `learn`, `--episodes` of `run`. Unity builds are stood in for by a small game on
+Unity's protocol. Commands that need what is not here are named in `ELSEWHERE`, with the reason.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from unity_games import make_build
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "guides").glob("*.md"))]
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+SAVED = re.compile(r"[Ss]ave this as `([\w.-]+)`[^\n]*\n+```\w*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+ELSEWHERE = {
+    r"--run-id=editor|^palaestra learn configs/ppo/3DBall.yaml --run-id=first$": "waits for the Unity Editor",
+    r"--gpus": "needs two GPUs",
+    r"^(ray|srun|sbatch) ": "needs a cluster",
+    r"from-a-friend": "the page shows its refusal",
+    r"mine\.onnx": "needs a model of another program",
+    r"trainer_config": "needs files of old versions; tests of `upgrade` have them",
+    r"Soccer\.x86_64": "needs a build with these behaviors",
+    r"^tensorboard |--inference": "goes on until it is stopped",
+    r"^(pip|make|mlagents-learn|export|source|git) ": "installs, or is another program's",
+}
+PACKAGES = {
+    "classic": "pettingzoo", "mpe2": "mpe2", "LunarLander": "Box2D", "track=wandb": "wandb", "track=mlflow": "mlflow",
+    "track=trackio": "trackio", "env-runners": "ray", "minari": "minari", "ALE/": "ale_py", "envpool": "envpool",
+}  # fmt: skip
+"""Part of a command, and the module that it needs."""
+LIMIT_S = 300
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the shipped files, the run `first`, demonstrations and builds, as the pages assume them."""
+    folder = tmp_path_factory.mktemp("reader")
+    for name in ("configs", "examples"):
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    (folder / "builds").mkdir()
+    make_build(folder / "builds", "Ball", "3DBall.x86_64")
+    settings = folder / "configs/ppo/3DBall.yaml"  # the build's behavior is called Ball
+    settings.write_text(settings.read_text("utf-8") + "default_settings:\n  trainer_type: ppo\n", "utf-8")
+    for page in PAGES:
+        for name, text in saved_files(page).items():
+            (folder / name).write_text(text, "utf-8")
+    play = re.search(r"^def balance.*?^```", (ROOT / "docs/guides/playing.md").read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    assert play is not None
+    (folder / "my_brains.py").write_text("import numpy as np\n\n\n" + play[0].removesuffix("```"), "utf-8")
+    run("palaestra learn configs/ppo/3DBall.yaml --env=3DBall --run-id=first", folder)
+    run("palaestra record --demo --env=3DBall --brain heuristic --episodes=3 --demo-out=Assets/Demonstrations/Expert.demo", folder)
+    shutil.copy(folder / "Assets/Demonstrations/Expert.demo", folder / "Expert.demo")
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_every_command_of_the_page_runs(page: Path, place: Path):
+    commands = commands_of(page)
+    if not commands:
+        pytest.skip("the page has no commands")
+    for command in commands:
+        reason = next((why for pattern, why in ELSEWHERE.items() if re.search(pattern, command)), None)
+        missing = [module for part, module in PACKAGES.items() if part in command and find_spec(module) is None]
+        if reason or missing:
+            print(f"not run, {reason or 'needs ' + ', '.join(missing)}: {command}")
+        else:
+            run(command, place)
+
+
+def test_every_exception_is_still_in_a_page():
+    commands = [command for page in PAGES for command in commands_of(page)]
+    assert [pattern for pattern in ELSEWHERE if not any(re.search(pattern, command) for command in commands)] == []
+
+
+def saved_files(page: Path) -> dict[str, str]:
+    """Returns the files that a page tells its reader to save. A class that is written step by step has a code block for each step."""
+    text = page.read_text("utf-8")
+    files = dict(SAVED.findall(text))
+    for name in [name for name in files if name.endswith(".py") and "## Step" in text]:
+        after = re.split("[Ss]ave this as", text.partition(f"ave this as `{name}`")[2])[0]
+        files[name] = "\n".join(block for language, block in FENCE.findall(after) if language == "python")
+    return files
+
+
+def commands_of(page: Path) -> list[str]:
+    """Returns the command lines of a page's code blocks, with lines joined that end in a backslash."""
+    text = SAVED.sub("", page.read_text("utf-8"))
+    blocks = [block.replace("\\\n", " ") for language, block in FENCE.findall(text) if language in ("", "sh", "bash")]
+    starts = ("palaestra ", "torchrun ", "python ", "ray ", "srun ", "sbatch ", "pip ", "make ", "tensorboard ", "mlagents-learn ")
+    return [line.strip() for block in blocks for line in block.splitlines() if line.startswith(starts)]
+
+
+def shortened(command: str, folder: Path) -> list[str]:
+    """Returns a command's words, its patterns replaced by files, with sizes that make it short. Runs replace those of other pages."""
+    words = [file for word in shlex.split(command) for file in (sorted(glob.glob(word, root_dir=folder)) or [word])]
+    words = [re.sub(r"max_steps=\S+", "max_steps=600", word) for word in words]
+    if "learn" in words:
+        resumed = "--resume" in words or "--inference" in words
+        sizes = ["--max-steps=900"] if resumed else ["--max-steps=600", "--force"]
+        words[words.index("learn") + 1 : words.index("learn") + 1] = [*sizes, "--set", "behaviors.*.summary_freq=300"]
+    if words[:2] == ["palaestra", "run"] and not any(word.startswith("--episodes") for word in words):
+        words.append("--episodes=2")
+    return words
+
+
+def run(command: str, folder: Path) -> None:
+    """Runs a command as a reader would. Fails unless it ends well."""
+    words = shortened(command, folder)
+    words[:1] = [sys.executable, "-m", "palaestra"] if words[0] == "palaestra" else [sys.executable] if words[0] == "python" else words[:1]
+    path = os.pathsep.join([str(folder), str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
+    env = {**os.environ, "PYTHONPATH": path, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    began = time.monotonic()
+    done = subprocess.run(words, cwd=folder, env=env, capture_output=True, text=True, timeout=LIMIT_S, stdin=subprocess.DEVNULL)
+    print(f"{time.monotonic() - began:.1f} s: {command}")
+    shown = f"{shlex.join(words)}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
+    assert done.returncode == 0, shown
+    assert "Traceback" not in done.stderr, shown
