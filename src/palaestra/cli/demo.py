@@ -40,7 +40,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--env",
         metavar="ENV",
-        help="the environment, whose spaces the dataset gets: gymnasium:ID, a built-in, or minari:ID (default: as recorded)",
+        help="the environment, whose spaces the dataset gets: gymnasium:ID, a built-in, or minari:ID (default: those of the dataset that "
+        "is converted, or the numbers as recorded)",
     )
     add_dataset_flags(group)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +32,8 @@ def add_dataset_flags(group: argparse._ArgumentGroup) -> None:
 def convert(options: argparse.Namespace, sources: Sequence[Path | str]) -> int:
     """Writes the demonstrations as one dataset or file and prints where it is. Raises DemoError, EnvError or ConfigError."""
     from palaestra.core.errors import ConfigError, EmptyDemo
-    from palaestra.datasets import read_demo
+    from palaestra.datasets import is_minari, read_demo
+    from palaestra.datasets.minari_reader import described
     from palaestra.datasets.minari_writer import check_target, write_demo
 
     if options.to_demo is not None:
@@ -57,9 +58,18 @@ def convert(options: argparse.Namespace, sources: Sequence[Path | str]) -> int:
         writer = write_demo(demos, options.to_demo, force=options.force)
         print(escaped(f"wrote {writer.path} ({writer.key}: {writer.ends} episodes, {writer.records} records)"))
         return 0
-    form, env_spec = spaces_of(options.env)
+    given = next((demo for demo in demos if is_minari(demo.title)), None)
+    form, env_spec = spaces_of(options.env or (given and given.title))
+    if given is not None:
+        inherit(options, described(given))
     write_dataset(demos, options.to_minari, form, facts_of(options, env_spec), force=options.force)
     return 0
+
+
+def inherit(options: argparse.Namespace, metadata: Mapping[str, Any]) -> None:
+    """Fills in flags that were not given from the metadata of the dataset that is converted."""
+    for flag in ("author", "algorithm", "description"):
+        setattr(options, flag, getattr(options, flag) or metadata[flag])
 
 
 def write_dataset(demos: Sequence[DemoSource], target: str, form: DatasetForm | None, facts: DatasetFacts, *, force: bool = False) -> None:

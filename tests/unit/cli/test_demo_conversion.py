@@ -63,6 +63,18 @@ def test_files_become_datasets_and_datasets_files(capsys, tmp_path):
     assert run("demo", source, "--to-minari", "my/c-v0", "--env", "minari:my/b-v0") == 0
 
 
+def test_a_dataset_is_copied_into_another_format_with_its_spaces_and_metadata():
+    import minari
+
+    pytest.importorskip("pyarrow")
+    one = simple("my/b-v0", episode(3), author="Ada", algorithm_name="PPO")
+    assert run("demo", "minari:my/b-v0", "--to-minari", "my/c-v0", "--format", "arrow", "--author", "Bob") == 0
+    other = minari.load_dataset("my/c-v0")
+    assert (other.observation_space, other.action_space, other.storage.FORMAT) == (one.observation_space, one.action_space, "arrow")
+    assert (other.storage.metadata["author"], other.storage.metadata["algorithm_name"]) == ({"Bob"}, "PPO")
+    assert other[0].actions.tolist() == [0, 1, 2]
+
+
 def test_a_recording_becomes_a_dataset_with_the_spaces_of_its_environment(capsys, root):
     import minari
 
